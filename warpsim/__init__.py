@@ -19,7 +19,16 @@ _PUBLIC = {
     "warpsim.errors": ("ModelError",),
     "warpsim.differentiate.linearize": ("Linearization",),
     "warpsim.files.load": ("load",),
-    "warpsim.model": ("ConstraintType", "GeomType", "Hydroelastic", "JointType", "Model", "ModelBuilder"),
+    "warpsim.model": (
+        "ConstraintType",
+        "GeomType",
+        "Hydroelastic",
+        "JointType",
+        "Model",
+        "ModelBuilder",
+        "Muscle",
+        "Pulley",
+    ),
     "warpsim.simulator": ("Simulator",),
     "warpsim.streaming": ("resume",),
     "warpsim.faults": ("Fault", "load_fault"),
@@ -34,6 +43,7 @@ _PUBLIC = {
     "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
+    "warpsim.viewer": ("Viewer",),
     "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
     "warpsim.differentiate.check": ("check_gradients",),
     "warpsim.differentiate.objective": ("Objective",),
@@ -96,6 +106,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.model import JointType as JointType
     from warpsim.model import Model as Model
     from warpsim.model import ModelBuilder as ModelBuilder
+    from warpsim.model import Muscle as Muscle
+    from warpsim.model import Pulley as Pulley
     from warpsim.optimise.cost import Cost as Cost
     from warpsim.optimise.identify import Identification as Identification
     from warpsim.optimise.identify import identify as identify
@@ -127,6 +139,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.stepping import UNRESOLVED as UNRESOLVED
     from warpsim.streaming import resume as resume
     from warpsim.trajectory import Trajectory as Trajectory
+    from warpsim.viewer import Viewer as Viewer
 else:
 
     def __getattr__(name: str):

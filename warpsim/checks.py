@@ -3,11 +3,13 @@
 `name` is how the message calls the argument; `error` is `ValueError` (arguments) or `ModelError` (models).
 """
 
+import difflib
 import operator
 import re
 
 import numpy as np
 
+MANY, NEAREST = 30, 20  # of choices in a message
 LISTED = 12  # names that a message lists before it counts the rest
 
 
@@ -71,8 +73,16 @@ def positive(value, name: str, unit: str = "", error=ValueError) -> float:
 def choice(value, name: str, known, error=ValueError):
     """One of the `known` values."""
     if not any(value is k or (type(value) is type(k) and value == k) for k in known):
-        raise error(f"{name} is {short(value)}; choose one of {list(known)}")
+        raise error(f"{name} is {short(value)}; choose one of {_nearest(str(value), list(known))}")
     return value
+
+
+def _nearest(text: str, known: list) -> str:
+    """All that are known; of many the `NEAREST` that look most like a text, and how many more."""
+    if len(known) <= MANY:
+        return str(known)
+    likely = sorted(known, key=lambda x: -difflib.SequenceMatcher(None, text, str(x)).ratio())[:NEAREST]
+    return f"{[x for x in known if x in likely]} and {len(known) - NEAREST} more"
 
 
 def listed(names, most: int = LISTED) -> str:

@@ -1,6 +1,7 @@
 """The command `warpsim`: run, resume, replay, info, view, bench, demo, devices."""
 
 import dataclasses
+import functools
 import json
 import math
 import pathlib
@@ -11,6 +12,16 @@ import tyro
 from tyro.conf import Positional
 
 from warpsim import checks
+
+ROBOT_FILES = (
+    ".xml",
+    ".mjcf",
+    ".urdf",
+    ".usd",
+    ".usda",
+    ".usdc",
+    ".usdz",
+)  # what `view` steps; anything else is a store
 
 
 @dataclasses.dataclass
@@ -225,7 +236,8 @@ class Info:
 def describe(model) -> dict:
     """Counts, elements and report of a model, as plain data."""
     from warpsim.model.constraint_types import ConstraintType
-    from warpsim.model.model import GeomType, JointType
+    from warpsim.model.model import DynamicsType, GeomType, JointType
+    from warpsim.model.targets import target_name
 
     def body(index: int) -> str:
         return model.body_names[index] if index >= 0 else "world"
@@ -259,11 +271,14 @@ def describe(model) -> dict:
     facts["actuators"] = [
         {
             "name": name,
-            "on": model.joint_names[j] if (j := model.actuator_joint[a]) >= 0 else model.tendon_names[t],
+            "on": target_name(model, a),
             "range": [float(x) if abs(x) < float("inf") else None for x in model.control_range[a]],
         }
         for a, (name, t) in enumerate(zip(model.actuator_names, model.actuator_tendon, strict=True))
     ]
+    if model.na:
+        for row, kind in zip(facts["actuators"], model.actuator_dynamics, strict=True):
+            row["dynamics"] = DynamicsType(kind).name.lower()
     facts["constraints"] = [
         {
             "name": name,
@@ -330,33 +345,59 @@ def _cell(value) -> str:
 
 @dataclasses.dataclass
 class View:
-    """Open a stored rollout in the browser: play, pause and scrub."""
+    """Step a robot file live in the browser, or open a stored rollout: play, pause and scrub."""
 
-    store: Positional[str]
-    """A Zarr store written by `warpsim run --store` or `Trajectory.save`."""
+    source: Positional[str]
+    """A robot file (.xml, .urdf, .usd), or a Zarr store written by `warpsim run --store` or `Trajectory.save`."""
     worlds: int | None = None
-    """Show the first n worlds; by default up to 64."""
+    """Of a robot file so many worlds, by default one; of a store the first n, by default up to 64."""
     port: int = 8080
     """Of the page; 0 takes a free one."""
     host: str = "127.0.0.1"
-    """Address to listen at: this machine only. At any other the page is behind a token, which is part of the link that is printed."""
+    """Address to listen at: this machine only. At any other the page of a store is behind a token, which is part of the link that is printed;
+    a robot file is stepped at this machine alone."""
     out: str | None = None
-    """Write the page here and serve nothing."""
+    """Write the page of a store here and serve nothing."""
     patches: bool = False
-    """Show the patches between pressure fields."""
+    """Show the patches between pressure fields of a store; a live page has a box for them."""
+    dt: float | None = None
+    """Step of a robot file [s]; by default the file's."""
+    device: str | None = None
+    """Warp device that a robot file is stepped on."""
 
     def __call__(self) -> None:
+        if not 0 <= self.port < 1 << 16:
+            raise ValueError(f"port is {self.port}; give 0 to 65535")
+        if pathlib.Path(self.source).suffix.lower() in ROBOT_FILES and pathlib.Path(self.source).is_file():
+            self._step_live()
+        else:
+            self._show_store()
+
+    def _step_live(self) -> None:
+        if self.out or self.patches:
+            raise ValueError(
+                "--out and --patches are of stored rollouts; a live page shows patches by a box of its own"
+            )
+        from warpsim import Simulator, Viewer, load
+
+        options = {} if self.dt is None else {"dt": self.dt}
+        sim = Simulator(
+            load(self.source), worlds=1 if self.worlds is None else self.worlds, device=self.device, **options
+        )
+        with Viewer(sim, port=self.port, host=self.host) as view:
+            print(f"{view.url}  (stop with Ctrl-C)", flush=True)
+            view.run()
+
+    def _show_store(self) -> None:
         import tempfile
 
         from warpsim import Trajectory
         from warpsim.files.output import check_file
         from warpsim.show.serve import serve
 
-        if not 0 <= self.port < 1 << 16:
-            raise ValueError(f"port is {self.port}; give 0 to 65535")
         if self.out:
             check_file(self.out)
-        trajectory = Trajectory.load(self.store)
+        trajectory = Trajectory.load(self.source)
         if self.out:
             trajectory.to_html(self.out, worlds=self.worlds, patches=self.patches)
             print(f"wrote {self.out}")
@@ -498,12 +539,22 @@ class Play:
     """A page."""
     usd: str | None = None
     """A USD stage."""
+    live: bool = False
+    """Watch it on a live page instead, until Ctrl-C."""
+    port: int = 8080
+    """Of the live page; 0 takes a free one."""
     device: str | None = "cpu"
     """Warp device."""
 
     def __call__(self) -> None:
-        from warpsim.envs.training import play
+        from warpsim.envs.training import play, watch
 
+        if self.live:
+            if self.html or self.usd:
+                raise ValueError("--live shows the policy at work; write a page or a stage by a call without it")
+            tell = functools.partial(print, flush=True)
+            watch(self.folder, worlds=self.worlds, port=self.port, device=self.device, ready=tell)
+            return
         judged = play(self.folder, worlds=self.worlds, html=self.html, usd=self.usd, device=self.device)
         _console().print(
             f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m (means of {len(judged['returns'])} episodes)",

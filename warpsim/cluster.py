@@ -15,7 +15,16 @@ import numpy as np
 
 from warpsim.checks import short, whole
 from warpsim.description import fingerprint
-from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, is_url, place, writing
+from warpsim.files.store.place import (
+    STATE_NAMES,
+    StoreError,
+    check_replaceable,
+    fresh,
+    is_url,
+    place,
+    state_names,
+    writing,
+)
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.model.model import Model
@@ -85,6 +94,7 @@ def rollout(
     controls=None,
     steps: int | None = None,
     *,
+    mocap=None,
     worlds: int | None = None,
     shards: int | None = None,
     store=None,
@@ -100,7 +110,8 @@ def rollout(
     """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store; its `Trajectory`, read from there.
 
     `state`: where to begin, of a simulator of the same options; None is the model's start in every one of `worlds`. `controls`: an array
-    (steps, worlds, nu), `ws.RandomControls`, None, or a callable of a shard's state with `state_dict` that does not change. `parameters`: name ->
+    (steps, worlds, nu), `ws.RandomControls`, None, or a callable of a shard's state with `state_dict` that does not change. `mocap`: an array
+    (steps, worlds, nmocap, 7) of poses of mocap bodies. `parameters`: name ->
     values as in `sim.parameters[name] = values`. `shards`: None is a CUDA device each, or a core each where there is none. `store`: a path that all
     machines see, or a URL; None keeps it in a temporary folder of this machine and reads it whole. `address`: of a running cluster, as in `ray.init`.
     `options`: those of `Simulator`. The bits are those of one simulator of all worlds, for any number of shards on devices of one kind.
@@ -115,6 +126,7 @@ def rollout(
     shards = _default_shards(ray) if shards is None else whole(shards, "shards", 1)
     one = Simulator(model, 1, device=_host_or(device), threads=1, **options)
     source, steps, table = _source(one, controls, steps, worlds)
+    poses = None if mocap is None else _poses(one, mocap, steps, worlds)
     arrays = _first(one, state, parameters, worlds)
     run = new_run(one, source, steps, substeps, every) | {"divided": True}
     temporary = tempfile.mkdtemp(prefix="warpsim-") if store is None else None
@@ -123,7 +135,7 @@ def rollout(
             raise ValueError("this cluster has several machines; give store=, a path that all of them see, or a URL")
         path = _shared(pathlib.Path(temporary) / "run.zarr" if temporary else store)
         with writing(path, "nothing is kept there"), fresh(path) as new:
-            begin_store(new, one, arrays, table, source.said(), run, -(-worlds // min(shards, worlds)))
+            begin_store(new, one, arrays, table, source.said(), run, -(-worlds // min(shards, worlds)), poses)
         trajectory = resume(path, source.called, shards=shards, device=device, threads=threads, progress=progress)
         return trajectory if temporary is None else _read_whole(trajectory)
     finally:
@@ -341,6 +353,14 @@ def _source(one, controls, steps, worlds: int) -> tuple[Source, int, np.ndarray 
     return Source("array", None), len(table), table
 
 
+def _poses(one, mocap, steps: int, worlds: int) -> np.ndarray:
+    one._inputs.refuse_mocap(mocap)
+    poses, expected = one._inputs.numbers(mocap, "mocap"), (steps, worlds, one.model.nmocap, 7)
+    if poses.shape != expected:
+        raise ValueError(f"mocap has shape {poses.shape}; it must be (steps, worlds, nmocap, 7) = {expected}")
+    return poses
+
+
 def _first(one, state, parameters, worlds: int) -> dict[str, np.ndarray]:
     """The first checkpoint, of all worlds; `one` is a simulator of one world of the same options."""
     for name in parameters or {}:
@@ -380,8 +400,9 @@ def _shared(path, exists: bool = False):
 def _read_whole(trajectory):
     from warpsim.trajectory import Trajectory
 
-    arrays = (np.asarray(getattr(trajectory, name)) for name in STATE_NAMES)
-    return Trajectory(trajectory.model, *arrays, {name: np.asarray(a) for name, a in trajectory.diagnostics.items()})
+    rows = {name: np.asarray(getattr(trajectory, name)) for name in state_names(trajectory.model)}
+    measured = {name: np.asarray(a) for name, a in trajectory.diagnostics.items()}
+    return Trajectory(trajectory.model, **rows, diagnostics=measured)
 
 
 __all__ = ["ShardLost", "map", "resume", "rollout"]

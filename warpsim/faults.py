@@ -12,7 +12,7 @@ from warpsim.description import describe_simulator, fingerprint, simulator_argum
 from warpsim.device.recording import tape_paused
 from warpsim.files.output import check_folder
 from warpsim.files.store.layout import Layout
-from warpsim.files.store.place import STATE_NAMES, StoreError, fresh, read, writing
+from warpsim.files.store.place import StoreError, fresh, read, state_names, writing
 from warpsim.files.store.store import Commit, Store
 from warpsim.files.store.store_model import put
 from warpsim.rollout import RECORDED
@@ -97,11 +97,11 @@ def write_fault(path, sim, world: int, raised: int, before: State, after: State,
     }
     run |= {"simulator": describe_simulator(sim), "fingerprint": fingerprint(sim.device)}
     with writing(path, "nothing is kept there"), fresh(path) as new:
-        dtypes = {name: arrays[0][name].dtype for name in STATE_NAMES}
+        dtypes = {name: arrays[0][name].dtype for name in state_names(sim.model)}
         options = {"dtypes": dtypes, "diagnostics": kinds, "layout": layout, "run": run}
         Store.create(new, sim.model, 1, 2, controls=step.control.numpy()[one][None], **options)
         store = Store(new)
-        rows = {name: np.stack([a[name] for a in arrays]) for name in STATE_NAMES}
+        rows = {name: np.stack([a[name] for a in arrays]) for name in dtypes}
         for name, kind in kinds.items():
             rows[name] = np.stack([np.zeros(1, kind), getattr(sim.diagnostics, name).numpy()[one]])
         store.write(0, slice(0, 1), rows)

@@ -5,12 +5,13 @@ Values that a kernel writes into the arrays are not checked: nothing in a step r
 
 import numpy as np
 
-from warpsim.integrate import Integrator
+from warpsim.forces.lines import line_motors
+from warpsim.integrate import Integrator, ThetaScheme
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.rows.constants import refuse_other_rows
 from warpsim.solve.contact_model import ContactModel, is_contact_model
-from warpsim.tree.wide import refuse_gradients
+from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
 
 
 def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad: bool) -> None:
@@ -24,11 +25,27 @@ def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad:
     if requires_grad:
         refuse_gradients(model, dtype, "requires_grad=True")
     for why in (
+        _refuse_adhesion(model, integrator, dtype),
         solver.refuse(model, integrator, dtype, requires_grad),
         integrator.refuse(model, solver, dtype, requires_grad),
     ):
         if why is not None:
             raise ValueError(why)
+
+
+def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | None:
+    """Adhesion comes after an explicit free motion."""
+    found = np.flatnonzero(model.actuator_body >= 0)
+    if not len(found):
+        return None
+    name = model.actuator_names[int(found[0])]
+    if not isinstance(integrator, ThetaScheme) or integrator.implicit:
+        return (
+            f"actuator {name!r} sticks contacts of a body, which {integrator!r} does not do; use ws.SymplecticEuler()"
+        )
+    if dtype == "float32" and depth(model) > DEEPEST:
+        return f"actuator {name!r} sticks contacts of a body, and a tree has more than {DEEPEST} degrees of freedom; use float64"
+    return None
 
 
 def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
@@ -42,9 +59,22 @@ def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
             _refuse_new_stops(model, values)
         elif name.startswith(("tendon_", "constraint_")):
             refuse_other_rows(model, name, values)
+        elif name in ("actuator_gain", "actuator_bias"):
+            _refuse_new_feedback(model, name, values)
         solver.check_parameter(parameters, name, values)
 
     parameters.check(check)
+
+
+def _refuse_new_feedback(model: Model, name: str, values: np.ndarray) -> None:
+    """A motor without feedback on a spatial tendon, on sites, a crank or a body's contacts has no row for it."""
+    motors = np.union1d(line_motors(model), np.flatnonzero(model.actuator_body >= 0)).astype(int)
+    bad = motors[(values[..., motors, 1:] != 0).reshape(-1, len(motors), 2).any((0, 2))] if len(motors) else motors
+    if len(bad):
+        raise ValueError(
+            f"parameters[{name!r}] feeds back length or velocity of actuator {model.actuator_names[int(bad[0])]!r}, which has no feedback "
+            "in the model and so no row for it; give it some there, however little"
+        )
 
 
 def _refuse_new_friction(model: Model, values: np.ndarray) -> None:

@@ -18,7 +18,7 @@ class Inputs:
     def __init__(self, model: Model, worlds: int, dtype: str, device):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.scalar = SCALARS[dtype]
-        forces = {"control": (model.nu,), "tau": (model.nv,), "wrench": (model.nbody, 6)}
+        forces = {"control": (model.nu,), "tau": (model.nv,), "wrench": (model.nbody, 6), "mocap": (model.nmocap, 7)}
         self.force_shapes = {name: (worlds, *shape) for name, shape in forces.items()}
 
     def numbers(self, values, name: str) -> np.ndarray:
@@ -36,6 +36,8 @@ class Inputs:
             raise ValueError(f"{name} has shape {values.shape}; it must be ({n},) or ({rows}, {n})")
         if name == "q":
             _refuse_quaternions(self.model, values)
+        elif name == "activation":
+            _refuse_activations(self.model, values)
         if not np.isfinite(values).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
             raise ValueError(f"{name} is {values[where]} at {where}; every value must be finite")
@@ -46,18 +48,72 @@ class Inputs:
         given = ((name, x) for name, x in values.items() if x is not None)
         return any(np.ndim(x if hasattr(x, "ndim") else self.numbers(x, name)) == 2 for name, x in given)
 
-    def start(
-        self, q=None, v=None, keyframe: str | None = None, rows: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities of a start, those of a keyframe or of the model where they are not given."""
+    @property
+    def start_sizes(self) -> dict[str, int]:
+        """What a start is made of: numbers per world by name."""
         m = self.model
-        q0, v0 = m.q0, np.zeros(m.nv)
+        return {"q": m.nq, "v": m.nv} | ({"activation": m.na} if m.na else {})
+
+    def start(
+        self, q=None, v=None, keyframe: str | None = None, rows: int | None = None, activation=None
+    ) -> dict[str, np.ndarray]:
+        """Positions, velocities and activations of a start, those of a keyframe or of the model where they are not given."""
+        m = self.model
+        found = {"q": m.q0, "v": np.zeros(m.nv), "activation": np.zeros(m.na)}
         if keyframe is not None:
             if not isinstance(keyframe, str) or keyframe not in m.keyframes:
                 raise ValueError(f"no keyframe {short(keyframe)} in model {m.name!r}; it has: {listed(m.keyframes)}")
-            q0, v0 = m.keyframes[keyframe].q, m.keyframes[keyframe].v
-        q = self.host_rows(q0 if q is None else q, m.nq, "q", rows)
-        return q, self.host_rows(v0 if v is None else v, m.nv, "v", rows)
+            found = {name: getattr(m.keyframes[keyframe], name) for name in found}
+        given = {"q": q, "v": v, "activation": activation}
+        if activation is not None:
+            self.refuse_activation()
+        sizes = self.start_sizes
+        found = {name: x if given[name] is None else given[name] for name, x in found.items() if name in sizes}
+        return {name: self.host_rows(x, sizes[name], name, rows) for name, x in found.items()}
+
+    def refuse_activation(self) -> None:
+        """Raise where a model has no activations to give."""
+        if not self.model.na:
+            raise ValueError(
+                f"activation is given, but no actuator of model {self.model.name!r} has dynamics; leave it out"
+            )
+
+    def mocap_rows(self, values, rows: int) -> np.ndarray:
+        """(rows, nmocap, 7) poses with quaternions that are rotations, from (nmocap, 7) or (rows, nmocap, 7)."""
+        self.refuse_mocap(values)
+        values = self.numbers(values.numpy() if isinstance(values, wp.array) else values, "mocap")
+        names = [self.model.body_names[i] for i in np.flatnonzero(self.model.body_mocap >= 0)]
+        shape = (len(names), 7)
+        if values.shape not in (shape, (rows, *shape)):
+            raise ValueError(f"mocap has shape {values.shape}; it must be {shape} or {(rows, *shape)}")
+        values = np.ascontiguousarray(np.broadcast_to(values, (rows, *shape)))
+        if not np.isfinite(values).all():
+            row, k, i = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+            raise ValueError(
+                f"mocap: body {names[k]!r} has {values[row, k, i]} in row {row}; every value must be finite"
+            )
+        for k, name in enumerate(names):
+            _refuse_quaternion(values[:, k, 3:], f"mocap: the quaternion of body {name!r}")
+        return values
+
+    def refuse_mocap(self, values) -> None:
+        """Raise where poses are given, and the model has no body to have them."""
+        if values is not None and self.model.nmocap == 0:
+            raise ValueError(f"mocap is given, but model {self.model.name!r} has no mocap bodies; leave it out")
+
+    def start_mocap(self, mocap=None, keyframe: str | None = None, rows: int | None = None) -> np.ndarray:
+        """Poses (rows, nmocap, 7) of a start, those of a keyframe or of the model where they are not given."""
+        rest = self.model.mocap0 if keyframe is None else self.model.keyframes[keyframe].mocap
+        return self.mocap_rows(rest if mocap is None else mocap, self.worlds if rows is None else rows)
+
+    def mocap(self, values) -> wp.array | None:
+        """Poses (worlds, nmocap, 7) on the device for a query; None stays."""
+        self.refuse_mocap(values)
+        if values is None:
+            return None
+        if isinstance(values, wp.array):
+            return self.device_array(values, self.force_shapes["mocap"], "mocap")
+        return wp.array(self.start_mocap(values), dtype=self.scalar, device=self.device)
 
     def rows(self, **values) -> list[wp.array]:
         """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host values."""
@@ -103,22 +159,41 @@ class Inputs:
             return worlds if worlds.shape == (self.worlds,) and worlds.is_contiguous else None
         return None
 
-    def restart(self, worlds, q, v) -> tuple:
-        """The worlds of a reset, as indices or as a mask on the device, and their start, None the model's; see `Simulator.reset`."""
-        mask, m = self.device_mask(worlds), self.model
-        on_device = [x is not None and not is_on_host(x) for x in (q, v)]
-        if mask is not None and any(on_device):
-            rest = (None, None) if all(on_device) else self.start(rows=1)
-            return mask, tuple(
-                self.device_array(x, (self.worlds, n), name)
-                if there
-                else wp.array(self.host_rows(r if x is None else x, n, name, 1), dtype=self.scalar, device=self.device)
-                for x, there, r, n, name in zip((q, v), on_device, rest, (m.nq, m.nv), "qv", strict=True)
-            )
-        if mask is None or self.have_rows(q=q, v=v):
+    def restart(self, worlds, q, v, activation=None) -> tuple:
+        """The worlds of a reset, as indices or as a mask on the device, and their start by name, None the model's; see `Simulator.reset`."""
+        mask, given = self.device_mask(worlds), {"q": q, "v": v, "activation": activation}
+        if activation is not None:
+            self.refuse_activation()
+        on_device = {name for name, x in given.items() if x is not None and not is_on_host(x)}
+        if mask is not None and on_device:
+            sizes = self.start_sizes
+            rest = {} if on_device >= {"q", "v"} else self.start(rows=1)
+            rest |= {"activation": np.zeros((1, self.model.na))}
+            return mask, {
+                name: self.device_array(given[name], (self.worlds, n), name)
+                if name in on_device
+                else wp.array(
+                    self.host_rows(rest[name] if given[name] is None else given[name], n, name, 1),
+                    dtype=self.scalar,
+                    device=self.device,
+                )
+                for name, n in sizes.items()
+            }
+        if mask is None or self.have_rows(**given):
             mask = self.chosen_worlds(worlds)
         rows = 1 if isinstance(mask, wp.array) else len(mask)
-        return mask, None if q is None and v is None else self.start(q, v, rows=rows)
+        named = any(x is not None for x in given.values())
+        return mask, self.start(q, v, rows=rows, activation=activation) if named else None
+
+    def restart_mocap(self, chosen, mocap):
+        """Poses for the worlds of `restart`: a row for each chosen (of a mask: each) world, or one for all; None stays."""
+        if mocap is None:
+            return None
+        self.refuse_mocap(mocap)
+        rows = self.worlds if isinstance(chosen, wp.array) else len(chosen)
+        if not is_on_host(mocap) and isinstance(chosen, wp.array):
+            return self.device_array(mocap, self.force_shapes["mocap"], "mocap")
+        return self.mocap_rows(mocap, rows)
 
     def chosen_worlds(self, worlds) -> np.ndarray:
         """Indices of worlds given as an index, a list or array of indices, or a boolean mask."""
@@ -213,16 +288,32 @@ def device_called(name):
         raise ValueError(f"no device {name!r} here; there are: {known}") from error
 
 
+def _refuse_activations(model: Model, values: np.ndarray) -> None:
+    """Refuse activations (na,) or (rows, na) outside the ranges of their actuators."""
+    for a in np.flatnonzero(model.actuator_dynamics):
+        low, high = model.activation_range[a]
+        found = np.atleast_2d(values)[:, model.actuator_activation[a]]
+        bad = np.flatnonzero((found < low) | (found > high))
+        if len(bad):
+            raise ValueError(
+                f"activation of actuator {model.actuator_names[a]!r} in row {bad[0]} is {found[bad[0]]:g}; its range is {low:g} to {high:g}"
+            )
+
+
 def _refuse_quaternions(model: Model, q: np.ndarray) -> None:
     """Refuse positions (nq,) or (rows, nq) with a quaternion that is no rotation."""
     for j in np.flatnonzero(np.isin(model.joint_type, (JointType.FREE, JointType.BALL))):
         end = int(model.joint_q[j]) + JOINT_NQ[JointType(model.joint_type[j])]
-        quaternion = np.atleast_2d(q)[:, end - 4 : end]
-        length = np.linalg.norm(quaternion.astype(float), axis=1)
-        bad = ~((length > joints.SHORTEST_QUATERNION) & (length < joints.LONGEST_QUATERNION))
-        for row in np.flatnonzero(bad):
-            raise ValueError(
-                f"q: the quaternion of joint {model.joint_names[j]!r} in row {row} is {quaternion[row].tolist()}; "
-                f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from "
-                f"{joints.SHORTEST_QUATERNION:g} to {joints.LONGEST_QUATERNION:g} is normalised)"
-            )
+        _refuse_quaternion(np.atleast_2d(q)[:, end - 4 : end], f"q: the quaternion of joint {model.joint_names[j]!r}")
+
+
+def _refuse_quaternion(quaternion: np.ndarray, label: str) -> None:
+    """Refuse rows (rows, 4) one of which is no rotation."""
+    length = np.linalg.norm(quaternion.astype(float), axis=1)
+    bad = ~((length > joints.SHORTEST_QUATERNION) & (length < joints.LONGEST_QUATERNION))
+    for row in np.flatnonzero(bad):
+        raise ValueError(
+            f"{label} in row {row} is {quaternion[row].tolist()}; "
+            f"give (w, x, y, z) of length 1, [1, 0, 0, 0] for no rotation (another length from "
+            f"{joints.SHORTEST_QUATERNION:g} to {joints.LONGEST_QUATERNION:g} is normalised)"
+        )

@@ -32,21 +32,34 @@ import warp as wp
 
 from warpsim import kernels
 from warpsim.checks import listed
-from warpsim.device.copies import BLOCK, SCALARS, adjoints_of, copy
+from warpsim.device.copies import BLOCK, SCALARS, Spinning, adjoints_of, copy
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
+# Of the copies with spin rows those of the solvers are compiled, and what is beside them in their modules.
+SPIN_FOLDERS = ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus")
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
 # Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of
 # its own world, tree or row.
 OWN_SUMS = {
     "actuator_force": "worlds",
     "effective_damping": "worlds",
+    "muscle_force": "(worlds, actuators)",
     "wrench_force": "(worlds, trees)",
     "rnea": "(worlds, trees)",
     "least_weight": "(worlds, rows)",
+    "motor_forces": "(worlds, degrees of freedom)",
+    "measure_subtrees": "(worlds, sensors)",
+    "measure_energy": "(worlds, sensors)",
+    "measure_sums": "(worlds, sensors)",
+    "measure_touch": "(worlds, sensors)",
+    "measure_net_contact": "(worlds, sensors)",
+    "user_wrenches": "(worlds, bodies)",
+    "contact_wrenches": "worlds",
+    "row_wrenches": "worlds",
+    "link_reactions": "(worlds, trees)",
 }
 # Of atomic instructions: those on real numbers, and those on bits, by which additions can be made.
 ATOMIC = re.compile(r"^\s*(?:@\S+\s+)?((?:atom|red)(?:\.[\w:]+)*\.(?:f|bf|b)\d+\w*)\b", re.MULTILINE)
@@ -69,8 +82,18 @@ def build_all() -> dict[str, wp.Module]:
         file = importlib.import_module(info.name)
         for real in SCALARS.values():
             adjoints_of(copy(file, real))
+            if _spins(info.name.removeprefix(f"{kernels.__name__}.")):
+                copy(file, Spinning(real))
     modules = wp._src.context.user_modules
-    return {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
+    named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
+    return {
+        name: module for name, module in named.items() if "_spin." not in name or _spins(name.partition("_spin.")[2])
+    }
+
+
+def _spins(file: str) -> bool:
+    """Whether a file, named from the folder of kernels, is compiled with spin rows."""
+    return file.startswith(SPIN_FOLDERS)
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:

@@ -39,25 +39,32 @@ class Frames:
 
     def _allocate(self, rows: int, S, requires_grad: bool) -> None:
         worlds, device = self.sim.worlds, self.device
-        self.q, self.v = (
-            wp.zeros((rows, worlds, n), dtype=S, device=device, requires_grad=requires_grad)
-            for n in (self.sim.model.nq, self.sim.model.nv)
-        )
+        self.states = {
+            name: wp.zeros((rows, worlds, n), dtype=S, device=device, requires_grad=requires_grad)
+            for name, n in self.sim._inputs.start_sizes.items()
+        }
+        self.q, self.v, self.activation = (self.states.get(name) for name in ("q", "v", "activation"))
         self.time = wp.zeros((rows, worlds), dtype=wp.float64, device=device)
+        mocap = (rows, worlds, self.sim.model.nmocap, 7)
+        self.mocap = wp.zeros(mocap, dtype=S, device=device) if self.sim.model.nmocap else None
         self.measured = {
             name: wp.zeros((rows, worlds), dtype=kind or S, device=device) for name, kind in RECORDED.items()
         }
-        self._rows = {"q": self.q, "v": self.v, "time": self.time, **self.measured}
+        self._rows = {**self.states, "time": self.time, **self.measured}
+        self._rows |= {} if self.mocap is None else {"mocap": self.mocap}
         self._host: dict[str, np.ndarray] = {}  # the same memory, and the sources copied from last
         self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
 
     @in_turn
     def keep(self, row: int, state, measured: bool = True) -> None:
         """Copy a state, and the simulator's diagnostics where it comes from a step, into a row."""
-        if self.sim.model.nv:
-            self._copy("q", row, state.q)
-            self._copy("v", row, state.v)
+        arrays = state.arrays()
+        for name, array in self.states.items():
+            if array.size:
+                self._copy(name, row, arrays[name])
         self._copy("time", row, state.time)
+        if self.mocap is not None:
+            self._copy("mocap", row, state.mocap)
         if measured:
             diagnostics = self.sim.diagnostics
             for name in self.measured:
@@ -101,19 +108,20 @@ class Recorder(Frames):
         with tape_paused() as tape:
             self.keep(row, state, measured=row > 0)
         if tape is not None:
-            tape.record_func(functools.partial(self.give_back, step, state.alias()), [self.q, self.v, state.q, state.v])
+            arrays = [*self.states.values(), *(state.arrays()[name] for name in self.states)]
+            tape.record_func(functools.partial(self.give_back, step, state.alias()), arrays)
 
     @in_turn
     def give_back(self, step: int, state) -> None:
         """Add the gradient of the row kept after so many steps, if there is one, to that of its state; clear it."""
         row, skipped = divmod(step, self.every)
         if not skipped:
-            move_gradient(self.q.grad[row], state.q.grad)
-            move_gradient(self.v.grad[row], state.v.grad)
+            for name, array in self.states.items():
+                move_gradient(array.grad[row], state.arrays()[name].grad)
 
 
 def rollout(
-    sim, state, controls, steps, *, substeps, every, progress, checkpoint_every, gradient_norms, store
+    sim, state, controls, steps, *, mocap, substeps, every, progress, checkpoint_every, gradient_norms, store
 ) -> Trajectory:
     """See `Simulator.rollout`."""
     substeps, every = whole(substeps, "substeps", 1), whole(every, "every", 1)
@@ -122,7 +130,10 @@ def rollout(
     if progress is not None and not callable(progress):
         flag(progress, "progress")
     flag(gradient_norms, "gradient_norms")
+    poses, steps = _mocap_table(sim, mocap, controls, steps)
     source, steps, table = _control_source(sim, controls, steps)
+    if poses is not None and len(poses) != steps:
+        raise ValueError(f"mocap has {len(poses)} rows, but there are {steps} steps; give a row for each")
     tape = active_tape()
     if tape is None and table is not None and table.size and sim.device.is_cpu:
         source = _host_rows(table.numpy())
@@ -134,7 +145,8 @@ def rollout(
         from warpsim.streaming import store_rollout
 
         given = controls if table is None else table
-        return store_rollout(sim, state, given, steps, store, substeps=substeps, every=every, progress=progress)
+        options = {"mocap": poses, "substeps": substeps, "every": every, "progress": progress}
+        return store_rollout(sim, state, given, steps, store, **options)
     if gradient_norms and tape is None:
         raise ValueError("gradient_norms=True needs a tape that records the rollout")
     if tape is not None:
@@ -145,7 +157,8 @@ def rollout(
     if tape is not None and not (callable(controls) or callable(progress)):  # nobody can write to anything meanwhile
         owned = isinstance(controls, np.ndarray) or not hasattr(controls, "shape")  # `table` is a copy then
         kept = _Kept(sim, table, owned)
-    run = functools.partial(_run, sim, source=source, steps=steps, recorder=recorder, substeps=substeps)
+    told = {"source": source, "poses": poses, "substeps": substeps}
+    run = functools.partial(_run, sim, steps=steps, recorder=recorder, **told)
     if tape is not None and checkpoint_every is not None:
         if callable(controls):
             raise ValueError(
@@ -153,7 +166,7 @@ def rollout(
                 "give controls as an array (steps, worlds, nu), or leave checkpoint_every None"
             )
         kept = _Kept(sim, table, owned=True)  # edited controls would show: the states are compared
-        checkpoints = Checkpoints(sim, steps, checkpoint_every, substeps, source, kept, table, report)
+        checkpoints = Checkpoints(sim, steps, checkpoint_every, kept, [table, poses], report, **told)
         with tape_paused():
             # Without a gradient: Warp copies gradients along with values, into the rows that are recorded.
             final = run(state.without_gradient(), in_place=True, progress=progress, visit=checkpoints.keep)
@@ -162,7 +175,8 @@ def rollout(
         visit = None if report is None else functools.partial(report.record, tape)
         state = state.clone() if tape is None else state
         final = run(state, in_place=tape is None, progress=progress, visit=visit, kept=kept)
-    return Trajectory(sim.model, recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
+    rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
+    return Trajectory(sim.model, *rows, activation=recorder.activation, mocap=recorder.mocap)
 
 
 class _Kept:
@@ -178,22 +192,39 @@ class _Kept:
         return self.parameters, None if self.controls is None else self.controls[step]
 
 
-def _run(sim, state, *, source, steps, recorder, substeps, in_place, progress, visit, kept=None):
+def _run(sim, state, *, source, poses, steps, recorder, substeps, in_place, progress, visit, kept=None):
     """Step and record; `visit(step, state)` sees every state before it is recorded. Returns the last state."""
     if visit is not None:
         visit(0, state)
     recorder.record(0, state)
     for step in with_progress(range(steps), progress):
-        control = source(step, state)
+        control, mocap = source(step, state), None if poses is None else poses[step]
         if kept is None:
-            state = sim.step(state, control, substeps=substeps, out=state if in_place else None)
+            state = sim.step(state, control, mocap=mocap, substeps=substeps, out=state if in_place else None)
         else:
+            state = sim._stepper.with_mocap(state, mocap)
             taped = functools.partial(sim._stepper.taped_step, state, control, None, None, substeps, kept=kept.of(step))
             state = sim._watched(state, substeps, taped)
         if visit is not None:
             visit(step + 1, state)
         recorder.record(step + 1, state)
     return state
+
+
+def _mocap_table(sim, mocap, controls, steps):
+    """The poses of mocap bodies by step as an array on the device, or None, and the number of steps where it follows from them."""
+    if mocap is None:
+        return None, steps
+    sim._inputs.refuse_mocap(mocap)
+    if not hasattr(mocap, "shape"):
+        mocap = numbers(mocap, "mocap", dtype=sim.dtype)
+    rows = len(mocap) if mocap.shape else 0
+    expected = (rows, *sim._inputs.force_shapes["mocap"])
+    if tuple(mocap.shape) != expected:
+        raise ValueError(f"mocap has shape {tuple(mocap.shape)}; it must be (steps, worlds, nmocap, 7) = {expected}")
+    if steps is None and not hasattr(controls, "__len__"):
+        steps = rows
+    return sim._inputs.device_array(mocap, expected, "mocap"), steps
 
 
 def _control_source(sim, controls, steps):

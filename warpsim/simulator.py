@@ -16,7 +16,7 @@ from warpsim.contact.queries import AboutCentre, Queries, RayHits, RaySensor
 from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
-from warpsim.device.recording import active_tape
+from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.threads import alone, in_turn
 from warpsim.differentiate.linearize import Linearization, linearize
 from warpsim.fit import explains_shortage
@@ -52,7 +52,8 @@ class Simulator:
     beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
     their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
     None is as many as this process may use cores, one for 32 worlds at most. `on_fault`: "dump", or the name of a folder: worlds that raise a
-    flag are written there with all that the step read (docs/reliability.md); every step then waits for the device and copies the state. Raises `ValueError` or `ModelError` naming what is wrong.
+    flag are written there with all that the step read (docs/reliability.md); every step then waits for the device and copies the state.
+    `reactions`: steps keep what `acceleration` and `joint_reaction` ask for. Raises `ValueError` or `ModelError` naming what is wrong.
     A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
 
@@ -74,6 +75,7 @@ class Simulator:
         on_fault=None,
         hydroelastic: str = "patch16",
         max_polygons: int | None = None,
+        reactions: bool = False,
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
@@ -101,11 +103,17 @@ class Simulator:
                 raise ValueError(f"max_polygons is {max_polygons}; give at most {MOST_POLYGONS}, or None for a default")
         level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
-            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level
-        )
+            model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level,
+            flag(reactions, "reactions"),
+        )  # fmt: skip
         self.parameters = self.device_model.parameters
         for name, why in self.solver.ignored_parameters(self.requires_grad).items():
             self.parameters.refuse(name, why)
+        if not model.has_spin:
+            for name in ("geom_torsional_friction", "geom_rolling_friction"):
+                self.parameters.refuse(
+                    name, "has no effect: no pair of geoms has condim 4 or 6; give a geom condim=4 or 6"
+                )
         guard_parameters(self.parameters, self.solver)
         self._inputs = Inputs(model, self.worlds, dtype, self.device)
         self._step = self.integrator.make_step(self.device_model, self.solver, max_contacts)
@@ -147,23 +155,30 @@ class Simulator:
     # states ----------------------------------------------------------------------------------------------------------
 
     @in_turn
-    def state(self, q=None, v=None, keyframe: str | None = None) -> State:
-        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v` of shape (n,) or (worlds, n).
+    def state(self, q=None, v=None, keyframe: str | None = None, *, activation=None, mocap=None) -> State:
+        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v`, `activation` of shape (n,) or (worlds, n).
 
-        With a keyframe, `q` or `v` that is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
-        1e6, a step normalises them. Raises `ValueError` for NaN, a wrong shape, another quaternion or an unknown keyframe.
+        With a keyframe, what is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
+        1e6, a step normalises them. Activations are 0 unless given. `mocap`: poses of the mocap bodies `(nmocap, 7)` or (worlds, nmocap, 7), see
+        `step`. Raises `ValueError` for NaN, a wrong shape, another quaternion, an activation outside its actuator's range or an unknown keyframe.
         """
-        q, v = self._inputs.start(q, v, keyframe)
+        start = self._inputs.start(q, v, keyframe, activation=activation)
+        self._inputs.refuse_mocap(mocap)
         state = self._stepper.blank_state()
-        state.q.assign(q)
-        state.v.assign(v)
+        if state.mocap is not None and (mocap is not None or keyframe is not None):
+            start["mocap"] = self._inputs.start_mocap(mocap, keyframe)
+        for name, values in start.items():
+            state.arrays()[name].assign(values)
         return state
 
     @in_turn
-    def reset(self, state: State, worlds, q=None, v=None, *, parameters: bool = False) -> None:
-        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v (default: initial pose, rest).
+    def reset(
+        self, state: State, worlds, q=None, v=None, *, activation=None, mocap=None, parameters: bool = False
+    ) -> None:
+        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v, activation (default: initial pose, rest, 0), mocap bodies to
+        `mocap` (default: their poses in the model).
 
-        q, v: (n,), a row for each chosen world, or beside a mask on the device arrays of the device with a row for every world. Such a mask is
+        q, v, activation, mocap: (n,), a row for each chosen world, or beside a mask on the device arrays of the device with a row for every world. Such a mask is
         not read by the host: on CUDA nothing waits, and `capture` takes it.
         Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's again.
         Nothing else is written. A state that a taped step made is left to the tape, and `state` given new arrays; while the
@@ -171,8 +186,8 @@ class Simulator:
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
-        chosen, start = self._inputs.restart(worlds, q, v)
-        self._stepper.restart(state, chosen, start)
+        chosen, start = self._inputs.restart(worlds, q, v, activation)
+        self._stepper.restart(state, chosen, start, self._inputs.restart_mocap(chosen, mocap))
         if parameters:
             self.parameters.restore(self._inputs.chosen_worlds(worlds))
 
@@ -180,17 +195,27 @@ class Simulator:
 
     @in_turn
     def step(
-        self, state: State, control=None, *, tau=None, wrench=None, substeps: int = 1, out: State | None = None
+        self,
+        state: State,
+        control=None,
+        *,
+        tau=None,
+        wrench=None,
+        mocap=None,
+        substeps: int = 1,
+        out: State | None = None,
     ) -> State:
         """The state after dt, in `substeps` equal parts.
 
         `control (worlds, nu)`: None is zero; clamped to its range. `tau (worlds, nv)`: further generalised forces.
-        `wrench (worlds, nbody, 6)`: (torque, force) at each body's COM in world axes. With `out` that state is filled
+        `wrench (worlds, nbody, 6)`: (torque, force) at each body's COM in world axes. `mocap (worlds, nmocap, 7)`: where the mocap bodies are from now
+        on, `[x y z qw qx qy qz]` in the file's order; None: where they are in `state`. With `out` that state is filled
         and returned (`out is state` is allowed); without it a new one is. Under a tape the step keeps copies of its inputs
         and of the parameters asked for so far (`parameters.bytes_per_world()`), so that they may be written to afterwards.
         """
         self._stepper.check_state(state)
         substeps = whole(substeps, "substeps", 1)
+        state = self._stepper.with_mocap(state, mocap)
         step = self._stepper.plain_step if active_tape() is None else self._stepper.taped_step
         return self._watched(state, substeps, lambda: step(state, control, tau, wrench, substeps, out))
 
@@ -207,16 +232,21 @@ class Simulator:
         *,
         tau=None,
         parameters=(),
+        mocap=None,
         force_jacobian: bool = False,
+        mocap_jacobian: bool = False,
         out: Linearization | None = None,
     ) -> Linearization:
-        """Jacobians of one step from `state`: `A`, `B`, and on request `tau`, `parameters[name]`; see `ws.Linearization`.
+        """Jacobians of one step from `state`, of which `mocap` is as in `step`: `A`, `B`, and on request `tau`, `mocap`, `parameters[name]`; see
+        `ws.Linearization`.
 
         Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
         the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
-        `NoContact`; for the rest, in a simulator with `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
+        `NoContact`; for the rest, and by poses of mocap bodies, in a simulator with `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
         """
-        return linearize(self, state, control, tau, parameters, force_jacobian, out)
+        with tape_paused():
+            state = self._stepper.with_mocap(state, mocap)
+        return linearize(self, state, control, tau, parameters, force_jacobian, mocap_jacobian, out)
 
     @in_turn
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
@@ -238,6 +268,7 @@ class Simulator:
         controls=None,
         steps: int | None = None,
         *,
+        mocap=None,
         substeps: int = 1,
         every: int = 1,
         progress=None,
@@ -248,7 +279,7 @@ class Simulator:
         """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
 
         `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), `ws.RandomControls`, or None. `every=k` keeps
-        every k-th step: steps // k + 1 rows. `progress`: True for a bar, or a callable(step).
+        every k-th step: steps // k + 1 rows. `mocap (steps, worlds, nmocap, 7)`: what each step is given, see `step`. `progress`: True for a bar, or a callable(step).
 
         Under a tape the rows and `final` carry gradients. `checkpoint_every=n` then keeps the state of every n-th step
         and repeats the others in the backward pass: O(steps/n + n) states of memory (beside the rows: see `every`), one
@@ -258,7 +289,7 @@ class Simulator:
         that is interrupted goes on by `ws.resume(store)` with the same bits (docs/stores.md); a callable needs `state_dict` for that.
         """
         self._stepper.check_state(state)
-        options = {"substeps": substeps, "every": every, "progress": progress}
+        options = {"mocap": mocap, "substeps": substeps, "every": every, "progress": progress}
         options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms, "store": store}
         return rollout(self, state, controls, steps, **options)
 
@@ -266,51 +297,96 @@ class Simulator:
     def _queries(self) -> Queries:
         return Queries(self.device_model)
 
+    def _at(self, state: State) -> Queries:
+        """Queries with the mocap bodies where they are in a state."""
+        self._stepper.check_state(state)
+        self._queries.place_mocap(state.mocap)
+        return self._queries
+
+    def _with(self, mocap) -> Queries:
+        """Queries with the mocap bodies at poses that are given, None: those of the model."""
+        given = self._inputs.mocap(mocap)
+        if given is None and self.model.nmocap:
+            given = self._stepper.mocap_rest
+        self._queries.place_mocap(given)
+        return self._queries
+
     # queries ---------------------------------------------------------------------------------------------------------
 
     @in_turn
-    def kinematics(self, q) -> wp.array:
-        """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order."""
-        return self._queries.kinematics(*self._inputs.rows(q=q))
+    def kinematics(self, q, mocap=None) -> wp.array:
+        """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order.
+
+        `mocap (nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: where the mocap bodies are; None: where the model has them.
+        """
+        return self._with(mocap).kinematics(*self._inputs.rows(q=q))
 
     @in_turn
     def body_velocity(self, state: State) -> wp.array:
         """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their origins."""
-        self._stepper.check_state(state)
-        return self._queries.body_velocity(state.q, state.v)
+        return self._at(state).body_velocity(state.q, state.v)
 
     @in_turn
-    def mass_matrix(self, q) -> wp.array:
+    def mass_matrix(self, q, mocap=None) -> wp.array:
         """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
-        return self._queries.mass_matrix(*self._inputs.rows(q=q))
+        return self._with(mocap).mass_matrix(*self._inputs.rows(q=q))
 
     @in_turn
-    def inverse_dynamics(self, q, v, a) -> wp.array:
+    def inverse_dynamics(self, q, v, a, mocap=None) -> wp.array:
         """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
-        return self._queries.inverse_dynamics(*self._inputs.rows(q=q, v=v, a=a))
+        return self._with(mocap).inverse_dynamics(*self._inputs.rows(q=q, v=v, a=a))
 
     @in_turn
-    def forward_dynamics(self, q, v, tau) -> wp.array:
+    def forward_dynamics(self, q, v, tau, mocap=None) -> wp.array:
         """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
-        return self._queries.forward_dynamics(*self._inputs.rows(q=q, v=v, tau=tau))
+        return self._with(mocap).forward_dynamics(*self._inputs.rows(q=q, v=v, tau=tau))
 
     @in_turn
-    def jacobian(self, q, body, point=(0.0, 0.0, 0.0)) -> wp.array:
+    def jacobian(self, q, body, point=(0.0, 0.0, 0.0), mocap=None) -> wp.array:
         """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
         (q,), point = self._inputs.rows(q=q), self._inputs.host_rows(point, 3, "point")
-        return self._queries.jacobian(q, self._inputs.body(body), np.atleast_2d(point))
+        return self._with(mocap).jacobian(q, self._inputs.body(body), np.atleast_2d(point))
 
     @in_turn
     def energy(self, state: State) -> tuple[wp.array, wp.array]:
         """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
+        return self._at(state).energy(state.q, state.v)
+
+    @in_turn
+    def sensors(self, state: State, control=None) -> wp.array:
+        """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)` is a sensor's slice.
+
+        Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step that led to it:
+        (v' − v)/h and impulses/h, where it began; NaN after `sim.state` and `reset`, until a step. With `control (worlds, nu)` the
+        forces of actuators are those at `state` instead. On a tape where one records. See docs/sensors.md.
+        """
         self._stepper.check_state(state)
-        return self._queries.energy(state.q, state.v)
+        return self._stepper.sensors(state, control)
+
+    @in_turn
+    def acceleration(self, state: State) -> wp.array:
+        """(v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc; NaN until a step.
+
+        Of a simulator made with `reactions=True`. On a tape where one records.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.reactions(state, "acceleration")
+
+    @in_turn
+    def joint_reaction(self, state: State) -> wp.array:
+        """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin of the body's frame, in
+        world axes, where the (sub)step that led to `state` began. Springs, dampers and actuators of the joints are in it; contacts, constraints
+        between bodies and `wrench` are not. NaN until a step.
+
+        Of a simulator made with `reactions=True`. On a tape where one records.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.reactions(state, "joint_reaction")
 
     @in_turn
     def contacts(self, state: State) -> ContactList:
         """The contacts at `state`, and those that its velocity can bring about within dt."""
-        self._stepper.check_state(state)
-        return self._queries.contacts(state.q, state.v, self.dt, self.max_contacts)
+        return self._at(state).contacts(state.q, state.v, self.dt, self.max_contacts)
 
     @in_turn
     def contact_force(self, of: str = "body") -> wp.array:
@@ -322,15 +398,13 @@ class Simulator:
     def contact_wrench(self, state: State) -> wp.array:
         """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as `step` takes them,
         the torque about the body's COM where it is in `state`."""
-        self._stepper.check_state(state)
-        return self._queries.contact_wrench(state.q, self._step)
+        return self._at(state).contact_wrench(state.q, self._step)
 
     @in_turn
     def about_centre(self, state: State) -> AboutCentre:
         """Contact wrenches of the last step, inertias and velocities of bodies about the centre of mass of their tree: MuJoCo's cfrc_ext, cinert
         and cvel."""
-        self._stepper.check_state(state)
-        return self._queries.about_centre(state.q, state.v, self._step)
+        return self._at(state).about_centre(state.q, state.v, self._step)
 
     @in_turn
     def ray_cast(
@@ -341,8 +415,8 @@ class Simulator:
         `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in that body's. `geoms`: indices or
         names to consider (default: all); `ignore`: bodies, by index or name ("world" or -1: the world), whose geoms are left out.
         """
-        self._stepper.check_state(state)
-        return self._rays(origin, direction, max_distance, geoms, ignore, body).cast(state.q)
+        sensor = self._rays(origin, direction, max_distance, geoms, ignore, body)
+        return self._look(sensor, state)
 
     def ray_sensor(
         self, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=(), body=None
@@ -352,7 +426,7 @@ class Simulator:
 
     @in_turn
     def _look(self, sensor: RaySensor, state: State) -> RayHits:
-        self._stepper.check_state(state)
+        self._at(state)
         return sensor.cast(state.q)
 
     def _rays(self, origin, direction, max_distance, geoms, ignore, body) -> RaySensor:
@@ -377,8 +451,7 @@ class Simulator:
             raise ValueError(f"world is {world}; the simulator has {self.worlds}, from 0 on")
         if state is None:
             return contact_patches(self._step, world)
-        self._stepper.check_state(state)
-        return self._queries.patches(state.q, world)
+        return self._at(state).patches(state.q, world)
 
     @property
     def warm_start_hits(self) -> wp.array:

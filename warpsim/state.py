@@ -25,6 +25,18 @@ class State:
     def worlds(self) -> int:
         return self.q.shape[0]
 
+    @property
+    def activation(self) -> wp.array:
+        """`(worlds, na)` activations of the actuators that have dynamics, in their order; the array in `memory`."""
+        if "activation" not in self.memory:
+            raise ValueError("this state has no activation: no actuator of its model has dynamics")
+        return self.memory["activation"]
+
+    @property
+    def mocap(self) -> wp.array | None:
+        """Poses `(worlds, nmocap, 7)` of the mocap bodies, `[x y z qw qx qy qz]`, which the next step uses if it is given none; None without any."""
+        return self.memory.get("mocap")
+
     def __getstate__(self) -> dict:
         return pack(vars(self))
 

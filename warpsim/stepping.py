@@ -7,12 +7,14 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import launch
-from warpsim.device.recording import tape_paused
+from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import Replay, capturing
 from warpsim.device.threads import turn
+from warpsim.differentiate.checkpoint import move_gradient
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
+from warpsim.differentiate.reading_adjoint import ReadingAdjoint
 from warpsim.differentiate.reverse import ReverseLinearizer
 from warpsim.differentiate.rigid_adjoint import RigidAdjoint
 from warpsim.differentiate.theta_adjoint import SchemeAdjoint
@@ -21,9 +23,11 @@ from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
+from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
 from warpsim.spare_states import SpareStates
 from warpsim.state import State
+from warpsim.tree.dynamics import Dynamics
 
 NONFINITE = int(flags.NONFINITE)
 NOT_CONVERGED = int(flags.NOT_CONVERGED)
@@ -126,6 +130,9 @@ class Stepper:
         memory = {
             name: wp.zeros_like(array, requires_grad=name in smooth) for name, array in self.step.memory().items()
         }
+        if model.nmocap:
+            with tape_paused():
+                wp.copy(memory["mocap"], self.mocap_rest)
         return State(q, v, time, memory)
 
     def check_state(self, state: State, label: str = "state") -> None:
@@ -138,9 +145,44 @@ class Stepper:
         """Shape and dtype of every array of a state, by name."""
         return {name: (array.shape, array.dtype) for name, array in self.step.state_arrays().items()}
 
-    def restart(self, state: State, chosen, start: tuple | None) -> None:
-        """Put worlds of a state to a start, (q, v) with a row for each chosen (of a mask: each) world or one for all, None the model's; the rest
-        of theirs is 0.
+    @functools.cached_property
+    def mocap_rest(self) -> wp.array:
+        """Where the model has its mocap bodies, in all worlds."""
+        rows = np.tile(self.model.mocap0, (self.worlds, 1, 1))
+        return wp.array(rows, dtype=self.device_model.types.real, device=self.device)
+
+    @functools.cached_property
+    def _mocap_given(self) -> wp.array:
+        """What a step was told last."""
+        return wp.empty_like(self.mocap_rest)
+
+    def with_mocap(self, state: State, mocap) -> State:
+        """The state with the poses that a step is given, of the same arrays otherwise; itself where it is given none.
+
+        Under a tape gradients go to the array that was given, whose values are kept.
+        """
+        if mocap is None:
+            return state
+        self.inputs.refuse_mocap(mocap)
+        told = state.alias()
+        if active_tape() is None:
+            self._copy_input(self._mocap_given, mocap, "mocap")
+            told.memory["mocap"] = self._mocap_given
+            return told
+        mocap = self.inputs.device_array(mocap, self.inputs.force_shapes["mocap"], "mocap")
+        with tape_paused() as tape:
+            told.memory["mocap"] = kept = wp.clone(mocap, requires_grad=True)
+        if mocap.grad is not None:
+            tape.record_func(functools.partial(self._give_back, kept, mocap), [kept, mocap])
+        return told
+
+    def _give_back(self, kept: wp.array, mocap: wp.array) -> None:
+        with turn(self.device):
+            move_gradient(kept.grad, mocap.grad)
+
+    def restart(self, state: State, chosen, start: dict | None, mocap=None) -> None:
+        """Put worlds of a state to a start, arrays by name with a row for each chosen (of a mask: each) world or one for all, None the model's; `mocap`
+        likewise; the rest of theirs is 0.
 
         `chosen`: indices, or a mask on the device, of which nothing is read here. On the tape, where one records.
         """
@@ -149,11 +191,9 @@ class Stepper:
         state.release()
         with tape_paused() as tape:
             row_of = self._row_of(chosen)
-            if start is None:
-                sources = self._model_start
-            else:
-                given = (x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device) for x in start)
-                sources = dict(zip(("q", "v"), given, strict=True))
+            given = dict(start or {}) | ({} if mocap is None else {"mocap": mocap})
+            given = {k: x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device) for k, x in given.items()}
+            sources = self._model_start | given
             for name, array in state.arrays().items():
                 if array.size:
                     target = _words(array)
@@ -180,8 +220,8 @@ class Stepper:
     @functools.cached_property
     def _model_start(self) -> dict[str, wp.array]:
         S, device = self.device_model.types.real, self.device
-        q, v = self.inputs.start(rows=1)
-        return {"q": wp.array(q, dtype=S, device=device), "v": wp.array(v, dtype=S, device=device)}
+        start = {name: wp.array(x, dtype=S, device=device) for name, x in self.inputs.start(rows=1).items()}
+        return start | ({"mocap": self.device_model.mocap0} if self.model.nmocap else {})
 
     def _zero_words(self, columns: int) -> wp.array:
         if self._zeros is None or self._zeros.shape[1] < columns:
@@ -271,6 +311,73 @@ class Stepper:
 
         return replay
 
+    # sensors -------------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def reader(self) -> SensorReader:
+        return SensorReader(Dynamics(self.device_model))
+
+    def sensors(self, state: State, control) -> wp.array:
+        """`Simulator.sensors`, with `state` checked."""
+        control = self.inputs.given_forces(control=control)["control"]
+        if control is not None and self.step.actuation is not None:
+            raise ValueError(
+                "control is given, but actuators with an activation, muscles and ranges of several actuators have forces in steps "
+                "alone; leave control out for those of the last step"
+            )
+        if active_tape() is not None and self.model.nsensordata:
+            return self._read_taped(state, lambda adjoint: adjoint.sensors, control)
+        reader = self.reader
+        out = reader.dynamics.array(self.model.nsensordata, self.device_model.types.real)
+        if self.model.nsensordata:
+            reader.clear()
+            reader.read(state.q, state.v, state.time, *self.measured(state), control, out)
+        return out
+
+    def _read_taped(self, state: State, reader, control=None) -> wp.array:
+        """What one of the readers of `ReadingAdjoint` finds, on the tape that is active."""
+        self.check_tape(state)
+        lack = None if self.step.measurement is None else self.step.measurement.lack
+        if lack is not None:
+            raise ValueError(
+                f"a tape is recording, but sensors of accelerations and forces have no gradient {lack}; use SAP for such "
+                "models, or read them where no tape records"
+            )
+        adjoint = self.reading_adjoint
+        with tape_paused() as tape:
+            return adjoint.read(tape, reader(adjoint), state, self.measured(state), control)
+
+    @functools.cached_property
+    def reading_adjoint(self) -> ReadingAdjoint:
+        device_model = copy.copy(self.device_model)
+        device_model.parameters = AdjointParameters(self.parameters)
+        return ReadingAdjoint(device_model, self.parameters)
+
+    @functools.cached_property
+    def _reaction_readers(self) -> dict[str, ReactionReader]:
+        return {what: ReactionReader(self.reader.dynamics, what) for what in REACTIONS}
+
+    def reactions(self, state: State, what: str) -> wp.array:
+        """`Simulator.acceleration` and `joint_reaction`, with `state` checked."""
+        if not self.device_model.reactions:
+            raise ValueError(f"{what} is not kept; make the Simulator with reactions=True")
+        reader = self._reaction_readers[what]
+        if active_tape() is not None and reader.source.size:
+            out = self._read_taped(state, lambda adjoint: adjoint.reactions[what])
+        else:
+            out = reader.dynamics.array(reader.source.size, self.device_model.types.real)
+            reader.read(state.q, state.v, state.time, *self.measured(state), None, out)
+        return out.reshape((self.worlds, *reader.shape))
+
+    def measured(self, state: State) -> tuple[wp.array, wp.array]:
+        """What the last step left of accelerations and forces in a state, and in which worlds there was one."""
+        return state.memory.get("measured", self._nothing[0]), state.memory.get("stepped", self._nothing[1])
+
+    @functools.cached_property
+    def _nothing(self) -> tuple[wp.array, wp.array]:
+        empty = wp.zeros((self.worlds, 0), dtype=self.device_model.types.real, device=self.device)
+        return empty, wp.zeros(self.worlds, dtype=wp.int32, device=self.device)
+
     # tapes and Jacobians -------------------------------------------------------------------------------------------------
 
     def check_tape(self, state: State) -> None:
@@ -314,6 +421,9 @@ class Stepper:
     def adjoint(self) -> StepAdjoint:
         device_model = copy.copy(self.device_model)
         device_model.parameters = AdjointParameters(self.parameters)
+        if self.model.nmocap:
+            with tape_paused():
+                device_model.link_pose = wp.clone(device_model.link_pose, requires_grad=True)
         slots = self.step.collision.capacity or None
         return step_adjoint(self.integrator)(device_model, self.contact_model, slots, self.replay, self.integrator)
 

@@ -14,7 +14,7 @@ from warpsim.checks import short
 from warpsim.description import describe_simulator, fingerprint, simulator_arguments
 from warpsim.errors import Stopped
 from warpsim.files.store.layout import Layout
-from warpsim.files.store.place import STATE_NAMES, StoreError, check_replaceable, fresh, read, writing
+from warpsim.files.store.place import StoreError, check_replaceable, fresh, read, state_names, writing
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.randomness import RandomControls
@@ -31,8 +31,15 @@ PARAMETERS, STEPS = "parameters/", "steps"  # of what a checkpoint holds besides
 class Source:
     """Controls of a run by step, and what its store keeps of them.
 
-    `control(step, state)`; `kind` and `options` say what it is, `table` is an array of all controls; `callable` has a state of its own.
+    `control(step, state)`; `kind` and `options` say what it is, `table` is an array of all controls; `callable` has a state of its own. `mocap` has
+    the poses of mocap bodies (steps, worlds, nmocap, 7) on the device, or is None.
     """
+
+    mocap = None
+
+    def pose(self, step: int):
+        """The poses that a step is given."""
+        return None if self.mocap is None else self.mocap[step]
 
     def __init__(self, kind: str, control, options=None, table=None, called=None):
         self.kind, self.control, self.options, self.table, self.called = kind, control, options, table, called
@@ -72,6 +79,14 @@ class Source:
 
 def stored_source(store: Store, sim, worlds: slice, controls) -> Source:
     """The source that a store tells of; `controls` is the callable, where it was one."""
+    source = _stored_controls(store, sim, worlds, controls)
+    given = store.mocap_given(worlds)
+    if given is not None:
+        source.mocap = sim._inputs.device_array(given, given.shape, "mocap")
+    return source
+
+
+def _stored_controls(store: Store, sim, worlds: slice, controls) -> Source:
     kind = store.run["controls"]["kind"]
     if controls is not None and kind != "callable":
         raise ValueError(f"{store.path} knows its controls ({kind}); leave controls out")
@@ -176,14 +191,16 @@ def store_rollout(sim, state: State, controls, steps, path, **options):
         raise
 
 
-def run_into_store(sim, state: State, controls, steps, path, *, substeps: int, every: int, progress=None):
+def run_into_store(sim, state: State, controls, steps, path, *, mocap=None, substeps: int, every: int, progress=None):
     """A rollout into a store, of checked arguments; its `Trajectory`. A signal raises `Stopped`."""
     path = check_replaceable(path)
     source = Source.of(sim, controls)
+    source.mocap = mocap
     run = new_run(sim, source, steps, substeps, every)
     with writing(path, "nothing is kept there"), fresh(path) as new:
         table = None if source.table is None else source.table.numpy()
-        begin_store(new, sim, checkpoint_arrays(sim, state), table, source.said(), run)
+        poses = None if mocap is None else mocap.numpy()
+        begin_store(new, sim, checkpoint_arrays(sim, state), table, source.said(), run, mocap=poses)
     store = Store(path)
     final = go_on(sim, state.clone(), source, store, slice(0, sim.worlds), store.commits()[0], progress)
     trajectory = load_trajectory(path, sim.model)
@@ -200,24 +217,28 @@ def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
     return found | {"simulator": describe_simulator(sim), "fingerprint": fingerprint(sim.device)}
 
 
-def begin_store(path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None) -> None:
-    """A new store with the first frame, its checkpoint `arrays` (worlds, …) and commit; `table` has the controls (steps, worlds, nu), if given."""
+def begin_store(
+    path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None, mocap=None
+) -> None:
+    """A new store with the first frame, its checkpoint `arrays` (worlds, …) and commit; `table` has the controls (steps, worlds, nu) and `mocap` the
+    poses of mocap bodies, if given."""
     worlds = len(arrays["time"])
     layout = Layout.of(arrays | {STEPS: np.zeros(worlds, int)})
-    dtypes = {"q": sim.dtype, "v": sim.dtype, "time": "float64"}
+    dtypes = {name: arrays[name].dtype for name in state_names(sim.model)}
     kinds = {name: sim.dtype if kind is None else wp.dtype_to_numpy(kind) for name, kind in RECORDED.items()}
     options = {
         "dtypes": dtypes,
         "diagnostics": kinds,
         "layout": layout,
         "controls": table,
+        "mocap": mocap,
         "run": run,
         "column": column,
     }
     Store.create(path, sim.model, worlds, run["steps"] // run["every"] + 1, **options)
     store = Store(path)
     everyone = slice(0, worlds)
-    rows = {name: arrays[name][None] for name in STATE_NAMES}
+    rows = {name: arrays[name][None] for name in dtypes}
     rows |= {name: np.zeros((1, worlds), kind) for name, kind in kinds.items()}
     writer = Writer(store, everyone, Commit(), layout)
     writer.put(0, rows, 0, arrays, said)
@@ -243,7 +264,7 @@ def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit
     with contextlib.closing(writer), stop_requests() as stops:
         written = time.perf_counter()
         for step in with_progress(range(commit.steps, steps), progress):
-            sim.step(state, source.control(step, state), substeps=substeps, out=state)
+            sim.step(state, source.control(step, state), mocap=source.pose(step), substeps=substeps, out=state)
             done = step + 1
             if done % every == 0:
                 blocks[turn].keep(frame % block, state)

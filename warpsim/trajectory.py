@@ -33,6 +33,8 @@ class Trajectory:
     diagnostics  name -> (T, worlds): iterations, momentum_error, lag_error, contacts, energy, flags; row t belongs to step t+1
     final        the `State` after the last step, to go on from; None for a stored trajectory
     gradients    a `GradientReport`, where the rollout was asked for gradient norms
+    activation   (T+1, worlds, na) activations of actuators with dynamics; None for a model without
+    mocap        (T+1, worlds, nmocap, 7) where the mocap bodies were; None: where the model has them, if it has any
 
     Raises `ValueError` naming the array whose shape does not fit the others.
     """
@@ -44,17 +46,23 @@ class Trajectory:
     diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
     final: State | None = None
     gradients: "GradientReport | None" = None
+    activation: Any = None
+    mocap: Any = None
 
     def __post_init__(self):
         if not isinstance(self.model, Model):
             raise ValueError(f"model is a {type(self.model).__name__}; give a Model")
-        for name in ("q", "v", "time"):
+        for name in ("q", "v", "time", *(("mocap",) if self.mocap is not None else ())):
             if not hasattr(getattr(self, name), "shape"):
                 raise ValueError(f"{name} is a {type(getattr(self, name)).__name__}; give a NumPy or Warp array")
         shape = tuple(self.q.shape)
         if len(shape) != 3 or shape[0] < 1 or shape[1] < 1 or shape[2] != self.model.nq:
             raise ValueError(f"q has shape {shape}; it must be (frames >= 1, worlds >= 1, nq = {self.model.nq})")
         expected = {"v": (*shape[:2], self.model.nv), "time": shape[:2]}
+        if self.activation is not None:
+            expected["activation"] = (*shape[:2], self.model.na)
+        if self.mocap is not None:
+            expected["mocap"] = (*shape[:2], self.model.nmocap, 7)
         for name, want in expected.items():
             got = tuple(getattr(self, name).shape)
             if got != want:
@@ -103,8 +111,9 @@ class Trajectory:
         return float(np.max(self.rows("time", [self.frames - 1]) - self.rows("time", [0])))
 
     def rows(self, name: str, rows) -> np.ndarray:
-        """Rows `(len(rows), worlds, ...)` of `q`, `v`, `time` or a diagnostic, as NumPy."""
+        """Rows `(len(rows), worlds, ...)` of `q`, `v`, `time`, `activation`, `mocap` or a diagnostic, as NumPy."""
         arrays = {"q": self.q, "v": self.v, "time": self.time, **self.diagnostics}
+        arrays |= {name: x for name in ("activation", "mocap") if (x := getattr(self, name)) is not None}
         array = arrays[choice(name, "name", arrays)]
         return host_kinematics.host_rows(array, _row_indices(rows, len(array)))
 
@@ -125,7 +134,8 @@ class Trajectory:
         from warpsim.files.scene import world_indices
 
         rows = np.arange(self.frames) if rows is None else _row_indices(rows, self.frames)
-        return host_kinematics.body_pose_chunks(self.model, self.q, rows, world_indices(worlds, self.worlds))
+        chosen = world_indices(worlds, self.worlds)
+        return host_kinematics.body_pose_chunks(self.model, self.q, rows, chosen, self.mocap)
 
     def save(self, path) -> None:
         """Write a Zarr v3 store with the model inside; see `warpsim.files.store.store`.
@@ -191,7 +201,8 @@ class Trajectory:
             raise ValueError(f"frame={frame}: the trajectory has rows 0 to {self.frames - 1}")
         q = self.rows("q", [frame % self.frames])[0]
         chosen = world_indices(min(9, self.worlds) if worlds is None else worlds, self.worlds)
-        render_png(self.model, q[chosen], path, **options)
+        mocap = None if self.mocap is None else self.rows("mocap", [frame % self.frames])[0][chosen]
+        render_png(self.model, q[chosen], path, mocap=mocap, **options)
 
 
 def _row_indices(rows, count: int) -> np.ndarray:

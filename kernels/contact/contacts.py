@@ -27,6 +27,9 @@ RULE_SECOND = wp.constant(2)
 RULE_HARMONIC = wp.constant(3)
 RULE_FRICTIONLESS = wp.constant(4)
 RULE_EXPLICIT = wp.constant(5)
+# Square of how far a contact may lie from a joint's axis and count as on it, relative to the lengths that it is computed from.
+AXIS_ROUNDING = {wp.float32: 2.5e-11, wp.float64: 4e-28}
+axis_rounding = float(AXIS_ROUNDING[real])
 TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
 
 
@@ -440,10 +443,16 @@ def write_jacobian(
     """Rows t1, t2, n of the Jacobian of contact c on its support."""
     p = contacts.row[w, c]
     frame = contacts.frame[w, c]
+    point = contacts.point[w, c]
+    lengths = wp.length_sq(point) + contacts.phi[w, c] * contacts.phi[w, c]
     for k in range(scene.support_size[p]):
         d = scene.support[p, k]
-        arm = contacts.point[w, c] - origin(topology, link_X, w, topology.dof_link[d])
-        u = scene.support_sign[p, k] * sp.velocity_at(dof_S[w, d], arm)
+        o = origin(topology, link_X, w, topology.dof_link[d])
+        S = dof_S[w, d]
+        u = scene.support_sign[p, k] * sp.velocity_at(S, point - o)
+        summands = wp.length_sq(sp.linear(S)) + wp.length_sq(sp.angular(S)) * (lengths + wp.length_sq(o))
+        if wp.length_sq(u) <= real(axis_rounding) * summands:
+            u = vec3(real(0.0), real(0.0), real(0.0))
         for i in range(3):
             contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
 

@@ -86,6 +86,17 @@ def seed(
 
 
 @kernel
+def seed_activation(at: wp.array(dtype=int), flags: wp.array(dtype=int), activation_bar: wp.array2d(dtype=real)):
+    """Adjoint of entry `at[w]` of the next (q, v, activation), which is an activation; 0 where the world stands still. Launch over worlds."""
+    w = wp.tid()
+    na = activation_bar.shape[1]
+    for i in range(na):
+        activation_bar[w, i] = real(0.0)
+    if flags[w] & NONFINITE == 0 and at[w] >= 0:
+        activation_bar[w, at[w]] = real(1.0)
+
+
+@kernel
 def next_row(at: wp.array(dtype=int)):
     """Launch over worlds."""
     w = wp.tid()
@@ -114,7 +125,7 @@ def gather_state(
     nv = v_bar.shape[1]
     x = tangent_part(coordinate, axis, q, q_bar, w, d)
     y = v_bar[w, d]
-    if row % nv == d and not is_on(switches, switches.v_body[d], w):
+    if row < 2 * nv and row % nv == d and not is_on(switches, switches.v_body[d], w):
         if row < nv:
             x += real(1.0)
         else:
@@ -128,14 +139,19 @@ def gather_state(
 
 @kernel
 def gather(
-    at: wp.array(dtype=int), bar: wp.array2d(dtype=real), flags: wp.array(dtype=int), jacobian: wp.array3d(dtype=real)
+    at: wp.array(dtype=int),
+    bar: wp.array2d(dtype=real),
+    flags: wp.array(dtype=int),
+    first: int,
+    # out
+    jacobian: wp.array3d(dtype=real),
 ):
-    """Row of the Jacobian by another input. Launch over (worlds, entries)."""
+    """Row of the Jacobian by another input, whose columns begin at `first`. Launch over (worlds, entries)."""
     w, j = wp.tid()
     x = bar[w, j]
     if flags[w] & NONFINITE != 0:
         x = real(wp.nan)
-    jacobian[w, at[w], j] = x
+    jacobian[w, at[w], first + j] = x
 
 
 @kernel
@@ -145,7 +161,7 @@ def add_velocity_rows(
     # out
     jacobian: wp.array3d(dtype=real),
 ):
-    """The rows of v', and those of q' at fixed v' with P ∂v'/∂x added, P = ∂q'/∂v'. Launch over (worlds, 2 nv, entries)."""
+    """The rows of v', and those of q' at fixed v' with P ∂v'/∂x added, P = ∂q'/∂v'. Launch over (worlds, 2 nv + na, entries)."""
     w, row, j = wp.tid()
     nv = P.shape[1]
     x = rows[w, row, j]

@@ -28,8 +28,9 @@ from ..real import func, mat33, real, vec3
 
 # 1/(4π²): with it the near-rigid limit has β h as the period of the contact's spring (Castro et al., §V-B).
 INVERSE_FOUR_PI_SQUARED = 0.025330295910584444
-# Floor of w [1/kg]: a contact that moves no dof has W_ii = 0, and R = 0 would divide 0 by 0.
+# Floor of w [1/kg]: R = 0 would divide 0 by 0.
 INVERSE_MASS_FLOOR = 1e-12
+INERT = 1e12  # in place of a w of 0, of a contact that moves nothing: no impulse
 # Least s of recovery: R_n is then that of a stop (`limit.LIMIT_BETA`² of a contact's), which float32 solves as well.
 LEAST_RECOVERY_SHARE = 1e-2
 
@@ -130,9 +131,11 @@ def contact_regularization(w: real, phi: real, compliance: real, tau_d: real, h:
     """(Rt, Rt, Rn) from physical parameters: Rn = max(β²/(4π²) w, c/(h (h + τ_d))), Rt = σ w (Castro et al., §V).
 
     w = ‖W_ii‖_F/3 [1/kg] is the contact's effective inverse mass, c = 1/k [m/N] (0 is near-rigid) and τ_d [s]
-    the dissipation time, taken as 0 while φ > 0 [m] so that no force acts at a distance.
+    the dissipation time, taken as 0 while φ > 0 [m] so that no force acts at a distance. A contact that moves nothing has no impulse.
     """
     w_floored = wp.max(w, real(INVERSE_MASS_FLOOR))
+    if w == real(0.0):
+        w_floored = real(INERT)
     damping = tau_d
     if phi > real(0.0):
         damping = real(0.0)

@@ -4,7 +4,10 @@
 
 so that γ = −h k (φ + (h + τ_d) v_c) where the compliance decides: an implicit spring and damper.
 
-Near-rigid rows that are violated close at the row's `recovery` speed at most, |v̂| ≤ v_r. Rows that contradict each other would pull with
+Near-rigid rows that are violated close at the row's `recovery` speed at most, |v̂| ≤ v_r. Near the end of its reach a mechanism would move
+its joints many times as fast to keep it, up to 1/(2 √(R/w)) times. A row that is more than the limit off, |φ|/(h + τ_d) = (1 + x) v_r, is
+therefore softer: R grows with x, from x = 1 on to what pulls at standstill with the acceleration L/(4 h²), R = min(SOFT, RIGID v_r/v_0) w
+with v_0 = RIGID L/(4 h). Rows that contradict each other would pull with
 v̂/R all the time, many thousand weights. Their axes turn with the bodies at a lever L: the tension γ/h acts like a spring γ/(h L)
 across, explicitly, and h w γ/L ≫ 1 makes the mechanism whirl. So rows that cannot close are held: v_r is then
 
@@ -26,7 +29,7 @@ Which rows these are, and v_h (up to the next power of two), are constants of th
 import warp as wp
 
 from ..laws.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
-from ..real import func, real, vec3, vec4
+from ..real import func, real, vec2, vec3, vec4
 from .table import RowState
 
 # Near-rigid limit: a row sinks by (h + τ_d) R γ = β²/(4π²) (1 + β/π) h² w f under the force f. On a Stewart platform at 2 ms
@@ -39,6 +42,7 @@ STUCK_SHARE = 0.1  # of the least w: a row of less along v̂ is at the end of it
 STALL_TURN = 0.002  # [rad] of a body in a step
 ALONG = 0.1  # of a row in the direction that hinders its group most: other rows of the group are not held
 HASTE = 8.0  # of v̂ᵀW⁻¹v̂ w_least/|v̂|²: beyond it the joints move many times as fast as the row closes
+SOFT = 0.1  # R/w at most of a row that closes from afar: joints move at most 1.6 times as fast as it
 DRIFT = 0.05  # of h u²/L, u the speed of what the row holds: errors of that size come from motion
 DRIFT_TURN = 3.0  # of h u/L: beyond it they do not
 
@@ -62,11 +66,25 @@ def near_rigid_weight(s: RowState) -> real:
 
 
 @func
+def softening(s: RowState, v_hat: real) -> vec2:
+    """R/w of the near-rigid limit, and its slope in |v̂|; `v_hat`: without a limit."""
+    share = real(RIGID)
+    slope = real(0.0)
+    excess = wp.abs(v_hat) / s.speed - real(1.0)
+    if s.c == real(0.0) and excess > real(0.0):
+        most = wp.clamp(real(4.0) * s.h * s.speed / s.lever, real(RIGID), real(SOFT))
+        share = share + (most - real(RIGID)) * wp.min(excess, real(1.0))
+        if excess < real(1.0):
+            slope = (most - real(RIGID)) / s.speed
+    return vec2(share, slope)
+
+
+@func
 def equality_law(s: RowState) -> vec4:
     """(R, v̂, −∞, ∞); the default of τ_d is β h/π."""
     tau_d = time_or(s.tau_d, real(EQUALITY_BETA) * s.h / real(wp.pi))
-    rigid = real(RIGID) * wp.max(near_rigid_weight(s), real(INVERSE_MASS_FLOOR))
     v_hat = -s.phi / (s.h + tau_d)
+    rigid = softening(s, v_hat)[0] * wp.max(near_rigid_weight(s), real(INVERSE_MASS_FLOOR))
     if s.c == real(0.0):
         v_hat = wp.clamp(v_hat, -s.speed, s.speed)
     return vec4(wp.max(rigid, s.c / (s.h * (s.h + tau_d))), v_hat, real(-wp.inf), real(wp.inf))
@@ -76,9 +94,15 @@ def equality_law(s: RowState) -> vec4:
 def equality_slopes(s: RowState) -> vec3:
     """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `equality_law`, from its results."""
     slope = real(-1.0) / (s.h + time_or(s.tau_d, real(EQUALITY_BETA) * s.h / real(wp.pi)))
+    soft = softening(s, slope * s.phi)
+    by_phi = -soft[1] * wp.abs(slope) * wp.sign(slope * s.phi) * s.weight
     if s.c == real(0.0) and wp.abs(s.v_hat) >= s.speed:
         slope = real(0.0)
-    by_weight = real(RIGID)
-    if s.R > by_weight * s.weight:
+    by_weight = soft[0]
+    elsewhere = s.R > by_weight * s.weight
+    if soft[1] > real(0.0):  # R as found again may differ by rounding
+        elsewhere = s.weight < real(INVERSE_MASS_FLOOR)
+    if elsewhere:
         by_weight = real(0.0)
-    return vec3(slope, by_weight, real(0.0))
+        by_phi = real(0.0)
+    return vec3(slope, by_weight, by_phi)

@@ -12,7 +12,7 @@ from ..real import func, kernel, real, vec3, vec4
 from ..tree import joints
 from ..tree.passes import Topology
 from .dispatch import coordinate_law, joint_law, joint_measure, measure
-from .kinds.kind import BETWEEN, ONE_SIDED, PAIRED, WEIGHED
+from .kinds.kind import ELSEWHERE, ONE_SIDED, PAIRED, WEIGHED
 from .kinds.stop import within_reach
 from .table import (
     Constants,
@@ -105,7 +105,7 @@ def row_filler(state_of, measured, law_of, leading: bool):
             weighed = int(0)
             error = real(0.0)
             rate = real(0.0)
-            if k < table.kind.shape[0] and (table.traits[k] & BETWEEN) == 0:
+            if k < table.kind.shape[0] and (table.traits[k] & ELSEWHERE) == 0:
                 rows.R[w, k] = real(0.0)
                 # Where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted.
                 places = int(1)

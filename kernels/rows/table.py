@@ -141,6 +141,7 @@ class RowState:
     rate0: real  # J v0
     weight: real  # w, with its floor
     speed: real  # at which the row closes at most
+    lever: real  # as in `Table`
     h: real
     sigma: real
     R: real
@@ -180,6 +181,7 @@ def joint_state(table: Table, constants: Constants, h: real, sigma: real, w: int
     s.h = h
     s.sigma = sigma
     s.speed = table.recovery[k]
+    s.lever = table.lever[k]
     s.tau_d = real(wp.nan)
     d = table.element[k]  # of dry friction
     if table.owner[k] == JOINT and d < constants.joint_friction.shape[1]:
@@ -194,6 +196,7 @@ def frame_state(table: Table, constants: Constants, h: real, sigma: real, w: int
     s.h = h
     s.sigma = sigma
     s.speed = table.recovery[k]
+    s.lever = table.lever[k]
     s.exact = table.exact
     i = table.element[k]
     c = constants.constraint_stiffness[w % constants.constraint_stiffness.shape[0], i, table.entry[k]]

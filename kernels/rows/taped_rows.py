@@ -8,7 +8,7 @@ from ..tree.passes import Topology
 from .coordinate_rows import coordinates_at, write_jacobian
 from .dispatch import measure, row_law
 from .frame_rows import led_error
-from .kinds.kind import BETWEEN
+from .kinds.kind import BETWEEN, ELSEWHERE
 from .table import Constants, Rows, Table, row_state
 
 
@@ -27,7 +27,7 @@ def coordinate_errors(
 ):
     """φ(q ⊕ ahead v0), and J at q; of rows that lead at `q_between`. Launch over (worlds, rows)."""
     w, k = wp.tid()
-    if (table.traits[k] & BETWEEN) == 0:
+    if (table.traits[k] & ELSEWHERE) == 0:
         at = coordinates_at(table, constants, rows, q, v0, ahead * real(table.leads[k]), w, k)
         found = measure(table.kind[k], at)
         phi[w, k] = found[0]

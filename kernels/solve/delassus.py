@@ -10,7 +10,7 @@ from ..linalg.lanes import lane, lanes
 from ..linalg.loops import row_axpy, row_copy, row_fill, sparse_add, sparse_dot
 from ..linalg.ltdl import ltdl_factor_block, ltdl_solve_block
 from ..linalg.vector import copy_lower
-from ..real import func, kernel, real, struct, vec3
+from ..real import SPIN, func, kernel, real, struct, vec3
 from .problem import Problem
 from .scratch import Scratch, matrix
 
@@ -37,19 +37,37 @@ def factor(problem: Problem, A_factor: wp.array3d(dtype=real)):
     ltdl_factor_block(A_factor[w], begin, end)
 
 
+@func
+def moves(problem: Problem, w: int, c: int, axis: int) -> bool:
+    """Whether a row of spin rows is none of zeros: condim 4 has no rolling ones."""
+    total = real(0.0)
+    for i in range(problem.support_size[problem.contact_pair[w, c]]):
+        total += wp.abs(problem.J[w, c, axis, i])
+    return total > real(0.0)
+
+
 @kernel
 def list_rows(problem: Problem, all_tangents: int, dual: Dual):
     """Which rows are active; tangents of contacts with μ = 0 only with `all_tangents`. Launch over worlds."""
     w = wp.tid()
     slots = problem.contact_pair.shape[1]
+    points = slots
+    if SPIN:
+        points = slots // 2
     n = int(0)
-    for c in range(wp.min(problem.contacts[w], slots)):
+    for c in range(wp.min(problem.contacts[w], points)):
         first = int(0)
         if all_tangents == 0 and problem.mu[w, c] == real(0.0):
             first = 2
         for axis in range(first, 3):
             dual.source[w, n] = 3 * c + axis
             n += 1
+    if SPIN:
+        for c in range(points, points + wp.min(problem.contacts[w], points)):
+            for axis in range(3):
+                if problem.mu[w, c] > real(0.0) and moves(problem, w, c, axis):
+                    dual.source[w, n] = 3 * c + axis
+                    n += 1
     for k in range(problem.row_support.shape[0]):
         if problem.row_R[w, k] > real(0.0):
             dual.source[w, n] = 3 * slots + k

@@ -4,12 +4,13 @@
 
 A is block diagonal by trees and stored so: row d holds its tree's columns, counted from the tree's first dof. Jacobians are
 stored by their *support*, the dofs that a constraint moves. A contact has three rows and a cone, a scalar row an interval.
+In copies with spin rows contact arrays have twice the slots, see `sap/contact_laws.py`.
 """
 
 import warp as wp
 
 from ..linalg.loops import vectors_clear
-from ..real import func, real, struct, vec3
+from ..real import SPIN, func, real, struct, vec3
 
 NOT_CONVERGED = 1  # bit of `Solution.status`: stopped above the tolerance
 NON_FINITE = 2  # bit of `Solution.status`: a NaN or an infinity was met
@@ -60,11 +61,19 @@ class Solution:
 @func
 def clear_idle(problem: Problem, solution: Solution, w: int):
     """γ = 0 in slots that are not used, of contacts that move nothing and of rows that are not active."""
-    used = wp.min(problem.contacts[w], solution.gamma.shape[1])
+    slots = solution.gamma.shape[1]
+    if SPIN:
+        slots = slots // 2
+    used = wp.min(problem.contacts[w], slots)
     for c in range(used):
         if problem.support_size[problem.contact_pair[w, c]] == 0:
             solution.gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
-    vectors_clear(solution.gamma[w], used, solution.gamma.shape[1])
+        if SPIN:
+            if problem.support_size[problem.contact_pair[w, c]] == 0 or problem.mu[w, slots + c] == real(0.0):
+                solution.gamma[w, slots + c] = vec3(real(0.0), real(0.0), real(0.0))
+    vectors_clear(solution.gamma[w], used, slots)
+    if SPIN:
+        vectors_clear(solution.gamma[w], slots + used, slots + slots)
     for k in range(problem.row_support.shape[0]):
         if not (problem.row_R[w, k] > real(0.0)):
             solution.row_gamma[w, k] = real(0.0)

@@ -41,7 +41,7 @@ class Topology:
 @func
 def place_link(
     topology: Topology,
-    link_pose: wp.array(dtype=transform),
+    link_pose: wp.array2d(dtype=transform),
     joint_pose: wp.array3d(dtype=real),
     joint_anchor: wp.array(dtype=vec3),
     joint_axis: wp.array2d(dtype=vec3),
@@ -57,9 +57,9 @@ def place_link(
     joint = topology.link_joint[l]
     if joint < 0:
         if parent < 0:
-            link_X[w, l] = link_pose[l]
+            link_X[w, l] = link_pose[w % link_pose.shape[0], l]
         else:
-            link_X[w, l] = link_X[w, parent] * link_pose[l]
+            link_X[w, l] = link_X[w, parent] * link_pose[w % link_pose.shape[0], l]
     else:
         axis = joint_axis[w % joint_axis.shape[0], joint]
         moved = joints.joint_transform(topology.link_type[l], axis, q, q0, w, topology.link_q[l])
@@ -78,7 +78,7 @@ def place_link(
 @kernel(twin=True)
 def kinematics(
     topology: Topology,
-    link_pose: wp.array(dtype=transform),
+    link_pose: wp.array2d(dtype=transform),
     joint_pose: wp.array3d(dtype=real),
     joint_anchor: wp.array(dtype=vec3),
     joint_axis: wp.array2d(dtype=vec3),

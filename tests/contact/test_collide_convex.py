@@ -42,7 +42,7 @@ class Meshes:
     """Stands for a model that has nothing but meshes."""
 
     geom_mesh = np.arange(len(SHAPES))
-    geom_type = np.full(len(SHAPES), MESH)
+    pair_geom = np.stack([geom_mesh, geom_mesh], axis=1)
     hfields = ()
 
     def __init__(self, scale):

@@ -209,3 +209,31 @@ def test_what_a_view_gives_is_the_simulators_and_stays():
     for found, copies in kept:
         for a, b in zip(found, copies, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_sensors_of_the_model():
+    """A model's own sensors are terms by name: an accelerometer feels nothing in free fall, 0 where an episode begins; a touch bears the weight."""
+    b = ws.ModelBuilder("box")
+    b.add_geom("plane", name="ground")
+    body = b.add_body("box", pose=[0, 0, 5])
+    b.add_joint(body, "free", name="root")
+    b.add_geom("box", [0.1, 0.1, 0.1], body=body, density=1000.0)
+    b.add_site("imu", body="box", size=[0.3])
+    for kind in ("accelerometer", "gyro", "touch"):
+        b.add_sensor(kind, "imu", name=kind)
+    b.add_sensor("unavailable", name="broken")
+    model = b.build()
+    terms_of = {"felt": sensing.sensor("accelerometer"), "both": sensing.sensor("touch", "gyro")}
+    _, seen = played([0, 0, 5, 1, 0, 0, 0], [1, 2, 3, 0, 0, 0.5], 20, model=model, **terms_of)
+    np.testing.assert_allclose(seen["felt"], 0.0, atol=1e-9)
+    np.testing.assert_allclose(seen["both"], np.tile([0, 0, 0, 0.5], (21, 1)), atol=1e-9)
+    _, seen = played([0, 0, 0.1, 1, 0, 0, 0], [0] * 6, 300, dt=0.005, model=model, **terms_of)
+    np.testing.assert_allclose(seen["both"][-1], [8.0 * G, 0, 0, 0], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(seen["felt"][-1], [0, 0, G], atol=1e-3)
+    for names, message in (
+        (("nose",), "no sensor 'nose'"),
+        (("broken",), "is not evaluated"),
+        ((), "is not evaluated"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            played([0, 0, 5, 1, 0, 0, 0], [0] * 6, 1, model=model, x=sensing.sensor(*names))

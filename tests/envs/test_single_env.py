@@ -12,7 +12,7 @@ from warpsim.envs import VectorEnv
 from warpsim.envs.register import TASKS
 
 gymnasium.register_envs(ws.envs)
-COMMON = ("value is -infinity", "value is infinity", "symmetric and normalized space", "fluid forces")
+COMMON = ("value is -infinity", "value is infinity", "symmetric and normalized space")
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,13 @@ def test_the_model_is_the_same(path):
     assert ours.keyframes["k"].q == theirs.keyframes["k"].q
     with pytest.raises(ModelError, match=r"m.xml.*outside"):
         load(path, isolate=True)
-    path.write_text(TEXT.replace("../t.obj", "../none.obj").replace("<worldbody>", '<option density="1"/><worldbody>'))
+    path.write_text(
+        TEXT.replace("../t.obj", "../none.obj").replace(
+            "<worldbody>", '<option><flag override="enable"/></option><worldbody>'
+        )
+    )
     (path.parent.parent / "none.obj").write_text(TETRA)
-    with pytest.warns(UserWarning, match="fluid forces"):
+    with pytest.warns(UserWarning, match="override"):
         load(path, isolate=True, **options)
 
 

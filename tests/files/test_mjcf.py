@@ -74,7 +74,6 @@ def test_unknown_flag_is_refused():
         load(m)
 
 
-@pytest.mark.filterwarnings("ignore:.*fluid forces.*:UserWarning")
 def test_all_gymnasium_assets_load_with_a_report():
     paths = assets()
     assert len(paths) >= 10
@@ -89,7 +88,6 @@ def test_all_gymnasium_assets_load_with_a_report():
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-@pytest.mark.filterwarnings("ignore:.*fluid forces.*:UserWarning")
 def test_robots_keep_mujocos_numbers(robot):
     path = next(p for p in assets() if p.endswith(f"/{robot}.xml"))
     model, m = load(path), mujoco.MjModel.from_xml_path(path)
@@ -240,15 +238,15 @@ def test_default_contact_is_near_rigid_with_default_dissipation():
 def test_keyframes_follow_the_layout_of_q_v_and_control():
     rest = '<actuator><motor joint="elbow"/></actuator><keyframe><key name="up" time="3" qpos="0.5" qvel="2" ctrl="1"/></keyframe>'
     model = load(compile_xml(rest=rest))
-    assert [x.tolist() for x in model.keyframes["up"]] == [[0.5], [2], [1]]
+    assert [x.tolist() for x in model.keyframes["up"][:3]] == [[0.5], [2], [1]]
     assert status(model.report)["time of keyframes"] == IGNORED
 
 
-def test_mocap_bodies_are_fixed_and_say_so():
+def test_mocap_bodies_are_read_and_say_so():
     m = mujoco.MjModel.from_xml_string("""<mujoco><worldbody><body name="goal" mocap="true" pos="1 2 3"><geom size=".1"/>
       </body><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>""")
     model = load(m)
-    assert status(model.report)["body 'goal'"] == MAPPED
+    assert status(model.report)["body 'goal'"] == USED and model.nmocap == 1
     np.testing.assert_array_equal(model.link_pose[0, :3], [1, 2, 3])
 
 
@@ -290,25 +288,16 @@ BALL = '<body name="b"><joint name="neck" type="ball"/><geom size=".1"/></body>'
 FIXED_TENDON = '<tendon><fixed name="cable" {0}><joint joint="elbow" coef="1"/></fixed></tendon>'
 SPATIAL = '<tendon><spatial name="cable" {0}><site site="tip"/><site site="end"/></spatial></tendon>'
 REFUSALS = {  # scene: words of the error
-    "spatial tendon": ((LOOP, SPATIAL.format('stiffness="1"')), ["'cable'", "spatial", "stiffness"]),
-    "spatial equality": ((LOOP, SPATIAL.format("") + '<equality><tendon name="eq" tendon1="cable"/></equality>'), ["'eq'", "'cable'"]),
+    "spatial armature": ((LOOP, SPATIAL.format('armature="1"')), ["'cable'", "armature"]),
     "tendon polynomial": (("", FIXED_TENDON.format('stiffness="1 2"')), ["'cable'", "stiffnesspoly"]),
     "tendon armature": (("", FIXED_TENDON.format('armature="1"')), ["'cable'", "armature"]),
-    "filter": (("", '<actuator><general name="m" joint="elbow" dyntype="filter" dynprm="1"/></actuator>'), ["'m'", "filter"]),
-    "integrator": (("", '<actuator><intvelocity name="m" joint="elbow" kp="1" actrange="-1 1"/></actuator>'), ["'m'"]),
-    "muscle": (("", '<actuator><muscle name="m" joint="elbow" lengthrange="0 1"/></actuator>'), ["'m'", "muscle"]),
-    "tendon motor": ((LOOP, SPATIAL.format("") + '<actuator><motor name="m" tendon="cable"/></actuator>'), ["'m'", "'cable'", "spatial"]),
-    "site motor": ((LOOP, '<actuator><motor name="m" site="tip" gear="0 0 1 0 0 0"/></actuator>'), ["'m'", "site"]),
-    "adhesion": (("", '<actuator><adhesion name="m" body="arm" ctrlrange="0 1"/></actuator>'), ["'m'", "body"]),
+    "user dynamics": (("", '<actuator><general name="m" joint="elbow" dyntype="user" actdim="1"/></actuator>'), ["'m'", "user"]),
+    "ball muscle": ((BALL, '<actuator><muscle name="m" joint="neck" lengthrange="0 1"/></actuator>'), ["'m'", "ball"]),
+    "repulsion": (("", '<actuator><general name="m" body="arm" ctrlrange="-1 1"/></actuator>'), ["'m'", "apart"]),
     "ball in parent": ((BALL, '<actuator><motor name="m" jointinparent="neck" gear="1 2 3"/></actuator>'), ["'m'", "parent"]),
     "ball servo": ((BALL, '<actuator><position name="m" joint="neck" kp="1" gear="1 0 0"/></actuator>'), ["'m'", "ball"]),
     "energy": (("", '<actuator><general name="m" joint="elbow" biastype="affine" biasprm="0 0 1"/></actuator>'), ["'m'"]),
     "delay": (("", '<actuator><motor name="m" joint="elbow" delay=".1" nsample="60"/></actuator>'), ["'m'", "delay"]),
-    "shared clamp": (
-        (LIFT.format(joint='actuatorfrcrange="-1 1"'), '<actuator><motor name="m" joint="wrist"/><motor joint="wrist"/></actuator>'),
-        ["'m'", "actuatorfrcrange"],
-    ),
-    "gravcomp": (('<body name="b" gravcomp="1"><joint/><geom size=".1"/></body>', ""), ["'b'", "gravcomp"]),
     "friction pair": (("", '<contact><pair name="p" geom1="bone" geom2="floor" friction="1 2 0 0 0"/></contact>'), ["'p'", "anisotropic"]),
 }  # fmt: skip
 
@@ -379,11 +368,12 @@ def test_flexes_are_refused():
 
 
 def test_refused_actuators_leave_the_controls_of_the_others():
-    rest = """<actuator><general joint="elbow" dyntype="filter" dynprm="1"/><motor name="m" joint="elbow"/></actuator>
-      <keyframe><key name="k" ctrl="5 7"/></keyframe>"""
-    with pytest.warns(UserWarning, match="filter"):
+    rest = """<actuator><general joint="elbow" dyntype="user" actdim="1"/><general name="m" joint="elbow" dyntype="filter" dynprm="1"/></actuator>
+      <keyframe><key name="k" ctrl="5 7" act="2 3"/></keyframe>"""
+    with pytest.warns(UserWarning, match="user"):
         model = load(compile_xml(rest=rest), unsupported="report")
     assert model.actuator_names == ("m",) and model.keyframes["k"].control.tolist() == [7]
+    assert model.keyframes["k"].activation.tolist() == [3]
 
 
 def test_inactive_equalities_and_idle_tendons_are_ignored():
@@ -392,11 +382,13 @@ def test_inactive_equalities_and_idle_tendons_are_ignored():
     assert report["tendon 'cable'"] == report["equality 'eq'"] == IGNORED
 
 
-def test_fluid_is_refused_with_one_warning_and_the_rest_loads():
-    with pytest.warns(UserWarning, match="fluid forces") as caught:
-        model = load(compile_xml(options='<option density="1000" viscosity="0.1" wind="1 0 0"/>'))
-    assert len(caught) == 1 and status(model.report)["fluid forces"] == REFUSED
+def test_the_medium_is_used():
+    model = load(compile_xml(options='<option density="1000" viscosity="0.1" wind="1 0 0"/>'))
+    assert (model.fluid_density, model.fluid_viscosity, model.wind.tolist()) == (1000.0, 0.1, [1.0, 0.0, 0.0])
+    assert status(model.report)["fluid forces"] == USED
     assert sum("wind" in line.feature for line in model.report) == 1
+    off = '<option density="1000"><flag spring="disable" damper="disable"/></option>'
+    assert not load(compile_xml(options=off)).has_fluid  # as MuJoCo's passive forces are
 
 
 def test_cylinders_ellipsoids_and_meshes_are_used():
@@ -423,7 +415,8 @@ def test_margin_priority_condim_and_solver_options_are_reported():
     lines, errors = feature_report(compile_xml(geom, options='<option cone="elliptic" impratio="5" iterations="3"/>'))
     report = status(lines)
     assert not errors
-    for feature in ("condim 4 or 6", "geom margin", "geom gap", "geom solmix", "option impratio = 5.0"):
+    assert report["condim 4 or 6"] == USED
+    for feature in ("geom margin", "geom gap", "geom solmix", "option impratio = 5.0"):
         assert report[feature] == IGNORED
     assert report["geom priority"] == USED and report["solref/solimp of geoms"] == MAPPED
 

@@ -39,7 +39,10 @@ def same(ours, theirs, tolerance=1e-14):
         elif field.name == "meshes":
             for x, y in zip(a, b, strict=True):
                 np.testing.assert_allclose(x.vertices, y.vertices, rtol=1e-6, atol=1e-7)
-                assert np.array_equal(x.faces, y.faces)
+                assert np.array_equal(x.faces, y.faces) and x.max_hull_vertices == y.max_hull_vertices
+        elif field.name == "hfields":
+            for x, y in zip(a, b, strict=True):
+                assert np.array_equal(x.size, y.size) and np.array_equal(x.data, y.data)
         elif field.name != "report":
             assert a == b, field.name
 
@@ -60,7 +63,17 @@ def scene():
     hand = b.add_body("hand", parent=arm, pose=[0.4, 0, 0])
     b.add_joint(hand, "ball", name="wrist", range=(0, 1.1), damping=[0.1, 0.2, 0.3])
     corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.13, 0], [0, 0, 0.17]])
-    b.add_geom("mesh", mesh=(corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), body=hand, name="claw")
+    b.add_geom(
+        "mesh",
+        mesh=(corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]),
+        body=hand,
+        name="claw",
+        max_hull_vertices=100,
+    )
+    hills = np.random.default_rng(3).uniform(size=(4, 6))
+    b.add_geom(
+        "hfield", hfield=([1.5, 0.7, 0.3, 0.1], hills), name="hills", pose=[9, 0, 0, 0.8, 0, 0, 0.6], friction=0.4
+    )
     b.add_geom("ellipsoid", [0.03, 0.04, 0.05], body=hand, name="palm", contype=0, conaffinity=0, visible=False)
     b.add_body("plate", parent=cart, pose=[0, 0, 0.2])  # fixed, massless
     ball = b.add_body("ball", pose=[1, 1, 1, 0.5, 0.5, 0.5, 0.5])
@@ -84,7 +97,28 @@ def test_our_export_reads_back_as_the_same_model(tmp_path, name, suffix):
     same(model, load(tmp_path / f"m.{suffix}"))
 
 
-@pytest.mark.filterwarnings("ignore:.*fluid forces")
+def test_a_height_field_that_was_edited_reads_as_it_is(tmp_path):
+    """Heights that another program changed count; a field whose points are no grid any more is a mesh."""
+    from pxr import Usd, UsdGeom
+
+    b = ModelBuilder("hills")
+    b.add_geom("hfield", hfield=([1.5, 0.7, 0.3, 0.1], np.arange(12.0).reshape(3, 4) / 11), name="hills")
+    b.build().to_usd(tmp_path / "m.usda")
+    for number, shift in enumerate(([0, 0, 0.03], [0.2, 0, 0])):
+        stage = Usd.Stage.Open(str(tmp_path / "m.usda"))
+        mesh = next(UsdGeom.Mesh(prim) for prim in stage.Traverse() if prim.IsA(UsdGeom.Mesh))
+        points = np.array(mesh.GetPointsAttr().Get())
+        points[5] += shift
+        mesh.GetPointsAttr().Set(points)
+        stage.Export(str(tmp_path / f"{number}.usda"))
+        found = load(tmp_path / f"{number}.usda")
+        if number == 0:
+            data = found.hfields[0].data
+            assert np.isclose(data[1, 1], 5 / 11 + 0.1, atol=1e-6) and np.isclose(data[0, 3], 3 / 11, atol=1e-6)
+        else:
+            assert not found.hfields and len(found.meshes) >= 1
+
+
 @pytest.mark.parametrize("name", ["scene", "ant", "humanoid"])
 def test_dynamics_of_the_round_trip(tmp_path, name, rng):
     """Mass matrix and forward dynamics agree to 1e-12, also through usdz; with the schema alone to 1e-6 (one precision)."""

@@ -9,7 +9,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import warpsim as ws
-from scenes.zoo import DRIVES, ZOO, load_quietly, random_states
+from scenes.zoo import DRIVES, ZOO, random_states
 from warpsim.device.copies import copy, scalar_types
 from warpsim.kernels.integrate.theta import free_motion
 from warpsim.kernels.tree import joints, passes, rnea_derivative
@@ -84,7 +84,7 @@ class Equations:
 
     def __init__(self, scheme, device, dt=0.01):
         m = mujoco.MjModel.from_xml_string(ZOO.replace("</mujoco>", DRIVES + "</mujoco>"))
-        self.model = load_quietly(m)
+        self.model = ws.load(m)
         options = dict(worlds=WORLDS, dt=dt, solver=ws.NoContact(), device=device, dtype="float64", integrator=scheme)
         self.sim = ws.Simulator(self.model, **options)
         self.q, self.v, _ = random_states(m, WORLDS, "float64", np.random.default_rng(5))

@@ -113,7 +113,6 @@ def test_without_contact_overlaps_say_nothing():
     assert told(stack(-0.03), solver=ws.NoContact()) == []
 
 
-@pytest.mark.filterwarnings("ignore:.*fluid forces.*:UserWarning")
 def test_robots_of_gymnasium_that_do_not_overlap_say_nothing():
     """Only humanoidstandup lies in the floor: 36 mm deep, as in MuJoCo."""
     gymnasium = pytest.importorskip("gymnasium")

@@ -34,7 +34,6 @@ def our_pairs(model) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-@pytest.mark.filterwarnings("ignore:.*fluid forces.*:UserWarning")
 def test_pairs_of_gymnasium_robots_are_mujocos(robot):
     gymnasium = pytest.importorskip("gymnasium")
     path = f"{gymnasium.__path__[0]}/envs/mujoco/assets/{robot}.xml"

@@ -6,7 +6,7 @@ import pytest
 import warpsim as ws
 from scenes.bodies import body_on_plane
 from scenes.constraints import stewart
-from warpsim.model.geometry import axis_angle
+from warpsim.model.geometry import axis_angle, rotation_matrix
 
 SPEED, TURN = 0.2, 2.0  # the documented defaults [m/s, rad/s]
 G = 9.81
@@ -166,6 +166,33 @@ def test_a_robot_beyond_its_stops_stays_on_the_ground(assets, device, within):
             np.abs(v[: round(0.1 / dt), 6:]).max(),
             TURN + 0.01,
         )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_geoms_that_meet_on_a_joints_axis_do_nothing(dtype, device):
+    """Capsules of links that begin where the joint is overlap for ever, and nothing can part them: the arm falls as without contact."""
+    b = ws.ModelBuilder("hinged")
+    b.add_body("post", pose=[0.3, 0.1, 0.5], mass=1.0, inertia=[0.01] * 3)
+    b.add_geom("capsule", [0.01, 0.05], body="post", pose=[0, 0, 0.05, 1, 0, 0, 0])
+    b.add_body(
+        "upper",
+        parent="post",
+        pose=[0, 0, 0.1, *axis_angle([1, 0, 0], -0.8)],
+        mass=0.1,
+        inertia=[1e-4] * 3,
+        com=[0, 0, 0.05],
+    )
+    b.add_geom("capsule", [0.01, 0.05], body="upper", pose=[0, 0, 0.05, 1, 0, 0, 0])
+    b.add_joint("upper", "ball", damping=0.005)
+    model = b.build()
+    assert len(model.pair_geom) == 1
+    paths = []
+    for solver in (ws.SAP(), ws.NoContact()):
+        sim = ws.Simulator(model, dt=2e-3, dtype=dtype, device=device, solver=solver)
+        path = sim.rollout(sim.state(v=[0.1, -0.2, 0.05]), steps=150)
+        assert not sim.diagnostics.flags.numpy().any()
+        paths.append(path.v.numpy())
+    np.testing.assert_allclose(*paths, rtol=0, atol=1e-9 if dtype == "float64" else 1e-4)
 
 
 # Rows that cannot be met -------------------------------------------------------------------------------------------------
@@ -542,3 +569,28 @@ def test_bodies_that_stand_still_change_nothing(device):
             b.add_body("table", pose=[0, 2, 0], mass=1.0, inertia=[1.0] * 3)
         paths.append(run(b.build(), 5e-3, 0.5, device=device)[0][:, :21])
     np.testing.assert_array_equal(*paths)
+
+
+def test_rows_from_afar_have_derivatives(device):
+    """Where a row softens with its distance (|φ| from h v_r to 2 h v_r) and beyond: closed form, tape and central differences agree."""
+    dt = 2e-3
+    model, q = arm([0.6, 0.0, -0.5]), np.array([0.4, 0.6])
+    sim = ws.Simulator(model, dt=dt, solver=ws.SAP(tolerance=1e-13), dtype="float64", device=device, requires_grad=True)
+    tip = sim.kinematics(q).numpy()[0, 1]
+    at = tip[:3] + 0.5 * rotation_matrix(tip[3:])[:, 0]
+    for off in (1.4 * dt * 5.0, 3.0 * dt * 5.0):
+        model = arm(at + [off, 0.0, 0.9 * off])
+        sim = ws.Simulator(
+            model, dt=dt, solver=ws.SAP(tolerance=1e-13), dtype="float64", device=device, requires_grad=True
+        )
+        report = ws.check_gradients(sim, state=sim.state(q, [0.3, -0.2]), horizons=(1, 10))
+        assert report.ok, report
+        J = sim.linearize(sim.state(q, [0.3, -0.2])).A.numpy()[0]
+        for d in range(4):
+            ends = []
+            for sign in (1, -1):
+                x = np.concatenate([q, [0.3, -0.2]])
+                x[d] += sign * 1e-7
+                after = sim.step(sim.state(x[:2], x[2:]))
+                ends.append(np.concatenate([after.q.numpy()[0], after.v.numpy()[0]]))
+            np.testing.assert_allclose(J[:, d], (ends[0] - ends[1]) / 2e-7, atol=2e-6 * np.abs(J).max())

@@ -14,7 +14,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from scenes.zoo import DRIVES, ZOO, load_quietly, random_states
+from scenes.zoo import DRIVES, ZOO, random_states
 from warpsim.kernels.rows.table import ACTUATOR
 
 ROBOTS = ("ant", "humanoid", "half_cheetah", "hopper", "walker2d", "swimmer")
@@ -44,7 +44,7 @@ class Case:
     def __init__(self, m: mujoco.MjModel, dtype: str, device: str, seed: int = 3):
         self.m, self.dtype, self.device = m, dtype, device
         self.d = mujoco.MjData(m)
-        self.model = load_quietly(m)
+        self.model = ws.load(m)
         self.sim = ws.Simulator(self.model, worlds=STATES, solver=ws.NoContact(), device=device, dtype=dtype)
         self.q, self.v, self.a = random_states(m, STATES, dtype, np.random.default_rng(seed))
         rows = [self._reference(*state) for state in zip(self.q, self.v, self.a, strict=True)]
@@ -200,8 +200,6 @@ def test_actuators_springs_and_dampers(case, name, dtype, rng, within):
     motor, position, velocity and affine actuators with gears, control and force ranges (controls reach past both)."""
     c = case(name, dtype)
     m, d = c.m, c.d
-    if name == "swimmer":
-        m.opt.density = m.opt.viscosity = 0.0  # its fluid forces are reported as not simulated
     control = (3.0 * rng.normal(size=(STATES, m.nu))).astype(dtype).astype(float)
     # A step leaves the forces of the state it began from in its workspace; those of actuators with rows, in the limit of a
     # step of no length, in the rows.
@@ -338,7 +336,7 @@ def test_urdf_against_pinocchio(device, tmp_path, rng):
 def test_mjcf_against_pinocchio(device, assets, name, rng):
     """Robots with fixed and floating base. Pinocchio's free-flyer velocity is the body's, ours the world's: v_pin = X v."""
     pin = pytest.importorskip("pinocchio")
-    theirs, model = pin.buildModelFromMJCF(assets(name)), load_quietly(mujoco.MjModel.from_xml_path(assets(name)))
+    theirs, model = pin.buildModelFromMJCF(assets(name)), ws.load(mujoco.MjModel.from_xml_path(assets(name)))
     theirs.gravity.linear = np.array(model.gravity)
     sim = ws.Simulator(model, worlds=20, solver=ws.NoContact(), device=device, dtype="float64")
     q, v, a = random_states(mujoco.MjModel.from_xml_path(assets(name)), 20, "float64", rng)

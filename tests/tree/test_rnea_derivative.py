@@ -6,7 +6,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from scenes.zoo import ZOO, load_quietly, random_states
+from scenes.zoo import ZOO, random_states
 from warpsim.tree.dynamics import DeviceModel, Dynamics, InverseDynamicsDerivative
 
 WORLDS = 5
@@ -45,7 +45,7 @@ def derivative(model, q, v, a, by, device, dtype="float64") -> np.ndarray:
 def states(name, assets):
     m = mujoco.MjModel.from_xml_string(ZOO) if name == "zoo" else mujoco.MjModel.from_xml_path(assets(name))
     q, v, a = random_states(m, WORLDS, "float64", np.random.default_rng(11))
-    return m, load_quietly(m), q, v, a
+    return m, ws.load(m), q, v, a
 
 
 def moved(m, q, direction, length) -> np.ndarray:
@@ -84,7 +84,7 @@ def test_against_pinocchio(device, tmp_path, within):
     m = mujoco.MjModel.from_xml_string(BRANCHES)
     path = tmp_path / "branches.xml"
     path.write_text(BRANCHES)
-    model, theirs = load_quietly(m), pin.buildModelFromMJCF(str(path))
+    model, theirs = ws.load(m), pin.buildModelFromMJCF(str(path))
     theirs.gravity.linear = np.array(model.gravity)
     q, v, a = random_states(m, WORLDS, "float64", np.random.default_rng(3))
     ours = {by: derivative(model, q, v, a, by, device) for by in "qva"}

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from scenes.zoo import ZOO, load_quietly, random_states
+import warpsim as ws
+from scenes.zoo import ZOO, random_states
 from tests.tree.test_rnea_derivative import BRANCHES
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.tree.dynamics import DeviceModel, Dynamics
@@ -24,7 +25,7 @@ def model_of(name: str, assets) -> mujoco.MjModel:
 def gradients(by_hand: bool, name: str, dtype: str, device, assets, parameters: bool) -> dict[str, np.ndarray]:
     """Gradients of a sum over all that the passes find, with random weights."""
     m = model_of(name, assets)
-    model = load_quietly(m)
+    model = ws.load(m)
     rng = np.random.default_rng(5)
     values = random_states(m, WORLDS, "float64", rng)
     device_model = DeviceModel(model, WORLDS, dtype, wp.get_device(device), requires_grad=True)

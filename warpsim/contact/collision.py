@@ -7,13 +7,14 @@ import warp as wp
 
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.contact.hydroelastic.pressure_contact import PressureContact
+from warpsim.contact.spin_contact import Spin
 from warpsim.device.copies import copy
 from warpsim.errors import ModelError
 from warpsim.kernels.contact import broadphase as broadphase_kernels
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import convex_contacts
 from warpsim.kernels.contact.narrow import shape
-from warpsim.model.hull import MAX_VERTICES, convex_table
+from warpsim.model.hull import convex_table
 from warpsim.model.model import FrictionRule, GeomType, Model
 from warpsim.model.overlap import start_of
 from warpsim.tree.dynamics import DeviceModel, Dynamics
@@ -151,12 +152,13 @@ def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
     for k in touching[touching >= 0]:
         size = np.ptp(model.meshes[k].vertices, axis=0).max()
         if deviation[k] > HULL_WARNING * size:
-            coarse.append((deviation[k] / size, model.meshes[k].name, deviation[k]))
+            mesh = model.meshes[k]
+            coarse.append((deviation[k] / size, mesh.name, deviation[k], mesh.max_hull_vertices))
     if coarse:
-        share, name, worst = max(coarse)
+        share, name, worst, limit = max(coarse)
         warnings.warn(
-            f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {MAX_VERTICES} vertices; worst {name!r}, "
-            f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull",
+            f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {limit} vertices; worst {name!r}, "
+            f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull; max_hull_vertices= of ws.load allows more",
             stacklevel=6,
         )
 
@@ -191,6 +193,10 @@ class Collision:
         t = device_model.types
         large = self.enabled and len(model.pair_geom) > LARGEST_LIST
         self.broadphase = BroadPhase(device_model, self.scene.pair_geom) if large else None
+        self.spin = None  # torsional and rolling friction
+        self.slots = self.capacity  # of what the solver has per contact: its spin rows have as many more
+        if self.enabled and model.has_spin:
+            self.spin, self.slots = Spin(self), 2 * self.capacity
         self._chains = self._supports()
         self.max_support = self.scene.support.shape[1]
         self.contacts = self._contacts()
@@ -268,7 +274,7 @@ class Collision:
         contacts.phi = array(self.capacity, t.real)
         contacts.point = array(self.capacity, t.vec3)
         contacts.frame = array(self.capacity, t.mat33)
-        contacts.J = array((self.capacity, 3, self.max_support), t.real)
+        contacts.J = array((self.slots, 3, self.max_support), t.real)
         contacts.compliance = array(self.capacity if self.pressure is not None else 0, t.vec2)
         contacts.row = contacts.pair
         if self._chains is not None:
@@ -324,7 +330,8 @@ class ContactList:
 
     `geoms (worlds, n, 2)` geom indices A, B; `feature (worlds, n, 3)` codes of the features that touch; `point` [m] and
     `frame` (columns t1, t2, n from A into B) in the world; `phi` signed distance [m]; `impulse` on B in the contact
-    frame [N s], or None where nothing has been solved.
+    frame [N s], or None where nothing has been solved. `moment` of torsional and rolling friction on B about the point, in the same
+    frame [N m s], None without impulses.
     """
 
     def __init__(self, collision: Collision, impulse: np.ndarray | None):
@@ -343,10 +350,13 @@ class ContactList:
         self.geoms = np.zeros((len(self.count), 0, 2), dtype=np.int32) if geoms is None else geoms
         self.feature = read(c.feature, -1)
         self.point, self.frame, self.phi = read(c.point, 0.0), read(c.frame, 0.0), read(c.phi, 0.0)
-        self.impulse = None
+        self.impulse = self.moment = None
         if impulse is not None:
             self.impulse = impulse[:, :n].copy()
             self.impulse[~used] = 0.0
+            self.moment = np.zeros_like(self.impulse)
+            if collision.spin is not None:
+                self.moment[used] = collision.spin.moments(impulse)[:, :n][used]
 
     def __len__(self) -> int:
         return int(self.count.sum())

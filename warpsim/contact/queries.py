@@ -80,6 +80,11 @@ class Queries:
         self.dynamics = Dynamics(device_model)
         self.scalar = device_model.types.real
 
+    def place_mocap(self, mocap: wp.array | None) -> None:
+        """Put the mocap bodies at poses `(worlds, nmocap, 7)`, before a query; None where there are none."""
+        if mocap is not None:
+            self.dynamics.place_mocap(mocap)
+
     def kinematics(self, q: wp.array) -> wp.array:
         """Body poses `(worlds, nbody, 7)`."""
         self._place(q)
@@ -112,6 +117,8 @@ class Queries:
         inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, self._owner]
         inputs += [d.topology, d.parameters.stored("body_com"), self.dynamics.link_X, wrench]
         self.dynamics.launch(net_force.net_wrench, None, inputs)
+        if step.collision.spin is not None:
+            step.collision.spin.add_moments(step.solver.solution.gamma, step.last_h, self._owner, wrench)
         return wrench
 
     @functools.cached_property
@@ -200,36 +207,11 @@ class Queries:
 
     @functools.cached_property
     def _triangles(self):
-        """Triangles of the model's meshes on the device."""
-        d, m = self.device_model, self.model
-        table = copy(ray.Triangles, self.scalar)()
-        starts = np.cumsum([0, *(len(mesh.faces) for mesh in m.meshes)])
-        offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in m.meshes)])
-        faces = [mesh.faces + offset for mesh, offset in zip(m.meshes, offsets, strict=False)]
-        vertices = np.concatenate([mesh.vertices for mesh in m.meshes]) if m.meshes else np.zeros((0, 3))
-        table.vertex = wp.array(vertices.astype(d.dtype), dtype=d.types.vec3, device=d.device)
-        faces = np.concatenate(faces) if faces else np.zeros((0, 3))
-        table.face = wp.array(faces.astype(np.int32), dtype=wp.int32, device=d.device)
-        table.mesh_start = wp.array(starts.astype(np.int32), dtype=wp.int32, device=d.device)
-        table.geom_mesh = wp.array(m.geom_mesh, dtype=wp.int32, device=d.device)
-        return table
+        return triangle_table(self.device_model)
 
     @functools.cached_property
     def _fields(self):
-        """Height fields of the model on the device."""
-        d, m = self.device_model, self.model
-        table = copy(ray_field.Fields, self.scalar)()
-        heights = [field.size[2] * field.data.ravel() for field in m.hfields] or [np.zeros(0)]
-        starts = np.cumsum([0, *(len(h) for h in heights)])
-        shapes = np.array([field.data.shape for field in m.hfields]).reshape(-1, 2)
-        sizes = np.array([[field.size[0], field.size[1], field.size[3]] for field in m.hfields]).reshape(-1, 3)
-        is_field = m.geom_type == GeomType.HFIELD
-        table.height = wp.array(np.concatenate(heights).astype(d.dtype), dtype=self.scalar, device=d.device)
-        table.size = wp.array(sizes.astype(d.dtype), dtype=self.scalar, device=d.device)
-        owner = np.where(is_field, np.cumsum(is_field) - 1, -1)
-        for name, values in (("start", starts), ("shape", shapes), ("geom_field", owner)):
-            setattr(table, name, wp.array(values.astype(np.int32), dtype=wp.int32, device=d.device))
-        return table
+        return height_field_table(self.device_model)
 
     def contacts(self, q: wp.array, v: wp.array, h: float, capacity: int) -> ContactList:
         """The contacts at (q, v) that exist or can come about within h at the present velocity."""
@@ -249,3 +231,36 @@ class Queries:
     @functools.cached_property
     def _patch_finder(self) -> PatchFinder:
         return PatchFinder(self.dynamics, self._placement, self.device_model.hydroelastic.max_polygons)
+
+
+def triangle_table(d: DeviceModel):
+    """Triangles of a model's meshes on the device."""
+    m = d.model
+    table = copy(ray.Triangles, d.types.real)()
+    starts = np.cumsum([0, *(len(mesh.faces) for mesh in m.meshes)])
+    offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in m.meshes)])
+    faces = [mesh.faces + offset for mesh, offset in zip(m.meshes, offsets, strict=False)]
+    vertices = np.concatenate([mesh.vertices for mesh in m.meshes]) if m.meshes else np.zeros((0, 3))
+    table.vertex = wp.array(vertices.astype(d.dtype), dtype=d.types.vec3, device=d.device)
+    faces = np.concatenate(faces) if faces else np.zeros((0, 3))
+    table.face = wp.array(faces.astype(np.int32), dtype=wp.int32, device=d.device)
+    table.mesh_start = wp.array(starts.astype(np.int32), dtype=wp.int32, device=d.device)
+    table.geom_mesh = wp.array(m.geom_mesh, dtype=wp.int32, device=d.device)
+    return table
+
+
+def height_field_table(d: DeviceModel):
+    """Height fields of a model on the device."""
+    m, S = d.model, d.types.real
+    table = copy(ray_field.Fields, S)()
+    heights = [field.size[2] * field.data.ravel() for field in m.hfields] or [np.zeros(0)]
+    starts = np.cumsum([0, *(len(h) for h in heights)])
+    shapes = np.array([field.data.shape for field in m.hfields]).reshape(-1, 2)
+    sizes = np.array([[field.size[0], field.size[1], field.size[3]] for field in m.hfields]).reshape(-1, 3)
+    is_field = m.geom_type == GeomType.HFIELD
+    table.height = wp.array(np.concatenate(heights).astype(d.dtype), dtype=S, device=d.device)
+    table.size = wp.array(sizes.astype(d.dtype), dtype=S, device=d.device)
+    owner = np.where(is_field, np.cumsum(is_field) - 1, -1)
+    for name, values in (("start", starts), ("shape", shapes), ("geom_field", owner)):
+        setattr(table, name, wp.array(values.astype(np.int32), dtype=wp.int32, device=d.device))
+    return table

@@ -4,6 +4,7 @@ Host code imports a file of `warpsim.kernels` like any other and names what it w
 launches a kernel, `copy(sap.Workspace, real)()` makes a struct, `real` being `wp.float32` or `wp.float64`.
 """
 
+import dataclasses
 import importlib
 import sys
 import threading
@@ -29,11 +30,24 @@ SOURCE = warpsim.kernels.__name__
 # at a time makes a copy: two sets of kernels of the same names in one Warp module would not fit each other.
 _DECLARING = getattr(wp._src.codegen, "_codegen_lock", None) or threading.RLock()
 _copies: dict = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spinning:
+    """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin_cone.py`)."""
+
+    real: type
+
+    @property
+    def __name__(self) -> str:
+        return f"{self.real.__name__}_spin"
+
+
 _adjoints: dict[str, dict[str, wp.Kernel]] = {}
 
 
 def copy(item, real, taped: bool = False):
-    """The copy for scalar type `real` of a file of device code, a kernel or a struct.
+    """The copy for scalar type `real`, or `Spinning(real)`, of a file of device code, a kernel or a struct.
 
     A kernel is the one with an adjoint if it has no other, or if `taped` and it has both. A `wp.Kernel` is its own copy.
     """
@@ -118,7 +132,8 @@ def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
     package = f"{SOURCE}_{real.__name__}"
     if package not in sys.modules:
         made = types.ModuleType(package, f"The device code for {real.__name__}, see {__name__}.")
-        made.__path__, made.__package__, made.REAL = list(warpsim.kernels.__path__), package, real
+        made.__path__, made.__package__ = list(warpsim.kernels.__path__), package
+        made.REAL, made.SPIN = (real.real, True) if isinstance(real, Spinning) else (real, False)
         sys.modules[package] = made
     return importlib.import_module(package + file.__name__.removeprefix(SOURCE))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from warpsim.checks import choice, flag, numbers, positive, several, whole
 from warpsim.device.copies import SCALARS
-from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
+from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
 from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, GradientTrust, measure
 from warpsim.kernels.differentiate.lcp_residual import TOUCHING
 from warpsim.kernels.flags import NONFINITE
@@ -90,7 +90,7 @@ def check_gradients(
     *,
     horizons=(1, 10, 40),
     parameters=(),
-    variables=("q", "v", "controls"),
+    variables=("q", "v", "activation", "controls", "mocap"),
     entries: int = 8,
     step_sizes=STEP_SIZES,
     tolerance: float = 1e-5,
@@ -100,9 +100,10 @@ def check_gradients(
 ) -> GradientCheck:
     """Gradients of a random linear loss of the state after `horizons` steps, against central differences.
 
-    From `state` (default `sim.state()`) under `controls` (steps, worlds, nu) (default: random, a third of the range), to
+    From `state` (default `sim.state()`) under `controls` (steps, worlds, nu) (default: random, a third of the range), mocap bodies held where it has
+    them, to
     `variables` and the `parameters` named, all at their present values: along `entries` entries of each and one random
-    direction, in every world. `step_sizes` are relative to the largest entry of a parameter, absolute for q and v.
+    direction, in every world. `step_sizes` are relative to the largest entry of a parameter, absolute for q, v and activations.
     Prints nothing: `print(ws.check_gradients(sim))` shows the table. In float32, or with a loose solver tolerance,
     differences are coarse: it warns or notes so. With `trust` the result has the report of `Objective.trust`, at its default
     options, of the same loss after the longest horizon by all that is checked. Parameters are as before afterwards. Raises
@@ -147,8 +148,10 @@ def _request(sim, horizons, parameters, variables):
     for name in parameters:
         choice(name, "an entry of parameters", SPECS)
     for name in variables:
-        choice(name, "an entry of variables", (*STATE_NAMES, "controls"))
-    if not parameters and not (set(variables) - (set() if sim.model.nu else {"controls"})):
+        choice(name, "an entry of variables", (*STATE_NAMES, *BY_STEP))
+    m = sim.model
+    missing = {name for name, n in (("controls", m.nu), ("mocap", m.nmocap), ("activation", m.na)) if not n}
+    if not parameters and not set(variables) - missing:
         raise ValueError("nothing to check: variables and parameters name nothing that this model has")
     return horizons, parameters, variables
 
@@ -162,13 +165,15 @@ class _Checker:
         shapes = input_shapes(sim, self.steps, parameters)
         state = sim.state() if state is None else state
         sim._stepper.check_state(state)
-        self.point = {"q": state.q.numpy(), "v": state.v.numpy()}
+        self.point = {name: state.arrays()[name].numpy() for name in sim._inputs.start_sizes}
         if sim.model.nu:
             self.point["controls"] = self._controls(controls, shapes["controls"])
+        if sim.model.nmocap:
+            self.point["mocap"] = np.broadcast_to(state.mocap.numpy(), shapes["mocap"])
         self.point |= {name: sim.parameters[name].numpy() for name in parameters}
         self.point = {name: np.array(x, float).reshape(shapes[name]) for name, x in self.point.items()}
         self.names = [name for name in self.point if name in (*variables, *parameters)]
-        self.weights = [self.random.normal(size=n) for n in (sim.model.nq, sim.model.nv)]
+        self.weights = {name: self.random.normal(size=n) for name, n in sim._inputs.start_sizes.items()}
         self.loss0, self.contacts0 = self.losses(self.point)
         stopped = self.trajectory.diagnostics["flags"].numpy() & int(NONFINITE)
         self.stopped = stopped[np.array(horizons) - 1] != 0
@@ -190,38 +195,40 @@ class _Checker:
         """Loss (horizons, worlds), and contacts after every step (steps, worlds)."""
         inputs = Inputs(self.sim, self._arrays(point))
         options = {"substeps": self.substeps, "progress": progress}
-        t = self.trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **options)
+        t = self.trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **options)
         rows = list(self.horizons)
-        q, v = (x.numpy()[rows].astype(float) for x in (t.q, t.v))
-        return q @ self.weights[0] + v @ self.weights[1], t.diagnostics["contacts"].numpy().copy()
+        parts = (getattr(t, name).numpy()[rows].astype(float) @ weight for name, weight in self.weights.items())
+        return sum(parts), t.diagnostics["contacts"].numpy().copy()
 
     def _gradient(self, horizon: int) -> dict[str, np.ndarray]:
-        point = {name: x[:horizon] if name == "controls" else x for name, x in self.point.items()}
+        point = {name: x[:horizon] if name in BY_STEP else x for name, x in self.point.items()}
         run = TapedRollout(self.sim, self._arrays(point), horizon, substeps=self.substeps)
         seeds = {}
-        for array, weight in zip((run.trajectory.q, run.trajectory.v), self.weights, strict=True):
+        for name, weight in self.weights.items():
+            array = getattr(run.trajectory, name)
             values = np.zeros(array.shape)
             values[-1] = weight
             seeds[array] = device_array(self.sim, "gradient", values, values.shape)
         found = {name: x.numpy().astype(float) for name, x in run.gradients(grads=seeds).items()}
-        if "controls" in found:
-            found["controls"] = np.concatenate([found["controls"], np.zeros_like(self.point["controls"][horizon:])])
+        for name in BY_STEP:
+            if name in found:
+                found[name] = np.concatenate([found[name], np.zeros_like(self.point[name][horizon:])])
         return found
 
     def directions(self, name: str, entries: int) -> list[tuple[str, np.ndarray]]:
         """Directions without the worlds' axis, moved to where it broadcasts: single entries and one random mixture."""
-        axis = 1 if name == "controls" else 0
+        axis = 1 if name in BY_STEP else 0
         value = self.point[name]
         free = np.isfinite(value).all(axis=axis)
         indices = [tuple(i) for i in np.argwhere(free)]
         if name == "body_inertia":
             indices = [i for i in indices if i[-2] <= i[-1]]
-        if name == "controls":  # half of them where the shortest horizon sees them
+        if name in BY_STEP:  # half of them where the shortest horizon sees them
             early = [i for i in indices if i[0] < self.horizons[0]]
             chosen = self._choose(early, entries // 2) + self._choose(indices, entries - entries // 2)
         else:
             chosen = self._choose(indices, entries)
-        unit = 1.0 if name in STATE_NAMES else np.abs(value[np.isfinite(value)]).max(initial=0.0) or 1.0
+        unit = 1.0 if name in (*STATE_NAMES, "mocap") else np.abs(value[np.isfinite(value)]).max(initial=0.0) or 1.0
         found = []
         for index in dict.fromkeys(chosen):
             direction = np.zeros(free.shape)
@@ -246,7 +253,7 @@ class _Checker:
     def rows(self, name: str, entries: int, step_sizes, tolerance: float) -> list[GradientRow]:
         """One row per horizon."""
         axes = {
-            h: tuple(i for i in range(g[name].ndim) if i != (1 if name == "controls" else 0))
+            h: tuple(i for i in range(g[name].ndim) if i != (1 if name in BY_STEP else 0))
             for h, g in self.gradients.items()
         }
         scale = np.array([np.abs(self.gradients[h][name]).max(axis=axes[h]) for h in self.horizons])

@@ -10,13 +10,16 @@ import warp as wp
 
 from warpsim.device.copies import launch
 from warpsim.device.threads import in_turn
+from warpsim.differentiate.taped import flat
 from warpsim.kernels.differentiate import gradient
 from warpsim.tree.dynamics import BLOCK
 
 
 def move_gradient(source: wp.array, target: wp.array) -> None:
-    """target += source, source <- 0; arrays (worlds, n)."""
-    launch(gradient.move, source.dtype, source.shape, [source, target], device=source.device, block_dim=BLOCK)
+    """target += source, source <- 0; arrays (worlds, …)."""
+    if source.size:
+        source, target = flat(source), flat(target)
+        launch(gradient.move, source.dtype, source.shape, [source, target], device=source.device, block_dim=BLOCK)
 
 
 def move_state_gradient(source, target) -> None:
@@ -27,13 +30,13 @@ def move_state_gradient(source, target) -> None:
 
 
 class Checkpoints:
-    """The kept states of one rollout and its backward pass. `source(step, state)` gives the step's row of `controls`, an
-    array or None; `kept.of(step)` the parameters and the row as they were."""
+    """The kept states of one rollout and its backward pass. `source(step, state)` gives the step's row of controls, `poses` has those of mocap
+    bodies, or is None; `kept.of(step)` the parameters and the row of controls as they were; `inputs`: arrays, or None, that gradients may go to."""
 
-    def __init__(self, sim, steps: int, every: int, substeps: int, source, kept, controls, report):
+    def __init__(self, sim, steps: int, every: int, kept, inputs, report, *, source, poses, substeps: int):
         self.device = sim.device
         self.sim, self.steps, self.every, self.substeps = sim, steps, every, substeps
-        self.source, self.kept, self.controls, self.report = source, kept, controls, report
+        self.source, self.poses, self.kept, self.inputs, self.report = source, poses, kept, inputs, report
         self.states = []
 
     @in_turn
@@ -52,9 +55,8 @@ class Checkpoints:
         returned.assign(final)
         returned.recorded = True
         self.final = returned.alias()
-        arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [recorder.q, recorder.v]
-        if self.controls is not None and self.controls.grad is not None:
-            arrays.append(self.controls)
+        arrays = [x for s in (start, self.final) for x in s.smooth_arrays().values()] + [*recorder.states.values()]
+        arrays += [x for x in self.inputs if x is not None and x.grad is not None]
         tape.record_func(self.backward, arrays)
         return returned
 
@@ -87,8 +89,9 @@ class Checkpoints:
         with wp.Tape() as tape:
             for step in range(first, min(first + self.every, self.steps)):
                 control = self.source(step, chain[-1])
+                before = self.sim._stepper.with_mocap(chain[-1], None if self.poses is None else self.poses[step])
                 state = self.sim._stepper.taped_step(
-                    chain[-1], control, None, None, self.substeps, kept=self.kept.of(step)
+                    before, control, None, None, self.substeps, kept=self.kept.of(step)
                 )
                 if self.report is not None:
                     tape.record_func(lambda s=state, k=step + 1: self.report.measure(k, s), [state.q, state.v])
@@ -98,8 +101,8 @@ class Checkpoints:
         return chain, tape
 
     def _compare(self, state, expected, differences: wp.array) -> None:
-        for name in ("q", "v"):
-            arrays = [getattr(state, name), getattr(expected, name)]
+        for name in self.recorder.states:
+            arrays = [x.arrays()[name] for x in (state, expected)]
             inputs = [*arrays, differences]
             launch(
                 gradient.differ, arrays[0].dtype, arrays[0].shape, inputs, device=differences.device, block_dim=BLOCK

@@ -32,9 +32,9 @@ class ContactAdjoint:
     def solver_of(cls, model: ContactModel):
         """What makes the solver of a step that is repeated; see `Step`."""
 
-        def make(*size, dtype: str, device):
+        def make(*size, dtype: str, **keywords):
             options = dataclasses.replace(model.repeated_by, tolerance=model.relative_tolerance(dtype))
-            return options.solver_of(*size)(*size, options=options, keep_factor=True, dtype=dtype, device=device)
+            return options.solver_of(*size)(*size, options=options, keep_factor=True, dtype=dtype, **keywords)
 
         return make
 

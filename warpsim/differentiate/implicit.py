@@ -19,13 +19,19 @@ from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import in_turn, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
+from warpsim.differentiate.fluid_adjoint import FluidAdjoint
+from warpsim.differentiate.measurement_adjoint import MeasurementAdjoint, measures
 from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
+from warpsim.differentiate.taped import flat
 from warpsim.differentiate.taped_dynamics import TapedDynamics
+from warpsim.forces.lines import TapedLines
 from warpsim.integrate import Integrator
-from warpsim.kernels.contact import convex_contacts
-from warpsim.kernels.differentiate import gradient, residual
+from warpsim.integrate.actuation import TapedActuation
+from warpsim.integrate.compensation import TapedCompensation
+from warpsim.kernels.contact import convex_contacts, spin_rows
+from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
@@ -54,16 +60,26 @@ class StepAdjoint:
         self.v_solved = self.step.dynamics.array(nv, S)
         self.step.reports_energy = False
         self.dynamics = TapedDynamics(device_model, self.step.dynamics)
+        self.link_pose = device_model.link_pose  # with a gradient where there are mocap bodies
         self.contact = kind(self)
         array, C = self.dynamics.array, self.step.collision.capacity
         # inputs
         step = self.step
         self.q, self.v0, self.control, self.tau = (twin(x) for x in (step.q, step.v, step.control, step.tau))
+        self.fluid = FluidAdjoint(device_model, step) if step.fluid is not None else None
         self.v = array(nv, S)
         self.q_node = self.q  # where forces and contacts are taken
         self.weight = array(C, S)
         follows = self.step.scheme.order > 1
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
+        self.actuation = None if step.actuation is None else TapedActuation(step.actuation)
+        self.compensation = None if step.compensation is None else TapedCompensation(step.compensation)
+        if self.actuation is not None:
+            self.rows.given = self.actuation.given()
+        self.lines = self.line_dynamics = None
+        if step.lines is not None:
+            self.lines = self.rows.lines = TapedLines(step.lines)
+            self.line_dynamics = TapedDynamics(device_model, step.dynamics)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
@@ -79,13 +95,17 @@ class StepAdjoint:
         self.force, self.damping = (
             twin(x) if self.repeats_forces else array(nv, S) for x in (step.force, step.damping)
         )
-        self.v_c, self.gamma, self.r = array(C, t.vec3), array(C, t.vec3), array(nv, S)
+        slots = self.step.collision.slots
+        self.v_c, self.gamma, self.r = array(slots, t.vec3), array(slots, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
         table = np.zeros(self.M.shape[1:], dtype=np.int32)
         begin = np.repeat(model.tree_v[:-1], np.diff(model.tree_v))
         for d in range(nv):
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = wp.array(table, dtype=wp.int32, device=device_model.device)
+        self.measurement = None  # what sensors of accelerations and forces find in a step
+        if measures(step, device_model):
+            self.measurement = MeasurementAdjoint(self)
         # 1 for the contacts whose Jacobian is not taken at q.
         self.moved = wp.zeros((self.worlds, C), dtype=wp.int32, device=device_model.device)
         self._make_inputs()
@@ -104,6 +124,8 @@ class StepAdjoint:
             setattr(self.switches, name, wp.array(table, dtype=wp.int32, device=device))
         self.wrench = self.link_F = None
         self._none, self._no_wrench = (wp.empty((0,) * n, dtype=S, device=self.device_model.device) for n in (2, 3))
+        if self.compensation is not None:
+            self._allow_wrench()
         self._entries = max(self.model.nq, self.model.nv, self.model.nu)
 
     @functools.cached_property
@@ -113,7 +135,11 @@ class StepAdjoint:
 
     def _owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.dynamics, self.rows, self.contact]
+        measured = [] if self.measurement is None else self.measurement.owners()
+        optional = (self.actuation, self.compensation, self.fluid, self.lines, self.line_dynamics)
+        kinematics = [] if self.fluid is None else [self.fluid.dynamics]
+        own = [self, self.dynamics, self.rows, self.contact]
+        return [*own, *(x for x in optional if x is not None), *kinematics, *measured]
 
     @in_turn
     def backward(self, record: "StepRecord") -> None:
@@ -151,9 +177,30 @@ class StepAdjoint:
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+        if self.model.na:
+            before, after, own = record.used["activation"], record.memory["activation"], self.actuation
+            inputs = [record.flags, before, after.grad, self.step.actuation.activation, own.following_bar]
+            self.dynamics.launch(gradient.begin_memory, self.model.na, inputs)
+        mocap = self.step.mocap
+        if mocap.size:
+            inputs = [record.flags, self.device_model.mocap0, record.used["mocap"], mocap]
+            self.step.dynamics.launch(mocap_adjoint.begin, mocap.shape[1:], inputs)
+        if self.measurement is not None:
+            self.measurement.load(record)
 
     def _finish_memory(self, record: "StepRecord") -> None:
         """Add the gradient found to that of this memory, and clear that at the end of the step."""
+        if self.model.na:
+            before, after = record.memory_before["activation"], record.memory["activation"]
+            inputs = [record.flags, self.actuation.activation.grad, before.grad, after.grad]
+            self.dynamics.launch(gradient.finish_memory, self.model.na, inputs)
+        d, mocap = self.device_model, self.step.mocap
+        if mocap.size:
+            inputs = [record.flags, d.mocap_link, mocap, self.link_pose, self.link_pose.grad]
+            inputs += [record.memory_before["mocap"].grad, record.memory["mocap"].grad]
+            self.step.dynamics.launch(mocap_adjoint.finish, mocap.shape[1], inputs)
+        if self.measurement is not None:
+            self.measurement.finish(record)
 
     def _begin_wrench(self, record: "StepRecord") -> None:
         """Load the wrenches on bodies, for which there is room from the first record that has any."""
@@ -161,13 +208,16 @@ class StepAdjoint:
             if record.wrench is None:
                 return
             self.step.allow_wrench()
-            self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
-            self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
+            self._allow_wrench()
             self.__dict__.pop("_cleared", None)  # is to hold these, too
             self._replay.clear()
         wrench = self._no_wrench if record.wrench is None else record.used["wrench"]
         inputs = [record.flags, wrench, self.step.wrench]
         self.dynamics.launch(gradient.begin_wrench, self.wrench.shape[1:], inputs)
+
+    def _allow_wrench(self) -> None:
+        self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
+        self.link_F = self.dynamics.array(self.model.nlink, self.device_model.types.vec6)
 
     def parameter_gradients(self) -> list[int]:
         """Addresses that a graph of the backward pass holds and that a user may replace."""
@@ -192,7 +242,12 @@ class StepAdjoint:
         """The equations whose values stay from one seed to the next."""
         self._clear_sums()
         self.contact.start()
-        evaluate(self.stages(), h)
+        evaluate([*self._first_stages(), *self.stages()], h)
+
+    def _first_stages(self) -> list[Stage]:
+        """What comes before `stages`: lines, the forces of the medium, then what `Step.actuate` finds."""
+        medium = [] if self.fluid is None else self.fluid.stages(self.q, self.v0, self.tau)
+        return [*self.line_stages(), *medium, *self.actuation_stages()]
 
     def _take_solution(self) -> None:
         """The arrays that the equations are taped with, from those of the step repeated."""
@@ -212,7 +267,7 @@ class StepAdjoint:
             if not self.contact.is_linear:
                 self._evaluate(h)
             self._clear_gradients()
-            take_back(self.stages(by_position, regular), h)
+            take_back([*self._first_stages(), *self.stages(by_position, regular)], h)
 
         self.contact.choose(take_back_all)
         take_back_all()
@@ -236,11 +291,85 @@ class StepAdjoint:
         self._clear_gradients()
         take_back(self.position_stages(), h)
 
+    def reverse_activation(self, h: float) -> None:
+        """From the seed by the next activations alone to the gradients of their inputs."""
+        self._clear_gradients()
+        take_back([*self.line_stages(), *self.actuation_stages()], h)
+
     # the step as a list of functions -----------------------------------------------------------------------------------
 
+    def line_stages(self) -> list[Stage]:
+        """Lengths and moment arms of lines at q: the first functions of a step, with kinematics of their own."""
+        return [] if self.lines is None else [Stage(self._record_lines, values="given")]
+
+    def _record_lines(self, h: float) -> None:
+        self.line_dynamics.position(self.q)
+        self.lines.record(self.line_dynamics)
+
+    def actuation_stages(self) -> list[Stage]:
+        """What `Step.actuate` finds, and the next activations: the functions after `line_stages` and the medium."""
+        if self.actuation is None and self.compensation is None:
+            return []
+        return [Stage(self._record_actuation, self._seed_actuation, values="given")]
+
+    def _seed_actuation(self, h: float) -> None:
+        if self.model.na:
+            assign(self.actuation.following.grad, self.actuation.following_bar)
+        if self._actuation_has_kinematics:  # of its own, on arrays whose gradients were taken back before
+            for array in (self.dynamics.link_X, self.dynamics.dof_S, self.dynamics.link_I):
+                fill(array.grad)
+
+    @property
+    def _actuation_has_kinematics(self) -> bool:
+        """Whether what `Step.actuate` finds depends on the kinematics at q."""
+        return self.compensation is not None and self.step.compensation.has_force
+
+    def _record_actuation(self, h: float) -> None:
+        if self._actuation_has_kinematics:
+            self.dynamics.position(self.q)
+        if self.compensation is not None:
+            self.compensation.record(self.dynamics, self.wrench)
+        if self.actuation is not None:
+            self._record_lengths(h)
+            force = self._none if self.compensation is None else self.compensation.force
+            self.actuation.record(self.dynamics, h, self.control, self.pushed, force)
+
+    def _record_lengths(self, h: float) -> None:
+        """Lengths and velocities of actuators at (q, v0), where something asks for them."""
+        self.actuation.find_lengths(self.dynamics, self.q, self.v0)
+        if self.lines is not None and self.step.actuation.has_lengths:
+            own = (self.actuation.length, self.actuation.velocity)
+            self.step.lines.measure_actuators(self.lines, self.dynamics, self.v0, *own)
+
+    @property
+    def pushed(self) -> wp.array:
+        """As of the step, on the tape."""
+        return self.tau if self.fluid is None else self.fluid.pushed
+
+    @property
+    def acting_tau(self) -> wp.array:
+        """As of the step, on the tape."""
+        return self.pushed if self.actuation is None or not self.step.actuation.has_limits else self.actuation.tau
+
+    @property
+    def acting_wrench(self) -> wp.array | None:
+        """As of the step, on the tape."""
+        return self.wrench if self.compensation is None else self.compensation.wrench
+
+    def actuator_parameters(self) -> list[wp.array]:
+        """As of the step, on the tape."""
+        given = {} if self.actuation is None else self.actuation.given()
+        return [given.get(key, self.device_model.parameters.stored(key)) for key in ACTUATOR_PARAMETERS]
+
+    @property
+    def actuator_control(self) -> wp.array:
+        """As of the step, on the tape."""
+        return self.control if self.actuation is None else self.step.actuation.no_control
+
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
-        """All functions of the step in its order. `by_position`, `regular`: see `reverse`."""
-        return [*self.contact_stages(regular), *self.position_stages()]
+        """All functions of the step in its order after `_first_stages`. `by_position`, `regular`: see `reverse`."""
+        measured = [] if self.measurement is None else self.measurement.stages()
+        return [*self.contact_stages(regular), *measured, *self.position_stages()]
 
     def contact_stages(self, regular: bool = False) -> list[Stage]:
         """The root v of r = A (v − v*) − Jᵀγ = 0."""
@@ -264,6 +393,8 @@ class StepAdjoint:
         """Clear what the tapes of the contact stage sum up."""
         self.rows.start()
         fill(self.v_c)
+        if self.measurement is not None:
+            self.measurement.clear()
 
     def _repeat(self, h: float) -> None:
         """The step once more, whose solve starts from its solution."""
@@ -329,6 +460,16 @@ class StepAdjoint:
         inputs = [h, self.inverse_dynamics, self._record_damping(h), still, v, self.r]
         dynamics.launch(residual.smooth_residual, nv, inputs)
 
+    @property
+    def measured_velocity(self) -> wp.array:
+        """The velocity at the end of the step, as sensors of accelerations read it."""
+        return self.v
+
+    @property
+    def follows_contacts(self) -> bool:
+        """Whether a step takes contacts where its free motion brings them (`point_between`, `frame_between`), if `moved`."""
+        return self.step.stages is not None and self.step.stages.follows_contacts
+
     reads_mass = False  # whether an equation reads `M`
     repeats_forces = True  # whether the step that is repeated has the forces at (q, v) in arrays
 
@@ -390,6 +531,9 @@ class StepAdjoint:
         inputs += [point, frame, self.moved, choice, self.J]
         with values_known():
             dynamics.launch(residual.contact_jacobian, collision.capacity, inputs)
+            if collision.spin is not None:
+                inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.moved, choice, self.J]
+                dynamics.launch(spin_rows.spin_jacobian, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
@@ -411,12 +555,19 @@ class StepAdjoint:
         collision = step.collision
         scene, contacts = collision.scene, collision.contacts
         if collision.enabled:
-            dynamics.launch(residual.contact_rate, collision.capacity, [scene, contacts, self.J, self.v, self.v_c])
+            rates = [scene, contacts, self.J, self.v, self.v_c]
+            forces = [scene, contacts, self.J, self.gamma, self.r]
+            dynamics.launch(residual.contact_rate, collision.capacity, rates)
+            if collision.spin is not None:
+                dynamics.launch(spin_rows.spin_rate, collision.capacity, rates)
             self.contact.record_law(h, self.v_c, self.gamma)
-            inputs = [scene, contacts, self.J, self.gamma, self.r]
-            dynamics.launch(residual.contact_residual, collision.capacity, inputs)
+            dynamics.launch(residual.contact_residual, collision.capacity, forces)
+            if collision.spin is not None:
+                dynamics.launch(spin_rows.spin_residual, collision.capacity, forces)
+            if step.sticking is not None:
+                step.sticking.record(dynamics, h, self.actuator_parameters(), self.actuator_control, self.J, self.r)
         lead = self._row_lead(h)[1]
-        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.control, self.r)
+        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuator_control, self.r)
 
     def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
         """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
@@ -424,16 +575,18 @@ class StepAdjoint:
         d, p, step = self.device_model, self.device_model.parameters, self.step
         force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        inputs = [d.topology, *springs, q, self.acting_tau, force, damping]
         with values_known(self.repeats_forces and self.wrench is None):
             dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
             if self.model.nu:
                 inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-                inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-                inputs += [q, v, self.control, force, damping]
+                inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
                 dynamics.launch(actuators.actuator_force, None, inputs)
+            if self.lines is not None:
+                given = (self.actuator_parameters(), self.actuator_control)
+                step.lines.pull(dynamics, self.lines.moment, *given, force)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.wrench]
+            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.acting_wrench]
             dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])
 
 
@@ -483,8 +636,8 @@ def pass_on_gradient(stays: wp.array, source, target) -> None:
     with turn(stays.device):
         for name, array in source.smooth_arrays().items():
             if array.size:
-                inputs = [stays, array.grad, targets[name].grad]
-                launch(gradient.pass_on, array.dtype, array.shape, inputs, device=array.device, record_tape=False)
+                inputs = [stays, flat(array.grad), flat(targets[name].grad)]
+                launch(gradient.pass_on, array.dtype, inputs[1].shape, inputs, device=array.device, record_tape=False)
 
 
 def with_gradient(*owners) -> list[wp.array]:

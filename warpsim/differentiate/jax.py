@@ -14,7 +14,15 @@ import zlib
 import numpy as np
 
 from warpsim.checks import whole
-from warpsim.differentiate.taped import Inputs, TapedRollout, count_steps, device_array, expansion, input_shapes
+from warpsim.differentiate.taped import (
+    STATE_NAMES,
+    Inputs,
+    TapedRollout,
+    count_steps,
+    device_array,
+    expansion,
+    input_shapes,
+)
 from warpsim.model.parameters import SPECS
 from warpsim.state import import_or_explain
 
@@ -29,7 +37,9 @@ def rollout(
     v,
     controls=None,
     *,
+    mocap=None,
     steps: int | None = None,
+    activation=None,
     parameters: dict | None = None,
     substeps: int = 1,
     every: int = 1,
@@ -37,15 +47,19 @@ def rollout(
 ):
     """Positions `(rows, worlds, nq)` and velocities `(rows, worlds, nv)` of a rollout from q, v; row 0 is the start.
 
-    `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `parameters` by
-    name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
+    `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `mocap (steps, worlds, nmocap, 7)` or None,
+    `parameters` by name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
+    With `activation (worlds, na)` the activations `(rows, worlds, na)` come third; else they start at 0.
     `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`. Gradients need requires_grad=True and are first
     derivatives by reverse mode (`NotImplementedError` for more). Raises `ValueError` for a wrong shape or dtype.
     """
-    steps = count_steps(controls, steps)
+    steps = count_steps(controls, steps, mocap)
     for name, value in (("substeps", substeps), ("every", every)):
         whole(value, name, 1)
-    given = {"q": q, "v": v} | ({} if controls is None else {"controls": controls}) | (parameters or {})
+    if activation is not None:
+        sim._inputs.refuse_activation()
+    given = {"q": q, "v": v, "activation": activation, "controls": controls, "mocap": mocap}
+    given = {name: x for name, x in given.items() if x is not None or name in "qv"} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     arrays = [_array(sim, name, value, shapes[name]) for name, value in given.items()]
     call = _Call(sim, tuple(given), steps, {"substeps": substeps, "every": every}, checkpoint_every)
@@ -90,12 +104,13 @@ class _Call:
 
     def __init__(self, sim, names, steps: int, options: dict, checkpoint_every: int | None):
         self.sim, self.names, self.steps, self.options = sim, names, steps, options
+        self.rows = tuple(name for name in STATE_NAMES if name in names)  # what comes out
         self.checkpoint_every = checkpoint_every
 
     def results(self):
         rows, sim = self.steps // self.options["every"] + 1, self.sim
-        shapes = ((rows, sim.worlds, sim.model.nq), (rows, sim.worlds, sim.model.nv))
-        return tuple(jax.ShapeDtypeStruct(shape, sim.dtype) for shape in shapes)
+        sizes = sim._inputs.start_sizes
+        return tuple(jax.ShapeDtypeStruct((rows, sim.worlds, sizes[name]), sim.dtype) for name in self.rows)
 
     def _values(self, arrays) -> dict:
         pairs = zip(self.names, (np.asarray(x) for x in arrays), strict=True)
@@ -104,8 +119,8 @@ class _Call:
     def forward(self, *arrays):
         with _lock:
             inputs = Inputs(self.sim, self._values(arrays))
-            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **self.options)
-            return trajectory.q.numpy().copy(), trajectory.v.numpy().copy()
+            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
+            return tuple(getattr(trajectory, name).numpy().copy() for name in self.rows)
 
     def marked_forward(self, *arrays):
         """As `forward`, with marks of the parameters that are not arguments."""
@@ -131,13 +146,12 @@ class _Call:
                     f"parameters[{changed[0]!r}] was changed between the forward and the backward pass of ws.jax.rollout; "
                     f"leave it as it is, or make it an argument: parameters={{{changed[0]!r}: ...}}"
                 )
-            *arrays, q_bar, v_bar = arrays
+            arrays, bars = arrays[: len(self.names)], arrays[len(self.names) :]
             options = self.options | {"checkpoint_every": self.checkpoint_every}
             run = TapedRollout(self.sim, self._values(arrays), self.steps, **options)
-            rows = run.trajectory
+            rows = (getattr(run.trajectory, name) for name in self.rows)
             seeds = {
-                a: device_array(self.sim, "gradient", np.asarray(g), a.shape)
-                for a, g in ((rows.q, q_bar), (rows.v, v_bar))
+                a: device_array(self.sim, "gradient", np.asarray(g), a.shape) for a, g in zip(rows, bars, strict=True)
             }
             found = run.gradients(grads=seeds)
             return tuple(found[name].numpy().copy() for name in self.names)

@@ -13,6 +13,7 @@ from warpsim.checks import choice, flag
 from warpsim.device.copies import copy, launch
 from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import tape_paused
+from warpsim.differentiate.actuation_columns import ActuationColumns
 from warpsim.differentiate.contact_adjoint import ContactAdjoint
 from warpsim.differentiate.pressure_rates import PARAMETERS as PRESSURE_PARAMETERS
 from warpsim.differentiate.pressure_rates import PressureRates, without_gradient
@@ -69,37 +70,43 @@ PARAMETERS = (*INERTIAS, *LAWS)
 
 @dataclass(frozen=True, repr=False)
 class Linearization(ShownByShapes):
-    """Derivatives of the next (q, v) in the tangent spaces at q and at the next q, rows and columns in the order (q, v).
+    """Derivatives of the next (q, v, activation) in the tangent spaces at q and at the next q, rows and columns in the order (q, v, activation).
 
-    Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. `A (worlds, 2nv, 2nv)` by the
-    state, `B (worlds, 2nv, nu)` by the controls, `tau (worlds, 2nv, nv)` by generalised forces or None,
-    `parameters[name] (worlds, 2nv, entries)`, entries in the order of the parameter's own array.
+    Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. With n = 2 nv + na: `A (worlds, n, n)` by the
+    state, `B (worlds, n, nu)` by the controls, `tau (worlds, n, nv)` by generalised forces or None, `mocap (worlds, n, 6 nmocap)` by poses of
+    mocap bodies (translation in world axes, rotation in body axes of each) or None,
+    `parameters[name] (worlds, n, entries)`, entries in the order of the parameter's own array.
     """
 
     A: wp.array
     B: wp.array
     tau: wp.array | None = None
     parameters: dict[str, wp.array] = field(default_factory=dict)
+    mocap: wp.array | None = None
 
     def arrays(self) -> dict[str, wp.array]:
         """All arrays by name."""
-        own = {"A": self.A, "B": self.B} | ({} if self.tau is None else {"tau": self.tau})
-        return own | self.parameters
+        own = {"A": self.A, "B": self.B, "tau": self.tau, "mocap": self.mocap}
+        return {name: array for name, array in own.items() if array is not None} | self.parameters
 
 
 class Columns:
     """Which variables the columns of X are of: q, v, controls, then generalised forces and parameters if asked for."""
 
-    def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...]):
+    def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...], laws: bool):
         model, t = device_model.model, device_model.types
         self.device_model = device_model
         chosen = [name for name in PARAMETERS if name in parameters]
         entries = request_entries(model, force, chosen)
         starts = np.cumsum([0, *entries.values()])
+        self.law = int(
+            starts[-1]
+        )  # behind those asked for: of the laws s of actuators, where a model has an `Actuation`
+        width = self.law + (3 * model.nu if laws else 0)
         self.entries, self.parameters = entries, tuple(chosen)
         self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
         self.pressure: PressureRates | None = None  # rates of contact between pressure fields
-        self.X = self._zeros((model.nv, int(starts[-1])), t.real)
+        self.X = self._zeros((model.nv, width), t.real)
         self._make_inertias([name for name in chosen if name in INERTIAS])
 
     def _zeros(self, shape, kind) -> wp.array:
@@ -130,15 +137,15 @@ class Columns:
 
 def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Linearization:
     """Arrays for a result with so many columns by each variable."""
-    S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
+    S, device, rows = device_model.types.real, device_model.device, state_size(device_model.model)
     arrays = {name: wp.zeros((device_model.worlds, rows, n), dtype=S, device=device) for name, n in entries.items()}
-    parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau")}
-    return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters)
+    parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau", "mocap")}
+    return Linearization(arrays["A"], arrays["B"], arrays.get("tau"), parameters, arrays.get("mocap"))
 
 
 def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linearization) -> None:
     """Raise `ValueError` unless `out` has the arrays of this request."""
-    S, device, rows = device_model.types.real, device_model.device, 2 * device_model.model.nv
+    S, device, rows = device_model.types.real, device_model.device, state_size(device_model.model)
     wanted = {name: (device_model.worlds, rows, n) for name, n in entries.items()}
     found = {
         name: x.shape if (x.dtype, x.device) == (S, device) else (x.dtype.__name__, str(x.device))
@@ -148,9 +155,15 @@ def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linear
         raise ValueError(f"out holds {found}; this request needs {wanted} on {device}")
 
 
-def request_entries(model, force: bool, parameters: tuple[str, ...]) -> dict[str, int]:
+def state_size(model) -> int:
+    """Numbers of a state in the tangent space: of q, v and activation."""
+    return 2 * model.nv + model.na
+
+
+def request_entries(model, force: bool, parameters: tuple[str, ...], mocap: bool = False) -> dict[str, int]:
     """Number of columns by each variable."""
-    entries = {"A": 2 * model.nv, "B": model.nu} | ({"tau": model.nv} if force else {})
+    entries = {"A": state_size(model), "B": model.nu} | ({"tau": model.nv} if force else {})
+    entries |= {"mocap": 6 * model.nmocap} if mocap else {}
     return entries | {name: int(np.prod(np.shape(getattr(model, name)))) for name in parameters}
 
 
@@ -173,6 +186,7 @@ class Linearizer:
         self._make_rows()
         self._make_weights()
         self._columns: dict[tuple, Columns] = {}
+        self.actuation = None if self.step.actuation is None else ActuationColumns(self.step)
 
     def _make_contacts(self) -> None:
         t, collision = self.device_model.types, self.step.collision
@@ -216,7 +230,7 @@ class Linearizer:
         """The layout of a request; its workspace is kept."""
         key = (force, parameters)
         if key not in self._columns:
-            self._columns[key] = Columns(self.device_model, force, parameters)
+            self._columns[key] = Columns(self.device_model, force, parameters, self.actuation is not None)
             if self.step.collision.pressure is not None:
                 self._columns[key].pressure = PressureRates(self.step.collision, self.motion.grad)
                 self._columns[key].pressure.choose(parameters)
@@ -227,6 +241,10 @@ class Linearizer:
         assign(self.step.q, state.q)
         assign(self.step.v, state.v)
         self.step.scalar_rows.load_memory(state.memory)
+        if self.model.na:
+            assign(self.step.actuation.activation, state.activation)
+        if state.mocap is not None:
+            assign(self.step.mocap, state.mocap)
         for target, source in ((self.step.control, control), (self.step.tau, tau)):
             fill(target) if source is None else assign(target, source)
 
@@ -241,6 +259,9 @@ class Linearizer:
         self._smooth_columns(h, columns)
         self._contact_columns(h, columns)
         self._row_columns(h, columns)
+        if self.actuation is not None:
+            self.actuation.find(h)
+            self.actuation.add(columns.law, columns.first["B"], X)
         problem, work = step.solver.problem, step.solver.work
         launch(kernels.list_dofs, nv, [problem, work, self.dof])
         width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
@@ -251,6 +272,8 @@ class Linearizer:
                 continue
             launch(kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
         launch(kernels.add_position, self.model.nlink, [topology, h, v, result.A])
+        if self.model.na:
+            self.actuation.store(result.A, result.B)
 
     def _smooth_columns(self, h: float, columns: Columns) -> None:
         """Inertial forces, springs, actuators, generalised forces."""
@@ -275,15 +298,17 @@ class Linearizer:
 
     def _actuators(self, columns: Columns) -> list:
         """The actuators and their first columns, as kernels read them."""
-        step, p, S = self.step, self.device_model.parameters, self.device_model.types.real
+        step, S = self.step, self.device_model.types.real
         actuators, first = copy(actuator_slopes.Actuators, S)(), copy(actuator_slopes.FirstColumns, S)()
         actuators.link, actuators.row, actuators.gear = step.actuator_link, step.actuator_row, step.actuator_gear
-        actuators.gain, actuators.bias = p.stored("actuator_gain"), p.stored("actuator_bias")
-        actuators.control_range, actuators.force_range = p.stored("control_range"), p.stored("force_range")
-        actuators.control = step.control
+        found = step.actuator_parameters()
+        actuators.gain, actuators.bias, actuators.control_range, actuators.force_range = found
         first.control = columns.start("B")
         for name in ACTUATOR_PARAMETERS:
             setattr(first, name, columns.start(name))
+        actuators.control = step.control
+        if self.actuation is not None:  # the laws stand in the place of biases
+            actuators.control, first.actuator_bias = self.actuation.no_control, columns.law
         return [actuators, first]
 
     def _parameter_columns(self, h: float, columns: Columns) -> None:
@@ -387,7 +412,7 @@ class Linearizer:
         G, gamma = solver.work.newton.row_G, solver.solution.row_gamma
         if not forward.count:
             return
-        table, constants, phi = forward.table, forward.constants(step.control), forward.phi
+        table, constants, phi = forward.table, forward.constants(step.actuator_control), forward.phi
         inputs = [table, constants, rows, h, sigma, step.q, step.v, phi, G, gamma, slopes]
         launch(row_slopes.coordinate_row_slopes, forward.count, inputs)
         bounds = [columns.start("joint_range"), columns.start("joint_friction")]
@@ -409,11 +434,13 @@ class Linearizer:
         launch(weight_slopes.row_weight_columns, None, inputs)
 
 
-def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Linearization:
+def linearize(sim, state, control, tau, parameters, force_jacobian, mocap_jacobian, out) -> Linearization:
     """See `Simulator.linearize`."""
     sim._stepper.check_state(state)
-    names = _names(parameters)
-    reason = _not_analytic(sim, names)
+    names, mocap = _names(parameters), flag(mocap_jacobian, "mocap_jacobian")
+    if mocap and not sim.model.nmocap:
+        raise ValueError(f"model {sim.model.name!r} has no mocap bodies; leave mocap_jacobian out")
+    reason = _not_analytic(sim, names) or ("by the poses of mocap bodies" if mocap else "")
     if reason and not sim.requires_grad:
         raise ValueError(
             f"linearize has no closed form {reason}; a simulator with requires_grad=True has its Jacobians"
@@ -424,7 +451,7 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, out) -> Line
     with tape_paused():
         control = None if control is None else sim._inputs.device_array(control, (sim.worlds, sim.model.nu), "control")
         tau = None if tau is None else sim._inputs.device_array(tau, (sim.worlds, sim.model.nv), "tau")
-        entries = request_entries(sim.model, force, names)
+        entries = request_entries(sim.model, force, names, mocap)
         if out is None:
             out = blank_result(sim.device_model, entries)
         else:
@@ -449,9 +476,23 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     if not sim._step.solver.has_factor:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
+    if sim.model.has_fluid:
+        return "with the forces of a medium"
+    if sim._step.collision.spin is not None:
+        return "with torsional or rolling friction, only with condim 1 and 3"
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
+    if sim._step.lines is not None:
+        return "with spatial tendons, or actuators on sites and cranks"
+    if sim._step.sticking is not None:
+        return "with adhesion"
+    if sim._step.actuation is not None and sim._step.actuation.has_limits:
+        return "with ranges of what several actuators do"
+    if sim._step.compensation is not None:
+        return "with gravity compensation"
     others = [name for name in names if name not in PARAMETERS]
+    if sim._step.actuation is not None:  # which are those of laws before a step
+        others += [name for name in names if name in ("actuator_gain", "actuator_bias", "control_range")]
     if "geom_size" in names and sim.model.point_pairs:
         others.append("geom_size")
     return f"by {others[0]!r}, only by {', '.join(PARAMETERS)}" if others else ""

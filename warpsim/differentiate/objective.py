@@ -7,6 +7,7 @@ import warp as wp
 
 from warpsim.checks import choice, numbers, positive, short
 from warpsim.differentiate.taped import (
+    BY_STEP,
     STATE_NAMES,
     Inputs,
     TapedRollout,
@@ -37,7 +38,7 @@ class Objective:
         found = scipy.optimize.minimize(objective, objective.x0, jac=True, bounds=objective.bounds)
         objective.unpack(found.x)["body_mass"]
 
-    `variables`: starting values by name, of `q`, `v` (the start), `controls` or parameters. A value with the worlds' axis
+    `variables`: starting values by name, of `q`, `v`, `activation` (the start), `controls`, `mocap` or parameters. A value with the worlds' axis
     varies per world; one without is shared by all. `fixed`: further inputs that do not vary (default: initial pose, rest,
     no controls). `loss`: with `framework="warp"` a function of the trajectory that launches kernels and returns an array,
     whose sum is the loss; with "torch" a function of the tensors q (steps + 1, worlds, nq) and v that returns a scalar.
@@ -64,12 +65,12 @@ class Objective:
         if not variables:
             raise ValueError("variables is empty; name at least one")
         self.sim, self.loss, self.framework, self.options = sim, loss, framework, options
-        self.fixed = {"q": sim.model.q0, "v": np.zeros(sim.model.nv)} | dict(fixed or {})
+        self.fixed = {name: x[0] for name, x in sim._inputs.start(rows=1).items()} | dict(fixed or {})
         self.start = {name: numbers(value, f"variables[{name!r}]") for name, value in variables.items()}
         self.fixed = {name: value for name, value in self.fixed.items() if name not in self.start}
         given = self.fixed | self.start
-        self.steps = count_steps(given.get("controls"), steps)
-        parameters = [name for name in given if name not in (*STATE_NAMES, "controls")]
+        self.steps = count_steps(given.get("controls"), steps, given.get("mocap"))
+        parameters = [name for name in given if name not in (*STATE_NAMES, *BY_STEP)]
         self.shapes = input_shapes(sim, self.steps, parameters)
         self._fixed = {name: device_array(sim, name, x, self.shapes[name]) for name, x in self.fixed.items()}
         scales = dict.fromkeys(self.start, 1.0) | dict(scale or {})
@@ -104,7 +105,7 @@ class Objective:
             if self.start[name].ndim < 3:  # shared by all worlds
                 return low.max(axis=0), high.min(axis=0)
             return low, high
-        if name in STATE_NAMES:
+        if name in (*STATE_NAMES, "mocap"):
             raise ValueError(f'bounds[{name!r}] is "model", which bounds controls and parameters; give (low, high)')
         spec = SPECS[name]
         return -np.inf if spec.least is None else spec.least, np.inf if spec.most is None else spec.most
@@ -137,7 +138,7 @@ class Objective:
     def rollout(self, x) -> Trajectory:
         """The trajectory at x, without gradients."""
         inputs = Inputs(self.sim, self._arrays(x))
-        return self.sim.rollout(inputs.start, inputs.controls, self.steps, **self.options)
+        return self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
 
     def __call__(self, x) -> tuple[float, np.ndarray]:
         """Loss and gradient at x."""
@@ -177,7 +178,8 @@ class Objective:
 
         def run(values, **watch):
             inputs = Inputs(self.sim, {n: device_array(self.sim, n, y, self.shapes[n]) for n, y in values.items()})
-            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **(self.options | watch))
+            options = {"mocap": inputs.mocap} | self.options | watch
+            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, **options)
             loss = self.loss(trajectory).numpy() if self.framework == "warp" else self._tensors_loss(trajectory)[0]
             return loss, trajectory
 

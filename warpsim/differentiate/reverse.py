@@ -7,7 +7,8 @@ follows from v', with P = ∂q'/∂v', only the nv rows of v' are found so, and
 
     ∂q'/∂x = ∂q'/∂x at fixed v' + P ∂v'/∂x.
 
-Cost: one repeated step and nv reverse passes of all worlds, 2 nv where q' and v' do not part (`StepAdjoint.parts_position`).
+Cost: one repeated step and nv reverse passes of all worlds, 2 nv where q' and v' do not part (`StepAdjoint.parts_position`). Rows of
+activations are reverse passes of their own equations alone.
 `linearize.py` is the fast way, for what it covers.
 """
 
@@ -19,7 +20,7 @@ from warpsim.differentiate.implicit import StepRecord
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.tangent_tables import tangent_tables
 from warpsim.differentiate.taped import scalars
-from warpsim.kernels.differentiate import reverse_jacobian
+from warpsim.kernels.differentiate import mocap_adjoint, reverse_jacobian
 from warpsim.tree.dynamics import BLOCK
 
 
@@ -34,6 +35,7 @@ class ReverseLinearizer:
         self.start, self.after = stepper.blank_state(), stepper.blank_state()
         self.control, self.tau = (self._zeros(n) for n in (stepper.model.nu, self.nv))
         self.row = wp.zeros(stepper.worlds, dtype=wp.int32, device=stepper.device)  # which one the graphs are at
+        self.activation_row = wp.zeros_like(self.row)  # of the rows of activations, which one
         self.P = self._zeros(self.nv, self.nv)
         self._rows: dict[tuple, dict[str, wp.array]] = {}
 
@@ -89,6 +91,10 @@ class ReverseLinearizer:
                 run(("row of q", *key), lambda: self._row(h, rows, parameters, by_position=True, **options))
         for _ in range(nv):
             run(("row of v", *key), lambda: self._row(h, rows, parameters, **options))
+        if self.stepper.model.na:
+            fill(self.activation_row)
+            for _ in range(self.stepper.model.na):
+                run(("row of activation", *key), lambda: self._activation_row(h, rows, parameters))
 
     def _position_row(self, h: float, rows: dict[str, wp.array]) -> None:
         """The next row of q' at fixed v', and that of P."""
@@ -102,14 +108,33 @@ class ReverseLinearizer:
     def _row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], **options) -> None:
         """The next row; `options` as of `StepAdjoint.reverse`."""
         adjoint = self.stepper.adjoint
-        found = {name: array.grad for name, array in parameters.items()}
-        for array in found.values():
-            fill(array)
+        for array in parameters.values():
+            fill(array.grad)
         self._seed()
         if adjoint.uses_up_repeat:
             adjoint.repeat(h)
         adjoint.reverse(h, **options)
+        self._gather_row(rows, parameters)
+
+    def _activation_row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array]) -> None:
+        """The next row of an activation."""
+        stepper, bar = self.stepper, self.stepper.adjoint.actuation.following_bar
+        for array in parameters.values():
+            fill(array.grad)
+        inputs = [self.activation_row, self.after.memory["flags"], bar]
+        self._launch(reverse_jacobian.seed_activation, stepper.worlds, inputs)
+        stepper.adjoint.reverse_activation(h)
+        self._gather_row(rows, parameters)
+        self._launch(reverse_jacobian.next_row, stepper.worlds, [self.activation_row])
+
+    def _gather_row(self, rows: dict[str, wp.array], parameters: dict[str, wp.array]) -> None:
+        adjoint = self.stepper.adjoint
+        found = {name: array.grad for name, array in parameters.items()}
         self._gather_state(rows["A"])
+        if "mocap" in rows:
+            d = adjoint.device_model
+            inputs = [self.row, d.mocap_link, d.link_pose, d.link_pose.grad, self.after.memory["flags"], rows["mocap"]]
+            self._launch(mocap_adjoint.gather, (self.stepper.worlds, self.stepper.model.nmocap), inputs)
         found |= {"B": adjoint.control.grad, "tau": adjoint.tau.grad}
         for name, bar in found.items():
             if name in rows and bar.size:
@@ -126,9 +151,12 @@ class ReverseLinearizer:
         inputs = [self.row, self.coordinate, self.axis, adjoint.q, adjoint.q.grad, adjoint.v0.grad]
         inputs += [self.after.memory["flags"], adjoint.switches, A]
         self._launch(reverse_jacobian.gather_state, (self.stepper.worlds, self.nv), inputs)
+        if self.stepper.model.na:
+            self._gather(adjoint.actuation.activation.grad, A, first=2 * self.nv)
 
-    def _gather(self, bar: wp.array, jacobian: wp.array) -> None:
-        self._launch(reverse_jacobian.gather, bar.shape, [self.row, bar, self.after.memory["flags"], jacobian])
+    def _gather(self, bar: wp.array, jacobian: wp.array, first: int = 0) -> None:
+        inputs = [self.row, bar, self.after.memory["flags"], first, jacobian]
+        self._launch(reverse_jacobian.gather, bar.shape, inputs)
 
     def _store(self, out) -> None:
         """The rows found, with what q' has through v'."""

@@ -3,7 +3,8 @@
 import warp as wp
 
 from warpsim.device.ranges import assign, fill
-from warpsim.kernels.rows import frame_rows, taped_rows
+from warpsim.forces.lines import TapedLines
+from warpsim.kernels.rows import frame_rows, line_rows, taped_rows
 from warpsim.kernels.tree import passes
 from warpsim.rows.scalar_rows import ScalarRows
 from warpsim.tree.dynamics import DeviceModel, Dynamics
@@ -17,10 +18,12 @@ class RowsAdjoint:
 
     def __init__(self, device_model: DeviceModel, scalar_rows: ScalarRows, dynamics: Dynamics, follows: bool = False):
         self.device_model, self.forward, self.dynamics = device_model, scalar_rows, dynamics
+        self.lines: TapedLines | None = None  # of models with lines
         S, array, n, frames = device_model.types.real, dynamics.array, scalar_rows.count, scalar_rows.floor.shape[1]
         self.J, self.weight = array(scalar_rows.support.shape, S), array(n, S)
         self.J_start = array(scalar_rows.support.shape, S) if follows else self.J  # at q
         self.phi, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(4))
+        self.given: dict[str, wp.array] = {}  # arrays on the tape in place of parameters, as of `ScalarRows`
         self.phi_between = array(n if follows else 0, S)
         self.floor = array(frames, S)
         self.inertia = array(scalar_rows.inertia.shape[1], S)
@@ -55,6 +58,10 @@ class RowsAdjoint:
         self._record_rows(dynamics, constants, [*inputs, q, v0], self.phi, self.J_start)
         if between is not None:
             self._record_rows(between[0], constants, [*inputs, between[1], v0], self.phi_between, self.J)
+        if f.on_lines is not None:
+            for where in [(self.phi, self.J_start)] + ([(self.phi_between, self.J)] if between is not None else []):
+                inputs = [f.table, constants, f.rows, f.on_lines.table, self.lines.length, self.lines.moment, q, *where]
+                dynamics.launch(line_rows.errors, f.on_lines.count, inputs)
         if f.has_frames:
             dynamics.launch(taped_rows.diagonal, d.model.nv, [d.topology, M, self.inertia])
             at = dynamics if between is None else between[0]
@@ -69,14 +76,18 @@ class RowsAdjoint:
             inputs = [self.device_model.topology, f.table, constants, f.rows, at.link_X, self.link_X_ahead, at.dof_S]
             at.launch(frame_rows.geometry, f.count, [*inputs, 1, phi, J])
 
-    def record_residual(self, h: float, sigma: float, lead: float, v0, v, control, r) -> None:
-        """r -= Jᵀγ of every row; the errors are φ − lead J v0."""
+    def record_impulses(self, h: float, sigma: float, lead: float, v0, v, control, rates, gamma) -> None:
+        """γ of every row; the errors are φ − lead J v0. `rates`: arrays for J v and J v0, which come in as zero."""
         dynamics, f = self.dynamics, self.forward
+        for J, x, rate in ((self.J, v, rates[0]), (self.J_start, v0, rates[1])):
+            dynamics.launch(taped_rows.taped_rate, f.count, [f.rows, J, x, rate])
+        inputs = [f.table, f.constants(control, self.given), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
+        dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, f.speed, *rates, gamma])
+
+    def record_residual(self, h: float, sigma: float, lead: float, v0, v, control, r) -> None:
+        """r -= Jᵀγ of every row."""
+        f = self.forward
         if not f.count:
             return
-        for J, x, rate in ((self.J, v, self.rate), (self.J_start, v0, self.rate0)):
-            dynamics.launch(taped_rows.taped_rate, f.count, [f.rows, J, x, rate])
-        inputs = [f.table, f.constants(control), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
-        inputs += [f.speed, self.rate, self.rate0]
-        dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, self.gamma])
-        dynamics.launch(taped_rows.row_residual, (f.count, f.width), [f.rows, self.J, self.gamma, r])
+        self.record_impulses(h, sigma, lead, v0, v, control, (self.rate, self.rate0), self.gamma)
+        self.dynamics.launch(taped_rows.row_residual, (f.count, f.width), [f.rows, self.J, self.gamma, r])

@@ -1,6 +1,6 @@
 """A rollout as a function of arrays by name, and its gradients: what the adapters for other frameworks share.
 
-Names are `q`, `v` (the start), `controls`, and those of physical parameters.
+Names are `q`, `v`, `activation` (the start), `controls`, `mocap`, and those of physical parameters.
 """
 
 import numpy as np
@@ -9,25 +9,27 @@ import warp as wp
 from warpsim.checks import short, whole
 from warpsim.device.copies import SCALARS
 
-STATE_NAMES = ("q", "v")
+STATE_NAMES = ("q", "v", "activation")
+BY_STEP = ("controls", "mocap")  # (steps, worlds, …)
 
 
 def input_shapes(sim, steps: int, names=()) -> dict[str, tuple[int, ...]]:
-    """Shape of every input, the worlds' axis included: q, v, controls, and the parameters named."""
-    shapes = {"q": (sim.worlds, sim.model.nq), "v": (sim.worlds, sim.model.nv)}
+    """Shape of every input, the worlds' axis included: q, v, activation where there is any, controls, mocap, and the parameters named."""
+    shapes = {name: (sim.worlds, n) for name, n in sim._inputs.start_sizes.items()}
     shapes["controls"] = (steps, sim.worlds, sim.model.nu)
+    shapes["mocap"] = (steps, sim.worlds, sim.model.nmocap, 7)
     return shapes | {name: scalars(sim.parameters[name]).shape for name in names}
 
 
 def shared_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of an input that all worlds share: without their axis."""
-    axis = 1 if name == "controls" else 0
+    axis = 1 if name in BY_STEP else 0
     return shape[:axis] + shape[axis + 1 :]
 
 
 def expansion(name: str, shape, wanted: tuple[int, ...]) -> tuple[int, ...]:
     """How a value of this shape is to be reshaped, so that it can be broadcast to the wanted shape; or an error."""
-    shape, axis = tuple(shape), 1 if name == "controls" else 0
+    shape, axis = tuple(shape), 1 if name in BY_STEP else 0
     if shape == wanted:
         return shape
     if shape == shared_shape(name, wanted):
@@ -35,8 +37,10 @@ def expansion(name: str, shape, wanted: tuple[int, ...]) -> tuple[int, ...]:
     raise ValueError(f"{name} has shape {shape}; it must be {wanted}, or {shared_shape(name, wanted)} for all worlds")
 
 
-def count_steps(controls, steps: int | None) -> int:
-    """The number of steps: that of the rows of controls, where there are any."""
+def count_steps(controls, steps: int | None, mocap=None) -> int:
+    """The number of steps: that of the rows of controls or of poses of mocap bodies, where there are any."""
+    if controls is None and steps is None and np.ndim(mocap) > 0:
+        return len(mocap)
     if controls is None:
         if steps is None:
             raise ValueError("rollout needs steps= unless controls are given")
@@ -58,16 +62,23 @@ def scalars(array: wp.array) -> wp.array:
     return wp.array(ptr=array.ptr, dtype=scalar, shape=(*array.shape, *shape), device=array.device, copy=False)
 
 
+def flat(array: wp.array) -> wp.array:
+    """A view of scalars (worlds, …) as (worlds, n)."""
+    return array.reshape((array.shape[0], array.size // array.shape[0]))
+
+
 class Inputs:
     """Start, controls and parameters of one rollout as device arrays of scalars, written into the simulator."""
 
     def __init__(self, sim, values: dict[str, wp.array]):
         self.sim, self.values = sim, values
         self.start = sim._stepper.blank_state()
-        wp.copy(self.start.q, values["q"])
-        wp.copy(self.start.v, values["v"])
-        self.controls = values.get("controls")
-        self.parameters = {name: x for name, x in values.items() if name not in (*STATE_NAMES, "controls")}
+        for name, value in values.items():
+            if name in STATE_NAMES and value.size:
+                wp.copy(self.start.arrays()[name], value)
+        self.controls, self.mocap = values.get("controls"), values.get("mocap")
+        sim._inputs.refuse_mocap(self.mocap)
+        self.parameters = {name: x for name, x in values.items() if name not in (*STATE_NAMES, *BY_STEP)}
         self.write_parameters()
 
     def write_parameters(self) -> None:
@@ -81,10 +92,13 @@ class TapedRollout:
 
     def __init__(self, sim, values: dict[str, wp.array], steps: int, **options):
         self.inputs = Inputs(sim, values)
-        if self.inputs.controls is not None:
-            self.inputs.controls.requires_grad = True
+        for table in (self.inputs.controls, self.inputs.mocap):
+            if table is not None:
+                table.requires_grad = True
         with wp.Tape() as self.tape:
-            self.trajectory = sim.rollout(self.inputs.start, self.inputs.controls, steps, **options)
+            self.trajectory = sim.rollout(
+                self.inputs.start, self.inputs.controls, steps, mocap=self.inputs.mocap, **options
+            )
 
     def gradients(self, loss: wp.array | None = None, grads: dict | None = None) -> dict[str, wp.array]:
         """Gradients by name, of a loss recorded on the tape or of rows whose own gradients are given.
@@ -92,9 +106,11 @@ class TapedRollout:
         The parameters are those of the rollout, whatever they have become since: its records keep them.
         """
         inputs, parameters = self.inputs, self.inputs.sim.parameters
-        found = {"q": inputs.start.q.grad, "v": inputs.start.v.grad}
-        if inputs.controls is not None:
-            found["controls"] = inputs.controls.grad
+        start = inputs.start.smooth_arrays()
+        found = {name: start[name].grad for name in STATE_NAMES if name in start}
+        for name in BY_STEP:
+            if getattr(inputs, name) is not None:
+                found[name] = getattr(inputs, name).grad
         found |= {name: scalars(parameters[name].grad) for name in inputs.parameters}
         for array in found.values():
             array.zero_()

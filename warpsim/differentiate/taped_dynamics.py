@@ -4,7 +4,7 @@ import warp as wp
 
 from warpsim.device.copies import copy, launch, twin
 from warpsim.device.recording import KnownTape, active_tape, tape_paused, values_known
-from warpsim.kernels.differentiate import tree_adjoint
+from warpsim.kernels.differentiate import mocap_adjoint, tree_adjoint
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
 
 
@@ -91,6 +91,9 @@ class TapedDynamics(Dynamics):
         inputs += [self.link_X.grad, self.dof_S.grad, self.link_I.grad, self._wrench, q.grad]
         inputs += [self.parameter_gradient(name) for name in ("body_mass", "body_com", "body_inertia")]
         self.launch_adjoint(tree_adjoint.position_adjoint, self.model.ntree, inputs)
+        if self.model.nmocap:
+            inputs = [d.topology, d.mocap_link, self.link_X, self._wrench, d.link_pose.grad]
+            self.launch_adjoint(mocap_adjoint.add_wrench, self.model.nmocap, inputs)
 
     def _inverse_dynamics_adjoint(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None) -> None:
         d = self.device_model

@@ -84,8 +84,15 @@ class SchemeAdjoint(StepAdjoint):
         q, v = (self.q_theta, self.v_theta) if self.scheme.implicit else (self.q, self.v0)
         step, p = self.step, self.device_model.parameters
         inputs = [self.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-        inputs += [p.stored(key) for key in DAMPING_PARAMETERS]
-        inputs += [self.control, self.scheme.damping_share, h * self.scheme.stiffness_share, q, v, self.effective]
+        inputs += [*self.actuator_parameters(), *(p.stored(key) for key in DAMPING_PARAMETERS)]
+        inputs += [
+            self.actuator_control,
+            self.scheme.damping_share,
+            h * self.scheme.stiffness_share,
+            q,
+            v,
+            self.effective,
+        ]
         self.dynamics.launch(schemes.effective_damping, None, inputs)
         return self.effective
 

@@ -12,7 +12,7 @@ import contextlib
 import warp as wp
 
 from warpsim.checks import whole
-from warpsim.differentiate.taped import Inputs, TapedRollout, count_steps, expansion, input_shapes
+from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, count_steps, expansion, input_shapes
 from warpsim.state import import_or_explain
 
 torch = import_or_explain("torch", "torch")
@@ -26,7 +26,9 @@ def rollout(
     v,
     controls=None,
     *,
+    mocap=None,
     steps: int | None = None,
+    activation=None,
     parameters: dict | None = None,
     substeps: int = 1,
     every: int = 1,
@@ -34,8 +36,10 @@ def rollout(
 ):
     """Positions `(rows, worlds, nq)` and velocities `(rows, worlds, nv)` of a rollout from q, v; row 0 is the start.
 
-    `q (worlds, nq)`, `v (worlds, nv)`. `controls`: a tensor (steps, worlds, nu), a function `policy(q, v)` of tensors
-    that returns (worlds, nu), or None; the last two need `steps`. `parameters`: tensors by name (`{"body_mass": m}`),
+    `q (worlds, nq)`, `v (worlds, nv)`. With `activation (worlds, na)` the activations `(rows, worlds, na)` come third; else they start at 0.
+    `controls`: a tensor (steps, worlds, nu), a function `policy(q, v)`, or `policy(q, v, activation)` where that is given, of tensors
+    that returns (worlds, nu), or None; the last two need `steps`. `mocap`: a tensor (steps, worlds, nmocap, 7) of poses of mocap bodies, or None:
+    where the model has them. `parameters`: tensors by name (`{"body_mass": m}`),
     written into `sim.parameters`, where they stay. `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`.
     Gradients need a simulator with requires_grad=True and are first derivatives: `create_graph=True` raises
     `NotImplementedError`. Raises `ValueError` for a wrong shape, dtype or device.
@@ -45,10 +49,13 @@ def rollout(
             raise ValueError(
                 "checkpoint_every needs controls as a tensor; wrap pieces in torch.utils.checkpoint instead"
             )
-        return _closed_loop(sim, q, v, controls, steps, every, parameters, substeps)
-    steps = count_steps(controls, steps)
+        return _closed_loop(sim, (q, v), activation, controls, mocap, steps, every, parameters, substeps)
+    steps = count_steps(controls, steps, mocap)
     options = {"substeps": substeps, "every": every, "checkpoint_every": checkpoint_every}
-    given = {"q": q, "v": v} | ({} if controls is None else {"controls": controls}) | (parameters or {})
+    if activation is not None:
+        sim._inputs.refuse_activation()
+    given = {"q": q, "v": v, "activation": activation, "controls": controls, "mocap": mocap}
+    given = {name: x for name, x in given.items() if x is not None or name in "qv"} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     tensors = [_tensor(sim, name, value, shapes[name]) for name, value in given.items()]
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
@@ -58,12 +65,12 @@ def rollout(
     return _Rollout.apply(sim, tuple(given), steps, options, *tensors)
 
 
-def step(sim, q, v, control=None, *, parameters: dict | None = None, substeps: int = 1):
-    """q, v after one step; `control (worlds, nu)`. Otherwise as `rollout`. Only q and v are carried from step to step."""
-    controls = None if control is None else control[None]
-    steps = 1 if control is None else None
-    q, v = rollout(sim, q, v, controls, steps=steps, parameters=parameters, substeps=substeps)
-    return q[1], v[1]
+def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: dict | None = None, substeps: int = 1):
+    """q, v, and with `activation` that, after one step; `control (worlds, nu)`, `mocap (worlds, nmocap, 7)`. Otherwise as `rollout`. Only these
+    are carried from step to step."""
+    controls, mocap = (None if x is None else x[None] for x in (control, mocap))
+    options = {"steps": 1, "mocap": mocap, "parameters": parameters, "substeps": substeps}
+    return tuple(x[1] for x in rollout(sim, q, v, controls, activation=activation, **options))
 
 
 class Module(torch.nn.Module):
@@ -95,11 +102,11 @@ class _Rollout(torch.autograd.Function):
             ctx.run = TapedRollout(sim, _arrays(names, tensors), steps, **options)
         ctx.names, ctx.device = names, sim.device
         ctx.save_for_backward(*tensors)  # so that torch notices tensors that are written to in between
-        trajectory = ctx.run.trajectory
-        return _tensor_of(trajectory.q), _tensor_of(trajectory.v)
+        ctx.rows = _row_names(names)
+        return tuple(_tensor_of(getattr(ctx.run.trajectory, name)) for name in ctx.rows)
 
     @staticmethod
-    def backward(ctx, q_bar, v_bar):
+    def backward(ctx, *bars):
         if torch.is_grad_enabled():
             raise NotImplementedError(
                 "ws.torch.rollout has first derivatives only: call backward or torch.autograd.grad without create_graph=True"
@@ -107,7 +114,8 @@ class _Rollout(torch.autograd.Function):
         ctx.saved_tensors  # noqa: B018 (raises where one was changed)
         trajectory = ctx.run.trajectory
         with _on_torch_stream(ctx.device):
-            seeds = {trajectory.q: wp.from_torch(q_bar.contiguous()), trajectory.v: wp.from_torch(v_bar.contiguous())}
+            rows = (getattr(trajectory, name) for name in ctx.rows)
+            seeds = {a: wp.from_torch(bar.contiguous()) for a, bar in zip(rows, bars, strict=True)}
             found = ctx.run.gradients(grads=seeds)
             wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
             gradients = [_tensor_of(found[name]).clone() if needed else None for name, needed in wanted]
@@ -118,21 +126,34 @@ def _plain(sim, names, tensors, steps, options):
     """A rollout that nobody asks the gradient of."""
     with _on_torch_stream(sim.device):
         inputs = Inputs(sim, _arrays(names, tensors))
-        trajectory = sim.rollout(inputs.start, inputs.controls, steps, **options)
-    return _tensor_of(trajectory.q), _tensor_of(trajectory.v)
+        trajectory = sim.rollout(inputs.start, inputs.controls, steps, mocap=inputs.mocap, **options)
+    return tuple(_tensor_of(getattr(trajectory, name)) for name in _row_names(names))
 
 
-def _closed_loop(sim, q, v, policy, steps, every, parameters, substeps):
+def _row_names(names) -> tuple[str, ...]:
+    """What a rollout of these inputs returns."""
+    return tuple(name for name in STATE_NAMES if name in names)
+
+
+def _closed_loop(sim, start, activation, policy, mocap, steps, every, parameters, substeps):
     """A rollout in which a function of tensors gives the controls."""
+    if steps is None and mocap is not None:
+        steps = len(mocap)
     if steps is None:
         raise ValueError("rollout needs steps= unless controls is a tensor (steps, worlds, nu)")
     whole(steps, "steps", 1)
     whole(every, "every", 1)
-    rows = [(q, v)]
+    shown = 2 if activation is None else 3
+    if activation is None and sim.model.na:  # carried all the same
+        activation = torch.zeros((sim.worlds, sim.model.na), dtype=start[0].dtype, device=start[0].device)
+    state = start if activation is None else (*start, activation)
+    rows = [state[:shown]]
     for k in range(steps):
-        q, v = step(sim, q, v, policy(q, v), parameters=parameters, substeps=substeps)
+        own = dict(zip(("q", "v", "activation"), state, strict=False))
+        own["mocap"] = None if mocap is None else mocap[k]
+        state = step(sim, control=policy(*state[:shown]), parameters=parameters, substeps=substeps, **own)
         if (k + 1) % every == 0:
-            rows.append((q, v))
+            rows.append(state[:shown])
     return tuple(torch.stack(column) for column in zip(*rows, strict=True))
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from warpsim.checks import positive, whole
-from warpsim.differentiate.taped import STATE_NAMES
+from warpsim.differentiate.taped import BY_STEP, STATE_NAMES
 from warpsim.kernels import flags as flag_bits
 from warpsim.rows.scalar_rows import joint_rows
 
@@ -166,7 +166,7 @@ def checked_options(relative_step, hop_steps, tolerance) -> dict:
 
 def worlds_axis(name: str) -> int:
     """Where an input has its axis of worlds."""
-    return 1 if name == "controls" else 0
+    return 1 if name in BY_STEP else 0
 
 
 def _per_world(name: str, x: np.ndarray) -> np.ndarray:
@@ -179,7 +179,7 @@ def _sizes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
     """What counts as a change of one, (worlds, entries): an entry of a parameter its own size, so that signs stay; q and v a
     unit of `scale`; a control the world's largest, or a unit where all are 0."""
     x = np.abs(np.where(np.isfinite(x), x, 0.0))
-    if name in STATE_NAMES:
+    if name in (*STATE_NAMES, "mocap"):
         return np.full_like(x, scale)
     if name == "controls":
         largest = x.max(axis=1, initial=0.0, keepdims=True)

@@ -50,6 +50,7 @@ class VariationalAdjoint(StepAdjoint):
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next = twin(self.step.force_next), twin(self.step.damping_next)
         self.link_F_next = None
+        self.v_measured = array(nv, S)  # v' as sensors read it
         self.tolerance = contact_model.relative_tolerance(device_model.dtype)  # of the velocities
         # v, v* and dq of every pass but the last
         fixed = self.step.dynamics.array
@@ -92,6 +93,7 @@ class VariationalAdjoint(StepAdjoint):
             self.__dict__.pop("_cleared", None)
 
     def _begin_memory(self, record: StepRecord) -> None:
+        super()._begin_memory(record)
         before, after = record.used["jump"], record.memory["jump"]
         inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
         self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
@@ -100,6 +102,7 @@ class VariationalAdjoint(StepAdjoint):
             self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
 
     def _finish_memory(self, record: StepRecord) -> None:
+        super()._finish_memory(record)
         before, after = record.memory_before["jump"], record.memory["jump"]
         inputs = [record.flags, self.jump.grad, before.grad, after.grad]
         self.dynamics.launch(gradient.finish_memory, self.model.nv, inputs)
@@ -156,8 +159,14 @@ class VariationalAdjoint(StepAdjoint):
         arrival, result = Stage(self._record_arrival), Stage(None, self._seed_result)
         if by_position:
             return [arrival, result]
-        jump = [Stage(self._record_jump, self._seed_jump, values="given")] * self.step.constrained
-        return [arrival, Stage(self._record_end, self._seed_end), *jump, result]
+        end = [Stage(self._record_end, self._seed_end)]
+        if self.step.constrained:
+            end.append(Stage(self._record_jump, self._seed_jump, values="given"))
+        if self.measurement is not None:
+            if not self.step.constrained:
+                end.append(Stage(None, lambda h: self._add_measured(self.v_free)))
+            end += self.measurement.stages()
+        return [arrival, *end, result]
 
     # what is recorded ------------------------------------------------------------------------------------------------
 
@@ -202,7 +211,21 @@ class VariationalAdjoint(StepAdjoint):
     def _seed_jump(self, h: float) -> None:
         fill(self.v_free.grad)
         assign(self.v_next.grad, self.inputs.v_next_bar)
+        if self.measurement is not None:
+            self._add_measured(self.v_next)
         assign(self.jump_next.grad, self.jump_next_bar)
+
+    @property
+    def measured_velocity(self) -> wp.array:
+        return self.v_measured
+
+    def _take_solution(self) -> None:
+        super()._take_solution()
+        assign(self.v_measured, self.inputs.v_next)
+
+    def _add_measured(self, v: wp.array) -> None:
+        """Add what sensors gave v' to its gradient."""
+        self.step.dynamics.launch(gradient.move, self.model.nv, [self.v_measured.grad, v.grad])
 
     def _record_jump(self, h: float) -> None:
         """v' is the Legendre velocity and jump'."""

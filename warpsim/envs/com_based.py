@@ -33,7 +33,7 @@ def centre_velocity(view):
 
 
 def joint_forces(view):
-    """`(worlds, nv)` of the actuators on joints, at the present state and control; those on tendons are refused."""
+    """`(worlds, nv)` of the actuators on joints, at the present state and control; others are refused."""
     places, gear, matrix = view.constant("joint_forces", lambda: _transmission(view))
     gain, bias = view.parameter("actuator_gain"), view.parameter("actuator_bias")
     control_range, force_range = view.parameter("control_range"), view.parameter("force_range")
@@ -49,7 +49,7 @@ def _transmission(view):
     m = view.model
     if (m.actuator_joint < 0).any():
         name = m.actuator_names[int(np.flatnonzero(m.actuator_joint < 0)[0])]
-        raise ValueError(f"joint_forces: actuator {name!r} pulls a tendon; leave this observation out")
+        raise ValueError(f"joint_forces: actuator {name!r} acts on no joint; leave this observation out")
     columns = [view.columns(m.joint_names[j]) for j in m.actuator_joint]
     matrix = np.zeros((m.nu, m.nv))
     for a, (_, v) in enumerate(columns):

@@ -103,16 +103,17 @@ class GradientView(View):
     @property
     def contact_force(self):
         raise ValueError(
-            "contact forces and quantities about centres of mass have no gradient here; leave the term out, or make the environment without requires_grad"
+            "contact forces, sensors and quantities about centres of mass have no gradient here; leave the term out, or make the environment without requires_grad"
         )
 
-    contact_wrench = about_centre = contact_force
+    contact_wrench = about_centre = sensors = contact_force
 
 
 def body_poses(view, q):
     """`(worlds, nbody, 7)` by the links of the model, as `model/host_kinematics.py`, with the worlds' own joints."""
     m, xp, zero = view.model, view.xp, 0.0 * q[:, :1]
     links: list = []
+    mocap = {int(link): i for i, link in enumerate(m.mocap_links)}
 
     def constant(values):
         return zero + view.arrays.made(np.asarray(values, view.sim.dtype))
@@ -126,6 +127,10 @@ def body_poses(view, q):
         start, joint = int(m.link_q[link]), int(m.link_joint[link])
         if kind == JointType.FREE:
             links.append(xp.concat([q[:, start : start + 3], _unit(q[:, start + 3 : start + 7])], axis=-1))
+            continue
+        if link in mocap:  # no gradient flows to it here
+            pose = view.arrays.copied(view.arrays.of(view.state.mocap))[:, mocap[link]]
+            links.append(zero + xp.concat([pose[:, :3], _unit(pose[:, 3:])], axis=-1))
             continue
         own = constant(m.link_pose[link]) if kind == JointType.FIXED else zero + view.parameter("joint_pose")[:, joint]
         frame = own if before is None else compose(before, own)

@@ -194,6 +194,28 @@ class Learner:
             found["trajectory"] = Trajectory(env.sim.model, q, v, times)
         return found
 
+    def judging_environment(self, worlds: int) -> VectorEnv:
+        """An environment as the policy is judged in, whose episodes follow each other, at its start."""
+        env = self._environment(worlds, "SAME_STEP", **self._judged_by())
+        env.reset(seed=EVALUATION_SEED)
+        return env
+
+    def perform(self, env: VectorEnv, view) -> None:
+        """Let the policy act in an environment for as long as a `ws.Viewer` of it is open."""
+        observation, _ = env.reset(seed=EVALUATION_SEED)
+
+        def again():
+            nonlocal observation
+            observation, _ = env.reset(seed=EVALUATION_SEED)
+            return env.state
+
+        view.on_reset = again
+        self._judging(True)
+        while view.running:
+            observation = env.step(self.act(observation))[0]
+            view.sync(env.state, env.dt)
+        self._judging(False)
+
     # checkpoints -----------------------------------------------------------------------------------------------------
 
     def save(self, path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from warpsim.checks import choice, listed, number, short
 from warpsim.envs.rotations import cross, norm, product, rotated, rotated_back
 from warpsim.envs.terms import Term, _rows
+from warpsim.model.sensor_types import SensorType
 
 FRAMES = ("body", "world")
 
@@ -88,6 +89,36 @@ def touches(*bodies: str, above: float = 1.0):
         return s.xp.where(norm(s.contact_force[:, [body_index(s, b) for b in bodies]]) > above, 1.0, 0.0)
 
     return term
+
+
+class sensor(Term):
+    """Sensors of the model by name `(worlds, n)`, one after the other; without names all of them (docs/sensors.md).
+
+    Those of accelerations and forces are of the last step of physics, 0 where an episode begins.
+    """
+
+    def __init__(self, *names: str):
+        self.names = names
+
+    def bind(self, view) -> None:
+        model = view.model
+        if not model.nsensor:
+            raise ValueError(f"model {model.name!r} has no sensors")
+        missing = [name for name in self.names if name not in model.sensor_names]
+        if missing:
+            raise ValueError(
+                f"no sensor {short(missing[0])} in model {model.name!r}; it has: {listed(model.sensor_names)}"
+            )
+        names = self.names or model.sensor_names
+        bad = [n for n in names if model.sensor_type[model.sensor_names.index(n)] == SensorType.UNAVAILABLE]
+        if bad:
+            raise ValueError(
+                f"sensor {bad[0]!r} of model {model.name!r} is not evaluated (see model.report); name the others"
+            )
+        self.columns = np.concatenate([np.arange(model.nsensordata)[model.sensor(name)] for name in names])
+
+    def __call__(self, view):
+        return view.sensors[:, self.columns]
 
 
 class air_time(Term):

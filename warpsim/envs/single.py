@@ -47,7 +47,8 @@ class SingleEnv(gymnasium.Env):
         middle = np.asarray(view.poses[0, :, :3]).mean(0)
         size = 1.0 + np.ptp(np.asarray(view.poses[0, :, :3]), axis=0).max()
         camera = Camera(tuple(middle + size * np.array([0.6, -2.2, 0.9])), tuple(middle))
-        return render_image(model, np.asarray(view.q[0]), camera, *PICTURE)
+        mocap = None if view.state.mocap is None else view.state.mocap.numpy()[:1]
+        return render_image(model, np.asarray(view.q[0]), camera, *PICTURE, mocap=mocap)
 
     def close(self) -> None:
         self.env.close()

@@ -215,6 +215,20 @@ def _tell(row: dict, tell, board) -> None:
         tell(row)
 
 
+def watch(folder, *, worlds: int = 4, port: int = 8080, host: str = "127.0.0.1", device=None, ready=print) -> None:
+    """Show the policy of a training at work on a live page until Ctrl-C; `ready(url)` is called once it is there."""
+    from warpsim.viewer import Viewer
+
+    learner = load_learner(os.path.join(folder, CHECKPOINT), device=device, policy_only=True)
+    env = learner.judging_environment(whole(worlds, "worlds", 1))
+    try:
+        with Viewer(env.sim, env.state, port=port, host=host) as view:
+            ready(view.url)
+            learner.perform(env, view)
+    except KeyboardInterrupt:
+        pass
+
+
 def play(folder, *, worlds: int = 4, html=None, usd=None, device=None) -> dict:
     """Judge the policy of a training again, and write a page or a stage of some worlds."""
     learner = load_learner(os.path.join(folder, CHECKPOINT), device=device, policy_only=True)

@@ -8,6 +8,7 @@ import warp as wp
 
 from warpsim.envs.frameworks import Arrays
 from warpsim.randomness import RandomStream
+from warpsim.sensors.sensor_tables import columns_of_step
 
 WAYS = 64  # of drawing that graphs are kept of: bounds that change from step to step have none
 
@@ -175,7 +176,9 @@ class View:
     @property
     def poses(self):
         """`(worlds, nbody, 7)` as [x y z qw qx qy qz]."""
-        return self._once("poses", lambda: self._asked("poses", lambda: (self.sim.kinematics(self.state.q),))[0])
+        return self._once(
+            "poses", lambda: self._asked("poses", lambda: (self.sim.kinematics(self.state.q, self.state.mocap),))[0]
+        )
 
     @property
     def velocities(self):
@@ -196,6 +199,17 @@ class View:
             "contact_wrench",
             lambda: self._of_episode(self._asked("wrench", lambda: (self.sim.contact_wrench(self.state),))[0]),
         )
+
+    @property
+    def sensors(self):
+        """The model's sensors `(worlds, nsensordata)`, as `Simulator.sensors`; those of accelerations and forces 0 where an episode begins."""
+
+        def make():
+            values = self._asked("sensors", lambda: (self.sim.sensors(self.state),))[0]
+            of_state = self.constant("sensors of states", lambda: self.arrays.made(~columns_of_step(self.model)))
+            return self.xp.where((self.steps > 0)[:, None] | of_state[None, :], values, 0.0)
+
+        return self._once("sensors", make)
 
     @property
     def about_centre(self):

@@ -15,7 +15,7 @@ def drive_joints(b: ModelBuilder, kind: str, efforts) -> None:
 
     A joint that follows another one by a constraint is driven through that one.
     """
-    driven, taken = {a.joint for a in b.actuators}, {a.name for a in b.actuators}
+    driven, taken = {a.target.joint for a in b.actuators}, {a.name for a in b.actuators}
     driven |= {c.ends[0] for c in b.constraints if c.type == ConstraintType.JOINT and c.active and c.ends[1] >= 0}
     added = 0
     for j, joint in enumerate(b.joints):

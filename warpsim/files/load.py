@@ -1,6 +1,7 @@
 """`load`: a robot file to a `Model`, whatever the format."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ from warpsim.checks import choice, flag, positive, short
 from warpsim.errors import ModelError
 from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.files.safe_files import root_tag
+from warpsim.model.builder_values import hull_limit
 from warpsim.model.model import Model
 
 MUJOCO_SUFFIXES = (".xml", ".mjcf")
@@ -70,6 +72,7 @@ def load(
     decompose=False,
     root=None,
     isolate=False,
+    max_hull_vertices: int | None = None,
 ) -> Model:
     """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
 
@@ -81,7 +84,8 @@ def load(
     Files are read from one folder, `root`, by default that of the nearest `package.xml` above the file, else the file's
     own, and from `packages` {name: folder}, which also resolve `package://name/...`; nothing outside is read.
     `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
-    hull. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
+    hull. A hull has at most `max_hull_vertices` vertices (32 or more, each costs time in every pair's support scans; None: 64, or what our
+    USD export kept) and is cut inside the true one where that has more. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
     move, `visuals=False` leaves out what is only drawn.
     `isolate` True, or a dict of the bounds `bytes` (default 8 GiB) and `seconds` (of processor time, default 120), reads the file in a
     process of its own, for files that are not trusted: what crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
@@ -89,6 +93,7 @@ def load(
     """
     flags = {"merge_fixed": merge_fixed, "visuals": visuals}
     bounds = _bounds(isolate)
+    limit = None if max_hull_vertices is None else hull_limit(max_hull_vertices, "max_hull_vertices")
     _check_options(actuators, unsupported, base, packages, decompose, flags)
     options = {"actuators": actuators, "unsupported": unsupported, "decompose": decompose}
     of_urdf = {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
@@ -98,7 +103,7 @@ def load(
             raise ModelError(FOR_URDF)
         if packages is not None or root is not None or bounds is not None:
             raise ModelError("packages, root and isolate are for files; a mujoco.MjModel reads none any more")
-        return load_mujoco(source, **options)
+        return _with_hulls(load_mujoco(source, **options), limit)
     path = _path_of(source)
     if of_urdf != URDF_DEFAULTS and path.suffix.lower() in USD_SUFFIXES:
         raise ModelError(f"{path}: {FOR_URDF}")
@@ -107,10 +112,17 @@ def load(
             from warpsim.files.isolated import load_isolated
 
             mappings = {key: dict(value) for key, value in (options | of_files).items() if isinstance(value, Mapping)}
-            return load_isolated(path, options | of_files | of_urdf | mappings, **bounds)
+            return _with_hulls(load_isolated(path, options | of_files | of_urdf | mappings, **bounds), limit)
         # called here: warnings of a reader are told of the line that calls `load`
         reader, options = _reader(path, options | of_files, of_urdf)
-        return reader(path, **options)
+        return _with_hulls(reader(path, **options), limit)
+
+
+def _with_hulls(model: Model, limit: int | None) -> Model:
+    """The model with hulls of at most `limit` vertices."""
+    if limit is None or all(mesh.max_hull_vertices == limit for mesh in model.meshes):
+        return model
+    return dataclasses.replace(model, meshes=tuple(mesh._replace(max_hull_vertices=limit) for mesh in model.meshes))
 
 
 def _path_of(source) -> pathlib.Path:

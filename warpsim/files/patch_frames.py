@@ -36,8 +36,9 @@ def refuse_without_fields(model: Model) -> None:
         )
 
 
-def patch_frames(model: Model, q, rows, worlds) -> Iterator[list[list[ContactPatch]]]:
-    """Yield, for each of the rows of `q (rows, all worlds, nq)` in order, the patches of each of the worlds.
+def patch_frames(model: Model, q, rows, worlds, mocap=None) -> Iterator[list[list[ContactPatch]]]:
+    """Yield, for each of the rows of `q (rows, all worlds, nq)` in order, the patches of each of the worlds; `mocap (rows, all worlds, nmocap, 7)`
+    or None: where the mocap bodies are.
 
     Sizes and moduli are the model's. On the device of q, or the usual one where it is on the host.
     """
@@ -48,10 +49,11 @@ def patch_frames(model: Model, q, rows, worlds) -> Iterator[list[list[ContactPat
     for start in range(0, len(rows), per_time):
         part = rows[start : start + per_time]
         positions = host_rows(q, part)[:, worlds].reshape(-1, model.nq)
+        moved = None if mocap is None else host_rows(mocap, part)[:, worlds].reshape(-1, model.nmocap, 7)
         with turn(device), tape_paused():
             if finder is None:
                 finder = _finder(model, len(positions), str(positions.dtype), device)
-            found = _find(finder, positions)
+            found = _find(finder, positions, moved)
         for k in range(len(part)):
             yield found[k * len(worlds) : (k + 1) * len(worlds)]
 
@@ -63,11 +65,17 @@ def _finder(model: Model, count: int, dtype: str, device) -> PatchFinder:
     return PatchFinder(dynamics, placement, MOST_POLYGONS)
 
 
-def _find(finder: PatchFinder, positions: np.ndarray) -> list[list[ContactPatch]]:
+def _find(finder: PatchFinder, positions: np.ndarray, mocap: np.ndarray | None) -> list[list[ContactPatch]]:
     """The patches of each row of positions, of at most as many as the finder has worlds."""
     d = finder.dynamics.device_model
-    filled = np.concatenate([positions, np.repeat(positions[-1:], d.worlds - len(positions), axis=0)])
-    finder.place(wp.array(filled.astype(d.dtype), dtype=d.types.real, device=d.device))
+
+    def on_device(rows: np.ndarray) -> wp.array:
+        filled = np.concatenate([rows, np.repeat(rows[-1:], d.worlds - len(rows), axis=0)])
+        return wp.array(filled.astype(d.dtype), dtype=d.types.real, device=d.device)
+
+    if mocap is not None:
+        finder.dynamics.place_mocap(on_device(mocap))
+    finder.place(on_device(positions))
     return [finder.patches(w) for w in range(len(positions))]
 
 

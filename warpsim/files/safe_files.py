@@ -52,7 +52,7 @@ def parse_xml(data: bytes, name) -> xml.Element:
 
     This is the only parser that reads a robot file's text: what others are given is written anew from its tree, so that
     no two of them can read one file differently. Elements know their `file` (`name`) and `line`.
-    Comments that contain `--`, which XML forbids and robot files are full of, are accepted.
+    Comments that contain `--`, which XML forbids and robot files are full of, are accepted, and attributes without a space between them.
     """
     try:
         return _parse(data, name)
@@ -60,6 +60,7 @@ def parse_xml(data: bytes, name) -> xml.Element:
         first = error
     if b"<![CDATA[" not in data:
         data = re.sub(rb"<!--.*?-->", lambda found: b"\n" * found.group().count(b"\n"), data, flags=re.DOTALL)
+        data = re.sub(rb"""(=\s*(?:"[^"<>]*"|'[^'<>]*'))(?=[A-Za-z_])""", rb"\1 ", data)
         try:
             return _parse(data, name)
         except expat.ExpatError:

@@ -101,8 +101,8 @@ def default_spacing(model) -> float:
     return float(max(1.5 * (high - low)[:2].max(), 1.1 * (high - low)[2], 0.1))
 
 
-def roomy_spacing(model, q) -> float:
-    """Distance [m] between worlds in a picture of `q (worlds, nq)`: the default, more where most have walked off.
+def roomy_spacing(model, q, mocap=None) -> float:
+    """Distance [m] between worlds in a picture of `q (worlds, nq)`, with mocap bodies at `mocap` or where the model has them: the default, more where most have walked off.
 
     At most two and a half times the default, so that a few that ran far do not make all others small.
     """
@@ -110,7 +110,7 @@ def roomy_spacing(model, q) -> float:
     if model.nbody == 0:
         return default
     origin = body_poses(model, model.q0)[..., :2].mean(axis=0)
-    walked = np.abs(body_poses(model, q)[..., :2].mean(axis=-2) - origin).max(axis=-1)
+    walked = np.abs(body_poses(model, q, mocap)[..., :2].mean(axis=-2) - origin).max(axis=-1)
     return float(np.clip(default + 1.5 * np.percentile(walked, 75), default, 2.5 * default))
 
 

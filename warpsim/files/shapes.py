@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warpsim.model.model import GeomType
+from warpsim.model.model import GeomType, HField
 
 
 def triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndarray]:
@@ -12,7 +12,7 @@ def triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndar
         mesh = model.meshes[model.geom_mesh[geom]]
         return np.asarray(mesh.vertices, float), np.asarray(mesh.faces, int)
     if kind == GeomType.HFIELD:
-        return _relief(model.hfields[int((model.geom_type[:geom] == GeomType.HFIELD).sum())])
+        return _relief(field_of(model, geom))
     if kind == GeomType.BOX:
         return _box(size)
     if kind in (GeomType.SPHERE, GeomType.ELLIPSOID):
@@ -30,6 +30,11 @@ def triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndar
         faces = [p[1] + offset for p, offset in zip(parts, offsets, strict=False)]
         return np.concatenate([p[0] for p in parts]), np.concatenate(faces)
     raise ValueError(f"geom {model.geom_names[geom]!r} of type {kind.name} has no triangle mesh")
+
+
+def field_of(model, geom: int) -> HField:
+    """The height field of a geom that is one."""
+    return model.hfields[int((model.geom_type[:geom] == GeomType.HFIELD).sum())]
 
 
 def revolve(profile, segments: int) -> tuple[np.ndarray, np.ndarray]:

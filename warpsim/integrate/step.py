@@ -9,16 +9,22 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
+from warpsim.contact.sticking import Sticking
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
+from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.integrate import SymplecticEuler, ThetaScheme
+from warpsim.integrate.actuation import Actuation, is_needed
+from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
+from warpsim.integrate.fluid_forces import FluidForces
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
-from warpsim.kernels.tree import energy, passes
+from warpsim.kernels.tree import energy, mocap, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
+from warpsim.sensors.step_sensors import StepMeasurement, has_step_sensors
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
 
@@ -34,6 +40,7 @@ class Step:
 
     reports_energy = True
     widens = True  # deep trees are stepped in float64, see `deep.py`
+    motors_pull = True  # actuators without feedback on lines are forces; where not, rows
 
     def __init__(
         self,
@@ -54,6 +61,8 @@ class Step:
         self.flags = wp.zeros(self.worlds, dtype=wp.int32, device=device)
         self.control = array(model.nu, S)
         self.tau, self.wrench = array(nv, S), None
+        self.mocap = array((model.nmocap, 7), S)
+        self.fluid = FluidForces(self.dynamics) if model.has_fluid else None
         self.v_star, self.bias, self.force, self.damping = (array(nv, S) for _ in range(4))
         self.zero_acceleration = array(nv, S)
         self.link_V_star = array(model.nlink, t.vec6)
@@ -68,13 +77,23 @@ class Step:
             wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
         )
         self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
+        # Most models have neither.
+        self.actuation = Actuation(device_model, self.dynamics) if is_needed(model) else None
+        self.compensation = Compensation(device_model, self.dynamics) if model.body_gravcomp.any() else None
         self.contact_model, self.options = contact_model, contact_model.regularisation
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact_model.collides)
         self.collision.scene.expect_impacts = int(contact_model.is_exact)
+        sticks = self.collision.enabled and bool((model.actuator_body >= 0).any())
+        self.sticking = Sticking(device_model, self.dynamics, self.collision) if sticks else None
         if not contact_model.limits_recovery:
             self.collision.scene.recovery = np.inf
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
-        self.scalar_rows = ScalarRows(device_model, self.dynamics, np.flatnonzero(actuator_row), **law)
+        motors = line_motors(model) if self.motors_pull and not scheme.implicit else np.empty(0, int)
+        self.lines = Lines(device_model, self.dynamics, motors) if has_lines(model) else None
+        rows = np.setdiff1d(np.flatnonzero(actuator_row), [*motors, *np.flatnonzero(model.actuator_body >= 0)])
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, **law)
+        if self.actuation is not None:
+            self.scalar_rows.given = self.actuation.given()
         self.deep = deep_motion(self, scheme) if self.widens and make_solver is None else None
         dense = self.deep is None or self.deep.forms_mass_matrix
         self.A, self.A_factor, self.M_factor = (
@@ -82,17 +101,24 @@ class Step:
         )
         self.composite = array(model.nlink if dense else 0, t.vec10)
         self._make_solver(make_solver)
+        measures = make_solver is None and has_step_sensors(model, device_model.reactions)
+        self.measurement = StepMeasurement(self, device_model.reactions) if measures else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
+        if self.compensation is not None:
+            self.allow_wrench()
 
     def _make_solver(self, make_solver) -> None:
         rows, d = self.scalar_rows, self.device_model
         make = make_solver or (self.contact_model if self.deep is None else self.deep).make_solver
         size = (self.worlds, self.model.tree_v, self.collision.capacity, rows.support, rows.support_size)
-        self.solver = make(*size, dtype=d.dtype, device=d.device)
+        spin = self.collision.spin
+        self.solver = make(*size, dtype=d.dtype, device=d.device, **({} if spin is None else {"spin": True}))
         problem, contacts, scene = self.solver.problem, self.collision.contacts, self.collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, contacts.row, contacts.J
+        if spin is not None:
+            problem.contact_pair = spin.row
         problem.support, problem.support_size = scene.support, scene.support_size
         self.law = self.contact_model.make_law(self.dynamics, self.collision)
         self.law.attach(problem)
@@ -107,11 +133,16 @@ class Step:
 
     def memory(self) -> dict:
         """What a step reads besides q, v and time, by name: the step's own arrays."""
-        return {"flags": self.flags, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
+        own = {"activation": self.actuation.activation} if self.model.na else {}
+        own |= {"mocap": self.mocap} if self.model.nmocap else {}
+        own |= {} if self.measurement is None else self.measurement.memory()
+        return {"flags": self.flags, **own, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
 
     def smooth_memory(self) -> tuple[str, ...]:
         """Names of the memory that gradients flow through."""
-        return ()
+        measured = self.measurement is not None and self.measurement.lack is None
+        smooth = {"activation": self.model.na, "mocap": self.model.nmocap, "measured": measured}
+        return tuple(name for name, there in smooth.items() if there)
 
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
@@ -129,11 +160,14 @@ class Step:
         optional = {
             broadphase: self.collision.broadphase is not None,
             convex_contacts: self.collision.convex_scene is not None,
+            mocap: self.model.nmocap > 0,
         }
         pressure = self.collision.pressure
         files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        for part in (pressure, self.law, self.scalar_rows, self.solver, self.stages, self.deep):
+        parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
+        parts += (self.lines, self.sticking, self.measurement)
+        for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
 
@@ -147,10 +181,13 @@ class Step:
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
         dynamics, stages = self.dynamics, self.stages
+        dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        self.medium_force()
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        self.actuate(h)
         if stages is not None:
             stages.refresh()
             if stages.scheme.implicit:
@@ -179,10 +216,58 @@ class Step:
         ]
         dynamics.launch(schemes.free_motion, self.model.ntree, [*inputs, self.v_star])
 
+    @property
+    def pushed(self) -> wp.array:
+        """Generalised forces that are given, and those of the medium."""
+        return self.tau if self.fluid is None else self.fluid.pushed
+
+    def medium_force(self) -> None:
+        """Those of the medium at (q, v), whose kinematics are known."""
+        if self.fluid is not None:
+            self.fluid.launch(self.dynamics, self.dynamics.link_V, self.tau)
+
+    def actuate(self, h: float) -> None:
+        """Lines, and what the forces of a step of h read of actuators with a state and of what compensates gravity, after the
+        kinematics at (q, v)."""
+        none = self.scalar_rows.nothing
+        if self.lines is not None:
+            self.lines.launch()
+        if self.compensation is not None:
+            self.compensation.launch(self.wrench)
+        if self.actuation is not None:
+            self.actuation.find_lengths(self.q, self.v)
+            if self.lines is not None and self.actuation.has_lengths:
+                own = (self.actuation.length, self.actuation.velocity)
+                self.lines.measure_actuators(self.lines, self.dynamics, self.v, *own)
+            force = none if self.compensation is None else self.compensation.force
+            self.actuation.launch(h, self.control, self.pushed, force)
+
+    @property
+    def acting_tau(self) -> wp.array:
+        """The generalised forces that act: those given and those of the medium, with what ranges of joints take."""
+        return self.pushed if self.actuation is None or not self.actuation.has_limits else self.actuation.tau
+
+    @property
+    def acting_wrench(self) -> wp.array | None:
+        """The wrenches that act on bodies: those given, and what compensates gravity."""
+        return self.wrench if self.compensation is None else self.compensation.wrench
+
+    def actuator_parameters(self) -> list[wp.array]:
+        """What force kernels read of actuators, in the order of `ACTUATOR_PARAMETERS`."""
+        given = {} if self.actuation is None else self.actuation.given()
+        return [given.get(key, self.device_model.parameters.stored(key)) for key in ACTUATOR_PARAMETERS]
+
+    @property
+    def actuator_control(self) -> wp.array:
+        """The controls that force kernels read: none where the laws hold them."""
+        return self.control if self.actuation is None else self.actuation.no_control
+
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal."""
         dynamics = self.dynamics
         self.applied_force(self.q, self.v, dynamics.link_X, dynamics.dof_S, self.force, self.damping)
+        if self.lines is not None:
+            self.lines.pull(dynamics, self.lines.moment, self.actuator_parameters(), self.actuator_control, self.force)
 
     def applied_force(
         self, q: wp.array, v: wp.array, link_X: wp.array, dof_S: wp.array, force: wp.array, damping: wp.array
@@ -190,15 +275,14 @@ class Step:
         """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.tau, force, damping]
+        inputs = [d.topology, *springs, q, self.acting_tau, force, damping]
         dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
         if self.model.nu:
             inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
-            inputs += [p.stored(key) for key in ACTUATOR_PARAMETERS]
-            inputs += [q, v, self.control, force, damping]
+            inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
             dynamics.launch(actuators.actuator_force, None, inputs)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.wrench, dynamics.link_f, force]
+            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.acting_wrench, dynamics.link_f, force]
             dynamics.launch(actuators.wrench_force, self.model.ntree, inputs)
 
     def contact_problem(self, h: float) -> None:
@@ -209,10 +293,13 @@ class Step:
         self.collision.jacobian()
         if self.stages is not None and self.stages.follows_contacts:
             self.stages.follow_contacts()
+        if self.sticking is not None:
+            given = (self.actuator_parameters(), self.actuator_control)
+            self.sticking.launch(h, *given, self.A_factor, self.v_star)
         if self.collision.enabled:
             self.law.regularise(h, self.v, self.M_factor, self.z)
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
-        state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.control)
+        state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.actuator_control)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
 
     def solve(self, h: float) -> None:
@@ -248,8 +335,16 @@ class Step:
 
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:
         """Accept (q, v) as the state after h, world by world where it is finite."""
+        if self.measurement is not None:
+            self.measurement.launch(h, v)
         solution = self.solver.solution
         active = self.device_model.parameters.stored("body_active")
+        if self.actuation is not None:
+            self.actuation.report(solution.status)
         inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
         inputs += [solution.status, self.collision.contacts.flags, self.q, self.v, self.time, self.flags]
         self.dynamics.launch(schemes.commit, None, inputs)
+        if self.actuation is not None:
+            self.actuation.keep(self.flags)
+        if self.measurement is not None:
+            self.measurement.keep()

@@ -4,5 +4,17 @@ from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.hydroelastic import Hydroelastic
 from warpsim.model.model import GeomType, JointType, Model, ReportLine
+from warpsim.model.muscle import Muscle
+from warpsim.model.tendon_paths import Pulley
 
-__all__ = ["ConstraintType", "GeomType", "Hydroelastic", "JointType", "Model", "ModelBuilder", "ReportLine"]
+__all__ = [
+    "ConstraintType",
+    "GeomType",
+    "Hydroelastic",
+    "JointType",
+    "Model",
+    "ModelBuilder",
+    "Muscle",
+    "Pulley",
+    "ReportLine",
+]

@@ -1,14 +1,50 @@
-"""The law of an actuator of a `ModelBuilder`: gain and bias from its kind."""
+"""Actuators of a `ModelBuilder`: gain and bias from their kind, their dynamics, and the checks of what is given."""
+
+import dataclasses
 
 import numpy as np
 
-from warpsim.checks import number, numbers, short
+from warpsim.checks import flag, number, numbers, short
 from warpsim.errors import ModelError
+from warpsim.model.model import DynamicsType, Model
+from warpsim.model.muscle import NO_MUSCLE, Muscle, MuscleRows
+from warpsim.model.targets import Target
 
 USES = {"effort": (), "position": ("kp", "kv"), "velocity": ("kv",), "affine": ("gain", "bias")}
+USES |= {"muscle": ("muscle", "gain", "bias")}
+# Times that each dynamics takes, by name: how many must and how many may be given.
+TIMES = {"integrator": (0, 0), "filter": (1, 1), "filterexact": (1, 1), "muscle": (2, 3)}
 
 
-def actuator_law(kind, kp, kv, gain, bias, label: str) -> tuple[np.ndarray, np.ndarray]:
+@dataclasses.dataclass
+class Actuator:
+    name: str
+    target: Target
+    gear: np.ndarray
+    gain: np.ndarray
+    bias: np.ndarray
+    control_range: np.ndarray
+    force_range: np.ndarray
+    dynamics: DynamicsType = DynamicsType.NONE
+    time: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(3))
+    activation_range: np.ndarray = dataclasses.field(default_factory=lambda: np.array([-np.inf, np.inf]))
+    early: bool = False
+    group: int = 0
+    muscle: np.ndarray = dataclasses.field(default_factory=lambda: NO_MUSCLE.copy())
+    length_range: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(2))
+
+
+@dataclasses.dataclass
+class EffortLimit:
+    """The range of what all actuators do to a joint or a tendon of the builder, the other being -1."""
+
+    joint: int
+    tendon: int
+    range: np.ndarray
+    gravity: bool  # whether gravity compensation counts
+
+
+def actuator_law(kind, kp, kv, gain, bias, label: str, muscle=None) -> tuple[np.ndarray, np.ndarray]:
     """Gain and bias, each (3,); what the kind has no use for must not be given."""
     if not isinstance(kind, str) or kind not in USES:
         raise ModelError(f"{label}: unknown kind {short(kind)}; use {', '.join(USES)}")
@@ -17,6 +53,9 @@ def actuator_law(kind, kp, kv, gain, bias, label: str) -> tuple[np.ndarray, np.n
         number(x, f"{label}: {n}", rule, lambda x: 0 <= x < np.inf, ModelError) for n, x in (("kp", kp), ("kv", kv))
     )
     given = {"kp": kp != 0, "kv": kv != 0, "gain": gain is not None, "bias": bias is not None}
+    given["muscle"] = muscle is not None
+    if kind == "muscle" and muscle is None:
+        raise ModelError(f"{label}: a muscle needs its constants; give muscle=ws.Muscle(force=..., length_range=...)")
     for key in (key for key, value in given.items() if value and key not in USES[kind]):
         raise ModelError(f"{label}: {key} means nothing for an actuator of kind {kind!r}; leave it out")
     law = {
@@ -24,9 +63,75 @@ def actuator_law(kind, kp, kv, gain, bias, label: str) -> tuple[np.ndarray, np.n
         "position": ([kp, 0.0, 0.0], [0.0, -kp, -kv]),
         "velocity": ([kv, 0.0, 0.0], [0.0, 0.0, -kv]),
         "affine": (gain, bias),
+        "muscle": ([0.0] * 3 if gain is None else gain, [0.0] * 3 if bias is None else bias),
     }[kind]
     law = [numbers(x, f"{label}: {name}", ModelError) for name, x in zip(("gain", "bias"), law, strict=True)]
     for name, x in zip(("gain", "bias"), law, strict=True):
         if x.shape != (3,) or not np.isfinite(x).all():
             raise ModelError(f"{label}: {name} is {short(x.tolist())}; give 3 finite values")
     return law[0].copy(), law[1].copy()
+
+
+def interval(value, label: str) -> np.ndarray:
+    """(low, high), of which either may be infinite."""
+    value = numbers(value, label, ModelError)
+    if value.shape != (2,) or not (value[0] <= value[1] and value[0] < np.inf and value[1] > -np.inf):
+        raise ModelError(f"{label} is {short(value.tolist())}; give (low, high) with low <= high")
+    return value.copy()
+
+
+def dynamics_of(dynamics, label: str) -> tuple[DynamicsType, np.ndarray]:
+    """The kind and the times (3,) [s] of None, "integrator", ("filter", τ), ("filterexact", τ) or ("muscle", rise, fall, width)."""
+    if dynamics is None:
+        return DynamicsType.NONE, np.zeros(3)
+    name, *times = (dynamics,) if isinstance(dynamics, str) else tuple(dynamics) if np.iterable(dynamics) else (None,)
+    if not isinstance(name, str) or name not in TIMES:
+        forms = 'None, "integrator", ("filter", tau), ("filterexact", tau) or ("muscle", rise, fall, width)'
+        raise ModelError(f"{label}: dynamics is {short(dynamics)}; use {forms}")
+    least, most = TIMES[name]
+    found = numbers(times, f"{label}: times of dynamics", ModelError)
+    if not least <= len(found) <= most or found.ndim != 1 or not (np.isfinite(found) & (found >= 0)).all():
+        count = f"{least}" if least == most else f"{least} or {most}"
+        raise ModelError(f"{label}: dynamics {name!r} has the times {short(times)}; give {count}, not negative [s]")
+    return DynamicsType[name.upper()], np.concatenate([found, np.zeros(3 - len(found))])
+
+
+def activation_options(dynamics, activation_range, early, muscle, label: str) -> dict:
+    """The fields of an `Actuator` that its state and its muscle give."""
+    if muscle is not None and not isinstance(muscle, (Muscle, MuscleRows)):
+        raise ModelError(f"{label}: muscle is {short(muscle)}; give a ws.Muscle")
+    if muscle is not None and dynamics is None:
+        dynamics = muscle.dynamics
+    kind, time = dynamics_of(dynamics, label)
+    found = {
+        "dynamics": kind,
+        "time": time,
+        "activation_range": interval(activation_range, f"{label}: activation_range"),
+    }
+    found["early"] = flag(early, f"{label}: early", ModelError)
+    if kind == DynamicsType.NONE:
+        for name, value in (("activation_range", np.isfinite(found["activation_range"]).any()), ("early", early)):
+            if value:
+                raise ModelError(f"{label}: {name} means nothing without dynamics; leave it out")
+    if muscle is not None:
+        found |= {"muscle": muscle.rows.copy(), "length_range": np.array(muscle.length_range, float)}
+    return found
+
+
+def actuator_kind(model: Model, a: int) -> str:
+    """ "muscle" or "affine", as `ModelBuilder.add_actuator` takes an actuator of a model."""
+    return "affine" if np.isnan(model.actuator_muscle[a, :, 2]).all() else "muscle"
+
+
+def state_options(model: Model, a: int) -> dict:
+    """Dynamics, muscle and group of an actuator of a model, as `ModelBuilder.add_actuator` takes them."""
+    kind = DynamicsType(model.actuator_dynamics[a])
+    times = {DynamicsType.NONE: 0, DynamicsType.INTEGRATOR: 0, DynamicsType.MUSCLE: 3}.get(kind, 1)
+    rows = MuscleRows(model.actuator_muscle[a], model.actuator_length_range[a])
+    return {
+        "dynamics": (kind.name.lower(), *map(float, model.actuator_time[a, :times])) if kind else None,
+        "activation_range": model.activation_range[a],
+        "early": bool(model.actuator_early[a]),
+        "muscle": rows if actuator_kind(model, a) == "muscle" else None,
+        "group": int(model.actuator_group[a]),
+    }

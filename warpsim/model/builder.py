@@ -6,17 +6,18 @@ The importers use it too, so that a file and a scene in code pass the same check
 import copy
 import dataclasses
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 
 from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
-from warpsim.model import compiler, constraint_types, constraints, mesh_mass
-from warpsim.model.actuators import actuator_law
+from warpsim.model import compiler, constraint_types, constraints, medium, mesh_mass
+from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
+from warpsim.model.builder_records import Body, Geom, Joint
 from warpsim.model.builder_values import (
     array_of,
     hfield_of,
+    hull_limit,
     inertia_of,
     mask_of,
     mesh_of,
@@ -32,12 +33,14 @@ from warpsim.model.builder_values import (
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
+from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
 from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.marks import Camera, Site, make_camera, make_site
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
+    MAX_HULL_VERTICES,
     FrictionRule,
     GeomType,
     HField,
@@ -49,71 +52,12 @@ from warpsim.model.model import (
     ReportLine,
     TetField,
 )
+from warpsim.model.muscle import Muscle
+from warpsim.model.sensor_records import Sensor, make_sensor
+from warpsim.model.targets import check_feedback, read_gear, read_target
+from warpsim.model.tendon_paths import read_path
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
-
-
-@dataclasses.dataclass
-class Body:
-    name: str
-    parent: int
-    pose: np.ndarray
-    mass: float | None
-    com: np.ndarray
-    inertia: np.ndarray
-
-
-@dataclasses.dataclass
-class Joint:
-    name: str
-    type: JointType
-    body: int
-    anchor: np.ndarray
-    axis: np.ndarray
-    limited: bool
-    range: np.ndarray
-    stiffness: np.ndarray
-    damping: np.ndarray
-    armature: np.ndarray
-    friction: np.ndarray
-    reference: np.ndarray
-    q0: np.ndarray
-
-
-@dataclasses.dataclass
-class Geom:
-    name: str
-    type: GeomType
-    body: int
-    size: np.ndarray
-    pose: np.ndarray
-    friction: float
-    stiffness: float
-    dissipation_time: float
-    restitution: float
-    hertz_modulus: float
-    contype: int
-    conaffinity: int
-    condim: int
-    priority: int
-    density: float
-    rgba: np.ndarray
-    mesh: int
-    visible: bool
-    hydroelastic: np.ndarray
-    field: int  # into the builder's fields, -1
-
-
-@dataclasses.dataclass
-class Actuator:
-    name: str
-    joint: int  # -1 for a tendon's
-    tendon: int  # -1 for a joint's
-    gear: np.ndarray
-    gain: np.ndarray
-    bias: np.ndarray
-    control_range: np.ndarray
-    force_range: np.ndarray
 
 
 class ModelBuilder:
@@ -129,29 +73,45 @@ class ModelBuilder:
         model = builder.build()
 
     `friction_rule` (of geoms of equal priority) and `filter_parent` (no contact between a body and its parent) are
-    attributes; left at None they follow the first model added, else they are HARMONIC and True.
+    attributes; left at None they follow the first model added, else they are HARMONIC and True. All bodies move in a medium of `density` [kg/m^3],
+    `viscosity` [Pa s] and `wind` [m/s], attributes too; 0 and 0 are none.
     """
 
-    def __init__(self, name: str = "model", *, gravity=(0.0, 0.0, -9.81), timestep: float = 0.01):
+    def __init__(
+        self,
+        name: str = "model",
+        *,
+        gravity=(0.0, 0.0, -9.81),
+        timestep: float = 0.01,
+        density: float = 0.0,
+        viscosity: float = 0.0,
+        wind=(0.0, 0.0, 0.0),
+    ):
         if not isinstance(name, str):
             raise ModelError(f"the model's name is {short(name)}; give a text")
         self.name = name
         self.gravity = vector_of(gravity, 3, "gravity")
         self.timestep = positive_of(timestep, "timestep [s]")
+        self.density, self.viscosity, self.wind = density, viscosity, wind
+        medium.medium_of(density, viscosity, wind)
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
         self.tendons: list[Tendon] = []
         self.constraints: list[Constraint] = []
         self.actuators: list[Actuator] = []
+        self.effort_limits: list[EffortLimit] = []
         self.sites: list[Site] = []
         self.cameras: list[Camera] = []
+        self.sensors: list[Sensor] = []
         self.meshes: list[Mesh] = []
         self.hfields: list[HField] = []
         self.fields: list[TetField] = []
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
-        self.explicit_pairs: list[tuple[int, int, float]] = []
+        self.explicit_pairs: list[
+            tuple[int, int, float, int, float, float]
+        ] = []  # friction, condim, torsional, rolling
         self.friction_rule: FrictionRule | None = None
         self.filter_parent: bool | None = None
         self.report: list[ReportLine] = []
@@ -161,11 +121,23 @@ class ModelBuilder:
         counts = ", ".join(f"{n} {key}" for key in lists if (n := len(getattr(self, key))))
         return f"ModelBuilder({short(self.name)}: {counts or 'empty'})"
 
-    def add_body(self, name=None, *, parent=-1, pose=IDENTITY, mass=None, com=(0, 0, 0), inertia=None) -> int:
-        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world).
+    def add_body(
+        self,
+        name=None,
+        *,
+        parent=-1,
+        pose=IDENTITY,
+        mass=None,
+        com=(0, 0, 0),
+        inertia=None,
+        gravcomp=0.0,
+        mocap=False,
+    ) -> int:
+        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world), with `mocap` there where a step is told.
 
         `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
-        `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass.
+        `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass. `gravcomp`: the share
+        of its weight that a force at its COM takes off, 1 all of it.
         """
         name = self._name("body", name, [b.name for b in self.bodies])
         if name == "world":
@@ -180,7 +152,9 @@ class ModelBuilder:
                 f"{label} has a com or an inertia but no mass; give all, or none and densities to its geoms"
             )
         inertia = np.zeros((3, 3)) if inertia is None else inertia_of(inertia, label)
-        body = Body(name, parent, pose_of(pose, label), mass, com, inertia)
+        share = number(gravcomp, f"{label}: gravcomp", "it must be finite", np.isfinite, ModelError)
+        mocap = flag(mocap, f"{label}: mocap", ModelError)
+        body = Body(name, parent, pose_of(pose, label), mass, com, inertia, share, mocap)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
@@ -283,15 +257,22 @@ class ModelBuilder:
         hfield=None,
         visible=True,
         hydroelastic=None,
+        max_hull_vertices=MAX_HULL_VERTICES,
+        fluid=None,
+        torsional_friction=TORSIONAL_FRICTION,
+        rolling_friction=ROLLING_FRICTION,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
         `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
-        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside),
+        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside; it touches as its hull, cut to `max_hull_vertices`),
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
-        Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit; `condim=1` has no friction.
+        Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. `condim`: 1 has no friction, 3 sliding friction, 4
+        `torsional_friction` besides (the largest moment about the normal over the normal force [m]), 6 `rolling_friction` too (about
+        the tangents [m]); of a pair the larger condim counts. Without sliding friction a pair has neither.
         `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
+        `fluid`: True, or its five coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box.
         """
         body = self._body(body)
         name = self._name("geom", name, [g.name for g in self.geoms])
@@ -311,8 +292,8 @@ class ModelBuilder:
         rule = "it must be positive [N/m] (inf: near-rigid)"
         stiffness = number(stiffness, f"{label}: stiffness", rule, lambda k: k > 0, ModelError)
         time = np.nan if dissipation_time is None else scalar_of(dissipation_time, f"{label}: dissipation_time [s]")
-        if whole(condim, f"{label}: condim", error=ModelError) not in (1, 3, 4, 6):
-            raise ModelError(f"{label}: condim is {condim}; use 1 (frictionless) or 3 (sliding friction, as 4 and 6)")
+        condim = check_condim(condim, label)
+        spin = check_spin(torsional_friction, rolling_friction, label)
         if (kind == GeomType.MESH) != (mesh is not None):
             raise ModelError(f"{label}: a mesh geom, and no other, needs mesh=(vertices, faces)")
         if (kind == GeomType.HFIELD) != (hfield is not None):
@@ -326,20 +307,23 @@ class ModelBuilder:
             why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
             raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
         material = (friction, stiffness, time, restitution, modulus)
-        masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"), int(condim))
+        masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"), condim)
         masks += (whole(priority, f"{label}: priority", error=ModelError),)
         visible = flag(visible, f"{label}: visible", ModelError)
         pose, rgba = pose_of(pose, label), vector_of(rgba, 4, f"{label}: rgba")
         index = -1
         if mesh is not None:
-            self.meshes.append(mesh_of(name, mesh, label))
+            limit = hull_limit(max_hull_vertices, f"{label}: max_hull_vertices")
+            self.meshes.append(mesh_of(name, mesh, label)._replace(max_hull_vertices=limit))
             size = np.abs(self.meshes[-1].vertices).max(0)  # what bounds it
             index = len(self.meshes) - 1
         soft, field = geom_row(hydroelastic, kind, size, label), -1
         if hydroelastic is not None and hydroelastic.field is not None:
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
-        geom = Geom(name, kind, body, size, pose, *material, *masks, density, rgba, index, visible, soft, field)
+        drag = medium.ellipsoid_row(kind, size, fluid, label)
+        looks = (density, rgba, index, visible)
+        geom = Geom(name, kind, body, size, pose, *material, *masks, *looks, soft, field, drag, *spin)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 
@@ -357,8 +341,9 @@ class ModelBuilder:
 
     def add_tendon(
         self,
-        joints,
+        joints=None,
         *,
+        path=None,
         name=None,
         range=None,
         stiffness=0.0,
@@ -366,28 +351,20 @@ class ModelBuilder:
         friction=0.0,
         reference=None,
     ) -> int:
-        """Add a fixed tendon, a linear combination of positions: length = sum of coefficient times q.
+        """Add a tendon: a fixed one on `joints`, or a spatial one along a `path`.
 
-        `joints` maps hinges and slides (names or indices) to coefficients. `range` (low, high) limits the length. Its
-        spring is slack between the lengths `reference` (one number or two; None: the length where the joints' own
-        springs rest); `friction` is the largest dry-friction force.
+        `joints` maps hinges and slides (names or indices) to coefficients: length = sum of coefficient times q. A `path` is a list of
+        sites, with pairs (geom, side site or None) of spheres and cylinders to wrap between two sites, and with
+        `ws.Pulley(divisor)` where a new branch begins: length = that of the taut string [m]. `range` (low, high) limits the length. Its
+        spring is slack between the lengths `reference` (one number or two; None: of a fixed tendon the length where the
+        joints' own springs rest); `friction` is the largest dry-friction force.
         """
         name = self._name("tendon", name, [t.name for t in self.tendons])
         label = f"tendon {name!r}"
-        coefficients: dict[int, float] = {}
-        if not isinstance(joints, Mapping):
-            raise ModelError(f"{label}: joints is {short(joints)}; give a dict of joints and their coefficients")
-        for key, value in joints.items():
-            j = self._joint(key)
-            constraints.check_single(self.joints, j, label)
-            c = array_of(value, f"{label}: coefficient of joint {self.joints[j].name!r}")
-            if c.shape != () or not np.isfinite(c) or j in coefficients:
-                why = "is there twice" if j in coefficients else f"has the coefficient {value}; give a finite number"
-                raise ModelError(f"{label}: joint {self.joints[j].name!r} {why}")
-            if c != 0:
-                coefficients[j] = float(c)
-        if not coefficients:
-            raise ModelError(f"{label} moves nothing; give it at least one joint with a coefficient other than 0")
+        if (joints is None) == (path is None):
+            raise ModelError(f"{label}: give joints or a path, and not both")
+        coefficients = {} if joints is None else constraints.read_coefficients(self, joints, label)
+        wraps = [] if path is None else read_path(self, path, label)
         limits = np.zeros(2) if range is None else vector_of(range, 2, f"{label}: range")
         if limits[0] > limits[1]:
             raise ModelError(f"{label}: range {limits.tolist()} refused: the lower bound must not exceed the upper")
@@ -398,7 +375,11 @@ class ModelBuilder:
                 raise ModelError(f"{label}: reference {reference.tolist()}; give (low, high) with low <= high")
         forces = {"stiffness": stiffness, "damping": damping, "friction": friction}
         forces = {key: scalar_of(value, f"{label}: {key}") for key, value in forces.items()}
-        self.tendons.append(Tendon(name, coefficients, range is not None, limits, **forces, reference=reference))
+        if wraps and reference is None and forces["stiffness"] > 0:
+            raise ModelError(f"{label} has a spring; give the length [m] where it rests as reference")
+        self.tendons.append(
+            Tendon(name, coefficients, range is not None, limits, **forces, reference=reference, path=wraps)
+        )
         return len(self.tendons) - 1
 
     def add_constraint(
@@ -457,6 +438,10 @@ class ModelBuilder:
         kind="effort",
         *,
         tendon=None,
+        site=None,
+        reference_site=None,
+        crank=None,
+        body=None,
         name=None,
         gear=1.0,
         kp=0.0,
@@ -465,42 +450,64 @@ class ModelBuilder:
         bias=None,
         control_range=(-np.inf, np.inf),
         force_range=(-np.inf, np.inf),
+        dynamics=None,
+        activation_range=(-np.inf, np.inf),
+        early: bool = False,
+        muscle: Muscle | None = None,
+        group: int = 0,
     ) -> int:
-        """Add an actuator on `joint` or `tendon`: force = (gain . s) control + bias . s, s = (1, length, velocity), times gear.
+        """Add an actuator: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear. It acts on one of these:
 
-        The length of a hinge or slide is gear q, its velocity gear v; of a tendon gear times its length. `gear` has one
-        value per degree of freedom of the joint.
+        `joint`: the length of a hinge or slide is gear q, its velocity gear v; `gear` has one value per degree of freedom.
+        `tendon`: gear times its length.
+        `site`: gear (6,) is a force and a torque in its axes, and the length 0; with `reference_site` in that one's axes, and the length is
+        gear · (position, rotation vector) of the site in them.
+        `crank=(pin site, slider site, rod [m])`: the slide of the rod along the slider's z axis.
+        `body`: its contacts stick with the force, shared among them (control_range from 0 on, no feedback).
 
-        `kind` "effort" (control is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), or "affine"
-        with `gain (3,)` and `bias (3,)`. `control` is clamped to `control_range`, the force to `force_range`.
+        `kind` "effort" (the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), "affine"
+        with `gain (3,)` and `bias (3,)`, or "muscle" with `muscle=ws.Muscle(...)`. Controls are clamped to `control_range`, the force to `force_range`.
+
+        The drive is the control, or with `dynamics` an activation that follows it, part of the state: "integrator", ("filter", tau),
+        ("filterexact", tau) or ("muscle", rise, fall, width), which a muscle has by itself [s]; within `activation_range`; `early`: the force is
+        that of the activation at the end of the step. `group`: a number kept in `model.actuator_group`.
         """
         name = self._name("actuator", name, [a.name for a in self.actuators])
         label = f"actuator {name!r}"
-        if (joint is None) == (tendon is None):
-            raise ModelError(f"{label}: give a joint or a tendon, and not both")
-        j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
-        gain, bias = actuator_law(kind, kp, kv, gain, bias, label)
-        nv = 1 if j < 0 else JOINT_NV[self.joints[j].type]
-        gears = np.zeros(6)
-        values = np.atleast_1d(array_of(gear, f"{label}: gear"))
-        if not np.isfinite(values).all() or values.shape not in ((nv,), (6,)):  # six: as MJCF has them
-            raise ModelError(f"{label}: gear {short(values.tolist())}; give {nv} finite values")
-        gears[:nv] = values[:nv]
-        if nv > 1 and (gain[1:].any() or bias[1:].any()):
-            raise ModelError(
-                f"{label}: feedback on length or velocity needs a hinge or slide; joint {self.joints[j].name!r} is "
-                f"{self.joints[j].type.name.lower()}"
-            )
+        target = read_target(self, joint, tendon, site, reference_site, crank, body, label)
+        gain, bias = actuator_law(kind, kp, kv, gain, bias, label, muscle)
+        gears = read_gear(self, target, gear, label)
         if bias[2] > 0:
             raise ModelError(f"{label}: velocity bias is {bias[2]}; a positive one feeds energy in, make it <= 0")
-        ranges = []
-        for key, value in (("control_range", control_range), ("force_range", force_range)):
-            value = array_of(value, f"{label}: {key}")
-            if value.shape != (2,) or not (value[0] <= value[1] and value[0] < np.inf and value[1] > -np.inf):
-                raise ModelError(f"{label}: {key} is {short(value.tolist())}; give (low, high) with low <= high")
-            ranges.append(value)
-        self.actuators.append(Actuator(name, j, t, gears, gain, bias, *ranges))
+        ranges = (interval(control_range, f"{label}: control_range"), interval(force_range, f"{label}: force_range"))
+        check_feedback(self, target, gain[1:].any() or bias[1:].any() or muscle is not None, ranges[0], gain, label)
+        state = activation_options(dynamics, activation_range, early, muscle, label)
+        self.actuators.append(
+            Actuator(name, target, gears, gain, bias, *ranges, group=whole(group, f"{label}: group"), **state)
+        )
         return len(self.actuators) - 1
+
+    def add_effort_limit(
+        self, joint=None, range=(-np.inf, np.inf), *, tendon=None, gravity_compensation: bool = False
+    ) -> int:
+        """Clamp what all actuators together do to a hinge or slide `joint` (their generalised force), or to a `tendon` (the sum of their forces).
+
+        `gravity_compensation`: that of bodies (gravcomp) counts as an actuator's, for a joint. A `force_range` of a single actuator is better where one
+        does it all: it is solved with the step, this acts on the forces at the start of a step.
+        """
+        if (joint is None) == (tendon is None):
+            raise ModelError("add_effort_limit: give a joint or a tendon, and not both")
+        j, t = (-1, self._tendon(tendon)) if joint is None else (self._joint(joint), -1)
+        label = f"tendon {self.tendons[t].name!r}" if j < 0 else f"joint {self.joints[j].name!r}"
+        if j >= 0:
+            constraints.check_single(self.joints, j, f"effort limit of {label}")
+        if any((limit.joint, limit.tendon) == (j, t) for limit in self.effort_limits):
+            raise ModelError(f"{label} has an effort limit already; give one")
+        gravity = flag(gravity_compensation, f"{label}: gravity_compensation", ModelError)
+        if gravity and j < 0:
+            raise ModelError(f"{label}: gravity_compensation means nothing for a tendon; leave it out")
+        self.effort_limits.append(EffortLimit(j, t, interval(range, f"{label}: range of efforts"), gravity))
+        return len(self.effort_limits) - 1
 
     def add_site(
         self, name=None, *, body=-1, pose=IDENTITY, type="sphere", size=(0.005,), rgba=(0.5, 0.5, 0.5, 1.0)
@@ -519,22 +526,48 @@ class ModelBuilder:
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
 
-    def add_keyframe(self, name: str, q=None, v=None, control=None) -> None:
-        """Add a named state; what is not given is the initial pose, rest, and zero control."""
-        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = Keyframe(q, v, control)
+    def add_sensor(
+        self, kind, object=None, reference=None, *, name=None, cutoff: float = 0.0, datatype=None, **options
+    ) -> int:
+        """Add a sensor of `kind`, by MJCF's name ("accelerometer", "framepos", …; docs/sensors.md), on `object`, relative to `reference`.
+
+        Of kinds that are attached to one type of element its name or index; of others (type, name) with the type "body", "inertia" (the
+        principal axes at the centre of mass), "geom", "site", "camera" or, of contact, "subtree". Numbers beyond `cutoff` are clamped (0:
+        none). Options: `field` (3,) of a magnetometer, `data` of a rangefinder, `focal` (2,) [pixels] of a camprojection, `margin` of joint and tendon
+        limits, `data`, `reduce` and `num` of contact, `frames` (2 quaternions) of "inertia". `datatype` is for files that have their own.
+        """
+        name = self._name("sensor", name, [s.name for s in self.sensors])
+        self.sensors.append(make_sensor(self, name, kind, object, reference, cutoff, datatype, options))
+        return len(self.sensors) - 1
+
+    def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None, mocap=None) -> None:
+        """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control and activation."""
+        frame = Keyframe(q, v, control, activation, mocap)
+        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = frame
 
     def exclude(self, body_a, body_b) -> None:
         """No contact between the geoms of two bodies."""
         a, b = self._body(body_a), self._body(body_b)
         self.excluded.add((min(a, b), max(a, b)))
 
-    def add_pair(self, geom_a, geom_b, friction: float) -> None:
-        """Contact between two geoms whatever the masks and filters say, with its own Coulomb friction."""
+    def add_pair(
+        self,
+        geom_a,
+        geom_b,
+        friction: float,
+        *,
+        condim: int = 3,
+        torsional_friction: float = TORSIONAL_FRICTION,
+        rolling_friction: float = ROLLING_FRICTION,
+    ) -> None:
+        """Contact between two geoms whatever the masks and filters say, with its own friction and `condim`, see `add_geom`."""
         a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
         if a == b or any((a, b) == pair[:2] for pair in self.explicit_pairs):
             raise ModelError(f"{label}: " + ("a geom cannot touch itself" if a == b else "it is there twice"))
-        self.explicit_pairs.append((a, b, scalar_of(friction, f"{label}: friction")))
+        condim, mu = check_condim(condim, label), scalar_of(friction, f"{label}: friction")
+        spin = check_spin(torsional_friction, rolling_friction, label)
+        self.explicit_pairs.append((a, b, 0.0 if condim == 1 else mu, condim, *spin))
 
     def add_model(self, other: Model, pose=IDENTITY, prefix: str = "") -> list[int]:
         """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices.

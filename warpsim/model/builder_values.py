@@ -7,6 +7,7 @@ from warpsim.errors import ModelError
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import SIZES, GeomType, HField, Mesh
 
+MOST_HULL_VERTICES = 1 << 18  # feature codes of contact leave room for 2^20 edges
 SYMMETRY_TOLERANCE = 1e-9  # relative, of an inertia given by hand
 
 
@@ -52,6 +53,14 @@ def mesh_of(name: str, mesh, label: str) -> Mesh:
     if not shaped or not np.isfinite(vertices).all() or not np.isin(faces, np.arange(len(vertices))).all():
         raise ModelError(f"{label}: the mesh needs finite vertices (n, 3) and faces (m, 3) that index them")
     return Mesh(name, vertices.copy(), faces.astype(int))
+
+
+def hull_limit(value, label: str) -> int:
+    """How many vertices the hull of a mesh may have; at least those in the 26 directions from which a cut begins."""
+    value = whole(value, label, 32, ModelError)
+    if value > MOST_HULL_VERTICES:
+        raise ModelError(f"{label} is {value}; it must be at most {MOST_HULL_VERTICES}")
+    return value
 
 
 def hfield_of(name: str, hfield, label: str) -> HField:

@@ -7,12 +7,28 @@ import numpy as np
 
 from warpsim.checks import numbers
 from warpsim.errors import ModelError
-from warpsim.model import hydroelastic
+from warpsim.model import hydroelastic, medium
+from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.constraints import compile_constraints, compile_tendons
+from warpsim.model.friction_rules import pair_rules
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, rotation_vector
 from warpsim.model.marks import append_marks, compile_marks
-from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Keyframe, KeyframeParts, Model
+from warpsim.model.model import (
+    JOINT_NQ,
+    JOINT_NV,
+    MAX_HULL_VERTICES,
+    FrictionRule,
+    GeomType,
+    JointType,
+    Keyframe,
+    KeyframeParts,
+    Model,
+)
+from warpsim.model.sensor_records import append_sensors, compile_sensors
+from warpsim.model.sensor_types import ObjectType
+from warpsim.model.targets import compile_targets, target_of
+from warpsim.model.tendon_paths import path_of
 
 SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
 
@@ -21,6 +37,7 @@ def compile_model(b) -> Model:
     """Compile builder `b`. Raises `ModelError` naming what is wrong."""
     _check_bodies(b)
     _check_planes(b)
+    _check_mocap(b)
     links = _number_links(b)
     joints = [b.joints[i] for i in links["joint_order"]]
     nv = sum(JOINT_NV[j.type] for j in joints)
@@ -76,9 +93,16 @@ def compile_model(b) -> Model:
         hfields=tuple(b.hfields),
         geom_hydroelastic=soft,
         geom_field=np.array([g.field for g in b.geoms], dtype=np.int32),
+        geom_torsional_friction=np.array([g.torsional_friction for g in b.geoms], dtype=float),
+        geom_rolling_friction=np.array([g.rolling_friction for g in b.geoms], dtype=float),
         fields=tuple(b.fields),
         point_pairs=point_pairs,
+        body_mocap=_numbered([x.mocap for x in b.bodies]),
+        **medium.medium_of(b.density, b.viscosity, b.wind),
+        body_fluid=medium.body_boxes(*([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))),
+        geom_fluid=_stack([g.fluid for g in b.geoms], (medium.COLUMNS,)),
         **compile_marks(b),
+        **compile_sensors(b, order),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
@@ -86,18 +110,32 @@ def compile_model(b) -> Model:
         actuator_names=tuple(a.name for a in b.actuators),
         **compile_tendons(b, b.joints, dict(zip(links["joint_order"], links["joint_v"], strict=True)), nv),
         **compile_constraints(b, order),
-        actuator_joint=np.array([order.get(a.joint, -1) for a in b.actuators], dtype=np.int32),
-        actuator_tendon=np.array([a.tendon for a in b.actuators], dtype=np.int32),
+        **compile_targets(b, order),
         actuator_gear=_stack([a.gear for a in b.actuators], (6,)),
         actuator_gain=_stack([a.gain for a in b.actuators], (3,)),
         actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
         control_range=_stack([a.control_range for a in b.actuators], (2,)),
         force_range=_stack([a.force_range for a in b.actuators], (2,)),
+        actuator_dynamics=np.array([a.dynamics for a in b.actuators], dtype=np.int32),
+        actuator_time=_stack([a.time for a in b.actuators], (3,)),
+        activation_range=_stack([a.activation_range for a in b.actuators], (2,)),
+        actuator_early=np.array([a.early for a in b.actuators], dtype=bool),
+        actuator_muscle=_stack([a.muscle for a in b.actuators], (2, 8)),
+        actuator_length_range=_stack([a.length_range for a in b.actuators], (2,)),
+        **_effort_limits(b, joints, order),
+        body_gravcomp=np.array([x.gravcomp for x in b.bodies], dtype=float),
+        actuator_group=np.array([a.group for a in b.actuators], dtype=np.int32),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
         report=(*b.report, *hydroelastic.report_lines(soft, pairs["pair_geom"], [g.name for g in b.geoms])),
     )
     _check_inertia(model)
     return model
+
+
+def _numbered(chosen) -> np.ndarray:
+    """Numbers from 0 on of those that are chosen, -1 of others."""
+    chosen = np.array(chosen, dtype=bool)
+    return np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
 
 
 def _stack(rows, shape) -> np.ndarray:
@@ -179,10 +217,10 @@ def _contact_pairs(b) -> dict:
     moves = np.array([moving[g.body] for g in b.geoms], bool)
     flat = np.isin(kind, (int(GeomType.PLANE), int(GeomType.HFIELD)))  # never touch each other
     excluded = np.array([_body_key(b, *pair) for pair in b.excluded], np.int64)
-    explicit, named = {pair[:2]: pair[2] for pair in b.explicit_pairs}, collections.defaultdict(list)
+    explicit, named = {pair[:2]: pair[2:] for pair in b.explicit_pairs}, collections.defaultdict(list)
     for i, j in explicit:
         named[i].append(j)
-    pairs, rules, frictions = [np.empty((0, 2), int)], [np.empty(0, int)], [np.empty(0)]
+    pairs, rules, own = [np.empty((0, 2), int)], [np.empty(0, int)], [np.empty((0, 4))]
     for i in range(len(b.geoms)):
         j = np.arange(i + 1, len(b.geoms))
         touch = (contype[i] & conaffinity[j] | contype[j] & conaffinity[i]) != 0
@@ -196,16 +234,22 @@ def _contact_pairs(b) -> dict:
         able = (moves[i] | moves[j]) & ~(flat[i] & flat[j])
         j, chosen = j[able], chosen[able]
         swapped = kind[i] > kind[j]
-        rule = np.where(
-            chosen, int(FrictionRule.EXPLICIT), _friction_rules(b.friction_rule, priority, condim, i, j, swapped)
-        )
+        rule, dims = pair_rules(b.friction_rule, priority, condim, i, j, swapped)
+        table = np.zeros((len(j), 4))  # friction, condim, torsional and rolling friction
+        table[:, 1] = dims
+        for row in np.flatnonzero(chosen):
+            table[row] = explicit[i, int(j[row])]
         pairs.append(np.stack([np.where(swapped, j, i), np.where(swapped, i, j)], axis=1))
-        rules.append(rule)
-        frictions.append(np.array([explicit.get((i, k), 0.0) for k in j.tolist()] if i in named else np.zeros(len(j))))
+        rules.append(np.where(chosen, int(FrictionRule.EXPLICIT), rule))
+        own.append(table)
+    friction, condim, torsional, rolling = np.concatenate(own).T
     return {
         "pair_geom": np.concatenate(pairs).astype(np.int32),
         "pair_rule": np.concatenate(rules).astype(np.int32),
-        "pair_friction": np.concatenate(frictions).astype(float),
+        "pair_friction": friction.copy(),
+        "pair_condim": condim.astype(np.int32),
+        "pair_torsional_friction": torsional.copy(),
+        "pair_rolling_friction": rolling.copy(),
     }
 
 
@@ -215,8 +259,11 @@ def _body_key(b, first, second):
 
 
 def _weld_groups(b) -> dict[int, int]:
-    """The first body of each rigid group: bodies without joints belong to their parent's group; -1 is the world."""
-    jointed = {j.body for j in b.joints}
+    """The first body of each rigid group: bodies without joints belong to their parent's group; -1 is the world.
+
+    A mocap body begins a group of its own, as a body with a joint does.
+    """
+    jointed = {j.body for j in b.joints} | {i for i, body in enumerate(b.bodies) if body.mocap}
     weld = {-1: -1}
 
     def group(body: int) -> int:
@@ -247,18 +294,18 @@ def _moving_bodies(b) -> dict[int, bool]:
     return moving
 
 
-def _friction_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.ndarray) -> np.ndarray:
-    """Rules of the pairs of geom i with others, `rule` where neither has priority; `swapped`: where i is the second."""
-    first, other = priority[i] > priority[j], priority[i] < priority[j]
-    winners = np.where(first != swapped, int(FrictionRule.FIRST), int(FrictionRule.SECOND))
-    dims = np.where(first, condim[i], np.where(other, condim[j], np.maximum(condim[i], condim[j])))
-    return np.where(dims == 1, int(FrictionRule.FRICTIONLESS), np.where(first | other, winners, int(rule)))
-
-
 def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
     nq = np.cumsum([0, *(JOINT_NQ[j.type] for j in joints)])
     nv = np.cumsum([0, *(JOINT_NV[j.type] for j in joints)])
-    defaults = {"q": q0, "v": np.zeros(nv[-1]), "control": np.zeros(len(b.actuators))}
+    stateful = [i for i, a in enumerate(b.actuators) if a.dynamics]
+    mocap = [i for i, body in enumerate(b.bodies) if body.mocap]
+    defaults = {
+        "q": q0,
+        "v": np.zeros(nv[-1]),
+        "control": np.zeros(len(b.actuators)),
+        "activation": np.zeros(len(stateful)),
+        "mocap": _stack([b.bodies[i].pose for i in mocap], (7,)),
+    }
     frames = {}
     for name, frame in b.keyframes.items():
         values = {key: default.copy() for key, default in defaults.items()}
@@ -275,14 +322,67 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
                     values[key][starts[order[joint]] : starts[order[joint] + 1]] = value
             for actuator, value in frame.control.items():
                 values["control"][actuator] = value
+            for actuator, value in frame.activation.items():
+                values["activation"][stateful.index(actuator)] = value
+            for body, value in frame.mocap.items():
+                values["mocap"][mocap.index(body)] = value
+        _check_activation(b, stateful, values["activation"], f"keyframe {name!r}")
         for k, joint in enumerate(joints):
             if joint.type in (JointType.FREE, JointType.BALL):
                 quaternion = values["q"][nq[k + 1] - 4 : nq[k + 1]]
                 if np.linalg.norm(quaternion) < 1e-8:
                     raise ModelError(f"keyframe {name!r}: the quaternion of joint {joint.name!r} must not be zero")
                 quaternion /= np.linalg.norm(quaternion)
+        for row, body in enumerate(mocap):
+            length = np.linalg.norm(values["mocap"][row, 3:])
+            if length < 1e-8:
+                raise ModelError(
+                    f"keyframe {name!r}: the quaternion of mocap body {b.bodies[body].name!r} must not be zero"
+                )
+            values["mocap"][row, 3:] /= length
         frames[name] = Keyframe(**values)
     return frames
+
+
+def _check_mocap(b) -> None:
+    jointed = {j.body: j.name for j in b.joints}
+    for index, body in enumerate(b.bodies):
+        if body.mocap and index in jointed:
+            raise ModelError(
+                f"body {body.name!r} is a mocap body and has joint {jointed[index]!r}; its pose is given, so leave out "
+                "the joint, or mocap=True"
+            )
+        if body.mocap and body.parent >= 0:
+            raise ModelError(
+                f"body {body.name!r} is a mocap body and hangs on {b.bodies[body.parent].name!r}; a mocap body must be a "
+                "child of the world"
+            )
+
+
+def _effort_limits(b, joints, order) -> dict[str, np.ndarray]:
+    """The ranges of what all actuators do to joints and tendons; joints in the model's order."""
+    found = {
+        "joint_effort_range": np.tile([-np.inf, np.inf], (len(joints), 1)),
+        "joint_effort_gravity": np.zeros(len(joints), bool),
+        "tendon_effort_range": np.tile([-np.inf, np.inf], (len(b.tendons), 1)),
+    }
+    for limit in b.effort_limits:
+        if limit.joint < 0:
+            found["tendon_effort_range"][limit.tendon] = limit.range
+        else:
+            found["joint_effort_range"][order[limit.joint]] = limit.range
+            found["joint_effort_gravity"][order[limit.joint]] = limit.gravity
+    return found
+
+
+def _check_activation(b, stateful: list[int], values: np.ndarray, label: str) -> None:
+    """Activations must lie within the ranges of their actuators."""
+    for i, value in zip(stateful, values, strict=True):
+        low, high = b.actuators[i].activation_range
+        if not low <= value <= high:
+            raise ModelError(
+                f"{label}: the activation of actuator {b.actuators[i].name!r} is {value:g}; its range is {low:g} to {high:g}"
+            )
 
 
 def _check_bodies(b) -> None:
@@ -420,7 +520,10 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             mass=other.body_mass[i],
             com=other.body_com[i],
             inertia=other.body_inertia[i],
+            mocap=other.body_mocap[i] >= 0,
+            gravcomp=other.body_gravcomp[i],
         )
+        b.bodies[-1].axes = other.body_fluid[i, 3:].copy() if other.body_fluid[i, 3:].any() else None
     joint_start = len(b.joints)
     for j, name in enumerate(other.joint_names):
         kind = JointType(other.joint_type[j])
@@ -441,28 +544,40 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             reference=_placed_reference(kind, pose, other.joint_reference[dofs]),
             q0=compose(pose, q0) if kind == JointType.FREE else q0,
         )
-    geom_start = len(b.geoms)
+    geom_start, site_start, camera_start = len(b.geoms), len(b.sites), len(b.cameras)
     _append_geoms(b, other, pose, prefix, first)
     _append_pairs(b, other, geom_start)
     append_marks(b, other, pose, prefix, first)
     for body_a, body_b in other.excluded:
         b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
     tendon_start = len(b.tendons)
-    _append_constraints(b, other, pose, prefix, first, joint_start)
+    _append_constraints(b, other, pose, prefix, first, joint_start, geom_start, site_start)
     for a, name in enumerate(other.actuator_names):
-        joint, tendon = int(other.actuator_joint[a]), int(other.actuator_tendon[a])
         b.add_actuator(
-            None if joint < 0 else joint_start + joint,
-            "affine",
-            tendon=None if tendon < 0 else tendon_start + tendon,
+            kind=actuator_kind(other, a),
             name=prefix + name,
             gear=other.actuator_gear[a],
             gain=other.actuator_gain[a],
             bias=other.actuator_bias[a],
             control_range=other.control_range[a],
             force_range=other.force_range[a],
+            **state_options(other, a),
+            **target_of(other, a, joint_start, tendon_start, site_start, first),
         )
-    _append_keyframes(b, other, pose, prefix, joint_start, len(b.actuators) - other.nu)
+    for j in np.flatnonzero(np.isfinite(other.joint_effort_range).any(1)):
+        gravity = bool(other.joint_effort_gravity[j])
+        b.add_effort_limit(joint_start + int(j), other.joint_effort_range[j], gravity_compensation=gravity)
+    for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
+        b.add_effort_limit(tendon=tendon_start + int(t), range=other.tendon_effort_range[t])
+    starts = {ObjectType.JOINT: joint_start, ObjectType.GEOM: geom_start, ObjectType.TENDON: tendon_start}
+    starts |= {
+        ObjectType.SITE: site_start,
+        ObjectType.CAMERA: camera_start,
+        ObjectType.ACTUATOR: len(b.actuators) - other.nu,
+    }
+    starts |= dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), first)
+    append_sensors(b, other, prefix, starts)
+    _append_keyframes(b, other, pose, prefix, first, joint_start, len(b.actuators) - other.nu)
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE
     )  # it is said anew of the whole
@@ -479,25 +594,34 @@ def _placed_reference(kind: JointType, pose, reference):
     return np.concatenate([placed[:3], rotation_vector(placed[3:])])
 
 
-def _append_keyframes(b, other: Model, pose, prefix: str, joint_start: int, actuator_start: int) -> None:
+def _append_keyframes(
+    b, other: Model, pose, prefix: str, first_body: int, joint_start: int, actuator_start: int
+) -> None:
+    bodies = [first_body + int(i) for i in np.flatnonzero(other.body_mocap >= 0)]
     for name, frame in other.keyframes.items():
-        parts = KeyframeParts({}, {}, {actuator_start + a: float(c) for a, c in enumerate(frame.control)})
+        stateful = actuator_start + np.flatnonzero(other.actuator_dynamics)
+        activation = dict(zip(stateful.tolist(), map(float, frame.activation), strict=True))
+        control = {actuator_start + a: float(c) for a, c in enumerate(frame.control)}
+        parts = KeyframeParts({}, {}, control, activation, dict(zip(bodies, compose(pose, frame.mocap), strict=True)))
         for j, joint in enumerate(other.joint_names):
-            q, v = (array[rows].copy() for array, rows in zip(frame, other.joint_coordinates(joint), strict=False))
+            q, v = (array[rows].copy() for array, rows in zip(frame[:2], other.joint_coordinates(joint), strict=True))
             if other.joint_type[j] == JointType.FREE:
                 q, v[:3] = compose(pose, q), rotate(pose[3:], v[:3])
             parts.q[joint_start + j], parts.v[joint_start + j] = q, v
         b.keyframes[b._name("keyframe", prefix + name, list(b.keyframes))] = parts
 
 
-def _append_constraints(b, other: Model, pose, prefix: str, first_body: int, joint_start: int) -> None:
+def _append_constraints(
+    b, other: Model, pose, prefix: str, first_body: int, joint_start: int, geom_start: int, site_start: int
+) -> None:
     """Tendons and constraints; frames in the world are placed at `pose`."""
     tendon_start = len(b.tendons)
     joint_of_dof = {int(v): joint_start + j for j, v in enumerate(other.joint_v)}
     for t, name in enumerate(other.tendon_names):
-        row = other.tendon_coefficients[t]
+        row, path = other.tendon_coefficients[t], path_of(other, t, geom_start, site_start)
         b.add_tendon(
-            {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
+            None if path else {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
+            path=path,
             name=prefix + name,
             range=other.tendon_range[t] if other.tendon_limited[t] else None,
             stiffness=other.tendon_stiffness[t],
@@ -531,10 +655,10 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
     fields = iter(other.hfields)
     for g, name in enumerate(other.geom_names):
         body = int(other.geom_body[g])
-        mesh = None
+        mesh, limit = None, MAX_HULL_VERTICES
         if other.geom_mesh[g] >= 0:
             source = other.meshes[other.geom_mesh[g]]
-            mesh = (source.vertices, source.faces)
+            mesh, limit = (source.vertices, source.faces), source.max_hull_vertices
         time = other.geom_dissipation_time[g]
         b.add_geom(
             GeomType(other.geom_type[g]),
@@ -551,16 +675,27 @@ def _append_geoms(b, other: Model, pose, prefix: str, first_body: int) -> None:
             contype=other.geom_contype[g],
             conaffinity=other.geom_conaffinity[g],
             condim=other.geom_condim[g],
+            torsional_friction=other.geom_torsional_friction[g],
+            rolling_friction=other.geom_rolling_friction[g],
             priority=other.geom_priority[g],
             rgba=other.geom_rgba[g],
             mesh=mesh,
             hydroelastic=hydroelastic.of_geom(other, g),
+            fluid=other.geom_fluid[g] if other.geom_fluid[g, 0] > 0 else None,
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             visible=other.geom_visible[g],
+            max_hull_vertices=limit,
         )
 
 
 def _append_pairs(b, other: Model, geom_start: int) -> None:
-    for (first, second), rule, friction in zip(other.pair_geom, other.pair_rule, other.pair_friction, strict=True):
-        if rule == FrictionRule.EXPLICIT:
-            b.add_pair(geom_start + int(first), geom_start + int(second), float(friction))
+    for p in np.flatnonzero(other.pair_rule == FrictionRule.EXPLICIT):
+        first, second = (geom_start + int(g) for g in other.pair_geom[p])
+        b.add_pair(
+            first,
+            second,
+            float(other.pair_friction[p]),
+            condim=int(other.pair_condim[p]),
+            torsional_friction=float(other.pair_torsional_friction[p]),
+            rolling_friction=float(other.pair_rolling_friction[p]),
+        )

@@ -1,17 +1,20 @@
-"""Constraints and fixed tendons of a `ModelBuilder`: their checks, and what is resolved when the whole scene is known.
+"""Constraints and tendons of a `ModelBuilder`: their checks, and what is resolved when the whole scene is known.
 
 Frames that were not given follow from the initial pose: a constraint holds there unless it is told otherwise.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
 from warpsim.checks import numbers, short
 from warpsim.errors import ModelError
+from warpsim.model.builder_values import array_of
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, LEAST_LENGTH, ConstraintType
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotate
 from warpsim.model.model import JointType
+from warpsim.model.tendon_paths import Wrap, compile_paths
 
 
 @dataclasses.dataclass
@@ -24,6 +27,7 @@ class Tendon:
     damping: float
     friction: float
     reference: np.ndarray | None  # None: the length where the joints' springs rest
+    path: list[Wrap]  # of a spatial one, whose coefficients are none
 
 
 @dataclasses.dataclass
@@ -46,6 +50,25 @@ def check_stiffness(value, label: str) -> np.ndarray:
             f"{label}: stiffness is {short(value)}; it must be positive, [N/m] or ([N/m], [N m/rad]); inf is rigid"
         )
     return np.broadcast_to(array, (2,)).copy()
+
+
+def read_coefficients(b, joints, label: str) -> dict[int, float]:
+    """Of a fixed tendon, by joint of the builder: those that are not 0."""
+    coefficients: dict[int, float] = {}
+    if not isinstance(joints, Mapping):
+        raise ModelError(f"{label}: joints is {short(joints)}; give a dict of joints and their coefficients")
+    for key, value in joints.items():
+        j = b._joint(key)
+        check_single(b.joints, j, label)
+        c = array_of(value, f"{label}: coefficient of joint {b.joints[j].name!r}")
+        if c.shape != () or not np.isfinite(c) or j in coefficients:
+            why = "is there twice" if j in coefficients else f"has the coefficient {value}; give a finite number"
+            raise ModelError(f"{label}: joint {b.joints[j].name!r} {why}")
+        if c != 0:
+            coefficients[j] = float(c)
+    if not coefficients:
+        raise ModelError(f"{label} moves nothing; give it at least one joint with a coefficient other than 0")
+    return coefficients
 
 
 def check_single(joints, index: int, label: str) -> None:
@@ -80,6 +103,7 @@ def compile_tendons(b, joints, dof_of_joint: dict[int, int], nv: int) -> dict:
             for key in ("stiffness", "damping", "friction")
         },
         "tendon_reference": reference,
+        **compile_paths(b),
     }
 
 

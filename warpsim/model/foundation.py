@@ -55,6 +55,8 @@ def add_foundation(
                 contype=box.contype,
                 conaffinity=box.conaffinity,
                 condim=box.condim,
+                torsional_friction=box.torsional_friction,
+                rolling_friction=box.rolling_friction,
                 priority=box.priority,
                 visible=False,
             )

@@ -12,25 +12,31 @@ from warpsim.model.model import JointType
 CHUNK_BYTES = 4 * 2**20  # of link poses held at a time by `body_pose_chunks`
 
 
-def link_poses(model, q) -> np.ndarray:
+def link_poses(model, q, mocap=None) -> np.ndarray:
     """Poses `(..., nlink, 7)` of all links, world frame, `[x y z qw qx qy qz]`, float64, for positions `q (..., nq)`.
 
-    Quaternions of free and ball joints are normalised first. Raises `ValueError` where q's last axis is not nq.
+    `mocap (..., nmocap, 7)`: where the mocap bodies are; None: where the model has them. Quaternions of these, of free and ball joints are
+    normalised first. Raises `ValueError` where q's last axis is not nq.
     """
     q = np.asarray(q, dtype=float)
     if q.ndim == 0 or q.shape[-1] != model.nq:
         raise ValueError(f"q has shape {q.shape}; its last axis must be model.nq = {model.nq}")
     poses = np.empty((*q.shape[:-1], model.nlink, 7))
+    given = {} if mocap is None else {int(link): i for i, link in enumerate(model.mocap_links)}
     for link in range(model.nlink):
+        if link in given:
+            pose = np.asarray(mocap, dtype=float)[..., given[link], :]
+            poses[..., link, :] = np.concatenate([pose[..., :3], _normalised(pose[..., 3:])], axis=-1)
+            continue
         parent = int(model.link_parent[link])
         before = IDENTITY if parent < 0 else poses[..., parent, :]
         poses[..., link, :] = _link_pose(model, link, before, q)
     return poses
 
 
-def body_poses(model, q) -> np.ndarray:
-    """Poses `(..., nbody, 7)` of all bodies, world frame, `[x y z qw qx qy qz]`, for positions `q (..., nq)`."""
-    return link_poses(model, q)[..., model.body_link, :]
+def body_poses(model, q, mocap=None) -> np.ndarray:
+    """Poses `(..., nbody, 7)` of all bodies, world frame, `[x y z qw qx qy qz]`, for positions `q (..., nq)`; `mocap` as in `link_poses`."""
+    return link_poses(model, q, mocap)[..., model.body_link, :]
 
 
 def geom_poses(model, bodies) -> np.ndarray:
@@ -40,21 +46,25 @@ def geom_poses(model, bodies) -> np.ndarray:
     return compose(np.concatenate([bodies, world], axis=-2)[..., model.geom_body, :], model.geom_pose)
 
 
-def body_pose_chunks(model, q, rows, worlds):
+def body_pose_chunks(model, q, rows, worlds, mocap=None):
     """Yield body poses `(rows in the chunk, len(worlds), nbody, 7)` of `q (frames, all worlds, nq)`, in order.
 
-    `rows` and `worlds` are index arrays. q may be a NumPy or a Warp array; only a chunk of it is ever on the host.
+    `rows` and `worlds` are index arrays. q and `mocap (frames, all worlds, nmocap, 7)`, or None, may be NumPy or Warp arrays; only a chunk of them
+    is ever on the host.
     """
     rows, worlds = np.asarray(rows), np.asarray(worlds)
     for part in row_chunks(rows, len(worlds) * max(model.nlink, 1) * 7 * 8):
         chunk = host_rows(q, part)[:, worlds]
+        moved = None if mocap is None else host_rows(mocap, part)[:, worlds]
         bad = ~np.isfinite(chunk).all(axis=-1)
+        if moved is not None:
+            bad |= ~np.isfinite(moved).all(axis=(-2, -1))
         if bad.any():
             row, world = np.argwhere(bad)[0]
             raise ValueError(
-                f"q is not finite at frame {part[row]}, world {worlds[world]}; leave that world out (worlds=[...])"
+                f"q, or a mocap pose, is not finite at frame {part[row]}, world {worlds[world]}; leave that world out (worlds=[...])"
             )
-        yield body_poses(model, chunk)
+        yield body_poses(model, chunk, moved)
 
 
 def row_chunks(rows, bytes_per_row: int):

@@ -1,16 +1,19 @@
 """Convex hulls of a model's meshes as flat tables for the contact kernels: vertices, polygon faces and edges.
 
 The hull is SciPy's (Qhull: Barber, Dobkin, Huhdanpaa 1996); triangles in one plane are merged to a polygon. Hulls with
-more than MAX_VERTICES vertices are simplified: starting from extreme vertices, the vertex farthest outside the hull of
-those kept is added until the limit, so that the simplified hull lies inside and `deviation` bounds the distance.
+more than `Mesh.max_hull_vertices` vertices are simplified: starting from extreme vertices, the vertex farthest outside the
+hull of those kept is added until the limit, so that the simplified hull lies inside and `deviation` bounds the distance.
+A hull is computed once for the same vertices and limit, whichever model and mesh asks, and its tables lie on the device once.
 """
 
 import numpy as np
 
 from warpsim.errors import ModelError
-from warpsim.model.model import GeomType, Mesh, Model
+from warpsim.model.kept import Kept, content
+from warpsim.model.model import Mesh, Model
 
-MAX_VERTICES = 64  # of a hull: support scans are linear, and contact points are few
+MAX_CORNERS = 64  # of a face, which kernels clip in registers (kernels/contact/narrow/clip.py)
+KEPT_HULLS = 4096  # of this process: some 10 kB each
 COPLANAR = 1e-5  # angle [rad] and, times the size, offset [m] within which hull triangles lie in one plane
 SMALLEST_THICKNESS = 1e-3  # of the size: flat meshes are thickened to this, a hull needs a volume
 
@@ -21,7 +24,7 @@ def _hull(points):
     return ConvexHull(points)
 
 
-def hull_vertices(points, limit: int = MAX_VERTICES) -> tuple[np.ndarray, float]:
+def hull_vertices(points, limit: int) -> tuple[np.ndarray, float]:
     """At most `limit` vertices `(n, 3)` of the convex hull, and how far the hull of all sticks out of theirs [m]."""
     vertices = points[_hull(points).vertices]
     if len(vertices) <= limit:
@@ -75,8 +78,38 @@ def polygon_faces(points: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
     return faces, np.array(normals)
 
 
-def convex_mesh(mesh: Mesh, limit: int = MAX_VERTICES) -> dict:
-    """`vertices`, `faces` (index loops), `normals`, `edges (n, 2)` and `deviation` [m] of a mesh's convex hull."""
+def _fewer_corners(vertices: np.ndarray) -> np.ndarray:
+    """The vertices without every so many of a face that has more than MAX_CORNERS."""
+    while True:
+        faces = [face for face in polygon_faces(vertices)[0] if len(face) > MAX_CORNERS]
+        if not faces:
+            return vertices
+        surplus = [
+            np.delete(face, np.linspace(0, len(face), MAX_CORNERS, endpoint=False).astype(int)) for face in faces
+        ]
+        vertices = np.delete(vertices, np.unique(np.concatenate(surplus)), axis=0)
+
+
+def _outside(points: np.ndarray, vertices: np.ndarray) -> float:
+    """How far the points stick out of the hull of the vertices."""
+    equations = _hull(vertices).equations
+    return max(float((points @ equations[:, :3].T + equations[:, 3]).max()), 0.0)
+
+
+_hulls = Kept(KEPT_HULLS)
+
+
+def _key(mesh: Mesh) -> bytes:
+    """What two meshes with the same hull have in common."""
+    return content(mesh.vertices, mesh.max_hull_vertices)
+
+
+def convex_mesh(mesh: Mesh) -> dict:
+    """`vertices`, `faces` (index loops), `normals`, `edges (n, 2)` and `deviation` [m] of a mesh's convex hull, not to be written to."""
+    return _hulls.get(_key(mesh), lambda: _convex_mesh(mesh, mesh.max_hull_vertices))
+
+
+def _convex_mesh(mesh: Mesh, limit: int) -> dict:
     points = np.unique(np.asarray(mesh.vertices, float), axis=0)
     try:  # Qhull's error is a RuntimeError
         try:
@@ -85,6 +118,8 @@ def convex_mesh(mesh: Mesh, limit: int = MAX_VERTICES) -> dict:
             vertices, deviation = hull_vertices(_thickened(points), limit)
     except (ValueError, RuntimeError) as error:
         raise ModelError(f"mesh {mesh.name!r}: no convex hull for contact: {str(error).split(chr(10))[0]}") from None
+    if len(vertices) > MAX_CORNERS and len(fewer := _fewer_corners(vertices)) < len(vertices):
+        vertices, deviation = fewer, deviation + _outside(vertices, fewer)
     faces, normals = polygon_faces(vertices)
     pairs = {tuple(sorted(pair)) for face in faces for pair in zip(face, face[1:] + face[:1], strict=True)}
     return {
@@ -169,11 +204,17 @@ def convex_table(model: Model) -> dict[str, np.ndarray]:
     Height fields follow the meshes as prisms, two for each cell; `field_range (fields, 3)`: the first, rows and columns
     of cells. `mesh_range (meshes, 6)` holds per mesh the start and count of its vertices, edges and faces; `face (faces, 2)` the
     start and count of a face in `face_vertex` and `face_edge` (indices within the mesh). `deviation (meshes,)` [m] says
-    how far a simplified hull lies inside the true one.
+    how far a simplified hull lies inside the true one. Meshes of equal content share their rows; those of no geom that may touch have none.
     """
-    used = {int(k) for k, kind in zip(model.geom_mesh, model.geom_type, strict=True) if kind == GeomType.MESH}
+    used = set(model.geom_mesh[model.pair_geom].reshape(-1).tolist())
     unused = EMPTY | {"mesh_range": np.zeros((1, 6), np.int32), "deviation": np.zeros(1)}
-    parts = [_hull_tables(convex_mesh(mesh)) if k in used else unused for k, mesh in enumerate(model.meshes)]
+    keys = [_key(mesh) if k in used else None for k, mesh in enumerate(model.meshes)]
+    first_of = {key: k for k, key in reversed(list(enumerate(keys)))}
+    shared = [k if key is None else first_of[key] for k, key in enumerate(keys)]
+    parts = [
+        unused if key is None or shared[k] < k else _hull_tables(convex_mesh(mesh))
+        for k, (key, mesh) in enumerate(zip(keys, model.meshes, strict=True))
+    ]
     fields, first = np.zeros((len(model.hfields), 3), np.int32), len(parts)
     for k, field in enumerate(model.hfields):
         fields[k] = [first, field.data.shape[0] - 1, field.data.shape[1] - 1]
@@ -189,4 +230,6 @@ def convex_table(model: Model) -> dict[str, np.ndarray]:
         name: np.concatenate([empty, *(part[name] for part in parts)]).astype(empty.dtype)
         for name, empty in EMPTY.items()
     }
+    for name in ("mesh_range", "deviation"):
+        tables[name][: len(shared)] = tables[name][shared]
     return tables | {"field_range": fields}

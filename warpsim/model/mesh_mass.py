@@ -7,6 +7,7 @@ closed surface): volume V, first moment, and second moment S = integral of x xáµ
 import numpy as np
 
 from warpsim.errors import ModelError
+from warpsim.model.kept import Kept, content
 
 _SIMPLEX = (np.ones((3, 3)) + np.eye(3)) / 20.0  # of x xT over a tetrahedron with a corner at 0, per volume
 
@@ -30,11 +31,21 @@ def is_watertight(vertices, faces) -> bool:
     return bool(np.array_equal(there, back) and (np.diff(there) > 0).all())
 
 
+_hulls = Kept(1024)
+
+
 def convex_hull(vertices) -> tuple[np.ndarray, np.ndarray]:
-    """Convex hull: vertices (n, 3) and outward triangles (m, 3). Flat ones are thickened by 1e-3 of their width.
+    """Convex hull: vertices (n, 3) and outward triangles (m, 3), computed once for equal vertices. Flat ones are thickened by 1e-3 of their
+    width.
 
     Raises `ModelError` for fewer than three different points, points on a line, or without SciPy.
     """
+    vertices, faces = _hulls.get(content(np.asarray(vertices, float)), lambda: _convex_hull(vertices))
+    return vertices.copy(), faces.copy()
+
+
+def _convex_hull(vertices) -> tuple[np.ndarray, np.ndarray]:
+    """As above, computed."""
     try:
         from scipy.spatial import ConvexHull, QhullError
     except ImportError:

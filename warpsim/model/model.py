@@ -29,6 +29,16 @@ class JointType(enum.IntEnum):
     FIXED = 4
 
 
+class DynamicsType(enum.IntEnum):
+    """How an actuator's activation follows its control, with MuJoCo's numbers; NONE has no activation."""
+
+    NONE = 0
+    INTEGRATOR = 1
+    FILTER = 2
+    FILTEREXACT = 3
+    MUSCLE = 4
+
+
 class GeomType(enum.IntEnum):
     """Geometry types, with MuJoCo's numbers and size conventions."""
 
@@ -63,6 +73,19 @@ EMPTY = {
         ("camera_pose", (7,), float),
         ("camera_fovy", (), float),
         ("camera_resolution", (2,), np.int32),
+        ("wrap_tendon", (), np.int32),
+        ("wrap_type", (), np.int32),
+        ("wrap_object", (), np.int32),
+        ("wrap_side", (), np.int32),
+        ("wrap_divisor", (), float),
+        ("sensor_type", (), np.int32),
+        ("sensor_object_type", (2,), np.int32),
+        ("sensor_object", (2,), np.int32),
+        ("sensor_adr", (), np.int32),
+        ("sensor_size", (), np.int32),
+        ("sensor_cutoff", (), float),
+        ("sensor_datatype", (), np.int32),
+        ("sensor_constants", (8,), float),
     )
 }
 
@@ -86,12 +109,16 @@ class ReportLine(typing.NamedTuple):
     detail: str
 
 
+MAX_HULL_VERTICES = 64  # of a mesh in contact unless asked: support scans are linear, and contact points are few
+
+
 class Mesh(typing.NamedTuple):
-    """Triangle mesh in geom axes: `vertices (n, 3)` [m], `faces (m, 3)`."""
+    """Triangle mesh in geom axes: `vertices (n, 3)` [m], `faces (m, 3)`; in contact its hull, of at most `max_hull_vertices` vertices."""
 
     name: str
     vertices: np.ndarray
     faces: np.ndarray
+    max_hull_vertices: int = MAX_HULL_VERTICES
 
     def __repr__(self) -> str:
         return show("Mesh", self._asdict())
@@ -124,19 +151,23 @@ class TetField(typing.NamedTuple):
 
 
 class Keyframe(typing.NamedTuple):
-    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`."""
+    """A named state: `q (nq,)`, `v (nv,)`, `control (nu,)`, `activation (na,)`, `mocap (nmocap, 7)`."""
 
     q: np.ndarray
     v: np.ndarray
     control: np.ndarray
+    activation: np.ndarray = np.zeros(0)
+    mocap: np.ndarray = np.zeros((0, 7))
 
 
 class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model: q and v by joint, control by actuator, all by their index in the builder."""
+    """A keyframe of an added model: q and v by joint, control and activation by actuator, pose by mocap body, all by their index in the builder."""
 
     q: dict[int, np.ndarray]
     v: dict[int, np.ndarray]
     control: dict[int, float]
+    activation: dict[int, float]
+    mocap: dict[int, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -201,7 +232,9 @@ class Model:
     geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
     geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
     geom_conaffinity: np.ndarray  # (ngeom,)
-    geom_condim: np.ndarray  # (ngeom,) 1 is frictionless
+    geom_condim: (
+        np.ndarray
+    )  # (ngeom,) 1 is frictionless, 3 has sliding friction, 4 torsional and 6 rolling friction besides
     geom_priority: np.ndarray  # (ngeom,)
     geom_rgba: np.ndarray  # (ngeom, 4)
     geom_mesh: np.ndarray  # (ngeom,) index into meshes, -1
@@ -215,7 +248,7 @@ class Model:
     friction_rule: int  # FrictionRule of geoms of equal priority
     filter_parent: bool  # no contact between a body and its parent
 
-    tendon_names: tuple[str, ...]  # fixed tendons: length = tendon_coefficients . (positions of hinges and slides)
+    tendon_names: tuple[str, ...]  # length of a fixed one = tendon_coefficients . (positions of hinges and slides)
     tendon_coefficients: np.ndarray  # (ntendon, nv)
     tendon_limited: np.ndarray  # (ntendon,) bool
     tendon_range: np.ndarray  # (ntendon, 2)
@@ -251,6 +284,12 @@ class Model:
     geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
     fields: tuple[TetField, ...] = ()
     point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
+    # Torsional and rolling friction [m]; None is what a model has that was kept before there was any.
+    geom_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the normal over normal force
+    geom_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the tangents over normal force
+    pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+    pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
+    pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
     # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
     site_names: tuple[str, ...] = ()
     site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
@@ -263,6 +302,46 @@ class Model:
     camera_pose: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 7) in the body
     camera_fovy: np.ndarray = None  # type: ignore[assignment]  # (ncamera,) vertical angle of view [rad]
     camera_resolution: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 2) width and height in pixels
+    # Paths of spatial tendons, element by element (`tendon_paths.py`); their tendon_coefficients are 0.
+    wrap_tendon: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) ascending
+    wrap_type: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) WrapType
+    wrap_object: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the site or geom, -1
+    wrap_side: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) side site of a geom, -1
+    wrap_divisor: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) of a pulley
+    # Transmissions other than joints and tendons.
+    actuator_site: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) site and reference site; of a crank its pin and the slider; -1
+    actuator_rod: np.ndarray = None  # type: ignore[assignment]  # (nu,) length of a crank's rod [m], 0 is no crank
+    actuator_body: np.ndarray = None  # type: ignore[assignment]  # (nu,) whose contacts stick, -1
+    # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`); None is a model without.
+    actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
+    actuator_time: np.ndarray = None  # type: ignore[assignment]  # (nu, 3) [s] τ; of muscles rise, fall and the width of control between them
+    activation_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) -inf, inf where unlimited
+    actuator_early: np.ndarray = None  # type: ignore[assignment]  # (nu,) bool: the force is that of the activation at the end of the step
+    actuator_muscle: np.ndarray = None  # type: ignore[assignment]  # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
+    actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of muscles
+    actuator_group: np.ndarray = None  # type: ignore[assignment]  # (nu,)
+    # Ranges of what all actuators together do (`kernels/forces/effort_limits.py`), and gravity compensation.
+    joint_effort_range: np.ndarray = None  # type: ignore[assignment]  # (njoint, 2) to a hinge or slide; -inf, inf where unlimited
+    joint_effort_gravity: np.ndarray = None  # type: ignore[assignment]  # (njoint,) bool: gravity compensation counts within the range
+    tendon_effort_range: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
+    body_gravcomp: np.ndarray = None  # type: ignore[assignment]  # (nbody,) share of gravity that is compensated
+    body_mocap: np.ndarray = None  # type: ignore[assignment]  # (nbody,) which mocap body, in the order of the bodies; -1
+    # The medium (`warpsim/model/medium.py`); all 0 is none.
+    fluid_density: float = 0.0  # [kg/m^3]
+    fluid_viscosity: float = 0.0  # [Pa s]
+    wind: np.ndarray = None  # type: ignore[assignment]  # (3,) [m/s]
+    body_fluid: np.ndarray = None  # type: ignore[assignment]  # (nbody, 7) widths [m] and axes of the box with the body's inertia
+    geom_fluid: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 15) see `medium.COLUMNS`; 0 first: no ellipsoid
+    # Sensors (`warpsim/model/sensor_types.py`): what they measure stands at sensor_adr … + sensor_size of `Simulator.sensors`.
+    sensor_names: tuple[str, ...] = ()
+    sensor_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) SensorType
+    sensor_object_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 2) ObjectType: what it is attached to, and relative to
+    sensor_object: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 2) their indices; -1 is the world, or none
+    sensor_adr: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
+    sensor_size: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
+    sensor_cutoff: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) 0 is none
+    sensor_datatype: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) DataType
+    sensor_constants: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 8) by kind, see `sensor_records.py`
 
     def __post_init__(self):
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
@@ -270,7 +349,35 @@ class Model:
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
+            "actuator_site": (self.actuator_site is None, lambda: np.full((self.nu, 2), -1, np.int32)),
+            "actuator_rod": (self.actuator_rod is None, lambda: np.zeros(self.nu)),
+            "actuator_body": (self.actuator_body is None, lambda: np.full(self.nu, -1, np.int32)),
+            "pair_condim": (self.pair_condim is None, lambda: np.full(len(self.pair_geom), 3, np.int32)),
+            "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
+            "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
+            "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),
+            "actuator_early": (self.actuator_early is None, lambda: np.zeros(self.nu, bool)),
+            "actuator_muscle": (self.actuator_muscle is None, lambda: np.full((self.nu, 2, 8), np.nan)),
+            "actuator_length_range": (self.actuator_length_range is None, lambda: np.zeros((self.nu, 2))),
+            "actuator_group": (self.actuator_group is None, lambda: np.zeros(self.nu, np.int32)),
+            "joint_effort_range": (
+                self.joint_effort_range is None,
+                lambda: np.tile([-np.inf, np.inf], (self.njoint, 1)),
+            ),
+            "joint_effort_gravity": (self.joint_effort_gravity is None, lambda: np.zeros(self.njoint, bool)),
+            "tendon_effort_range": (
+                self.tendon_effort_range is None,
+                lambda: np.tile([-np.inf, np.inf], (self.ntendon, 1)),
+            ),
+            "body_gravcomp": (self.body_gravcomp is None, lambda: np.zeros(self.nbody)),
+            "body_mocap": (self.body_mocap is None, lambda: np.full(self.nbody, -1, np.int32)),
+            "wind": (self.wind is None, lambda: np.zeros(3)),
+            "body_fluid": (self.body_fluid is None, lambda: np.zeros((self.nbody, 7))),
+            "geom_fluid": (self.geom_fluid is None, lambda: np.zeros((self.ngeom, 15))),
         }
+        for kind, n in (("geom", self.ngeom), ("pair", len(self.pair_geom))):
+            for name in (f"{kind}_torsional_friction", f"{kind}_rolling_friction"):
+                defaults[name] = (getattr(self, name) is None, lambda n=n: np.zeros(n))
         for name, (missing, make) in defaults.items():
             if missing:
                 object.__setattr__(self, name, make())
@@ -296,7 +403,7 @@ class Model:
         self.__post_init__()
 
     def __repr__(self) -> str:
-        counts = ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "ntendon", "nconstraint")
+        counts = ("nq", "nv", "nu", "na", "nbody", "nmocap", "njoint", "ngeom", "ntendon", "nconstraint")
         text = ", ".join(f"{name}={n}" for name in counts if (n := getattr(self, name)))
         mass = f"{self.body_mass.sum():.4g} kg"
         return f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, timestep {self.timestep:g} s)"
@@ -314,8 +421,49 @@ class Model:
         return len(self.actuator_names)
 
     @property
+    def na(self) -> int:
+        """Number of activations: of actuators with dynamics, in their order."""
+        return int(np.count_nonzero(self.actuator_dynamics))
+
+    @property
+    def actuator_activation(self) -> np.ndarray:
+        """`(nu,)` place of each actuator's activation, -1 where it has none."""
+        stateful = self.actuator_dynamics != DynamicsType.NONE
+        return np.where(stateful, np.cumsum(stateful) - 1, -1)
+
+    @property
+    def has_muscles(self) -> bool:
+        """Whether an actuator has a muscle's force."""
+        return bool(np.isfinite(self.actuator_muscle[..., 2]).any())
+
+    @property
+    def has_effort_limits(self) -> bool:
+        """Whether a joint or a tendon has a range of what all actuators do to it."""
+        return bool(np.isfinite(self.joint_effort_range).any() or np.isfinite(self.tendon_effort_range).any())
+
+    @property
     def nbody(self) -> int:
         return len(self.body_names)
+
+    @property
+    def nmocap(self) -> int:
+        """Number of mocap bodies: their poses are an input of a step."""
+        return int(self.body_mocap.max(initial=-1)) + 1
+
+    @property
+    def has_fluid(self) -> bool:
+        """Whether the bodies move in a medium with density or viscosity."""
+        return bool(self.fluid_density or self.fluid_viscosity)
+
+    @property
+    def mocap_links(self) -> np.ndarray:
+        """`(nmocap,)` the link of each mocap body."""
+        return self.body_link[np.flatnonzero(self.body_mocap >= 0)]
+
+    @property
+    def mocap0(self) -> np.ndarray:
+        """`(nmocap, 7)` poses of the mocap bodies in the model, `[x y z qw qx qy qz]`."""
+        return self.link_pose[self.mocap_links]
 
     @property
     def njoint(self) -> int:
@@ -342,12 +490,26 @@ class Model:
         return len(self.constraint_names)
 
     @property
+    def has_spin(self) -> bool:
+        """Whether a pair that touches at points has torsional or rolling friction."""
+        return bool((self.pair_condim[: self.point_pairs] > 3).any())
+
+    @property
     def nsite(self) -> int:
         return len(self.site_names)
 
     @property
     def ncamera(self) -> int:
         return len(self.camera_names)
+
+    @property
+    def nsensor(self) -> int:
+        return len(self.sensor_names)
+
+    @property
+    def nsensordata(self) -> int:
+        """Numbers of all sensors together."""
+        return int(self.sensor_size.sum())
 
     @property
     def geom_hydroelastic_modulus(self) -> np.ndarray:
@@ -361,7 +523,7 @@ class Model:
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, keyframe."""
+        """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, sensor, keyframe."""
         return {
             "body": self.body_names,
             "joint": self.joint_names,
@@ -371,6 +533,7 @@ class Model:
             "actuator": self.actuator_names,
             "site": self.site_names,
             "camera": self.camera_names,
+            "sensor": self.sensor_names,
             "keyframe": tuple(self.keyframes),
         }
 
@@ -415,6 +578,12 @@ class Model:
     def camera(self, name: str) -> int:
         """Index of the camera called `name`."""
         return self._index("camera", name)
+
+    def sensor(self, name: str) -> slice:
+        """The columns of `Simulator.sensors` that belong to the sensor called `name`."""
+        index = self._index("sensor", name)
+        first = int(self.sensor_adr[index])
+        return slice(first, first + int(self.sensor_size[index]))
 
     def _index(self, element: str, name: str) -> int:
         names = self.names[element]

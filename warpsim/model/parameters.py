@@ -55,6 +55,8 @@ SPECS = {
     "geom_size": Spec("vec3", 0.0),
     "geom_pose": Spec("row"),
     "geom_friction": Spec("scalar", 0.0),
+    "geom_torsional_friction": Spec("scalar", 0.0),
+    "geom_rolling_friction": Spec("scalar", 0.0),
     "geom_stiffness": Spec("scalar", 0.0, finite=False),
     "geom_dissipation_time": Spec("scalar", 0.0, nan=True),
     "geom_restitution": Spec("scalar", 0.0, most=1.0),
@@ -62,6 +64,9 @@ SPECS = {
     "geom_hydroelastic_modulus": Spec("scalar", 0.0, finite=False, nan=True),
     "geom_hydroelastic_thickness": Spec("scalar", 0.0, nan=True),
     "gravity": Spec("vec3"),
+    "fluid_density": Spec("scalar", 0.0),
+    "fluid_viscosity": Spec("scalar", 0.0),
+    "wind": Spec("vec3"),
     "body_active": Spec("scalar", 0.0),
 }
 
@@ -85,6 +90,10 @@ class Parameters:
         self._types = {"scalar": t.real, "row": t.real, "vec3": t.vec3, "mat33": t.mat33}
         self._numpy = np.dtype(dtype)
         self._arrays = {name: self._upload(name, self._default(name)[None]) for name in SPECS}
+        for name in () if model.has_fluid else ("fluid_density", "fluid_viscosity", "wind"):
+            self.refuse(
+                name, "is of a medium, which the model has none of: give its builder or file a density or a viscosity"
+            )
 
     def _default(self, name: str) -> np.ndarray:
         if name == "body_active":
@@ -93,7 +102,7 @@ class Parameters:
 
     def _upload(self, name: str, values: np.ndarray, per_world: bool = False) -> wp.array:
         kind = SPECS[name].kind
-        if name == "gravity":
+        if name in ("gravity", "wind"):
             values = values.reshape(-1, 3)
         return wp.array(
             np.ascontiguousarray(values, dtype=self._numpy),
@@ -126,6 +135,11 @@ class Parameters:
     def refuse(self, name: str, why: str) -> None:
         """Make access to a parameter that the simulator would ignore an error."""
         self._refused[name] = why
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The parameters that this simulator would ignore, and why."""
+        return dict(self._refused)
 
     @in_turn
     def __getitem__(self, name: str) -> wp.array:

@@ -164,7 +164,7 @@ class _Fit:
         S, H, g = np.zeros(P.shape[1:]), np.zeros((worlds, size, size)), np.zeros((worlds, size))
         for k in range(len(P)):
             S = A[k] @ S + P[k]
-            J = R[k + 1] @ S
+            J = R[k + 1] @ S[:, : R.shape[-1]]
             JT = np.swapaxes(J, -1, -2)
             H, g = H + JT @ J, g + (JT @ r[k + 1][..., None])[..., 0]
         if self.shared:

@@ -46,6 +46,10 @@ def ilqr(
     general way of `sim.linearize`. Raises `ValueError` naming the argument.
     """
     u, low, high = checked_problem(sim, state, controls, cost, limits)
+    if sim.model.na:
+        raise ValueError(
+            f"ilqr plans states of q and v, and actuators of model {sim.model.name!r} have activations besides; use ws.mppi"
+        )
     iterations, substeps = whole(iterations, "iterations", 0), whole(substeps, "substeps", 1)
     tolerance = number(tolerance, "tolerance", "it must not be negative", lambda x: 0.0 <= x < np.inf)
     mu = number(regularisation, "regularisation", "it must not be negative", lambda x: 0.0 <= x < np.inf)

@@ -40,11 +40,13 @@ def recovery_speeds(value) -> tuple[float, float]:
 
 def row_speed(model: Model, row, speeds: tuple[float, float]) -> float:
     """The recovery speed of a row of the table: of one-sided rows of positions speeds[0], of a coordinate x = Σ a_j q_j that
-    which moves no joint faster than its own; of two-sided rows at least `CONSTRAINT_SPEED`."""
+    which moves no joint faster than its own, of the length of a line speeds[0]; of two-sided rows at least `CONSTRAINT_SPEED`."""
     if not row.traits & int(ONE_SIDED):
         speeds = tuple(max(speed, CONSTRAINT_SPEED) for speed in speeds)
     if row.between:
         return speeds[1 if row.traits & int(ANGULAR) else 0]
+    if row.on_line:
+        return speeds[0]
     slides = model.joint_type[model.link_joint[model.dof_link[row.support]]] == JointType.SLIDE
     own = np.where(slides, *speeds)
     weights = np.abs(row.a)

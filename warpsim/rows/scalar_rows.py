@@ -11,14 +11,16 @@ import warp as wp
 from warpsim.contact.collision import pair_supports
 from warpsim.device.copies import copy, kernels_of
 from warpsim.device.ranges import assign
+from warpsim.forces.lines import Lines, Tables
 from warpsim.kernels.forces import actuators as actuation
-from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, table, taped_rows
-from warpsim.kernels.rows.kinds.kind import ANGULAR, BETWEEN
+from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, line_rows, table, taped_rows
+from warpsim.kernels.rows.kinds.kind import ANGULAR, BETWEEN, ON_LINES
 from warpsim.kernels.tree import passes
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, TYPES, ConstraintType
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.rows.recovery import CONSTRAINT_SPEED, Levers, row_speed
+from warpsim.rows.rows_on_lines import RowsOnLines, add_initial_lengths, line_support
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 ACTUATOR_PARAMETERS = ("actuator_gain", "actuator_bias", "control_range", "force_range")
@@ -50,17 +52,24 @@ class Row:
     length: float = 0.0  # of a distance; what follows is constant, other than what laws read of parameters
     reference: tuple[float, float] = (0.0, 0.0)
     rigid: bool = True
+    lines: tuple[int, int] = (-1, -1)  # whose lengths x and y contain
+    gear: tuple[float, float] = (1.0, 1.0)
 
     @property
     def traits(self) -> int:
         """The properties of its kind (`kernels/rows/kinds/kind.py`)."""
         kinds.code(self.kind)  # an unknown one is an error that names it
-        return int(kinds.KINDS[self.kind].traits)
+        return int(kinds.KINDS[self.kind].traits) | (int(ON_LINES) if self.on_line else 0)
 
     @property
     def between(self) -> bool:
         """Whether it measures between two frames."""
         return self.traits & int(BETWEEN) != 0
+
+    @property
+    def on_line(self) -> bool:
+        """Whether it measures the length of a line."""
+        return max(self.lines) >= 0
 
 
 def joint_rows(model: Model) -> list[Row]:
@@ -81,8 +90,8 @@ def joint_rows(model: Model) -> list[Row]:
     return found
 
 
-def constraint_rows(model: Model) -> list[Row]:
-    """The rows of active constraints, then of tendons; none where nothing can move."""
+def constraint_rows(model: Model, tables: Tables | None = None) -> list[Row]:
+    """The rows of active constraints, then of tendons; none where nothing can move. `tables`: of the model's lines."""
     found: list[Row] = []
     links = np.where(model.constraint_body < 0, -1, model.body_link[model.constraint_body]).reshape(-1, 2)
     supports, signs, sizes = pair_supports(model, links)
@@ -92,9 +101,9 @@ def constraint_rows(model: Model) -> list[Row]:
             support = (supports[c, :n].tolist(), signs[c, :n].tolist())
             found += _body_rows(model, int(c), tuple(links[c].tolist()), *support) if n else []
         else:
-            found.append(_coupling_row(model, int(c)))
+            found.append(_coupling_row(model, int(c), tables))
     for t in range(model.ntendon):
-        found += _tendon_rows(model, t)
+        found += _tendon_rows(model, t, tables)
     return found
 
 
@@ -154,17 +163,18 @@ def dof_coordinates(model: Model) -> np.ndarray:
     return found
 
 
-def _coupling_row(model: Model, c: int) -> Row:
-    """x − x_0 = p(y − y_0) of two joints or tendons."""
-    weights = np.zeros((2, model.nv))
+def _coupling_row(model: Model, c: int, tables: Tables | None) -> Row:
+    """x − x_0 = p(y − y_0) of two joints or tendons; the lengths of lines in x_0 and y_0 are added when a simulator is made."""
+    weights, lines = np.zeros((2, model.nv)), [-1, -1]
     for end, element in enumerate(model.constraint_joint[c]):
         if element >= 0:
             if model.constraint_type[c] == ConstraintType.TENDON:
                 weights[end] = model.tendon_coefficients[element]
+                lines[end] = -1 if tables is None else tables.line_of_tendon(int(element))
             else:
                 weights[end, model.joint_v[element]] = 1.0
-    support = np.flatnonzero(weights.any(0))
-    q = dof_coordinates(model)[support]
+    support = np.union1d(np.flatnonzero(weights.any(0)), line_support(tables, lines)).astype(int)
+    q = _coordinates(model, support)
     return Row(
         kind="coupling",
         owner=int(table.CONSTRAINT),
@@ -172,20 +182,30 @@ def _coupling_row(model: Model, c: int) -> Row:
         support=support.tolist(),
         a=weights[0, support].tolist(),
         b=weights[1, support].tolist(),
-        q=q.tolist(),
+        q=q,
         reference=tuple(weights[:, support] @ model.q0[q]),
+        lines=tuple(lines),
+        leads=int(max(lines) < 0),
     )
 
 
-def _tendon_rows(model: Model, t: int) -> list[Row]:
+def _coordinates(model: Model, support) -> list[int]:
+    """The coordinates in q of degrees of freedom; 0 of those of ball and free joints, which only lines move."""
+    return np.maximum(dof_coordinates(model)[support], 0).tolist()
+
+
+def _tendon_rows(model: Model, t: int, tables: Tables | None) -> list[Row]:
     """Limits, spring with damper, and dry friction of a tendon."""
-    support = np.flatnonzero(model.tendon_coefficients[t])
+    line = -1 if tables is None else tables.line_of_tendon(t)
+    support = np.flatnonzero(model.tendon_coefficients[t]) if line < 0 else np.array(line_support(tables, [line]), int)
     common = {
         "owner": int(table.TENDON),
         "element": t,
         "support": support.tolist(),
         "a": model.tendon_coefficients[t, support].tolist(),
-        "q": dof_coordinates(model)[support].tolist(),
+        "q": _coordinates(model, support),
+        "lines": (line, -1),
+        "leads": int(line < 0),
     }
     found = []
     if model.tendon_limited[t]:
@@ -198,28 +218,36 @@ def _tendon_rows(model: Model, t: int) -> list[Row]:
 
 
 def actuator_moments(model: Model, a: int) -> tuple[list[int], list[float]]:
-    """Degrees of freedom and moment arms (gear) of an actuator on a hinge, slide or tendon; empty for others."""
+    """Degrees of freedom and moment arms (gear) of an actuator on a hinge, slide or fixed tendon; empty for others."""
     joint, tendon, gear = int(model.actuator_joint[a]), int(model.actuator_tendon[a]), float(model.actuator_gear[a, 0])
     if tendon >= 0:
         support = np.flatnonzero(model.tendon_coefficients[tendon])
         return support.tolist(), (gear * model.tendon_coefficients[tendon, support]).tolist()
-    if model.joint_type[joint] in (JointType.HINGE, JointType.SLIDE):
+    if joint >= 0 and model.joint_type[joint] in (JointType.HINGE, JointType.SLIDE):
         return [int(model.joint_v[joint])], [gear]
     return [], []
 
 
-def servo_row(model: Model, a: int) -> Row:
+def servo_row(model: Model, a: int, tables: Tables | None = None) -> Row:
     """The row of an actuator."""
     support, moments = actuator_moments(model, a)
-    q, tendon = dof_coordinates(model)[support].tolist(), int(model.actuator_tendon[a] >= 0)
-    return Row("servo", int(table.ACTUATOR), int(a), support, moments, q=q, entry=tendon, leads=0)
+    line, gear = (-1, 0.0) if tables is None else tables.line_of(a)
+    if line >= 0:
+        support = line_support(tables, [line])
+        moments = [0.0] * len(support)
+    apart = int(model.actuator_joint[a] < 0)
+    row = Row(
+        "servo", int(table.ACTUATOR), int(a), support, moments, q=_coordinates(model, support), entry=apart, leads=0
+    )
+    row.lines, row.gear = (line, -1), (gear, 0.0)
+    return row
 
 
 def actuator_rows(model: Model, implicit: bool) -> np.ndarray:
     """`(nu,)` when a row stands for each actuator (`kernels/forces/actuators.py`); implicit schemes solve joints' themselves."""
     feedback = model.actuator_gain[:, 1:].any(1) | model.actuator_bias[:, 1:].any(1)
     joint = np.where(feedback & (not implicit), int(actuation.WHERE_IMPLICIT), int(actuation.NEVER))
-    return np.where(model.actuator_tendon >= 0, int(actuation.ALWAYS), joint)
+    return np.where(model.actuator_joint < 0, int(actuation.ALWAYS), joint)
 
 
 def padded(lists, width: int, dtype) -> np.ndarray:
@@ -244,18 +272,25 @@ class ScalarRows:
         actuators,
         exact: bool = False,
         follow_bend: bool = True,
+        lines: Lines | None = None,
     ):
         self.device_model, self.dynamics, self.follow_bend = device_model, dynamics, follow_bend
+        self.given: dict[str, wp.array] = {}  # arrays in place of parameters, by name
         model, t = device_model.model, device_model.types
         S = t.real
-        found = joint_rows(model) + constraint_rows(model) + [servo_row(model, a) for a in actuators]
+        tables = None if lines is None else lines.tables
+        found = joint_rows(model) + constraint_rows(model, tables) + [servo_row(model, a, tables) for a in actuators]
         self.found, self.count = found, len(found)
         self.has_frames = any(row.between for row in found)
-        of_joints = all(row.owner == table.JOINT for row in found if not row.between)
+        of_joints = all(row.owner == table.JOINT for row in found if not (row.between or row.on_line))
         self._fill = coordinate_rows.fill_joints if of_joints else coordinate_rows.fill
         self.support_size = np.array([len(row.support) for row in found], dtype=np.int32)
         self.width = int(self.support_size.max(initial=1))
         self.support = padded([row.support for row in found], self.width, np.int32)
+        self.on_lines = None
+        if lines is not None and any(row.on_line for row in found):
+            add_initial_lengths(lines, found)
+            self.on_lines = RowsOnLines(device_model, lines, found, self.width)
         self.table, self.rows = self._table(found, exact), self._rows()
         n = self.count if self.has_frames else 0
         self.phi = dynamics.array(self.count, S)
@@ -264,7 +299,7 @@ class ScalarRows:
         self.inertia = dynamics.array(model.nv if n else 0, S)
         self.q_ahead = dynamics.array(model.nq if n else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if n else 0, t.transform)
-        self._none = wp.empty((0, 0), dtype=S, device=device_model.device)
+        self.nothing = wp.empty((0, 0), dtype=S, device=device_model.device)
 
     def of(self, *owners: int) -> np.ndarray:
         """Indices of the rows of joints, tendons, constraints or actuators."""
@@ -313,12 +348,13 @@ class ScalarRows:
         self.can_stall = bool(np.isfinite(lever).any())
         return made
 
-    def constants(self, control=None):
-        """What laws read of parameters, as they are now, and of controls."""
+    def constants(self, control=None, given: dict[str, wp.array] | None = None):
+        """What laws read of parameters, as they are now, and of controls. `given`: other arrays than `self.given`."""
         parameters, constants = self.device_model.parameters, copy(table.Constants, self.device_model.types.real)()
+        given = self.given if given is None else given
         for name in CONSTANTS:
-            setattr(constants, name, parameters.stored(name))
-        constants.control = self._none if control is None else control
+            setattr(constants, name, given.get(name, parameters.stored(name)))
+        constants.control = self.nothing if control is None else control
         return constants
 
     def attach(self, problem) -> None:
@@ -330,6 +366,7 @@ class ScalarRows:
         """Kernels that `launch` uses."""
         S = self.device_model.types.real
         found = [copy(self._fill, S)] if self.count else []
+        found += kernels_of(line_rows, S) if self.on_lines is not None else []
         return found + (kernels_of(frame_rows, S) if self.has_frames else [])
 
     def launch(
@@ -356,8 +393,12 @@ class ScalarRows:
         d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
         constants, (ahead, lead) = self.constants(control), self.lead(h, moves)
         inputs = [d.topology, self.table, constants, h, sigma, ahead, lead, q]
-        inputs += [self._none if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
+        inputs += [self.nothing if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
         dynamics.launch(self._fill, None, inputs)
+        if self.on_lines is not None:
+            on, lines = self.on_lines.table, self.on_lines.lines
+            inputs = [d.topology, self.table, constants, on, h, sigma, lines.length, lines.moment, q, v, v_star]
+            dynamics.launch(line_rows.fill, None, [*inputs, M_factor, z, self.phi, self.rows])
         if self.has_frames:
             self._look_ahead(q, ahead, v)
             self._geometry(dynamics, constants, self.phi)

@@ -19,33 +19,23 @@ from warpsim.files.patch_frames import (
     triangles_of,
 )
 from warpsim.files.scene import (
-    bounding_radii,
     default_spacing,
     frame_rows,
-    geom_colors,
     grid_origins,
-    horizontal_planes,
     roomy_spacing,
     world_indices,
 )
-from warpsim.files.shapes import triangles
 from warpsim.files.usd.usd_write import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
-from warpsim.model.model import GeomType
 from warpsim.show.bands import band_colors, bands, largest_triangles
+from warpsim.show.page_scene import add_group, set_up, shape_groups
 
 DEFAULT_WORLDS = 64
 POSITION_STEP = 2.0**-13  # m
 QUATERNION_STEP = 2.0**-11
-SKY = (0.62, 0.76, 0.92)
-TILES = ((150, 162, 178), (122, 136, 156))
-HAZE = (219, 230, 241)  # what the floor fades into
-GAMMA = 1.7  # viser's tone mapping washes colours out; this brings them back
-FIELD_OF_VIEW = np.radians(40.0)
-LARGEST_ROOM = 0.6  # m, around the geoms' places in the first view
 MOST_TRIANGLES = 10_000  # of patches in a frame
 PATCH_STEP = 2.0**-16  # m
-PATCH_GAMMA = 1.3  # less than GAMMA: patches are seen through geoms
+PATCH_GAMMA = 1.3  # less than that of the stage: patches are seen through geoms
 
 
 def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=None, patches: bool = False) -> None:
@@ -66,9 +56,10 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     rows, rate = frame_rows(trajectory.clock(), fps, limit=30.0)
     if spacing is None:
         last = trajectory.rows("q", rows[-1:])[0][chosen]
-        spacing = roomy_spacing(model, last) if np.isfinite(last).all() else default_spacing(model)
+        mocap = None if trajectory.mocap is None else trajectory.rows("mocap", rows[-1:])[0][chosen]
+        spacing = roomy_spacing(model, last, mocap) if np.isfinite(last).all() else default_spacing(model)
     origins = grid_origins(len(chosen), float(spacing))
-    groups = _groups(model)
+    groups = shape_groups(model)
     if not groups:
         raise ValueError(
             f"model {model.name!r} has no visible geom with a shape, so there is nothing to show; add geoms"
@@ -103,7 +94,7 @@ class _Patches:
 
     def __init__(self, trajectory, rows, chosen, origins):
         model, self.frames = trajectory.model, []
-        for worlds in patch_frames(model, trajectory.q, rows, chosen):
+        for worlds in patch_frames(model, trajectory.q, rows, chosen, trajectory.mocap):
             placed = [triangles_of(above_floors(model, patches)) for patches in worlds]
             corners = np.concatenate([x + origin for (x, _), origin in zip(placed, origins, strict=True)])
             self.frames.append((corners.astype(np.float32), np.concatenate([p for _, p in placed]).astype(np.float32)))
@@ -166,7 +157,7 @@ def _pascals(p: float) -> str:
 def _record(server, trajectory, rows, rate, chosen, origins, groups, patches) -> str:
     model, frames = trajectory.model, len(rows)
     handles, serializer, before, shown = [], None, None, 0
-    for poses in body_pose_chunks(model, trajectory.q, rows, chosen):
+    for poses in body_pose_chunks(model, trajectory.q, rows, chosen, trajectory.mocap):
         geoms = geom_poses(model, poses)
         geoms[..., :3] += origins[:, None]
         turns = continuous_signs(geoms[..., 3:], geoms[0, ..., 3:] if before is None else before)
@@ -176,8 +167,8 @@ def _record(server, trajectory, rows, rate, chosen, origins, groups, patches) ->
         geoms = geoms.astype(np.float32)
         for frame in geoms:
             if serializer is None:
-                _set_up(server, model, origins, frame)
-                handles = [_add_group(server, model, group, frame) for group in groups]
+                set_up(server, model, origins, frame)
+                handles = [add_group(server, model, group, frame) for group in groups]
                 if patches is not None:
                     patches.add(server)
                 serializer = server.get_scene_serializer()
@@ -195,89 +186,3 @@ def _record(server, trajectory, rows, rate, chosen, origins, groups, patches) ->
     if frames > 1:
         serializer.insert_sleep(1.0 / rate)
     return serializer.as_html()
-
-
-def _groups(model) -> list[np.ndarray]:
-    """Visible geoms by equal shape, each group one batched mesh."""
-    drawn: dict[tuple, list[int]] = {}
-    for g in np.flatnonzero(model.geom_visible):
-        kind = GeomType(model.geom_type[g])
-        if kind == GeomType.PLANE:
-            continue
-        shape = (int(model.geom_mesh[g]),) if kind == GeomType.MESH else tuple(np.round(model.geom_size[g], 9))
-        drawn.setdefault((kind, shape, float(model.geom_rgba[g, 3])), []).append(int(g))
-    return [np.array(group) for group in drawn.values()]
-
-
-def _add_group(server, model, group, frame):
-    """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major."""
-    vertices, faces = triangles(model, int(group[0]))
-    placed = frame[:, group].reshape(-1, 7)
-    colors = np.tile(np.round(255 * geom_colors(model)[group, :3] ** GAMMA).astype(np.uint8), (len(frame), 1))
-    alpha = float(model.geom_rgba[group[0], 3])
-    kind = GeomType(model.geom_type[group[0]])
-    return server.scene.add_batched_meshes_simple(
-        f"/robots/{model.geom_names[group[0]].replace('/', '_')}",
-        vertices=vertices.astype(np.float32),
-        faces=faces.astype(np.uint32),
-        batched_positions=placed[:, :3],
-        batched_wxyzs=placed[:, 3:],
-        batched_colors=colors,
-        opacity=None if alpha >= 1 else alpha,
-        flat_shading=kind in (GeomType.BOX, GeomType.MESH),
-        lod="off",
-    )
-
-
-def _set_up(server, model, origins, frame) -> None:
-    """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`."""
-    scene = server.scene
-    scene.set_up_direction("+z")
-    scene.world_axes.visible = False
-    sky = np.linspace(SKY, np.array(HAZE) / 255, 64)[:, None] * 255
-    scene.set_background_image(np.broadcast_to(sky, (64, 2, 3)).astype(np.uint8), format="png")
-    scene.configure_default_lights(cast_shadow=True)
-    scene.configure_environment_map(None)  # a picture would be loaded anew at every loop of the playback
-    scene.add_light_hemisphere("/sky", sky_color=(255, 255, 255), ground_color=(150, 150, 160), intensity=1.2)
-    moving = frame[:, (model.geom_type != GeomType.PLANE) & model.geom_visible, :3].reshape(-1, 3)
-    low, high = moving.min(axis=0), moving.max(axis=0)
-    size = max(float((high - low).max()), 1.0)
-    floors = horizontal_planes(model)
-    if len(floors):
-        height = float(model.geom_pose[floors[0], 2])
-        _add_floor(scene, height, (low + high) / 2, 6 * size + 20)
-    centre = (low + high) / 2
-    direction = np.array([0.75, -1.0, 0.6]) / np.linalg.norm([0.75, -1.0, 0.6])
-    room = min(LARGEST_ROOM, 3.0 * float(bounding_radii(model)[model.geom_visible].max()))
-    reach = 0.5 * float(np.linalg.norm(high - low)) + room
-    distance = 0.76 * reach / np.tan(FIELD_OF_VIEW / 2)
-    camera = server.initial_camera
-    camera.position = tuple(centre + distance * direction)
-    camera.look_at = tuple(centre)
-    camera.up = (0.0, 0.0, 1.0)
-    camera.fov = float(FIELD_OF_VIEW)
-
-
-def _add_floor(scene, height: float, centre, size: float) -> None:
-    """A checkered square: two batches of one-metre tiles would be many, so one mesh per colour."""
-    tile = 2.0 ** np.round(np.log2(max(size / 40, 0.25)))
-    count = int(np.ceil(size / tile))
-    start = np.round(centre[:2] / (2 * tile)) * 2 * tile
-    x, y = np.meshgrid(np.arange(-count, count), np.arange(-count, count), indexing="ij")
-    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
-    for color in range(2):
-        chosen = (x + y) % 2 == color
-        cells = np.stack([x[chosen], y[chosen]], axis=-1)
-        points = (cells[:, None] + corners) * tile + start
-        vertices = np.concatenate([points.reshape(-1, 2), np.full((4 * len(cells), 1), height)], axis=-1)
-        faces = (4 * np.arange(len(cells))[:, None, None] + np.array([[0, 1, 2], [0, 2, 3]])).reshape(-1, 3)
-        scene.add_mesh_simple(
-            f"/ground/{('light', 'dark')[color]}",
-            vertices=vertices.astype(np.float32),
-            faces=faces.astype(np.uint32),
-            color=TILES[color],
-            flat_shading=True,
-            side="double",
-            cast_shadow=False,
-            receive_shadow=True,
-        )

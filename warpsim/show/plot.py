@@ -88,20 +88,26 @@ def _base_positions(trajectory, rows, chosen) -> np.ndarray:
         return np.zeros((len(rows), len(chosen), 3))
     parts = []
     for start in range(0, len(rows), 32):
-        q = trajectory.rows("q", rows[start : start + 32])[:, chosen]
-        parts.append(body_poses(model, q)[:, :, body, :3])
+        q, mocap = _placed(trajectory, rows[start : start + 32], chosen)
+        parts.append(body_poses(model, q, mocap)[:, :, body, :3])
     return np.concatenate(parts)
+
+
+def _placed(trajectory, rows, chosen) -> tuple:
+    """Positions (rows, worlds, nq), and poses of mocap bodies or None."""
+    mocap = None if trajectory.mocap is None else trajectory.rows("mocap", rows)[:, chosen]
+    return trajectory.rows("q", rows)[:, chosen], mocap
 
 
 def _picture(axes, trajectory, chosen) -> None:
     from warpsim.show.render import render_image
 
-    q = trajectory.rows("q", [trajectory.frames - 1])[0][chosen[:PICTURED]]
+    q, mocap = _placed(trajectory, [trajectory.frames - 1], chosen[:PICTURED])
     axes.set_axis_off()
     if not np.isfinite(q).all():
         axes.text(0.5, 0.5, "the last frame is not finite", ha="center", va="center", color=RED)
         return
-    axes.imshow(render_image(trajectory.model, q, None, *PICTURE_SIZE))
+    axes.imshow(render_image(trajectory.model, q[0], None, *PICTURE_SIZE, mocap=None if mocap is None else mocap[0]))
     axes.set_title(f"last frame, {len(q)} of {trajectory.worlds} worlds", fontsize=10, color=GREY)
 
 

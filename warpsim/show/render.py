@@ -95,32 +95,39 @@ def render_image(
     spacing=None,
     samples: int = 2,
     patches: bool = False,
+    mocap=None,
 ) -> np.ndarray:
     """Picture `(height, width, 3)` uint8 of one world `q (nq,)`, or of several `(worlds, nq)` on a grid `spacing` apart.
 
     Without a camera one is placed to see every body. `samples` squared rays per pixel smooth the edges. `patches`: those between pressure fields
-    are seen through their geoms, coloured up to the largest pressure of the picture.
+    are seen through their geoms, coloured up to the largest pressure of the picture. `mocap (nmocap, 7)` or (worlds, nmocap, 7): where the mocap
+    bodies are; None: where the model has them.
     """
     if flag(patches, "patches"):
         refuse_without_fields(model)
     q = np.atleast_2d(numbers(q, "q"))
     if q.ndim != 2 or q.shape[1] != model.nq or not np.isfinite(q).all():
         raise ValueError(f"q has shape {q.shape}; it must be finite, (nq,) or (worlds, nq) with nq = {model.nq}")
+    if mocap is not None:
+        mocap, shape = numbers(mocap, "mocap"), (len(q), model.nmocap, 7)
+        if mocap.shape not in (shape, shape[1:]) or not np.isfinite(mocap).all():
+            raise ValueError(f"mocap has shape {mocap.shape}; it must be finite, {shape[1:]} or {shape}")
+        mocap = np.broadcast_to(mocap, shape)
     for name, value in (("width", width), ("height", height), ("samples", samples)):
         whole(value, name, 1)
     if camera is not None and not isinstance(camera, Camera):
         raise ValueError(f"camera is {short(camera)}; give a Camera(eye, target)")
-    spacing = roomy_spacing(model, q) if spacing is None else positive(spacing, "spacing", "m")
+    spacing = roomy_spacing(model, q, mocap) if spacing is None else positive(spacing, "spacing", "m")
     origins = grid_origins(len(q), spacing)
-    solids = _solids(model, q, origins)
+    solids = _solids(model, q, mocap, origins)
     floors = horizontal_planes(model)
     floor = float(model.geom_pose[floors, 2].max()) if len(floors) else None
     subject = [s for s in solids if not s.terrain]
     camera = fit_camera(subject, width / height) if camera is None else camera
     image = _image(solids, floor, camera, width, height, samples)
     if patches:
-        inside = _solids(model, q, origins, without=model.pair_geom[model.point_pairs :])
-        inside += _patch_solids(model, q, origins)
+        inside = _solids(model, q, mocap, origins, without=model.pair_geom[model.point_pairs :])
+        inside += _patch_solids(model, q, mocap, origins)
         image = SEEN_THROUGH * image + (1 - SEEN_THROUGH) * _image(inside, floor, camera, width, height, samples)
     return (255 * np.clip(image, 0, 1) ** (1 / 2.2) + 0.5).astype(np.uint8)
 
@@ -134,9 +141,9 @@ def _image(solids, floor, camera: Camera, width: int, height: int, samples: int)
     return image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3))
 
 
-def _patch_solids(model, q, origins) -> list[_Solid]:
+def _patch_solids(model, q, mocap, origins) -> list[_Solid]:
     """The patches of each world as meshes, one for each band of pressure."""
-    (worlds,) = patch_frames(model, q[None], [0], np.arange(len(q)))
+    (worlds,) = patch_frames(model, q[None], [0], np.arange(len(q)), None if mocap is None else mocap[None])
     placed = [triangles_of(above_floors(model, patches)) for patches in worlds]
     largest = max(float(p.max(initial=0.0)) for _, p in placed)
     solids = []
@@ -168,8 +175,8 @@ def fit_camera(solids, aspect: float, fov: float = 30.0) -> Camera:
     return Camera(tuple(target + distance * direction), tuple(target), fov)
 
 
-def _solids(model, q, origins, without=()) -> list[_Solid]:
-    poses = geom_poses(model, body_poses(model, q))
+def _solids(model, q, mocap, origins, without=()) -> list[_Solid]:
+    poses = geom_poses(model, body_poses(model, q, mocap))
     poses[..., :3] += origins[:, None]
     radii, colors = bounding_radii(model), geom_colors(model)[:, :3] ** 2.2
     skip = (GeomType.PLANE,)

@@ -15,7 +15,7 @@ def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> No
     Listening elsewhere than on this machine alone, everything is under a path that nobody can guess, and the rest is refused.
     Raises `OSError` where it cannot listen.
     """
-    token = "" if _is_loopback(host) else f"/{secrets.token_urlsafe(16)}"
+    token = "" if is_loopback(host) else f"/{secrets.token_urlsafe(16)}"
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def translate_path(self, path: str) -> str:
@@ -47,7 +47,7 @@ def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> No
             pass
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name, of whatever address

@@ -5,6 +5,7 @@ import warp as wp
 from warpsim.contact.collision import Collision
 from warpsim.device.copies import kernels_of
 from warpsim.kernels.contact import contacts as contact
+from warpsim.kernels.contact import spin_rows
 from warpsim.tree.dynamics import Dynamics
 
 
@@ -25,7 +26,7 @@ class ContactLaw:
 
     def attach(self, problem) -> None:
         """Give the problem the arrays R, v̂ and μ, which `regularise` fills."""
-        array, t, C = self.dynamics.array, self.types, self.collision.capacity
+        array, t, C = self.dynamics.array, self.types, self.collision.slots
         self.problem = problem
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, t.real)
         self.R, self.v_hat = problem.R, problem.v_hat
@@ -41,6 +42,8 @@ class ContactLaw:
         inputs += [h, self.options.beta, self.options.sigma, M_factor, z]
         inputs += [self.R, self.v_hat, self.problem.mu, self.weight]
         self.dynamics.launch(contact.regularise, None, inputs)
+        if collision.spin is not None:
+            collision.spin.launch(self.R, self.v_hat, self.problem.mu)
 
     def solve(self, solver, h: float, v0: wp.array) -> None:
         """Solve the problem, as often as the law needs it. `v0`: the velocity that the step began with."""
@@ -52,7 +55,8 @@ class ContactLaw:
         """γ of the contacts on the tape, features frozen, from arrays (worlds, max_contacts); `dynamics`: that of the tape."""
         inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi]
         inputs += [self.compliance, v_c, gamma]
-        dynamics.launch(contact.contact_impulse, self.collision.capacity, inputs)
+        law = contact.contact_impulse if self.collision.spin is None else spin_rows.contact_impulse
+        dynamics.launch(law, self.collision.capacity, inputs)
 
     def _material(self) -> list:
         stored, collision = self.device_model.parameters.stored, self.collision

@@ -34,6 +34,7 @@ class ContactModel:
     limits_recovery: bool = True  # from overlap, by the simulator's `recovery_speed`
     kinks_at_touch: ClassVar[bool] = False  # slopes differ on the sides of φ = 0
     has_closed_form: ClassVar[bool] = False  # `linearize` knows the derivatives of its law
+    has_spin: ClassVar[bool] = False  # models torsional and rolling friction
 
     @property
     def label(self) -> str:
@@ -76,6 +77,11 @@ class ContactModel:
                 f"geom {geom!r} has a hertz_modulus, which has no gradients yet; give it a stiffness, or leave "
                 "requires_grad=False"
             )
+        if model.has_spin and self.collides and not self.has_spin:
+            return (
+                f"{self.label} contact has no torsional and rolling friction, which {self.spin_pair(model)}; use ws.SAP(), or "
+                "condim 3: dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))"
+            )
         why = ignored_material(model, self.label, self.has_restitution, self.has_hertz) if self.collides else None
         pair = mixed_pair(model, model.geom_hertz_modulus, model.geom_stiffness)
         if why is None and pair is not None:
@@ -85,6 +91,13 @@ class ContactModel:
                 f"stiffness {stiffness:g}; give both a hertz_modulus, or both a stiffness, or let one be near-rigid"
             )
         return why
+
+    @staticmethod
+    def spin_pair(model: Model) -> str:
+        """Which pair of geoms has torsional friction, for messages."""
+        pair = int(np.argmax(model.pair_condim > 3))
+        names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[pair])
+        return f"condim {model.pair_condim[pair]} is (geoms {names})"
 
     def refuse_alone(self) -> str | None:
         """Why `ws.solve_contact` cannot solve one convex problem with this; None where it can."""

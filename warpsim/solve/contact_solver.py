@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import SCALARS, copy, launch
+from warpsim.device.copies import SCALARS, Spinning, copy, launch
 from warpsim.device.threads import alone
 from warpsim.kernels.solve import problem as problems
 
@@ -18,7 +18,8 @@ class ContactSolver:
 
     `tree_v (trees + 1,)`: the diagonal blocks of A, by first dof. `row_support (K, Mr)`, padded, with `row_support_size`:
     the dofs of the scalar rows. `problem` (struct) is otherwise filled by the caller with its own arrays, field by field,
-    and `solution` (struct) holds the results; see `kernels/solve/problem.py`. A subclass has `launch()`, which solves every
+    and `solution` (struct) holds the results; see `kernels/solve/problem.py`. `spin`: contacts have spin rows in as many slots more, see
+    `kernels/solve/sap/contact_laws.py`; of solvers that know them. A subclass has `launch()`, which solves every
     world off the tape and returns `solution`, and `kernels()`, see `Step`.
     """
 
@@ -33,18 +34,21 @@ class ContactSolver:
         *,
         dtype: str = "float32",
         device=None,
+        spin: bool = False,
     ):
         if dtype not in SCALARS:
             raise ValueError(f'{type(self).__name__}: dtype is {dtype!r}; choose "float32" or "float64".')
         self.worlds, self.device, self.dtype = worlds, wp.get_device(device), dtype
         self.tree_v = np.asarray(tree_v, dtype=np.int32)
-        self.trees, self.nv, self.max_contacts = len(self.tree_v) - 1, int(self.tree_v[-1]), max_contacts
+        self.trees, self.nv = len(self.tree_v) - 1, int(self.tree_v[-1])
+        self.max_contacts = 2 * max_contacts if spin else max_contacts
         if row_support is None:
             row_support, row_support_size = np.zeros((0, 1)), np.zeros(0)
         self.row_support = np.asarray(row_support, dtype=np.int32)
         self.row_support_size = np.asarray(row_support_size, dtype=np.int32)
         self.rows = len(self.row_support)
-        self.scalar = SCALARS[dtype]
+        self.scalar, self.spin = SCALARS[dtype], spin
+        self.code = Spinning(self.scalar) if spin else self.scalar  # the copy of the device code
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
@@ -78,7 +82,7 @@ class ContactSolver:
     def _problem(self):
         """The problem struct with the tables that are fixed."""
         sizes = np.diff(self.tree_v)
-        table = copy(problems.Problem, self.scalar)()
+        table = copy(problems.Problem, self.code)()
         for name, value in {
             "tree_v": self.tree_v,
             "dof_tree": np.repeat(np.arange(self.trees), sizes),
@@ -90,7 +94,7 @@ class ContactSolver:
         return table
 
     def _solution(self):
-        solution = copy(problems.Solution, self.scalar)()
+        solution = copy(problems.Solution, self.code)()
         solution.v = self.zeros((self.worlds, self.nv))
         solution.gamma = self.zeros((self.worlds, self.max_contacts), self.vec3)
         solution.row_gamma = self.zeros((self.worlds, self.rows))
@@ -101,4 +105,4 @@ class ContactSolver:
 
     def run(self, kernel, dim, inputs) -> None:
         """Launch off the tape."""
-        launch(kernel, self.scalar, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)
+        launch(kernel, self.code, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)

@@ -22,7 +22,7 @@ class Delassus:
         self.all_tangents, self.trees = int(all_tangents), solver.trees
         widest = padded(int(np.diff(solver.tree_v).max(initial=0)))
         self.A_factor = wp.zeros((worlds, nv, widest), dtype=scalar, device=device)
-        self.dual = copy(delassus.Dual, scalar)()
+        self.dual = copy(delassus.Dual, solver.code)()
         self.dual.count = wp.zeros(worlds, dtype=int, device=device)
         self.dual.source = wp.zeros((worlds, self.size), dtype=int, device=device)
         self.dual.trees = wp.zeros((worlds, self.size), dtype=wp.vec2i, device=device)

@@ -6,6 +6,7 @@ import warp as wp
 from warpsim.device.copies import BLOCK, SCALARS, copy, launch, scalar_types
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.tree import energy, passes, rnea_derivative
+from warpsim.kernels.tree import mocap as mocap_kernels
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 
@@ -14,7 +15,8 @@ class DeviceModel:
     """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.
 
     `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`. `threads`: ranges that its worlds are divided into, see `Replay`.
-    `hydroelastic`: the choices of `warpsim/contact/hydroelastic/pressure_contact.py`.
+    `hydroelastic`: the choices of `warpsim/contact/hydroelastic/pressure_contact.py`. `reactions`: whether steps keep accelerations and
+    what joints bear.
     """
 
     def __init__(
@@ -27,15 +29,20 @@ class DeviceModel:
         recovery: tuple[float, float] = (np.inf, np.inf),
         threads: int = 1,
         hydroelastic=None,
+        reactions: bool = False,
     ):
-        self.threads, self.hydroelastic = threads, hydroelastic
+        self.threads, self.hydroelastic, self.reactions = threads, hydroelastic, reactions
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()
         t = self.types
-        self.link_pose = wp.array(_xyzw(model.link_pose).astype(dtype), dtype=t.transform, device=device)
+        # A row for all worlds, or one for each where there are mocap bodies.
+        rows = np.tile(_xyzw(model.link_pose).astype(dtype), (worlds if model.nmocap else 1, 1, 1))
+        self.link_pose = wp.array(rows, dtype=t.transform, device=device)
+        self.mocap_link = wp.array(model.mocap_links.astype(np.int32), dtype=wp.int32, device=device)
+        self.mocap0 = wp.array(model.mocap0[None].astype(dtype), dtype=t.real, device=device)
         self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
         self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
 
@@ -91,6 +98,16 @@ class Dynamics:
         self.motion_subspace(self.link_X, self.dof_S)
         body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
         self.launch(passes.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+
+    def place_mocap(self, mocap: wp.array, flags: wp.array | None = None) -> None:
+        """Put the mocap bodies where `mocap (worlds, nmocap, 7)` says, until the next time: before `position`.
+
+        `flags`: of a step, see `mocap.place`.
+        """
+        if self.model.nmocap:
+            d = self.device_model
+            flags = wp.empty(0, dtype=wp.int32, device=d.device) if flags is None else flags
+            self.launch(mocap_kernels.place, None, [d.mocap_link, mocap, flags, d.link_pose])
 
     def kinematics(self, q: wp.array, link_X: wp.array) -> None:
         """Link poses at q."""

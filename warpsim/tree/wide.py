@@ -48,9 +48,11 @@ class WideDynamics:
         self.dynamics = Dynamics(self.device_model)
 
     def refresh(self) -> None:
-        """Read the parameters anew."""
+        """Read the parameters anew, and where the mocap bodies are."""
         for name in PARAMETERS:
             widen(self.source.parameters.stored(name), self.device_model.parameters.stored(name), self.scalar)
+        if self.source.model.nmocap:
+            widen(self.source.link_pose, self.device_model.link_pose, self.scalar)
 
     def evaluate(self, function, inputs, out: wp.array) -> None:
         """`function(dynamics, *inputs, out)` in float64, rounded into `out`; allocates."""

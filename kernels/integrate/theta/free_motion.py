@@ -38,7 +38,7 @@ KEPT_REDUCTION = 10.0
 class Plant:
     """Parameters have one row, shared, or one per world."""
 
-    link_pose: wp.array(dtype=transform)
+    link_pose: wp.array2d(dtype=transform)
     joint_anchor: wp.array(dtype=vec3)
     q0: wp.array(dtype=real)
     joint_pose: wp.array3d(dtype=real)

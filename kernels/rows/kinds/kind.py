@@ -21,6 +21,8 @@ WEIGHED = wp.constant(32)  # counts only where it moves something: its R may be 
 PAIRED = wp.constant(64)  # measures two sums of coordinates, x and y
 ON_JOINTS = wp.constant(128)  # what joints have, see `coordinate_rows.fill_joints`
 PERIODIC = wp.constant(256)  # of a row between frames: φ is known less whole multiples of its constant
+ON_LINES = wp.constant(512)  # of a single row: measures the length of a line, see `line_rows.py`
+ELSEWHERE = wp.constant(513)  # BETWEEN or ON_LINES: what `coordinate_rows.py` leaves to others
 
 
 class Kind(typing.NamedTuple):

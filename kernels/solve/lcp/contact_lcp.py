@@ -12,7 +12,7 @@ import warp as wp
 
 from ...contact.contacts import Contacts, Scene
 from ...linalg.loops import sparse_dot
-from ...real import func, kernel, real, struct
+from ...real import SPIN, func, kernel, real, struct
 from ..delassus import Dual
 from ..problem import Problem
 from ..scratch import Scratch, matrix, square, take
@@ -89,7 +89,13 @@ def fill(
         c = source // 3
         axis = source - 3 * c
         p = problem.contact_pair[w, c]
-        if axis == 2:
+        spin = bool(False)
+        if SPIN:
+            spin = c >= slots // 2
+        if spin:
+            hi = problem.mu[w, c]
+            findex = 3 * (c - slots // 2) + 2
+        elif axis == 2:
             target = -phi[w, c] / h
             if phi[w, c] < real(0.0):
                 target = wp.min(error_reduction * target, scene.recovery)
@@ -202,6 +208,15 @@ def recover(
         impulse[w, r] = impulse[w, r] - boxed.shift[w, r]
 
 
+@func
+def scalar_row(dual: Dual, w: int, r: int, slots: int) -> int:
+    """The scalar row of a listed row behind those of contacts; negative of spin rows."""
+    k = dual.source[w, r] - 3 * slots
+    if SPIN:
+        k = k - 3 * slots
+    return k
+
+
 @kernel
 def recall(contacts: Contacts, dual: Dual, memory: Memory, guess: wp.array2d(dtype=real)):
     """x of the last step for the rows listed now, 0 for contacts that are new. Launch over worlds.
@@ -227,7 +242,10 @@ def recall(contacts: Contacts, dual: Dual, memory: Memory, guess: wp.array2d(dty
                     for axis in range(3):
                         guess[w, 3 * c + axis] = memory.contact_x[w, 3 * m + axis]
     for r in range(3 * wp.min(contacts.count[w], slots), dual.count[w]):
-        guess[w, r] = memory.row_x[w, dual.source[w, r] - 3 * slots]
+        k = scalar_row(dual, w, r, slots)
+        guess[w, r] = real(0.0)  # of spin rows, which nothing remembers
+        if k >= 0:
+            guess[w, r] = memory.row_x[w, k]
 
 
 @kernel
@@ -246,4 +264,6 @@ def remember(contacts: Contacts, dual: Dual, x: wp.array2d(dtype=real), memory: 
     for k in range(memory.row_x.shape[1]):
         memory.row_x[w, k] = real(0.0)
     for r in range(3 * count, dual.count[w]):
-        memory.row_x[w, dual.source[w, r] - 3 * slots] = x[w, r]
+        k = scalar_row(dual, w, r, slots)
+        if k >= 0:
+            memory.row_x[w, k] = x[w, r]

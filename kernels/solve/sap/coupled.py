@@ -10,11 +10,11 @@ import warp as wp
 
 from ...linalg.lanes import lane, lanes, sync, team_sum
 from ...linalg.ldu import team_ldu_factor_envelope, team_ldu_solve_envelope, team_ldu_solve_transposed
-from ...linalg.loops import support_rate
 from ...linalg.ltdl import team_ltdl_factor_envelope
-from ...linalg.team_loops import team_copy_triangle, team_row_copy, team_support_add, team_support_add_rank_one
+from ...linalg.team_loops import team_copy_triangle, team_row_copy
 from ...real import func, mat33, real, struct, vec3
 from ..problem import Problem
+from .contact_laws import add_rank_one, add_rank_one_product, slips
 from .islands import Islands
 from .newton import (
     CG,
@@ -104,10 +104,8 @@ def add_coupling(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         p = lag.p[w, c]
-        if p[0] != real(0.0) or p[1] != real(0.0):
-            pair = problem.contact_pair[w, c]
-            size = problem.support_size[pair]
-            team_support_add_rank_one(problem.J[w, c], problem.support[pair], size, p, work.islands.slot[w], H, K)
+        if slips(p):
+            add_rank_one(problem, p, w, c, work.islands.slot[w], H, K)
 
 
 @func
@@ -117,15 +115,8 @@ def multiply_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Ran
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         p = lag.p[w, c]
-        if p[0] != real(0.0) or p[1] != real(0.0):
-            pair = problem.contact_pair[w, c]
-            support = problem.support[pair]
-            size = problem.support_size[pair]
-            rate = support_rate(problem.J[w, c], support, size, work.newton.direction[w])
-            f = rate[2] * p
-            if transposed == 1:
-                f = vec3(real(0.0), real(0.0), wp.dot(p, rate))
-            team_support_add(problem.J[w, c], support, size, f, work.newton.product[w])
+        if slips(p):
+            add_rank_one_product(problem, p, work.newton.direction[w], w, c, transposed, work.newton.product[w])
 
 
 @func

@@ -8,8 +8,9 @@ the diagonal, and rows are eliminated from the last to the first. One thread per
 
 import warp as wp
 
-from ...real import func, kernel, real, struct
+from ...real import SPIN, func, kernel, real, struct
 from ..problem import Problem
+from .contact_laws import has_spin, point_slots
 
 UNSEEN = wp.constant(-1)  # marks of a tree before it has an island
 SWEPT = wp.constant(-2)
@@ -171,6 +172,9 @@ def sort_constraints(problem: Problem, islands: Islands, w: int, contacts: int, 
         k = contact_island(problem, islands, w, c)
         if k >= 0:
             islands.contact_end[w, k + 1] = islands.contact_end[w, k + 1] + 1
+            if SPIN:
+                if has_spin(problem, w, c):
+                    islands.contact_end[w, k + 1] = islands.contact_end[w, k + 1] + 1
     for r in range(problem.row_support.shape[0]):
         k = row_island(problem, islands, w, r)
         if k >= 0:
@@ -183,6 +187,13 @@ def sort_constraints(problem: Problem, islands: Islands, w: int, contacts: int, 
             at = islands.contact_end[w, k + 1]
             islands.contact[w, at] = c
             islands.contact_end[w, k + 1] = at + 1
+    if SPIN:
+        for c in range(contacts):
+            k = contact_island(problem, islands, w, c)
+            if k >= 0 and has_spin(problem, w, c):
+                at = islands.contact_end[w, k + 1]
+                islands.contact[w, at] = point_slots(problem) + c
+                islands.contact_end[w, k + 1] = at + 1
     for r in range(problem.row_support.shape[0]):
         k = row_island(problem, islands, w, r)
         if k >= 0:
@@ -196,7 +207,10 @@ def find_islands(problem: Problem, islands: Islands):
     """Islands of every world, their constraints, and the rows of H. Launch over worlds."""
     w = wp.tid()
     trees = problem.tree_v.shape[0] - 1
-    contacts = wp.min(problem.contacts[w], islands.contact.shape[1])
+    slots = islands.contact.shape[1]
+    if SPIN:
+        slots = point_slots(problem)
+    contacts = wp.min(problem.contacts[w], slots)
     count = wp.min(trees, 1)
     islands.tree_end[w, 0] = 0
     islands.slot_end[w, 0] = 0

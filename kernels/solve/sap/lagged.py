@@ -20,19 +20,26 @@ All that is not said to be for one lane is called by all lanes together (`linalg
 import warp as wp
 
 from ...laws.bounds import box_impulse
-from ...laws.cone import INVERSE_MASS_FLOOR
-from ...laws.coulomb import (
-    coulomb_impulse,
-    coulomb_newton,
-    coulomb_slopes,
-)
 from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_row_copy, team_sparse_add_three, team_support_add_three
-from ...real import func, kernel, real, struct, vec3
+from ...real import SPIN, func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
+from .contact_laws import (
+    contact_rho,
+    contact_u,
+    coupled_force,
+    has_spin,
+    is_spin,
+    lagged_impulse,
+    lagged_newton,
+    lagged_slopes,
+    normal_rate,
+    point_slots,
+    slips,
+)
 from .coupled import Lag, prepare_coupled, solve_coupled
-from .newton import CG, Range, contact_u, island_range, multiply_A, row_rate
+from .newton import CG, Range, island_range, multiply_A, row_rate
 from .sap import (
     OPPOSED_ITERATIONS,
     SHARED_TOLERANCE,
@@ -63,7 +70,7 @@ LEAST_SHARE = 0.1
 MOST_SHARE = 2.0
 # After so many iterations without progress another start is tried: near a fold, where a contact neither sticks nor slides, the
 # solution is far away.
-FIRST_PATIENCE = 30
+FIRST_PATIENCE = 16
 NEXT_PATIENCE = 16
 # Bounds are held sooner or later there, in turns of so many iterations, or never.
 RESTART_KINDS = wp.constant(3)
@@ -116,8 +123,7 @@ def start_lagged(problem: Problem, work: Workspace, near: bool, solution: Soluti
         c = work.islands.contact[w, at]
         gamma = vec3(real(0.0), real(0.0), real(0.0))
         if near:
-            u = contact_u(problem, solution.v[w], w, c)
-            gamma = coulomb_impulse(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], problem.least[w, c])
+            gamma = lagged_impulse(problem, solution.v[w], w, c)
         solution.gamma[w, c] = gamma
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
@@ -160,22 +166,17 @@ def linearise_contacts(
         delta = vec3(real(0.0), real(0.0), real(0.0))
         if first + lane() < r.contact_end:
             c = work.islands.contact[w, first + lane()]
-            rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
-            u = contact_u(problem, solution.v[w], w, c)
+            rho = contact_rho(problem, w, c)
             gamma = solution.gamma[w, c]
-            least = problem.least[w, c]
-            if not bears:
-                least = real(1.0)
-            x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], least, rho, held)
+            x = lagged_newton(problem, solution.v[w], solution.gamma[w], work.newton.G[w], w, c, bears, held)
             miss = x.miss
             delta = x.delta
-            work.newton.G[w, c] = x.S
             lag.p[w, c] = x.p
             lag.delta[w, c] = delta
             balance.error = wp.max(balance.error, rho * wp.length(miss))
             balance.misses += rho * wp.dot(miss, miss)
             balance.impulses += rho * wp.dot(gamma, gamma)
-            if x.p[0] != real(0.0) or x.p[1] != real(0.0):
+            if slips(x.p):
                 balance.slides += 1
         for of in range(wp.min(lanes(), r.contact_end - first)):
             at = work.islands.contact[w, first + of]
@@ -286,7 +287,8 @@ def lagged_step(
         c = work.islands.contact[w, at]
         pair = problem.contact_pair[w, c]
         rate = support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], dv)
-        change = lag.delta[w, c] - work.newton.G[w, c] * rate - rate[2] * lag.p[w, c]
+        change = lag.delta[w, c] - coupled_force(problem, work.newton.G[w], dv, rate, w, c)
+        change = change - normal_rate(problem, dv, rate, w, c) * lag.p[w, c]
         solution.gamma[w, c] = solution.gamma[w, c] + share * change
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
@@ -300,17 +302,27 @@ def lagged_step(
 
 
 @func
+def project_contact(problem: Problem, work: Workspace, solution: Solution, w: int, c: int):
+    """The impulses of a contact, and of its spin rows, within its cone. By one lane."""
+    gamma = solution.gamma[w]
+    G = work.newton.G[w]
+    x = lagged_newton(problem, solution.v[w], gamma, G, w, c, True, False)
+    if SPIN:
+        if has_spin(problem, w, c):
+            at = point_slots(problem) + c
+            y = lagged_newton(problem, solution.v[w], gamma, G, w, at, True, False)
+            gamma[at] = gamma[at] - y.miss
+    gamma[c] = gamma[c] - x.miss
+
+
+@func
 def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
     """The impulses within their cones and bounds, nearest to the last trial, and u_c = J v − v̂ beside them."""
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
-        u = contact_u(problem, solution.v[w], w, c)
-        gamma = solution.gamma[w, c]
-        rho = wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
-        load = problem.load[w, c]
-        x = coulomb_newton(gamma, u, problem.R[w, c], problem.mu[w, c], load, problem.least[w, c], rho, False)
-        solution.gamma[w, c] = gamma - x.miss
-        work.u_c[w, c] = u
+        work.u_c[w, c] = contact_u(problem, solution.v[w], w, c)
+        if not is_spin(problem, c):
+            project_contact(problem, work, solution, w, c)
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         solution.row_gamma[w, k] = solution.row_gamma[w, k] - linearise_row(problem, work, lag, solution, w, k)
@@ -329,15 +341,13 @@ def keep_lagged_factor(
     slides = wp.int32(0)
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
-        u = contact_u(problem, solution.v[w], w, c)
-        x = coulomb_slopes(u, problem.R[w, c], problem.mu[w, c], problem.load[w, c], problem.least[w, c])
-        work.newton.G[w, c] = x.S
+        x = lagged_slopes(problem, solution.v[w], work.newton.G[w], w, c)
         lag.p[w, c] = x.p
         G = x.S
         for axis in range(2):
             G[axis, 2] = x.p[axis]
         lag.G[w, c] = G
-        if x.p[0] != real(0.0) or x.p[1] != real(0.0):
+        if slips(x.p):
             slides += 1
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]

@@ -24,12 +24,11 @@ from ...linalg.team_loops import (
     team_sparse_add_block_gram,
     team_sparse_add_gram,
     team_support_add,
-    team_support_add_block_gram,
-    team_support_add_gram,
 )
 from ...linalg.vector import team_block_times, team_copy_lower
 from ...real import func, mat33, real, struct, vec3
 from ..problem import Problem
+from .contact_laws import acts, add_block_gram, add_gram, coupled_force
 from .islands import Islands
 
 LINEAR_SOLVERS = {"cholesky": 0, "cg": 1}
@@ -49,7 +48,7 @@ class Newton:
     z: wp.array2d(dtype=real)
     direction: wp.array2d(dtype=real)
     product: wp.array2d(dtype=real)
-    G: wp.array2d(dtype=mat33)  # (worlds, C)
+    G: wp.array2d(dtype=mat33)  # (worlds, C), see `contact_laws.py`
     row_G: wp.array2d(dtype=real)  # (worlds, K)
 
 
@@ -81,13 +80,6 @@ def island_range(islands: Islands, w: int, k: int) -> Range:
     r.slot_begin = islands.slot_end[w, k]
     r.slot_end = islands.slot_end[w, k + 1]
     return r
-
-
-@func
-def contact_u(problem: Problem, v: wp.array1d(dtype=real), w: int, c: int) -> vec3:
-    """u = J v − v̂. By one lane."""
-    pair = problem.contact_pair[w, c]
-    return support_rate(problem.J[w, c], problem.support[pair], problem.support_size[pair], v) - problem.v_hat[w, c]
 
 
 @func
@@ -171,14 +163,11 @@ def assemble(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
     sync()
     for at in range(r.contact_begin, r.contact_end):
         c = islands.contact[w, at]
-        G = newton.G[w, c]
-        if G[2, 2] != real(0.0):
-            pair = problem.contact_pair[w, c]
-            support = problem.support[pair]
-            size = problem.support_size[pair]
+        if acts(problem, newton.G[w], c):
             if not whole:
-                widen(problem, newton, islands, w, support, size)
-            team_support_add_gram(problem.J[w, c], support, size, G, islands.slot[w], H)
+                pair = problem.contact_pair[w, c]
+                widen(problem, newton, islands, w, problem.support[pair], problem.support_size[pair])
+            add_gram(problem, newton.G[w], w, c, islands.slot[w], H)
     for at in range(r.row_begin, r.row_end):
         k = islands.row[w, at]
         G_k = newton.row_G[w, k]
@@ -199,11 +188,7 @@ def prepare_preconditioner(problem: Problem, newton: Newton, islands: Islands, w
         begin = problem.tree_v[tree]
         team_copy_lower(problem.A[w], begin, problem.tree_v[tree + 1], P, begin, 0)
     for at in range(r.contact_begin, r.contact_end):
-        c = islands.contact[w, at]
-        pair = problem.contact_pair[w, c]
-        team_support_add_block_gram(
-            problem.J[w, c], problem.support[pair], problem.support_size[pair], newton.G[w, c], problem.dof_begin, P
-        )
+        add_block_gram(problem, newton.G[w], w, islands.contact[w, at], P)
     for at in range(r.row_begin, r.row_end):
         k = islands.row[w, at]
         team_sparse_add_block_gram(
@@ -244,7 +229,7 @@ def multiply(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
         pair = problem.contact_pair[w, c]
         support = problem.support[pair]
         size = problem.support_size[pair]
-        f = newton.G[w, c] * support_rate(problem.J[w, c], support, size, x)
+        f = coupled_force(problem, newton.G[w], x, support_rate(problem.J[w, c], support, size, x), w, c)
         team_support_add(problem.J[w, c], support, size, f, y)
     for at in range(r.row_begin, r.row_end):
         k = islands.row[w, at]

@@ -19,11 +19,12 @@ import numpy as np
 import warp as wp
 
 from ...laws.bounds import box_cost, box_hessian, box_impulse
-from ...laws.cone import cone_cost, cone_hessian, cone_impulse, contact_regularization, contact_stabilization
+from ...laws.cone import cone_cost, contact_regularization, contact_stabilization
 from ...linalg.lanes import lane, lanes, sync, team_max, team_sum
 from ...linalg.team_loops import team_sparse_add, team_support_add
 from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
+from .contact_laws import convex_curvature_along, convex_impulse, convex_impulse_along, linearise_convex
 from .islands import Islands
 from .newton import Newton, Range, constraint_rates, island_range, multiply_A, prepare, solve_prepared
 
@@ -110,12 +111,6 @@ class Step:
 
 
 @func
-def contact_y(u_c: vec3, R: vec3) -> vec3:
-    """y = −R⁻¹ u_c. By one lane."""
-    return vec3(-u_c[0] / R[0], -u_c[1] / R[1], -u_c[2] / R[2])
-
-
-@func
 def first_guess(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> bool:
     """v = v0, or v* where that is to be tried and few contacts are to change it; whether it is v*."""
     free = options.free_start == 1 and r.contact_end - r.contact_begin <= FEW_CONTACTS * (r.tree_end - r.tree_begin)
@@ -156,8 +151,7 @@ def residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: R
         j_c[i] = real(0.0)
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
-        R = problem.R[w, c]
-        solution.gamma[w, c] = cone_impulse(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
+        solution.gamma[w, c] = convex_impulse(problem, work.u_c[w], w, c)
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         y_k = -work.row_u_c[w, k] / problem.row_R[w, k]
@@ -220,9 +214,7 @@ def opposing_impulses(problem: Problem, work: Workspace, solution: Solution, w: 
 def linearise(problem: Problem, work: Workspace, options: Options, w: int, r: Range) -> int:
     """G of every constraint at the present u_c, and from it the factor of H, or of CG's preconditioner; 0 if sound."""
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
-        c = work.islands.contact[w, at]
-        R = problem.R[w, c]
-        work.newton.G[w, c] = cone_hessian(contact_y(work.u_c[w, c], R), R, problem.mu[w, c])
+        linearise_convex(problem, work.newton.G[w], work.u_c[w], w, work.islands.contact[w, at])
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         R_k = problem.row_R[w, k]
@@ -266,10 +258,8 @@ def line_slope(
         slope = step.slope + alpha * step.curvature_A
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
-        R = problem.R[w, c]
-        dv_c = work.dv_c[w, c]
-        y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
-        slope -= wp.dot(dv_c, cone_impulse(y, R, problem.mu[w, c]) - solution.gamma[w, c])
+        gamma = convex_impulse_along(problem, work.u_c[w], work.dv_c[w], alpha, w, c)
+        slope -= wp.dot(work.dv_c[w, c], gamma - solution.gamma[w, c])
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         dv_c_k = work.row_dv_c[w, k]
@@ -287,10 +277,7 @@ def line_curvature(problem: Problem, work: Workspace, w: int, r: Range, step: St
         curvature = step.curvature_A
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
-        R = problem.R[w, c]
-        dv_c = work.dv_c[w, c]
-        y = contact_y(work.u_c[w, c] + alpha * dv_c, R)
-        curvature += wp.dot(dv_c, cone_hessian(y, R, problem.mu[w, c]) * dv_c)
+        curvature += convex_curvature_along(problem, work.u_c[w], work.dv_c[w], alpha, w, c)
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         R_k = problem.row_R[w, k]
@@ -309,10 +296,8 @@ def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step,
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         R = problem.R[w, c]
-        mu = problem.mu[w, c]
-        u_c = work.u_c[w, c]
-        after = cone_cost(cone_impulse(contact_y(u_c + alpha * work.dv_c[w, c], R), R, mu), R)
-        change += after - cone_cost(cone_impulse(contact_y(u_c, R), R, mu), R)
+        after = cone_cost(convex_impulse_along(problem, work.u_c[w], work.dv_c[w], alpha, w, c), R)
+        change += after - cone_cost(convex_impulse(problem, work.u_c[w], w, c), R)
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         k = work.islands.row[w, at]
         R_k = problem.row_R[w, k]

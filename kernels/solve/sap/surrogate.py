@@ -5,13 +5,13 @@ All that is not said to be for one lane is called by all lanes together (`linalg
 
 import warp as wp
 
-from ...laws.cone import INVERSE_MASS_FLOOR
 from ...laws.coulomb import compression, compression_slope
 from ...linalg.lanes import lane, lanes, sync, team_sum
-from ...real import func, real, vec3
+from ...real import SPIN, func, real, vec3
 from ..problem import Problem, Solution
+from .contact_laws import contact_rho, contact_u, is_spin, spin_entry, spin_rate
 from .coupled import Lag
-from .newton import Range, contact_u
+from .newton import Range
 from .sap import (
     CG_FORCING,
     Options,
@@ -44,13 +44,21 @@ def is_large(lag: Lag, r: Range) -> bool:
 
 @func
 def slip_speed(problem: Problem, solution: Solution, w: int, c: int) -> real:
-    """μ‖s‖ of s = u_t + R_t γ_t: by how much the convex law would lift the contact. By one lane."""
+    """μ‖s‖ of s = u_t + R_t γ_t: by how much the convex law would lift the contact; 0 of spin rows. By one lane."""
     u = contact_u(problem, solution.v[w], w, c)
     R = problem.R[w, c]
     gamma = solution.gamma[w, c]
     s_0 = u[0] + R[0] * gamma[0]
     s_1 = u[1] + R[0] * gamma[1]
-    return problem.mu[w, c] * wp.sqrt(s_0 * s_0 + s_1 * s_1)
+    square = s_0 * s_0 + s_1 * s_1
+    mu = problem.mu[w, c]
+    if SPIN:
+        if is_spin(problem, c):
+            mu = real(0.0)
+        else:
+            s = spin_rate(problem, solution.v[w], w, c) + R[0] * spin_entry(problem, solution.gamma[w], w, c)
+            square = square + wp.dot(s, s)
+    return mu * wp.sqrt(square)
 
 
 @func
@@ -89,19 +97,20 @@ def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
         relax_slips(problem, work, lag, solution, w, r)
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
-        gamma_n = solution.gamma[w, c][2]
-        R = problem.R[w, c]
-        load = problem.load[w, c]
-        slip = real(0.0)
-        if is_large(lag, r):
-            slip = lag.slip[w, c]
-        elif gamma_n > real(0.0):
-            slip = slip_speed(problem, solution, w, c)
-        least = problem.least[w, c]
-        slope = compression_slope(gamma_n, R[2], load, least)
-        rest = compression(gamma_n, R[2], load, least) - slope * gamma_n
-        lag.R[w, c] = vec3(R[0], R[1], slope)
-        lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
+        if not is_spin(problem, c):
+            gamma_n = solution.gamma[w, c][2]
+            R = problem.R[w, c]
+            load = problem.load[w, c]
+            slip = real(0.0)
+            if is_large(lag, r):
+                slip = lag.slip[w, c]
+            elif gamma_n > real(0.0):
+                slip = slip_speed(problem, solution, w, c)
+            least = problem.least[w, c]
+            slope = compression_slope(gamma_n, R[2], load, least)
+            rest = compression(gamma_n, R[2], load, least) - slope * gamma_n
+            lag.R[w, c] = vec3(R[0], R[1], slope)
+            lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
     sync()
 
 
@@ -174,9 +183,9 @@ def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int,
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         gamma_n = real(0.0)
-        if restarts > 1:
+        if restarts > 1 and not is_spin(problem, c):
             u = contact_u(problem, problem.v_star[w], w, c)
-            alone = wp.max(real(0.0), -u[2]) / wp.max(problem.weight[w, c], real(INVERSE_MASS_FLOOR))
+            alone = wp.max(real(0.0), -u[2]) / contact_rho(problem, w, c)
             gamma_n = real(2.0) * real(wp.randf(wp.rand_init(restarts, at - r.contact_begin))) * alone
         solution.gamma[w, c] = vec3(real(0.0), real(0.0), gamma_n)
     for at in range(r.row_begin + lane(), r.row_end, lanes()):

@@ -13,9 +13,10 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
+from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
-from warpsim.files.mjcf.mjcf_force_limits import ForceLimits, is_off
+from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
 from warpsim.files.mjcf.mjcf_marks import add_marks
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
@@ -25,13 +26,15 @@ from warpsim.files.mjcf.mjcf_refusals import (
     control_index,
     disabled,
     locked_ball,
-    on_tendon,
+    on_joint,
 )
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
+from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
+from warpsim.model.medium import semi_axes
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
 
 DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; another value wins over its material's
@@ -73,11 +76,12 @@ def convert(
     lines += report
     if errors and unsupported == "error":
         raise ModelError(f"{source}: " + "; ".join(errors) + " (unsupported='report' loads the model without them)")
-    left_out = [*errors, *(["fluid forces of the medium are not simulated"] if fluid(m) else [])]
-    if left_out:
-        warnings.warn(f"{source}: {'; '.join(left_out)}. Everything else is; see model.report", stacklevel=4)
+    if errors:
+        warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=4)
     try:
         b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
+        if fluid(m):
+            b.density, b.viscosity, b.wind = float(m.opt.density), float(m.opt.viscosity), np.array(m.opt.wind)
         b.report = lines
         b.friction_rule = FrictionRule.MAXIMUM
         b.filter_parent = not disabled(m, "FILTERPARENT")
@@ -88,10 +92,11 @@ def convert(
         _add_filters(b, m)
         tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
         add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
-        controls = _add_actuators(b, m, tendons)
+        kept = _add_actuators(b, m, tendons)
+        add_sensors(b, m, tendons, kept)
         if decompose:
             _decompose(b, decompose)
-        _add_keyframes(b, m, controls)
+        _add_keyframes(b, m, kept)
         if actuators is not None:
             drive_joints(b, actuators, _efforts(m))
         return b.build()
@@ -121,7 +126,10 @@ def _add_bodies(b: ModelBuilder, m) -> None:
             mass=m.body_mass[i],
             com=m.body_ipos[i],
             inertia=rotation @ np.diag(m.body_inertia[i]) @ rotation.T,
+            mocap=m.body_mocapid[i] >= 0,
+            gravcomp=m.body_gravcomp[i] if compensates(m) else 0.0,
         )
+        b.bodies[-1].axes = np.array(m.body_iquat[i])
 
 
 def _add_joints(b: ModelBuilder, m) -> None:
@@ -158,7 +166,7 @@ def _actuator_sum(m, key: str) -> np.ndarray:
     """What the actuators add to each joint's damping or armature: theirs times gear^2."""
     total = np.zeros(m.njnt)
     for a in range(actuator_count(m)) if hasattr(m, f"actuator_{key}") else ():
-        if actuator_refusal(m, a) is None and not on_tendon(m, a):
+        if actuator_refusal(m, a) is None and on_joint(m, a):
             total[int(m.actuator_trnid[a][0])] += getattr(m, f"actuator_{key}")[a] * m.actuator_gear[a, 0] ** 2
     return total
 
@@ -214,13 +222,23 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             contype=int(m.geom_contype[g]) if contact else 0,
             conaffinity=int(m.geom_conaffinity[g]) if contact else 0,
             condim=int(m.geom_condim[g]),
+            torsional_friction=m.geom_friction[g, 1],
+            rolling_friction=m.geom_friction[g, 2],
             priority=int(m.geom_priority[g]),
             rgba=rgba,
             hfield=_hfield(m, g) if kind == GeomType.HFIELD else None,
             mesh=_mesh(m, g) if kind == GeomType.MESH and m.geom_dataid[g] >= 0 else None,
             visible=bool(m.geom_group[g] < HIDDEN_GROUP and rgba[3] > 0),
+            fluid=_ellipsoid(m, g, kind),
             hydroelastic=fitted(soft.get(g), kind, m.geom_size[g], f"geom {names[g]!r}", b.report),
         )
+
+
+def _ellipsoid(m, geom: int, kind: GeomType):
+    """The row of a geom on which the medium acts as on an ellipsoid, or None."""
+    if not m.geom_fluid[geom, 0] > 0:
+        return None
+    return np.concatenate([m.geom_fluid[geom], semi_axes(kind, m.geom_size[geom])])
 
 
 def _decompose(b: ModelBuilder, settings) -> None:
@@ -241,43 +259,38 @@ def _add_filters(b: ModelBuilder, m) -> None:
         b.exclude(int(signature) // 65536 - 1, int(signature) % 65536 - 1)
     if disabled(m, "CONTACT", "CONSTRAINT"):
         return
-    frictions: dict[tuple[int, int], float] = {}
+    laws: dict[tuple[int, int], np.ndarray] = {}
     for p in range(m.npair):
-        mu = 0.0 if m.pair_dim[p] == 1 else float(m.pair_friction[p, 0])
+        condim, (mu, _, torsional, rolling, _) = m.pair_dim[p], m.pair_friction[p]
         geoms = tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p]))))
-        frictions[geoms] = max(mu, frictions.get(geoms, 0.0))
-    for geoms, mu in frictions.items():
-        b.add_pair(*geoms, mu)
+        law = np.array(
+            [0.0 if condim == 1 else mu, condim, torsional if condim > 3 else 0.0, rolling if condim > 4 else 0.0]
+        )
+        laws[geoms] = np.maximum(law, laws.get(geoms, 0.0))
+    for geoms, (mu, condim, torsional, rolling) in laws.items():
+        b.add_pair(*geoms, mu, condim=int(condim), torsional_friction=torsional, rolling_friction=rolling)
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
-    """Add what can be simulated; returns the place of each one's control in MuJoCo's `ctrl`."""
+    """Add what can be simulated; returns the indices of those in MuJoCo's model."""
     names = element_names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
-    controls, limits = [], ForceLimits(m)
+    kept, limits = [], ForceLimits(m)
     for a in range(actuator_count(m)):
         if actuator_refusal(m, a):
             continue
         off = is_off(m, a)
-        c = control_index(m, a)
-        gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
-        gain[1:] *= m.actuator_gaintype[a] == 1  # affine
-        bias *= m.actuator_biastype[a] == 1
-        target = int(m.actuator_trnid[a][0])
         b.add_actuator(
-            None if on_tendon(m, a) else target,
-            "affine",
-            tendon=tendons[target] if on_tendon(m, a) else None,
+            **actuator_target(m, a, tendons),
             name=names[a],
-            gear=m.actuator_gear[a],
-            gain=np.zeros(3) if off else gain,
-            bias=np.zeros(3) if off else bias,
-            control_range=m.actuator_ctrlrange[c]
-            if m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
-            else INFINITE,
             force_range=INFINITE if off else limits.force_range(a),
+            **actuator_options(m, a, off),
         )
-        controls.append(c)
-    return controls
+        kept.append(a)
+    for j in (j for j, outcome in limits.joints.items() if outcome == SHARED):
+        b.add_effort_limit(j, m.jnt_actfrcrange[j], gravity_compensation=limits.gravity(j))
+    for t in (t for t, outcome in limits.tendons.items() if outcome == SHARED):
+        b.add_effort_limit(tendon=tendons[t], range=m.tendon_actfrcrange[t])
+    return kept
 
 
 def _efforts(m) -> list:
@@ -285,6 +298,9 @@ def _efforts(m) -> list:
     return [m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE for j in range(m.njnt)]
 
 
-def _add_keyframes(b: ModelBuilder, m, controls: list[int]) -> None:
+def _add_keyframes(b: ModelBuilder, m, kept: list[int]) -> None:
+    controls = [control_index(m, a) for a in kept]
+    activations = [int(m.actuator_actadr[a]) for a in kept if m.actuator_dyntype[a]]
     for k, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
-        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls])
+        mocap = np.concatenate([m.key_mpos[k].reshape(-1, 3), m.key_mquat[k].reshape(-1, 4)], axis=1)
+        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], m.key_act[k][activations], mocap)

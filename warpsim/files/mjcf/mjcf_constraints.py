@@ -1,4 +1,4 @@
-"""Equality constraints and fixed tendons of a compiled MuJoCo model to a `ModelBuilder`.
+"""Equality constraints and tendons of a compiled MuJoCo model to a `ModelBuilder`.
 
 What cannot be read was told by `warpsim.files.mjcf.mjcf_report`; the same predicates decide here.
 """
@@ -17,11 +17,13 @@ from warpsim.files.mjcf.mjcf_refusals import (
 from warpsim.files.mjcf.mjcf_report import DEFAULT_SOLIMP, DEFAULT_SOLREF
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY
+from warpsim.model.tendon_paths import Pulley
 
 _CONNECT, _WELD, _JOINT, _TENDON = (
     int(getattr(mujoco.mjtEq, f"mjEQ_{name}")) for name in ("CONNECT", "WELD", "JOINT", "TENDON")
 )
 _SITE = int(mujoco.mjtObj.mjOBJ_SITE)
+_PULLEY, _SITE_WRAP = int(mujoco.mjtWrap.mjWRAP_PULLEY), int(mujoco.mjtWrap.mjWRAP_SITE)
 
 
 def compliance(m, solref, solimp, weight: float) -> tuple[float, float | None]:
@@ -58,8 +60,10 @@ def add_tendons(b: ModelBuilder, m, names: list[str]) -> dict[int, int]:
         extra = (
             sum(float(m.actuator_damping[a]) * gear**2 for a, gear in gears) if hasattr(m, "actuator_damping") else 0
         )
+        coefficients = tendon_coefficients(m, t)
         places[t] = b.add_tendon(
-            tendon_coefficients(m, t),
+            coefficients,
+            path=tendon_path(m, t) if coefficients is None else None,
             name=names[t],
             range=m.tendon_range[t] if m.tendon_limited[t] and limits else None,
             stiffness=m.tendon_stiffness[t] if springs else 0.0,
@@ -68,6 +72,18 @@ def add_tendons(b: ModelBuilder, m, names: list[str]) -> dict[int, int]:
             reference=m.tendon_lengthspring[t],
         )
     return places
+
+
+def tendon_path(m, t: int) -> list:
+    """The path of a spatial tendon as `ModelBuilder.add_tendon` takes it."""
+    path: list = []
+    for i in range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]):
+        kind, index, value = int(m.wrap_type[i]), int(m.wrap_objid[i]), float(m.wrap_prm[i])
+        if kind == _PULLEY:
+            path.append(Pulley(value))
+        else:
+            path.append(index if kind == _SITE_WRAP else (index, round(value) if value >= 0 else None))
+    return path
 
 
 def add_equalities(b: ModelBuilder, m, names: list[str], tendons: dict[int, int]) -> None:

@@ -2,12 +2,11 @@
 
 MuJoCo clamps three times (`mj_fwdActuation`): the sum of the forces of all actuators on a tendon, before gears and
 forceranges, to the tendon's range; each actuator's force to its forcerange; and the generalised force that all actuators
-together, those on tendons too, apply to a hinge or slide, after their gears, to the joint's range. An actuator here clamps
-its own force alone. That is the same where one actuator does it all, and where the sum cannot leave the range; else it is
-refused.
+together, those on tendons too, apply to a hinge or slide, after their gears, to the joint's range. Where one actuator does it
+all the range goes to that actuator, which is solved with the step; where the sum cannot leave the range nothing is done; else
+it is a range of its own (`ModelBuilder.add_effort_limit`).
 """
 
-import mujoco
 import numpy as np
 
 from warpsim.files.mjcf.mjcf_refusals import (
@@ -15,15 +14,19 @@ from warpsim.files.mjcf.mjcf_refusals import (
     actuator_refusal,
     control_index,
     disabled,
-    element_name,
+    line_bodies,
     on_tendon,
     tendon_coefficients,
 )
 
-IDLE, UNREACHED, MAPPED, REFUSED = "idle", "unreached", "mapped", "refused"
-_ACTUATOR, _JOINT = mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_JOINT
+IDLE, UNREACHED, MAPPED, SHARED, MOVING = "idle", "unreached", "mapped", "shared", "moving"
 UNLIMITED = (-np.inf, np.inf)
 ROUNDING = 1e-9  # relative, by which a sum may leave a range
+
+
+def compensates(m) -> bool:
+    """Whether a body's gravity is compensated; MuJoCo leaves that out where springs and dampers are both disabled."""
+    return bool(m.body_gravcomp.any()) and not (disabled(m, "SPRING") and disabled(m, "DAMPER"))
 
 
 def is_off(m, a: int) -> bool:
@@ -35,7 +38,8 @@ def is_off(m, a: int) -> bool:
 class ForceLimits:
     """What becomes of every actuatorfrcrange of a compiled model: `joints` and `tendons` give the outcome by index.
 
-    Outcomes: IDLE without actuators, MAPPED to the one actuator that does it all, UNREACHED, REFUSED.
+    Outcomes: IDLE without actuators, MAPPED to the one actuator that does it all, UNREACHED, SHARED by several, or with gravity compensation,
+    MOVING where an actuator on a spatial tendon, sites, a crank or contacts moves the joint.
     """
 
     def __init__(self, m):
@@ -60,29 +64,27 @@ class ForceLimits:
                 limits = np.clip(limits, *np.sort(self.m.jnt_actfrcrange[j] / ratio))
         return limits
 
-    def refusal(self, kind, index: int) -> tuple[str, str]:
-        """What is refused of a joint's or tendon's range, and the fix."""
-        joint = kind == _JOINT
-        drivers = (self.joint_drivers if joint else self.tendon_drivers)[index]
-        named = ", ".join(element_name(self.m, _ACTUATOR, a) for a in drivers)
-        low, high = (self.m.jnt_actfrcrange if joint else self.m.tendon_actfrcrange)[index]
-        what = f"has actuatorfrcrange {low:g} {high:g}, a clamp of what {named} "
-        what += "do to it together" if len(drivers) > 1 else "does to it but not to the other joints of its tendon"
-        return what, "remove it and give the actuators a forcerange"
-
     def _tendon(self, t: int) -> str:
         drivers = self.tendon_drivers.get(t, [])
         if len(drivers) < 2:
             return MAPPED if drivers else IDLE
         reach = sum(_reach(self.m, a, UNLIMITED) for a in drivers)
-        return UNREACHED if _within(reach, self.m.tendon_actfrcrange[t]) else REFUSED
+        return UNREACHED if _within(reach, self.m.tendon_actfrcrange[t]) else SHARED
+
+    def gravity(self, j: int) -> bool:
+        """Whether gravity compensation counts within the range of joint `j`."""
+        return bool(self.m.jnt_actgravcomp[j] and compensates(self.m))
 
     def _joint(self, j: int) -> str:
         drivers = self.joint_drivers.get(j, [])
+        if any(np.isnan(self.moments[a][j]) for a in drivers):
+            return MOVING
+        if self.gravity(j):
+            return SHARED
         if len(drivers) == 1 and len(self.moments[drivers[0]]) == 1:
             return MAPPED
         reach = sum(np.sort(self.moments[a][j] * _reach(self.m, a, self._before_joints(a))) for a in drivers)
-        return IDLE if not drivers else UNREACHED if _within(reach, self.m.jnt_actfrcrange[j]) else REFUSED
+        return IDLE if not drivers else UNREACHED if _within(reach, self.m.jnt_actfrcrange[j]) else SHARED
 
     def _before_joints(self, a: int) -> np.ndarray:
         """The range of its tendon clamped to the actuator's own."""
@@ -93,8 +95,16 @@ class ForceLimits:
 
 
 def _moments(m, a: int) -> dict[int, float]:
-    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out."""
+    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out, NaN is one that changes."""
     target, gear = int(m.actuator_trnid[a][0]), float(m.actuator_gear[a, 0])
+    bodies = line_bodies(m, a)
+    if bodies is not None:
+        chain: set[int] = set()
+        for body in bodies:
+            while body > 0:
+                chain.add(body)
+                body = int(m.body_parentid[body])
+        return {j: np.nan for j in range(m.njnt) if m.jnt_type[j] >= 2 and int(m.jnt_bodyid[j]) in chain}
     coefficients = (tendon_coefficients(m, target) or {}) if on_tendon(m, a) else {target: 1.0}
     return {j: gear * c for j, c in coefficients.items() if gear * c != 0 and m.jnt_type[j] >= 2}
 
@@ -104,13 +114,18 @@ def _own_range(m, a: int) -> np.ndarray:
 
 
 def _reach(m, a: int, limits) -> np.ndarray:
-    """The interval that the force of actuator `a` cannot leave, before its gear, at controls within their range."""
+    """The interval that the force of actuator `a` cannot leave, before its gear, at controls and activations within their ranges."""
     c = control_index(m, a)
-    force = np.array(UNLIMITED)
-    motor = m.actuator_gaintype[a] == 0 and (m.actuator_biastype[a] == 0 or not m.actuator_biasprm[a, 1:3].any())
-    if motor and m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL"):
+    force, drive = np.array(UNLIMITED), None
+    affine = m.actuator_biastype[a] == 1 and not m.actuator_biasprm[a, 1:3].any()
+    motor = m.actuator_gaintype[a] == 0 and (m.actuator_biastype[a] == 0 or affine)
+    if m.actuator_dyntype[a]:
+        drive = m.actuator_actrange[a] if m.actuator_actlimited[a] else None
+    elif m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL"):
+        drive = m.actuator_ctrlrange[c]
+    if motor and drive is not None:
         offset = float(m.actuator_biasprm[a, 0]) if m.actuator_biastype[a] else 0.0
-        force = offset + np.sort(m.actuator_gainprm[a, 0] * m.actuator_ctrlrange[c])
+        force = offset + np.sort(m.actuator_gainprm[a, 0] * drive)
     return np.clip(force, *limits)
 
 

@@ -9,9 +9,14 @@ TENDON_REFUSED = ("stiffnesspoly", "dampingpoly", "armature", "springyield")
 TENDON_FORCES = ("stiffness", "damping", "limited", "frictionloss", *TENDON_REFUSED)
 JOINTS = {0: "free", 1: "ball", 2: "slide", 3: "hinge"}
 _TENDON = mujoco.mjtObj.mjOBJ_TENDON
-_TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON = (
-    int(getattr(mujoco.mjtTrn, f"mjTRN_{name}")) for name in ("JOINT", "JOINTINPARENT", "TENDON")
+_WRAPPED = (int(mujoco.mjtWrap.mjWRAP_SPHERE), int(mujoco.mjtWrap.mjWRAP_CYLINDER))
+_TRANSMISSIONS = _TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON, TRN_SITE, TRN_CRANK, _TRN_BODY = tuple(
+    int(getattr(mujoco.mjtTrn, f"mjTRN_{name}"))
+    for name in ("JOINT", "JOINTINPARENT", "TENDON", "SITE", "SLIDERCRANK", "BODY")
 )
+TRANSMISSIONS = {TRN_SITE: "actuators on sites", TRN_CRANK: "slider-cranks", _TRN_BODY: "adhesion of contacts"}
+_DYN_MUSCLE = int(mujoco.mjtDyn.mjDYN_MUSCLE)
+MUSCLE_LAW = int(mujoco.mjtGain.mjGAIN_MUSCLE)  # also of a bias
 
 
 def actuator_count(m) -> int:
@@ -26,15 +31,17 @@ def disabled(m, *names: str) -> bool:
 
 def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     """Why actuator `a` cannot be simulated, and the fix; None if it can."""
-    if m.actuator_trntype[a] not in (_TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON):
+    if m.actuator_trntype[a] not in _TRANSMISSIONS:
         name = mujoco.mjtTrn(int(m.actuator_trntype[a])).name[6:].lower()
-        return f"has the transmission {name}", "use a joint or a fixed tendon"
-    if m.actuator_dyntype[a] != 0:
+        return f"has the transmission {name}", "use a joint, a tendon, a site or a crank"
+    if m.actuator_dyntype[a] > _DYN_MUSCLE:
         name = mujoco.mjtDyn(int(m.actuator_dyntype[a])).name[6:].lower()
-        return f"has internal dynamics ({name})", "use dyntype none"
-    if m.actuator_gaintype[a] > 1 or m.actuator_biastype[a] > 1:
+        return f"has internal dynamics ({name})", "use dyntype none, integrator, filter, filterexact or muscle"
+    if m.actuator_gaintype[a] > MUSCLE_LAW or m.actuator_biastype[a] > MUSCLE_LAW:
         gain, bias = mujoco.mjtGain(int(m.actuator_gaintype[a])), mujoco.mjtBias(int(m.actuator_biastype[a]))
-        return f"has gain {gain.name[7:].lower()} and bias {bias.name[7:].lower()}", "use fixed or affine ones"
+        return f"has gain {gain.name[7:].lower()} and bias {bias.name[7:].lower()}", "use fixed, affine or muscle ones"
+    if m.actuator_actnum[a] > 1:
+        return "has several activations", "use one"
     for field, neutral, what in (
         ("actuator_plugin", -1, "is a plugin"),
         ("actuator_delay", 0, "has a delay"),
@@ -45,6 +52,8 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
     ):
         if (np.asarray(getattr(m, field, [neutral] * (a + 1))[a]) != neutral).any():
             return what, "use a plain motor, position, velocity or general actuator"
+    if not on_joint(m, a) and not on_tendon(m, a):
+        return apart_refusal(m, a)
     target = int(m.actuator_trnid[a][0])
     gain = m.actuator_gainprm[a][:3] * (1.0, *[float(m.actuator_gaintype[a] == 1)] * 2)
     bias = m.actuator_biasprm[a][:3] * float(m.actuator_biastype[a] == 1)
@@ -54,7 +63,7 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
         if tendon_refusal(m, target):
             return (
                 f"pulls {element_name(m, _TENDON, target)}, which {tendon_refusal(m, target)[0]}",
-                "use a plain fixed tendon",
+                "use a plain tendon",
             )
         if getattr(m, "actuator_armature", [0] * (a + 1))[a]:
             return "adds armature to a tendon", "set it on the joints"
@@ -63,16 +72,35 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
         kind = JOINTS[int(m.jnt_type[target])]
         if m.actuator_trntype[a] != _TRN_JOINT:
             return f"acts on a {kind} joint in its parent's axes", "use the joint's own axes (joint=)"
-        if gain[1:].any() or bias[1:].any():
+        if gain[1:].any() or bias[1:].any() or MUSCLE_LAW in (m.actuator_gaintype[a], m.actuator_biastype[a]):
             return f"feeds back length or velocity of a {kind} joint", "use motors, and feedback in the control"
         if any(np.any(getattr(m, f"actuator_{key}", [0] * (a + 1))[a]) for key in ("damping", "armature")):
             return f"adds damping or armature to a {kind} joint", "set them on the joint"
     return None
 
 
+def apart_refusal(m, a: int) -> tuple[str, str] | None:
+    """Why an actuator on sites, a crank or the contacts of a body cannot be simulated, and the fix; None if it can."""
+    if m.actuator_biastype[a] == 1 and m.actuator_biasprm[a][2] > 0:
+        return f"has the positive velocity bias {m.actuator_biasprm[a][2]:g}, which feeds energy in", "make it negative"
+    if m.actuator_trntype[a] == _TRN_BODY:
+        c = control_index(m, a)
+        if m.actuator_trnid[a][0] == 0:
+            return "sticks the contacts of the world", "give it a body"
+        pulls = m.actuator_ctrllimited[c] and m.actuator_ctrlrange[c][0] >= 0 and m.actuator_gainprm[a][0] >= 0
+        if not pulls or m.actuator_gaintype[a] != 0 or m.actuator_biastype[a] != 0:
+            return "may push contacts apart", "use an adhesion, with a ctrlrange from 0 on"
+    return None
+
+
 def locked_ball(m, j: int) -> bool:
     """Whether joint `j` is a ball with the limit 0, which MuJoCo holds at its initial rotation."""
     return bool(m.jnt_type[j] == 1 and m.jnt_limited[j] and m.jnt_range[j].max() <= 0)
+
+
+def on_joint(m, a: int) -> bool:
+    """Whether actuator `a` drives a joint."""
+    return int(m.actuator_trntype[a]) in (_TRN_JOINT, _TRN_JOINTINPARENT)
 
 
 def on_tendon(m, a: int) -> bool:
@@ -96,12 +124,37 @@ def tendon_coefficients(m, t: int) -> dict[int, float] | None:
     return total
 
 
+def line_bodies(m, a: int) -> list[int] | None:
+    """The bodies that an actuator on a spatial tendon, on sites, on a crank or on a body's contacts acts on; None of others."""
+    first, second = (int(i) for i in m.actuator_trnid[a])
+    if on_joint(m, a):
+        return None
+    if m.actuator_trntype[a] == _TRN_BODY:
+        return [first]
+    if not on_tendon(m, a):
+        return [int(m.site_bodyid[s]) for s in (first, second) if s >= 0]
+    if tendon_coefficients(m, first) is not None:
+        return None
+    wraps = range(m.tendon_adr[first], m.tendon_adr[first] + m.tendon_num[first])
+    bodies = {int(mujoco.mjtWrap.mjWRAP_SITE): m.site_bodyid, int(mujoco.mjtWrap.mjWRAP_PULLEY): None}
+    found = [(bodies.get(int(m.wrap_type[i]), m.geom_bodyid), int(m.wrap_objid[i])) for i in wraps]
+    return [int(of[i]) for of, i in found if of is not None]
+
+
 def tendon_roles(m, t: int) -> list[str]:
     """What a tendon does: empty for one that only measures."""
     roles = [f for f in TENDON_FORCES if np.any(getattr(m, f"tendon_{f}", [0] * m.ntendon)[t])]
     pulled = any(True for _ in tendon_actuators(m, t))
     ends = np.stack([m.eq_obj1id, m.eq_obj2id])[:, m.eq_type == mujoco.mjtEq.mjEQ_TENDON]
-    return roles + ["an actuator"] * pulled + ["an equality"] * bool((ends == t).any())
+    roles += ["an actuator"] * pulled + ["an equality"] * bool((ends == t).any())
+    return roles + ["a sensor"] * _is_measured(m, t, roles)
+
+
+def _is_measured(m, t: int, roles: list[str]) -> bool:
+    """Whether a sensor refers to a tendon; of one that does nothing else, where its length can be worked out."""
+    measured = (np.asarray(m.sensor_objtype) == int(_TENDON)) & (np.asarray(m.sensor_objid) == t)
+    coefficients = tendon_coefficients(m, t)
+    return bool(measured.any()) and (bool(roles) or (coefficients is not None and any(coefficients.values())))
 
 
 def tendon_refusal(m, t: int) -> tuple[str, str] | None:
@@ -110,12 +163,16 @@ def tendon_refusal(m, t: int) -> tuple[str, str] | None:
     if not roles:
         return None
     coefficients = tendon_coefficients(m, t)
-    if coefficients is None:
-        return f"is spatial and acts with {', '.join(roles)}", "use fixed tendons, or forces on joints"
     bad = [role for role in roles if role in TENDON_REFUSED]
     if bad:
         return f"acts with {', '.join(bad)}", "use a linear spring and damper, and put armature on the joints"
-    if not any(coefficients.values()):
+    wraps = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]) if coefficients is None else ()
+    for i in (i for i in wraps if m.wrap_type[i] in _WRAPPED and m.wrap_prm[i] >= 0):
+        side, geom = round(float(m.wrap_prm[i])), int(m.wrap_objid[i])
+        if m.site_bodyid[side] != m.geom_bodyid[geom]:
+            named = element_name(m, mujoco.mjtObj.mjOBJ_SITE, side), element_name(m, mujoco.mjtObj.mjOBJ_GEOM, geom)
+            return f"has the side {named[0]} on another body than {named[1]}", "put it on the body of the geom"
+    if coefficients is not None and not any(coefficients.values()):
         return "has no coefficient other than 0", "remove it"
     return None
 
@@ -132,7 +189,7 @@ def equality_refusal(m, e: int) -> tuple[str, str] | None:
     if bad:
         return (
             f"ties {element_name(m, _TENDON, bad[0])}, which {tendon_refusal(m, bad[0])[0]}",
-            "use plain fixed tendons",
+            "use plain tendons",
         )
     if kind in ("connect", "weld") and len(set(_end_bodies(m, e))) < 2:
         return "ties a body to itself", "remove it"

@@ -11,11 +11,13 @@ import mujoco
 import numpy as np
 
 from warpsim.checks import grouped
-from warpsim.files.mjcf.mjcf_force_limits import IDLE, UNREACHED, ForceLimits
+from warpsim.files.mjcf.mjcf_force_limits import IDLE, MOVING, SHARED, UNREACHED, ForceLimits, compensates
 from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (
     JOINTS,
+    MUSCLE_LAW,
     TENDON_FORCES,
+    TRANSMISSIONS,
     actuator_count,
     actuator_refusal,
     control_index,
@@ -23,10 +25,11 @@ from warpsim.files.mjcf.mjcf_refusals import (
     element_name,
     equality_refusal,
     locked_ball,
+    tendon_coefficients,
     tendon_refusal,
     tendon_roles,
 )
-from warpsim.model.model import ReportLine
+from warpsim.model.model import DynamicsType, ReportLine
 
 USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
 DEFAULT_SOLREF = (0.02, 1.0)
@@ -43,13 +46,13 @@ FIELDS = (
     (
         USED,
         "sizes",
-        "nq nv nu nactuator nbody njnt ngeom npair nexclude nkey nmesh",
+        "nq nv nu na nactuator nbody nmocap njnt ngeom npair nexclude nkey nmesh",
     ),
     (
         USED,
         "refused, or listed as ignored, when not zero",
-        "na neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple nmocap "
-        "nplugin nuserdata nplastic nhistory ngravcomp flg_gravcomp flg_surfacevel flg_adhesion",
+        "neq ntendon nsensor nsite ncam nlight nflex nskin nhfield ntex nmat nnumeric ntext ntuple "
+        "nplugin nuserdata nplastic nhistory flg_surfacevel flg_adhesion",
     ),
     (
         USED,
@@ -92,8 +95,19 @@ FIELDS = (
         USED,
         "actuators",
         "actuator_trntype actuator_trnid actuator_gaintype actuator_gainprm actuator_biastype actuator_biasprm "
-        "actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
+        "actuator_cranklength actuator_gear actuator_ctrllimited actuator_ctrlrange actuator_forcelimited actuator_forcerange "
         "actuator_ctrladr actuator_ctrlnum actuator_outadr actuator_outnum",
+    ),
+    (
+        USED,
+        "gravity compensation",
+        "body_gravcomp jnt_actgravcomp ngravcomp flg_gravcomp",
+    ),
+    (
+        USED,
+        "activations of actuators, and muscles",
+        "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
+        "actuator_actearly actuator_acc0 actuator_lengthrange key_act",
     ),
     (
         USED,
@@ -112,13 +126,13 @@ FIELDS = (
     ),
     (
         MAPPED,
-        "force_range of the one actuator that drives the joint; refused where several reach it together",
+        "force_range of the one actuator that drives the joint, or a range of what several do together",
         "jnt_actfrclimited jnt_actfrcrange",
     ),
     (
-        MAPPED,
-        "a mocap body is fixed at its initial pose",
-        "body_mocapid",
+        USED,
+        "the pose of a mocap body is an input of every step",
+        "body_mocapid key_mpos key_mquat",
     ),
     (
         MAPPED,
@@ -137,13 +151,13 @@ FIELDS = (
     ),
     (
         USED,
-        "fixed tendons; spatial ones that act are refused",
+        "tendons, fixed and spatial",
         "tendon_type tendon_adr tendon_num wrap_* tendon_stiffness tendon_damping tendon_limited tendon_range "
         "tendon_lengthspring tendon_frictionloss",
     ),
     (
         MAPPED,
-        "force_range of the tendon's one actuator; refused where several reach it together",
+        "force_range of the tendon's one actuator, or a range of what several do together",
         "tendon_actfrclimited tendon_actfrcrange",
     ),
     (
@@ -159,11 +173,11 @@ FIELDS = (
     (
         REFUSED,
         "forces of bodies, joints and geoms, when not zero",
-        "body_gravcomp jnt_actgravcomp jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
+        "jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
         "geom_surfacevel geom_adhesion pair_adhesion key_plastic",
     ),
     (
-        REFUSED,
+        USED,
         "fluid forces, when the medium has density or viscosity",
         "geom_fluid",
     ),
@@ -174,10 +188,13 @@ FIELDS = (
     ),
     (
         REFUSED,
-        "actuators with a state, delay or other transmission",
-        "actuator_dyntype actuator_dynprm actuator_actadr actuator_actnum actuator_actlimited actuator_actrange "
-        "actuator_actearly actuator_history actuator_historyadr actuator_delay actuator_dampingpoly "
-        "actuator_cranklength actuator_ctrlspec key_act",
+        "actuators with a delay or other transmission",
+        "actuator_history actuator_historyadr actuator_delay actuator_dampingpoly",
+    ),
+    (
+        IGNORED,
+        "what a control stands for, of actuators with several",
+        "actuator_ctrlspec",
     ),
     (
         IGNORED,
@@ -217,11 +234,6 @@ FIELDS = (
     ),
     (
         IGNORED,
-        "mocap bodies do not move",
-        "key_mpos key_mquat",
-    ),
-    (
-        IGNORED,
         "every keyframe starts at time 0",
         "key_time",
     ),
@@ -231,8 +243,8 @@ FIELDS = (
         "body_rootid body_weldid body_jntnum body_jntadr body_dofnum body_dofadr body_treeid body_geomnum "
         "body_geomadr body_simple body_sameframe body_subtreemass body_contype body_conaffinity dof_bodyid "
         "dof_jntid dof_parentid dof_treeid dof_Madr dof_simplenum dof_M0 dof_length tree_bodyadr "
-        "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature actuator_acc0 "
-        "actuator_length0 actuator_lengthrange stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
+        "tree_bodynum tree_dofadr tree_dofnum geom_sameframe geom_aabb geom_rbound pair_signature "
+        "actuator_length0 stat B_* D_* M_* mapM2D mapD2M mapM2M body_bvhadr body_bvhnum "
         "bvh_* oct_*",
     ),
     (
@@ -245,7 +257,7 @@ FIELDS = (
     (
         IGNORED,
         "visual",
-        "vis cam_intrinsic cam_ipd cam_sensorsize cam_projection cam_output cam_user cam_mode cam_targetbodyid cam_poscom0 "
+        "vis cam_ipd cam_output cam_user cam_targetbodyid cam_poscom0 "
         "cam_pos0 cam_mat0 site_group site_sameframe site_user light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
         "mat_shininess mat_specular mat_tex*",
     ),
@@ -264,12 +276,18 @@ FIELDS = (
         USED,
         "sites and cameras",
         "site_bodyid site_pos site_quat site_type site_size site_rgba site_matid site_dataid cam_bodyid cam_pos cam_quat "
-        "cam_fovy cam_resolution",
+        "cam_fovy cam_resolution cam_intrinsic cam_sensorsize cam_projection cam_mode",
+    ),
+    (
+        USED,
+        "sensors",
+        "sensor_type sensor_objtype sensor_objid sensor_reftype sensor_refid sensor_intprm sensor_cutoff sensor_datatype sensor_dim "
+        "sensor_adr sensor_needstage",
     ),
     (
         IGNORED,
-        "sensors measure, they do not act",
-        "sensor_*",
+        "sensors give what is there, at once",
+        "sensor_noise sensor_delay sensor_history sensor_historyadr sensor_interval sensor_plugin sensor_user",
     ),
     (
         USED,
@@ -310,7 +328,7 @@ OPTIONS = {
     **dict.fromkeys(("sdf_initpoints", "sdf_iterations"), (IGNORED, "a setting of MuJoCo's collision detection")),
     "sleep_tolerance": (IGNORED, "no sleeping"),
     "magnetic": (IGNORED, "read by magnetometers only"),
-    **dict.fromkeys(("density", "viscosity", "wind"), (REFUSED, "fluid forces are not simulated")),
+    **dict.fromkeys(("density", "viscosity", "wind"), (USED, "of the medium that all bodies move in")),
     **dict.fromkeys(("o_margin", "o_solref", "o_solimp", "o_friction"), (REFUSED, "contact override, when enabled")),
 }
 
@@ -328,7 +346,7 @@ DISABLE_FLAGS = {
     "FILTERPARENT": (MAPPED, "a body may touch its parent"),
     "ACTUATION": (MAPPED, "actuators give no force"),
     "REFSAFE": (MAPPED, "solref[0] is not raised to two timesteps"),
-    "SENSOR": (IGNORED, "sensors are not evaluated"),
+    "SENSOR": (IGNORED, "sensors are evaluated where they are asked for"),
     **dict.fromkeys(("WARMSTART", "ISLAND"), (IGNORED, "a setting of MuJoCo's solver")),
     **dict.fromkeys(("MIDPHASE", "NATIVECCD", "MULTICCD"), (IGNORED, "a setting of MuJoCo's collision detection")),
     "EULERDAMP": (IGNORED, "the Simulator's integrator decides how damping is integrated"),
@@ -346,7 +364,6 @@ ENABLE_FLAGS = {
 
 # attribute, its neutral value, object, feature, fix: any other value is an error
 NEUTRAL = (
-    ("body_gravcomp", 0, _BODY, "gravity compensation (gravcomp)", "apply the force through `wrench`"),
     ("body_plugin", -1, _BODY, "plugin", "remove it"),
     ("jnt_springyield", 0, _JOINT, "plastic spring (springyield)", "use a linear spring"),
     ("jnt_stiffnesspoly", 0, _JOINT, "nonlinear stiffness polynomial", "use a linear stiffness"),
@@ -368,8 +385,9 @@ def classify(attribute: str) -> list[tuple[str, str]]:
 
 
 def fluid(m) -> bool:
-    """Whether MuJoCo would apply drag, lift or added mass: the medium has density or viscosity."""
-    return bool(m.opt.density or m.opt.viscosity)
+    """Whether MuJoCo applies drag, lift and added mass: the medium has density or viscosity, and passive forces are not switched off."""
+    off = mujoco.mjtDisableBit.mjDSBL_SPRING, mujoco.mjtDisableBit.mjDSBL_DAMPER
+    return bool(m.opt.density or m.opt.viscosity) and not all(m.opt.disableflags & int(flag) for flag in off)
 
 
 def feature_report(m) -> tuple[list[ReportLine], list[str]]:
@@ -418,7 +436,7 @@ def _options(r: _Report, m) -> None:
         text = mujoco.mjtIntegrator(int(value)).name[6:] if name == "integrator" else str(np.asarray(value).tolist())
         r.add(f"option {name} = {text}", status, why)
     if fluid(m) and np.any(m.opt.wind):
-        r.add(f"option wind = {m.opt.wind.tolist()}", REFUSED, OPTIONS["wind"][1])
+        r.add(f"option wind = {m.opt.wind.tolist()}", USED, OPTIONS["wind"][1])
     if int(m.opt.enableflags) & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
         r.refuse("option enable override", "replaces the contact parameters of every geom", "set them on the geoms")
     for value, enum, prefix, table, word in (
@@ -452,7 +470,9 @@ def _bodies(r: _Report, m) -> None:
     fixed = int(((m.body_jntnum[1:] == 0) & (m.body_mocapid[1:] < 0)).sum())
     r.count("bodies without joints", USED, fixed, "body", "fixed to their parent")
     for i in np.flatnonzero(m.body_mocapid >= 0):
-        r.add(r.name(_BODY, i), MAPPED, "a mocap body is fixed at its initial pose")
+        r.add(r.name(_BODY, i), USED, "a mocap body: sim.step(mocap=) says where it is, and it stays there")
+    off = "" if compensates(m) else "disabled with springs and dampers"
+    r.count("gravity compensation (gravcomp)", MAPPED if off else USED, (m.body_gravcomp != 0).sum(), "body", off)
     _neutral(r, m, _BODY)
     user = np.asarray(getattr(m, "tree_sleep_policy", []))
     r.count("sleep policies", IGNORED, (user >= 3).sum(), "tree", "no sleeping")
@@ -478,6 +498,9 @@ def _joints(r: _Report, m) -> None:
     why = "limits act at the bound"
     r.count("joint limit margin", IGNORED, ((m.jnt_margin != 0) & (m.jnt_limited != 0)).sum(), "joint", why)
     _clamps(r, _JOINT, r.force_limits.joints)
+    for j in (j for j, outcome in r.force_limits.joints.items() if outcome == MOVING):
+        what = "has actuatorfrcrange, and an actuator on a spatial tendon, sites, a crank or contacts moves it"
+        r.refuse(r.name(_JOINT, j), what, "remove it and give the actuators a forcerange")
     idle = sum(outcome == IDLE for outcome in r.force_limits.joints.values())
     why = "no actuator drives them; actuators='effort' uses it as control_range, 'position' as force_range"
     r.count("actuatorfrcrange of joints without actuators", IGNORED, idle, "joint", why)
@@ -501,8 +524,10 @@ def _geoms(r: _Report, m) -> None:
             r.count(f"{word} geoms", USED, rows.sum(), "geom")
     r.count("geom friction, sliding", USED, (active & (m.geom_condim > 1)).sum(), "geom")
     r.count("condim 1", USED, (m.geom_condim == 1).sum(), "geom", "frictionless")
-    why = "torsional and rolling friction are not simulated; contact has sliding friction"
-    r.count("condim 4 or 6", IGNORED, (m.geom_condim > 3).sum(), "geom", why)
+    spins = active & (m.geom_condim > 3)
+    r.count("condim 4 or 6", USED, spins.sum(), "geom", "torsional and rolling friction, with ws.SAP()")
+    why = "a pair without sliding friction has no torsional and rolling friction either"
+    r.count("condim 4 or 6 without sliding friction", MAPPED, (spins & (m.geom_friction[:, 0] == 0)).sum(), "geom", why)
     mapped = _differs(m.geom_solref, DEFAULT_SOLREF) | _differs(m.geom_solimp, DEFAULT_SOLIMP)
     r.count("solref/solimp of geoms", MAPPED, (mapped & active).sum(), "geom", "stiffness and dissipation_time")
     r.count("default solref/solimp", MAPPED, (~mapped & active).sum(), "geom", "near-rigid contact")
@@ -516,7 +541,10 @@ def _geoms(r: _Report, m) -> None:
     r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
     r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", "compliances of a pair add")
     if fluid(m):
-        r.add("fluid forces", REFUSED, "drag and added mass of the medium are not simulated; everything else is")
+        ellipsoids = int(np.count_nonzero(m.geom_fluid[:, 0] > 0))
+        r.add(
+            "fluid forces", USED, f"{ellipsoids} geoms as ellipsoids, other bodies as the boxes that have their inertia"
+        )
     _neutral(r, m, _GEOM)
 
 
@@ -528,11 +556,14 @@ def _pairs(r: _Report, m) -> None:
     r.count("contact pairs that repeat another's geoms", MAPPED, repeated, "pair", why)
     r.count("contact excludes", USED, m.nexclude, "exclude")
     for p in range(m.npair):
-        first, second = m.pair_friction[p][:2]
+        first, second, _, *rolling = m.pair_friction[p]
         if m.pair_dim[p] > 1 and first != second:
             r.refuse(r.name(_PAIR, p), f"has anisotropic friction {first:g}, {second:g}", "use equal values")
-    why = "torsional and rolling friction are not simulated"
-    r.count("pair condim 4 or 6", IGNORED, (m.pair_dim > 3).sum(), "pair", why)
+        if m.pair_dim[p] > 4 and rolling[0] != rolling[1]:
+            r.refuse(
+                r.name(_PAIR, p), f"has anisotropic rolling friction {rolling[0]:g}, {rolling[1]:g}", "use equal values"
+            )
+    r.count("pair condim 4 or 6", USED, (m.pair_dim > 3).sum(), "pair", "torsional and rolling friction, with ws.SAP()")
     soft = _differs(m.pair_solref, DEFAULT_SOLREF) | _differs(m.pair_solimp, DEFAULT_SOLIMP)
     soft |= (m.pair_solreffriction != 0).any(axis=1)
     r.count("solref/solimp of pairs", IGNORED, soft.sum(), "pair", "a pair takes the material of its geoms")
@@ -548,8 +579,17 @@ def _actuators(r: _Report, m) -> None:
             r.refuse(r.name(_ACTUATOR, a), *reason)
     good = [a for a, reason in enumerate(reasons) if not reason]
     motors = sum(bool(m.actuator_gaintype[a] == 0 and m.actuator_biastype[a] == 0) for a in good)
+    muscles = sum(MUSCLE_LAW in (m.actuator_gaintype[a], m.actuator_biastype[a]) for a in good)
     r.count("motors (fixed gain, no bias)", USED, motors, "actuator")
-    r.count("actuators with feedback", USED, len(good) - motors, "actuator", "affine in control, length and velocity")
+    r.count("muscles", USED, muscles, "actuator", "explicit, from the state at the start of a step")
+    rest = len(good) - motors - muscles
+    r.count("actuators with feedback", USED, rest, "actuator", "affine in control, length and velocity")
+    for kind in DynamicsType:
+        if kind:
+            stateful = sum(bool(m.actuator_dyntype[a] == kind) for a in good)
+            r.count(f"activation ({kind.name.lower()})", USED, stateful, "actuator")
+    for kind, what in TRANSMISSIONS.items():
+        r.count(what, USED, sum(int(m.actuator_trntype[a]) == kind for a in good), "actuator")
     r.count("actuator gear", USED, sum(not np.isin(m.actuator_gear[a], (0, 1)).all() for a in good), "actuator")
     unclamped = disabled(m, "CLAMPCTRL")
     limited = sum(bool(m.actuator_ctrllimited[control_index(m, a)]) for a in good)
@@ -567,7 +607,8 @@ def _tendons(r: _Report, m) -> None:
         if not roles:
             r.add(name, IGNORED, "no stiffness, damping, limit, friction, actuator or equality")
         elif refusal is None:
-            r.add(name, USED, f"fixed, with {', '.join(roles)}")
+            kind = "spatial" if tendon_coefficients(m, t) is None else "fixed"
+            r.add(name, USED, f"{kind}, with {', '.join(roles)}")
         elif set(roles) & {*TENDON_FORCES}:
             r.refuse(name, *refusal)
         else:
@@ -591,8 +632,8 @@ def _clamps(r: _Report, kind, outcomes: dict[int, str]) -> None:
     r.count(f"actuatorfrcrange of {word}s", MAPPED, found.count(MAPPED), word, why)
     why = "what the actuators can do together does not reach it"
     r.count(f"actuatorfrcrange of {word}s that several drive", USED, found.count(UNREACHED), word, why)
-    for index in (index for index, outcome in outcomes.items() if outcome == REFUSED):
-        r.refuse(r.name(kind, index), *r.force_limits.refusal(kind, index))
+    why = "of what its actuators do together, by their forces at the start of a step"
+    r.count(f"actuatorfrcrange of {word}s, shared", USED, found.count(SHARED), word, why)
 
 
 def _equalities(r: _Report, m) -> None:
@@ -627,7 +668,6 @@ def _rest(r: _Report, m) -> None:
     r.count("keyframes", USED, m.nkey, "keyframe")
     r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")
     for feature, amount, element, why in (
-        ("sensors", m.nsensor, "sensor", "they measure, they do not act"),
         ("lights", m.nlight, "light", "visual"),
         ("textures", m.ntex, "texture", "visual"),
         ("skins", m.nskin, "skin", "visual"),

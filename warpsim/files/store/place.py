@@ -10,9 +10,29 @@ from warpsim.files.store.store_tree import foreign
 FORMAT = "warpsim.trajectory"
 VERSION = 2
 STATE_NAMES = ("q", "v", "time")
+MOCAP, MOCAP_GIVEN = "mocap", "mocap_given"  # where mocap bodies were, and what the steps of a run were told
+ACTIVATION = "activation"  # the rows that models with activations have besides
 LOCAL = ("file://", "local://")
 # What stands at the top of a store.
-MEMBERS = {*STATE_NAMES, "commits", "controls", "diagnostics", "checkpoint", "sources", "model", "fault", "zarr.json"}
+MEMBERS = {
+    *STATE_NAMES,
+    MOCAP,
+    MOCAP_GIVEN,
+    ACTIVATION,
+    "commits",
+    "controls",
+    "diagnostics",
+    "checkpoint",
+    "sources",
+    "model",
+    "fault",
+    "zarr.json",
+}
+
+
+def state_names(model) -> tuple[str, ...]:
+    """The rows of states that a store of a model has."""
+    return (*STATE_NAMES, *((ACTIVATION,) if model.na else ()), *((MOCAP,) if model.nmocap else ()))
 
 
 class StoreError(ValueError):

@@ -2,11 +2,13 @@
 
 Layout, version 2 (no pickles; readable by any Zarr v3 library):
     attributes    format, version, frames (that it is to have), worlds, column, block, diagnostics, model, timestep, run
-    q, v          (frames, worlds, n)    time (frames, worlds) [s]
+    q, v          (frames, worlds, n)    time (frames, worlds) [s]    activation (frames, worlds, na) of models that have any
     diagnostics/  (frames, worlds) each; row 0 belongs to no step and is 0
     commits       (columns, 4) of each column of worlds: its frames and steps that are whole, its checkpoint's slot, the version of `sources`
     checkpoint/   slot_0 and slot_1 (worlds, bytes), used in turn: what a step reads, and the parameters
     controls      (steps, worlds, nu), where the run was given an array of them
+    mocap         (frames, worlds, nmocap, 7), where the model has mocap bodies
+    mocap_given   (steps, worlds, nmocap, 7), where the run was given poses of them
     sources/      what a callable said of itself with `state_dict`
     model/        the Model's arrays; names, scalars, keyframes' names and the report as JSON attributes
 
@@ -22,7 +24,10 @@ from warpsim.checks import whole
 from warpsim.files.store import version_1
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import (
+    ACTIVATION,
     FORMAT,
+    MOCAP,
+    MOCAP_GIVEN,
     STATE_NAMES,
     VERSION,
     StoreError,
@@ -32,6 +37,7 @@ from warpsim.files.store.place import (
     open_root,
     place,
     read,
+    state_names,
     writing,
     zarr_store,
 )
@@ -71,13 +77,14 @@ class Store:
         self.frames, self.worlds, self.run = attributes["frames"], attributes["worlds"], attributes["run"]
         self.column, self.block = attributes["column"], attributes["block"]
         self.diagnostics = list(attributes["diagnostics"])
-        self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*STATE_NAMES, *self.diagnostics)}
+        self.states = (*STATE_NAMES, *(name for name in (ACTIVATION, MOCAP) if name in self.root))
+        self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*self.states, *self.diagnostics)}
         self._commits = read(path, lambda: _commits_of(self.root, len(self.columns())))
         self._slots: dict = {}
         self._last_source: tuple[int, dict] | None = None
 
     def _find(self, name: str):
-        array = self.root[name] if name in STATE_NAMES else self.root["diagnostics"][name]
+        array = self.root[name] if name in self.states else self.root["diagnostics"][name]
         if array.shape[:2] != (self.frames, self.worlds):
             raise ValueError(f"{name} has shape {array.shape}; there are {self.frames} frames of {self.worlds} worlds")
         return array
@@ -93,15 +100,17 @@ class Store:
         diagnostics,
         layout=None,
         controls=None,
+        mocap=None,
         run=None,
         column=None,
     ):
         """Make the arrays of a store and its attributes, last; nothing is committed.
 
-        dtypes       of q, v and time by name
+        dtypes       of q, v and time, and of activations, by name
         diagnostics  dtype by name
         layout       of checkpoints, where a run is to be gone on with
         controls     (steps, worlds, nu) of the run
+        mocap        (steps, worlds, nmocap, 7) that it was given
         run          what to know of it besides, as JSON, with its number of `steps`
         column       worlds that one writer has to itself; default: up to 4,096
         """
@@ -116,9 +125,10 @@ class Store:
         column = chunks * chunk
         shape = {"chunks": (block, chunk), "shards": (block, column)}
         root = zarr.create_group(zarr_store(path, False), zarr_format=3, overwrite=is_url(path))
-        sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()}
+        sizes = {"q": (model.nq,), "v": (model.nv,), "time": ()} | ({ACTIVATION: (model.na,)} if model.na else {})
+        sizes |= {MOCAP: (model.nmocap, 7)} if model.nmocap else {}
         for name, extent in sizes.items():
-            create_array(root, name, (frames, worlds, *extent), dtypes[name], **shape)
+            create_array(root, name, (frames, worlds, *extent), dtypes[name if name in dtypes else "q"], **shape)
         group = root.create_group("diagnostics")
         for name, dtype in diagnostics.items():
             create_array(group, name, (frames, worlds), dtype, **shape)
@@ -131,10 +141,11 @@ class Store:
         if layout is not None:
             for slot in range(2):
                 create_array(slots, f"slot_{slot}", (worlds, layout.bytes), "uint8", (column, layout.bytes))
-        if controls is not None:
-            array = create_array(root, "controls", controls.shape, controls.dtype, **shape)
-            if controls.size:
-                full(array)[...] = controls
+        for name, table in (("controls", controls), (MOCAP_GIVEN, mocap)):
+            if table is not None:
+                array = create_array(root, name, table.shape, table.dtype, **shape)
+                if table.size:
+                    full(array)[...] = table
         root.create_group("sources")
         model_to_group(model, root.create_group("model"))
         root.attrs.update(  # last: a store without these attributes was never finished
@@ -224,6 +235,10 @@ class Store:
         """(steps, worlds, nu) that the run was given."""
         return read(self.path, lambda: self.root["controls"][:, worlds])
 
+    def mocap_given(self, worlds: slice) -> np.ndarray | None:
+        """(steps, worlds, nmocap, 7) that the run was given, if it was."""
+        return read(self.path, lambda: self.root[MOCAP_GIVEN][:, worlds] if MOCAP_GIVEN in self.root else None)
+
     def model(self) -> Model:
         """The model of one world."""
         return read(self.path, lambda: model_from_group(self.root["model"]))
@@ -243,7 +258,12 @@ def save_trajectory(trajectory, path) -> None:
         raise StoreError(
             f"{path}: the trajectory is read from there, and would be deleted before it is read; save it elsewhere"
         )
-    dtypes = {name: _dtype(getattr(trajectory, name)) for name in STATE_NAMES}
+    names = state_names(trajectory.model)
+    if ACTIVATION in names and trajectory.activation is None:
+        raise StoreError(
+            f"{path}: the trajectory has no activation, of which its model has {trajectory.model.na}; give it"
+        )
+    dtypes = {name: _dtype(getattr(trajectory, name)) for name in names}
     diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
     with writing(path, "nothing is kept there"), fresh(path) as new:
         Store.create(
@@ -253,7 +273,7 @@ def save_trajectory(trajectory, path) -> None:
         everyone = slice(0, trajectory.worlds)
         for start in range(0, trajectory.frames, store.block):
             rows = np.arange(start, min(start + store.block, trajectory.frames))
-            block = {name: host_rows(getattr(trajectory, name), rows) for name in STATE_NAMES}
+            block = {name: host_rows(getattr(trajectory, name), rows) for name in names}
             for name, array in trajectory.diagnostics.items():
                 measured = (
                     host_rows(array, rows[rows > 0] - 1) if (rows > 0).any() else np.zeros((0, len(block["time"][0])))
@@ -278,18 +298,20 @@ def load_trajectory(path, model: Model | None = None):
     if frames == 0:
         raise StoreError(f"{path}: the store holds no frames yet; run the rollout first")
     model = read(path, lambda: model_from_group(root["model"])) if model is None else model
-    for name, size in (("q", model.nq), ("v", model.nv)):
-        shape, expected = read(path, lambda: root[name].shape[1:]), (root.attrs["worlds"], size)
+    sizes = {"q": (model.nq,), "v": (model.nv,)} | ({ACTIVATION: (model.na,)} if ACTIVATION in root else {})
+    sizes |= {MOCAP: (model.nmocap, 7)} if MOCAP in root else {}
+    for name, size in sizes.items():
+        shape, expected = read(path, lambda: root[name].shape[1:]), (root.attrs["worlds"], *size)
         if shape != expected:
             raise StoreError(f"{path}: {name} has rows of shape {shape}, but model {model.name!r} needs {expected}")
     if stored is None:
         arrays, diagnostics = read(path, lambda: version_1.arrays(path, root))
-    else:
-        arrays = [StoredArray(path, stored._arrays[name], 0, frames) for name in STATE_NAMES]
-        diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
-        for array in (*arrays, *diagnostics.values()):
-            array.require(frames, stored.worlds)
-    return Trajectory(model, *arrays, diagnostics)
+        return Trajectory(model, *arrays, diagnostics)
+    rows = {name: StoredArray(path, stored._arrays[name], 0, frames) for name in stored.states}
+    diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
+    for array in (*rows.values(), *diagnostics.values()):
+        array.require(frames, stored.worlds)
+    return Trajectory(model, **rows, diagnostics=diagnostics)
 
 
 def _dtype(array):

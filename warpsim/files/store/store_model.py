@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 
-from warpsim.model.model import HField, Keyframe, Mesh, Model, ReportLine, TetField
+from warpsim.model.model import MAX_HULL_VERTICES, HField, Keyframe, Mesh, Model, ReportLine, TetField
 from warpsim.model.tables import check_tables
 
 
@@ -18,6 +18,7 @@ def model_to_group(model: Model, group) -> None:
             put(group, field.name, value)
         elif field.name == "meshes":
             attributes["meshes"] = [mesh.name for mesh in value]
+            attributes["max_hull_vertices"] = [mesh.max_hull_vertices for mesh in value]
             for index, mesh in enumerate(value):
                 put(group, f"mesh_{index}_vertices", mesh.vertices)
                 put(group, f"mesh_{index}_faces", mesh.faces)
@@ -54,10 +55,11 @@ def model_from_group(group) -> Model:
     for field in dataclasses.fields(Model):
         name = field.name
         if name == "meshes":
-            parts = [
-                (group[f"mesh_{i}_vertices"][...], group[f"mesh_{i}_faces"][...]) for i in range(len(attributes[name]))
-            ]
-            values[name] = tuple(Mesh(label, *part) for label, part in zip(attributes[name], parts, strict=True))
+            limits = attributes.get("max_hull_vertices", [MAX_HULL_VERTICES] * len(attributes[name]))
+            values[name] = tuple(
+                Mesh(label, group[f"mesh_{i}_vertices"][...], group[f"mesh_{i}_faces"][...], limit)
+                for i, (label, limit) in enumerate(zip(attributes[name], limits, strict=True))
+            )
         elif name == "hfields":
             labels = attributes.get(name, [])
             values[name] = tuple(
@@ -71,7 +73,13 @@ def model_from_group(group) -> Model:
             )
         elif name == "keyframes":
             frames = {
-                label: Keyframe(*(group[f"keyframe_{i}_{key}"][...] for key in Keyframe._fields))
+                label: Keyframe(
+                    **{
+                        key: group[f"keyframe_{i}_{key}"][...]
+                        for key in Keyframe._fields
+                        if f"keyframe_{i}_{key}" in group
+                    }
+                )
                 for i, label in enumerate(attributes[name])
             }
             values[name] = types.MappingProxyType(frames)

@@ -27,7 +27,7 @@ def foreign(path, attributes, states) -> str | None:
     }
     slot, arrays = _slot, set(states)
     if attributes.get("version") != 1:
-        slot, arrays = _array, arrays | {"commits", "controls"}
+        slot, arrays = _array, arrays | {"commits", "controls", "mocap", "mocap_given"}
         groups["fault"] = lambda folder: _group(folder, lambda name: bool(FAULT.fullmatch(name)), _array)
         groups["sources"] = lambda folder: _group(folder, lambda name: name in SLOTS, _empty)
 

@@ -14,6 +14,7 @@ from warpsim.files.usd.usd_prims import Names, keep_name, quatf, vec3
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.geometry import compose, inverse, rotation_vector
 from warpsim.model.model import ReportLine
+from warpsim.model.tendon_paths import Pulley, path_of
 
 SCHEMA = {
     ConstraintType.CONNECT: "SphericalJoint",
@@ -105,7 +106,7 @@ def _violation(kind: ConstraintType, frames) -> float:
 def add_own(b, own: dict) -> None:
     """Tendons, and constraints of joints and tendons, as our export kept them."""
     for tendon in own.get("tendons", []):
-        b.add_tendon(**tendon)
+        b.add_tendon(**tendon | {"path": path_from(tendon["path"])} if tendon.get("path") else tendon)
     for c in own.get("constraints", []):
         kept = {key: c[key] for key in ("name", "coefficients", "stiffness", "active")}
         b.add_constraint(c["type"], *c["ends"], **kept, dissipation_time=_time(c))
@@ -136,7 +137,7 @@ def coordinate_data(model) -> dict:
     tendons = [
         {
             "name": name,
-            "joints": {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
+            **_course(model, t, {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)}),
             "range": model.tendon_range[t] if model.tendon_limited[t] else None,
         }
         | {key: getattr(model, f"tendon_{key}")[t] for key in ("stiffness", "damping", "friction", "reference")}
@@ -150,6 +151,31 @@ def coordinate_data(model) -> dict:
             ends = [found[e] for e in model.constraint_joint[c] if e >= 0]
             constraints.append(_constraint_data(model, c) | {"ends": ends})
     return {"tendons": tendons, "constraints": constraints}
+
+
+def _course(model, t: int, joints: dict) -> dict:
+    """The joints of a fixed tendon, or the path of a spatial one: a site [i], a geom with its side site or -1 [g, i], a pulley {divisor}."""
+    path = path_of(model, t)
+    if path is None:
+        return {"joints": joints}
+
+    def kept(item):
+        if isinstance(item, Pulley):
+            return {"divisor": item.divisor}
+        return [item] if isinstance(item, int) else [item[0], -1 if item[1] is None else item[1]]
+
+    return {"path": [kept(item) for item in path]}
+
+
+def path_from(kept) -> list:
+    """The path that `_course` has written."""
+
+    def item(x):
+        if isinstance(x, dict):
+            return Pulley(float(x["divisor"]))
+        return int(x[0]) if len(x) == 1 else (int(x[0]), int(x[1]) if x[1] >= 0 else None)
+
+    return [item(x) for x in kept]
 
 
 def _constraint_data(model, c: int) -> dict:

@@ -8,9 +8,13 @@ import json
 
 import numpy as np
 
+from warpsim.model.actuators import state_options
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
+from warpsim.model.muscle import MuscleRows
+from warpsim.model.targets import target_of
 
 KEY = "warpsim:data"
+FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
 GEOM_FIELDS = (
     "friction",
     "stiffness",
@@ -21,7 +25,11 @@ GEOM_FIELDS = (
     "conaffinity",
     "condim",
     "priority",
+    "torsional_friction",
+    "rolling_friction",
 )
+ACTUATOR_FIELDS = ("name", "gear", "gain", "bias", "control_range", "force_range")
+ACTUATOR_STATE = ("dynamics", "activation_range", "early", "group", "muscle")  # of actuators that have any
 SINGLE = 2e-6  # relative difference that single precision and conversions of units may make
 
 
@@ -44,6 +52,37 @@ def read(prim) -> dict:
     except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def write_heights(prim, field) -> None:
+    """Keep a height field beside the mesh that shows its surface: size, and data row by row."""
+    from pxr import Gf, Vt
+
+    prim.SetCustomDataByKey(FIELD_SIZE, Gf.Vec4d(*map(float, field.size)))
+    prim.SetCustomDataByKey(FIELD_SHAPE, Gf.Vec2i(*field.data.shape))
+    prim.SetCustomDataByKey(FIELD_DATA, Vt.DoubleArray.FromNumpy(np.ascontiguousarray(field.data, float).reshape(-1)))
+
+
+def read_heights(prim, points) -> tuple[np.ndarray, np.ndarray] | None:
+    """`(size (4,), data (rows, columns))` of the height field that a mesh with these points shows; None where they are no grid any more.
+
+    Heights are what was kept where the points agree with it, else the points'.
+    """
+    size, shape, kept = (prim.GetCustomDataByKey(key) for key in (FIELD_SIZE, FIELD_SHAPE, FIELD_DATA))
+    if size is None or shape is None or kept is None:
+        return None
+    size, (rows, columns), kept = np.array(size, float), shape, np.array(kept, float)
+    if not (np.isfinite(size).all() and (size > 0).all() and min(rows, columns) >= 2):
+        return None
+    if len(kept) != rows * columns or len(points) != rows * columns:
+        return None
+    grid = np.stack(np.meshgrid(np.linspace(-size[0], size[0], columns), np.linspace(-size[1], size[1], rows)), axis=-1)
+    moved = np.abs(points[:, :2] - grid.reshape(-1, 2)).max() > SINGLE * size[:2].max()
+    if moved or not (points[:, 2] >= -SINGLE * size[2]).all():
+        return None
+    flat = exact(points[:, 2], size[2] * kept)
+    data = kept if np.array_equal(flat, size[2] * kept) else np.maximum(points[:, 2], 0.0) / size[2]
+    return size, data.reshape(rows, columns)
 
 
 def exact(value, kept, floor: float = 1e-3):
@@ -75,12 +114,16 @@ def exact_pose(value, kept):
     return kept if exact(value, signed) is signed else value
 
 
+def pair_spin(model, p: int) -> tuple[float, float]:
+    """Torsional and rolling friction of an explicit pair."""
+    return float(model.pair_torsional_friction[p]), float(model.pair_rolling_friction[p])
+
+
 def world_data(model) -> dict:
     """Of the whole model: rules and filters of contact, actuators, keyframes."""
-    explicit = model.pair_rule == FrictionRule.EXPLICIT
     pairs = [
-        [int(a), int(b), float(mu)]
-        for (a, b), mu in zip(model.pair_geom[explicit], model.pair_friction[explicit], strict=True)
+        [*map(int, model.pair_geom[p]), float(model.pair_friction[p]), int(model.pair_condim[p]), *pair_spin(model, p)]
+        for p in np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT)
     ]
     keys = ("gear", "gain", "bias")
     actuators = [
@@ -88,9 +131,11 @@ def world_data(model) -> dict:
         | _transmission(model, a)
         | {key: getattr(model, f"actuator_{key}")[a] for key in keys}
         | {"control_range": model.control_range[a], "force_range": model.force_range[a]}
+        | _actuator_state(model, a)
         for a, name in enumerate(model.actuator_names)
     ]
-    frames = {name: {"q": k.q, "v": k.v, "control": k.control} for name, k in model.keyframes.items()}
+    parts = ("q", "v", "control", *(["activation"] if model.na else []), *(["mocap"] if model.nmocap else []))
+    frames = {name: {part: getattr(k, part) for part in parts} for name, k in model.keyframes.items()}
     return {
         "version": 1,
         "gravity": model.gravity,
@@ -100,12 +145,60 @@ def world_data(model) -> dict:
         "pairs": pairs,
         "actuators": actuators,
         "keyframes": frames,
-    }
+    } | ({"sites": site_data(model)} if model.nsite else {})
+
+
+def _actuator_state(model, a: int) -> dict:
+    """Dynamics, muscle and group of an actuator that has any."""
+    found = state_options(model, a)
+    muscle = found.pop("muscle")
+    if muscle is not None:
+        found |= {"muscle": muscle.rows, "length_range": muscle.length_range}
+    return found if found["dynamics"] or muscle is not None or found["group"] else {}
+
+
+def actuator_arguments(data: dict) -> dict:
+    """What `ModelBuilder.add_actuator` takes, besides the transmission, of what was kept of an actuator."""
+    found = {key: data[key] for key in ACTUATOR_FIELDS}
+    found |= {key: data[key] for key in ACTUATOR_STATE if key in data}
+    if "muscle" in found:
+        found["muscle"] = MuscleRows(np.array(found["muscle"], float), np.array(data["length_range"], float))
+    return {"kind": "muscle" if "muscle" in found else "affine", **found}
 
 
 def _transmission(model, a: int) -> dict:
     joint, tendon = int(model.actuator_joint[a]), int(model.actuator_tendon[a])
-    return {"joint": model.joint_names[joint]} if tendon < 0 else {"tendon": model.tendon_names[tendon]}
+    if joint >= 0:
+        return {"joint": model.joint_names[joint]}
+    if tendon >= 0:
+        return {"tendon": model.tendon_names[tendon]}
+    return {key: list(x) if isinstance(x, tuple) else x for key, x in target_of(model, a).items() if x is not None}
+
+
+def actuator_target(kept: dict) -> dict:
+    """What an actuator acts on as `ModelBuilder.add_actuator` takes it, from what `world_data` has kept."""
+    found = {key: kept[key] for key in ("joint", "tendon", "site", "reference_site", "crank", "body") if key in kept}
+    for key in found.keys() & {"site", "reference_site", "body"}:
+        found[key] = int(found[key])
+    if "crank" in found:
+        pin, slider, rod = found["crank"]
+        found["crank"] = (int(pin), int(slider), float(rod))
+    return found
+
+
+def site_data(model) -> list[dict]:
+    """Of the sites: every argument of `ModelBuilder.add_site`."""
+    return [
+        {
+            "name": name,
+            "body": int(model.site_body[s]),
+            "pose": model.site_pose[s],
+            "type": GeomType(model.site_type[s]).name.lower(),
+            "size": model.site_size[s],
+            "rgba": model.site_rgba[s],
+        }
+        for s, name in enumerate(model.site_names)
+    ]
 
 
 def body_data(model, body: int, pose) -> dict:
@@ -119,7 +212,7 @@ def body_data(model, body: int, pose) -> dict:
         "com": model.body_com[body],
         "inertia": model.body_inertia[body],
         "joints": joints,
-    }
+    } | ({"mocap": True} if model.body_mocap[body] >= 0 else {})
 
 
 def joint_data(model, j: int) -> dict:
@@ -142,6 +235,8 @@ def joint_data(model, j: int) -> dict:
 def geom_data(model, geom: int) -> dict:
     """Of a geom: every argument of `ModelBuilder.add_geom` but the mesh."""
     data = {key: getattr(model, f"geom_{key}")[geom] for key in GEOM_FIELDS}
+    if model.geom_mesh[geom] >= 0:
+        data["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
     return data | {
         "index": geom,
         "type": GeomType(model.geom_type[geom]).name.lower(),

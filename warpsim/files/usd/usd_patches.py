@@ -20,7 +20,7 @@ def write_patches(output, stage, trajectory, rows, chosen, origins) -> None:
     UsdGeom.Scope.Define(stage, ROOT)
     names: dict[str, Names] = {}
     meshes: dict[tuple, _PatchMesh] = {}
-    for frame, worlds in enumerate(patch_frames(model, trajectory.q, rows, chosen)):
+    for frame, worlds in enumerate(patch_frames(model, trajectory.q, rows, chosen, trajectory.mocap)):
         touching = set()
         for world, patches, origin in zip(chosen.tolist(), worlds, origins, strict=True):
             for patch in patches:

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 
 from warpsim.files.scene import geom_colors
-from warpsim.files.shapes import triangles
+from warpsim.files.shapes import field_of, triangles
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_pressure import write_pressure_field
 from warpsim.model.geometry import compose, matrix_quaternion
@@ -183,6 +183,8 @@ def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=T
     keep_name(prim, model.geom_names[geom])
     if physics:
         usd_extra.write(prim, usd_extra.geom_data(model, geom))
+        if kind == GeomType.HFIELD:
+            usd_extra.write_heights(prim, field_of(model, geom))
     collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom] or (model.pair_geom == geom).any())
     if physics and collides:
         UsdPhysics.CollisionAPI.Apply(prim)

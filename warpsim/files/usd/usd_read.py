@@ -297,6 +297,7 @@ class _Reader:
             mass=mass,
             com=com,
             inertia=inertia,
+            mocap=bool(body.own.get("mocap", False)),
         )
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
@@ -429,6 +430,7 @@ class _Reader:
             name=shape.name,
             density=0.0,
             mesh=shape.mesh,
+            hfield=shape.hfield,
             hydroelastic=self._pressure_field(shape),
             **own,
         )
@@ -488,6 +490,8 @@ class _Reader:
         poses = {path: body.pose for path, body in self.bodies.items()} | {None: IDENTITY}
         for joint in self.loops:
             add_loop(b, joint, self.index, poses, self.refuse)
+        for site in self.own.get("sites", []):
+            b.add_site(**site)
         add_own(b, self.own)
         restore_order(b, self.own, self.loops)
         self.counts["constraints"] = len(b.constraints)
@@ -495,11 +499,11 @@ class _Reader:
 
     def _own_rest(self, b: ModelBuilder) -> None:
         """Explicit pairs, actuators and keyframes that our export kept; targets of drives as a keyframe."""
-        for first, second, friction in self.own.get("pairs", []):
-            b.add_pair(int(first), int(second), float(friction))
+        for first, second, friction, *spin in self.own.get("pairs", []):
+            own = dict(zip(("condim", "torsional_friction", "rolling_friction"), spin, strict=False))
+            b.add_pair(int(first), int(second), float(friction), **own)
         for a in self.own.get("actuators", []):
-            keys = ("name", "gear", "gain", "bias", "control_range", "force_range")
-            b.add_actuator(a.get("joint"), "affine", tendon=a.get("tendon"), **{key: a[key] for key in keys})
+            b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:

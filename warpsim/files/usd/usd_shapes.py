@@ -27,7 +27,7 @@ AXES = {
     "Z": np.array([1.0, 0, 0, 0]),
 }
 USED_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "mesh": 0}
-OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible")
+OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible", "max_hull_vertices")
 
 
 @dataclasses.dataclass
@@ -47,6 +47,7 @@ class Shape:
     material: dict
     own: dict
     hydroelastic: Hydroelastic | None = None
+    hfield: tuple | None = None
 
 
 def decompose_transform(matrix, label: str, shear: bool = False):
@@ -80,6 +81,7 @@ def read_shape(prim, to_body, units, name: str, own_names: bool) -> Shape | None
     if found is None:
         return None
     kind, size, pose, mesh = found
+    hfield = None
     own = usd_extra.read(prim) if own_names else {}
     touches = prim.HasAPI(UsdPhysics.CollisionAPI)
     if touches:
@@ -97,13 +99,17 @@ def read_shape(prim, to_body, units, name: str, own_names: bool) -> Shape | None
         pose = usd_extra.exact_pose(pose, own.get("pose"))
     elif kind == "mesh" and own.get("type") == "ellipsoid":
         kind, size, mesh, pose = "ellipsoid", np.array(own.get("size"), float), None, own.get("pose", pose)
+    elif (
+        kind == "mesh" and own.get("type") == "hfield" and (hfield := usd_extra.read_heights(prim, mesh[0])) is not None
+    ):
+        kind, size, mesh, pose = "hfield", np.zeros(3), None, usd_extra.exact_pose(pose, own.get("pose"))
     else:
         own = {}
     if kind == "plane" and own:
         size = np.array(own["size"], float)  # an infinite one is drawn finite
     material = _material(prim, units)
     return Shape(prim, name, kind, size, np.asarray(pose, float), mesh, touches, approximation, _rgba(prim), not hidden,
-                 material, own, read_pressure_field(prim, units, label) if touches else None)  # fmt: skip
+                 material, own, read_pressure_field(prim, units, label) if touches else None, hfield)  # fmt: skip
 
 
 def _primitive(prim, to_body, units, label: str):

@@ -202,11 +202,11 @@ def _stream_world(output, stage, trajectory, rows, world: int) -> None:
     from pxr import Gf, Sdf
 
     model = trajectory.model
-    first = next(body_pose_chunks(model, trajectory.q, rows[:1], [world]))[0, 0]
+    first = next(body_pose_chunks(model, trajectory.q, rows[:1], [world], trajectory.mocap))[0, 0]
     ops = _write_world(stage, model, first)
     moving = [b for b in range(model.nbody) if _moves(model, b)]
     frame, last = 0, first[None, :, 3:]
-    for poses in body_pose_chunks(model, trajectory.q, rows, [world]):
+    for poses in body_pose_chunks(model, trajectory.q, rows, [world], trajectory.mocap):
         quaternions = continuous_signs(poses[:, 0, :, 3:], last[0])
         last = quaternions[-1:]
         for begin in range(0, len(poses), 64):
@@ -223,7 +223,9 @@ def _stream_world(output, stage, trajectory, rows, world: int) -> None:
 
 
 def _moves(model, body: int) -> bool:
-    return bool(model.ancestors(int(model.body_link[body])))
+    link = model.body_link[body]
+    root = model.tree_link[model.link_tree[link]]
+    return bool(model.ancestors(int(link))) or bool(model.body_mocap[model.link_body[root]] >= 0)
 
 
 def continuous_signs(quaternions, before) -> np.ndarray:
@@ -262,7 +264,7 @@ def _stream_instances(output, stage, trajectory, rows, chosen, spacing: float) -
     radii = np.array([_body_radius(model, b) for b in drawn])[:, None]
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
     before, frame = None, 0
-    for poses in body_pose_chunks(model, trajectory.q, rows, chosen):
+    for poses in body_pose_chunks(model, trajectory.q, rows, chosen, trajectory.mocap):
         poses = poses[:, :, drawn]
         points = poses[..., :3] + origins[:, None]
         low, high = (

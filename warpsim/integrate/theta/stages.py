@@ -13,15 +13,8 @@ from warpsim.tree.dynamics import Dynamics, InverseDynamicsDerivative
 # A residual of the free motion that cannot fall any more is round-off below this many machine epsilons of its scale.
 STALL_EPSILONS = 1e3
 
-# What decides the damping and stiffness in A, in the order of the kernel `effective_damping`.
-DAMPING_PARAMETERS = (
-    "actuator_gain",
-    "actuator_bias",
-    "control_range",
-    "force_range",
-    "joint_stiffness",
-    "joint_damping",
-)
+# What decides the damping and stiffness in A besides the actuators, in the order of the kernel `effective_damping`.
+DAMPING_PARAMETERS = ("joint_stiffness", "joint_damping")
 
 
 class ThetaStages:
@@ -40,6 +33,8 @@ class ThetaStages:
             self._make_newton()
         if self.follows_contacts:
             self.moved = array(step.collision.capacity, wp.int32)
+            if step.collision.spin is not None:
+                step.collision.spin.follow(self.moved, self.between.dof_S)
 
     def _set_actuators(self) -> None:
         """The actuators on joints, sorted by tree."""
@@ -96,14 +91,15 @@ class ThetaStages:
             return
         d, plant, load = self.step.device_model, self.plant, self.load
         plant.link_pose, plant.joint_anchor, plant.q0 = d.link_pose, d.joint_anchor, d.q0
+        given = {} if self.step.actuation is None else self.step.actuation.given()
         for key in SPECS.keys() & copy(free_motion.Plant, d.types.real).vars.keys():
-            setattr(plant, key, d.parameters.stored(key))
-        load.control, load.tau = self.step.control, self.step.tau
+            setattr(plant, key, given.get(key, d.parameters.stored(key)))
+        load.control, load.tau = self.step.actuator_control, self.step.acting_tau
 
     def allow_wrench(self) -> None:
         """Make room for what wrenches on bodies need."""
         if self.scheme.implicit:
-            self.load.wrench = self.step.wrench
+            self.load.wrench = self.step.acting_wrench
             t, nlink = self.step.device_model.types, self.step.model.nlink
             self.sweep.E, self.sweep.e = self.between.array(nlink, t.mat33), self.between.array(nlink, t.vec3)
 
@@ -112,8 +108,8 @@ class ThetaStages:
         step, scheme = self.step, self.scheme
         p = step.device_model.parameters
         inputs = [step.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-        inputs += [p.stored(key) for key in DAMPING_PARAMETERS]
-        inputs += [step.control, scheme.damping_share, h * scheme.stiffness_share, q, v, step.damping]
+        inputs += [*step.actuator_parameters(), *(p.stored(key) for key in DAMPING_PARAMETERS)]
+        inputs += [step.actuator_control, scheme.damping_share, h * scheme.stiffness_share, q, v, step.damping]
         step.dynamics.launch(schemes.effective_damping, None, inputs)
 
     def free_motion(self, h: float) -> None:

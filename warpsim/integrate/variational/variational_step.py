@@ -22,6 +22,7 @@ from warpsim.kernels.tree import passes
 class VariationalStep(Step):
     """Workspace and launches of one variational step. `impulse (worlds, nv)` is added to the right-hand side: Jᵀγ."""
 
+    motors_pull = False
     widens = False  # DRNEA is linear-time and passes momenta from link to link
 
     def __init__(
@@ -67,7 +68,7 @@ class VariationalStep(Step):
         return super().memory() | {"jump": self.jump}
 
     def smooth_memory(self) -> tuple[str, ...]:
-        return ("jump",)
+        return (*super().smooth_memory(), "jump")
 
     def _make_root_finder(self) -> None:
         model, t, S = self.model, self.device_model.types, self.device_model.types.real
@@ -132,10 +133,13 @@ class VariationalStep(Step):
     def begin(self, h: float) -> None:
         """Kinematics and forces at the node, its momentum, the factor of M + h D/2, and the guess."""
         dynamics, d = self.dynamics, self.device_model
+        dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
+        self.medium_force()
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
+        self.actuate(h)
         dynamics.launch(variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
         dynamics.velocity(self.v_left)
         if self.constrained:

@@ -39,6 +39,7 @@ class LCP(ContactModel):
     saddle_escape: bool = False
     has_restitution: ClassVar[bool] = True
     has_pyramid: ClassVar[bool] = True
+    has_spin: ClassVar[bool] = True
     kinks_at_touch: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -61,6 +62,9 @@ class LCP(ContactModel):
             return (
                 f"LCP(saddle_escape=True) has no gradients with {type(integrator).__name__}(); use another integrator"
             )
+        if requires_grad and model.has_spin:
+            pair = self.spin_pair(model)
+            return f"LCP() has no gradients of torsional and rolling friction, which {pair}; use ws.SAP(), or requires_grad=False"
         if model.point_pairs < len(model.pair_geom):
             names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[model.point_pairs])
             return (
@@ -80,7 +84,7 @@ class LCPContact(ContactSolver):
         self.scratch = Scratch(W, lcp.MATRICES * N * N + self.rows * N, self.scalar, self.device)
         options = {"tolerance": self.options.tolerance, "scratch": self.scratch}
         self.lcp = LCPSolver(W, N, dtype=self.dtype, device=self.device, **options)
-        self.boxed, self.memory = copy(contact_lcp.Boxed, self.scalar)(), copy(contact_lcp.Memory, self.scalar)()
+        self.boxed, self.memory = copy(contact_lcp.Boxed, self.code)(), copy(contact_lcp.Memory, self.code)()
         for name in ("b", "hi", "shift", "E_b"):
             setattr(self.boxed, name, self.zeros((W, N)))
         for name in ("findex", "bilateral"):
@@ -99,7 +103,8 @@ class LCPContact(ContactSolver):
         self.solution.status, self.warm_start_hits = result.status, result.hit
 
     def kernels(self) -> list:
-        return [x for file in (contact_lcp, delassus, lcp, scratch) for x in kernels_of(file, self.scalar)]
+        found = [x for file in (contact_lcp, delassus) for x in kernels_of(file, self.code)]
+        return found + [x for file in (lcp, scratch) for x in kernels_of(file, self.scalar)]
 
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""

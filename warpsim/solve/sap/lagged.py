@@ -4,6 +4,7 @@ import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact import contacts as contact
+from warpsim.kernels.contact import spin_rows
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
 from warpsim.solve.contact_law import ContactLaw
@@ -37,7 +38,8 @@ class LaggedLaw(ContactLaw):
             *(self.device_model.parameters.stored(name) for name in ("gravity", "body_mass")),
         ]
         inputs += [int(self.options.counts_load), gamma]
-        dynamics.launch(contact.coulomb_contact_impulse, self.collision.capacity, inputs)
+        law = contact.coulomb_contact_impulse if self.collision.spin is None else spin_rows.coulomb_contact_impulse
+        dynamics.launch(law, self.collision.capacity, inputs)
 
 
 class LaggedSolver(SAPSolver):
@@ -50,7 +52,7 @@ class LaggedSolver(SAPSolver):
         super().__init__(*size, **keywords)
         W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
         cg = self.options.linear_solver == newton.CG
-        self.lag = copy(coupled.Lag, self.scalar)()
+        self.lag = copy(coupled.Lag, self.code)()
         self.lag.K = self.zeros(self.work.newton.H.shape)
         self.lag.G = self.zeros((W, C if self.options.keep_factor else 0), self.work.newton.G.dtype)
         # The convex surrogate's rates are read while it is solved only, and u_c is written when the solution is found.
@@ -66,7 +68,7 @@ class LaggedSolver(SAPSolver):
         self.lag.relaxation = self.zeros((W, self.trees if large else 0))
         self.lag.kept_v, self.lag.gamma = self.zeros((W, nv)), self.zeros((W, C), self.vec3)
         self.lag.row_gamma = self.zeros((W, K))
-        self.surrogate = copy(problems.Problem, self.scalar)()
+        self.surrogate = copy(problems.Problem, self.code)()
         self.lag.krylov = self.zeros((W, KRYLOV_VECTORS, nv if cg else 0))
         self.lag.slope, self.lag.island_error = self.zeros((W, self.trees)), self.zeros((W, self.trees))
         self.lag.error = self.zeros(W)
@@ -85,7 +87,7 @@ class LaggedSolver(SAPSolver):
         return self.lag.error
 
     def kernels(self) -> list:
-        S = self.scalar
+        S = self.code
         return [*kernels_of(lagged, S), *kernels_of(islands, S)]
 
     def launch(self):

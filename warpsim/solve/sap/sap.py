@@ -53,6 +53,7 @@ class SAP(ContactModel):
     approximation: str | None = None
     supported_load: bool | None = None
     has_closed_form: ClassVar[bool] = True
+    has_spin: ClassVar[bool] = True
 
     def __post_init__(self):
         checks.tolerance(self.tolerance, "SAP: tolerance")
@@ -144,14 +145,15 @@ def envelope_columns(solver: ContactSolver) -> int:
 def newton_workspace(solver: ContactSolver, direct: bool):
     """The Newton system of every island of a solver's problem, with a matrix or for conjugate gradients."""
     W, nv, cg, zeros = solver.worlds, solver.nv, not direct, solver.zeros
-    system = copy(newton.Newton, solver.scalar)()
+    system = copy(newton.Newton, solver.code)()
     system.H = zeros((W, 0 if cg else nv, envelope_columns(solver)))
     system.first = zeros((W, nv), int)
     system.x = zeros((W, envelope_columns(solver)))
     system.P = zeros((W, nv if cg else 0, padded(int(np.diff(solver.tree_v).max(initial=0)))))
     for name in ("residual", "z", "direction", "product"):
         setattr(system, name, zeros((W, nv if cg else 0)))
-    system.G = zeros((W, solver.max_contacts), wp.types.matrix((3, 3), solver.scalar))
+    couplings = solver.max_contacts // 2 if solver.spin else 0
+    system.G = zeros((W, solver.max_contacts + couplings), wp.types.matrix((3, 3), solver.scalar))
     system.row_G = zeros((W, solver.rows))
     return system
 
@@ -162,7 +164,7 @@ def islands_workspace(solver: ContactSolver):
     tree = np.repeat(np.arange(T), np.diff(solver.tree_v))
     rows = zip(solver.row_support, solver.row_support_size, strict=True)
     edges = solver.max_contacts + sum(len(set(tree[dofs[:n]])) - 1 for dofs, n in rows) if T > 1 else 0
-    found = copy(islands.Islands, solver.scalar)()
+    found = copy(islands.Islands, solver.code)()
     found.count = solver.zeros(W, int)
     columns = {"tree": T, "of_tree": T, "slot": len(tree), "dof": len(tree), "edge": 2 * edges}
     columns |= {"contact": solver.max_contacts, "row": solver.rows}
@@ -178,7 +180,7 @@ class SAPSolver(ContactSolver):
     def __init__(self, *size, options: SAP | None = None, keep_factor: bool = False, **keywords):
         super().__init__(*size, **keywords)
         options = SAP() if options is None else options
-        self.options = copy(sap.Options, self.scalar)()
+        self.options = copy(sap.Options, self.code)()
         self.options.tolerance = options.relative_tolerance(self.dtype)
         self.options.absolute = ABSOLUTE_TOLERANCE
         self.options.max_iterations = int(options.max_iterations)
@@ -197,11 +199,11 @@ class SAPSolver(ContactSolver):
         self.options.free_start = 0
 
     def kernels(self) -> list:
-        return [*kernels_of(sap, self.scalar), *kernels_of(islands, self.scalar)]
+        return [*kernels_of(sap, self.code), *kernels_of(islands, self.code)]
 
     def _workspace(self):
         W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
-        work = copy(sap.Workspace, self.scalar)()
+        work = copy(sap.Workspace, self.code)()
         work.newton = newton_workspace(self, direct=self.options.linear_solver != newton.CG)
         work.islands = islands_workspace(self)
         for name in ("p_star", "m", "j_c", "dv", "dp"):

@@ -1,0 +1,1 @@
+"""Robot files that nobody here wrote, each beside MuJoCo: which load, how they accelerate, whether they stay calm, how fast they are."""

@@ -1,0 +1,123 @@
+"""Adhesion: an actuator on a body pulls at its contacts, each with an equal share of its force along the normal.
+
+The contacts are those that the step has found: of surfaces that touch, or would within the step. With n of them a contact gets
+f/n, which pulls the two bodies together: −J_nᵀ f/n, an explicit force that comes after the free motion, v* ← v* − h A⁻¹ J_nᵀ f/n. The law of
+contact then bears it, so that friction grows with it. How many there are is frozen in the backward pass.
+"""
+
+import warp as wp
+
+from ..forces.actuators import actuator_law, clamped
+from ..linalg.ltdl import ltdl_solve_block
+from ..real import func, kernel, real, struct
+from ..tree.passes import Topology
+from .contacts import Contacts, Scene
+
+
+@struct
+class Stickers:
+    """Actuators on bodies; shared by all worlds."""
+
+    actuator: wp.array(dtype=int)  # (n,)
+    holds: wp.array2d(dtype=int)  # (n, ngeom) 1: the geom is the body's
+
+
+@func
+def is_held(stickers: Stickers, scene: Scene, contacts: Contacts, w: int, s: int, c: int) -> bool:
+    """Whether contact c is one of sticker s."""
+    p = contacts.pair[w, c]
+    return stickers.holds[s, scene.pair_geom[p, 0]] != 0 or stickers.holds[s, scene.pair_geom[p, 1]] != 0
+
+
+@func
+def share_of(
+    stickers: Stickers,
+    scene: Scene,
+    contacts: Contacts,
+    gain: wp.array3d(dtype=real),
+    bias: wp.array3d(dtype=real),
+    control_range: wp.array3d(dtype=real),
+    force_range: wp.array3d(dtype=real),
+    control: wp.array2d(dtype=real),
+    held: wp.array2d(dtype=int),
+    w: int,
+    s: int,
+    c: int,
+) -> real:
+    """f/n of sticker s at contact c, 0 where it is not one of its own."""
+    found = real(0.0)
+    if is_held(stickers, scene, contacts, w, s, c):
+        a = stickers.actuator[s]
+        law = actuator_law(gain, bias, control_range, control, w, a)
+        found = clamped(law[0], force_range, w, a) / real(held[w, s])
+    return found
+
+
+@kernel
+def stick(
+    topology: Topology,
+    scene: Scene,
+    contacts: Contacts,
+    stickers: Stickers,
+    h: real,
+    gain: wp.array3d(dtype=real),
+    bias: wp.array3d(dtype=real),
+    control_range: wp.array3d(dtype=real),
+    force_range: wp.array3d(dtype=real),
+    control: wp.array2d(dtype=real),
+    A_factor: wp.array3d(dtype=real),
+    # scratch
+    dv: wp.array2d(dtype=real),
+    # out
+    held: wp.array2d(dtype=int),
+    v_star: wp.array2d(dtype=real),
+):
+    """v* with the pull of all stickers, and how many contacts each has. Launch over worlds."""
+    w = wp.tid()
+    for d in range(dv.shape[1]):
+        dv[w, d] = real(0.0)
+    for s in range(stickers.actuator.shape[0]):
+        count = int(0)
+        for c in range(contacts.count[w]):
+            if is_held(stickers, scene, contacts, w, s, c):
+                count += 1
+        held[w, s] = count
+        for c in range(contacts.count[w]):
+            share = share_of(
+                stickers, scene, contacts, gain, bias, control_range, force_range, control, held, w, s, c
+            )  # fmt: skip
+            p = contacts.row[w, c]
+            for k in range(scene.support_size[p]):
+                d = scene.support[p, k]
+                dv[w, d] = dv[w, d] - h * share * contacts.J[w, c, 2, k]
+    for tree in range(topology.tree_v.shape[0] - 1):
+        ltdl_solve_block(A_factor[w], topology.tree_v[tree], topology.tree_v[tree + 1], dv[w])
+    for d in range(dv.shape[1]):
+        v_star[w, d] = v_star[w, d] + dv[w, d]
+
+
+@kernel(taped=True)
+def sticking_residual(
+    scene: Scene,
+    contacts: Contacts,
+    stickers: Stickers,
+    h: real,
+    gain: wp.array3d(dtype=real),
+    bias: wp.array3d(dtype=real),
+    control_range: wp.array3d(dtype=real),
+    force_range: wp.array3d(dtype=real),
+    control: wp.array2d(dtype=real),
+    held: wp.array2d(dtype=int),
+    J: wp.array4d(dtype=real),
+    # out
+    r: wp.array2d(dtype=real),
+):
+    """r += h J_nᵀ f/n. Launch over (worlds, max_contacts, stickers)."""
+    w, c, s = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.row[w, c]
+        for k in range(scene.support_size[p]):
+            share = share_of(
+                stickers, scene, contacts, gain, bias, control_range, force_range, control, held, w, s, c
+            )  # fmt: skip
+            wp.atomic_add(r, w, scene.support[p, k], h * share * J[w, c, 2, k])

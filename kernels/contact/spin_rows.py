@@ -1,0 +1,305 @@
+"""Spin rows: torsional and rolling friction of contact points (`laws/spin_cone.py`, theory §3.7).
+
+Of C slots of contacts, slot C + c of J, R, v̂, μ and impulses holds the spin rows of contact c: the relative angular velocity about t1, t2 and n
+times the lengths μ_r/μ, μ_r/μ and μ_τ/μ. μ of that slot is 0 where none acts: condim below 4, or no sliding friction.
+"""
+
+import warp as wp
+
+from ..laws import cone, coulomb
+from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
+from ..linalg.lanes import lane, lanes
+from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
+from ..tree import spatial as sp
+from .contacts import (
+    RULE_EXPLICIT,
+    RULE_FIRST,
+    RULE_FRICTIONLESS,
+    RULE_HARMONIC,
+    RULE_SECOND,
+    Contacts,
+    Scene,
+    contact_compliance,
+    friction_coefficient,
+    pair_recovery,
+    total_mass,
+)
+
+TORSION = wp.constant(4)  # condim from which a contact resists spin about its normal
+ROLLING = wp.constant(6)  # and about its tangents
+
+
+@struct
+class Spin:
+    """Tables shared by all worlds."""
+
+    condim: wp.array(dtype=int)  # (pairs,)
+    torsional: wp.array(dtype=real)  # (pairs,) [m] of RULE_EXPLICIT
+    rolling: wp.array(dtype=real)
+
+
+@func
+def combined(rule: int, a: real, b: real, explicit: real) -> real:
+    """A coefficient of a pair from its two geoms', as `friction_coefficient`."""
+    found = wp.max(a, b)
+    if rule == RULE_FIRST:
+        found = a
+    elif rule == RULE_SECOND:
+        found = b
+    elif rule == RULE_HARMONIC:
+        found = real(0.0)
+        if a + b > real(0.0):
+            found = real(2.0) * a * b / (a + b)
+    elif rule == RULE_FRICTIONLESS:
+        found = real(0.0)
+    elif rule == RULE_EXPLICIT:
+        found = explicit
+    return found
+
+
+@func
+def spin_lengths(
+    scene: Scene, spin: Spin, friction: wp.array2d(dtype=real), torsional: wp.array2d(dtype=real),
+    rolling: wp.array2d(dtype=real), w: int, p: int,
+) -> vec2:  # fmt: skip
+    """(μ_r/μ, μ_τ/μ) [m] of a pair; 0 where it has none."""
+    found = vec2(real(0.0), real(0.0))
+    if p < scene.point_pairs:
+        condim = spin.condim[p]
+        rule = int(scene.pair_rule[p])
+        a = scene.pair_geom[p, 0]
+        b = scene.pair_geom[p, 1]
+        mu = friction_coefficient(scene, friction, w, p)
+        if mu > real(0.0) and condim >= TORSION:
+            row = w % torsional.shape[0]
+            torsion = combined(rule, torsional[row, a], torsional[row, b], spin.torsional[p])
+            roll = real(0.0)
+            if condim >= ROLLING:
+                of = w % rolling.shape[0]
+                roll = combined(rule, rolling[of, a], rolling[of, b], spin.rolling[p])
+            found = vec2(roll / mu, torsion / mu)
+    return found
+
+
+@func
+def spin_row(frame: mat33, S: vec6, sign: real, length: vec2) -> vec3:
+    """What a degree of freedom adds to the spin rows."""
+    turn = wp.transpose(frame) * (sign * sp.angular(S))
+    return vec3(length[0] * turn[0], length[0] * turn[1], length[1] * turn[2])
+
+
+@kernel(lanes=True)
+def spin_rows(
+    scene: Scene,
+    spin: Spin,
+    friction: wp.array2d(dtype=real),
+    torsional: wp.array2d(dtype=real),
+    rolling: wp.array2d(dtype=real),
+    contacts: Contacts,
+    dof_S: wp.array2d(dtype=vec6),
+    moved: wp.array2d(dtype=int),
+    moved_S: wp.array2d(dtype=vec6),
+    # in, of contacts; out, of spin rows
+    R: wp.array2d(dtype=vec3),
+    v_hat: wp.array2d(dtype=vec3),
+    mu: wp.array2d(dtype=real),
+    # out
+    length: wp.array2d(dtype=vec2),
+    row: wp.array2d(dtype=int),
+):
+    """J, R, v̂ and μ of the spin rows of every contact, their lengths [m], and the rows of the support tables. Contacts that have moved to where
+    a step of second order takes them (`moved`, of no columns in others) have the motion subspaces there. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    C = contacts.pair.shape[1]
+    for c in range(lane(), contacts.count[w], lanes()):
+        scale = spin_lengths(scene, spin, friction, torsional, rolling, w, contacts.pair[w, c])
+        R_t = R[w, c][0]
+        length[w, c] = scale
+        R[w, C + c] = vec3(R_t, R_t, R_t)
+        v_hat[w, C + c] = vec3(real(0.0), real(0.0), real(0.0))
+        mu[w, C + c] = real(0.0)
+        if scale[0] > real(0.0) or scale[1] > real(0.0):
+            mu[w, C + c] = mu[w, c]
+        p = contacts.row[w, c]
+        row[w, c] = p
+        row[w, C + c] = p
+        follows = bool(False)
+        if moved.shape[1] > 0:
+            follows = moved[w, c] != 0
+        for k in range(scene.support_size[p]):
+            S = dof_S[w, scene.support[p, k]]
+            if follows:
+                S = moved_S[w, scene.support[p, k]]
+            x = spin_row(contacts.frame[w, c], S, scene.support_sign[p, k], scale)
+            for i in range(3):
+                contacts.J[w, C + c, i, k] = x[i]
+
+
+@kernel(taped=True)
+def spin_jacobian(
+    scene: Scene,
+    spin: Spin,
+    friction: wp.array2d(dtype=real),
+    torsional: wp.array2d(dtype=real),
+    rolling: wp.array2d(dtype=real),
+    contacts: Contacts,
+    dof_S: wp.array2d(dtype=vec6),
+    frame: wp.array2d(dtype=mat33),
+    chosen: wp.array2d(dtype=int),
+    choice: int,
+    # out
+    J: wp.array4d(dtype=real),
+):
+    """J of `spin_rows` of the chosen contacts, for the tape. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w] and chosen[w, c] == choice:
+        p = contacts.row[w, c]
+        at = contacts.pair.shape[1] + c
+        for k in range(scene.support_size[p]):
+            scale = spin_lengths(scene, spin, friction, torsional, rolling, w, contacts.pair[w, c])
+            x = spin_row(frame[w, c], dof_S[w, scene.support[p, k]], scene.support_sign[p, k], scale)
+            J[w, at, 0, k] = x[0]
+            J[w, at, 1, k] = x[1]
+            J[w, at, 2, k] = x[2]
+
+
+@kernel(taped=True)
+def spin_rate(
+    scene: Scene,
+    contacts: Contacts,
+    J: wp.array4d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    v_c: wp.array2d(dtype=vec3),
+):
+    """s = J v of the spin rows; their `v_c` comes in as zero. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.row[w, c]
+        at = contacts.pair.shape[1] + c
+        for k in range(scene.support_size[p]):
+            d = scene.support[p, k]
+            v_c[w, at] += vec3(J[w, at, 0, k], J[w, at, 1, k], J[w, at, 2, k]) * v[w, d]
+
+
+@kernel(taped=True)
+def spin_residual(
+    scene: Scene,
+    contacts: Contacts,
+    J: wp.array4d(dtype=real),
+    gamma: wp.array2d(dtype=vec3),
+    # out
+    r: wp.array2d(dtype=real),
+):
+    """r -= Jᵀσ of the spin rows. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.row[w, c]
+        at = contacts.pair.shape[1] + c
+        for k in range(scene.support_size[p]):
+            g = gamma[w, at]
+            x = J[w, at, 0, k] * g[0] + J[w, at, 1, k] * g[1] + J[w, at, 2, k] * g[2]
+            wp.atomic_add(r, w, scene.support[p, k], -x)
+
+
+@kernel(taped=True)
+def contact_impulse(
+    scene: Scene,
+    contacts: Contacts,
+    friction: wp.array2d(dtype=real),
+    stiffness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
+    h: real,
+    beta: real,
+    sigma: real,
+    weight: wp.array2d(dtype=real),
+    phi: wp.array2d(dtype=real),
+    compliance: wp.array2d(dtype=vec2),
+    v_c: wp.array2d(dtype=vec3),
+    # out
+    gamma: wp.array2d(dtype=vec3),
+):
+    """`contacts.contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        at = contacts.pair.shape[1] + c
+        law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
+        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
+        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
+        recovery = pair_recovery(scene, law[0])
+        R = cone.recovery_regularization(R_free, v_free, recovery)
+        v_hat = cone.recovery_stabilization(v_free, recovery)
+        mu = friction_coefficient(scene, friction, w, p)
+        z = -v_c[w, at] / R[0]
+        point, turn = spin_cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), z, R, mu)
+        gamma[w, c] = point
+        gamma[w, at] = turn
+
+
+@kernel(taped=True, part="coulomb")
+def coulomb_contact_impulse(
+    scene: Scene,
+    contacts: Contacts,
+    friction: wp.array2d(dtype=real),
+    stiffness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
+    h: real,
+    beta: real,
+    sigma: real,
+    weight: wp.array2d(dtype=real),
+    phi: wp.array2d(dtype=real),
+    compliance: wp.array2d(dtype=vec2),
+    v_c: wp.array2d(dtype=vec3),
+    gravity: wp.array(dtype=vec3),
+    body_mass: wp.array2d(dtype=real),
+    counts: int,
+    # out
+    gamma: wp.array2d(dtype=vec3),
+):
+    """`contacts.coulomb_contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        at = contacts.pair.shape[1] + c
+        law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
+        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
+        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
+        recovery = pair_recovery(scene, law[0])
+        R = cone.recovery_regularization(R_free, v_free, recovery)
+        u = v_c[w, c] - cone.recovery_stabilization(v_free, recovery)
+        mu = friction_coefficient(scene, friction, w, p)
+        load = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
+        least = real(1.0)
+        if counts == 1:
+            least = coulomb.least_share(law[0], weight[w, c], total_mass(body_mass, w))
+        point, turn = spin_coulomb_impulse(u, v_c[w, at], R, mu, load, least)
+        gamma[w, c] = point
+        gamma[w, at] = turn
+
+
+@kernel
+def add_moments(
+    scene: Scene,
+    contacts: Contacts,
+    gamma: wp.array2d(dtype=vec3),
+    length: wp.array2d(dtype=vec2),
+    h: real,
+    geom_body: wp.array(dtype=int),
+    # out
+    wrench: wp.array3d(dtype=real),
+):
+    """Adds the moments of spin rows to the torques of `net_force.net_wrench`, in world axes. Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        x = gamma[w, contacts.pair.shape[1] + c]
+        scale = length[w, c]
+        moment = contacts.frame[w, c] * vec3(scale[0] * x[0], scale[0] * x[1], scale[1] * x[2]) / h
+        p = contacts.pair[w, c]
+        a = geom_body[scene.pair_geom[p, 0]]
+        b = geom_body[scene.pair_geom[p, 1]]
+        for i in range(3):
+            if a >= 0:
+                wrench[w, a, i] = wrench[w, a, i] - moment[i]
+            if b >= 0:
+                wrench[w, b, i] = wrench[w, b, i] + moment[i]

@@ -1,0 +1,137 @@
+"""Actuators with a state of their own, the activation, and muscles: the law s of every actuator's force s · (1, length, velocity).
+
+An activation a follows the control u (clamped to its range) by a first-order law, one step of h at a time as MuJoCo's Euler does,
+and is then clamped to its range:
+
+    integrator     a' = a + h u
+    filter         a' = a + h (u - a)/τ
+    filterexact    a' = a + (1 - exp(-h/τ)) (u - a), exact for a constant u
+    muscle         a' = a + h (u - a)/τ(u, a) (`muscle_rate`)
+
+The drive of an actuator is its control where it has no state, else a, or a' of one that acts early: s = gain · drive + bias. What
+reads s in place of gain, bias and control (`actuators.py`, `kernels/rows`) knows of no activation. May be taped.
+"""
+
+import warp as wp
+
+from ..real import func, kernel, real, struct, vec2
+from .actuators import clamped
+
+NONE = wp.constant(0)  # MuJoCo's numbers
+INTEGRATOR = wp.constant(1)
+FILTER = wp.constant(2)
+FILTEREXACT = wp.constant(3)
+MUSCLE = wp.constant(4)
+
+LEAST = wp.constant(1e-15)  # [s, m] MuJoCo's, of what is divided by
+
+
+@struct
+class Dynamics:
+    """How actuators' activations change; shared by all worlds."""
+
+    kind: wp.array(dtype=int)  # (nu,)
+    index: wp.array(dtype=int)  # (nu,) place in the activation; -1: none
+    early: wp.array(dtype=int)  # (nu,) 1: the force is that of the next activation
+    time: wp.array2d(
+        dtype=real
+    )  # (nu, 3) [s] τ; of a muscle τ of activation and of deactivation, and the width of the change between them
+    range: wp.array2d(dtype=real)  # (nu, 2)
+
+
+@func
+def sigmoid(x: real) -> real:
+    """0 below 0, 1 above 1, between them the quintic with two continuous derivatives."""
+    y = real(0.0)
+    if x >= real(1.0):
+        y = real(1.0)
+    elif x > real(0.0):
+        y = x * x * x * (real(3.0) * x * (real(2.0) * x - real(5.0)) + real(10.0))
+    return y
+
+
+@func
+def muscle_rate(u: real, a: real, rise: real, fall: real, width: real) -> real:
+    """da/dt of a muscle's activation (Millard et al. 2013, as MuJoCo has it): faster up than down, slower the more it differs from the other."""
+    excited = wp.min(wp.max(u, real(0.0)), real(1.0))
+    bounded = wp.min(wp.max(a, real(0.0)), real(1.0))
+    change = excited - a
+    share = real(0.5) + real(1.5) * bounded
+    up = rise * share
+    down = fall / share
+    tau = down
+    if width >= real(LEAST):
+        tau = down + (up - down) * sigmoid(change / width + real(0.5))
+    elif change > real(0.0):
+        tau = up
+    return change / wp.max(real(LEAST), tau)
+
+
+@func
+def within(x: real, low: real, high: real) -> real:
+    """x within its limits; a NaN stays one."""
+    y = x
+    if x < low:
+        y = low
+    elif x > high:
+        y = high
+    return y
+
+
+@func
+def next_activation(dynamics: Dynamics, h: real, u: real, a: real, i: int) -> real:
+    """The activation of actuator i after h."""
+    kind = dynamics.kind[i]
+    tau = wp.max(real(LEAST), dynamics.time[i, 0])
+    y = a
+    if kind == INTEGRATOR:
+        y = a + h * u
+    elif kind == FILTER:
+        y = a + h * ((u - a) / tau)
+    elif kind == FILTEREXACT:
+        y = a + ((u - a) / tau) * tau * (real(1.0) - wp.exp(-h / tau))
+    else:
+        y = a + h * muscle_rate(u, a, dynamics.time[i, 0], dynamics.time[i, 1], dynamics.time[i, 2])
+    return within(y, dynamics.range[i, 0], dynamics.range[i, 1])
+
+
+@func
+def drive_and_next(dynamics: Dynamics, h: real, u: real, activation: wp.array2d(dtype=real), w: int, i: int) -> vec2:
+    """(what the gain of actuator i multiplies, its next activation or 0)."""
+    found = vec2(u, real(0.0))
+    if dynamics.index[i] >= 0:
+        a = activation[w, dynamics.index[i]]
+        following = next_activation(dynamics, h, u, a, i)
+        if dynamics.early[i] != 0:
+            found = vec2(following, following)
+        else:
+            found = vec2(a, following)
+    return found
+
+
+@kernel(twin=True)
+def actuator_laws(
+    dynamics: Dynamics,
+    h: real,
+    gain: wp.array3d(dtype=real),
+    bias: wp.array3d(dtype=real),
+    control_range: wp.array3d(dtype=real),
+    control: wp.array2d(dtype=real),
+    activation: wp.array2d(dtype=real),
+    # out
+    following: wp.array2d(dtype=real),
+    drive: wp.array2d(dtype=real),
+    law: wp.array3d(dtype=real),
+):
+    """s = gain drive + bias of every actuator, and the next activation. Launch over (worlds, nu)."""
+    w, i = wp.tid()
+    u = clamped(control[w, i], control_range, w, i)
+    found = drive_and_next(dynamics, h, u, activation, w, i)
+    if dynamics.index[i] >= 0:
+        following[w, dynamics.index[i]] = found[1]
+    drive[w, i] = found[0]
+    g = w % gain.shape[0]
+    b = w % bias.shape[0]
+    law[w, i, 0] = gain[g, i, 0] * found[0] + bias[b, i, 0]
+    law[w, i, 1] = gain[g, i, 1] * found[0] + bias[b, i, 1]
+    law[w, i, 2] = gain[g, i, 2] * found[0] + bias[b, i, 2]

@@ -1,0 +1,30 @@
+"""Compensation of gravity (gravcomp): a force −m g c at a body's COM, with its share c, beside what else acts on the bodies."""
+
+import warp as wp
+
+from ..real import kernel, real, vec3
+
+
+@kernel(twin=True)
+def compensate(
+    gravity: wp.array(dtype=vec3),
+    body_mass: wp.array2d(dtype=real),
+    share: wp.array(dtype=real),
+    given: wp.array3d(dtype=real),
+    # out
+    compensation: wp.array3d(dtype=real),
+    wrench: wp.array3d(dtype=real),
+):
+    """Wrenches (torque, force) at the bodies' COMs in world axes: of the compensation alone, and with those given. Launch over (worlds, bodies)."""
+    w, b = wp.tid()
+    m = body_mass[w % body_mass.shape[0], b] * share[b]
+    g = gravity[w % gravity.shape[0]]
+    wrench[w, b, 0] = given[w, b, 0]
+    wrench[w, b, 1] = given[w, b, 1]
+    wrench[w, b, 2] = given[w, b, 2]
+    compensation[w, b, 3] = -m * g[0]
+    compensation[w, b, 4] = -m * g[1]
+    compensation[w, b, 5] = -m * g[2]
+    wrench[w, b, 3] = given[w, b, 3] - m * g[0]
+    wrench[w, b, 4] = given[w, b, 4] - m * g[1]
+    wrench[w, b, 5] = given[w, b, 5] - m * g[2]

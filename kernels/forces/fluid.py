@@ -1,0 +1,222 @@
+"""Forces of the medium that bodies move in, with density ρ, viscosity η and wind: MuJoCo's two models (its documentation, *Passive forces*).
+
+A body is moved as the box that has its inertia, or shape by shape as ellipsoids. All laws are of the velocity (ω, v) of the shape relative to the
+medium, in its own axes about its centre. They are quadratic at rest: every root of v is taken of its direction, so that gradients are finite at
+v = 0. May be taped.
+"""
+
+import warp as wp
+
+from ..real import func, kernel, quat, real, struct, transform, vec3, vec6
+from ..tree import joints
+from ..tree import spatial as sp
+from ..tree.passes import Topology
+
+BOX = wp.constant(-1)  # as the geom of a shape: it is the box of a body
+
+# Columns of `Shapes.coefficients`, as in MuJoCo's geom_fluid.
+INTERACTION = wp.constant(0)
+BLUNT_DRAG = wp.constant(1)
+SLENDER_DRAG = wp.constant(2)
+ANGULAR_DRAG = wp.constant(3)
+KUTTA_LIFT = wp.constant(4)
+MAGNUS_LIFT = wp.constant(5)
+ADDED_MASS = wp.constant(6)  # [m^3] along each axis
+ADDED_INERTIA = wp.constant(9)  # [m^5]
+
+
+@struct
+class Shapes:
+    """What the medium acts on."""
+
+    body: wp.array(dtype=int)
+    geom: wp.array(dtype=int)  # BOX for that of the body
+    size: wp.array(dtype=vec3)  # widths of a box, semi-axes of an ellipsoid [m]
+    axes: wp.array(dtype=quat)  # of a box in its body
+    coefficients: wp.array2d(dtype=real)
+
+
+@func
+def quartic(x: real) -> real:
+    return x * x * x * x
+
+
+@func
+def box_drag(size: vec3, omega: vec3, v: vec3, density: real, viscosity: real) -> vec6:
+    """Of the inertia box: Stokes' law of the sphere of its mean width, and drag quadratic in each component."""
+    width = (size[0] + size[1] + size[2]) / real(3.0)
+    turning = real(wp.pi) * width * width * width * viscosity
+    moving = real(3.0) * real(wp.pi) * width * viscosity
+    a = quartic(size[0])
+    b = quartic(size[1])
+    c = quartic(size[2])
+    torque = vec3(
+        -density * size[0] * (b + c) * wp.abs(omega[0]) * omega[0] / real(64.0),
+        -density * size[1] * (c + a) * wp.abs(omega[1]) * omega[1] / real(64.0),
+        -density * size[2] * (a + b) * wp.abs(omega[2]) * omega[2] / real(64.0),
+    )
+    force = vec3(
+        -real(0.5) * density * size[1] * size[2] * wp.abs(v[0]) * v[0],
+        -real(0.5) * density * size[2] * size[0] * wp.abs(v[1]) * v[1],
+        -real(0.5) * density * size[0] * size[1] * wp.abs(v[2]) * v[2],
+    )
+    return sp.join(torque - turning * omega, force - moving * v)
+
+
+@func
+def maximal_moment(size: vec3, along: real, x: real, y: real) -> real:
+    """Of the drag on an ellipsoid that turns about the semi-axis `along`."""
+    return real(8.0) / real(15.0) * real(wp.pi) * along * quartic(wp.max(x, y))
+
+
+@func
+def translation_force(size: vec3, v: vec3, coefficients: wp.array2d(dtype=real), e: int, density: real) -> vec3:
+    """Quadratic drag, and lift after Kutta, of an ellipsoid that moves at v; 0 at rest."""
+    speed = wp.length(v)
+    force = vec3(real(0.0), real(0.0), real(0.0))
+    if speed > real(0.0):
+        u = v / speed
+        areas = vec3(size[1] * size[2], size[2] * size[0], size[0] * size[1])
+        squares = wp.cw_mul(areas, areas)
+        normal = wp.cw_mul(squares, u)
+        numerator = wp.dot(normal, u)
+        denominator = wp.dot(normal, normal)
+        projected = real(wp.pi) * wp.sqrt(denominator / numerator)
+        largest = wp.max(size)
+        smallest = wp.min(size)
+        most = real(wp.pi) * largest * (size[0] + size[1] + size[2] - largest - smallest)
+        drag = coefficients[e, BLUNT_DRAG] * projected + coefficients[e, SLENDER_DRAG] * (most - projected)
+        lift = coefficients[e, KUTTA_LIFT] * projected * numerator / denominator
+        force = density * speed * speed * (lift * wp.cross(wp.cross(normal, u), u) - drag * u)
+    return force
+
+
+@func
+def ellipsoid_drag(
+    size: vec3, omega: vec3, v: vec3, coefficients: wp.array2d(dtype=real), e: int, density: real, viscosity: real
+) -> vec6:
+    """Of an ellipsoid: added mass, drag, and lift after Kutta and Magnus."""
+    added = vec3(coefficients[e, ADDED_MASS], coefficients[e, ADDED_MASS + 1], coefficients[e, ADDED_MASS + 2])
+    turned = vec3(
+        coefficients[e, ADDED_INERTIA], coefficients[e, ADDED_INERTIA + 1], coefficients[e, ADDED_INERTIA + 2]
+    )
+    momentum = density * wp.cw_mul(added, v)
+    spin = density * wp.cw_mul(turned, omega)
+    width = real(2.0) / real(3.0) * (size[0] + size[1] + size[2])
+    largest = wp.max(size)
+    smallest = wp.min(size)
+    middle = size[0] + size[1] + size[2] - largest - smallest
+    most = real(8.0) / real(15.0) * real(wp.pi) * middle * quartic(largest)
+    slender = coefficients[e, SLENDER_DRAG]
+    share = coefficients[e, ANGULAR_DRAG] - slender
+    moments = vec3(
+        omega[0] * (share * maximal_moment(size, size[0], size[1], size[2]) + slender * most),
+        omega[1] * (share * maximal_moment(size, size[1], size[2], size[0]) + slender * most),
+        omega[2] * (share * maximal_moment(size, size[2], size[0], size[1]) + slender * most),
+    )
+    turning = viscosity * real(wp.pi) * width * width * width + density * wp.length(moments)
+    volume = real(4.0) / real(3.0) * real(wp.pi) * size[0] * size[1] * size[2]
+    magnus = coefficients[e, MAGNUS_LIFT] * density * volume * wp.cross(omega, v)
+    torque = wp.cross(momentum, v) + wp.cross(spin, omega) - turning * omega
+    force = wp.cross(momentum, omega) + magnus - real(3.0) * real(wp.pi) * width * viscosity * v
+    force += translation_force(size, v, coefficients, e, density)
+    return coefficients[e, INTERACTION] * sp.join(torque, force)
+
+
+@func
+def shape_pose(
+    topology: Topology,
+    shapes: Shapes,
+    body_com: wp.array2d(dtype=vec3),
+    geom_pose: wp.array3d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    w: int,
+    e: int,
+) -> transform:
+    """Centre and axes of a shape in the world."""
+    body = shapes.body[e]
+    X = link_X[w, topology.body_link[body]]
+    own = transform(body_com[w % body_com.shape[0], body], shapes.axes[e])
+    if shapes.geom[e] != BOX:
+        own = joints.read_pose(geom_pose, w % geom_pose.shape[0], shapes.geom[e])
+    return X * own
+
+
+@func
+def local_wrench(
+    shapes: Shapes,
+    density: wp.array(dtype=real),
+    viscosity: wp.array(dtype=real),
+    wind: wp.array(dtype=vec3),
+    turn: quat,
+    arm: vec3,
+    V: vec6,
+    w: int,
+    e: int,
+) -> vec6:
+    """The force on a shape about its centre, in its own axes."""
+    omega = wp.quat_rotate_inv(turn, sp.angular(V))
+    v = wp.quat_rotate_inv(turn, sp.velocity_at(V, arm) - wind[w % wind.shape[0]])
+    rho = density[w % density.shape[0]]
+    eta = viscosity[w % viscosity.shape[0]]
+    found = vec6()
+    if shapes.geom[e] == BOX:
+        found = box_drag(shapes.size[e], omega, v, rho, eta)
+    else:
+        found = ellipsoid_drag(shapes.size[e], omega, v, shapes.coefficients, e, rho, eta)
+    return found
+
+
+@kernel(twin=True)
+def shape_wrench(
+    topology: Topology,
+    shapes: Shapes,
+    density: wp.array(dtype=real),
+    viscosity: wp.array(dtype=real),
+    wind: wp.array(dtype=vec3),
+    body_com: wp.array2d(dtype=vec3),
+    geom_pose: wp.array3d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    # out
+    wrench: wp.array2d(dtype=vec6),
+):
+    """The medium's force on each shape, about o. Launch over (worlds, shapes)."""
+    w, e = wp.tid()
+    l = topology.body_link[shapes.body[e]]
+    X = shape_pose(topology, shapes, body_com, geom_pose, link_X, w, e)
+    turn = wp.transform_get_rotation(X)
+    o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+    arm = wp.transform_get_translation(X) - o
+    local = local_wrench(shapes, density, viscosity, wind, turn, arm, link_V[w, l], w, e)
+    force = wp.quat_rotate(turn, sp.linear(local))
+    wrench[w, e] = sp.join(wp.quat_rotate(turn, sp.angular(local)) + wp.cross(arm, force), force)
+
+
+@kernel(twin=True)
+def add_force(
+    topology: Topology,
+    shapes: Shapes,
+    tree_shape: wp.array(dtype=int),
+    dof_S: wp.array2d(dtype=vec6),
+    wrench: wp.array2d(dtype=vec6),
+    tau: wp.array2d(dtype=real),
+    # scratch
+    link_F: wp.array2d(dtype=vec6),
+    # out
+    force: wp.array2d(dtype=real),
+):
+    """force = tau + the generalised force of the medium, Sᵀ of what each subtree bears; shapes are sorted by tree. Launch over (worlds, trees)."""
+    w, tree = wp.tid()
+    end = topology.tree_link[tree + 1]
+    for l in range(topology.tree_link[tree], end):
+        link_F[w, l] = vec6()
+    for e in range(tree_shape[tree], tree_shape[tree + 1]):
+        link_F[w, topology.body_link[shapes.body[e]]] += wrench[w, e]
+    for k in range(end - topology.tree_link[tree]):
+        l = end - 1 - k
+        for i in range(joints.dofs(topology.link_type[l])):
+            d = topology.link_v[l] + i
+            force[w, d] = tau[w, d] + wp.dot(dof_S[w, d], link_F[w, l])
+        if topology.link_parent[l] >= 0:
+            link_F[w, topology.link_parent[l]] += link_F[w, l]

@@ -1,0 +1,164 @@
+"""The muscle's law of force, MuJoCo's: a force–length–velocity curve times the drive, and a passive force (theory §8).
+
+With the length ℓ of the actuator scaled so that its length range is `range` in units of the optimal length L0, V = velocity/(L0 v_max):
+
+    L = r0 + (ℓ - ℓ0)/L0,   L0 = (ℓ1 - ℓ0)/(r1 - r0),   force = -F (FL(L) FV(V) drive + FP(L))
+
+The force is taken at the start of a step and is constant within it.
+"""
+
+import warp as wp
+
+from ..real import func, kernel, real, struct, vec2
+from .activation import LEAST
+
+# Columns of a muscle's constants.
+LOW = wp.constant(0)  # r0, in units of L0
+HIGH = wp.constant(1)  # r1
+PEAK = wp.constant(2)  # F [N, N m]; NaN: not a muscle
+L_MIN = wp.constant(3)  # between these lengths it pulls
+L_MAX = wp.constant(4)
+V_MAX = wp.constant(5)  # [1/s] of shortening, in units of L0
+FP_MAX = wp.constant(6)  # passive force at L_MAX, in units of F
+FV_MAX = wp.constant(7)  # active force when lengthening fast, in units of F
+COLUMNS = 8
+
+
+@struct
+class Muscles:
+    """Constants of muscles, and what moves every actuator on joints and fixed tendons; shared by all worlds."""
+
+    gain: wp.array2d(dtype=real)  # (nu, 8) of the force that the drive multiplies
+    bias: wp.array2d(dtype=real)  # (nu, 8) of the passive force
+    length_range: wp.array2d(dtype=real)  # (nu, 2)
+    size: wp.array(dtype=int)  # (nu,) degrees of freedom that the actuator's length sums up
+    dof: wp.array2d(dtype=int)  # (nu, width)
+    q: wp.array2d(dtype=int)  # (nu, width)
+    moment: wp.array2d(dtype=real)  # (nu, width)
+
+
+@func
+def length_sum(muscles: Muscles, q: wp.array2d(dtype=real), w: int, i: int) -> real:
+    total = real(0.0)
+    for k in range(muscles.size[i]):
+        total += muscles.moment[i, k] * q[w, muscles.q[i, k]]
+    return total
+
+
+@func
+def velocity_sum(muscles: Muscles, v: wp.array2d(dtype=real), w: int, i: int) -> real:
+    total = real(0.0)
+    for k in range(muscles.size[i]):
+        total += muscles.moment[i, k] * v[w, muscles.dof[i, k]]
+    return total
+
+
+@kernel(twin=True)
+def actuator_lengths(
+    muscles: Muscles,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    length: wp.array2d(dtype=real),
+    velocity: wp.array2d(dtype=real),
+):
+    """Length and velocity of actuators on hinges, slides and fixed tendons, gear included; others are left. Launch over (worlds, nu)."""
+    w, i = wp.tid()
+    if muscles.size[i] > 0:
+        length[w, i] = length_sum(muscles, q, w, i)
+        velocity[w, i] = velocity_sum(muscles, v, w, i)
+
+
+@func
+def scaled(p: wp.array2d(dtype=real), length_range: wp.array2d(dtype=real), length: real, i: int) -> vec2:
+    """(L, L0)."""
+    L0 = (length_range[i, 1] - length_range[i, 0]) / wp.max(real(LEAST), p[i, HIGH] - p[i, LOW])
+    return vec2(p[i, LOW] + (length - length_range[i, 0]) / wp.max(real(LEAST), L0), L0)
+
+
+@func
+def force_length(L: real, l_min: real, l_max: real) -> real:
+    """FL: 1 at L = 1, parabolas down to 0 at l_min and l_max, 0 beyond."""
+    y = real(0.0)
+    if L >= l_min and L <= l_max:
+        a = real(0.5) * (l_min + real(1.0))
+        b = real(0.5) * (real(1.0) + l_max)
+        if L <= a:
+            x = (L - l_min) / wp.max(real(LEAST), a - l_min)
+            y = real(0.5) * x * x
+        elif L <= real(1.0):
+            x = (real(1.0) - L) / wp.max(real(LEAST), real(1.0) - a)
+            y = real(1.0) - real(0.5) * x * x
+        elif L <= b:
+            x = (L - real(1.0)) / wp.max(real(LEAST), b - real(1.0))
+            y = real(1.0) - real(0.5) * x * x
+        else:
+            x = (l_max - L) / wp.max(real(LEAST), l_max - b)
+            y = real(0.5) * x * x
+    return y
+
+
+@func
+def force_velocity(V: real, fv_max: real) -> real:
+    """FV: 0 below -1, 1 at rest, fv_max from fv_max - 1 on."""
+    end = fv_max - real(1.0)
+    y = fv_max
+    if V <= real(-1.0):
+        y = real(0.0)
+    elif V <= real(0.0):
+        y = (V + real(1.0)) * (V + real(1.0))
+    elif V <= end:
+        y = fv_max - (end - V) * (end - V) / wp.max(real(LEAST), end)
+    return y
+
+
+@func
+def passive(L: real, l_max: real, fp_max: real) -> real:
+    """FP: 0 up to L = 1, a parabola to the middle between 1 and l_max, and straight on."""
+    width = real(0.5) * (real(1.0) + l_max) - real(1.0)
+    x = (L - real(1.0)) / wp.max(real(LEAST), width)
+    y = real(0.0)
+    if L > real(1.0):
+        if L <= real(1.0) + width:
+            y = fp_max * real(0.5) * x * x
+        else:
+            y = fp_max * (x - real(0.5))
+    return y
+
+
+@func
+def muscle_pull(
+    muscles: Muscles,
+    drive: real,
+    length: real,
+    velocity: real,
+    i: int,
+) -> real:
+    """The force of a muscle, 0 of what is none; a NaN of the drive, length or velocity comes out."""
+    force = real(0.0)
+    active = muscles.gain[i, PEAK]
+    if active == active:
+        at = scaled(muscles.gain, muscles.length_range, length, i)
+        V = velocity / wp.max(real(LEAST), at[1] * muscles.gain[i, V_MAX])
+        FL = force_length(at[0], muscles.gain[i, L_MIN], muscles.gain[i, L_MAX])
+        FV = force_velocity(V, muscles.gain[i, FV_MAX])
+        force = -active * FL * FV * drive + (length + velocity) * real(0.0)
+    resting = muscles.bias[i, PEAK]
+    if resting == resting:
+        L = scaled(muscles.bias, muscles.length_range, length, i)[0]
+        force += -resting * passive(L, muscles.bias[i, L_MAX], muscles.bias[i, FP_MAX])
+    return force
+
+
+@kernel(twin=True)
+def muscle_force(
+    muscles: Muscles,
+    drive: wp.array2d(dtype=real),
+    length: wp.array2d(dtype=real),
+    velocity: wp.array2d(dtype=real),
+    # in and out
+    law: wp.array3d(dtype=real),
+):
+    """Adds the force of muscles to their laws. Launch over (worlds, nu)."""
+    w, i = wp.tid()
+    law[w, i, 0] += muscle_pull(muscles, drive[w, i], length[w, i], velocity[w, i], i)

@@ -1,0 +1,32 @@
+"""The end of a step for activations: whether they are finite, and those of the next step."""
+
+import warp as wp
+
+from ..flags import NONFINITE
+from ..real import kernel, real
+from ..solve import problem
+
+SOLVER_NON_FINITE = wp.constant(problem.NON_FINITE)
+
+
+@kernel
+def report_activation(following: wp.array2d(dtype=real), status: wp.array(dtype=int)):
+    """An activation that is not finite stops its world as a velocity that is not does. Launch over worlds."""
+    w = wp.tid()
+    for i in range(following.shape[1]):
+        x = following[w, i]
+        if not (x - x == real(0.0)):
+            status[w] = status[w] | SOLVER_NON_FINITE
+
+
+@kernel
+def keep_activation(
+    flags: wp.array(dtype=int),
+    following: wp.array2d(dtype=real),
+    # out
+    activation: wp.array2d(dtype=real),
+):
+    """The activations after the step; a world that stands still keeps its last. Launch over (worlds, na)."""
+    w, i = wp.tid()
+    if flags[w] & NONFINITE == 0:
+        activation[w, i] = following[w, i]

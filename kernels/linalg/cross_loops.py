@@ -1,0 +1,103 @@
+"""What the two halves of a contact with spin rows add to a matrix: Jᵀ l rᵀ K and its transpose, J and K on one support (`team_loops.py`).
+
+By all lanes of a warp; each ends with a `sync`. On the CPU they are the loops of one thread.
+"""
+
+import warp as wp
+
+from .. import real as device
+from ..real import real, vec3
+from .lanes import by_device
+from .team_loops import IN_BLOCKS, IN_SLOTS, PAIRS
+
+ROWS = """
+const auto* J0 = J.data;
+const auto* J1 = J0 + J.shape[1];
+const auto* J2 = J1 + J.shape[1];
+const auto* K0 = K.data;
+const auto* K1 = K0 + K.shape[1];
+const auto* K2 = K1 + K.shape[1];
+const int* dof = support.data;
+"""
+ENTRY = """
+    const auto left_a = l.c[0] * J0[a] + l.c[1] * J1[a] + l.c[2] * J2[a];
+    const auto left_b = l.c[0] * J0[b] + l.c[1] * J1[b] + l.c[2] * J2[b];
+    const auto right_a = r.c[0] * K0[a] + r.c[1] * K1[a] + r.c[2] * K2[a];
+    const auto right_b = r.c[0] * K0[b] + r.c[1] * K1[b] + r.c[2] * K2[b];
+    const auto entry = left_a * right_b + right_a * left_b;
+"""
+CPU_PAIRS = """
+for (int a = 0; a < size; ++a)
+for (int b = 0; b <= a; ++b) {
+    BODY
+}
+"""
+ONE_SIDED = """
+    const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
+    const auto entry = (l.c[0] * J0[a] + l.c[1] * J1[a] + l.c[2] * J2[a]) * K2[b];
+    if (s_a >= s_b) H.data[s_a * H.shape[1] + s_b] += entry;
+    else U.data[s_b * H.shape[1] + s_a] += entry;
+"""
+TEAM_SQUARE = """
+for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
+    const int a = pair / size, b = pair - a * size;
+    BODY
+}
+__syncwarp();
+"""
+CPU_SQUARE = """
+for (int a = 0; a < size; ++a)
+for (int b = 0; b < size; ++b) {
+    BODY
+}
+"""
+
+
+def for_pairs(body: str, gpu: str = PAIRS, cpu: str = CPU_PAIRS) -> str:
+    """A body for every pair of entries of the support."""
+    return by_device(ROWS + gpu.replace("BODY", body), ROWS + cpu.replace("BODY", body))
+
+
+@device.func_native(for_pairs(ENTRY + IN_SLOTS))
+def team_support_add_cross(
+    J: wp.array2d(dtype=real),
+    K: wp.array2d(dtype=real),
+    support: wp.array1d(dtype=int),
+    size: int,
+    l: vec3,
+    r: vec3,
+    slot: wp.array1d(dtype=int),
+    H: wp.array2d(dtype=real),
+):
+    """H ← H + Jᵀ l rᵀ K + its transpose, lower triangle; dof d is row and column slot[d] of H."""
+    ...
+
+
+@device.func_native(for_pairs(ENTRY + IN_BLOCKS))
+def team_support_add_block_cross(
+    J: wp.array2d(dtype=real),
+    K: wp.array2d(dtype=real),
+    support: wp.array1d(dtype=int),
+    size: int,
+    l: vec3,
+    r: vec3,
+    dof_begin: wp.array1d(dtype=int),
+    H: wp.array2d(dtype=real),
+):
+    """The part of Jᵀ l rᵀ K + its transpose within the diagonal blocks, H stored by blocks."""
+    ...
+
+
+@device.func_native(for_pairs(ONE_SIDED, TEAM_SQUARE, CPU_SQUARE))
+def team_support_add_cross_rank_one(
+    J: wp.array2d(dtype=real),
+    K: wp.array2d(dtype=real),
+    support: wp.array1d(dtype=int),
+    size: int,
+    l: vec3,
+    slot: wp.array1d(dtype=int),
+    H: wp.array2d(dtype=real),
+    U: wp.array2d(dtype=real),
+):
+    """Matrix + Jᵀ l eᵀ K, e the last row of K, stored as in `ldu.py`; dof d is row and column slot[d]."""
+    ...

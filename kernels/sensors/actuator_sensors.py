@@ -1,0 +1,69 @@
+"""Sensors of actuators' forces: their law at a state; and sums of forces: of actuators on joints and tendons, of rows of limits.
+
+The velocity in the law is that of the state, as MuJoCo reports it; a step takes it at its end.
+"""
+
+import warp as wp
+
+from ..forces.activation import within
+from ..forces.actuators import actuator_law, clamped
+from ..real import kernel, real, struct, vec2, vec3
+from .coordinate_sensors import Coordinates, coordinate, rate
+
+
+@struct
+class WeightedSums:
+    """For each sensor the numbers that it sums, with their weights; shared by all worlds."""
+
+    adr: wp.array(dtype=int)
+    count: wp.array(dtype=int)
+    source: wp.array2d(dtype=int)
+    weight: wp.array2d(dtype=real)
+
+
+@kernel(twin=True)
+def actuator_forces(
+    lengths: Coordinates,
+    gain: wp.array3d(dtype=real),
+    bias: wp.array3d(dtype=real),
+    control_range: wp.array3d(dtype=real),
+    force_range: wp.array3d(dtype=real),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    control: wp.array2d(dtype=real),
+    # out
+    force: wp.array2d(dtype=real),
+):
+    """Force of every actuator within its range. Launch over (worlds, actuators)."""
+    w, a = wp.tid()
+    law = actuator_law(gain, bias, control_range, control, w, a)
+    s = vec3(real(1.0), coordinate(lengths, q, w, a), rate(lengths, v, w, a))
+    force[w, a] = clamped(wp.dot(law, s), force_range, w, a)
+
+
+@kernel(twin=True)
+def measure_totals(
+    sums: WeightedSums,
+    ranges: wp.array(dtype=vec2),
+    total: wp.array2d(dtype=real),
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """What actuators do to joints with a range of it, within that range. Launch over (worlds, sensors)."""
+    w, s = wp.tid()
+    j = sums.source[s, 0]
+    data[w, sums.adr[s]] = within(total[w, j], ranges[j][0], ranges[j][1])
+
+
+@kernel(twin=True)
+def measure_sums(
+    sums: WeightedSums,
+    x: wp.array2d(dtype=real),
+    scale: real,
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """scale Σ weight x; `data` comes in as zero. Launch over (worlds, sensors)."""
+    w, s = wp.tid()
+    for k in range(sums.count[s]):
+        data[w, sums.adr[s]] += scale * sums.weight[s, k] * x[w, sums.source[s, k]]

@@ -1,0 +1,146 @@
+"""Sensors of coordinates: positions, velocities and limits of joints, tendons and actuators; the clock."""
+
+import warp as wp
+
+from ..real import func, kernel, real, struct, vec2, vec3, vec4
+from ..tree import joints
+from .kinds_of_sensors import (
+    ACTUATORPOS,
+    ACTUATORVEL,
+    BALLANGVEL,
+    BALLQUAT,
+    CLOCK,
+    JOINTLIMITPOS,
+    JOINTLIMITVEL,
+    JOINTPOS,
+    JOINTVEL,
+    TENDONLIMITPOS,
+    TENDONLIMITVEL,
+    TENDONPOS,
+    TENDONVEL,
+)
+
+
+@struct
+class Coordinates:
+    """x = Σ a_j q_j and its rate Σ a_j v_j, or a_j the weights of a rotation vector; shared by all worlds."""
+
+    support_size: wp.array(dtype=int)
+    v: wp.array2d(dtype=int)  # (n, width) degrees of freedom
+    q: wp.array2d(dtype=int)  # (n, width) their coordinates; -1: none
+    a: wp.array2d(dtype=real)  # (n, width)
+    turn: wp.array(dtype=int)  # where the quaternion of a ball joint begins, -1
+
+
+@struct
+class CoordinateSensors:
+    """Shared by all worlds."""
+
+    coordinates: Coordinates
+    kind: wp.array(dtype=int)
+    adr: wp.array(dtype=int)
+    element: wp.array(dtype=int)  # the joint or tendon of a limit, -1 where there is none
+    margin: wp.array(dtype=real)  # of a limit
+
+
+@func
+def coordinate(c: Coordinates, q: wp.array2d(dtype=real), w: int, s: int) -> real:
+    """x of row s."""
+    x = real(0.0)
+    if c.turn[s] >= 0:
+        r = joints.quaternion_log(joints.read_quaternion(q, w, c.turn[s]))
+        x = c.a[s, 0] * r[0] + c.a[s, 1] * r[1] + c.a[s, 2] * r[2]
+    else:
+        for j in range(c.support_size[s]):
+            if c.q[s, j] >= 0:
+                x += c.a[s, j] * q[w, c.q[s, j]]
+    return x
+
+
+@func
+def rate(c: Coordinates, v: wp.array2d(dtype=real), w: int, s: int) -> real:
+    """Its rate."""
+    x = real(0.0)
+    for j in range(c.support_size[s]):
+        x += c.a[s, j] * v[w, c.v[s, j]]
+    return x
+
+
+@func
+def angle_and_rate(c: Coordinates, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, s: int) -> vec2:
+    """Of a ball joint; no rate where it has not turned."""
+    r = joints.quaternion_log(joints.read_quaternion(q, w, c.turn[s]))
+    omega = vec3(v[w, c.v[s, 0]], v[w, c.v[s, 1]], v[w, c.v[s, 2]])
+    found = vec2(real(0.0), real(0.0))
+    if wp.length_sq(r) > real(0.0):
+        angle = wp.length(r)
+        found = vec2(angle, wp.dot(r, omega) / angle)
+    return found
+
+
+@func
+def limit_of(
+    sensors: CoordinateSensors,
+    limits: wp.array3d(dtype=real),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    w: int,
+    s: int,
+) -> vec2:
+    """(distance beyond the margin, its rate) of the limit that is reached, the lower before the upper; 0 where none is."""
+    c = sensors.coordinates
+    e = sensors.element[s]
+    found = vec2(real(0.0), real(0.0))
+    if e >= 0:
+        row = w % limits.shape[0]
+        margin = sensors.margin[s]
+        if c.turn[s] >= 0:
+            turned = angle_and_rate(c, q, v, w, s)
+            distance = wp.max(limits[row, e, 0], limits[row, e, 1]) - turned[0]
+            if distance < margin:
+                found = vec2(distance - margin, -turned[1])
+        else:
+            x = coordinate(c, q, w, s)
+            if x - limits[row, e, 0] < margin:
+                found = vec2(x - limits[row, e, 0] - margin, rate(c, v, w, s))
+            elif limits[row, e, 1] - x < margin:
+                found = vec2(limits[row, e, 1] - x - margin, -rate(c, v, w, s))
+    return found
+
+
+@kernel(twin=True)
+def measure_coordinates(
+    sensors: CoordinateSensors,
+    joint_range: wp.array3d(dtype=real),
+    tendon_range: wp.array3d(dtype=real),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    time: wp.array(dtype=wp.float64),
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """Launch over (worlds, sensors)."""
+    w, s = wp.tid()
+    kind = sensors.kind[s]
+    adr = sensors.adr[s]
+    c = sensors.coordinates
+    if kind == JOINTPOS or kind == TENDONPOS or kind == ACTUATORPOS:
+        data[w, adr] = coordinate(c, q, w, s)
+    elif kind == JOINTVEL or kind == TENDONVEL or kind == ACTUATORVEL:
+        data[w, adr] = rate(c, v, w, s)
+    elif kind == BALLQUAT:
+        r = joints.read_quaternion(q, w, c.turn[s])
+        value = vec4(r[3], r[0], r[1], r[2])
+        for i in range(4):
+            data[w, adr + i] = value[i]
+    elif kind == BALLANGVEL:
+        for i in range(3):
+            data[w, adr + i] = v[w, c.v[s, i]]
+    elif kind == JOINTLIMITPOS or kind == JOINTLIMITVEL:
+        limit = limit_of(sensors, joint_range, q, v, w, s)
+        data[w, adr] = wp.where(kind == JOINTLIMITPOS, limit[0], limit[1])
+    elif kind == TENDONLIMITPOS or kind == TENDONLIMITVEL:
+        stop = limit_of(sensors, tendon_range, q, v, w, s)
+        data[w, adr] = wp.where(kind == TENDONLIMITPOS, stop[0], stop[1])
+    elif kind == CLOCK:
+        data[w, adr] = real(time[w])

@@ -1,0 +1,171 @@
+"""Rangefinders: where rays along the z axis of sites hit, and how that changes with the poses of the site and of what is hit.
+
+Near a hit the surface is its tangent plane, which moves with the geom: distance and point have exact first derivatives, the normal those of
+a flat surface.
+"""
+
+import warp as wp
+
+from ..contact.narrow.manifold import PLANE
+from ..contact.ray import Hit, Triangles, miss
+from ..contact.ray_cast import may_hit, ray_geom
+from ..contact.ray_field import Fields
+from ..real import func, kernel, real, struct, transform, vec3
+from ..tree import joints
+from .frame_sensors import Frames, frame_of
+
+# Bits of what a rangefinder gives, in this order.
+DISTANCE = wp.constant(0)
+DIRECTION = wp.constant(1)
+ORIGIN = wp.constant(2)
+POINT = wp.constant(3)
+NORMAL = wp.constant(4)
+DEPTH = wp.constant(5)
+
+
+@struct
+class RaySensors:
+    """Shared by all worlds."""
+
+    frames: Frames
+    adr: wp.array(dtype=int)
+    data: wp.array(dtype=int)  # bits
+    body: wp.array(dtype=int)  # whose geoms are not seen
+    candidate: wp.array(dtype=int)  # geoms that are
+    geom_type: wp.array(dtype=int)
+    geom_body: wp.array(dtype=int)
+    geom_link: wp.array(dtype=int)
+
+
+@struct
+class Hits:
+    """What each ray hits: geom (-1: none), and in that geom's axes the point and the outward normal."""
+
+    geom: wp.array2d(dtype=int)  # (worlds, rays)
+    point: wp.array2d(dtype=vec3)
+    normal: wp.array2d(dtype=vec3)
+
+
+@func
+def geom_frame(
+    sensors: RaySensors, geom_pose: wp.array3d(dtype=real), link_X: wp.array2d(dtype=transform), w: int, g: int
+) -> transform:
+    """World pose of a geom."""
+    X = joints.read_pose(geom_pose, w % geom_pose.shape[0], g)
+    l = sensors.geom_link[g]
+    if l >= 0:
+        X = link_X[w, l] * X
+    return X
+
+
+@func
+def within_plane(hit: Hit, kind: int, size: vec3, point: vec3) -> bool:
+    """Whether a hit counts: rays see a plane as far as it is drawn, where it has a size."""
+    seen = hit.t >= real(0.0)
+    if kind == PLANE:
+        for i in range(2):
+            if size[i] > real(0.0) and wp.abs(point[i]) > size[i]:
+                seen = False
+    return seen
+
+
+@kernel
+def place_candidates(
+    sensors: RaySensors,
+    geom_pose: wp.array3d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    # out
+    geom_X: wp.array2d(dtype=transform),
+):
+    """The world in the axes of every geom that rays may see. Launch over (worlds, candidates)."""
+    w, i = wp.tid()
+    geom_X[w, i] = wp.transform_inverse(geom_frame(sensors, geom_pose, link_X, w, sensors.candidate[i]))
+
+
+@kernel
+def cast_rays(
+    sensors: RaySensors,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    body_com: wp.array2d(dtype=vec3),
+    triangles: Triangles,
+    fields: Fields,
+    link_X: wp.array2d(dtype=transform),
+    geom_X: wp.array2d(dtype=transform),
+    # out
+    hits: Hits,
+):
+    """The nearest hit of each ray, after `place_candidates`. Launch over (worlds, rays)."""
+    w, s = wp.tid()
+    X = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 0)
+    d = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+    best = real(-1.0)
+    hits.geom[w, s] = int(-1)
+    for i in range(sensors.candidate.shape[0]):
+        g = sensors.candidate[i]
+        if sensors.geom_body[g] != sensors.body[s]:
+            Y = geom_X[w, i]
+            o = wp.transform_point(Y, wp.transform_get_translation(X))
+            along = wp.transform_vector(Y, d)
+            kind = sensors.geom_type[g]
+            size = geom_size[w % geom_size.shape[0], g]
+            hit = miss()
+            if may_hit(o, along, kind, size):
+                hit = ray_geom(o, along, kind, size, triangles, fields, g)
+            point = o + hit.t * along
+            if within_plane(hit, kind, size, point) and (best < real(0.0) or hit.t < best):
+                best = hit.t
+                hits.geom[w, s] = g
+                hits.point[w, s] = point
+                hits.normal[w, s] = hit.normal
+
+
+@func
+def put(x: vec3, chosen: int, bit: int, adr: int, w: int, data: wp.array2d(dtype=real)) -> int:
+    """Write a vector where it is asked for; the next place."""
+    next = adr
+    if ((chosen >> bit) & 1) != 0:
+        data[w, adr] = x[0]
+        data[w, adr + 1] = x[1]
+        data[w, adr + 2] = x[2]
+        next = adr + 3
+    return next
+
+
+@kernel(twin=True)
+def measure_rays(
+    sensors: RaySensors,
+    geom_pose: wp.array3d(dtype=real),
+    body_com: wp.array2d(dtype=vec3),
+    link_X: wp.array2d(dtype=transform),
+    hits: Hits,
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """Distance [m], direction, origin, point, normal and depth along the ray; where nothing is hit -1 and zeros. Launch over (worlds, rays)."""
+    w, s = wp.tid()
+    X = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 0)
+    origin = wp.transform_get_translation(X)
+    d = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+    t = real(-1.0)
+    n = vec3(real(0.0), real(0.0), real(0.0))
+    point = vec3(real(0.0), real(0.0), real(0.0))
+    seen = vec3(real(0.0), real(0.0), real(0.0))
+    g = hits.geom[w, s]
+    if g >= 0:
+        Y = geom_frame(sensors, geom_pose, link_X, w, g)
+        n = wp.transform_vector(Y, hits.normal[w, s])
+        t = wp.dot(n, wp.transform_point(Y, hits.point[w, s]) - origin) / wp.dot(n, d)
+        point = origin + t * d
+        seen = d
+    chosen = sensors.data[s]
+    adr = sensors.adr[s]
+    if (chosen & 1) != 0:
+        data[w, adr] = t
+        adr = adr + 1
+    adr = put(seen, chosen, DIRECTION, adr, w, data)
+    adr = put(origin, chosen, ORIGIN, adr, w, data)
+    adr = put(point, chosen, POINT, adr, w, data)
+    adr = put(n, chosen, NORMAL, adr, w, data)
+    if ((chosen >> DEPTH) & 1) != 0:
+        data[w, adr] = t

@@ -1,0 +1,35 @@
+"""The numbers of all sensors in MuJoCo's order, of a state and of the step that led to it, within their cutoffs."""
+
+import warp as wp
+
+from ..real import kernel, real
+
+OF_STATE = wp.constant(-1)
+NOTHING = wp.constant(-2)
+
+
+@kernel(twin=True)
+def read_sensors(
+    source: wp.array(dtype=int),
+    low: wp.array(dtype=real),
+    high: wp.array(dtype=real),
+    of_state: wp.array2d(dtype=real),
+    of_step: wp.array2d(dtype=real),
+    stepped: wp.array(dtype=int),
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """`source`: OF_STATE, the column of `of_step`, or NOTHING; NaN before a step has been made. Launch over (worlds, numbers)."""
+    w, i = wp.tid()
+    k = source[i]
+    x = real(wp.nan)
+    if k == OF_STATE:
+        x = of_state[w, i]
+    elif k >= 0:
+        if stepped[w] != 0:
+            x = of_step[w, k]
+    if x < low[i]:
+        x = low[i]
+    elif x > high[i]:
+        x = high[i]
+    data[w, i] = x

@@ -1,0 +1,369 @@
+"""Sensors of contact in a step: normal forces in the zone of a site, and the contacts between chosen geoms, bodies or subtrees.
+
+A contact counts where it pushes or overlaps. Which contacts count, and which of them a sensor gives, is found first, without a gradient.
+"""
+
+import warp as wp
+
+from ..contact.contacts import Contacts, Scene
+from ..contact.narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID
+from ..contact.ray import miss, ray_box, ray_capsule, ray_cylinder, ray_ellipsoid, ray_sphere
+from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
+from ..tree import spatial as sp
+from ..tree.passes import Topology
+from .frame_sensors import Frames, is_inside
+
+# What a side of a contact sensor asks of a contact's geom.
+ANYTHING = wp.constant(0)
+IS_GEOM = wp.constant(1)
+ON_BODY = wp.constant(2)
+ON_LINKS = wp.constant(3)  # of a subtree
+IN_ZONE = wp.constant(4)  # of a site
+# How matches are reduced.
+NEAREST = wp.constant(1)
+STRONGEST = wp.constant(2)
+NET = wp.constant(3)
+# Bits of what a contact sensor gives, in this order.
+FOUND = wp.constant(0)
+CONTACT_FORCE = wp.constant(1)
+CONTACT_TORQUE = wp.constant(2)
+CONTACT_DISTANCE = wp.constant(3)
+CONTACT_POINT = wp.constant(4)
+CONTACT_NORMAL = wp.constant(5)
+CONTACT_TANGENT = wp.constant(6)
+LINEAR_VELOCITY = wp.constant(7)
+ANGULAR_VELOCITY = wp.constant(8)
+
+
+@struct
+class Zones:
+    """Sites with their zones; shared by all worlds."""
+
+    frames: Frames
+    body: wp.array(dtype=int)
+    adr: wp.array(dtype=int)
+    type: wp.array(dtype=int)
+    size: wp.array(dtype=vec3)
+
+
+@struct
+class ContactSensors:
+    """Shared by all worlds."""
+
+    zones: Zones  # of the sensors whose object is a site; others have any
+    mode: wp.array2d(dtype=int)  # (n, 2) what the two sides ask
+    first: wp.array2d(dtype=int)  # (n, 2) geom, body, or first link
+    last: wp.array2d(dtype=int)  # (n, 2) one past the last link
+    reduction: wp.array(dtype=int)
+    data: wp.array(dtype=int)  # bits
+    width: wp.array(dtype=int)  # numbers of a slot
+    slot_begin: wp.array(dtype=int)  # (n + 1,) among all slots
+    slot_sensor: wp.array(dtype=int)
+    geom_body: wp.array(dtype=int)
+
+
+@struct
+class Matches:
+    """What contact sensors find in a step."""
+
+    side: wp.array3d(
+        dtype=int
+    )  # (worlds, sensors, contacts) 1: the contact's B is the sensor's second, -1: its A; 0: no match
+    found: wp.array2d(dtype=int)  # (worlds, sensors)
+    chosen: wp.array2d(dtype=int)  # (worlds, slots) a contact, -1
+
+
+@struct
+class ContactState:
+    """Contacts of a step as they are taped."""
+
+    phi: wp.array2d(dtype=real)
+    point: wp.array2d(dtype=vec3)
+    frame: wp.array2d(dtype=mat33)
+    gamma: wp.array2d(dtype=vec3)
+
+
+@func
+def zone_frame(zones: Zones, link_X: wp.array2d(dtype=transform), w: int, s: int) -> transform:
+    X = zones.frames.pose[s, 0]
+    l = zones.frames.link[s, 0]
+    if l >= 0:
+        X = link_X[w, l] * X
+    return X
+
+
+@func
+def meets(kind: int, size: vec3, o: vec3, d: vec3) -> bool:
+    """Whether a ray, in a zone's axes, meets the zone; always where it begins inside."""
+    hit = miss()
+    if kind == CAPSULE:
+        hit = ray_capsule(o, d, size)
+    elif kind == CYLINDER:
+        hit = ray_cylinder(o, d, size)
+    elif kind == ELLIPSOID:
+        hit = ray_ellipsoid(o, d, size)
+    elif kind == BOX:
+        hit = ray_box(o, d, size)
+    else:
+        hit = ray_sphere(o, d, size[0])
+    return hit.t >= real(0.0)
+
+
+@kernel(taped=True)
+def moved_contacts(
+    contacts: Contacts,
+    moved: wp.array2d(dtype=int),
+    point: wp.array2d(dtype=vec3),
+    frame: wp.array2d(dtype=mat33),
+    point_between: wp.array2d(dtype=vec3),
+    frame_between: wp.array2d(dtype=mat33),
+    # out
+    point_used: wp.array2d(dtype=vec3),
+    frame_used: wp.array2d(dtype=mat33),
+):
+    """Points and frames of contacts where a step took them: those that it followed, within the step. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        if moved[w, c] != 0:
+            point_used[w, c] = point_between[w, c]
+            frame_used[w, c] = frame_between[w, c]
+        else:
+            point_used[w, c] = point[w, c]
+            frame_used[w, c] = frame[w, c]
+
+
+@kernel
+def find_touches(
+    zones: Zones,
+    scene: Scene,
+    contacts: Contacts,
+    geom_body: wp.array(dtype=int),
+    link_X: wp.array2d(dtype=transform),
+    gamma: wp.array2d(dtype=vec3),
+    # out
+    touches: wp.array3d(dtype=int),
+):
+    """1 for the contacts of a site's body that push through its zone: along the normal, into the other body. Launch over (worlds, sensors)."""
+    w, s = wp.tid()
+    X = wp.transform_inverse(zone_frame(zones, link_X, w, s))
+    for c in range(contacts.count[w]):
+        touches[w, s, c] = 0
+        p = contacts.pair[w, c]
+        a = geom_body[scene.pair_geom[p, 0]]
+        b = geom_body[scene.pair_geom[p, 1]]
+        if gamma[w, c][2] > real(0.0) and (a == zones.body[s] or b == zones.body[s]):
+            n = contacts.frame[w, c] * vec3(real(0.0), real(0.0), real(1.0))
+            if b == zones.body[s]:
+                n = -n
+            o = wp.transform_point(X, contacts.point[w, c])
+            if meets(zones.type[s], zones.size[s], o, wp.transform_vector(X, n)):
+                touches[w, s, c] = 1
+
+
+@kernel(twin=True)
+def measure_touch(
+    zones: Zones,
+    contacts: Contacts,
+    touches: wp.array3d(dtype=int),
+    gamma: wp.array2d(dtype=vec3),
+    h: real,
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """Sum of normal forces; `data` comes in as zero. Launch over (worlds, sensors)."""
+    w, s = wp.tid()
+    for c in range(contacts.count[w]):
+        if touches[w, s, c] != 0:
+            data[w, zones.adr[s]] += gamma[w, c][2] / h
+
+
+@func
+def fits(sensors: ContactSensors, scene: Scene, s: int, end: int, g: int) -> bool:
+    """Whether a geom is what one side of a sensor asks for."""
+    mode = sensors.mode[s, end]
+    yes = mode == ANYTHING or mode == IN_ZONE
+    if mode == IS_GEOM:
+        yes = g == sensors.first[s, end]
+    elif mode == ON_BODY:
+        yes = sensors.geom_body[g] == sensors.first[s, end]
+    elif mode == ON_LINKS:
+        yes = scene.geom_link[g] >= sensors.first[s, end] and scene.geom_link[g] < sensors.last[s, end]
+    return yes
+
+
+@kernel
+def find_contacts(
+    sensors: ContactSensors,
+    scene: Scene,
+    contacts: Contacts,
+    link_X: wp.array2d(dtype=transform),
+    gamma: wp.array2d(dtype=vec3),
+    # out
+    matches: Matches,
+):
+    """The contacts that match each sensor, and those that its slots give: the first, nearest or strongest. Launch over (worlds, sensors)."""
+    w, s = wp.tid()
+    n = int(0)
+    X = wp.transform_inverse(zone_frame(sensors.zones, link_X, w, s))
+    for c in range(contacts.count[w]):
+        side = int(0)
+        if contacts.phi[w, c] < real(0.0) or gamma[w, c][2] > real(0.0):
+            p = contacts.pair[w, c]
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            if fits(sensors, scene, s, 0, a) and fits(sensors, scene, s, 1, b):
+                side = 1
+            elif fits(sensors, scene, s, 0, b) and fits(sensors, scene, s, 1, a):
+                side = -1
+            if side != 0 and sensors.mode[s, 0] == IN_ZONE:
+                point = wp.transform_point(X, contacts.point[w, c])
+                if not is_inside(sensors.zones.type[s], sensors.zones.size[s], point):
+                    side = 0
+        matches.side[w, s, c] = side
+        if side != 0:
+            n += 1
+    matches.found[w, s] = n
+    last = real(-wp.inf)  # what the slot before has, and which contact that is
+    last_c = int(-1)
+    for k in range(sensors.slot_begin[s], sensors.slot_begin[s + 1]):
+        best = real(wp.inf)
+        best_c = int(-1)
+        for c in range(contacts.count[w]):
+            if matches.side[w, s, c] != 0:
+                value = real(0.0)
+                if sensors.reduction[s] == NEAREST:
+                    value = contacts.phi[w, c]
+                elif sensors.reduction[s] == STRONGEST:
+                    value = -wp.length(gamma[w, c])
+                if value < best and (value > last or (value == last and c > last_c)):
+                    best = value
+                    best_c = c
+        matches.chosen[w, k] = best_c
+        last = best
+        last_c = best_c
+
+
+@func
+def write(x: vec3, chosen: int, bit: int, adr: int, w: int, data: wp.array2d(dtype=real)) -> int:
+    """Write a vector where it is asked for; the next place."""
+    next = adr
+    if ((chosen >> bit) & 1) != 0:
+        data[w, adr] = x[0]
+        data[w, adr + 1] = x[1]
+        data[w, adr + 2] = x[2]
+        next = adr + 3
+    return next
+
+
+@func
+def in_contact_axes(frame: mat33, x: vec3, side: real) -> vec3:
+    """(normal, tangent, other tangent) of a vector as the sensor's second has it against the first, in axes that turn with the side."""
+    y = wp.transpose(frame) * x
+    return vec3(y[2], y[0], side * y[1])
+
+
+@func
+def motion_at(
+    topology: Topology, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), point: vec3, w: int, l: int
+) -> vec6:
+    """(angular, linear) velocity of the point of a link."""
+    V = vec6()
+    if l >= 0:
+        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        V = sp.join(sp.angular(link_V[w, l]), sp.velocity_at(link_V[w, l], point - o))
+    return V
+
+
+@kernel(twin=True)
+def measure_contacts(
+    topology: Topology,
+    sensors: ContactSensors,
+    scene: Scene,
+    contacts: Contacts,
+    matches: Matches,
+    state: ContactState,
+    h: real,
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """Slots of sensors that give single contacts, from the sensor's first to its second, in contact axes. Launch over (worlds, slots)."""
+    w, k = wp.tid()
+    s = sensors.slot_sensor[k]
+    c = matches.chosen[w, k]
+    if sensors.reduction[s] != NET and c >= 0:
+        bits = sensors.data[s]
+        adr = sensors.zones.adr[s] + (k - sensors.slot_begin[s]) * sensors.width[s]
+        side = real(matches.side[w, s, c])
+        p = contacts.pair[w, c]
+        frame = state.frame[w, c]
+        point = state.point[w, c]
+        U = motion_at(topology, link_X, link_V, point, w, scene.geom_link[scene.pair_geom[p, 1]])
+        U = U - motion_at(topology, link_X, link_V, point, w, scene.geom_link[scene.pair_geom[p, 0]])
+        if (bits & 1) != 0:
+            data[w, adr] = real(matches.found[w, s])
+            adr = adr + 1
+        adr = write(in_contact_axes(frame, frame * state.gamma[w, c] / h, side), bits, CONTACT_FORCE, adr, w, data)
+        adr = write(vec3(real(0.0), real(0.0), real(0.0)), bits, CONTACT_TORQUE, adr, w, data)
+        if ((bits >> CONTACT_DISTANCE) & 1) != 0:
+            data[w, adr] = state.phi[w, c]
+            adr = adr + 1
+        adr = write(point, bits, CONTACT_POINT, adr, w, data)
+        adr = write(side * (frame * vec3(real(0.0), real(0.0), real(1.0))), bits, CONTACT_NORMAL, adr, w, data)
+        adr = write(side * (frame * vec3(real(1.0), real(0.0), real(0.0))), bits, CONTACT_TANGENT, adr, w, data)
+        adr = write(in_contact_axes(frame, sp.linear(U), side), bits, LINEAR_VELOCITY, adr, w, data)
+        adr = write(in_contact_axes(frame, sp.angular(U), side), bits, ANGULAR_VELOCITY, adr, w, data)
+
+
+@struct
+class NetSums:
+    """Of each sensor; they come in as zero."""
+
+    force: wp.array2d(dtype=vec3)  # (worlds, sensors)
+    torque: wp.array2d(dtype=vec3)  # about the world's origin
+    weight: wp.array2d(dtype=real)  # Σ |F|
+    moment: wp.array2d(dtype=vec3)  # Σ |F| p
+
+
+@kernel(twin=True)
+def measure_net_contact(
+    sensors: ContactSensors,
+    contacts: Contacts,
+    matches: Matches,
+    state: ContactState,
+    h: real,
+    # scratch
+    sums: NetSums,
+    # out
+    data: wp.array2d(dtype=real),
+):
+    """The net force of the sensor's first on its second, at the centre of the forces, in world axes. Launch over (worlds, sensors)."""
+    w, s = wp.tid()
+    if sensors.reduction[s] == NET:
+        for c in range(contacts.count[w]):
+            if matches.side[w, s, c] != 0:
+                f = state.frame[w, c] * state.gamma[w, c] * (real(matches.side[w, s, c]) / h)
+                size = real(0.0)
+                if wp.length_sq(f) > real(0.0):
+                    size = wp.length(f)
+                sums.force[w, s] += f
+                sums.torque[w, s] += wp.cross(state.point[w, c], f)
+                sums.weight[w, s] += size
+                sums.moment[w, s] += size * state.point[w, c]
+        if matches.found[w, s] > 0:
+            bits = sensors.data[s]
+            adr = sensors.zones.adr[s]
+            centre = vec3(real(0.0), real(0.0), real(0.0))
+            if sums.weight[w, s] > real(0.0):
+                centre = sums.moment[w, s] / sums.weight[w, s]
+            if (bits & 1) != 0:
+                data[w, adr] = real(matches.found[w, s])
+                adr = adr + 1
+            adr = write(sums.force[w, s], bits, CONTACT_FORCE, adr, w, data)
+            adr = write(sums.torque[w, s] - wp.cross(centre, sums.force[w, s]), bits, CONTACT_TORQUE, adr, w, data)
+            if ((bits >> CONTACT_DISTANCE) & 1) != 0:
+                adr = adr + 1
+            adr = write(centre, bits, CONTACT_POINT, adr, w, data)
+            adr = write(vec3(real(1.0), real(0.0), real(0.0)), bits, CONTACT_NORMAL, adr, w, data)
+            adr = write(vec3(real(0.0), real(1.0), real(0.0)), bits, CONTACT_TANGENT, adr, w, data)

@@ -1,0 +1,61 @@
+"""Torsional and rolling friction of contact points: the tables of a model's pairs, and the launch that fills in spin rows."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.contact import spin_rows
+
+PARAMETERS = ("geom_friction", "geom_torsional_friction", "geom_rolling_friction")
+
+
+class Spin:
+    """Of a `Collision` whose model has condim 4 or 6 somewhere: see `kernels/contact/spin_rows.py`.
+
+    `length (worlds, max_contacts)`: the lengths of the spin rows, (rolling, torsion) [m]; `row (worlds, 2 max_contacts)`: rows of the support tables.
+    """
+
+    def __init__(self, collision):
+        self.collision = collision
+        d, model = collision.device_model, collision.model
+        self.types, array, C = d.types, collision.dynamics.array, collision.capacity
+        self.tables = copy(spin_rows.Spin, self.types.real)()
+        self.tables.condim = wp.array(model.pair_condim.astype(np.int32), dtype=wp.int32, device=d.device)
+        for name, values in (
+            ("torsional", model.pair_torsional_friction),
+            ("rolling", model.pair_rolling_friction),
+        ):
+            table = wp.array(values.astype(d.dtype), dtype=self.types.real, device=d.device)
+            setattr(self.tables, name, table)
+        self.length, self.row = array(C, self.types.vec2), array(2 * C, wp.int32)
+        # Of a scheme of second order, the contacts that have moved, and the motion subspaces where they are.
+        self.moved, self.moved_S = array(0, wp.int32), collision.dynamics.dof_S
+
+    def follow(self, moved: wp.array, dof_S: wp.array) -> None:
+        """Take the rows of the contacts that are `moved (worlds, max_contacts)` with these motion subspaces."""
+        self.moved, self.moved_S = moved, dof_S
+
+    def kernels(self) -> list:
+        return kernels_of(spin_rows, self.types.real)
+
+    def inputs(self) -> list:
+        """What the lengths follow from."""
+        collision = self.collision
+        stored = collision.device_model.parameters.stored
+        return [collision.scene, self.tables, *(stored(name) for name in PARAMETERS), collision.contacts]
+
+    def launch(self, R: wp.array, v_hat: wp.array, mu: wp.array) -> None:
+        """Jacobians and laws of the spin rows, from R and μ of their contacts."""
+        dynamics = self.collision.dynamics
+        inputs = [*self.inputs(), dynamics.dof_S, self.moved, self.moved_S, R, v_hat, mu, self.length, self.row]
+        dynamics.launch(spin_rows.spin_rows, None, inputs)
+
+    def moments(self, gamma: np.ndarray) -> np.ndarray:
+        """Moments `(worlds, max_contacts, 3)` [N m s] on B about (t1, t2, n) of impulses `(worlds, 2 max_contacts, 3)`."""
+        return gamma[:, self.collision.capacity :] * self.length.numpy()[..., [0, 0, 1]]
+
+    def add_moments(self, gamma: wp.array, h: float, owner: wp.array, wrench: wp.array) -> None:
+        """Add what spin rows contribute to the torques on bodies."""
+        collision = self.collision
+        inputs = [collision.scene, collision.contacts, gamma, self.length, h, owner, wrench]
+        collision.dynamics.launch(spin_rows.add_moments, None, inputs)

@@ -1,0 +1,68 @@
+"""Closed-form columns of actuators with a state and of muscles, for `linearize.py` (`kernels/differentiate/law_columns.py`)."""
+
+import warp as wp
+
+from warpsim.device.copies import copy, twin
+from warpsim.device.ranges import assign, cut, fill
+from warpsim.device.recording import KnownTape
+from warpsim.integrate.actuation import TapedActuation
+from warpsim.integrate.step import Step
+from warpsim.kernels.differentiate import law_columns
+from warpsim.kernels.forces import muscle
+from warpsim.tree.dynamics import Dynamics
+
+
+class ActuationColumns:
+    """Slopes of the laws of a step's actuators, and what they add to the columns of a linearisation."""
+
+    def __init__(self, step: Step):
+        self.step, self.model, self.taped = step, step.model, TapedActuation(step.actuation)
+        self.control = twin(step.control)
+        self.dynamics = Dynamics(step.device_model, grad=True)
+        array, S, nu = step.dynamics.array, step.device_model.types.real, step.model.nu
+        self.no_control = array(nu, S)
+        self.slopes = copy(law_columns.LawSlopes, S)()
+        self.has_lengths = step.actuation.has_lengths
+        for name in ("control", "activation", "length", "velocity"):
+            wanted = self.has_lengths or name in ("control", "activation")
+            setattr(self.slopes, name, array((nu if wanted else 0, 3), S))
+        self.slopes.following_control, self.slopes.following_activation = array(nu, S), array(step.model.na, S)
+
+    def find(self, h: float) -> None:
+        """The slopes at the step that was made."""
+        t, launch, index = self.taped, self.step.dynamics.launch, self.step.actuation.table.index
+        for component in range(3):
+            self._clear()
+            launch(law_columns.seed_law, self.model.nu, [component, t.law.grad])
+            self._take_back(h)
+            bars = [x.grad for x in (self.control, t.activation, t.length, t.velocity)]
+            launch(law_columns.keep_law_slopes, self.model.nu, [component, index, *bars, self.slopes])
+        self._clear()
+        fill(t.following.grad, 1.0)
+        self._take_back(h)
+        assign(self.slopes.following_control, self.control.grad)
+        assign(self.slopes.following_activation, t.activation.grad)
+
+    def _clear(self) -> None:
+        arrays = {id(x): x for x in (getattr(self.taped, name) for name in self.step.actuation.TAPED)}
+        for array in (self.control, *arrays.values()):
+            fill(array.grad)
+
+    def _take_back(self, h: float) -> None:
+        step = self.step
+        with KnownTape() as tape:
+            self.taped.record(self.dynamics, h, self.control, step.tau, step.scalar_rows.nothing)
+        with cut():
+            tape.backward()
+
+    def add(self, first_law: int, first_control: int, X: wp.array) -> None:
+        """Add to the columns of (q, v0, activation) and of the controls, from those of the laws."""
+        actuation = self.step.actuation
+        muscles = actuation.muscles or copy(muscle.Muscles, self.step.device_model.types.real)()
+        inputs = [actuation.table.index, muscles, int(self.has_lengths), self.slopes, first_law, first_control, X]
+        self.step.dynamics.launch(law_columns.law_columns, None, inputs)
+
+    def store(self, A: wp.array, B: wp.array) -> None:
+        """The rows of the next activations."""
+        inputs = [self.step.actuation.table.index, self.slopes, 2 * self.model.nv, A, B]
+        self.step.dynamics.launch(law_columns.activation_rows, self.model.nu, inputs)

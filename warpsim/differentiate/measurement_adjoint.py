@@ -1,0 +1,90 @@
+"""What sensors find in a step, as one more function of it on the backward pass: of its start, its velocity and its impulses."""
+
+from warpsim.device.ranges import assign, fill
+from warpsim.differentiate.stage import Stage
+from warpsim.kernels.differentiate import gradient, residual
+from warpsim.kernels.sensors import touch_sensors
+from warpsim.sensors.step_sensors import StepSensors, StepState, has_step_sensors, lack_of_gradient
+from warpsim.tree.dynamics import DeviceModel
+
+
+def measures(step, device_model: DeviceModel) -> bool:
+    """Whether gradients flow through what such a step measures."""
+    reactions = device_model.reactions
+    return has_step_sensors(device_model.model, reactions) and lack_of_gradient(step, reactions) is None
+
+
+class MeasurementAdjoint:
+    """`StepSensors` on the tape of a `StepAdjoint`, whose frozen solution it reads."""
+
+    def __init__(self, adjoint):
+        self.adjoint, step, d = adjoint, adjoint.step, adjoint.device_model
+        self.sensors = StepSensors(adjoint.dynamics, step.collision, step.scalar_rows, d.reactions)
+        t, array, C, n = d.types, adjoint.dynamics.array, step.collision.capacity, step.scalar_rows.count
+        self.link_V = array(d.model.nlink, t.vec6)
+        self.v_c, self.gamma = array(C, t.vec3), array(C, t.vec3)
+        self.point, self.frame = adjoint.point, adjoint.frame
+        if adjoint.follows_contacts:
+            self.point, self.frame = array(C, t.vec3), array(C, t.mat33)
+        self.rate, self.rate0, self.row_gamma = (array(n, t.real) for _ in range(3))
+        self.bar, self._values = (step.dynamics.array(self.sensors.data.shape[1], t.real) for _ in range(2))
+        self._none = step.dynamics.array(self.sensors.data.shape[1], t.real)
+
+    def owners(self) -> list:
+        """What holds arrays of the tape."""
+        return [self, self.sensors, self.sensors.actuators]
+
+    def clear(self) -> None:
+        """Before the step's equations are evaluated: what is summed up is zero."""
+        self.sensors.clear()
+        for array in (self.v_c, self.rate, self.rate0):
+            if array.size:
+                fill(array)
+
+    def load(self, record) -> None:
+        """Take the gradient of what the step measured."""
+        after = record.memory["measured"]
+        inputs = [record.flags, after, after.grad, self._values, self.bar]
+        self._launch(gradient.begin_memory, inputs)
+
+    def finish(self, record) -> None:
+        """Clear it."""
+        before, after = record.memory_before["measured"], record.memory["measured"]
+        self._launch(gradient.finish_memory, [record.flags, self._none, before.grad, after.grad])
+
+    def _launch(self, kernel, inputs) -> None:
+        self.adjoint.step.dynamics.launch(kernel, self.bar.shape[1], inputs)
+
+    def stages(self) -> list[Stage]:
+        """The function of the step, after those that found its velocity."""
+        return [Stage(self._record, lambda h: assign(self.sensors.data.grad, self.bar))]
+
+    def _record(self, h: float) -> None:
+        a = self.adjoint
+        if self.sensors.impulses:
+            self._record_impulses(h)
+        a.dynamics.velocity(a.v0, self.link_V)
+        if a.follows_contacts and a.step.collision.enabled:
+            between = [a.moved, a.point, a.frame, a.point_between, a.frame_between, self.point, self.frame]
+            a.dynamics.launch(
+                touch_sensors.moved_contacts, a.step.collision.capacity, [a.step.collision.contacts, *between]
+            )
+        totals = None if a.actuation is None else a.actuation.total
+        x = StepState(
+            q=a.q, v0=a.v0, v=a.measured_velocity, control=a.actuator_control, phi=a.phi, point=self.point,
+            frame=self.frame, gamma=self.gamma, row_gamma=self.row_gamma, wrench=a.wrench,
+            laws=a.actuator_parameters(), totals=totals,
+        )  # fmt: skip
+        self.sensors.measure(h, x, self.link_V)
+
+    def _record_impulses(self, h: float) -> None:
+        """γ of contacts and rows by their laws."""
+        a, step = self.adjoint, self.adjoint.step
+        collision = step.collision
+        if collision.enabled:
+            inputs = [collision.scene, collision.contacts, a.J, a.v, self.v_c]
+            a.dynamics.launch(residual.contact_rate, collision.capacity, inputs)
+            a.contact.record_law(h, self.v_c, self.gamma)
+        if step.scalar_rows.count:
+            lead, rates = a._row_lead(h)[1], (self.rate, self.rate0)
+            a.rows.record_impulses(h, step.options.sigma, lead, a.v0, a.v, a.actuator_control, rates, self.row_gamma)

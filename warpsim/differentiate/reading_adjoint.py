@@ -1,0 +1,89 @@
+"""Sensors on a tape: reading them is one operation, which is repeated, taped, where gradients are taken back.
+
+A record keeps what was read: positions, velocities and controls as copies unless a tape made them, and the parameters that have been
+asked for. What a step has measured has its own place on the tape, as part of the state (`measurement_adjoint.py`).
+"""
+
+import functools
+
+import warp as wp
+
+from warpsim.device.copies import launch
+from warpsim.device.ranges import fill
+from warpsim.device.threads import in_turn
+from warpsim.differentiate.implicit import kept_array, with_gradient
+from warpsim.differentiate.kept import KeptParameters
+from warpsim.differentiate.taped_dynamics import TapedDynamics
+from warpsim.kernels.differentiate import gradient
+from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
+from warpsim.tree.dynamics import DeviceModel
+
+NAMES = ("q", "v", "measured", "control")
+
+
+class ReadingAdjoint:
+    """Workspace of reading sensors on tapes; `device_model` has `AdjointParameters` of `parameters`."""
+
+    def __init__(self, device_model: DeviceModel, parameters):
+        self.device_model, self.parameters, self.device = device_model, parameters, device_model.device
+        self.dynamics = TapedDynamics(device_model)
+        self._inputs: dict[tuple, wp.array] = {}
+
+    @functools.cached_property
+    def sensors(self) -> SensorReader:
+        return SensorReader(self.dynamics)
+
+    @functools.cached_property
+    def reactions(self) -> dict[str, ReactionReader]:
+        return {what: ReactionReader(self.dynamics, what) for what in REACTIONS}
+
+    @in_turn
+    def read(self, tape, reader, state, measured, control) -> wp.array:
+        """What `reader` finds `(worlds, numbers)`, recorded on `tape`. `measured`: what is read of the last step, and where."""
+        arrays = dict(zip(NAMES, (state.q, state.v, measured[0], control), strict=True))
+        kept = {n: x if state.recorded and n != "control" else kept_array(x) for n, x in arrays.items()}
+        kept |= {"time": kept_array(state.time), "stepped": kept_array(measured[1])}
+        parameters = KeptParameters(self.parameters)
+        out = self.dynamics.array(reader.size, self.device_model.types.real)
+        self._load(kept, parameters)
+        self._evaluate(reader, kept, out)
+        targets = {name: x for name, x in arrays.items() if x is not None and x.grad is not None}
+        backward = functools.partial(self.backward, reader, kept, parameters, out, targets)
+        tape.record_func(backward, [*targets.values(), out])
+        return out
+
+    @in_turn
+    def backward(self, reader, kept: dict, parameters: KeptParameters, out: wp.array, targets: dict) -> None:
+        """Add the gradients of what was read, given that of the result, which is cleared."""
+        self._load(kept, parameters)
+        found = wp.empty_like(out, requires_grad=True)
+        owners = [self.dynamics, reader, *reader.owners()]
+        for array in (*with_gradient(*owners), *(self._input(name, kept[name]) for name in targets)):
+            fill(array.grad)
+        with wp.Tape() as tape:
+            self._evaluate(reader, kept, found)
+        wp.copy(found.grad, out.grad)
+        tape.backward()
+        for name, array in targets.items():
+            if array.size:
+                inputs = [self._input(name, kept[name]).grad, array.grad]
+                launch(gradient.move, array.dtype, array.shape, inputs, device=self.device, record_tape=False)
+        fill(out.grad)
+
+    def _load(self, kept: dict, parameters: KeptParameters) -> None:
+        self.device_model.parameters.load(parameters)
+        for name in NAMES:
+            if kept[name] is not None and kept[name].size:
+                wp.copy(self._input(name, kept[name]), kept[name])
+
+    def _input(self, name: str, like: wp.array) -> wp.array:
+        """The array of the workspace for an input."""
+        key = (name, like.shape)
+        if key not in self._inputs:
+            self._inputs[key] = wp.zeros_like(like, requires_grad=True)
+        return self._inputs[key]
+
+    def _evaluate(self, reader, kept: dict, out: wp.array) -> None:
+        x = {name: None if kept[name] is None else self._input(name, kept[name]) for name in NAMES}
+        reader.clear()
+        reader.read(x["q"], x["v"], kept["time"], x["measured"], kept["stepped"], x["control"], out)

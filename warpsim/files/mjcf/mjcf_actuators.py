@@ -1,0 +1,76 @@
+"""The law and the state of an actuator of a compiled MuJoCo model, as `ModelBuilder.add_actuator` takes them."""
+
+import numpy as np
+
+from warpsim.files.drives import INFINITE
+from warpsim.files.mjcf.mjcf_refusals import (
+    MUSCLE_LAW,
+    TRN_CRANK,
+    TRN_SITE,
+    control_index,
+    disabled,
+    on_joint,
+    on_tendon,
+)
+from warpsim.model.actuators import TIMES
+from warpsim.model.model import DynamicsType
+from warpsim.model.muscle import NO_MUSCLE, MuscleRows
+
+LEAST = 1e-15  # MuJoCo's, of what it divides by
+AFFINE = 1
+
+
+def actuator_options(m, a: int, off: bool) -> dict:
+    """Kind, gains, dynamics and ranges. One that is `off` gives no force, and its activation stays as it is."""
+    gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
+    gain *= np.where(m.actuator_gaintype[a] == MUSCLE_LAW, 0.0, [1.0, *[m.actuator_gaintype[a] == AFFINE] * 2])
+    bias *= m.actuator_biastype[a] == AFFINE
+    muscle = None if off else _muscle(m, a)
+    c, kind = control_index(m, a), DynamicsType(m.actuator_dyntype[a])
+    limited = m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
+    found = {
+        "kind": "affine" if muscle is None else "muscle",
+        "gain": np.zeros(3) if off else gain,
+        "bias": np.zeros(3) if off else bias,
+        "muscle": muscle,
+        "control_range": m.actuator_ctrlrange[c] if limited else INFINITE,
+        "group": int(m.actuator_group[a]),
+    }
+    if kind == DynamicsType.NONE:
+        return found
+    found["activation_range"] = m.actuator_actrange[a] if m.actuator_actlimited[a] else INFINITE
+    if off:
+        return found | {"dynamics": "integrator", "control_range": (0.0, 0.0)}
+    times = np.maximum(m.actuator_dynprm[a, : TIMES[kind.name.lower()][1]], 0.0)
+    return found | {"dynamics": (kind.name.lower(), *times), "early": bool(m.actuator_actearly[a])}
+
+
+def actuator_target(m, a: int, tendons: dict[int, int]) -> dict:
+    """What it acts on, and the gear; `tendons` are the builder's by MuJoCo's index."""
+    return {"gear": m.actuator_gear[a]} | _target(m, a, tendons)
+
+
+def _target(m, a: int, tendons: dict[int, int]) -> dict:
+    first, second = (int(i) for i in m.actuator_trnid[a])
+    if on_joint(m, a):
+        return {"joint": first}
+    if on_tendon(m, a):
+        return {"tendon": tendons[first]}
+    if m.actuator_trntype[a] == TRN_SITE:
+        return {"site": first, "reference_site": None if second < 0 else second}
+    if m.actuator_trntype[a] == TRN_CRANK:
+        return {"crank": (first, second, float(m.actuator_cranklength[a]))}
+    return {"body": first - 1, "gear": 1.0}  # MuJoCo has no use for it there
+
+
+def _muscle(m, a: int) -> MuscleRows | None:
+    """The constants of a muscle's active and passive force."""
+    rows = NO_MUSCLE.copy()
+    for row, types, constants in (
+        (rows[0], m.actuator_gaintype, m.actuator_gainprm),
+        (rows[1], m.actuator_biastype, m.actuator_biasprm),
+    ):
+        if types[a] == MUSCLE_LAW:
+            low, high, force, scale, *others = constants[a, :9]
+            row[:] = low, high, force if force >= 0 else scale / max(LEAST, m.actuator_acc0[a]), *others
+    return None if np.isnan(rows).all() else MuscleRows(rows, np.array(m.actuator_lengthrange[a]))

@@ -1,0 +1,291 @@
+"""Host side of lines: the spatial tendons of a model and its actuators on sites and cranks, their lengths and moment arms.
+
+A line is a spatial tendon, in the order of tendons, then an actuator on sites or on a crank, in the order of actuators; see
+`kernels/forces/transmission.py`. Models without lines have no `Lines`, and no launch of these kernels.
+"""
+
+import dataclasses
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, kernels_of, twin
+from warpsim.device.recording import values_known
+from warpsim.errors import ModelError
+from warpsim.kernels.forces import site_transmission, spatial_tendon, transmission
+from warpsim.model.model import GeomType, Model
+from warpsim.model.tendon_paths import WrapType
+from warpsim.tree.dynamics import DeviceModel, Dynamics
+
+WRENCHES_OF_SEGMENT = 3  # on the first site's link, the geom's, the second site's
+
+
+@dataclasses.dataclass
+class Segment:
+    """From site to site; `geom`, `side`: -1 where there is none."""
+
+    sites: tuple[int, int]
+    geom: int
+    side: int
+    share: float
+
+
+def line_tendons(model: Model) -> np.ndarray:
+    """The spatial tendons."""
+    return np.unique(model.wrap_tendon)
+
+
+def line_actuators(model: Model) -> np.ndarray:
+    """The actuators on sites and cranks."""
+    return np.flatnonzero(model.actuator_site[:, 0] >= 0)
+
+
+def line_motors(model: Model) -> np.ndarray:
+    """The actuators on lines whose force is a number, whatever the length and its rate: those without feedback."""
+    feedback = model.actuator_gain[:, 1:].any(1) | model.actuator_bias[:, 1:].any(1)
+    on_line = np.isin(model.actuator_tendon, line_tendons(model)) | (model.actuator_site[:, 0] >= 0)
+    return np.flatnonzero(on_line & ~feedback)
+
+
+def has_lines(model: Model) -> bool:
+    """Whether a model has any line."""
+    return bool(len(model.wrap_tendon) or len(line_actuators(model)))
+
+
+def tendon_segments(model: Model, t: int) -> list[Segment]:
+    """The segments of a spatial tendon, along its path."""
+    found: list[Segment] = []
+    share, last, geom, side = 1.0, -1, -1, -1
+    for i in np.flatnonzero(model.wrap_tendon == t):
+        kind, index = WrapType(model.wrap_type[i]), int(model.wrap_object[i])
+        if kind == WrapType.PULLEY:
+            share, last = 1.0 / float(model.wrap_divisor[i]), -1
+        elif kind == WrapType.GEOM:
+            geom, side = index, int(model.wrap_side[i])
+        else:
+            if last >= 0:
+                found.append(Segment((last, index), geom, side, share))
+            last, geom, side = index, -1, -1
+    return found
+
+
+class Tables:
+    """What lines are made of: `segments` of the tendons, and for every line its wrenches by link, in `links`; `supports` and
+    `columns` follow from them."""
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.tendons, self.actuators = line_tendons(model), line_actuators(model)
+        of_tendon = [tendon_segments(model, int(t)) for t in self.tendons]
+        self.segments = [s for own in of_tendon for s in own]
+        self.segment_begin = np.cumsum([0, *map(len, of_tendon)])
+        self.wrenches = WRENCHES_OF_SEGMENT * len(self.segments)
+        self.supports: list[list[int]] = []  # per line
+        self.dofs: list[int] = []  # per column
+        self.listed: list[list[int]] = []  # per column: its wrenches
+        for own, first in zip(of_tendon, self.segment_begin, strict=False):
+            groups = [self._segment_links(s) for s in own]
+            starts = [WRENCHES_OF_SEGMENT * (int(first) + i) for i in range(len(own))]
+            self._add_line(list(zip(starts, groups, strict=True)))
+        self.first_wrench: list[int] = []  # of the actuators' lines
+        for a in self.actuators:
+            links = [self.site_link(int(s)) for s in model.actuator_site[a] if s >= 0]
+            self.first_wrench.append(self.wrenches)
+            self._add_line([(self.wrenches, [(k, link) for k, link in enumerate(links)])], grounded=len(links) == 1)
+            self.wrenches += len(links)
+        self.line_begin = np.cumsum([0, *map(len, self.supports)])
+
+    def site_link(self, s: int) -> int:
+        body = int(self.model.site_body[s])
+        return -1 if body < 0 else int(self.model.body_link[body])
+
+    def geom_link(self, g: int) -> int:
+        body = int(self.model.geom_body[g])
+        return -1 if body < 0 else int(self.model.body_link[body])
+
+    def _segment_links(self, s: Segment) -> list[tuple[int, int]]:
+        first, last = ((2 * k, self.site_link(site)) for k, site in enumerate(s.sites))
+        return [first, *([(1, self.geom_link(s.geom))] if s.geom >= 0 else []), last]
+
+    def _add_line(self, groups, grounded: bool = False) -> None:
+        """A line whose parts act by wrenches on links: (first wrench, [(which, link)]). What moves all links of a part alike does
+        not count, unless it is `grounded`: acts against the world."""
+        by_dof: dict[int, list[int]] = {}
+        for first, links in groups:
+            moved: dict[int, list[int]] = {}
+            for k, link in links:
+                for d in self.model.ancestors(link):
+                    moved.setdefault(d, []).append(first + k)
+            for d, wrenches in moved.items():
+                if grounded or len(wrenches) < len(links):
+                    by_dof.setdefault(d, []).extend(wrenches)
+        support = sorted(by_dof)
+        self.supports.append(support)
+        self.dofs += support
+        self.listed += [by_dof[d] for d in support]
+
+    def line_of(self, a: int) -> tuple[int, float]:
+        """(line, gear) of actuator a; (-1, 0) where it is on none."""
+        tendon, own = int(self.model.actuator_tendon[a]), np.flatnonzero(self.actuators == a)
+        if tendon >= 0 and tendon in self.tendons:
+            return self.line_of_tendon(tendon), float(self.model.actuator_gear[a, 0])
+        return (len(self.tendons) + int(own[0]), 1.0) if len(own) else (-1, 0.0)
+
+    def line_of_tendon(self, t: int) -> int:
+        """The line of a spatial tendon; -1 of a fixed one."""
+        found = np.flatnonzero(self.tendons == t)
+        return int(found[0]) if len(found) else -1
+
+
+def _refuse_effort_limits(tables: Tables) -> None:
+    """A range of what all actuators do to a joint knows only moment arms that are constant."""
+    model = tables.model
+    limited = model.joint_v[np.isfinite(model.joint_effort_range).any(1)]
+    for a in range(model.nu):
+        line = tables.line_of(a)[0]
+        reached = np.intersect1d(limited, tables.supports[line]) if line >= 0 else []
+        if len(reached):
+            joint = model.joint_names[int(model.link_joint[model.dof_link[int(reached[0])]])]
+            raise ModelError(
+                f"joint {joint!r} has an effort limit, and actuator {model.actuator_names[a]!r} on a spatial tendon, sites or a crank moves "
+                "it; give the actuators force ranges instead"
+            )
+
+
+class Lines:
+    """Lengths and moment arms of all lines in all worlds, after `launch`: `length` (worlds, lines), `moment` (worlds, columns).
+
+    `motors`: actuators that `pull` adds the forces of.
+
+    `tables.line_begin` says which columns are whose, `tables.supports` on which degrees of freedom.
+    """
+
+    def __init__(self, device_model: DeviceModel, dynamics: Dynamics, motors=()):
+        self.device_model, self.dynamics = device_model, dynamics
+        model, t = device_model.model, device_model.types
+        self.tables = tables = Tables(model)
+        _refuse_effort_limits(tables)
+        array, n = dynamics.array, len(tables.segments)
+        self.wraps = any(s.geom >= 0 for s in tables.segments)
+        self.choice = array(n, wp.int32)
+        self.angle, self.residual, self.segment_length = (array(n, t.real) for _ in range(3))
+        self.point, self.force, self.couple = (array(tables.wrenches, t.vec3) for _ in range(3))
+        self.length, self.moment = array(len(tables.supports), t.real), array(len(tables.dofs), t.real)
+        self.sites, self.segments, self.columns, self.pulls = self._structs()
+        self.motors = self._motors(motors) if len(motors) else None
+        self.measured = self._measured()
+
+    def _array(self, values, kind=wp.int32, shape=()) -> wp.array:
+        dtype = np.int32 if kind == wp.int32 else self.device_model.dtype
+        values = np.ascontiguousarray(values, dtype=dtype).reshape(-1, *shape)
+        return wp.array(values, dtype=kind, device=self.device_model.device)
+
+    def _structs(self):
+        model, t, tables, array = self.device_model.model, self.device_model.types, self.tables, self._array
+        sites = copy(spatial_tendon.Sites, t.real)()
+        sites.link = array([tables.site_link(s) for s in range(model.nsite)])
+        sites.pose = array(model.site_pose[:, [0, 1, 2, 4, 5, 6, 3]], t.transform, (7,))
+        segments, found = copy(spatial_tendon.Segments, t.real)(), tables.segments
+        segments.site = array([s.sites for s in found], wp.int32, (2,))
+        segments.geom, segments.side = array([s.geom for s in found]), array([s.side for s in found])
+        segments.geom_link = array([tables.geom_link(s.geom) if s.geom >= 0 else -1 for s in found])
+        segments.cylinder = array([s.geom >= 0 and model.geom_type[s.geom] == GeomType.CYLINDER for s in found])
+        segments.share, segments.begin = array([s.share for s in found], t.real), array(tables.segment_begin)
+        columns = copy(transmission.Columns, t.real)()
+        columns.dof, columns.line = array(tables.dofs), array(tables.line_begin)
+        columns.begin = array(np.cumsum([0, *map(len, tables.listed)]))
+        columns.wrench = array([i for own in tables.listed for i in own])
+        pulls, on, actuators = copy(site_transmission.Pulls, t.real)(), len(tables.tendons), tables.actuators
+        pulls.line, pulls.wrench = array(np.arange(len(actuators)) + on), array(tables.first_wrench)
+        pulls.site = array(model.actuator_site[actuators], wp.int32, (2,))
+        gear = model.actuator_gear[actuators]
+        pulls.force, pulls.couple = array(gear[:, :3], t.vec3, (3,)), array(gear[:, 3:], t.vec3, (3,))
+        pulls.rod = array(model.actuator_rod[actuators], t.real)
+        return sites, segments, columns, pulls
+
+    def _motors(self, actuators):
+        tables, model = self.tables, self.device_model.model
+        found: list[list[tuple[int, int, float]]] = [[] for _ in range(model.nv)]
+        for a in actuators:
+            line, gear = tables.line_of(int(a))
+            for k, d in enumerate(tables.supports[line]):
+                found[d].append((int(a), int(tables.line_begin[line]) + k, gear))
+        S, entries = self.device_model.types.real, [x for own in found for x in own]
+        motors = copy(transmission.Motors, S)()
+        motors.begin = self._array(np.cumsum([0, *map(len, found)]))
+        motors.actuator, motors.column = (self._array([x[i] for x in entries]) for i in (0, 1))
+        motors.gear = self._array([x[2] for x in entries], S)
+        return motors
+
+    def _measured(self):
+        model, S = self.device_model.model, self.device_model.types.real
+        lines = [self.tables.line_of(a) for a in range(model.nu)]
+        chosen = [a for a, (line, _) in enumerate(lines) if line >= 0]
+        measured = copy(transmission.Measured, S)()
+        measured.actuator, measured.line = self._array(chosen), self._array([lines[a][0] for a in chosen])
+        measured.gear = self._array([lines[a][1] for a in chosen], S)
+        return measured
+
+    def pull(self, dynamics: Dynamics, moment: wp.array, parameters: list, control: wp.array, force: wp.array) -> None:
+        """Add the forces of the motors; `parameters`: what force kernels read of actuators (`ACTUATOR_PARAMETERS`)."""
+        if self.motors is not None:
+            inputs = [self.motors, *parameters, control, moment, force]
+            dynamics.launch(transmission.motor_forces, self.device_model.model.nv, inputs)
+
+    def measure_actuators(self, out, dynamics: Dynamics, v: wp.array, length: wp.array, velocity: wp.array) -> None:
+        """Lengths and velocities of the actuators on lines, from the arrays of `out`, into (worlds, nu)."""
+        if self.measured.actuator.shape[0]:
+            inputs = [self.columns, self.measured, out.length, out.moment, v, length, velocity]
+            dynamics.launch(transmission.measure_actuators, self.measured.actuator.shape[0], inputs)
+
+    def kernels(self) -> list:
+        """Kernels that `launch` uses."""
+        S, found = self.device_model.types.real, kernels_of(transmission, self.device_model.types.real)
+        found += kernels_of(spatial_tendon, S) if self.tables.segments else []
+        return found + (kernels_of(site_transmission, S) if len(self.tables.actuators) else [])
+
+    def launch(self) -> None:
+        """Lengths and moment arms at the kinematics of `dynamics`."""
+        if self.wraps:
+            p = self.device_model.parameters
+            inputs = [self.sites, self.segments, p.stored("geom_pose"), p.stored("geom_size"), self.dynamics.link_X]
+            inputs += [self.choice, self.angle, self.residual]
+            self.dynamics.launch(spatial_tendon.choose_wraps, len(self.tables.segments), inputs)
+        self.measure(self, self.dynamics)
+
+    def lengths_at(self, q) -> np.ndarray:
+        """Lengths at a position of the model; what the arrays held is lost."""
+        d = self.device_model
+        self.dynamics.position(wp.array(np.tile(q, (d.worlds, 1)), dtype=d.types.real, device=d.device))
+        self.launch()
+        return self.length.numpy()[0].astype(float)
+
+    def measure(self, out, dynamics: Dynamics) -> None:
+        """What follows smoothly from the choice of wraps, at the kinematics of `dynamics`, into arrays of `out`."""
+        d, p, tables = self.device_model, self.device_model.parameters, self.tables
+        X, wrenches = dynamics.link_X, [out.point, out.force, out.couple]
+        if tables.segments:
+            inputs = [self.sites, self.segments, p.stored("geom_pose"), p.stored("geom_size"), X]
+            inputs += [self.choice, self.angle, self.residual, out.segment_length, *wrenches]
+            dynamics.launch(spatial_tendon.measure_segments, len(tables.segments), inputs)
+            inputs = [self.segments, out.segment_length, out.length]
+            dynamics.launch(spatial_tendon.tendon_lengths, len(tables.tendons), inputs)
+        if len(tables.actuators):
+            inputs = [self.sites, self.pulls, X, out.length, *wrenches]
+            dynamics.launch(site_transmission.pull_at_sites, len(tables.actuators), inputs)
+        inputs = [d.topology, self.columns, X, dynamics.dof_S, *wrenches, out.moment]
+        dynamics.launch(transmission.moment_arms, len(tables.dofs), inputs)
+
+
+class TapedLines:
+    """The arrays of a `Lines` with gradients, whose values are those of its last `launch`."""
+
+    def __init__(self, lines: Lines):
+        self.lines = lines
+        for name in ("segment_length", "point", "force", "couple", "length", "moment"):
+            setattr(self, name, twin(getattr(lines, name)))
+
+    def record(self, dynamics: Dynamics) -> None:
+        """Lengths and moment arms as functions of the kinematics of `dynamics`, on the active tape."""
+        with values_known():
+            self.lines.measure(self, dynamics)

@@ -1,0 +1,38 @@
+"""Friction of geoms and of their pairs: what is allowed, and how a pair's follows from its geoms' (MuJoCo's rules)."""
+
+import numpy as np
+
+from warpsim.checks import number, whole
+from warpsim.errors import ModelError
+from warpsim.model.model import FrictionRule
+
+# MuJoCo's defaults [m].
+TORSIONAL_FRICTION = 0.005
+ROLLING_FRICTION = 0.0001
+CONDIMS = (1, 3, 4, 6)
+
+
+def check_condim(condim, label: str) -> int:
+    """1, 3, 4 or 6."""
+    if whole(condim, f"{label}: condim", error=ModelError) not in CONDIMS:
+        raise ModelError(
+            f"{label}: condim is {condim}; use 1 (frictionless), 3 (sliding friction), 4 (and torsional) or 6 (and rolling)"
+        )
+    return int(condim)
+
+
+def check_spin(torsional, rolling, label: str) -> tuple[float, float]:
+    """Torsional and rolling friction [m]."""
+    rule = "it must be a finite length [m], not negative"
+    return tuple(
+        number(value, f"{label}: {name}_friction", rule, lambda x: 0 <= x < np.inf, ModelError)
+        for name, value in (("torsional", torsional), ("rolling", rolling))
+    )
+
+
+def pair_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rules and condims of the pairs of geom i with others, `rule` where neither has priority; `swapped`: where i is the second."""
+    first, other = priority[i] > priority[j], priority[i] < priority[j]
+    winners = np.where(first != swapped, int(FrictionRule.FIRST), int(FrictionRule.SECOND))
+    dims = np.where(first, condim[i], np.where(other, condim[j], np.maximum(condim[i], condim[j])))
+    return np.where(dims == 1, int(FrictionRule.FRICTIONLESS), np.where(first | other, winners, int(rule))), dims

@@ -1,0 +1,39 @@
+"""What takes long to compute from arrays, kept for the process by their content."""
+
+import collections
+import hashlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def content(array, *more: int) -> bytes:
+    """A key that equal arrays (as doubles) and equal whole numbers have in common."""
+    array = np.ascontiguousarray(array, float)
+    return hashlib.sha256(array.tobytes()).digest() + b"".join(
+        int(x).to_bytes(8, "little") for x in (len(array), *more)
+    )
+
+
+class Kept:
+    """The last `most` results by key; several threads may ask. What comes out is shared: it must not be written to."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self._found: collections.OrderedDict[bytes, Any] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes, make: Callable[[], Any]) -> Any:
+        """What was made for the key, else what `make()` makes now."""
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+        made = make()
+        with self._lock:
+            self._found[key] = made
+            while len(self._found) > self.most:
+                self._found.popitem(last=False)
+        return made

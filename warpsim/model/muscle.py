@@ -1,0 +1,82 @@
+"""`Muscle`: the constants of an actuator that pulls as a muscle does."""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.checks import number, numbers, short
+from warpsim.errors import ModelError
+
+COLUMNS = ("low", "high", "force", "lmin", "lmax", "vmax", "fpmax", "fvmax")
+NO_MUSCLE = np.full((2, len(COLUMNS)), np.nan)  # (active, passive); rows of what is no muscle
+
+
+@dataclasses.dataclass(frozen=True)
+class Muscle:
+    """A muscle as in MuJoCo: force = -force (FL(L) FV(V) activation + FP(L)) along the length of its joint or tendon, times gear.
+
+    force         [N, N m] largest active force at rest
+    length_range  (least, largest) length of the actuator [m, rad], gear included
+    range         the same in units of the optimal length L0, at which it pulls hardest
+    lmin, lmax    lengths [L0] between which it is active, and lmax where the passive force is fpmax (linear beyond the middle)
+    vmax          [L0/s] of shortening at which it has no force left
+    fpmax, fvmax  passive force at lmax, and active force when lengthening fast, in units of `force`
+    times         (rise, fall) [s] of its activation
+    width         [1] of the change of control over which rise turns into fall; 0: at once
+
+    Raises `ModelError` for a value outside its range.
+    """
+
+    force: float
+    length_range: tuple[float, float]
+    range: tuple[float, float] = (0.75, 1.05)
+    lmin: float = 0.5
+    lmax: float = 1.6
+    vmax: float = 1.5
+    fpmax: float = 1.3
+    fvmax: float = 1.2
+    times: tuple[float, float] = (0.01, 0.04)
+    width: float = 0.0
+
+    def __post_init__(self):
+        for name in ("length_range", "range"):
+            value = numbers(getattr(self, name), f"muscle: {name}", ModelError)
+            if value.shape != (2,) or not np.isfinite(value).all() or not value[0] < value[1]:
+                raise ModelError(f"muscle: {name} is {short(getattr(self, name))}; give (low, high) with low < high")
+        times = numbers(self.times, "muscle: times", ModelError)
+        if times.shape != (2,) or not (np.isfinite(times) & (times > 0)).all():
+            raise ModelError(f"muscle: times is {short(self.times)}; give (rise, fall) > 0 [s]")
+        for name in ("force", "fpmax", "fvmax", "width"):
+            number(
+                getattr(self, name),
+                f"muscle: {name}",
+                "it must be finite and not negative",
+                lambda x: 0 <= x < np.inf,
+                ModelError,
+            )
+        number(self.vmax, "muscle: vmax", "it must be finite and positive", lambda x: 0 < x < np.inf, ModelError)
+        for name, rule, good in (
+            ("lmin", "it must be 0 to 1", lambda x: 0 <= x < 1),
+            ("lmax", "it must be above 1 and finite", lambda x: 1 < x < np.inf),
+        ):
+            number(getattr(self, name), f"muscle: {name}", rule, good, ModelError)
+
+    @property
+    def dynamics(self) -> tuple:
+        """As `ModelBuilder.add_actuator` takes it."""
+        return ("muscle", *self.times, self.width)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(2, 8) constants in the order of `COLUMNS` of the active and of the passive force."""
+        row = [*self.range, self.force, self.lmin, self.lmax, self.vmax, self.fpmax, self.fvmax]
+        return np.tile(np.array(row, float), (2, 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class MuscleRows:
+    """A muscle as a compiled model has it: `rows (2, 8)` as of `Muscle`, NaN where one of the two forces is none; dynamics apart."""
+
+    rows: np.ndarray
+    length_range: np.ndarray
+    dynamics: None = None

@@ -1,0 +1,76 @@
+"""Sensors of the forces of actuators. The launches may be taped."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy
+from warpsim.kernels.sensors import actuator_sensors
+from warpsim.model.model import Model
+from warpsim.model.sensor_types import OF_ACTUATORS, SensorType
+from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, actuator_moments, padded
+from warpsim.sensors.sensor_tables import SensorTables, chosen
+from warpsim.tree.dynamics import Dynamics
+
+
+def summed(model: Model, s: int) -> dict[int, float]:
+    """The actuators that a sensor sums over, with their weights."""
+    kind, index = model.sensor_type[s], int(model.sensor_object[s, 0])
+    if kind == SensorType.ACTUATORFRC:
+        return {index: 1.0}
+    if kind == SensorType.TENDONACTUATORFRC:
+        return {int(a): 1.0 for a in np.flatnonzero(model.actuator_tendon == index)}
+    found = {}
+    for a in range(model.nu):
+        dofs, moments = actuator_moments(model, a)
+        if model.joint_v[index] in dofs:
+            found[a] = moments[dofs.index(int(model.joint_v[index]))]
+    return found
+
+
+def summing_table(tables: SensorTables, adr, found: list[dict[int, float]]):
+    """`actuator_sensors.WeightedSums` of the columns `adr`: of each the numbers that it sums, with their weights."""
+    made, width = copy(actuator_sensors.WeightedSums, tables.types.real)(), max([1, *(len(x) for x in found)])
+    made.adr, made.count = tables.array(adr), tables.array([len(x) for x in found])
+    made.source = tables.array(padded([list(x) for x in found], width, np.int32))
+    made.weight = tables.array(padded([list(x.values()) for x in found], width, float), tables.types.real)
+    return made
+
+
+class ActuatorForces:
+    """Tables, workspace and launches; `adr`: where each sensor's number goes, in the order of the sensors."""
+
+    def __init__(self, dynamics: Dynamics, adr):
+        self.dynamics, model = dynamics, dynamics.model
+        d = dynamics.device_model
+        tables, sensors = SensorTables(d), chosen(model, OF_ACTUATORS)
+        self.count = len(sensors)
+        self.force = dynamics.array(model.nu if self.count else 0, d.types.real)
+        if not self.count:
+            return
+        self.lengths = tables.coordinates([("actuator", a) for a in range(model.nu)])
+        ranged = np.flatnonzero(np.isfinite(model.joint_effort_range).any(1)).tolist()
+        found, totals = [], {}
+        for s, first in zip(sensors, adr, strict=True):
+            joint = int(model.sensor_object[s, 0])
+            if model.sensor_type[s] == SensorType.JOINTACTUATORFRC and joint in ranged:
+                totals[int(first)] = ranged.index(joint)
+            found.append({} if int(first) in totals else summed(model, s))
+        self.sums, self.limited = summing_table(tables, adr, found), len(totals)
+        self.totals = summing_table(tables, list(totals), [{j: 1.0} for j in totals.values()])
+        self.ranges = tables.array(model.joint_effort_range[ranged], d.types.vec2)
+
+    def measure(self, q: wp.array, v: wp.array, control: wp.array, data: wp.array, laws=None, totals=None) -> None:
+        """Add the forces at (q, v, control) to their columns of `data`, which come in as zero.
+
+        `laws`: what stands for the parameters of `ACTUATOR_PARAMETERS`. `totals`: what actuators do to the joints that have a range of it.
+        """
+        dynamics, p = self.dynamics, self.dynamics.device_model.parameters
+        if not self.count:
+            return
+        laws = [p.stored(name) for name in ACTUATOR_PARAMETERS] if laws is None else laws
+        inputs = [self.lengths, *laws, q, v, control, self.force]
+        dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
+        if totals is not None and self.limited:
+            inputs = [self.totals, self.ranges, totals, data]
+            dynamics.launch(actuator_sensors.measure_totals, self.limited, inputs)
+        dynamics.launch(actuator_sensors.measure_sums, self.count, [self.sums, self.force, 1.0, data])

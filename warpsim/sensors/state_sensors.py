@@ -1,0 +1,113 @@
+"""Sensors of positions and velocities: what they measure at a state. The launches may be taped."""
+
+import warp as wp
+
+from warpsim.contact.queries import height_field_table, triangle_table
+from warpsim.device.copies import copy
+from warpsim.device.recording import tape_paused
+from warpsim.kernels.sensors import coordinate_sensors, frame_sensors, ray_sensors, subtree_sensors
+from warpsim.model.sensor_types import SensorType
+from warpsim.sensors import sensor_tables
+from warpsim.sensors.sensor_tables import SensorTables, chosen
+from warpsim.tree.dynamics import Dynamics
+
+SPRINGS = {"armature": "joint_armature", "stiffness": "joint_stiffness", "reference": "joint_reference"}
+SUMS = ("mass", "moment", "momentum", "spin")
+SPRINGS |= {"gravity": "gravity", "tendon_stiffness": "tendon_stiffness"}
+
+
+class StateSensors:
+    """Tables, workspace and launches, with the kinematics of `dynamics`."""
+
+    def __init__(self, dynamics: Dynamics):
+        self.dynamics, self.device_model = dynamics, dynamics.device_model
+        tables, model = SensorTables(self.device_model), self.device_model.model
+        self.counts, self.tables = {}, {}
+        groups = {
+            "frame": sensor_tables.AT_FRAMES,
+            "coordinate": sensor_tables.AT_COORDINATES,
+            "subtree": sensor_tables.AT_SUBTREES,
+            "energy": sensor_tables.OF_ENERGY,
+            "ray": (SensorType.RANGEFINDER,),
+        }
+        for name, kinds in groups.items():
+            sensors = chosen(model, kinds)
+            self.counts[name] = len(sensors)
+            if len(sensors):
+                self.tables[name] = getattr(tables, f"{name}_sensors")(sensors, model.sensor_adr[sensors])
+        self.moves = any(self.counts[name] for name in ("frame", "subtree", "energy", "ray"))
+        self.data = dynamics.array(model.nsensordata, self.device_model.types.real)
+        self._make_scratch()
+
+    def _make_scratch(self) -> None:
+        t, array = self.device_model.types, self.dynamics.array
+        if self.counts["subtree"]:
+            self.sums = copy(subtree_sensors.Sums, t.real)()
+            self.mass = array(self.counts["subtree"], t.real)
+            self.moment, self.momentum, self.spin = (array(self.counts["subtree"], t.vec3) for _ in range(3))
+            for key in SUMS:
+                setattr(self.sums, key, getattr(self, key))
+        if self.counts["ray"]:
+            rays, d = self.counts["ray"], self.device_model
+            self.triangles, self.fields = triangle_table(d), height_field_table(d)
+            seen = self.tables["ray"].candidate.shape[0]
+            self.geom_X = wp.zeros((d.worlds, seen), dtype=t.transform, device=d.device)
+            self.hits = copy(ray_sensors.Hits, t.real)()
+            self.hits.geom = wp.zeros((d.worlds, rays), dtype=wp.int32, device=d.device)
+            self.hits.point, self.hits.normal = (
+                wp.zeros((d.worlds, rays), dtype=t.vec3, device=d.device) for _ in range(2)
+            )
+
+    def scratch(self) -> list[wp.array]:
+        """The arrays that are summed up: they must be zero before `measure`."""
+        return [self.data, *(getattr(self, key) for key in SUMS if self.counts["subtree"])]
+
+    def measure(self, q: wp.array, v: wp.array, time: wp.array) -> None:
+        """Fill `data (worlds, nsensordata)`, in the columns of these sensors; what is summed up must be zero."""
+        dynamics, p, topology = self.dynamics, self.device_model.parameters, self.device_model.topology
+        if self.moves:
+            dynamics.position(q)
+            dynamics.velocity(v)
+        if self.counts["coordinate"]:
+            inputs = [
+                self.tables["coordinate"],
+                p.stored("joint_range"),
+                p.stored("tendon_range"),
+                q,
+                v,
+                time,
+                self.data,
+            ]
+            dynamics.launch(coordinate_sensors.measure_coordinates, self.counts["coordinate"], inputs)
+        if self.counts["frame"]:
+            inputs = [topology, self.tables["frame"], p.stored("geom_pose"), p.stored("body_com")]
+            inputs += [dynamics.link_X, dynamics.link_V, self.data]
+            dynamics.launch(frame_sensors.measure_frames, self.counts["frame"], inputs)
+        if self.counts["subtree"]:
+            inputs = [topology, self.tables["subtree"], self._masses(), dynamics.link_X, dynamics.link_V, self.sums]
+            dynamics.launch(subtree_sensors.measure_subtrees, self.counts["subtree"], [*inputs, self.data])
+        if self.counts["energy"]:
+            springs = copy(subtree_sensors.Springs, self.device_model.types.real)()
+            for key, name in SPRINGS.items():
+                setattr(springs, key, p.stored(name))
+            inputs = [topology, self.tables["energy"], self._masses(), springs, dynamics.link_X, dynamics.link_V]
+            dynamics.launch(subtree_sensors.measure_energy, self.counts["energy"], [*inputs, q, v, self.data])
+        if self.counts["ray"]:
+            self._measure_rays()
+
+    def _measure_rays(self) -> None:
+        dynamics, p, table = self.dynamics, self.device_model.parameters, self.tables["ray"]
+        poses = [p.stored("geom_pose"), p.stored("body_com")]
+        inputs = [table, poses[0], p.stored("geom_size"), poses[1], self.triangles, self.fields, dynamics.link_X]
+        with tape_paused():
+            placed = [table, poses[0], dynamics.link_X, self.geom_X]
+            dynamics.launch(ray_sensors.place_candidates, self.geom_X.shape[1], placed)
+            dynamics.launch(ray_sensors.cast_rays, self.counts["ray"], [*inputs, self.geom_X, self.hits])
+        inputs = [table, *poses, dynamics.link_X, self.hits, self.data]
+        dynamics.launch(ray_sensors.measure_rays, self.counts["ray"], inputs)
+
+    def _masses(self):
+        p, masses = self.device_model.parameters, copy(subtree_sensors.Masses, self.device_model.types.real)()
+        for key in ("mass", "com", "inertia"):
+            setattr(masses, key, p.stored(f"body_{key}"))
+        return masses

@@ -1,0 +1,323 @@
+"""Sensors of accelerations, forces and contact: what they measure of a step. The launches may be taped.
+
+`StepSensors` is part of a `Step` that has any, and of its backward pass with arrays of the tape in place of the step's.
+"""
+
+import dataclasses
+
+import numpy as np
+import warp as wp
+
+from warpsim.contact.collision import Collision
+from warpsim.device.copies import copy, kernels_of
+from warpsim.device.ranges import fill
+from warpsim.device.recording import tape_paused
+from warpsim.kernels.rows import table as row_table
+from warpsim.kernels.sensors import actuator_sensors, touch_sensors
+from warpsim.kernels.sensors import reactions as reaction_kernels
+from warpsim.kernels.tree import passes
+from warpsim.model.model import Model
+from warpsim.model.sensor_types import OF_ACTUATORS, OF_IMPULSES, ObjectType, SensorType
+from warpsim.rows.scalar_rows import ScalarRows
+from warpsim.sensors.actuator_forces import ActuatorForces, summing_table
+from warpsim.sensors.sensor_tables import SensorTables, chosen, of_step, step_columns, subtree_links
+from warpsim.tree.dynamics import Dynamics
+
+K = SensorType
+AT_FRAMES = (K.ACCELEROMETER, K.FRAMELINACC, K.FRAMEANGACC, K.FORCE, K.TORQUE)
+ROW_OWNERS = {K.JOINTLIMITFRC: int(row_table.JOINT), K.TENDONLIMITFRC: int(row_table.TENDON)}
+
+
+def has_step_sensors(model: Model, reactions: bool) -> bool:
+    """Whether a step has anything to measure."""
+    return reactions or len(of_step(model)) > 0
+
+
+def reads_impulses(model: Model, reactions: bool) -> bool:
+    """Whether what a step measures depends on impulses, and not on its velocities alone."""
+    return reactions or len(chosen(model, OF_IMPULSES)) > 0
+
+
+def lack_of_gradient(step, reactions: bool) -> str | None:
+    """Why what is measured of a step has no gradient; None where it has one."""
+    if reads_impulses(step.model, reactions) and step.contact_model.has_pyramid:
+        return f"by impulses of {step.contact_model.label}"
+    return None
+
+
+@dataclasses.dataclass
+class StepState:
+    """What is read of a step, besides kinematics at its start: its velocities, impulses and contacts."""
+
+    q: wp.array
+    v0: wp.array
+    v: wp.array
+    control: wp.array
+    phi: wp.array
+    point: wp.array
+    frame: wp.array
+    gamma: wp.array
+    row_gamma: wp.array
+    wrench: wp.array | None
+    laws: list[wp.array]  # what stands for the actuators' parameters
+    totals: wp.array | None  # what they do to joints that have a range of it
+
+
+class StepSensors:
+    """Tables, workspace and launches, with the kinematics of `dynamics` at the start of a step.
+
+    `data (worlds, n)`: the numbers of the sensors, one after the other; then, with `reactions`, the accelerations `(nv,)` and the wrenches
+    on every body's joints `(nbody, 6)`.
+    """
+
+    def __init__(self, dynamics: Dynamics, collision: Collision, rows: ScalarRows, reactions: bool):
+        self.dynamics, self.collision, self.rows, self.reactions = dynamics, collision, rows, reactions
+        self.device_model, self.model = dynamics.device_model, dynamics.model
+        model, d = self.model, dynamics.device_model
+        self.impulses = reads_impulses(model, reactions)
+        self.first = step_columns(model)[1]  # column of what follows the sensors
+        size = self.first + (model.nv + 6 * model.nbody if reactions else 0)
+        t, array = d.types, dynamics.array
+        self.data = array(size, t.real)
+        self._tables = SensorTables(d)
+        sensors, begin = of_step(model), step_columns(model)[0]
+        self._adr = dict(zip(sensors.tolist(), begin.tolist(), strict=True))
+        self._make_frames()
+        self.actuators = ActuatorForces(dynamics, self._columns(chosen(model, OF_ACTUATORS)))
+        self._make_touch()
+        self._make_contacts()
+        self._make_limits()
+
+    def _columns(self, sensors) -> list[int]:
+        return [self._adr[int(s)] for s in sensors]
+
+    def _make_frames(self) -> None:
+        sensors, model, t, array = (
+            chosen(self.model, AT_FRAMES),
+            self.model,
+            self.device_model.types,
+            self.dynamics.array,
+        )
+        self.frames = self._tables.frame_sensors(sensors, self._columns(sensors)) if len(sensors) else None
+        self.frame_count = len(sensors)
+        self.bears = self.reactions or len(chosen(model, (K.FORCE, K.TORQUE))) > 0
+        self.moves = self.bears or len(sensors) > 0
+        links = model.nlink if self.moves else 0
+        self.acceleration = array(model.nv if self.moves else 0, t.real)
+        self.link_A, self.link_f, self.link_F = (array(links, t.vec6) for _ in range(3))
+
+    def _integers(self, *shape) -> wp.array:
+        d = self.device_model
+        return wp.zeros((d.worlds, *shape), dtype=wp.int32, device=d.device)
+
+    def _make_touch(self) -> None:
+        sensors = chosen(self.model, [K.TOUCH])
+        self.touch_count = len(sensors) if self.collision.enabled else 0
+        if self.touch_count:
+            self.zones = self._zones(sensors)
+            self.geom_body = self._tables.array(self.model.geom_body)
+            self.touches = self._integers(len(sensors), self.collision.capacity)
+
+    def _zones(self, sensors):
+        m, t = self.model, self.device_model.types
+        table, sites = copy(touch_sensors.Zones, t.real)(), m.sensor_object[sensors, 0]
+        is_site = m.sensor_object_type[sensors, 0] == ObjectType.SITE
+
+        def of_site(values, other):
+            return np.array([values[i] if yes else other for i, yes in zip(sites, is_site, strict=True)])
+
+        table.frames, table.adr = self._tables.frames(sensors), self._tables.array(self._columns(sensors))
+        table.body, table.type = (self._tables.array(of_site(x, -1)) for x in (m.site_body, m.site_type))
+        table.size = self._tables.array(of_site(m.site_size, np.ones(3)).reshape(-1, 3), t.vec3)
+        return table
+
+    def _make_contacts(self) -> None:
+        m, t, array = self.model, self.device_model.types, self.dynamics.array
+        sensors = chosen(m, [K.CONTACT])
+        self.contact_count = len(sensors) if self.collision.enabled else 0
+        if not self.contact_count:
+            return
+        table = copy(touch_sensors.ContactSensors, t.real)()
+        table.zones = self._zones(sensors)
+        sides = [[self._side(s, end) for end in range(2)] for s in sensors]
+        for name, column in (("mode", 0), ("first", 1), ("last", 2)):
+            setattr(table, name, self._tables.array(np.array(sides)[:, :, column]))
+        bits, reduction, slots = m.sensor_constants[sensors, :3].astype(int).T
+        table.data, table.reduction = self._tables.array(bits), self._tables.array(reduction)
+        table.width = self._tables.array(m.sensor_size[sensors] // slots)
+        table.slot_begin = self._tables.array(np.cumsum([0, *slots]))
+        table.slot_sensor = self._tables.array(np.repeat(np.arange(len(sensors)), slots))
+        table.geom_body = self._tables.array(m.geom_body)
+        self.contact_sensors, self.slots = table, int(slots.sum())
+        self.matches, self.net = copy(touch_sensors.Matches, t.real)(), copy(touch_sensors.NetSums, t.real)()
+        self.matches.side = self._integers(len(sensors), self.collision.capacity)
+        self.matches.found, self.matches.chosen = self._integers(len(sensors)), self._integers(self.slots)
+        self.net_force, self.net_torque, self.net_moment = (array(len(sensors), t.vec3) for _ in range(3))
+        self.net_weight = array(len(sensors), t.real)
+        for key in ("force", "torque", "moment", "weight"):
+            setattr(self.net, key, getattr(self, f"net_{key}"))
+
+    def _side(self, s: int, end: int) -> tuple[int, int, int]:
+        """(what is asked for, first, past the last) of one side of a contact sensor."""
+        m, k = self.model, touch_sensors
+        kind, index = ObjectType(m.sensor_object_type[s, end]), int(m.sensor_object[s, end])
+        if kind == ObjectType.SUBTREE:
+            first, last = subtree_links(m, index)
+            return int(k.ON_LINKS), first if index >= 0 else -1, last
+        modes = {
+            ObjectType.NONE: k.ANYTHING,
+            ObjectType.SITE: k.IN_ZONE,
+            ObjectType.GEOM: k.IS_GEOM,
+            ObjectType.BODY: k.ON_BODY,
+        }
+        return int(modes[kind]), index, index
+
+    def _make_limits(self) -> None:
+        m, sensors = self.model, chosen(self.model, ROW_OWNERS)
+        found = []
+        for s in sensors:
+            owner, element = ROW_OWNERS[SensorType(m.sensor_type[s])], int(m.sensor_object[s, 0])
+            stops = (
+                k
+                for k, row in enumerate(self.rows.found)
+                if row.kind == "stop" and (row.owner, row.element) == (owner, element)
+            )
+            found.append(dict.fromkeys(stops, 1.0))
+        self.limit_count = len(sensors)
+        self.limits = summing_table(self._tables, self._columns(sensors), found)
+
+    def kernels(self) -> list:
+        """Kernels that `measure` uses."""
+        S = self.device_model.types.real
+        found = kernels_of(reaction_kernels, S)
+        if self.touch_count or self.contact_count:
+            found += kernels_of(touch_sensors, S)
+        if self.actuators.count or self.limit_count:
+            found += kernels_of(actuator_sensors, S)
+        if self.bears and self.rows.has_frames:
+            found += kernels_of(reaction_kernels, S, "rows")
+        return found
+
+    def clear(self) -> None:
+        """Before `measure`: what is summed up is zero."""
+        sums = [self.data, self.link_F]
+        if self.contact_count:
+            sums += [self.net_force, self.net_torque, self.net_weight, self.net_moment]
+        for array in sums:
+            if array.size:
+                fill(array)
+
+    def measure(self, h: float, x: StepState, link_V: wp.array) -> None:
+        """Fill `data`, after `clear` and with the kinematics at the start of the step; `link_V`: the links' velocities there."""
+        dynamics, p = self.dynamics, self.device_model.parameters
+        if self.actuators.count:
+            self.actuators.measure(x.q, x.v0, x.control, self.data, x.laws, x.totals)
+        if self.limit_count:
+            inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
+            dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
+        if self.touch_count:
+            self._measure_touch(h, x)
+        if self.contact_count:
+            self._measure_contacts(h, x, link_V)
+        if not self.moves:
+            return
+        topology = self.device_model.topology
+        inputs = [topology, p.stored("body_active"), h, x.v0, x.v, self.acceleration]
+        dynamics.launch(reaction_kernels.accelerations, self.model.nv, inputs)
+        if self.bears:
+            self._external_wrenches(h, x)
+        inputs = [topology, p.stored("gravity"), dynamics.dof_S, dynamics.link_I, link_V, x.v0, self.acceleration]
+        dynamics.launch(
+            reaction_kernels.link_reactions, self.model.ntree, [*inputs, self.link_F, self.link_A, self.link_f]
+        )
+        if self.frame_count:
+            inputs = [topology, self.frames, *(p.stored(key) for key in ("gravity", "geom_pose", "body_com"))]
+            inputs += [dynamics.link_X, link_V, self.link_A, self.link_f, self.data]
+            dynamics.launch(reaction_kernels.measure_accelerations, self.frame_count, inputs)
+        if self.reactions:
+            dynamics.launch(
+                reaction_kernels.keep_accelerations, self.model.nv, [self.acceleration, self.first, self.data]
+            )
+            inputs = [topology, dynamics.link_X, self.link_f, self.first + self.model.nv, self.data]
+            dynamics.launch(reaction_kernels.keep_reactions, self.model.nbody, inputs)
+
+    def _external_wrenches(self, h: float, x: StepState) -> None:
+        """What acts on links besides their joints and gravity."""
+        dynamics, d, collision = self.dynamics, self.device_model, self.collision
+        if x.wrench is not None:
+            inputs = [d.topology, d.parameters.stored("body_com"), dynamics.link_X, x.wrench, self.link_F]
+            dynamics.launch(reaction_kernels.user_wrenches, self.model.nbody, inputs)
+        if collision.enabled:
+            inputs = [d.topology, collision.scene, collision.contacts, x.point, x.frame, x.gamma, h, dynamics.link_X]
+            dynamics.launch(reaction_kernels.contact_wrenches, None, [*inputs, self.link_F])
+        if self.rows.has_frames:
+            inputs = [d.topology, self.rows.table, self.rows.constants(), self.rows.rows, x.row_gamma, h]
+            dynamics.launch(reaction_kernels.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
+
+    def _measure_touch(self, h: float, x: StepState) -> None:
+        dynamics, collision = self.dynamics, self.collision
+        inputs = [
+            self.zones,
+            collision.scene,
+            collision.contacts,
+            self.geom_body,
+            dynamics.link_X,
+            x.gamma,
+            self.touches,
+        ]
+        with tape_paused():
+            dynamics.launch(touch_sensors.find_touches, self.touch_count, inputs)
+        inputs = [self.zones, collision.contacts, self.touches, x.gamma, h, self.data]
+        dynamics.launch(touch_sensors.measure_touch, self.touch_count, inputs)
+
+    def _measure_contacts(self, h: float, x: StepState, link_V: wp.array) -> None:
+        dynamics, collision, table = self.dynamics, self.collision, self.contact_sensors
+        state = copy(touch_sensors.ContactState, self.device_model.types.real)()
+        state.phi, state.point, state.frame, state.gamma = x.phi, x.point, x.frame, x.gamma
+        inputs = [table, collision.scene, collision.contacts, dynamics.link_X, x.gamma, self.matches]
+        with tape_paused():
+            dynamics.launch(touch_sensors.find_contacts, self.contact_count, inputs)
+        inputs = [self.device_model.topology, table, collision.scene, collision.contacts, self.matches, state, h]
+        dynamics.launch(touch_sensors.measure_contacts, self.slots, [*inputs, dynamics.link_X, link_V, self.data])
+        inputs = [table, collision.contacts, self.matches, state, h, self.net, self.data]
+        dynamics.launch(touch_sensors.measure_net_contact, self.contact_count, inputs)
+
+
+class StepMeasurement:
+    """The sensors of a step as part of it: what they found stays in the state."""
+
+    def __init__(self, step, reactions: bool):
+        self.step = step
+        self.sensors = StepSensors(step.dynamics, step.collision, step.scalar_rows, reactions)
+        d, model = step.device_model, step.model
+        self.link_V = step.dynamics.array(model.nlink, d.types.vec6)
+        self.measured = step.dynamics.array(self.sensors.data.shape[1], d.types.real)
+        self.lack = lack_of_gradient(step, reactions)
+        self.stepped = wp.zeros(step.worlds, dtype=wp.int32, device=d.device)
+
+    def memory(self) -> dict:
+        """What a state keeps, by name: the numbers, and in which worlds there are any."""
+        return {"measured": self.measured, "stepped": self.stepped}
+
+    def kernels(self) -> list:
+        """Kernels that it uses."""
+        return [*self.sensors.kernels(), copy(passes.link_velocity, self.step.device_model.types.real)]
+
+    def launch(self, h: float, v: wp.array) -> None:
+        """Measure a step from `step.q`, `step.v` to the velocity v, before it is accepted."""
+        step, contacts, solution = self.step, self.step.collision.contacts, self.step.solver.solution
+        step.dynamics.velocity(step.v, self.link_V)
+        totals = None if step.actuation is None else step.actuation.total
+        x = StepState(
+            q=step.q, v0=step.v, v=v, control=step.actuator_control, phi=contacts.phi, point=contacts.point,
+            frame=contacts.frame, gamma=solution.gamma, row_gamma=solution.row_gamma, wrench=step.wrench,
+            laws=step.actuator_parameters(), totals=totals,
+        )  # fmt: skip
+        self.sensors.clear()
+        self.sensors.measure(h, x, self.link_V)
+
+    def keep(self) -> None:
+        """Keep what was measured in the worlds whose step was accepted."""
+        step = self.step
+        inputs = [step.flags, self.sensors.data, self.measured, self.stepped]
+        step.dynamics.launch(reaction_kernels.keep_measured, self.measured.shape[1], inputs)

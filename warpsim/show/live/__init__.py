@@ -1,0 +1,1 @@
+"""The live viewer: a page in the browser that steps a simulator, or plays a recorded rollout."""

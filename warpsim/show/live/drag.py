@@ -1,0 +1,40 @@
+"""A body held by the mouse: a damped spring from the point that was grabbed to where the pointer is.
+
+The spring is as stiff as m ω², with m the mass that the point offers, 3 over the trace of J M⁻¹ Jᵀ, which makes it safe to take explicitly,
+and ζ = 0.7.
+"""
+
+import numpy as np
+
+from warpsim.model.geometry import rotate
+
+OMEGA = 12.0  # rad/s
+LARGEST_TURN = 0.3  # ω h that an explicit spring may have
+DAMPING = 0.7
+
+
+class Drag:
+    """The hold on one body of one world: `point` in body axes, `target` in world axes."""
+
+    def __init__(self, sim, state, world: int, body: int, place, pose: np.ndarray):
+        self.sim, self.world, self.body = sim, world, body
+        inverse = pose[3:] * [1.0, -1.0, -1.0, -1.0]
+        self.point = rotate(inverse, np.asarray(place, float) - pose[:3])
+        self.target = np.asarray(place, float)
+        J = sim.jacobian(state.q, body, self.point).numpy()[world, 3:].astype(float)
+        M = sim.mass_matrix(state.q).numpy()[world].astype(float)
+        mobility = float(np.trace(J @ np.linalg.solve(M, J.T))) if J.size else 0.0
+        self.mass = 3.0 / mobility if mobility > 1e-12 else 0.0
+        self.omega = min(OMEGA, LARGEST_TURN / sim.dt)
+
+    def wrench(self, state, poses: np.ndarray, com: np.ndarray) -> np.ndarray:
+        """`(worlds, nbody, 6)` torque about each COM and force, world axes; `poses (nbody, 7)` and `com (nbody, 3)` of the world."""
+        pose = poses[self.body]
+        arm = rotate(pose[3:], self.point)
+        motion = self.sim.body_velocity(state).numpy()[self.world, self.body].astype(float)
+        rate = motion[3:] + np.cross(motion[:3], arm)
+        force = self.mass * self.omega * (self.omega * (self.target - pose[:3] - arm) - 2 * DAMPING * rate)
+        lever = arm - rotate(pose[3:], com[self.body])
+        result = np.zeros((self.sim.worlds, self.sim.model.nbody, 6))
+        result[self.world, self.body] = [*np.cross(lever, force), *force]
+        return result

@@ -1,0 +1,136 @@
+"""The geoms of the chosen worlds on a page, and what the mouse does to them."""
+
+import numpy as np
+
+from warpsim.checks import positive
+from warpsim.files.scene import default_spacing, grid_origins, world_indices
+from warpsim.model.host_kinematics import geom_poses
+from warpsim.show.live.address import checked_address
+from warpsim.show.page_scene import add_group, set_up, shape_groups
+
+DEFAULT_WORLDS = 64
+LEAST_SHIFT = 1e-3  # m
+MOVING = "/moving"  # what everything is under that a followed world shifts: the cameras stay where their visitors have put them
+PULL_COLOR = (250, 120, 30)
+
+
+class Shown:
+    """A page with `worlds`, each about its origin; `place` moves the bodies, `follow` keeps a world in view."""
+
+    def __init__(self, model, poses: np.ndarray, worlds, count: int, port: int, host: str, spacing):
+        self.model = model
+        self.worlds = world_indices(min(DEFAULT_WORLDS, count) if worlds is None else worlds, count)
+        spacing = default_spacing(model) if spacing is None else positive(spacing, "spacing", "m")
+        self.origins = grid_origins(len(self.worlds), float(spacing))
+        self.groups = shape_groups(model)
+        if not self.groups:
+            raise ValueError(
+                f"model {model.name!r} has no visible geom with a shape, so there is nothing to show; add geoms"
+            )
+        self.server, self.url = open_server(host, port)
+        frame = self._frame(poses)
+        self._scene = self.server.scene.add_frame(MOVING, show_axes=False)
+        set_up(self.server, model, self.origins, frame, MOVING)
+        self.handles = [add_group(self.server, model, group, frame, MOVING) for group in self.groups]
+        moving = model.geom_body >= 0
+        self._root = frame[:, moving if moving.any() else slice(None), :3].mean(axis=1)
+        self._offset = np.zeros(3)
+        self._centre: np.ndarray | None = self._root[0].copy()
+        self._pull = None
+
+    def _frame(self, poses: np.ndarray) -> np.ndarray:
+        """Poses of the geoms `(worlds shown, ngeom, 7)` on the page."""
+        placed = geom_poses(self.model, poses[self.worlds].astype(float))
+        placed[..., :3] += self.origins[:, None]
+        return placed.astype(np.float32)
+
+    def place(self, poses: np.ndarray) -> None:
+        """Move all geoms to the poses of bodies `(all worlds, nbody, 7)`; what is not finite stays where it was."""
+        frame = self._frame(poses)
+        bad = ~np.isfinite(frame).all(axis=(1, 2))
+        with self.server.atomic():
+            for handle, group in zip(self.handles, self.groups, strict=True):
+                placed = frame[:, group]
+                if bad.any():
+                    placed[bad, :, :3] = handle.batched_positions.reshape(placed.shape[0], -1, 3)[bad]
+                    placed[bad, :, 3:] = handle.batched_wxyzs.reshape(placed.shape[0], -1, 4)[bad]
+                placed = placed.reshape(-1, 7)
+                if not np.array_equal(placed[:, :3], handle.batched_positions):
+                    handle.batched_positions = placed[:, :3]
+                if not np.array_equal(placed[:, 3:], handle.batched_wxyzs):
+                    handle.batched_wxyzs = placed[:, 3:]
+        moving = self.model.geom_body >= 0
+        if moving.any():
+            self._root = np.where(bad[:, None], self._root, frame[:, moving, :3].mean(axis=1))
+
+    def follow(self, k: int | None) -> None:
+        """Let the scene move so that the geoms of a world stay where they are on the page, None: let it be."""
+        centre = None if k is None else self._root[k].copy()
+        if centre is not None and self._centre is not None:
+            shift = centre - self._centre
+            if np.abs(shift).max() < LEAST_SHIFT:
+                return
+            self._offset -= shift
+            self._scene.position = tuple(self._offset.tolist())
+        self._centre = centre
+
+    def show_pull(self, start: np.ndarray, end: np.ndarray, k: int) -> None:
+        """The spring between a body that is dragged and the pointer."""
+        points = (np.stack([start, end])[None] + self.origins[k]).astype(np.float32)
+        if self._pull is None:
+            options = {"thickness": 3.0, "thickness_units": "screen"}
+            self._pull = self.server.scene.add_line_segments(f"{MOVING}/pull", points, PULL_COLOR, **options)
+        else:
+            self._pull.points, self._pull.visible = points, True
+
+    def hide_pull(self) -> None:
+        """No spring."""
+        if self._pull is not None:
+            self._pull.visible = False
+
+    def on_click(self, function) -> None:
+        """`function(k, geom)` when a geom of the k-th world shown is clicked."""
+        for handle, group in zip(self.handles, self.groups, strict=True):
+
+            async def clicked(event, group=group) -> None:
+                if event.instance_index is not None:
+                    function(event.instance_index // len(group), int(group[event.instance_index % len(group)]))
+
+            handle.on_click(clicked)
+
+    def on_drag(self, function) -> None:
+        """`function(phase, k, geom, place, target)` while a geom is dragged: "start", "update", "end"."""
+        for handle, group in zip(self.handles, self.groups, strict=True):
+
+            async def dragged(event, group=group) -> None:
+                i = event.instance_index
+                if i is not None:
+                    function(
+                        event.phase,
+                        i // len(group),
+                        int(group[i % len(group)]),
+                        event.start_position,
+                        event.end_position,
+                    )
+
+            handle.on_drag(dragged)
+
+    def stop(self) -> None:
+        """End the page."""
+        self.server.stop()
+
+
+def open_server(host: str, port: int):
+    """A viser server, quiet, and its address."""
+    try:
+        import rich
+        import viser
+    except ImportError as error:
+        raise ImportError("the live page needs viser; install it with: pip install 'viser>=1.0'") from error
+    host, port = checked_address(host, port)
+    console = rich.get_console()
+    with console.capture():  # viser's greeting, in this thread and in the server's own
+        server = viser.ViserServer(host=host, port=port, verbose=False)
+    server.get_event_loop().call_soon_threadsafe(console.begin_capture)
+    name = f"[{host}]" if ":" in host else host
+    return server, f"http://{name}:{server.get_port()}"

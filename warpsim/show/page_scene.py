@@ -1,0 +1,100 @@
+"""The scene that viser's pages show: geoms of one shape as one batched mesh, ground, sky, light and the first view."""
+
+import numpy as np
+
+from warpsim.files.scene import bounding_radii, geom_colors, horizontal_planes
+from warpsim.files.shapes import triangles
+from warpsim.model.model import GeomType
+
+SKY = (0.62, 0.76, 0.92)
+TILES = ((150, 162, 178), (122, 136, 156))
+HAZE = (219, 230, 241)  # what the floor fades into
+GAMMA = 1.7  # viser's tone mapping washes colours out; this brings them back
+FIELD_OF_VIEW = np.radians(40.0)
+LARGEST_ROOM = 0.6  # m, around the geoms' places in the first view
+
+
+def shape_groups(model) -> list[np.ndarray]:
+    """Visible geoms by equal shape, each group one batched mesh."""
+    drawn: dict[tuple, list[int]] = {}
+    for g in np.flatnonzero(model.geom_visible):
+        kind = GeomType(model.geom_type[g])
+        if kind == GeomType.PLANE:
+            continue
+        shape = (int(model.geom_mesh[g]),) if kind == GeomType.MESH else tuple(np.round(model.geom_size[g], 9))
+        drawn.setdefault((kind, shape, float(model.geom_rgba[g, 3])), []).append(int(g))
+    return [np.array(group) for group in drawn.values()]
+
+
+def add_group(server, model, group, frame, under: str = ""):
+    """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major."""
+    vertices, faces = triangles(model, int(group[0]))
+    placed = frame[:, group].reshape(-1, 7)
+    colors = np.tile(np.round(255 * geom_colors(model)[group, :3] ** GAMMA).astype(np.uint8), (len(frame), 1))
+    alpha = float(model.geom_rgba[group[0], 3])
+    kind = GeomType(model.geom_type[group[0]])
+    return server.scene.add_batched_meshes_simple(
+        f"{under}/robots/{model.geom_names[group[0]].replace('/', '_')}",
+        vertices=vertices.astype(np.float32),
+        faces=faces.astype(np.uint32),
+        batched_positions=placed[:, :3],
+        batched_wxyzs=placed[:, 3:],
+        batched_colors=colors,
+        opacity=None if alpha >= 1 else alpha,
+        flat_shading=kind in (GeomType.BOX, GeomType.MESH),
+        lod="off",
+    )
+
+
+def set_up(server, model, origins, frame, under: str = "") -> None:
+    """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`."""
+    scene = server.scene
+    scene.set_up_direction("+z")
+    scene.world_axes.visible = False
+    sky = np.linspace(SKY, np.array(HAZE) / 255, 64)[:, None] * 255
+    scene.set_background_image(np.broadcast_to(sky, (64, 2, 3)).astype(np.uint8), format="png")
+    scene.configure_default_lights(cast_shadow=True)
+    scene.configure_environment_map(None)  # a picture would be loaded anew at every loop of the playback
+    scene.add_light_hemisphere("/sky", sky_color=(255, 255, 255), ground_color=(150, 150, 160), intensity=1.2)
+    moving = frame[:, (model.geom_type != GeomType.PLANE) & model.geom_visible, :3].reshape(-1, 3)
+    low, high = moving.min(axis=0), moving.max(axis=0)
+    size = max(float((high - low).max()), 1.0)
+    floors = horizontal_planes(model)
+    if len(floors):
+        height = float(model.geom_pose[floors[0], 2])
+        add_floor(scene, height, (low + high) / 2, 6 * size + 20, under)
+    centre = (low + high) / 2
+    direction = np.array([0.75, -1.0, 0.6]) / np.linalg.norm([0.75, -1.0, 0.6])
+    room = min(LARGEST_ROOM, 3.0 * float(bounding_radii(model)[model.geom_visible].max()))
+    reach = 0.5 * float(np.linalg.norm(high - low)) + room
+    distance = 0.76 * reach / np.tan(FIELD_OF_VIEW / 2)
+    camera = server.initial_camera
+    camera.position = tuple(centre + distance * direction)
+    camera.look_at = tuple(centre)
+    camera.up = (0.0, 0.0, 1.0)
+    camera.fov = float(FIELD_OF_VIEW)
+
+
+def add_floor(scene, height: float, centre, size: float, under: str) -> None:
+    """A checkered square: two batches of one-metre tiles would be many, so one mesh per colour."""
+    tile = 2.0 ** np.round(np.log2(max(size / 40, 0.25)))
+    count = int(np.ceil(size / tile))
+    start = np.round(centre[:2] / (2 * tile)) * 2 * tile
+    x, y = np.meshgrid(np.arange(-count, count), np.arange(-count, count), indexing="ij")
+    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
+    for color in range(2):
+        chosen = (x + y) % 2 == color
+        cells = np.stack([x[chosen], y[chosen]], axis=-1)
+        points = (cells[:, None] + corners) * tile + start
+        vertices = np.concatenate([points.reshape(-1, 2), np.full((4 * len(cells), 1), height)], axis=-1)
+        faces = (4 * np.arange(len(cells))[:, None, None] + np.array([[0, 1, 2], [0, 2, 3]])).reshape(-1, 3)
+        scene.add_mesh_simple(
+            f"{under}/ground/{('light', 'dark')[color]}",
+            vertices=vertices.astype(np.float32),
+            faces=faces.astype(np.uint32),
+            color=TILES[color],
+            flat_shading=True,
+            side="double",
+            cast_shadow=False,
+            receive_shadow=True,
+        )

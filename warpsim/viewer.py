@@ -1,0 +1,294 @@
+"""`Viewer`: a simulator in the browser, stepped live."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from warpsim.checks import positive, short
+from warpsim.model.geometry import rotate
+from warpsim.show.live.curves import Curves, curve_names
+from warpsim.show.live.drag import Drag
+from warpsim.show.live.layers import Layers
+from warpsim.show.live.panel import Panel
+from warpsim.show.live.shown import Shown
+from warpsim.show.live.wishes import Wishes
+
+LATE = 0.2  # s that the clock may be behind before it starts anew
+MOST_ENTRIES = 500  # of a parameter that the page lists
+REST = 0.05  # s between looks at the controls while paused
+
+
+class Viewer:
+    """A page that steps a simulator: play, pause, single steps, speed, reset, sliders of actuators and parameters, bodies that can be dragged.
+
+        with ws.Viewer(sim) as view:
+            view.run()                                  # until the page's owner presses Ctrl-C
+
+        with ws.Viewer(sim, state, port=0) as view:     # an own loop, which the page can pause
+            while view.running:
+                view.step(policy(view.state))
+
+    `state` is where it begins and what *Reset* goes back to (default `sim.state()`). `worlds`: as `Trajectory.to_html`, by default the first 64;
+    they stand `spacing` [m] apart. The page is at `view.url`, on this machine alone, and asks nothing of the network; in a notebook the viewer
+    shows itself. Raises `OSError` for a port in use (0 takes a free one) and `ImportError` without viser.
+    """
+
+    def __init__(
+        self,
+        sim,
+        state=None,
+        *,
+        worlds=None,
+        port: int = 8080,
+        host: str = "127.0.0.1",
+        fps: float = 40.0,
+        spacing=None,
+    ):
+        from warpsim.simulator import Simulator
+
+        if not isinstance(sim, Simulator):
+            raise ValueError(f"sim is {short(sim)}; give a Simulator (a Trajectory has to_html and `warpsim view`)")
+        if state is None:
+            state = sim.state()
+        sim._stepper.check_state(state)
+        self.sim, self.fps = sim, positive(fps, "fps", "1/s")
+        self.state, self._start = state, state.without_gradient() if sim.requires_grad else state.clone()
+        self._wishes = Wishes()
+        poses = self._poses()
+        self._shown = Shown(sim.model, poses, worlds, sim.worlds, port, host, spacing)
+        self.url = self._shown.url
+        self._layers = Layers(self._shown.server, sim.model, sim)
+        self._drag: Drag | None = None
+        self._next = self._due = self._told = time.perf_counter()
+        self.on_reset: Callable | None = None
+        self._told_of = ""  # what was clicked last
+        self._paces: list[tuple[float, float]] = []
+        self._make_panel()
+        self._shown.on_drag(self._on_drag)
+        self._shown.on_click(self._on_click)
+
+    # the page ------------------------------------------------------------------------------------------------------------
+
+    def _make_panel(self) -> None:
+        server, model = self._shown.server, self.sim.model
+        panel = Panel(server, self._wishes, self._shown.worlds, self._layers.names, curve_names(model), model.name)
+        self._panel = panel
+        panel.on_reset = self.reset
+        panel.add_controls(model)
+        parameters = self.sim.parameters
+        names = [name for name in parameters.keys() if parameters.stored(name).size and name not in parameters.refused]
+        panel.add_parameters(names, self._entries, self._read, self._write)
+        self._curves = Curves(server.gui, panel.plots, self.sim)
+
+    def _entries(self, name: str) -> list[str]:
+        """The entries of a parameter, by the element and the number in its row."""
+        shape = self.sim.parameters.stored(name).numpy().shape[1:]
+        element = self.sim.model.names.get(name.split("_")[0], ())
+        rows = element if len(shape) and len(element) == shape[0] else [str(k) for k in range(shape[0] if shape else 1)]
+        rest = [",".join(map(str, index)) for index in np.ndindex(*shape[1:])] if len(shape) > 1 else [""]
+        return [f"{row} {index}".strip() for row in rows for index in rest][:MOST_ENTRIES]
+
+    def _read(self, name: str, entry: int) -> float:
+        values = self.sim.parameters.stored(name).numpy()
+        row = self._shown.worlds[self._wishes.world] if len(values) > 1 else 0
+        return float(values[row].reshape(-1)[entry])
+
+    def _write(self, name: str, entry: int, value: float, everywhere: bool) -> None:
+        values = self.sim.parameters[name].numpy().copy()
+        rows = slice(None) if everywhere else int(self._shown.worlds[self._wishes.world])
+        flat = values.reshape(len(values), -1)
+        flat[rows, entry] = value
+        try:
+            self.sim.parameters[name] = values
+        except ValueError as error:
+            self._panel.warn(str(error))
+
+    # what the visitor does -----------------------------------------------------------------------------------------------
+
+    def _on_click(self, k: int, geom: int) -> None:
+        """A geom was clicked: look at its world."""
+        model, body = self.sim.model, int(self.sim.model.geom_body[geom])
+        self._wishes.world = k
+        if self._panel.world is not None:
+            self._panel.world.value = int(self._shown.worlds[k])
+        name = "the world" if body < 0 else f"body {model.body_names[body]}, {model.body_mass[body]:.4g} kg"
+        self._told_of = f"{model.geom_names[geom]} of {name}"
+
+    def _on_drag(self, phase: str, k: int, geom: int, place, target) -> None:
+        """A geom is dragged: a spring from where it was grabbed to the pointer."""
+        world, body = int(self._shown.worlds[k]), int(self.sim.model.geom_body[geom])
+        origin = self._shown.origins[k]
+        if phase == "end" or body < 0:
+            self._wishes.ask(self._let_go)
+        elif self._drag is None:
+            self._wishes.ask(lambda: self._grab(world, body, np.asarray(place) - origin))
+        else:
+            self._drag.target = np.asarray(target) - origin
+
+    def _grab(self, world: int, body: int, place: np.ndarray) -> None:
+        self._drag = Drag(self.sim, self.state, world, body, place, self._poses()[world, body].astype(float))
+
+    def _let_go(self) -> None:
+        self._drag = None
+        self._shown.hide_pull()
+
+    # the loop ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether the viewer is open."""
+        return not self._wishes.closed
+
+    def step(self, control=None, *, tau=None) -> Any:
+        """One step of the simulator, when the page plays: waits while it is paused, and keeps to the clock times the page's speed.
+
+        `control (worlds, nu)`: None is what the sliders say. Returns the new `state`.
+        """
+        self._wait()
+        if self.running:
+            self._advance(control, tau)
+        return self.state
+
+    def run(self, policy: Callable | None = None, seconds: float | None = None) -> Any:
+        """Step until Ctrl-C, `close()`, or for so many simulated seconds. `policy(state)` gives the control, else the sliders do."""
+        if policy is not None and not callable(policy):
+            raise ValueError(f"policy is {short(policy)}; give a function of the state that returns the control")
+        steps = np.inf if seconds is None else round(positive(seconds, "seconds", "s") / self.sim.dt)
+        made = 0
+        try:
+            while self.running and made < steps:
+                self._wait()
+                if self.running:
+                    self._advance(None if policy is None else policy(self.state), None)
+                    made += 1
+        except KeyboardInterrupt:
+            pass
+        self.show()
+        return self.state
+
+    def sync(self, state, seconds: float | None = None) -> None:
+        """Go on with a state that the program stepped to itself: waits while the page is paused, and until the clock has come to it.
+
+        `seconds`: simulated time since the last one; None is what the two states say.
+        """
+        self.sim._stepper.check_state(state)
+        if seconds is None:
+            seconds = self._seconds(state) - self._seconds(self.state)
+        self._wait(seconds)
+        self.state = state
+        self._draw_when_due()
+
+    def show(self, state=None) -> None:
+        """Draw a state now, the viewer's own or another that it then goes on with."""
+        if state is not None:
+            self.sim._stepper.check_state(state)
+            self.state = state
+        self._wishes.work()
+        self._draw()
+
+    def reset(self) -> None:
+        """Back to the start, in all worlds; a program that steps itself gives `on_reset`, which returns its new state."""
+        self.state = self._start.clone() if self.on_reset is None else self.on_reset()
+        self._curves.clear()
+        self._draw()
+
+    def close(self) -> None:
+        """End the page."""
+        if self.running:
+            self._wishes.closed = True
+            self._shown.stop()
+
+    def __enter__(self) -> "Viewer":
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"Viewer({short(self.sim.model.name)}, {len(self._shown.worlds)} of {self.sim.worlds} worlds, {self.url})"
+        )
+
+    def _repr_html_(self) -> str:
+        return f'<iframe src="{self.url}" width="100%" height="600" style="border:0"></iframe>'
+
+    def _seconds(self, state) -> float:
+        """Simulated time of the world that is looked at."""
+        return float(state.time.numpy()[self._shown.worlds[self._wishes.world]])
+
+    def _wait(self, seconds: float | None = None) -> None:
+        """Until a step of so many seconds may be made: while paused, and until the clock has come to it."""
+        wishes = self._wishes
+        wishes.work()
+        paused = False
+        while self.running and not wishes.take_step():
+            paused = True
+            self._draw_when_due()
+            time.sleep(REST)
+            wishes.work()
+        now = time.perf_counter()
+        if paused or now > self._due + LATE:
+            self._due = now
+        while self.running and now < self._due:
+            self._draw_when_due()
+            time.sleep(min(self._due - now, REST))
+            now = time.perf_counter()
+        self._due += (self.sim.dt if seconds is None or seconds <= 0 else seconds) / wishes.speed
+
+    def _advance(self, control, tau) -> None:
+        wishes, sim = self._wishes, self.sim
+        if (control is None or wishes.take_over) and sim.model.nu:
+            row = np.zeros(sim.model.nu)
+            for actuator, value in wishes.control.items():
+                row[actuator] = value
+            control = np.tile(row, (sim.worlds, 1))
+        wrench = None
+        if self._drag is not None:
+            poses = self._poses()[self._drag.world].astype(float)
+            wrench = self._drag.wrench(self.state, poses, sim.model.body_com)
+        state = self.state.without_gradient() if sim.requires_grad else self.state
+        self.state = sim.step(state, control, tau=tau, wrench=wrench)
+        self._draw_when_due()
+
+    def _draw_when_due(self) -> None:
+        now = time.perf_counter()
+        if now >= self._next:
+            self._next = max(self._next + 1.0 / self.fps, now)
+            self._draw()
+
+    def _poses(self) -> np.ndarray:
+        """Poses of the bodies `(worlds, nbody, 7)`."""
+        return self.sim.kinematics(self.state.q, self.state.mocap).numpy()
+
+    def _draw(self) -> None:
+        now = time.perf_counter()
+        wishes, shown = self._wishes, self._shown
+        self._tell(now)
+        poses = self._poses()
+        shown.place(poses)
+        k = wishes.world
+        world = int(shown.worlds[k])
+        self._layers.refresh(set(wishes.layers), world, poses[world].astype(float), shown.origins[k])
+        self._curves.add(set(wishes.plots), self.state, world)
+        if self._drag is not None and world == self._drag.world:
+            pose = poses[world, self._drag.body].astype(float)
+            shown.show_pull(pose[:3] + rotate(pose[3:], self._drag.point), self._drag.target, k)
+        shown.follow(k if wishes.follow else None)
+
+    def _tell(self, now: float) -> None:
+        """Simulated time, pace and rate, twice a second; how a bad world is marked."""
+        seconds = self._seconds(self.state)
+        self._paces = [(t, s) for t, s in self._paces if t > now - 1.0] + [(now, seconds)]
+        if now - self._told < 0.5:
+            return
+        self._told = now
+        (t0, s0), (t1, s1) = self._paces[0], self._paces[-1]
+        pace = (s1 - s0) / (t1 - t0) if t1 > t0 else 0.0
+        rate = (len(self._paces) - 1) / (t1 - t0) if t1 > t0 else 0.0
+        flagged = int(np.count_nonzero(self.state.memory["flags"].numpy()))
+        text = f"**{seconds:.2f} s**, {pace:.2f} x real time, {rate:.0f} frames/s"
+        text += f"\n\n{flagged} of {self.sim.worlds} worlds flagged" if flagged else ""
+        text += f"\n\n{self._told_of}" if self._told_of else ""
+        self._panel.tell(text)
