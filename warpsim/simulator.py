@@ -50,8 +50,8 @@ class Simulator:
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
     None is 64, 16 more for each further tree, and as many as what touches at the model's start can use; those of hydroelastic contact are beside
     them. `hydroelastic`: what stands for a patch between pressure fields, "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md);
-    `max_polygons` per world, by default twice the cells of each pair, but 192 for one tree and 64 more for each further one at most; CONTACT_OVERFLOW
-    says that there are more. Geoms that overlap
+    `max_polygons` per world, by default twice the cells of each pair, but 192 for one tree and 64 more for each further one at most, in patches three times
+    that; CONTACT_OVERFLOW says that there are more. Geoms that overlap
     there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints
     beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
     their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
