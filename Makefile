@@ -1,5 +1,5 @@
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | lint | bench | cuda-check | gpu-quick | gpu-proof | corpus | nightly | clean
+#   make demo | test | lint | types | docs | bench | cuda-check | gpu-quick | gpu-proof | corpus | nightly | clean
 # Variables: PYTHON (the interpreter to start from), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 CUDA_ARGS ?=
 
-.PHONY: demo test lint bench cuda-check gpu-quick gpu-proof bounds corpus nightly clean
+.PHONY: demo test lint types docs docs-nightly docs-links bench cuda-check gpu-quick gpu-proof bounds corpus nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 # myosuite 3 comes without its models.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab
@@ -39,6 +39,10 @@ $(VENV)/bench.stamp: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@
 
+$(VENV)/docs.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@
+
 $(VENV)/cuda.stamp: $(VENV)/demo.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[demo,cuda]"
 	@touch $@
@@ -52,6 +56,24 @@ test: $(VENV)/test.stamp
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# Every public name has a complete type (pyright; it brings a Node of its own where there is none).
+types: $(VENV)/test.stamp
+	$(BIN)/python -m benchmarks.public_types
+
+# The site in build/site: a warning is an error, links and anchors between pages are checked.
+SPHINX = $(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees
+docs: $(VENV)/docs.stamp
+	$(SPHINX) -b html . build/site
+
+# The same with the tutorials run and their output shown.
+docs-nightly: $(VENV)/docs.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs,train]"
+	DOCS_EXECUTE=force $(SPHINX) -E -b html . build/site
+
+# Links that leave the site; asks every one of them.
+docs-links: $(VENV)/docs.stamp
+	$(SPHINX) -b linkcheck . build/links
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/warpsim bench $(BENCH_ARGS)
@@ -104,7 +126,8 @@ nightly: test corpus gpu-proof
 	$(BIN)/python -m benchmarks.streaming --out benchmarks/results
 	$(BIN)/python -m benchmarks.soak --out benchmarks/results
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train,sb3,jax]" example-robot-data
-	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/envs
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/envs tests/test_tutorials.py
+	$(MAKE) --no-print-directory docs-nightly
 	$(BIN)/python -m benchmarks.envs --out benchmarks/results
 	$(BIN)/python -m benchmarks.train --out build/train --pages build/train
 

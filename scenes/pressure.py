@@ -112,12 +112,32 @@ HANDLE_TILT = 2.0  # [rad] of the handle's axis about the spatula's x axis
 BUBBLE = (0.04165, 0.04165, 0.0625)
 
 
+def cylinder_tetrahedra(radius: float, half: float, resolution: float):
+    """Drake's five tetrahedra for each side of a long cylinder, where a cell per face needs three: (mesh, field) as `add_geom` and `Hydroelastic` take
+    them. The pressure is 1 on the part of the axis that is a radius away from the ends."""
+    n = math.ceil(2 * math.pi * radius / resolution)
+    angle = 2 * math.pi * np.arange(n) / n
+    ring = radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    low, high = (np.column_stack([ring, np.full(n, z)]) for z in (-half, half))
+    axis = np.array([[0, 0, z] for z in (-half, half, radius - half, half - radius)])
+    below, above, bottom, top = 2 * n + np.arange(4)
+    tetrahedra, faces = [], []
+    for i in range(n):
+        j = (i + 1) % n
+        tetrahedra += [(below, i, j, bottom), (above, n + j, n + i, top), (top, n + i, bottom, n + j)]
+        tetrahedra += [(n + i, i, bottom, n + j), (i, j, bottom, n + j)]
+        faces += [(below, j, i), (above, n + i, n + j), (i, j, n + j), (i, n + j, n + i)]
+    vertices = np.concatenate([low, high, axis])
+    pressure = np.where(np.arange(len(vertices)) >= bottom, 1.0, 0.0)
+    return (vertices[:bottom], np.array(faces)), (vertices, np.array(tetrahedra), pressure)
+
+
 def spatula_gripper(
-    inertia=FILE_INERTIA, mu=1.0, tau=0.2, bubble=(1e5, 0.04), handle=(1e8, 0.005), gripper_mass=0.988882
+    inertia=FILE_INERTIA, mu=1.0, tau=0.2, bubble=(1e5, 0.04), handle=(1e8, 0.005), tetrahedra=False
 ) -> ws.Model:
     """Two soft bubbles on prismatic fingers hold the handle of a spatula (SAP paper, Fig. 16). Motors left, right push the fingers along y.
 
-    `bubble`, `handle`: (modulus [Pa], resolution [m]).
+    `bubble`, `handle`: (modulus [Pa], resolution [m]); `tetrahedra`: the handle's field is cut as Drake cuts it.
     """
     b = ws.ModelBuilder("spatula", gravity=GRAVITY)
     options = {"friction": mu, "dissipation_time": tau}
@@ -143,7 +163,12 @@ def spatula_gripper(
     b.add_joint(spatula, "free")
     pose = np.concatenate([(0.0, 0.135, 0.052), quaternion(HANDLE_TILT, 0.0, 0.0)])
     options |= {"rgba": (0.85, 0.6, 0.35, 1.0), "hydroelastic": material(*handle)}
-    b.add_geom("cylinder", (0.015, 0.055), body=spatula, pose=pose, name="handle", **options)
+    if tetrahedra:
+        mesh, field = cylinder_tetrahedra(0.015, 0.055, handle[1])
+        options["hydroelastic"] = ws.Hydroelastic(handle[0], field=field)
+        b.add_geom("mesh", mesh=mesh, body=spatula, pose=pose, name="handle", **options)
+    else:
+        b.add_geom("cylinder", (0.015, 0.055), body=spatula, pose=pose, name="handle", **options)
     for name in ("left", "right"):
         b.add_actuator(name, "effort", name=name)
     return b.build()

@@ -15,8 +15,8 @@ from warpsim.files import load
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [
-    *(ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "papers").rglob("README.md")),
 ]
 SUFFIXES = (*load.MUJOCO_SUFFIXES, *load.URDF_SUFFIXES, *load.USD_SUFFIXES)
@@ -37,7 +37,7 @@ def test_public_names_exist(path):
         "diagnostics",
     }:
         assert hasattr(ws.Simulator, name), f"sim.{name}"
-    for name in set(re.findall(r"\bmodel\.([a-z_]\w*)\b(?!\*)", text)) - {"xml", "usd", "urdf"}:
+    for name in set(re.findall(r"(?<!\.)\bmodel\.([a-z_]\w*)\b(?!\*)", text)) - {"xml", "usd", "urdf"}:
         assert hasattr(ws.Model, name) or name in ws.Model.__dataclass_fields__, f"model.{name}"
     for cls, options in re.findall(r"\bws\.(SAP|Compliant|LCP|Variational)\(([^()]*)\)", text):
         for option in re.findall(r"(\w+)=", options):
@@ -83,9 +83,9 @@ def test_kernels_of_the_step_exist():
     assert found > 15
 
 
-def test_commands_are_those_of_the_readme():
-    """README's list of commands is that of the program, but for the demo, which has a line of its own."""
-    block = (ROOT / "README.md").read_text().split("## Commands")[1].split("```")[1]
+def test_commands_are_those_of_the_page():
+    """The list of docs/commands.md is that of the program, but for the demo, which has a line of its own."""
+    block = (ROOT / "docs" / "commands.md").read_text().split("```")[1]
     assert set(re.findall(r"^\$ warpsim (\w+)", block, flags=re.M)) == set(COMMANDS) - {"demo"}
 
 
@@ -107,14 +107,34 @@ def test_versions_agree():
     assert version in sections and set(sections[: sections.index(version)]) <= {"Unreleased"}
 
 
-def test_readme_names_what_the_gallery_makes():
-    """The scenes that `examples/gallery.py` runs are those that README names, and hills is one that can be asked for."""
+def test_quickstart_names_what_the_gallery_makes():
+    """The scenes that `examples/gallery.py` runs are those that the quickstart names, and hills is one that can be asked for."""
     source = (ROOT / "examples" / "gallery.py").read_text()
     default = re.findall(r'"(\w+)"', source.split("or (")[1].split(")")[0])
-    readme = (ROOT / "README.md").read_text().split("`python -m examples.gallery`")[1][:300]
-    named = readme.split(" of a ")[1].split(", `python")[0]
+    page = (ROOT / "docs" / "quickstart.md").read_text().split("`python -m examples.gallery`")[1][:300]
+    named = page.split(" of a ")[1].split(", `python")[0]
     assert re.sub(r"\b(a|and)\b", " ", named).replace(",", " ").split() == default
-    assert set(default) | {"hills"} == set(SCENES) and "`python -m examples.gallery hills`" in readme
+    assert set(default) | {"hills"} == set(SCENES) and "`python -m examples.gallery hills`" in page
+
+
+def test_reference_has_every_public_name():
+    """Each name of `warpsim.__all__` and `warpsim.envs.__all__` stands on a page of docs/api, flags with their values."""
+    text = "\n".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
+    there = set(re.findall(r"^\.\. (?:auto|py:)\w+:: warpsim\.([\w.]+)", text, flags=re.M))
+    assert set(ws.__all__) <= there, set(ws.__all__) - there
+    flags = dict(re.findall(r"py:data:: warpsim\.(\w+)\n   :value: (\d+)", text))
+    assert flags and all(getattr(ws, name) == int(value) for name, value in flags.items())
+
+
+def test_every_page_is_in_the_sites_navigation():
+    """docs/index.md, or a page that it lists, has every page of docs in a table of contents."""
+    listed = set()
+    for path in (ROOT / "docs").rglob("*.md"):
+        for tree in re.findall(r"```{toctree}\n(.*?)```", path.read_text(), flags=re.S):
+            for line in re.sub(r"^:.*$", "", tree, flags=re.M).split("\n"):
+                name = (re.search(r"<(.*)>", line) or [None, line.strip()])[1]
+                listed.add((ROOT / name[1:] if name.startswith("/") else path.parent / name).with_suffix(".md"))
+    assert {path for path in (ROOT / "docs").rglob("*.md")} - listed == {ROOT / "docs" / "index.md"}
 
 
 SHAPE = """<mujoco><asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/>

@@ -244,10 +244,10 @@ def blocks(file: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / file).read_text(), flags=re.S)
 
 
-def test_readme_programs_run_as_printed(tmp_path):
-    """README's Python blocks run one after the other, as printed; those of another framework where it is installed."""
-    program = "import warpsim as ws\n"
-    for block in blocks("README.md"):
+def test_first_programs_run_as_printed(tmp_path):
+    """The Python blocks of README and of the quickstart run one after the other, as printed; those of another framework where it is installed."""
+    program = ""
+    for block in blocks("README.md") + blocks("docs/quickstart.md"):
         framework = re.search(r"ws\.(torch|jax)\.", block)
         if framework is None or importlib.util.find_spec(framework[1]):
             program += block + "\n"
@@ -260,7 +260,19 @@ def test_readme_programs_run_as_printed(tmp_path):
 
 WITH_PROGRAMS = {
     "README.md",
-    *(f"docs/{name}.md" for name in ("constraints", "device_code", "gradients", "ltvi", "threads")),
+    *(
+        f"docs/{name}.md"
+        for name in (
+            "quickstart",
+            "concepts",
+            "migration",
+            "constraints",
+            "device_code",
+            "gradients",
+            "ltvi",
+            "threads",
+        )
+    ),
 }
 
 

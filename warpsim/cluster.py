@@ -10,9 +10,12 @@ import math
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsim.annotations import DeviceName, Numbers, PathLike, Progress
 from warpsim.checks import short, whole
 from warpsim.description import fingerprint
 from warpsim.files.store.place import (
@@ -33,6 +36,9 @@ from warpsim.rollout import with_progress
 from warpsim.simulator import Simulator
 from warpsim.state import State, import_or_explain
 from warpsim.streaming import PARAMETERS, Source, begin_store, checkpoint_arrays, finish, new_run, together, unfinished
+
+if TYPE_CHECKING:
+    from warpsim.trajectory import Trajectory
 
 LOSSES = 20  # of actors, one after the other without a commit between them, before a run is given up
 LOOK_SECONDS = 0.2  # between two looks at the store, for progress
@@ -91,22 +97,22 @@ class Shard:
 def rollout(
     model: Model,
     state: State | None = None,
-    controls=None,
+    controls: Any = None,
     steps: int | None = None,
     *,
-    mocap=None,
+    mocap: Numbers | None = None,
     worlds: int | None = None,
     shards: int | None = None,
-    store=None,
+    store: PathLike | None = None,
     every: int = 1,
     substeps: int = 1,
-    parameters=None,
-    device=None,
+    parameters: Sequence[str] | None = None,
+    device: DeviceName | None = None,
     threads: int | None = None,
-    progress=None,
+    progress: Progress | None = None,
     address: str | None = None,
-    **options,
-):
+    **options: Any,
+) -> "Trajectory":
     """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store; its `Trajectory`, read from there.
 
     `state`: where to begin, of a simulator of the same options; None is the model's start in every one of `worlds`. `controls`: an array
@@ -143,7 +149,16 @@ def rollout(
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def resume(path, controls=None, *, shards=None, device=None, threads=None, progress=None, address=None):
+def resume(
+    path: PathLike,
+    controls: Any = None,
+    *,
+    shards: int | None = None,
+    device: DeviceName | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    address: str | None = None,
+) -> "Trajectory":
     """Go on over `shards` actors with a run that was interrupted, of `ws.cluster.rollout` or `sim.rollout(store=…)`. Its `Trajectory`."""
     ray = _ray(address)
     path = _shared(path, exists=True)
@@ -161,7 +176,14 @@ def resume(path, controls=None, *, shards=None, device=None, threads=None, progr
     return load_trajectory(path)
 
 
-def map(function, items, *, shards: int | None = None, retries: int = 3, address: str | None = None) -> list:
+def map(
+    function: Callable[[Any], Any],
+    items: Iterable[Any],
+    *,
+    shards: int | None = None,
+    retries: int = 3,
+    address: str | None = None,
+) -> list[Any]:
     """`[function(item) for item in items]` over processes of Ray, in the order of the items: seeds of a training, robots, sweeps.
 
     `shards`: how many at once, each with its share of the cores (and of the GPUs, where there are any); None as in `rollout`. What a lost process

@@ -4,9 +4,11 @@ import dataclasses
 import pathlib
 import time
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsim.annotations import DeviceName, PathLike
 from warpsim.checks import short, whole
 from warpsim.description import describe_simulator, fingerprint, simulator_arguments
 from warpsim.device.recording import tape_paused
@@ -19,6 +21,9 @@ from warpsim.rollout import RECORDED
 from warpsim.state import State
 from warpsim.stepping import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE, NOT_CONVERGED, UNRESOLVED
 from warpsim.streaming import STEPS, checkpoint_arrays, restored_state
+
+if TYPE_CHECKING:
+    from warpsim.simulator import Simulator
 
 NAMES = {
     NONFINITE: "NONFINITE",
@@ -151,7 +156,7 @@ class Fault:
         """The step again, from its state or from another."""
         return self.sim.step(self.state if state is None else state, **self.inputs, substeps=self.substeps)
 
-    def replay(self, steps: int) -> tuple[list[dict], bool]:
+    def replay(self, steps: int) -> tuple[list[dict[str, Any]], bool]:
         """What each of so many steps measures, the faulty one first, and whether that has the bits of then."""
         state, rows, again = self.state, [], False
         for step in range(steps):
@@ -163,7 +168,7 @@ class Fault:
             rows.append(row | measured | {"flags": "|".join(flag_names(measured["flags"])) or "none"})
         return rows, again
 
-    def contact_rows(self) -> list[dict]:
+    def contact_rows(self) -> list[dict[str, Any]]:
         """A line for each contact of the step."""
         names, found = self.sim.model.geom_names, self.contacts
         return [
@@ -187,7 +192,7 @@ class Fault:
         return f"Fault({'|'.join(flag_names(self.raised))} in world {self.world}, {len(self.contacts['phi'])} contacts)"
 
 
-def load_fault(path, device=None, sim=None) -> Fault:
+def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator | None" = None) -> Fault:
     """What a simulator with `on_fault` has written. `sim`: one of one world, for a solver of one's own. Raises `StoreError`."""
     from warpsim.simulator import Simulator
 

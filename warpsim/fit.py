@@ -6,17 +6,22 @@ import os
 import pathlib
 import traceback
 import typing
+from typing import TYPE_CHECKING, Any
 
+from warpsim.annotations import DeviceName
 from warpsim.checks import short, whole
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.threads import Method
 from warpsim.inputs import device_called
 
+if TYPE_CHECKING:
+    from warpsim.model.model import Model
+
 SHARE = 0.9  # of what is free: the rest is for states, graphs and the code of kernels
 SAMPLES = 32, 96  # worlds; what grows with them grows in proportion
 
 
-def fit_worlds(model, device=None, *, memory: int | None = None, **options) -> int:
+def fit_worlds(model: "Model", device: DeviceName | None = None, *, memory: int | None = None, **options: Any) -> int:
     """Worlds of `model` that one `Simulator` of these options may have on a device.
 
     `memory` [bytes]: what it may take; None is nine tenths of what is free now. `options` are those of `Simulator` besides

@@ -54,6 +54,7 @@ OWN_SUMS = {
     "measure_subtrees": "(worlds, sensors)",
     "measure_energy": "(worlds, sensors)",
     "measure_sums": "(worlds, sensors)",
+    "add_pulls": "(worlds, sensors)",
     "measure_touch": "(worlds, sensors)",
     "measure_net_contact": "(worlds, sensors)",
     "user_wrenches": "(worlds, bodies)",

@@ -2,15 +2,20 @@
 
 import dataclasses
 import operator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array, Device, DeviceName, Numbers, Selection
 from warpsim.checks import choice, number, numbers, short, whole
 from warpsim.device.copies import SCALARS, launch
 from warpsim.device.threads import in_turn
 from warpsim.inputs import device_called
 from warpsim.kernels import randomness
+
+if TYPE_CHECKING:
+    from warpsim.simulator import Simulator
 
 MOST = 1 << 16  # draws, and fours of columns
 
@@ -24,7 +29,15 @@ class RandomStream:
     Philox-4x32-10 (Salmon et al., 2011): nothing depends on the device, but the last bits of `normal`. Raises `ValueError`.
     """
 
-    def __init__(self, seed: int = 0, worlds=1, *, device=None, dtype: str = "float32"):
+    seed: int
+    dtype: str
+    device: Device
+    worlds: int
+    world: Array
+    episode: Array
+    step: Array
+
+    def __init__(self, seed: int = 0, worlds: Numbers = 1, *, device: DeviceName | None = None, dtype: str = "float32"):
         self.seed = whole(seed, "seed", 0)
         if self.seed >= 1 << 64:
             raise ValueError(f"seed is {short(seed)}; it has up to 64 bits")
@@ -39,17 +52,35 @@ class RandomStream:
         return f"RandomStream(seed={self.seed}, worlds={self.worlds}, dtype={self.dtype!r}, device={self.device})"
 
     @in_turn
-    def words(self, columns: int, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
+    def words(self, columns: int, *, draw: int = 0, ahead: int = 0, out: Array | None = None) -> Array:
         """Random words of 32 bits, `(worlds, columns)` uint32."""
         return self._draw(randomness.words, wp.uint32, columns, {}, draw, ahead, out)
 
     @in_turn
-    def uniform(self, columns: int, low=0.0, high=1.0, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
+    def uniform(
+        self,
+        columns: int,
+        low: Numbers = 0.0,
+        high: Numbers = 1.0,
+        *,
+        draw: int = 0,
+        ahead: int = 0,
+        out: Array | None = None,
+    ) -> Array:
         """Numbers in [low, high), each bound a number or `(columns,)`; `ahead` steps after the present one."""
         return self._draw(randomness.uniform, self._real, columns, {"low": low, "high": high}, draw, ahead, out)
 
     @in_turn
-    def normal(self, columns: int, mean=0.0, deviation=1.0, *, draw: int = 0, ahead: int = 0, out=None) -> wp.array:
+    def normal(
+        self,
+        columns: int,
+        mean: Numbers = 0.0,
+        deviation: Numbers = 1.0,
+        *,
+        draw: int = 0,
+        ahead: int = 0,
+        out: Array | None = None,
+    ) -> Array:
         """Normal numbers of a mean and a standard deviation, each a number or `(columns,)`."""
         return self._draw(
             randomness.normal, self._real, columns, {"mean": mean, "deviation": deviation}, draw, ahead, out
@@ -61,7 +92,7 @@ class RandomStream:
         launch(randomness.advance, self._real, self.worlds, [self.step], device=self.device)
 
     @in_turn
-    def reset(self, worlds) -> None:
+    def reset(self, worlds: Numbers) -> None:
         """Begin the next episode of the chosen worlds (places, or a boolean mask `(worlds,)`; one on the device is not read)."""
         if not (isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == self.device):
             chosen = np.zeros(self.worlds, bool)
@@ -80,12 +111,12 @@ class RandomStream:
         inputs = [worlds, self.episode, self.step]
         launch(randomness.next_episode, self._real, self.worlds, inputs, device=self.device)
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """Where the stream is, as NumPy arrays."""
         arrays = {name: getattr(self, name).numpy().copy() for name in ("world", "episode", "step")}
         return {"seed": self.seed, **arrays}
 
-    def load_state_dict(self, kept: dict) -> None:
+    def load_state_dict(self, kept: dict[str, Any]) -> None:
         """Go to where a stream of as many worlds was."""
         found = {name: np.asarray(kept[name]) for name in ("world", "episode", "step")}
         for name, array in found.items():
@@ -157,13 +188,13 @@ class RandomControls:
     scale: float = 1.0
     hold: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if whole(self.seed, "RandomControls: seed", 0) >= 1 << 64:
             raise ValueError(f"RandomControls: seed is {self.seed}; it has up to 64 bits")
         number(self.scale, "RandomControls: scale", "give a finite number of at least 0", lambda x: 0.0 <= x < np.inf)
         whole(self.hold, "RandomControls: hold", 1)
 
-    def of(self, sim, worlds=None):
+    def of(self, sim: "Simulator", worlds: Selection | None = None) -> Any:
         """A function (step, state) -> controls `(worlds, nu)` for a simulator, whose worlds have these numbers in the whole."""
         model = sim.model
         stream = RandomStream(self.seed, sim.worlds if worlds is None else worlds, device=sim.device, dtype=sim.dtype)

@@ -7,9 +7,9 @@ import numpy as np
 import warp as wp
 
 from warpsim.model.model import JOINT_NV, JointType
+from warpsim.state import FLAG_NAMES
 from warpsim.streaming import run_into_store
 
-FLAG_NAMES = {1: "NONFINITE", 2: "NOT_CONVERGED", 4: "CONTACT_OVERFLOW", 8: "UNRESOLVED", 16: "DEEP_PRESSURE"}
 SLOWEST, FASTEST = 0.5, 1.5  # Hz, the band of random controls
 
 

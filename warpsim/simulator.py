@@ -2,12 +2,12 @@
 
 import functools
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import warp as wp
 
+from warpsim.annotations import Array, Device, DeviceName, Element, Numbers, PathLike, Progress
 from warpsim.checks import choice, flag, short, whole
 from warpsim.contact.collision import ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch, contact_patches
@@ -25,15 +25,19 @@ from warpsim.inputs import Inputs, device_called, time_step
 from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
+from warpsim.model.parameters import Parameters
 from warpsim.reprs import show
 from warpsim.rollout import rollout
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
-from warpsim.stepping import Stepper
+from warpsim.stepping import Diagnostics, Stepper
 from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
+
+if TYPE_CHECKING:
+    from warpsim.randomness import RandomControls
 
 MOST_POLYGONS = LARGEST_INDEX // 64  # per world
 
@@ -46,8 +50,8 @@ class Simulator:
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
     None is 64, 16 more for each further tree, and as many as what touches at the model's start can use; those of hydroelastic contact are beside
     them. `hydroelastic`: what stands for a patch between pressure fields, "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md);
-    `max_polygons` per world, by default twice the cells of each pair, but 192 for one tree and 64 more for each further one at most; CONTACT_OVERFLOW
-    says that there are more. Geoms that overlap
+    `max_polygons` per world, by default twice the cells of each pair, but 192 for one tree and 64 more for each further one at most, in patches three times
+    that; CONTACT_OVERFLOW says that there are more. Geoms that overlap
     there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints
     beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
     their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
@@ -56,6 +60,18 @@ class Simulator:
     `reactions`: steps keep what `acceleration` and `joint_reaction` ask for. Raises `ValueError` or `ModelError` naming what is wrong.
     A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
     """
+
+    worlds: int
+    dtype: str
+    integrator: Integrator
+    solver: ContactModel
+    requires_grad: bool
+    device: Device
+    recovery_speed: tuple[float, float]
+    parameters: Parameters
+    diagnostics: Diagnostics
+    max_contacts: int
+    device_model: Any
 
     @alone
     @explains_shortage
@@ -66,13 +82,13 @@ class Simulator:
         dt: float | None = None,
         integrator: Integrator | None = None,
         solver: ContactModel | None = None,
-        device=None,
+        device: DeviceName | None = None,
         dtype: str = "float32",
         requires_grad: bool = False,
         max_contacts: int | None = None,
         recovery_speed: float | tuple[float, float] | None = RECOVERY_SPEED,
         threads: int | None = None,
-        on_fault=None,
+        on_fault: PathLike | None = None,
         hydroelastic: str = "patch16",
         max_polygons: int | None = None,
         reactions: bool = False,
@@ -85,7 +101,7 @@ class Simulator:
             raise ValueError(
                 f"worlds is {worlds}; at most {LARGEST_INDEX} can be counted, and ws.fit_worlds says how many fit"
             )
-        self.dtype: str = choice(dtype, "dtype", SCALARS)
+        self.dtype = choice(dtype, "dtype", SCALARS)
         dt = time_step(model.timestep if dt is None else dt, dtype)
         self.integrator = SymplecticEuler() if integrator is None else integrator
         self.solver = SAP() if solver is None else solver
@@ -155,7 +171,15 @@ class Simulator:
     # states ----------------------------------------------------------------------------------------------------------
 
     @in_turn
-    def state(self, q=None, v=None, keyframe: str | None = None, *, activation=None, mocap=None) -> State:
+    def state(
+        self,
+        q: Numbers | None = None,
+        v: Numbers | None = None,
+        keyframe: str | None = None,
+        *,
+        activation: Numbers | None = None,
+        mocap: Numbers | None = None,
+    ) -> State:
         """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v`, `activation` of shape (n,) or (worlds, n).
 
         With a keyframe, what is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
@@ -173,7 +197,15 @@ class Simulator:
 
     @in_turn
     def reset(
-        self, state: State, worlds, q=None, v=None, *, activation=None, mocap=None, parameters: bool = False
+        self,
+        state: State,
+        worlds: Numbers,
+        q: Numbers | None = None,
+        v: Numbers | None = None,
+        *,
+        activation: Numbers | None = None,
+        mocap: Numbers | None = None,
+        parameters: bool = False,
     ) -> None:
         """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v, activation (default: initial pose, rest, 0), mocap bodies to
         `mocap` (default: their poses in the model).
@@ -197,11 +229,11 @@ class Simulator:
     def step(
         self,
         state: State,
-        control=None,
+        control: Numbers | None = None,
         *,
-        tau=None,
-        wrench=None,
-        mocap=None,
+        tau: Numbers | None = None,
+        wrench: Numbers | None = None,
+        mocap: Numbers | None = None,
         substeps: int = 1,
         out: State | None = None,
     ) -> State:
@@ -228,11 +260,11 @@ class Simulator:
     def linearize(
         self,
         state: State,
-        control=None,
+        control: Numbers | None = None,
         *,
-        tau=None,
-        parameters=(),
-        mocap=None,
+        tau: Numbers | None = None,
+        parameters: Sequence[str] = (),
+        mocap: Numbers | None = None,
         force_jacobian: bool = False,
         mocap_jacobian: bool = False,
         out: Linearization | None = None,
@@ -265,16 +297,16 @@ class Simulator:
     def rollout(
         self,
         state: State,
-        controls=None,
+        controls: "Numbers | RandomControls | Callable[[State], Any] | None" = None,
         steps: int | None = None,
         *,
-        mocap=None,
+        mocap: Numbers | None = None,
         substeps: int = 1,
         every: int = 1,
-        progress=None,
+        progress: Progress | None = None,
         checkpoint_every: int | None = None,
         gradient_norms: bool = False,
-        store=None,
+        store: PathLike | None = None,
     ) -> Trajectory:
         """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
 
@@ -314,7 +346,7 @@ class Simulator:
     # queries ---------------------------------------------------------------------------------------------------------
 
     @in_turn
-    def kinematics(self, q, mocap=None) -> wp.array:
+    def kinematics(self, q: Numbers, mocap: Numbers | None = None) -> Array:
         """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order.
 
         `mocap (nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: where the mocap bodies are; None: where the model has them.
@@ -322,38 +354,40 @@ class Simulator:
         return self._with(mocap).kinematics(*self._inputs.rows(q=q))
 
     @in_turn
-    def body_velocity(self, state: State) -> wp.array:
+    def body_velocity(self, state: State) -> Array:
         """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their origins."""
         return self._at(state).body_velocity(state.q, state.v)
 
     @in_turn
-    def mass_matrix(self, q, mocap=None) -> wp.array:
+    def mass_matrix(self, q: Numbers, mocap: Numbers | None = None) -> Array:
         """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
         return self._with(mocap).mass_matrix(*self._inputs.rows(q=q))
 
     @in_turn
-    def inverse_dynamics(self, q, v, a, mocap=None) -> wp.array:
+    def inverse_dynamics(self, q: Numbers, v: Numbers, a: Any, mocap: Numbers | None = None) -> Array:
         """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
         return self._with(mocap).inverse_dynamics(*self._inputs.rows(q=q, v=v, a=a))
 
     @in_turn
-    def forward_dynamics(self, q, v, tau, mocap=None) -> wp.array:
+    def forward_dynamics(self, q: Numbers, v: Numbers, tau: Numbers, mocap: Numbers | None = None) -> Array:
         """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
         return self._with(mocap).forward_dynamics(*self._inputs.rows(q=q, v=v, tau=tau))
 
     @in_turn
-    def jacobian(self, q, body, point=(0.0, 0.0, 0.0), mocap=None) -> wp.array:
+    def jacobian(
+        self, q: Numbers, body: Element, point: Numbers = (0.0, 0.0, 0.0), mocap: Numbers | None = None
+    ) -> Array:
         """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
         (q,), point = self._inputs.rows(q=q), self._inputs.host_rows(point, 3, "point")
         return self._with(mocap).jacobian(q, self._inputs.body(body), np.atleast_2d(point))
 
     @in_turn
-    def energy(self, state: State) -> tuple[wp.array, wp.array]:
+    def energy(self, state: State) -> tuple[Array, Array]:
         """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
         return self._at(state).energy(state.q, state.v)
 
     @in_turn
-    def sensors(self, state: State, control=None) -> wp.array:
+    def sensors(self, state: State, control: Numbers | None = None) -> Array:
         """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)` is a sensor's slice.
 
         Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step that led to it:
@@ -364,7 +398,7 @@ class Simulator:
         return self._stepper.sensors(state, control)
 
     @in_turn
-    def acceleration(self, state: State) -> wp.array:
+    def acceleration(self, state: State) -> Array:
         """(v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc; NaN until a step.
 
         Of a simulator made with `reactions=True`. On a tape where one records.
@@ -373,7 +407,7 @@ class Simulator:
         return self._stepper.reactions(state, "acceleration")
 
     @in_turn
-    def joint_reaction(self, state: State) -> wp.array:
+    def joint_reaction(self, state: State) -> Array:
         """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin of the body's frame, in
         world axes, where the (sub)step that led to `state` began. Springs, dampers and actuators of the joints are in it; contacts, constraints
         between bodies and `wrench` are not. NaN until a step.
@@ -389,13 +423,13 @@ class Simulator:
         return self._at(state).contacts(state.q, state.v, self.dt, self.max_contacts)
 
     @in_turn
-    def contact_force(self, of: str = "body") -> wp.array:
+    def contact_force(self, of: str = "body") -> Array:
         """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
         choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
 
     @in_turn
-    def contact_wrench(self, state: State) -> wp.array:
+    def contact_wrench(self, state: State) -> Array:
         """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as `step` takes them,
         the torque about the body's COM where it is in `state`."""
         return self._at(state).contact_wrench(state.q, self._step)
@@ -408,7 +442,15 @@ class Simulator:
 
     @in_turn
     def ray_cast(
-        self, state: State, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=(), body=None
+        self,
+        state: State,
+        origin: Numbers,
+        direction: Numbers,
+        *,
+        max_distance: float = np.inf,
+        geoms: Sequence[Element] | None = None,
+        ignore: Sequence[Element] = (),
+        body: Element | None = None,
     ) -> RayHits:
         """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal in world axes.
 
@@ -419,7 +461,14 @@ class Simulator:
         return self._look(sensor, state)
 
     def ray_sensor(
-        self, origin, direction, *, max_distance: float = np.inf, geoms=None, ignore=(), body=None
+        self,
+        origin: Numbers,
+        direction: Numbers,
+        *,
+        max_distance: float = np.inf,
+        geoms: Sequence[Element] | None = None,
+        ignore: Sequence[Element] = (),
+        body: Element | None = None,
     ) -> Callable[[State], RayHits]:
         """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again and again."""
         return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
@@ -454,7 +503,7 @@ class Simulator:
         return self._at(state).patches(state.q, world)
 
     @property
-    def warm_start_hits(self) -> wp.array:
+    def warm_start_hits(self) -> Array:
         """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with `ws.LCP()`."""
         hits = getattr(self._step.solver, "warm_start_hits", None)
         if hits is None:

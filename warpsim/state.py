@@ -1,12 +1,21 @@
 """`State`: everything a step reads besides parameters and control."""
 
+from typing import Any
+
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array, DeviceName, Numbers
 from warpsim.checks import listed
 from warpsim.device.recording import tape_paused
+from warpsim.kernels import flags
 from warpsim.pickled import pack, unpack
 from warpsim.reprs import show
+
+FLAG_NAMES = {
+    int(getattr(flags, name)): name
+    for name in ("NONFINITE", "NOT_CONVERGED", "CONTACT_OVERFLOW", "UNRESOLVED", "DEEP_PRESSURE")
+}
 
 
 class State:
@@ -17,7 +26,13 @@ class State:
     begin at zero.
     """
 
-    def __init__(self, q: wp.array, v: wp.array, time: wp.array, memory: dict[str, wp.array]):
+    q: Array
+    v: Array
+    time: Array
+    memory: dict[str, Array]
+    recorded: bool
+
+    def __init__(self, q: Array, v: Array, time: Array, memory: dict[str, Array]):
         self.q, self.v, self.time, self.memory = q, v, time, memory
         self.recorded = False  # whether a tape made the arrays, and needs them as they are
 
@@ -26,21 +41,21 @@ class State:
         return self.q.shape[0]
 
     @property
-    def activation(self) -> wp.array:
+    def activation(self) -> Array:
         """`(worlds, na)` activations of the actuators that have dynamics, in their order; the array in `memory`."""
         if "activation" not in self.memory:
             raise ValueError("this state has no activation: no actuator of its model has dynamics")
         return self.memory["activation"]
 
     @property
-    def mocap(self) -> wp.array | None:
+    def mocap(self) -> Array | None:
         """Poses `(worlds, nmocap, 7)` of the mocap bodies, `[x y z qw qx qy qz]`, which the next step uses if it is given none; None without any."""
         return self.memory.get("mocap")
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         return pack(vars(self))
 
-    def __setstate__(self, kept: dict) -> None:
+    def __setstate__(self, kept: dict[str, Any]) -> None:
         vars(self).update(unpack(kept))
         self.recorded = False  # the copy's arrays are its own
 
@@ -55,15 +70,15 @@ class State:
         }
         return show("State", names | {"memory": f"[{', '.join(self.memory)}]"} | extra)
 
-    def arrays(self) -> dict[str, wp.array]:
+    def arrays(self) -> dict[str, Array]:
         """All arrays by name."""
         return {"q": self.q, "v": self.v, "time": self.time, **self.memory}
 
-    def smooth_arrays(self) -> dict[str, wp.array]:
+    def smooth_arrays(self) -> dict[str, Array]:
         """The arrays that have a gradient, by name."""
         return {name: array for name, array in self.arrays().items() if array.grad is not None}
 
-    def require(self, kinds: dict[str, tuple], device, label: str = "state") -> None:
+    def require(self, kinds: dict[str, tuple[Any, ...]], device: DeviceName, label: str = "state") -> None:
         """Raise `ValueError` unless the arrays are these: shape and dtype by name, on a device."""
         arrays = self.arrays()
         if arrays.keys() != kinds.keys():
@@ -126,7 +141,7 @@ class State:
         alias.recorded = self.recorded
         return alias
 
-    def __getitem__(self, worlds) -> "State":
+    def __getitem__(self, worlds: Numbers) -> "State":
         """A copy of the chosen worlds: an index, a slice, or a list or array of indices or of booleans."""
         chosen = np.atleast_1d(np.arange(self.worlds)[worlds]).astype(np.int32)
         index = wp.array(chosen, dtype=wp.int32, device=self.q.device)
@@ -146,17 +161,17 @@ class State:
         """Host arrays by name; views on the CPU, copies from CUDA."""
         return {name: array.numpy() for name, array in self.arrays().items()}
 
-    def torch(self) -> dict:
+    def torch(self) -> dict[str, Any]:
         """Torch tensors by name that share memory with the state."""
         import_or_explain("torch", "torch")
         return {name: wp.to_torch(array) for name, array in self.arrays().items()}
 
-    def jax(self) -> dict:
+    def jax(self) -> dict[str, Any]:
         """JAX arrays by name that share memory with the state."""
         import_or_explain("jax", "jax")
         return {name: wp.to_jax(array) for name, array in self.arrays().items()}
 
-    def cupy(self) -> dict:
+    def cupy(self) -> dict[str, Any]:
         """CuPy arrays by name that share memory with the state; needs a CUDA device."""
         if not self.q.device.is_cuda:
             raise ValueError(f"State.cupy() needs a CUDA device, this state is on {self.q.device}; use numpy()")

@@ -2,10 +2,12 @@
 
 import copy
 import functools
+from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array
 from warpsim.device.copies import launch
 from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import Replay, capturing
@@ -49,9 +51,16 @@ class Diagnostics:
     pressure over the modulus of the softer geom; 0 where a model has none.
     """
 
-    NAMES = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
+    NAMES: ClassVar[tuple[str, ...]] = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
 
-    def __init__(self, step: Step):
+    iterations: Array
+    momentum_error: Array
+    lag_error: Array
+    contacts: Array
+    flags: Array
+    step: Any
+
+    def __init__(self, step: Any):
         solution = step.solver.solution
         self.iterations, self.momentum_error = solution.iterations, solution.momentum_error
         self.lag_error = step.solver.lag_error
@@ -59,22 +68,22 @@ class Diagnostics:
         self.step = step
 
     @property
-    def energy(self) -> wp.array:
+    def energy(self) -> Array:
         return self.step.energy
 
     @property
-    def patches(self) -> wp.array:
+    def patches(self) -> Array:
         return self._of_pressure("patches", wp.int32)
 
     @property
-    def polygons(self) -> wp.array:
+    def polygons(self) -> Array:
         return self._of_pressure("count", wp.int32)
 
     @property
-    def pressure_depth(self) -> wp.array:
+    def pressure_depth(self) -> Array:
         return self._of_pressure("depth", self.step.device_model.types.real)
 
-    def _of_pressure(self, name: str, kind) -> wp.array:
+    def _of_pressure(self, name: str, kind) -> Array:
         pressure = self.step.collision.pressure
         if pressure is None:
             return wp.zeros(self.flags.shape[0], dtype=kind, device=self.flags.device)
@@ -331,6 +340,8 @@ class Stepper:
         out = reader.dynamics.array(self.model.nsensordata, self.device_model.types.real)
         if self.model.nsensordata:
             reader.clear()
+            if self.model.nmocap:
+                reader.dynamics.place_mocap(state.memory["mocap"])
             reader.read(state.q, state.v, state.time, *self.measured(state), control, out)
         return out
 
@@ -351,7 +362,14 @@ class Stepper:
     def reading_adjoint(self) -> ReadingAdjoint:
         device_model = copy.copy(self.device_model)
         device_model.parameters = AdjointParameters(self.parameters)
+        self._own_link_pose(device_model)
         return ReadingAdjoint(device_model, self.parameters)
+
+    def _own_link_pose(self, device_model) -> None:
+        """Let the copy of the device model that a backward pass has place mocap bodies apart, with a gradient."""
+        if self.model.nmocap:
+            with tape_paused():
+                device_model.link_pose = wp.clone(device_model.link_pose, requires_grad=True)
 
     @functools.cached_property
     def _reaction_readers(self) -> dict[str, ReactionReader]:
@@ -421,9 +439,7 @@ class Stepper:
     def adjoint(self) -> StepAdjoint:
         device_model = copy.copy(self.device_model)
         device_model.parameters = AdjointParameters(self.parameters)
-        if self.model.nmocap:
-            with tape_paused():
-                device_model.link_pose = wp.clone(device_model.link_pose, requires_grad=True)
+        self._own_link_pose(device_model)
         slots = self.step.collision.capacity or None
         return step_adjoint(self.integrator)(device_model, self.contact_model, slots, self.replay, self.integrator)
 

@@ -6,10 +6,12 @@ import signal
 import threading
 import time
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import DeviceName, PathLike, Progress
 from warpsim.checks import short
 from warpsim.description import describe_simulator, fingerprint, simulator_arguments
 from warpsim.errors import Stopped
@@ -20,6 +22,10 @@ from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.randomness import RandomControls
 from warpsim.rollout import RECORDED, Frames, with_progress
 from warpsim.state import State
+
+if TYPE_CHECKING:
+    from warpsim.simulator import Simulator
+    from warpsim.trajectory import Trajectory
 
 COMMIT_SECONDS = 5.0  # of simulation that a killed process loses at most, where a step takes less
 PARAMETERS, STEPS = "parameters/", "steps"  # of what a checkpoint holds besides the state
@@ -284,7 +290,15 @@ def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit
     return state
 
 
-def resume(path, controls=None, *, sim=None, device=None, threads: int | None = None, progress=None):
+def resume(
+    path: PathLike,
+    controls: Any = None,
+    *,
+    sim: "Simulator | None" = None,
+    device: DeviceName | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> "Trajectory":
     """Go on with a run that was interrupted, from its store alone: the same bits as if nothing had happened. Returns its `Trajectory`.
 
     `controls`: the callable that the run was given, if it was one; its `load_state_dict` brings it back to where it was. `sim`: a Simulator

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsim.annotations import Array, Numbers, PathLike, Selection
 from warpsim.checks import choice, short, whole
 from warpsim.model import host_kinematics
 from warpsim.model.model import Model
@@ -17,8 +18,6 @@ from warpsim.pickled import pack, unpack
 from warpsim.state import State
 
 if TYPE_CHECKING:
-    import warp as wp
-
     from warpsim.differentiate.report import GradientReport
 
 
@@ -49,7 +48,7 @@ class Trajectory:
     activation: Any = None
     mocap: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
             raise ValueError(f"model is a {type(self.model).__name__}; give a Model")
         for name in ("q", "v", "time", *(("mocap",) if self.mocap is not None else ())):
@@ -74,10 +73,10 @@ class Trajectory:
                     f"{(shape[0] - 1, shape[1])}"
                 )
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         return pack(vars(self))
 
-    def __setstate__(self, kept: dict) -> None:
+    def __setstate__(self, kept: dict[str, Any]) -> None:
         vars(self).update(unpack(kept))
 
     @property
@@ -96,7 +95,7 @@ class Trajectory:
         return int(self.q.shape[1])
 
     @property
-    def gradient_norms(self) -> "wp.array":
+    def gradient_norms(self) -> "Array":
         """‖∂loss/∂(q, v)‖ after each step `(steps + 1, worlds)`, from `rollout(..., gradient_norms=True)` and a backward pass."""
         if self.gradients is None:
             raise ValueError("this rollout has no gradient norms; ask for them: sim.rollout(..., gradient_norms=True)")
@@ -105,12 +104,17 @@ class Trajectory:
     def __repr__(self) -> str:
         return f"Trajectory({short(self.model.name)}, steps={self.steps}, worlds={self.worlds}, {self.duration:g} s)"
 
+    def _repr_html_(self) -> str:
+        from warpsim.show.notebook import trajectory_html
+
+        return trajectory_html(self)
+
     @property
     def duration(self) -> float:
         """Simulated time [s] from the first row to the last, in the world that went furthest."""
         return float(np.max(self.rows("time", [self.frames - 1]) - self.rows("time", [0])))
 
-    def rows(self, name: str, rows) -> np.ndarray:
+    def rows(self, name: str, rows: Numbers) -> np.ndarray:
         """Rows `(len(rows), worlds, ...)` of `q`, `v`, `time`, `activation`, `mocap` or a diagnostic, as NumPy."""
         arrays = {"q": self.q, "v": self.v, "time": self.time, **self.diagnostics}
         arrays |= {name: x for name in ("activation", "mocap") if (x := getattr(self, name)) is not None}
@@ -122,14 +126,14 @@ class Trajectory:
         furthest = int(np.argmax(self.rows("time", [self.frames - 1])[0]))
         return host_array(self.time[:, furthest])
 
-    def poses(self, worlds=None) -> np.ndarray:
+    def poses(self, worlds: Selection | None = None) -> np.ndarray:
         """Body poses `(T+1, worlds, nbody, 7)` as `[x y z qw qx qy qz]`, world frame, float64.
 
         All at once; for long rollouts iterate over `pose_chunks` instead.
         """
         return np.concatenate(list(self.pose_chunks(worlds=worlds)))
 
-    def pose_chunks(self, rows=None, worlds=None) -> Iterator[np.ndarray]:
+    def pose_chunks(self, rows: Numbers | None = None, worlds: Selection | None = None) -> Iterator[np.ndarray]:
         """Yield body poses `(some rows, worlds, nbody, 7)` in order, a bounded number of bytes at a time."""
         from warpsim.files.scene import world_indices
 
@@ -137,7 +141,7 @@ class Trajectory:
         chosen = world_indices(worlds, self.worlds)
         return host_kinematics.body_pose_chunks(self.model, self.q, rows, chosen, self.mocap)
 
-    def save(self, path) -> None:
+    def save(self, path: PathLike) -> None:
         """Write a Zarr v3 store with the model inside; see `warpsim.files.store.store`.
 
         A warpsim store that is there is replaced once the new one is whole; any other file or folder is an error, as is a
@@ -148,7 +152,7 @@ class Trajectory:
         save_trajectory(self, path)
 
     @classmethod
-    def load(cls, path, model: Model | None = None) -> "Trajectory":
+    def load(cls, path: PathLike, model: Model | None = None) -> "Trajectory":
         """Read a store written by `save` or a rollout. `model` replaces the stored one, and must fit it."""
         from warpsim.files.store.store import load_trajectory
 
@@ -157,7 +161,12 @@ class Trajectory:
         return load_trajectory(path, model)
 
     def to_usd(
-        self, path, worlds=None, fps: float | None = None, spacing: float | None = None, patches: bool = False
+        self,
+        path: PathLike,
+        worlds: Selection | None = None,
+        fps: float | None = None,
+        spacing: float | None = None,
+        patches: bool = False,
     ) -> None:
         """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`).
 
@@ -171,7 +180,12 @@ class Trajectory:
         write_trajectory(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
     def to_html(
-        self, path, worlds=None, fps: float = 30.0, spacing: float | None = None, patches: bool = False
+        self,
+        path: PathLike,
+        worlds: Selection | None = None,
+        fps: float = 30.0,
+        spacing: float | None = None,
+        patches: bool = False,
     ) -> None:
         """Write one stand-alone web page with play, pause and scrub controls; it opens without a network.
 
@@ -182,7 +196,9 @@ class Trajectory:
 
         write_html(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
-    def plot(self, path=None, worlds=None, tolerance: float | None = None):
+    def plot(
+        self, path: PathLike | None = None, worlds: Selection | None = None, tolerance: float | None = None
+    ) -> Any:
         """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
 
         Saved to `path` if given (PNG, PDF, SVG); returned either way. `worlds` as in `to_usd`; `tolerance` draws the
@@ -192,7 +208,7 @@ class Trajectory:
 
         return plot_trajectory(self, path, worlds=worlds, tolerance=tolerance)
 
-    def render(self, path, worlds=None, frame: int = -1, **options) -> None:
+    def render(self, path: PathLike, worlds: Selection | None = None, frame: int = -1, **options: Any) -> None:
         """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_image`, `patches=True` among them."""
         from warpsim.files.scene import world_indices
         from warpsim.show.render import render_png

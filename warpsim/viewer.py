@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsim.annotations import Numbers, Selection
 from warpsim.checks import positive, short
 from warpsim.model.geometry import rotate
 from warpsim.show.live.curves import Curves, curve_names
@@ -14,6 +15,10 @@ from warpsim.show.live.layers import Layers
 from warpsim.show.live.panel import Panel
 from warpsim.show.live.shown import Shown
 from warpsim.show.live.wishes import Wishes
+
+if TYPE_CHECKING:
+    from warpsim.simulator import Simulator
+    from warpsim.state import State
 
 LATE = 0.2  # s that the clock may be behind before it starts anew
 MOST_ENTRIES = 500  # of a parameter that the page lists
@@ -35,16 +40,21 @@ class Viewer:
     shows itself. Raises `OSError` for a port in use (0 takes a free one) and `ImportError` without viser.
     """
 
+    sim: "Simulator"
+    state: "State"
+    fps: float
+    url: str
+
     def __init__(
         self,
-        sim,
-        state=None,
+        sim: "Simulator",
+        state: "State | None" = None,
         *,
-        worlds=None,
+        worlds: Selection | None = None,
         port: int = 8080,
         host: str = "127.0.0.1",
         fps: float = 40.0,
-        spacing=None,
+        spacing: Any = None,
     ):
         from warpsim.simulator import Simulator
 
@@ -141,7 +151,7 @@ class Viewer:
         """Whether the viewer is open."""
         return not self._wishes.closed
 
-    def step(self, control=None, *, tau=None) -> Any:
+    def step(self, control: Numbers | None = None, *, tau: Numbers | None = None) -> Any:
         """One step of the simulator, when the page plays: waits while it is paused, and keeps to the clock times the page's speed.
 
         `control (worlds, nu)`: None is what the sliders say. Returns the new `state`.
@@ -168,7 +178,7 @@ class Viewer:
         self.show()
         return self.state
 
-    def sync(self, state, seconds: float | None = None) -> None:
+    def sync(self, state: "State", seconds: float | None = None) -> None:
         """Go on with a state that the program stepped to itself: waits while the page is paused, and until the clock has come to it.
 
         `seconds`: simulated time since the last one; None is what the two states say.
@@ -180,7 +190,7 @@ class Viewer:
         self.state = state
         self._draw_when_due()
 
-    def show(self, state=None) -> None:
+    def show(self, state: "State | None" = None) -> None:
         """Draw a state now, the viewer's own or another that it then goes on with."""
         if state is not None:
             self.sim._stepper.check_state(state)
@@ -203,7 +213,7 @@ class Viewer:
     def __enter__(self) -> "Viewer":
         return self
 
-    def __exit__(self, *error) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.close()
 
     def __repr__(self) -> str:

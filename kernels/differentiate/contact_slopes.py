@@ -131,6 +131,14 @@ def field_impulse(
     return by_R + G * (vec3(real(0.0), real(0.0), delta[0]) - delta_v_c)
 
 
+@func
+def along_twist(slope: wp.array3d(dtype=vec6), w: int, c: int, first: int, twist: vec6) -> vec3:
+    """Three rows of a contact's slopes, from `first` on, along a twist."""
+    return vec3(
+        wp.dot(slope[w, c, first], twist), wp.dot(slope[w, c, first + 1], twist), wp.dot(slope[w, c, first + 2], twist)
+    )
+
+
 @kernel
 def contact_changes(
     topology: Topology,
@@ -170,8 +178,8 @@ def contact_changes(
     F = contacts.frame[w, c]
     n = vec3(F[0, 2], F[1, 2], F[2, 2])
     delta_phi = s * wp.dot(slope[w, c, 0], twist)
-    delta_p = vec3(wp.dot(slope[w, c, 1], twist), wp.dot(slope[w, c, 2], twist), wp.dot(slope[w, c, 3], twist))
-    delta_n = vec3(wp.dot(slope[w, c, 4], twist), wp.dot(slope[w, c, 5], twist), wp.dot(slope[w, c, 6], twist))
+    delta_p = along_twist(slope, w, c, 1, twist)
+    delta_n = along_twist(slope, w, c, 4, twist)
     if s < real(0.0):
         delta_p = u - delta_p
         delta_n = wp.cross(omega, n) - delta_n
@@ -179,9 +187,7 @@ def contact_changes(
     # Rate of the contact at fixed v.
     V_a = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 0]], p)
     V_b = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 1]], p)
-    moved = V_b
-    if s < real(0.0):
-        moved = V_a
+    moved = wp.where(s < real(0.0), V_a, V_b)
     moved -= shifted(velocity_before(topology, flow, w, link), arm)
     relative = V_b - V_a
     delta_u = s * sp.linear(sp.cross_motion(twist, moved)) + wp.cross(sp.angular(relative), delta_p)
@@ -191,18 +197,15 @@ def contact_changes(
     law = contact.contact_compliance(
         scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, pair, beta * h / real(wp.pi)
     )
-    side = real(-1.0)
-    if phi > real(0.0):
-        side = real(1.0)
+    side = wp.where(phi > real(0.0), real(1.0), real(-1.0))
     delta_v_hat = side * delta_phi * stabilization(side, law[1], h)
     delta_gamma = G[w, c] * (delta_v_hat - delta_v_c)
     v_free = stabilization(phi, law[1], h)
     recovery = contact.pair_recovery(scene, law[0])
     if v_free[2] > recovery:
-        R = problem.R[w, c]
-        rate = vec3(real(0.0), real(0.0), -R[2] * delta_phi / phi)
-        if recovery < real(cone.LEAST_RECOVERY_SHARE) * v_free[2]:
-            rate[2] = real(0.0)
+        rate = vec3()
+        if recovery >= real(cone.LEAST_RECOVERY_SHARE) * v_free[2]:
+            rate[2] = -problem.R[w, c][2] * delta_phi / phi
         by_R = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0), real(0.0))
         delta_gamma = by_R - G[w, c] * delta_v_c
     if pair >= scene.point_pairs:

@@ -175,23 +175,9 @@ def polygon_slopes(
             X = wp.transform_inverse(X_s) * geom_X[w, o]
             d = direction_of(rates.number[k], X_s)
             m = moving_polygon(
-                fields,
-                sizes,
-                material,
-                default_tau,
-                X,
-                w,
-                s,
-                o,
-                feature[0],
-                feature[1],
-                d,
-                P,
-                D,
-                spare,
-                spare_D,
+                fields, sizes, material, default_tau, X, w, s, o, feature[0], feature[1], d, P, D, spare, spare_D,
                 distance,
-            )
+            )  # fmt: skip
             sign = sign_of(scene, p, s)
             if m.now.area > real(0.0):
                 if is_large(fields, o, feature[0], feature[1]):
@@ -272,23 +258,9 @@ def polygon_rates(
             X = wp.transform_inverse(X_s) * geom_X[w, o]
             way = direction_of(number[d], X_s)
             m = moving_polygon(
-                fields,
-                sizes,
-                material,
-                default_tau,
-                X,
-                w,
-                s,
-                o,
-                cells[0],
-                cells[1],
-                way,
-                P,
-                D,
-                spare,
-                spare_D,
+                fields, sizes, material, default_tau, X, w, s, o, cells[0], cells[1], way, P, D, spare, spare_D,
                 distance,
-            )
+            )  # fmt: skip
             of_polygons.normal[w, k, d] = m.rate.normal
             of_polygons.centroid[w, k, d] = m.rate.centroid
             of_polygons.second[w, k, d] = m.rate.second
@@ -348,23 +320,9 @@ def patch_slopes(
                     cells = polygons.cells[w, k]
                     # once more, for its vertices
                     whole = moving_polygon(
-                        fields,
-                        sizes,
-                        material,
-                        default_tau,
-                        X,
-                        w,
-                        s,
-                        o,
-                        cells[0],
-                        cells[1],
-                        way,
-                        P,
-                        D,
-                        spare,
-                        spare_D,
-                        distance,
-                    )
+                        fields, sizes, material, default_tau, X, w, s, o, cells[0], cells[1], way, P, D, spare,
+                        spare_D, distance,
+                    )  # fmt: skip
                     if whole.now.area > real(0.0):
                         part = cut_to_quadrant(P, D, spare, spare_D, distance, whole.count, m, patch, at)
                         if part.now.area > real(0.0):

@@ -23,13 +23,17 @@ from .kinds_of_sensors import (
 
 @struct
 class Coordinates:
-    """x = Σ a_j q_j and its rate Σ a_j v_j, or a_j the weights of a rotation vector; shared by all worlds."""
+    """x = Σ a_j q_j and its rate Σ a_j v_j, or a_j the weights of a rotation vector, or gear times the length of a line; shared by all worlds."""
 
     support_size: wp.array(dtype=int)
     v: wp.array2d(dtype=int)  # (n, width) degrees of freedom
     q: wp.array2d(dtype=int)  # (n, width) their coordinates; -1: none
     a: wp.array2d(dtype=real)  # (n, width)
     turn: wp.array(dtype=int)  # where the quaternion of a ball joint begins, -1
+    line: wp.array(dtype=int)  # a line (`forces/transmission.py`), -1
+    gear: wp.array(dtype=real)
+    line_length: wp.array2d(dtype=real)  # (worlds, lines)
+    line_rate: wp.array2d(dtype=real)
 
 
 @struct
@@ -47,7 +51,10 @@ class CoordinateSensors:
 def coordinate(c: Coordinates, q: wp.array2d(dtype=real), w: int, s: int) -> real:
     """x of row s."""
     x = real(0.0)
-    if c.turn[s] >= 0:
+    l = c.line[s]
+    if l >= 0:
+        x = c.gear[s] * c.line_length[w, l]
+    elif c.turn[s] >= 0:
         r = joints.quaternion_log(joints.read_quaternion(q, w, c.turn[s]))
         x = c.a[s, 0] * r[0] + c.a[s, 1] * r[1] + c.a[s, 2] * r[2]
     else:
@@ -61,6 +68,9 @@ def coordinate(c: Coordinates, q: wp.array2d(dtype=real), w: int, s: int) -> rea
 def rate(c: Coordinates, v: wp.array2d(dtype=real), w: int, s: int) -> real:
     """Its rate."""
     x = real(0.0)
+    l = c.line[s]
+    if l >= 0:
+        x = c.gear[s] * c.line_rate[w, l]
     for j in range(c.support_size[s]):
         x += c.a[s, j] * v[w, c.v[s, j]]
     return x

@@ -72,16 +72,20 @@ def contact_wrenches(
     point: wp.array2d(dtype=vec3),
     frame: wp.array2d(dtype=mat33),
     gamma: wp.array2d(dtype=vec3),
+    moment: wp.array2d(dtype=vec3),
     h: real,
     link_X: wp.array2d(dtype=transform),
     # out
     link_F: wp.array2d(dtype=vec6),
 ):
-    """Adds γ/h of every contact to the links of its geoms. Launch over worlds."""
+    """Adds γ/h of every contact, and the moment of its spin rows where there are any, to the links of its geoms. Launch over worlds."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         p = contacts.pair[w, c]
-        f = sp.join(vec3(real(0.0), real(0.0), real(0.0)), frame[w, c] * gamma[w, c] / h)
+        turn = vec3(real(0.0), real(0.0), real(0.0))
+        if moment.shape[1] > 0:
+            turn = frame[w, c] * moment[w, c] / h
+        f = sp.join(turn, frame[w, c] * gamma[w, c] / h)
         a = scene.geom_link[scene.pair_geom[p, 0]]
         b = scene.geom_link[scene.pair_geom[p, 1]]
         if a >= 0:

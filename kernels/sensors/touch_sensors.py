@@ -81,6 +81,16 @@ class ContactState:
     point: wp.array2d(dtype=vec3)
     frame: wp.array2d(dtype=mat33)
     gamma: wp.array2d(dtype=vec3)
+    moment: wp.array2d(dtype=vec3)  # of spin rows, of no columns where there are none
+
+
+@func
+def moment_of(state: ContactState, h: real, w: int, c: int) -> vec3:
+    """The moment of a contact on its B in world axes [N m]."""
+    found = vec3(real(0.0), real(0.0), real(0.0))
+    if state.moment.shape[1] > 0:
+        found = state.frame[w, c] * state.moment[w, c] / h
+    return found
 
 
 @func
@@ -305,7 +315,7 @@ def measure_contacts(
             data[w, adr] = real(matches.found[w, s])
             adr = adr + 1
         adr = write(in_contact_axes(frame, frame * state.gamma[w, c] / h, side), bits, CONTACT_FORCE, adr, w, data)
-        adr = write(vec3(real(0.0), real(0.0), real(0.0)), bits, CONTACT_TORQUE, adr, w, data)
+        adr = write(in_contact_axes(frame, moment_of(state, h, w, c), side), bits, CONTACT_TORQUE, adr, w, data)
         if ((bits >> CONTACT_DISTANCE) & 1) != 0:
             data[w, adr] = state.phi[w, c]
             adr = adr + 1
@@ -349,6 +359,7 @@ def measure_net_contact(
                     size = wp.length(f)
                 sums.force[w, s] += f
                 sums.torque[w, s] += wp.cross(state.point[w, c], f)
+                sums.torque[w, s] += real(matches.side[w, s, c]) * moment_of(state, h, w, c)
                 sums.weight[w, s] += size
                 sums.moment[w, s] += size * state.point[w, c]
         if matches.found[w, s] > 0:

@@ -13,7 +13,6 @@ import numpy as np
 
 import warpsim as ws
 from scenes.pressure import FILE_INERTIA, grip, pitch, spatula_gripper, spatula_start
-from warpsim.contact.hydroelastic.contact_patch import ContactPatch
 
 PERIOD, DUTY = 6.0, 0.75  # of the square wave: [s], [1]
 LOOSE, FIRM = 1.0, 16.0  # [N]
@@ -101,9 +100,11 @@ def follow(sim, force, start=None) -> Run:
     return Run(path.time.numpy()[:, 0], angle, d["contacts"], d["iterations"], d["momentum_error"], flags, ms)
 
 
-def open_loop(level: str, h: float, seconds: float = 30.0, inertia=FILE_INERTIA, resolution: float = 0.04, **options):
-    """The paper's run."""
-    model = spatula_gripper(inertia, bubble=(1e5, resolution))
+def open_loop(
+    level: str, h: float, seconds: float = 30.0, inertia=FILE_INERTIA, resolution: float = 0.04, tetrahedra: bool = False, **options
+):  # fmt: skip
+    """The paper's run; `tetrahedra`: with Drake's polygons, one for each pair of tetrahedra."""
+    model = spatula_gripper(inertia, bubble=(1e5, resolution), tetrahedra=tetrahedra)
     return follow(simulator(model, h, level, **options), wave(seconds, h))
 
 
@@ -163,25 +164,6 @@ def torsion(points: np.ndarray, force: np.ndarray, normal: np.ndarray) -> float:
     return float((force * np.linalg.norm(across - centre, axis=1)).sum())
 
 
-def fine_points(patch: ContactPatch, parts: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Points and pressure forces on the triangles of a patch, each cut into `parts`²: midpoints, exact for linear pressure to their size."""
-    points, forces = [], []
-    i, j = (x.ravel() for x in np.meshgrid(np.arange(parts), np.arange(parts), indexing="ij"))
-    up = i + j < parts
-    down = i + j < parts - 1
-    weights = (
-        np.concatenate([np.stack([i + 1 / 3, j + 1 / 3], 1)[up], np.stack([i + 2 / 3, j + 2 / 3], 1)[down]]) / parts
-    )
-    weights = np.concatenate([1 - weights.sum(1, keepdims=True), weights], axis=1)
-    for x, p in zip(patch.vertices, patch.pressure, strict=True):
-        for k in range(1, len(x) - 1):
-            corners, values = x[[0, k, k + 1]], p[[0, k, k + 1]]
-            area = 0.5 * np.linalg.norm(np.cross(corners[1] - corners[0], corners[2] - corners[0]))
-            points.append(weights @ corners)
-            forces.append(weights @ values * area / len(weights))
-    return np.concatenate(points), np.concatenate(forces)
-
-
 def torsions(q: np.ndarray, resolution: float, level: str) -> tuple[float, float, int]:
     """Torsion [N m] of both patches of a pose by the points of a level and by the integral of the pressure, and the points."""
     sim = simulator(spatula_gripper(bubble=(1e5, resolution)), 1e-8, level, max_polygons=4096)  # so short: elastic
@@ -192,7 +174,7 @@ def torsions(q: np.ndarray, resolution: float, level: str) -> tuple[float, float
         normal = patch.elastic_force / np.linalg.norm(patch.elastic_force)
         mine = (contacts.geoms[0] == patch.geoms).all(axis=1)
         by_points += torsion(contacts.point[0, mine], contacts.impulse[0, mine, 2] / sim.dt, normal)
-        exact += torsion(*fine_points(patch), normal)
+        exact += patch.torsion
     return by_points, exact, int(contacts.count[0])
 
 

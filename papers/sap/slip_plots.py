@@ -13,6 +13,7 @@ COLOURS = {
     "patch16": RED,
     "patch5": GREEN,
     "patch4": GREY,
+    "polygons of Drake's tetrahedra": "tab:cyan",
     "Drake": "black",
 }
 STYLES = {"Drake, recorded": "--", "Drake": "--"}

@@ -9,7 +9,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes import pressure as scenes
-from warpsim.contact.hydroelastic.contact_patch import outlines_of
+from warpsim.contact.hydroelastic.contact_patch import outlines_of, torsion_capacity
 
 DATA = np.load(pathlib.Path(__file__).parents[1] / "reference/data/hydro_open.npz")
 PAIRS = json.loads(str(DATA["meta"]))["surf"]
@@ -65,12 +65,14 @@ def polygons_at(model, q, level="polygons", dtype="float64"):
 DRAKE_COSINE = np.cos(5 * np.pi / 8)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_polygons_are_those_of_drake(name):
+def test_polygons_are_those_of_drake(name, dtype):
     """Force, area, centroid and stiffness of 20 poses of each pair of shapes, with Drake's tessellation and its choice of polygons."""
+    bar, none = (1e-9, 1e-13) if dtype == "float64" else (2e-4, 2e-6)  # 1e-4 but for the four least of 300 patches
     pair, a, b = PAIRS[name], DATA[f"surf/{name}/XA"], DATA[f"surf/{name}/XB"]
     want = {key: DATA[f"surf/{name}/{key}"] for key in ("force", "area", "centroid", "stiffness")}
-    found, _ = polygons_at(two_bodies(pair), poses(pair, a, b))
+    found, _ = polygons_at(two_bodies(pair), poses(pair, a, b), dtype=dtype)
     touching = 0
     for k, outlines in enumerate(found):
         if want["area"][k] == 0:
@@ -79,16 +81,92 @@ def test_polygons_are_those_of_drake(name):
         turn, x = (b[k, :, :3], b[k, :, 3]) if pair["b"][0] == "half_space" else (np.eye(3), np.zeros(3))
         area, stiffness, _, cosine = outlines["values"].T
         # the kernel gives next to no stiffness where there is none
-        kept = (cosine > 1e-13) & (area > 1e-14)
+        kept = (cosine > none) & (area > 1e-14)
         sign = 1.0 if a_is_second(pair) else -1.0
         force = sign * outlines["force"][kept].sum(0)
         centroid = (area[kept, None] * outlines["centroid"][kept]).sum(0) / area[kept].sum()
         size = np.linalg.norm(want["force"][k])
-        np.testing.assert_allclose(area[kept].sum(), want["area"][k], rtol=1e-9)
-        np.testing.assert_allclose(stiffness[kept].sum(), want["stiffness"][k], rtol=1e-9)
-        np.testing.assert_allclose(turn @ force, want["force"][k], atol=1e-9 * size)
-        np.testing.assert_allclose(turn @ centroid + x, want["centroid"][k], atol=1e-9 * np.sqrt(want["area"][k]))
+        np.testing.assert_allclose(area[kept].sum(), want["area"][k], rtol=bar)
+        np.testing.assert_allclose(stiffness[kept].sum(), want["stiffness"][k], rtol=bar)
+        np.testing.assert_allclose(turn @ force, want["force"][k], atol=bar * size)
+        np.testing.assert_allclose(turn @ centroid + x, want["centroid"][k], atol=bar * np.sqrt(want["area"][k]))
     assert touching > 5
+
+
+def middles(corners, pressure, normal, start):
+    """Points across the normal and forces along it, at the middles of the edges of the triangles that a polygon is cut into from one corner."""
+    x, p = np.roll(corners, -start, axis=0), np.roll(pressure, -start)
+    weight = np.cross(x[1:-1] - x[0], x[2:] - x[0]) @ normal / 6
+    first = np.zeros(len(weight), int)
+    second = first + 1 + np.arange(len(weight))
+    ends = [(first, second), (second, second + 1), (first, second + 1)]
+    y = np.concatenate([(x[i] + x[j]) / 2 for i, j in ends])
+    force = np.concatenate([weight * (p[i] + p[j]) / 2 for i, j in ends])
+    return y - np.outer(y @ normal, normal), force
+
+
+TORSIONS = [name for name in PAIRS if f"surf/{name}/torsion_capacity" in DATA.files and "cyl" not in name]
+
+
+@pytest.mark.parametrize("name", TORSIONS)
+def test_torsion_is_that_of_the_data(name, within):
+    """The data have ∫ p |y − y_p| dA of Drake's choice of polygons by a rule on the triangles of a fan in each, which depends on the corner that the fan
+    starts from: they lie between the least and the most of those, to 1e-9. (The ends of cylinders are several polygons here, with other fans.)"""
+    pair, a, b = PAIRS[name], DATA[f"surf/{name}/XA"], DATA[f"surf/{name}/XB"]
+    want, off = DATA[f"surf/{name}/torsion_capacity"], []
+    found, _ = polygons_at(two_bodies(pair), poses(pair, a, b))
+    for k, o in enumerate(found):
+        if not want[k] > 0:
+            continue
+        area, _, _, cosine = o["values"].T
+        rows = np.flatnonzero((cosine > 1e-13) & (area > 1e-14))
+        force = o["force"][rows].sum(0)
+        normal = force / np.linalg.norm(force)
+        polygons = [(o["vertex"][r, : o["count"][r]], o["pressure"][r, : o["count"][r]]) for r in rows]
+        y, f = (np.concatenate(part) for part in zip(*(middles(x, p, normal, 0) for x, p in polygons), strict=True))
+        centre = f @ y / f.sum()
+
+        def torsion(x, p, start, normal=normal, centre=centre, sign=np.sign(f.sum())):
+            y, f = middles(x, p, normal, start)
+            return sign * f @ np.linalg.norm(y - centre, axis=1)
+
+        sums = np.array([np.sort([torsion(x, p, start) for start in range(len(x))])[[0, -1]] for x, p in polygons])
+        low, high = sums.sum(0)
+        off.append(max(low - want[k], want[k] - high, 0.0) / want[k])
+    within(f"torsion, {name}: outside of all fans", max(off), 1e-9)
+
+
+def test_torsion_is_exact():
+    """Of a regular polygon under even pressure, n d³/3 ∫ sec³; of a rectangle under a linear one in two pieces, as by quadrature; of the tilted, the same."""
+    from scipy.integrate import quad
+
+    angle = 2 * np.pi * np.arange(7) / 7
+    ring = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+    side, d = np.pi / 7, np.cos(np.pi / 7)
+    want = 14 * d**3 / 3 * 0.5 * (np.tan(side) / np.cos(side) + np.arcsinh(np.tan(side)))
+    np.testing.assert_allclose(torsion_capacity([ring], [np.ones(7)], ring[0] * 0 + [0, 0, 2.0]), want, rtol=1e-13)
+    corners = np.array([[-0.5, -0.3, 0], [1.0, -0.3, 0], [1.0, 0.6, 0], [-0.5, 0.6, 0]])
+    slope, base = np.array([0.8, -0.4, 0.0]), 2.0
+    middle, area = corners.mean(0), 1.5 * 0.9
+    force = area * (base + middle @ slope)
+    centre = middle + area * slope * [1.5**2 / 12, 0.9**2 / 12, 0] / force
+
+    def along(y):
+        found = quad(
+            lambda x: (base + slope[0] * x + slope[1] * y) * np.hypot(x - centre[0], y - centre[1]),
+            -0.5,
+            1.0,
+            points=[centre[0]],
+            epsabs=1e-12,
+        )
+        return found[0]
+
+    want = quad(along, -0.3, 0.6, points=[centre[1]], epsabs=1e-11)[0]
+    halves = [corners[[0, 1, 2]], corners[[0, 2, 3]]]
+    turn = np.array(scenes.rotation(0.3, -0.5, 1.0))
+    for R in (np.eye(3), turn):
+        found = torsion_capacity([x @ R.T + R[2] for x in halves], [base + x @ slope for x in halves], R[:, 2])
+        np.testing.assert_allclose(found, want, rtol=1e-9)
 
 
 def drakes_turn(q, v, h):

@@ -78,7 +78,7 @@ WRONG = {  # what is done: the words the error must contain
     "energy fed in": (lambda b: b.add_actuator("elbow", "affine", gain=[0] * 3, bias=[0, 0, 1], name="a"), ["'a'"]),
     "affine without gain": (lambda b: b.add_actuator("elbow", "affine", name="a"), ["'a'", "gain"]),
     "nan gear": (lambda b: b.add_actuator("elbow", gear=NAN, name="a"), ["'a'", "gear"]),
-    "no joint and no tendon": (lambda b: b.add_actuator(name="a"), ["'a'", "joint or a tendon"]),
+    "no joint and no tendon": (lambda b: b.add_actuator(name="a"), ["'a'", "give one of joint, tendon"]),
     "unknown tendon": (lambda b: b.add_actuator(tendon="rope", name="a"), ["tendon", "'rope'"]),
     "tendon of nothing": (lambda b: b.add_tendon({"elbow": 0.0}, name="t"), ["'t'", "coefficient"]),
     "tendon of nan": (lambda b: b.add_tendon({"elbow": NAN}, name="t"), ["'t'", "'elbow'", "finite"]),

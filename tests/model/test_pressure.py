@@ -147,6 +147,14 @@ def holders(model, tables, x, slack):
     return np.array(inside), values[tables.cell_entry]
 
 
+def in_skin(tables, x, inside, values):
+    """Whether points in cells are no farther from the capsules around the cells' faces than their F lets them."""
+    away = from_axis(x[None], tables.cell_base[:, None, :3], tables.cell_base_axis[:, None])
+    level = np.maximum(values, -tables.geom_shift[0])
+    known = np.isfinite(tables.cell_rise)
+    return (away - tables.cell_base[:, 3:] <= tables.cell_rise[:, None] * level)[known][inside[known]]
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_cells_fill_the_shape(name):
     """A point of the shape is in one cell, where F is the least of all (of convex shapes), from 0 to 1, and in the cell's capsule."""
@@ -170,6 +178,7 @@ def test_cells_fill_the_shape(name):
     assert held.min() >= -1e-11 and 0.8 < held.max() <= 1 + 1e-11
     away = from_axis(x[None], tables.cell_sphere[:, None, :3], tables.cell_axis[:, None])
     assert (away[inside] <= np.broadcast_to(tables.cell_sphere[:, 3:], away.shape)[inside]).all()
+    assert in_skin(tables, x, inside, values).all()
     counts = tables.cell_bounds[:, 1]
     assert counts.max() <= BOUNDS and tables.cell_bounds[-1].sum() == len(tables.bound)
     starts = tables.cell_bounds[:, 0]
@@ -289,6 +298,7 @@ def test_a_margin_adds_a_layer_of_negative_pressure(name):
     assert tables.geom_margin[0] >= margin * (1 - 1e-12)
     away = from_axis(x[None], tables.cell_sphere[:, None, :3], tables.cell_axis[:, None])
     assert (away[inside] <= np.broadcast_to(tables.cell_sphere[:, 3:], away.shape)[inside]).all()
+    assert in_skin(tables, x, inside, values).all()
 
 
 def test_a_margin_on_a_plane():

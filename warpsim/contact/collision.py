@@ -1,6 +1,7 @@
 """Host side of contact: the pair and support tables of a model, the per-world contact slots, and their launches."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -334,7 +335,16 @@ class ContactList:
     frame [N m s], None without impulses.
     """
 
-    def __init__(self, collision: Collision, impulse: np.ndarray | None):
+    count: np.ndarray
+    geoms: np.ndarray
+    feature: np.ndarray
+    point: np.ndarray
+    frame: np.ndarray
+    phi: np.ndarray
+    impulse: np.ndarray | None
+    moment: np.ndarray | None
+
+    def __init__(self, collision: Any, impulse: np.ndarray | None):
         c = collision.contacts
         self.count = c.count.numpy().copy()
         n = int(self.count.max(initial=0))

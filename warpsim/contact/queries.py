@@ -2,10 +2,12 @@
 
 import functools
 import typing
+from typing import Any
 
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array
 from warpsim.contact.collision import Collision, ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder
 from warpsim.device.copies import copy
@@ -20,9 +22,9 @@ from warpsim.tree.wide import WideDynamics, needs_float64
 class RayHits(typing.NamedTuple):
     """`distance (worlds, rays)` [m] along the ray, -1 where nothing is hit; `geom` index, -1; outward `normal`."""
 
-    distance: wp.array
-    geom: wp.array
-    normal: wp.array
+    distance: Array
+    geom: Array
+    normal: Array
 
     def __repr__(self) -> str:
         return show("RayHits", self._asdict())
@@ -33,10 +35,10 @@ class AboutCentre(typing.NamedTuple):
     (worlds, nbody, 10)` (Ixx Iyy Izz Ixy Ixz Iyz, m (x - c), m), `velocity (worlds, nbody, 6)` (angular, of the body's point at c); and
     `centre (worlds, trees, 4)`: mass and place of each tree."""
 
-    wrench: wp.array
-    inertia: wp.array
-    velocity: wp.array
-    centre: wp.array
+    wrench: Array
+    inertia: Array
+    velocity: Array
+    centre: Array
 
     def __repr__(self) -> str:
         return show("AboutCentre", self._asdict())
@@ -45,7 +47,9 @@ class AboutCentre(typing.NamedTuple):
 class RaySensor:
     """Rays that are cast again and again: `sensor(state)` gives their `RayHits`. Made by `Simulator.ray_sensor`."""
 
-    def __init__(self, queries: "Queries", origin: np.ndarray, direction: np.ndarray, reach: float, geoms, body: int):
+    def __init__(
+        self, queries: "Queries", origin: np.ndarray, direction: np.ndarray, reach: float, geoms: Any, body: int
+    ):
         d = queries.device_model
         self._queries, self.rays = queries, origin.shape[1]
         self._rays = [

@@ -6,9 +6,12 @@ differences do, the reason is named: a kink, contacts that come or go, or a moti
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from warpsim.annotations import Numbers
 from warpsim.checks import choice, flag, numbers, positive, several, whole
 from warpsim.device.copies import SCALARS
 from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
@@ -16,6 +19,10 @@ from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, Gra
 from warpsim.kernels.differentiate.lcp_residual import TOUCHING
 from warpsim.kernels.flags import NONFINITE
 from warpsim.model.parameters import SPECS
+
+if TYPE_CHECKING:
+    from warpsim.simulator import Simulator
+    from warpsim.state import State
 
 STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Gradients below this are compared absolutely: a variable without effect has a gradient of 0.
@@ -55,6 +62,10 @@ class GradientCheck:
     `trust`: where it was asked for, whether right gradients are of use as well (`GradientTrust`); else None.
     """
 
+    rows: list[GradientRow]
+    notes: list[str]
+    trust: GradientTrust | None
+
     def __init__(self, rows: list[GradientRow], notes: list[str], trust: GradientTrust | None = None):
         self.rows, self.notes, self.trust = rows, notes, trust
 
@@ -84,15 +95,15 @@ class GradientCheck:
 
 
 def check_gradients(
-    sim,
-    state=None,
-    controls=None,
+    sim: "Simulator",
+    state: "State | None" = None,
+    controls: Numbers | None = None,
     *,
-    horizons=(1, 10, 40),
-    parameters=(),
-    variables=("q", "v", "activation", "controls", "mocap"),
+    horizons: Sequence[float] = (1, 10, 40),
+    parameters: Sequence[str] = (),
+    variables: Sequence[str] = ("q", "v", "activation", "controls", "mocap"),
     entries: int = 8,
-    step_sizes=STEP_SIZES,
+    step_sizes: Sequence[float] = STEP_SIZES,
     tolerance: float = 1e-5,
     substeps: int = 1,
     seed: int = 0,

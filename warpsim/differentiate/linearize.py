@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array
 from warpsim.checks import choice, flag
 from warpsim.device.copies import copy, launch
 from warpsim.device.ranges import assign, fill
@@ -78,13 +79,13 @@ class Linearization(ShownByShapes):
     `parameters[name] (worlds, n, entries)`, entries in the order of the parameter's own array.
     """
 
-    A: wp.array
-    B: wp.array
-    tau: wp.array | None = None
-    parameters: dict[str, wp.array] = field(default_factory=dict)
-    mocap: wp.array | None = None
+    A: Array
+    B: Array
+    tau: Array | None = None
+    parameters: dict[str, Array] = field(default_factory=dict)
+    mocap: Array | None = None
 
-    def arrays(self) -> dict[str, wp.array]:
+    def arrays(self) -> dict[str, Array]:
         """All arrays by name."""
         own = {"A": self.A, "B": self.B, "tau": self.tau, "mocap": self.mocap}
         return {name: array for name, array in own.items() if array is not None} | self.parameters

@@ -2,6 +2,7 @@
 
 from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.stage import Stage
+from warpsim.kernels.contact import spin_rows
 from warpsim.kernels.differentiate import gradient, residual
 from warpsim.kernels.sensors import touch_sensors
 from warpsim.sensors.step_sensors import StepSensors, StepState, has_step_sensors, lack_of_gradient
@@ -19,10 +20,10 @@ class MeasurementAdjoint:
 
     def __init__(self, adjoint):
         self.adjoint, step, d = adjoint, adjoint.step, adjoint.device_model
-        self.sensors = StepSensors(adjoint.dynamics, step.collision, step.scalar_rows, d.reactions)
+        self.sensors = StepSensors(adjoint.dynamics, step.collision, step.scalar_rows, d.reactions, adjoint.lines)
         t, array, C, n = d.types, adjoint.dynamics.array, step.collision.capacity, step.scalar_rows.count
         self.link_V = array(d.model.nlink, t.vec6)
-        self.v_c, self.gamma = array(C, t.vec3), array(C, t.vec3)
+        self.v_c, self.gamma = (array(step.collision.slots, t.vec3) for _ in range(2))
         self.point, self.frame = adjoint.point, adjoint.frame
         if adjoint.follows_contacts:
             self.point, self.frame = array(C, t.vec3), array(C, t.mat33)
@@ -32,7 +33,8 @@ class MeasurementAdjoint:
 
     def owners(self) -> list:
         """What holds arrays of the tape."""
-        return [self, self.sensors, self.sensors.actuators]
+        lines = self.sensors.lines
+        return [self, self.sensors, self.sensors.actuators, *([] if lines is None else lines.owners())]
 
     def clear(self) -> None:
         """Before the step's equations are evaluated: what is summed up is zero."""
@@ -84,6 +86,8 @@ class MeasurementAdjoint:
         if collision.enabled:
             inputs = [collision.scene, collision.contacts, a.J, a.v, self.v_c]
             a.dynamics.launch(residual.contact_rate, collision.capacity, inputs)
+            if collision.spin is not None:
+                a.dynamics.launch(spin_rows.spin_rate, collision.capacity, inputs)
             a.contact.record_law(h, self.v_c, self.gamma)
         if step.scalar_rows.count:
             lead, rates = a._row_lead(h)[1], (self.rate, self.rate0)

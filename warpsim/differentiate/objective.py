@@ -1,10 +1,12 @@
 """A rollout's loss as a function of one flat vector, as `scipy.optimize.minimize(..., jac=True)` and its like want it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Numbers
 from warpsim.checks import choice, numbers, positive, short
 from warpsim.differentiate.taped import (
     BY_STEP,
@@ -30,6 +32,9 @@ from warpsim.reprs import show
 from warpsim.state import import_or_explain
 from warpsim.trajectory import Trajectory
 
+if TYPE_CHECKING:
+    from warpsim.simulator import Simulator
+
 
 class Objective:
     """`objective(x)` gives the loss and its gradient (float64) at the variables packed into x.
@@ -46,8 +51,28 @@ class Objective:
     `Simulator.rollout` (`substeps`, `every`, `checkpoint_every`). Raises `ValueError` for a wrong name or shape.
     """
 
+    sim: "Simulator"
+    loss: Callable[[Any], Any]
+    framework: str
+    options: dict[str, Any]
+    fixed: dict[str, Any]
+    start: dict[str, np.ndarray]
+    steps: int
+    shapes: dict[str, tuple[int, ...]]
+    scale: dict[str, Any]
+
     def __init__(
-        self, sim, loss, variables, *, steps=None, fixed=None, bounds=None, scale=None, framework="warp", **options
+        self,
+        sim: "Simulator",
+        loss: Callable[[Any], Any],
+        variables: Mapping[str, Any],
+        *,
+        steps: int | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        bounds: Any = None,
+        scale: Mapping[str, float] | None = None,
+        framework: str = "warp",
+        **options: Any,
     ):
         choice(framework, "framework", ("warp", "torch"))
         if not getattr(sim, "requires_grad", False):
@@ -124,23 +149,23 @@ class Objective:
         low, high = (self.pack({n: np.broadcast_to(side[n], self.start[n].shape) for n in side}) for side in sides)
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
-    def pack(self, values: dict) -> np.ndarray:
+    def pack(self, values: dict[str, Any]) -> np.ndarray:
         """One flat vector of values by name, in units of `scale`."""
         return np.concatenate([np.ravel(np.asarray(values[name], float)) / self.scale[name] for name in self.start])
 
-    def unpack(self, x) -> dict[str, np.ndarray]:
+    def unpack(self, x: Numbers) -> dict[str, np.ndarray]:
         """The values by name that a flat vector holds, shaped as the starting values."""
         ends = np.cumsum([value.size for value in self.start.values()])
         parts = np.split(np.asarray(x, float), ends[:-1])
         pairs = zip(self.start.items(), parts, strict=True)
         return {name: part.reshape(value.shape) * self.scale[name] for (name, value), part in pairs}
 
-    def rollout(self, x) -> Trajectory:
+    def rollout(self, x: Numbers) -> Trajectory:
         """The trajectory at x, without gradients."""
         inputs = Inputs(self.sim, self._arrays(x))
         return self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
 
-    def __call__(self, x) -> tuple[float, np.ndarray]:
+    def __call__(self, x: Numbers) -> tuple[float, np.ndarray]:
         """Loss and gradient at x."""
         loss, found = self._taped(self._arrays(x))
         parts = []
@@ -153,7 +178,7 @@ class Objective:
 
     def trust(
         self,
-        x=None,
+        x: Numbers | None = None,
         *,
         relative_step: float = RELATIVE_STEP,
         hop_steps: int = HOP_STEPS,

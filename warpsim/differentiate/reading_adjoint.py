@@ -1,6 +1,6 @@
 """Sensors on a tape: reading them is one operation, which is repeated, taped, where gradients are taken back.
 
-A record keeps what was read: positions, velocities and controls as copies unless a tape made them, and the parameters that have been
+A record keeps what was read: positions, velocities, controls and poses of mocap bodies as copies unless a tape made them, and the parameters that have been
 asked for. What a step has measured has its own place on the tape, as part of the state (`measurement_adjoint.py`).
 """
 
@@ -10,15 +10,16 @@ import warp as wp
 
 from warpsim.device.copies import launch
 from warpsim.device.ranges import fill
+from warpsim.device.recording import tape_paused
 from warpsim.device.threads import in_turn
 from warpsim.differentiate.implicit import kept_array, with_gradient
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.taped_dynamics import TapedDynamics
-from warpsim.kernels.differentiate import gradient
+from warpsim.kernels.differentiate import gradient, mocap_adjoint
 from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
-from warpsim.tree.dynamics import DeviceModel
+from warpsim.tree.dynamics import DeviceModel, Dynamics
 
-NAMES = ("q", "v", "measured", "control")
+NAMES = ("q", "v", "measured", "control", "mocap")
 
 
 class ReadingAdjoint:
@@ -28,6 +29,12 @@ class ReadingAdjoint:
         self.device_model, self.parameters, self.device = device_model, parameters, device_model.device
         self.dynamics = TapedDynamics(device_model)
         self._inputs: dict[tuple, wp.array] = {}
+        if device_model.model.nmocap:
+            self._placing = Dynamics(device_model)
+            self._none = wp.zeros(
+                (device_model.worlds, device_model.model.nmocap, 7), dtype=device_model.types.real, device=self.device
+            )
+            self._no_flags = wp.zeros(device_model.worlds, dtype=wp.int32, device=self.device)
 
     @functools.cached_property
     def sensors(self) -> SensorReader:
@@ -40,7 +47,7 @@ class ReadingAdjoint:
     @in_turn
     def read(self, tape, reader, state, measured, control) -> wp.array:
         """What `reader` finds `(worlds, numbers)`, recorded on `tape`. `measured`: what is read of the last step, and where."""
-        arrays = dict(zip(NAMES, (state.q, state.v, measured[0], control), strict=True))
+        arrays = dict(zip(NAMES, (state.q, state.v, measured[0], control, state.memory.get("mocap")), strict=True))
         kept = {n: x if state.recorded and n != "control" else kept_array(x) for n, x in arrays.items()}
         kept |= {"time": kept_array(state.time), "stepped": kept_array(measured[1])}
         parameters = KeptParameters(self.parameters)
@@ -60,15 +67,25 @@ class ReadingAdjoint:
         owners = [self.dynamics, reader, *reader.owners()]
         for array in (*with_gradient(*owners), *(self._input(name, kept[name]) for name in targets)):
             fill(array.grad)
+        if self.device_model.model.nmocap:
+            fill(self.device_model.link_pose.grad)
         with wp.Tape() as tape:
             self._evaluate(reader, kept, found)
         wp.copy(found.grad, out.grad)
         tape.backward()
         for name, array in targets.items():
-            if array.size:
+            if name == "mocap":
+                self._pass_to_mocap(self._input(name, kept[name]), array.grad)
+            elif array.size:
                 inputs = [self._input(name, kept[name]).grad, array.grad]
                 launch(gradient.move, array.dtype, array.shape, inputs, device=self.device, record_tape=False)
         fill(out.grad)
+
+    def _pass_to_mocap(self, mocap: wp.array, bar: wp.array) -> None:
+        """Add the gradient of the links' poses to that of the poses of mocap bodies."""
+        d = self.device_model
+        inputs = [self._no_flags, d.mocap_link, mocap, d.link_pose, d.link_pose.grad, bar, self._none]
+        launch(mocap_adjoint.finish, d.types.real, mocap.shape[:2], inputs, device=self.device, record_tape=False)
 
     def _load(self, kept: dict, parameters: KeptParameters) -> None:
         self.device_model.parameters.load(parameters)
@@ -85,5 +102,8 @@ class ReadingAdjoint:
 
     def _evaluate(self, reader, kept: dict, out: wp.array) -> None:
         x = {name: None if kept[name] is None else self._input(name, kept[name]) for name in NAMES}
+        if x["mocap"] is not None:
+            with tape_paused():
+                self._placing.place_mocap(x["mocap"])
         reader.clear()
         reader.read(x["q"], x["v"], kept["time"], x["measured"], kept["stepped"], x["control"], out)

@@ -1,15 +1,20 @@
 """What the backward pass of a rollout found: the size of the gradient per step and world, and where it is not to be used."""
 
 import functools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array, Device
 from warpsim.device.copies import SCALARS, launch
 from warpsim.device.threads import in_turn, turn
 from warpsim.kernels.differentiate import gradient
 from warpsim.kernels.flags import NONFINITE
 from warpsim.pickled import pack, unpack
+
+if TYPE_CHECKING:
+    from warpsim.state import State
 
 LISTED = 6  # worlds named in a message
 
@@ -21,7 +26,12 @@ class GradientReport:
     `flags (steps, worlds)`: NONFINITE where a world stood still during that step, so that no gradient passes through it.
     """
 
-    def __init__(self, sim, steps: int):
+    device: Device
+    steps: int
+    worlds: int
+    flags: Array
+
+    def __init__(self, sim: Any, steps: int):
         self.device, S = sim.device, SCALARS[sim.dtype]
         self._passed = False
         self.steps, self.worlds = steps, sim.worlds
@@ -29,10 +39,10 @@ class GradientReport:
             self._norms = wp.zeros((steps + 1, sim.worlds), dtype=S, device=sim.device)
             self.flags = wp.zeros((steps, sim.worlds), dtype=wp.int32, device=sim.device)
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         return pack({name: value for name, value in vars(self).items() if name != "device"})
 
-    def __setstate__(self, kept: dict) -> None:
+    def __setstate__(self, kept: dict[str, Any]) -> None:
         vars(self).update(unpack(kept))
         self.device = self._norms.device
 
@@ -41,21 +51,21 @@ class GradientReport:
         return f"GradientReport(steps={self.steps}, worlds={self.worlds}, {state}; print it for the table)"
 
     @property
-    def norms(self) -> wp.array:
+    def norms(self) -> Array:
         """‖∂loss/∂(q, v)‖ `(steps + 1, worlds)`; raises before the backward pass."""
         if not self._passed:
             raise ValueError("gradient norms exist after tape.backward(...)")
         return self._norms
 
     @in_turn
-    def record(self, tape, step: int, state) -> None:
+    def record(self, tape: Any, step: int, state: "State") -> None:
         """Have the tape measure the gradient of the state after so many steps, once it is complete."""
         if step > 0:
             wp.copy(self.flags[step - 1], state.memory["flags"])
         tape.record_func(functools.partial(self.measure, step, state.alias()), [state.q, state.v])
 
     @in_turn
-    def measure(self, step: int, state) -> None:
+    def measure(self, step: int, state: "State") -> None:
         """The norms of a state's present gradient."""
         self._passed = True
         inputs = [state.q.grad, state.v.grad, self._norms[step]]

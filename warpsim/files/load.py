@@ -6,9 +6,11 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import mujoco
 
+from warpsim.annotations import PathLike
 from warpsim.checks import choice, flag, positive, short
 from warpsim.errors import ModelError
 from warpsim.files.mjcf.mjcf import load_mujoco
@@ -61,17 +63,17 @@ def _bounds(isolate) -> dict | None:
 
 
 def load(
-    source,
+    source: PathLike | mujoco.MjModel,
     *,
     actuators: str | None = None,
     unsupported: str = "error",
-    packages=None,
+    packages: Mapping[str, PathLike] | None = None,
     merge_fixed: bool = False,
     base: str = "fixed",
     visuals: bool = True,
-    decompose=False,
-    root=None,
-    isolate=False,
+    decompose: bool | dict[str, Any] = False,
+    root: PathLike | None = None,
+    isolate: bool | dict[str, float] = False,
     max_hull_vertices: int | None = None,
 ) -> Model:
     """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.

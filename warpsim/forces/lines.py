@@ -172,7 +172,7 @@ class Lines:
         self.point, self.force, self.couple = (array(tables.wrenches, t.vec3) for _ in range(3))
         self.length, self.moment = array(len(tables.supports), t.real), array(len(tables.dofs), t.real)
         self.sites, self.segments, self.columns, self.pulls = self._structs()
-        self.motors = self._motors(motors) if len(motors) else None
+        self.motors = self.motor_table(motors) if len(motors) else None
         self.measured = self._measured()
 
     def _array(self, values, kind=wp.int32, shape=()) -> wp.array:
@@ -203,7 +203,8 @@ class Lines:
         pulls.rod = array(model.actuator_rod[actuators], t.real)
         return sites, segments, columns, pulls
 
-    def _motors(self, actuators):
+    def motor_table(self, actuators):
+        """`transmission.Motors` of actuators on lines."""
         tables, model = self.tables, self.device_model.model
         found: list[list[tuple[int, int, float]]] = [[] for _ in range(model.nv)]
         for a in actuators:
@@ -244,13 +245,17 @@ class Lines:
         found += kernels_of(spatial_tendon, S) if self.tables.segments else []
         return found + (kernels_of(site_transmission, S) if len(self.tables.actuators) else [])
 
-    def launch(self) -> None:
-        """Lengths and moment arms at the kinematics of `dynamics`."""
+    def choose(self) -> None:
+        """How tendons wrap at the kinematics of `dynamics`."""
         if self.wraps:
             p = self.device_model.parameters
             inputs = [self.sites, self.segments, p.stored("geom_pose"), p.stored("geom_size"), self.dynamics.link_X]
             inputs += [self.choice, self.angle, self.residual]
             self.dynamics.launch(spatial_tendon.choose_wraps, len(self.tables.segments), inputs)
+
+    def launch(self) -> None:
+        """Lengths and moment arms at the kinematics of `dynamics`."""
+        self.choose()
         self.measure(self, self.dynamics)
 
     def lengths_at(self, q) -> np.ndarray:

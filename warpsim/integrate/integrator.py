@@ -1,6 +1,6 @@
 """What a `Simulator` asks of its `integrator`: a description that makes the step."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class Integrator:
@@ -10,10 +10,12 @@ class Integrator:
     ends_in_contact: ClassVar[bool] = True  # the new velocity is the solution of the contact problem
     has_closed_form: bool = False  # `linearize` knows the derivatives of its equations
 
-    def make_step(self, device_model, contact_model, max_contacts: int | None, make_solver=None):
+    def make_step(
+        self, device_model: Any, contact_model: Any, max_contacts: int | None, make_solver: Any = None
+    ) -> Any:
         """The `Step` of this integrator. `make_solver`: see there."""
         raise NotImplementedError(f"{type(self).__name__} has no make_step; return a warpsim.integrate.step.Step")
 
-    def refuse(self, model, contact_model, dtype: str, requires_grad: bool) -> str | None:
+    def refuse(self, model: Any, contact_model: Any, dtype: str, requires_grad: bool) -> str | None:
         """Why this cannot simulate the model so, naming the value and the fix; None where it can."""
         return None

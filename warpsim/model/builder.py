@@ -5,15 +5,18 @@ The importers use it too, so that a file and a scene in code pass the same check
 
 import copy
 import dataclasses
-import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from warpsim.annotations import Element
 from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
-from warpsim.model import compiler, constraint_types, constraints, medium, mesh_mass
+from warpsim.model import appending, compiler, constraint_types, constraints, medium
 from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
-from warpsim.model.builder_records import Body, Geom, Joint
+from warpsim.model.builder_records import Body, Geom, Joint, geom_mass
 from warpsim.model.builder_values import (
     array_of,
     hfield_of,
@@ -34,7 +37,7 @@ from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
 from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
-from warpsim.model.geometry import IDENTITY, combine_masses, rotate, rotation_matrix, volume_and_inertia
+from warpsim.model.geometry import IDENTITY, combine_masses
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.marks import Camera, Site, make_camera, make_site
 from warpsim.model.model import (
@@ -57,6 +60,11 @@ from warpsim.model.sensor_records import Sensor, make_sensor
 from warpsim.model.targets import check_feedback, read_gear, read_target
 from warpsim.model.tendon_paths import read_path
 
+if TYPE_CHECKING:
+    from warpsim.model.hydroelastic import Hydroelastic
+
+    pass
+
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 
 
@@ -77,15 +85,22 @@ class ModelBuilder:
     `viscosity` [Pa s] and `wind` [m/s], attributes too; 0 and 0 are none.
     """
 
+    name: str
+    gravity: np.ndarray
+    timestep: float
+    density: float
+    viscosity: float
+    wind: np.ndarray
+
     def __init__(
         self,
         name: str = "model",
         *,
-        gravity=(0.0, 0.0, -9.81),
+        gravity: npt.ArrayLike = (0.0, 0.0, -9.81),
         timestep: float = 0.01,
         density: float = 0.0,
         viscosity: float = 0.0,
-        wind=(0.0, 0.0, 0.0),
+        wind: npt.ArrayLike = (0.0, 0.0, 0.0),
     ):
         if not isinstance(name, str):
             raise ModelError(f"the model's name is {short(name)}; give a text")
@@ -123,15 +138,15 @@ class ModelBuilder:
 
     def add_body(
         self,
-        name=None,
+        name: str | None = None,
         *,
-        parent=-1,
-        pose=IDENTITY,
-        mass=None,
-        com=(0, 0, 0),
-        inertia=None,
-        gravcomp=0.0,
-        mocap=False,
+        parent: Element = -1,
+        pose: npt.ArrayLike = IDENTITY,
+        mass: float | None = None,
+        com: npt.ArrayLike = (0, 0, 0),
+        inertia: npt.ArrayLike | None = None,
+        gravcomp: float = 0.0,
+        mocap: bool = False,
     ) -> int:
         """Add a body; without joints it is fixed to `parent` (-1 or "world": the world), with `mocap` there where a step is told.
 
@@ -160,19 +175,19 @@ class ModelBuilder:
 
     def add_joint(
         self,
-        body,
-        type="hinge",
+        body: Element,
+        type: str | JointType = "hinge",
         *,
-        name=None,
-        axis=(0, 0, 1),
-        anchor=(0, 0, 0),
-        range=None,
-        stiffness=0.0,
-        damping=0.0,
-        armature=0.0,
-        friction=0.0,
-        reference=0.0,
-        q0=None,
+        name: str | None = None,
+        axis: npt.ArrayLike = (0, 0, 1),
+        anchor: npt.ArrayLike = (0, 0, 0),
+        range: npt.ArrayLike | None = None,
+        stiffness: npt.ArrayLike = 0.0,
+        damping: npt.ArrayLike = 0.0,
+        armature: npt.ArrayLike = 0.0,
+        friction: npt.ArrayLike = 0.0,
+        reference: npt.ArrayLike = 0.0,
+        q0: npt.ArrayLike | None = None,
     ) -> int:
         """Add a joint between `body` and its parent, after those the body already has.
 
@@ -236,31 +251,31 @@ class ModelBuilder:
 
     def add_geom(
         self,
-        type,
-        size=(),
+        type: str | GeomType,
+        size: npt.ArrayLike = (),
         *,
-        body=-1,
-        pose=IDENTITY,
-        name=None,
-        density=DEFAULT_DENSITY,
-        friction=1.0,
-        stiffness=np.inf,
-        dissipation_time=None,
-        restitution=0.0,
-        hertz_modulus=0.0,
-        contype=1,
-        conaffinity=1,
-        condim=3,
-        priority=0,
-        rgba=(0.7, 0.7, 0.7, 1.0),
-        mesh=None,
-        hfield=None,
-        visible=True,
-        hydroelastic=None,
-        max_hull_vertices=MAX_HULL_VERTICES,
-        fluid=None,
-        torsional_friction=TORSIONAL_FRICTION,
-        rolling_friction=ROLLING_FRICTION,
+        body: Element = -1,
+        pose: npt.ArrayLike = IDENTITY,
+        name: str | None = None,
+        density: float = DEFAULT_DENSITY,
+        friction: float = 1.0,
+        stiffness: float = np.inf,
+        dissipation_time: float | None = None,
+        restitution: float = 0.0,
+        hertz_modulus: float = 0.0,
+        contype: int = 1,
+        conaffinity: int = 1,
+        condim: int = 3,
+        priority: int = 0,
+        rgba: npt.ArrayLike = (0.7, 0.7, 0.7, 1.0),
+        mesh: Any = None,
+        hfield: Any = None,
+        visible: bool = True,
+        hydroelastic: "Hydroelastic | None" = None,
+        max_hull_vertices: Any = MAX_HULL_VERTICES,
+        fluid: Any = None,
+        torsional_friction: Any = TORSIONAL_FRICTION,
+        rolling_friction: Any = ROLLING_FRICTION,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -328,7 +343,15 @@ class ModelBuilder:
         return len(self.geoms) - 1
 
     def add_foundation(
-        self, body, face="-z", rows=10, columns=10, *, modulus, thickness, dissipation_time=None
+        self,
+        body: Element,
+        face: str = "-z",
+        rows: int = 10,
+        columns: int = 10,
+        *,
+        modulus: float,
+        thickness: float,
+        dissipation_time: float | None = None,
     ) -> list[int]:
         """Put an elastic foundation (Winkler) on a face of the one box geom of `body`: `rows` x `columns` point elements.
 
@@ -341,15 +364,15 @@ class ModelBuilder:
 
     def add_tendon(
         self,
-        joints=None,
+        joints: Mapping[Element, float] | None = None,
         *,
-        path=None,
-        name=None,
-        range=None,
-        stiffness=0.0,
-        damping=0.0,
-        friction=0.0,
-        reference=None,
+        path: Sequence[Any] | None = None,
+        name: str | None = None,
+        range: npt.ArrayLike | None = None,
+        stiffness: float = 0.0,
+        damping: float = 0.0,
+        friction: float = 0.0,
+        reference: npt.ArrayLike | None = None,
     ) -> int:
         """Add a tendon: a fixed one on `joints`, or a spatial one along a `path`.
 
@@ -384,19 +407,19 @@ class ModelBuilder:
 
     def add_constraint(
         self,
-        kind,
-        a,
-        b=None,
+        kind: str | ConstraintType,
+        a: Element,
+        b: Element | None = None,
         *,
-        name=None,
-        pose_a=None,
-        pose_b=None,
-        length=None,
-        coefficients=None,
-        pitch=None,
-        stiffness=np.inf,
-        dissipation_time=None,
-        active=True,
+        name: str | None = None,
+        pose_a: npt.ArrayLike | None = None,
+        pose_b: npt.ArrayLike | None = None,
+        length: npt.ArrayLike | None = None,
+        coefficients: npt.ArrayLike | None = None,
+        pitch: float | None = None,
+        stiffness: npt.ArrayLike = np.inf,
+        dissipation_time: float | None = None,
+        active: bool = True,
     ) -> int:
         """Add an equality between two bodies, two joints or two tendons.
 
@@ -434,24 +457,24 @@ class ModelBuilder:
 
     def add_actuator(
         self,
-        joint=None,
-        kind="effort",
+        joint: Element | None = None,
+        kind: str = "effort",
         *,
-        tendon=None,
-        site=None,
-        reference_site=None,
-        crank=None,
-        body=None,
-        name=None,
-        gear=1.0,
-        kp=0.0,
-        kv=0.0,
-        gain=None,
-        bias=None,
-        control_range=(-np.inf, np.inf),
-        force_range=(-np.inf, np.inf),
-        dynamics=None,
-        activation_range=(-np.inf, np.inf),
+        tendon: Element | None = None,
+        site: Element | None = None,
+        reference_site: Element | None = None,
+        crank: Element | None = None,
+        body: Element | None = None,
+        name: str | None = None,
+        gear: npt.ArrayLike = 1.0,
+        kp: float = 0.0,
+        kv: float = 0.0,
+        gain: npt.ArrayLike | None = None,
+        bias: npt.ArrayLike | None = None,
+        control_range: npt.ArrayLike = (-np.inf, np.inf),
+        force_range: npt.ArrayLike = (-np.inf, np.inf),
+        dynamics: Any = None,
+        activation_range: npt.ArrayLike = (-np.inf, np.inf),
         early: bool = False,
         muscle: Muscle | None = None,
         group: int = 0,
@@ -488,7 +511,12 @@ class ModelBuilder:
         return len(self.actuators) - 1
 
     def add_effort_limit(
-        self, joint=None, range=(-np.inf, np.inf), *, tendon=None, gravity_compensation: bool = False
+        self,
+        joint: Element | None = None,
+        range: npt.ArrayLike = (-np.inf, np.inf),
+        *,
+        tendon: Element | None = None,
+        gravity_compensation: bool = False,
     ) -> int:
         """Clamp what all actuators together do to a hinge or slide `joint` (their generalised force), or to a `tendon` (the sum of their forces).
 
@@ -510,7 +538,14 @@ class ModelBuilder:
         return len(self.effort_limits) - 1
 
     def add_site(
-        self, name=None, *, body=-1, pose=IDENTITY, type="sphere", size=(0.005,), rgba=(0.5, 0.5, 0.5, 1.0)
+        self,
+        name: str | None = None,
+        *,
+        body: Element = -1,
+        pose: npt.ArrayLike = IDENTITY,
+        type: str = "sphere",
+        size: npt.ArrayLike = (0.005,),
+        rgba: npt.ArrayLike = (0.5, 0.5, 0.5, 1.0),
     ) -> int:
         """Add a named frame at `pose` in `body` (-1 or "world": the world), for tendons, actuators and sensors.
 
@@ -520,14 +555,30 @@ class ModelBuilder:
         self.sites.append(make_site(name, self._body(body), pose, type, size, rgba))
         return len(self.sites) - 1
 
-    def add_camera(self, name=None, *, body=-1, pose=IDENTITY, fovy=np.pi / 4, resolution=(1, 1)) -> int:
+    def add_camera(
+        self,
+        name: str | None = None,
+        *,
+        body: Element = -1,
+        pose: npt.ArrayLike = IDENTITY,
+        fovy: float = np.pi / 4,
+        resolution: tuple[int, int] = (1, 1),
+    ) -> int:
         """Add a camera at `pose` in `body`, which looks along its −z with y up; `fovy` is the vertical angle of view [rad]."""
         name = self._name("camera", name, [c.name for c in self.cameras])
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
 
     def add_sensor(
-        self, kind, object=None, reference=None, *, name=None, cutoff: float = 0.0, datatype=None, **options
+        self,
+        kind: str,
+        object: Any = None,
+        reference: Any = None,
+        *,
+        name: str | None = None,
+        cutoff: float = 0.0,
+        datatype: Any = None,
+        **options: Any,
     ) -> int:
         """Add a sensor of `kind`, by MJCF's name ("accelerometer", "framepos", …; docs/sensors.md), on `object`, relative to `reference`.
 
@@ -540,20 +591,28 @@ class ModelBuilder:
         self.sensors.append(make_sensor(self, name, kind, object, reference, cutoff, datatype, options))
         return len(self.sensors) - 1
 
-    def add_keyframe(self, name: str, q=None, v=None, control=None, activation=None, mocap=None) -> None:
+    def add_keyframe(
+        self,
+        name: str,
+        q: npt.ArrayLike | None = None,
+        v: npt.ArrayLike | None = None,
+        control: npt.ArrayLike | None = None,
+        activation: npt.ArrayLike | None = None,
+        mocap: npt.ArrayLike | None = None,
+    ) -> None:
         """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control and activation."""
         frame = Keyframe(q, v, control, activation, mocap)
         self.keyframes[self._name("keyframe", name, list(self.keyframes))] = frame
 
-    def exclude(self, body_a, body_b) -> None:
+    def exclude(self, body_a: Element, body_b: Element) -> None:
         """No contact between the geoms of two bodies."""
         a, b = self._body(body_a), self._body(body_b)
         self.excluded.add((min(a, b), max(a, b)))
 
     def add_pair(
         self,
-        geom_a,
-        geom_b,
+        geom_a: Element,
+        geom_b: Element,
         friction: float,
         *,
         condim: int = 3,
@@ -569,7 +628,7 @@ class ModelBuilder:
         spin = check_spin(torsional_friction, rolling_friction, label)
         self.explicit_pairs.append((a, b, 0.0 if condim == 1 else mu, condim, *spin))
 
-    def add_model(self, other: Model, pose=IDENTITY, prefix: str = "") -> list[int]:
+    def add_model(self, other: Model, pose: npt.ArrayLike = IDENTITY, prefix: str = "") -> list[int]:
         """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices.
 
         Keyframes and report lines come along; gravity and timestep stay the builder's. The friction rule and the parent
@@ -580,7 +639,7 @@ class ModelBuilder:
                 ("prefix", prefix, "text") if isinstance(other, Model) else ("other", other, "built Model")
             )
             raise ModelError(f"add_model: {called} is {short(wrong)}; give a {wanted}")
-        return compiler.append_model(self, other, pose_of(pose, "add_model"), prefix)
+        return appending.append_model(self, other, pose_of(pose, "add_model"), prefix)
 
     def build(self) -> Model:
         """Check the whole and compile it. Raises `ModelError` naming the element that is wrong."""
@@ -606,28 +665,9 @@ class ModelBuilder:
             return body
         parts = []
         for geom in (g for g in self.geoms if g.body == index and g.density > 0 and g.type != GeomType.PLANE):
-            parts.append(self._geom_mass(geom, body.name))
+            parts.append(geom_mass(self, geom, body.name))
         mass, com, inertia = combine_masses(parts)
         return dataclasses.replace(body, mass=mass, com=com, inertia=inertia)
-
-    def _geom_mass(self, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:
-        """Mass of a geom of uniform density, its centre in body axes and its inertia about it in body axes."""
-        label = f"geom {geom.name!r} of body {body!r}"
-        centre = np.zeros(3)
-        try:
-            if geom.type == GeomType.MESH:
-                mesh = self.meshes[geom.mesh]
-                volume, centre, inertia, closed = mesh_mass.solid(mesh.vertices, mesh.faces)
-                if not closed:
-                    warnings.warn(f"{label}: the mesh is not watertight; its mass is that of its hull", stacklevel=4)
-            else:
-                volume, diagonal = volume_and_inertia(geom.type.name.lower(), geom.size)
-                inertia = np.diag(diagonal)
-        except ValueError as error:
-            raise ModelError(f"{label}: {error}") from None
-        rotation = rotation_matrix(geom.pose[3:])
-        centre = geom.pose[:3] + rotate(geom.pose[3:], centre)
-        return geom.density * volume, centre, geom.density * rotation @ inertia @ rotation.T
 
     def _name(self, element: str, name, taken: list[str]) -> str:
         if name is None or name == "":

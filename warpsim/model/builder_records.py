@@ -1,9 +1,13 @@
 """What a `ModelBuilder` collects: bodies, joints and geoms as they were given, checked."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 
+from warpsim.errors import ModelError
+from warpsim.model import mesh_mass
+from warpsim.model.geometry import rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.model import GeomType, JointType
 
 
@@ -62,3 +66,23 @@ class Geom:
     fluid: np.ndarray
     torsional_friction: float
     rolling_friction: float
+
+
+def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass of a geom of uniform density, its centre in body axes and its inertia about it in body axes."""
+    label = f"geom {geom.name!r} of body {body!r}"
+    centre = np.zeros(3)
+    try:
+        if geom.type == GeomType.MESH:
+            mesh = builder.meshes[geom.mesh]
+            volume, centre, inertia, closed = mesh_mass.solid(mesh.vertices, mesh.faces)
+            if not closed:
+                warnings.warn(f"{label}: the mesh is not watertight; its mass is that of its hull", stacklevel=4)
+        else:
+            volume, diagonal = volume_and_inertia(geom.type.name.lower(), geom.size)
+            inertia = np.diag(diagonal)
+    except ValueError as error:
+        raise ModelError(f"{label}: {error}") from None
+    rotation = rotation_matrix(geom.pose[3:])
+    centre = geom.pose[:3] + rotate(geom.pose[3:], centre)
+    return geom.density * volume, centre, geom.density * rotation @ inertia @ rotation.T

@@ -40,7 +40,7 @@ class Hydroelastic:
     margin: float = 0.0
     field: typing.Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         rule = "it must be positive [Pa]; np.inf makes the geom rigid"
         values = {"modulus": number(self.modulus, "Hydroelastic: modulus", rule, lambda x: x > 0, ModelError)}
         for name in ("resolution", "thickness"):

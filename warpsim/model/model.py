@@ -11,9 +11,11 @@ import functools
 import types
 import typing
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from warpsim.annotations import Numbers, PathLike
 from warpsim.checks import listed, short
 from warpsim.errors import ModelError
 from warpsim.reprs import show
@@ -343,7 +345,7 @@ class Model:
     sensor_datatype: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) DataType
     sensor_constants: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 8) by kind, see `sensor_records.py`
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
         defaults = empty | {
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
@@ -386,11 +388,11 @@ class Model:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return kept | {"keyframes": dict(self.keyframes)}
 
-    def __setstate__(self, kept: dict) -> None:
+    def __setstate__(self, kept: dict[str, Any]) -> None:
         names = {field.name for field in dataclasses.fields(self)}
         if kept.keys() != names:
             raise ModelError(
@@ -607,19 +609,19 @@ class Model:
         q, v = int(self.joint_q[j]), int(self.joint_v[j])
         return slice(q, q + JOINT_NQ[kind]), slice(v, v + JOINT_NV[kind])
 
-    def displace(self, q, delta) -> np.ndarray:
+    def displace(self, q: Numbers, delta: Numbers) -> np.ndarray:
         """q ⊕ δ `(..., nq)` in the tangent space of v, as `mj_integratePos` with a step of 1."""
         from warpsim.model.tangent import displace
 
         return displace(self, q, delta)
 
-    def difference(self, start, end) -> np.ndarray:
+    def difference(self, start: Numbers, end: Numbers) -> np.ndarray:
         """δ `(..., nv)` with `start` ⊕ δ = `end`, as `mj_differentiatePos`."""
         from warpsim.model.tangent import difference
 
         return difference(self, start, end)
 
-    def to_usd(self, path, **options) -> None:
+    def to_usd(self, path: PathLike, **options: Any) -> None:
         """Write the model in its initial pose as a USD stage with UsdPhysics prims."""
         from warpsim.files.usd.usd_write import write_model
 

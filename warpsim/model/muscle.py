@@ -1,6 +1,7 @@
 """`Muscle`: the constants of an actuator that pulls as a muscle does."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class Muscle:
     times: tuple[float, float] = (0.01, 0.04)
     width: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("length_range", "range"):
             value = numbers(getattr(self, name), f"muscle: {name}", ModelError)
             if value.shape != (2,) or not np.isfinite(value).all() or not value[0] < value[1]:
@@ -62,7 +63,7 @@ class Muscle:
             number(getattr(self, name), f"muscle: {name}", rule, good, ModelError)
 
     @property
-    def dynamics(self) -> tuple:
+    def dynamics(self) -> tuple[Any, ...]:
         """As `ModelBuilder.add_actuator` takes it."""
         return ("muscle", *self.times, self.width)
 

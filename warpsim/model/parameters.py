@@ -5,10 +5,13 @@ first access through `Parameters` expands it to `(worlds, …)`, after which it 
 """
 
 import typing
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import Array, Device, Numbers
 from warpsim.checks import listed, numbers, short
 from warpsim.device.copies import SCALARS, launch, scalar_types
 from warpsim.device.recording import refuse_torch_gradient
@@ -78,7 +81,14 @@ class Parameters:
     checks and copies host values of shape `(worlds, …)` or `(…)`.
     """
 
-    def __init__(self, model: Model, worlds: int, dtype: str, device, requires_grad: bool):
+    model: Model
+    worlds: int
+    dtype: str
+    device: Device
+    requires_grad: bool
+    version: int
+
+    def __init__(self, model: Model, worlds: int, dtype: str, device: Device, requires_grad: bool):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.requires_grad = requires_grad
         self._expanded: set[str] = set()
@@ -111,7 +121,7 @@ class Parameters:
             requires_grad=self.requires_grad and per_world,
         )
 
-    def stored(self, name: str) -> wp.array:
+    def stored(self, name: str) -> Array:
         """The array as kernels read it: leading dimension 1 or worlds."""
         return self._arrays[name]
 
@@ -124,11 +134,11 @@ class Parameters:
         """The parameters that have been asked for, in the order of `SPECS`."""
         return [name for name in SPECS if name in self._expanded]
 
-    def initial(self, name: str) -> wp.array:
+    def initial(self, name: str) -> Array:
         """The model's values of an expanded parameter, leading dimension 1: what it was until it was asked for."""
         return self._initial[name]
 
-    def check(self, function) -> None:
+    def check(self, function: Callable[[str, Any], None]) -> None:
         """Let `function(name, values)` raise `ValueError` for values that the simulator could not follow."""
         self._checks.append(function)
 
@@ -142,7 +152,7 @@ class Parameters:
         return dict(self._refused)
 
     @in_turn
-    def __getitem__(self, name: str) -> wp.array:
+    def __getitem__(self, name: str) -> Array:
         self._known(name)
         if name in self._refused:
             raise ValueError(f"parameters[{name!r}] {self._refused[name]}")
@@ -155,7 +165,7 @@ class Parameters:
         return self._arrays[name]
 
     @in_turn
-    def shared_gradient(self, name: str) -> wp.array:
+    def shared_gradient(self, name: str) -> Array:
         """The gradient of a parameter whose value all worlds share, `(1, …)`: that of `parameters[name].grad`, summed over worlds.
 
         Sums of 64 worlds each are summed up in turn, always in the order of the worlds: the same bits on every run. Raises
@@ -186,7 +196,7 @@ class Parameters:
             x = total
 
     @in_turn
-    def __setitem__(self, name: str, values) -> None:
+    def __setitem__(self, name: str, values: Numbers) -> None:
         array = self[name]
         refuse_torch_gradient(values, f"parameters[{name!r}]")
         values = numbers(values.numpy() if isinstance(values, wp.array) else values, f"parameters[{name!r}]")
@@ -210,7 +220,7 @@ class Parameters:
             check(name, values)
         array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
 
-    def scale_mass(self, factor) -> None:
+    def scale_mass(self, factor: Numbers) -> None:
         """Make each body's mass and inertia `factor` times the model's, as another density would: the shape of its mass stays.
 
         `factor`: a number, (worlds,), or (worlds, nbody) or (1, nbody) by body; positive. A second call does not multiply the first.
@@ -228,7 +238,7 @@ class Parameters:
         self["body_mass"] = each * self.model.body_mass
         self["body_inertia"] = each[..., None, None] * self.model.body_inertia
 
-    def restore(self, worlds) -> None:
+    def restore(self, worlds: Numbers) -> None:
         """Give the chosen worlds (indices) the model's values again."""
         for name in self._expanded:
             array = self._arrays[name]
@@ -244,10 +254,10 @@ class Parameters:
         own = ", ".join(sorted(self._expanded)) or "none"
         return f"Parameters({len(SPECS)} by name, worlds={self.worlds}; per world: {own})"
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(SPECS)
 
-    def keys(self):
+    def keys(self) -> Iterable[str]:
         return SPECS.keys()
 
     def bytes_per_world(self) -> int:

@@ -19,8 +19,9 @@ ROUNDING = 1.0 + 1e-6  # a bounding sphere's radius is this much more than it ne
 INSIDE = 1e-9  # of the cell's size: how far outside a corner of a cell may be by rounding
 SHAPES = {"entry": (4,), "cell_entry": (), "cell_bounds": (2,), "bound": (), "cell_large": (), "cell_sphere": (4,)}
 SHAPES |= {"face_vertices": (2,), "face_vertex": (4,), "face_normal": (3,), "face_large": (), "face_sphere": (4,)}
-SHAPES |= {"cell_axis": (3,), "face_axis": (3,)}
+SHAPES |= {"cell_axis": (3,), "face_axis": (3,), "cell_base": (4,), "cell_base_axis": (3,), "cell_rise": ()}
 REAL = ("entry", "cell_sphere", "cell_axis", "face_vertex", "face_normal", "face_sphere", "face_axis")
+REAL += ("cell_base", "cell_base_axis", "cell_rise")
 TYPES = {name: np.float64 if name in REAL else np.int32 for name in SHAPES}
 
 
@@ -35,7 +36,8 @@ class PressureTables(typing.NamedTuple):
     `face_vertices (f, 2)`: first and number of the corners of face f in `face_vertex (n, 4)` = (u, s), counter-clockwise from outside,
     at scale u + s half e_z (`corner_scale`); `face_normal (f, 3)` unit, outward; `face_large` and `face_sphere` as for cells. A
     rigid plane is one face without corners. `cell_sphere (c, 4)` and `cell_axis (c, 3)`: the capsule around a cell, its middle, radius and half
-    axis, which is shorter than a ball around long cells is wide.
+    axis, which is shorter than a ball around long cells is wide. What of a cell has F <= f is in the capsule `cell_base (c, 4)`, `cell_base_axis (c, 3)`
+    when f `cell_rise (c,)` [m] is added to its radius; infinite where that is not known, in fields of tetrahedra and in planes.
     """
 
     geom_cells: np.ndarray
@@ -55,6 +57,9 @@ class PressureTables(typing.NamedTuple):
     face_sphere: np.ndarray
     cell_axis: np.ndarray
     face_axis: np.ndarray
+    cell_base: np.ndarray
+    cell_base_axis: np.ndarray
+    cell_rise: np.ndarray
 
 
 def pressure_tables(model: Model) -> PressureTables:
@@ -103,11 +108,13 @@ def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, 
     count = used.sum(axis=1)
     kind, thickness = int(model.geom_type[g]), model.geom_hydroelastic[g, 2]
     a, b = coefficients(kind, model.geom_size[g], thickness, cells.entry)
-    sphere, axis = (
-        (np.array([[0.0, 0.0, shift * thickness, np.inf]]), np.zeros((1, 3)))
-        if kind == GeomType.PLANE
-        else _cell_capsules(cells, a, b, shift)
-    )
+    if kind == GeomType.PLANE:
+        sphere, axis = np.array([[0.0, 0.0, shift * thickness, np.inf]]), np.zeros((1, 3))
+        base, base_axis, rise = sphere, axis, np.array([np.inf])
+    else:
+        sphere, axis, base, base_axis, rise = _cell_capsules(cells, a, b, shift)
+    if model.geom_field[g] >= 0:  # the pressure in one cell is no bound of that in others
+        rise = np.full(len(rise), np.inf)
     return {
         "entry": cells.entry,
         "cell_entry": cells.cell_entry,
@@ -116,6 +123,9 @@ def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, 
         "cell_large": cells.large,
         "cell_sphere": sphere,
         "cell_axis": axis,
+        "cell_base": base,
+        "cell_base_axis": base_axis,
+        "cell_rise": rise,
     }
 
 
@@ -136,10 +146,11 @@ def _capsules(corners: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.concatenate([middle, radius[:, None] * ROUNDING], axis=1), half[:, None] * direction
 
 
-def _cell_capsules(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> tuple[np.ndarray, np.ndarray]:
-    """Capsules of bounded cells, around the corners, which are where three bounds meet."""
+def _cell_capsules(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> tuple[np.ndarray, ...]:
+    """Capsules of bounded cells, around the corners, which are where three bounds meet, and around their faces on the surface; how fast these grow."""
     own, count = cells.cell_entry, (cells.bounds != NONE).sum(axis=1)
     spheres, axes = np.zeros((len(own), 4)), np.zeros((len(own), 3))
+    bases, base_axes, rise = spheres.copy(), axes.copy(), np.full(len(own), np.inf)
     for k in np.unique(count):
         rows = np.flatnonzero(count == k)
         bound, f = cells.bounds[rows, :k], own[rows, None]
@@ -162,7 +173,27 @@ def _cell_capsules(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> 
         out = np.einsum("rtk,rpk->rtp", x, normal) - offset[:, None]
         inside = meet & (out <= INSIDE * scale + 1e-7 * np.abs(x).max(axis=2, keepdims=True)).all(axis=2)
         spheres[rows], axes[rows] = _capsules(x, inside)
-    return spheres, axes
+        flat = inside & (surface[:, i, 0] | surface[:, j, 0] | surface[:, l, 0])
+        there = flat.any(axis=1)
+        bases[rows[there]], base_axes[rows[there]] = _capsules(x[there], flat[there])
+        rise[rows[there]] = _rise(
+            x[there], flat[there], inside[there] & ~flat[there], a[own[rows[there]]], b[own[rows[there]]] + shift
+        )
+    known = np.isfinite(rise)
+    bases[known, 3] += rise[known] * shift
+    return spheres, axes, bases, base_axes, rise
+
+
+def _rise(corners, flat, others, a, b) -> np.ndarray:
+    """[m per F] by which {F <= f} of cells reaches beyond their faces: corners (c, n, 3), which of them are the face's, which are others, F + shift = a·x + b.
+
+    A point of the cell is Σ λ_k v_k; what belongs to the other corners is at most (f + shift)/min F_k, and moves by no more than from there to the face's middle.
+    """
+    middle = np.where(flat[..., None], corners, 0.0).sum(axis=1) / flat.sum(axis=1)[:, None]
+    value = np.einsum("ci,cni->cn", a, corners) + b[:, None]
+    least = np.where(others, value, np.inf).min(axis=1)
+    far = np.where(others, np.linalg.norm(corners - middle[:, None], axis=2), 0.0).max(axis=1)
+    return np.where(least > INSIDE, far / np.maximum(least, INSIDE), np.inf) * ROUNDING
 
 
 def corner_scale(kind: int, size) -> tuple[np.ndarray, float]:

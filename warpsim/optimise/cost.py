@@ -8,10 +8,14 @@ differentiated by central differences, all perturbations in one call.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from warpsim.checks import numbers, short
+
+if TYPE_CHECKING:
+    from warpsim.model.model import Model
 
 MOVE = 6e-6  # of a central difference: the cube root of the rounding of float64
 
@@ -43,7 +47,7 @@ class Cost:
     running_jacobian: Callable | None = None
     terminal_jacobian: Callable | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if value is not None and not callable(value):
@@ -60,7 +64,7 @@ class Cost:
             cost = cost + _cost(self.terminal, "terminal", (q[..., -1, :, :], v[..., -1, :, :]))
         return np.where(np.isfinite(cost), cost, np.inf)
 
-    def model(self, model, q: np.ndarray, v: np.ndarray, u: np.ndarray):
+    def model(self, model: "Model", q: np.ndarray, v: np.ndarray, u: np.ndarray) -> Any:
         """Gradients and Hessians of one motion: running `(knots, worlds, 2 nv + nu, ...)`, terminal `(worlds, 2 nv, ...)`."""
         n = 2 * model.nv
         running = np.zeros((*u.shape[:-1], n + model.nu)), np.zeros((*u.shape[:-1], *[n + model.nu] * 2))

@@ -8,9 +8,11 @@ found at once (`sim.linearize`); each iteration tries several dampings side by s
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from warpsim.annotations import Numbers
 from warpsim.checks import flag, number, short, whole
 from warpsim.device.recording import tape_paused
 from warpsim.optimise.box_qp import box_qp
@@ -58,9 +60,9 @@ class Identification:
 def identify(
     sim: Simulator,
     state: State,
-    controls,
+    controls: Numbers,
     residual: Callable,
-    parameters: dict,
+    parameters: dict[str, Any],
     *,
     shared: bool = False,
     jacobian: Callable | None = None,

@@ -8,6 +8,7 @@ linearisation of worlds × knots, and small matrices on the host.
 
 import numpy as np
 
+from warpsim.annotations import Numbers
 from warpsim.checks import number, whole
 from warpsim.device.recording import tape_paused
 from warpsim.optimise.box_qp import box_qp, masked_solve
@@ -28,10 +29,10 @@ JITTER = 1e-13  # of the trace of ∂²/∂u²: what rounding takes from a semid
 def ilqr(
     sim: Simulator,
     state: State,
-    controls,
+    controls: Numbers,
     cost: Cost,
     *,
-    limits=None,
+    limits: Numbers | None = None,
     iterations: int = 100,
     tolerance: float = 1e-6,
     regularisation: float = 0.0,

@@ -6,9 +6,11 @@ of `sim.kinematics` and one of `sim.jacobian` for each target.
 
 import typing
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from warpsim.annotations import Numbers
 from warpsim.checks import number, numbers, positive, short, whole
 from warpsim.model.geometry import quaternion_multiply, rotation_vector
 from warpsim.model.model import JointType
@@ -27,12 +29,12 @@ class Reach(typing.NamedTuple):
 
 def reach(
     sim: Simulator,
-    q,
-    targets: Mapping,
+    q: Numbers,
+    targets: Mapping[str, Any],
     *,
     iterations: int = 50,
     damping: float = 0.01,
-    posture=None,
+    posture: Numbers | None = None,
     posture_weight: float = 0.01,
     largest_step: float = 0.3,
 ) -> Reach:

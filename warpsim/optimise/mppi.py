@@ -4,8 +4,11 @@ Samples are worlds: of each start, controls u + ε with ε normal noise within t
 moves by their mean with the weights w ∝ exp(-cost / temperature). No derivatives: costs may be of any shape.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from warpsim.annotations import Numbers
 from warpsim.checks import number, numbers, positive, short, whole
 from warpsim.device.recording import tape_paused
 from warpsim.optimise.cost import Cost, total
@@ -21,16 +24,16 @@ NOISE = 0.25  # of the range of a control, where none is given
 def mppi(
     sim: Simulator,
     state: State,
-    controls,
+    controls: Numbers,
     cost: Cost,
     *,
     samples: int = 256,
     temperature: float = 1.0,
-    noise=None,
+    noise: Numbers | None = None,
     correlation: float = 0.0,
-    limits=None,
+    limits: Numbers | None = None,
     iterations: int = 1,
-    seed=0,
+    seed: int | Sequence[int] = 0,
     substeps: int = 1,
 ) -> Plan:
     """Controls `(knots, worlds, nu)` that lower `cost` from each world of `state`, beginning with `controls`.

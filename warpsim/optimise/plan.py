@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from warpsim.annotations import Numbers
 from warpsim.checks import numbers, short, whole
 from warpsim.optimise.cost import Cost
 from warpsim.reprs import show
@@ -57,7 +59,11 @@ class MPC:
     plan is repeated behind it. `policy.plan` is the plan in use. A policy that was interrupted while it planned can go on.
     """
 
-    def __init__(self, plan: Callable, controls, every: int = 1):
+    controls: np.ndarray
+    every: int
+    step: int
+
+    def __init__(self, plan: Callable[..., Any], controls: Numbers, every: int = 1):
         if not callable(plan):
             raise ValueError(f"plan is {short(plan)}; give a function of (state, controls, step)")
         self._make, self.controls, self.every = plan, numbers(controls, "controls"), whole(every, "every", 1)

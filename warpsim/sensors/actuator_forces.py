@@ -37,12 +37,13 @@ def summing_table(tables: SensorTables, adr, found: list[dict[int, float]]):
 
 
 class ActuatorForces:
-    """Tables, workspace and launches; `adr`: where each sensor's number goes, in the order of the sensors."""
+    """Tables, workspace and launches; `adr`: where each sensor's number goes, in the order of the sensors; `lines`: see `SensorTables`."""
 
-    def __init__(self, dynamics: Dynamics, adr):
+    def __init__(self, dynamics: Dynamics, adr, lines=None):
+        self.lines = lines
         self.dynamics, model = dynamics, dynamics.model
         d = dynamics.device_model
-        tables, sensors = SensorTables(d), chosen(model, OF_ACTUATORS)
+        tables, sensors = SensorTables(d, lines), chosen(model, OF_ACTUATORS)
         self.count = len(sensors)
         self.force = dynamics.array(model.nu if self.count else 0, d.types.real)
         if not self.count:
@@ -57,7 +58,21 @@ class ActuatorForces:
             found.append({} if int(first) in totals else summed(model, s))
         self.sums, self.limited = summing_table(tables, adr, found), len(totals)
         self.totals = summing_table(tables, list(totals), [{j: 1.0} for j in totals.values()])
+        self._make_pulls(tables, sensors, adr)
         self.ranges = tables.array(model.joint_effort_range[ranged], d.types.vec2)
+
+    def _make_pulls(self, tables: SensorTables, sensors, adr) -> None:
+        """Of sensors of joints: what actuators on lines do to them."""
+        model = self.dynamics.model
+        on_joints = [
+            (int(first), int(model.joint_v[model.sensor_object[s, 0]]))
+            for s, first in zip(sensors, adr, strict=True)
+            if model.sensor_type[s] == SensorType.JOINTACTUATORFRC
+        ]
+        self.pulled = len(on_joints) if self.lines is not None else 0
+        if self.pulled:
+            self.motors = self.lines.pulling()
+            self.pull_adr, self.pull_dof = (tables.array([x[i] for x in on_joints]) for i in (0, 1))
 
     def measure(self, q: wp.array, v: wp.array, control: wp.array, data: wp.array, laws=None, totals=None) -> None:
         """Add the forces at (q, v, control) to their columns of `data`, which come in as zero.
@@ -74,3 +89,5 @@ class ActuatorForces:
             inputs = [self.totals, self.ranges, totals, data]
             dynamics.launch(actuator_sensors.measure_totals, self.limited, inputs)
         dynamics.launch(actuator_sensors.measure_sums, self.count, [self.sums, self.force, 1.0, data])
+        if self.pulled:
+            self.lines.add_pulls(self.motors, self.pull_dof, self.pull_adr, self.force, data)

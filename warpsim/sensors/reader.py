@@ -28,6 +28,14 @@ def cutoffs(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
+def unavailable(model: Model) -> list[int]:
+    """Sensors without a value: those that only hold a place, and of what actuators that stick contacts do to coordinates."""
+    found = chosen(model, [SensorType.UNAVAILABLE]).tolist()
+    sticks = model.actuator_body >= 0
+    found += [int(s) for s in chosen(model, [SensorType.ACTUATORVEL]) if sticks[model.sensor_object[s, 0]]]
+    return found + (chosen(model, [SensorType.JOINTACTUATORFRC]).tolist() if sticks.any() else [])
+
+
 def sources(model: Model, with_control: bool) -> np.ndarray:
     """Where every number comes from, see `kernels/sensors/reading.py`; with a control forces of actuators are those of the state."""
     source = np.full(model.nsensordata, OF_STATE, np.int32)
@@ -36,7 +44,7 @@ def sources(model: Model, with_control: bool) -> np.ndarray:
         if not (with_control and model.sensor_type[s] in OF_ACTUATORS):
             size = int(model.sensor_size[s])
             source[model.sensor_adr[s] : model.sensor_adr[s] + size] = np.arange(first, first + size)
-    for s in chosen(model, [SensorType.UNAVAILABLE]):
+    for s in unavailable(model):
         source[model.sensor_adr[s] : model.sensor_adr[s] + model.sensor_size[s]] = NOTHING
     return source
 
@@ -48,7 +56,7 @@ class SensorReader:
         self.dynamics, model = dynamics, dynamics.model
         tables, S = SensorTables(dynamics.device_model), dynamics.device_model.types.real
         self.of_state = StateSensors(dynamics)
-        self.actuators = ActuatorForces(dynamics, model.sensor_adr[chosen(model, OF_ACTUATORS)])
+        self.actuators = ActuatorForces(dynamics, model.sensor_adr[chosen(model, OF_ACTUATORS)], self.of_state.lines)
         self.size = model.nsensordata
         self.low, self.high = (tables.array(x, S) for x in cutoffs(model))
         self.sources = {given: tables.array(sources(model, given)) for given in (False, True)}
@@ -61,7 +69,8 @@ class SensorReader:
 
     def owners(self) -> list:
         """What holds arrays that are written to."""
-        return [self.of_state, self.actuators]
+        lines = self.of_state.lines
+        return [self.of_state, self.actuators, *([] if lines is None else lines.owners())]
 
     def read(
         self, q: wp.array, v: wp.array, time: wp.array, of_step: wp.array, stepped: wp.array, control, out: wp.array

@@ -42,9 +42,13 @@ def of_step(model: Model) -> np.ndarray:
 
 
 class SensorTables:
-    """Makes tables of sensors given by their indices; `adr`: where each one's numbers begin in the array that is written."""
+    """Makes tables of sensors given by their indices; `adr`: where each one's numbers begin in the array that is written.
 
-    def __init__(self, device_model: DeviceModel):
+    `lines`: a `MeasuredLines`, of models with lines.
+    """
+
+    def __init__(self, device_model: DeviceModel, lines=None):
+        self.lines = lines
         self.device_model, self.model, self.types = device_model, device_model.model, device_model.types
 
     def array(self, values, kind=wp.int32) -> wp.array:
@@ -108,12 +112,20 @@ class SensorTables:
             setattr(made, name, self.array(padded([x[column] for x in supports], width, dtype)))
         made.a = self.array(padded([x[2] for x in supports], width, float), self.types.real)
         made.turn = self.array([x[3] for x in supports])
+        on = [(-1, 0.0) if self.lines is None else self.lines.row(*row) for row in rows]
+        made.line, made.gear = self.array([x[0] for x in on]), self.array([x[1] for x in on], self.types.real)
+        if self.lines is None:
+            none = wp.zeros((self.device_model.worlds, 0), dtype=self.types.real, device=self.device_model.device)
+            made.line_length = made.line_rate = none
+        else:
+            made.line_length, made.line_rate = self.lines.length, self.lines.rate
         return made
 
     def _support(self, kind: str, index: int) -> tuple[list, list, list, int]:
-        """(degrees of freedom, coordinates or -1, weights, quaternion or -1)."""
+        """(degrees of freedom, coordinates or -1, weights, quaternion or -1); nothing of what is on a line, or sticks contacts."""
         m = self.model
-        if kind == "none":
+        on_line = self.lines is not None and self.lines.row(kind, index)[0] >= 0
+        if kind == "none" or on_line or (kind == "actuator" and m.actuator_body[index] >= 0):
             return [], [], [], -1
         if kind == "tendon":
             dofs = np.flatnonzero(m.tendon_coefficients[index])

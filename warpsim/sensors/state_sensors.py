@@ -5,9 +5,11 @@ import warp as wp
 from warpsim.contact.queries import height_field_table, triangle_table
 from warpsim.device.copies import copy
 from warpsim.device.recording import tape_paused
+from warpsim.forces.lines import has_lines
 from warpsim.kernels.sensors import coordinate_sensors, frame_sensors, ray_sensors, subtree_sensors
-from warpsim.model.sensor_types import SensorType
+from warpsim.model.sensor_types import OF_ACTUATORS, SensorType
 from warpsim.sensors import sensor_tables
+from warpsim.sensors.measured_lines import MeasuredLines
 from warpsim.sensors.sensor_tables import SensorTables, chosen
 from warpsim.tree.dynamics import Dynamics
 
@@ -21,7 +23,10 @@ class StateSensors:
 
     def __init__(self, dynamics: Dynamics):
         self.dynamics, self.device_model = dynamics, dynamics.device_model
-        tables, model = SensorTables(self.device_model), self.device_model.model
+        model = self.device_model.model
+        along = chosen(model, (*sensor_tables.AT_COORDINATES, *sensor_tables.OF_ENERGY, *OF_ACTUATORS))
+        self.lines = MeasuredLines(dynamics) if len(along) and has_lines(model) else None
+        tables = SensorTables(self.device_model, self.lines)
         self.counts, self.tables = {}, {}
         groups = {
             "frame": sensor_tables.AT_FRAMES,
@@ -35,7 +40,7 @@ class StateSensors:
             self.counts[name] = len(sensors)
             if len(sensors):
                 self.tables[name] = getattr(tables, f"{name}_sensors")(sensors, model.sensor_adr[sensors])
-        self.moves = any(self.counts[name] for name in ("frame", "subtree", "energy", "ray"))
+        self.moves = any(self.counts[name] for name in ("frame", "subtree", "energy", "ray")) or self.lines is not None
         self.data = dynamics.array(model.nsensordata, self.device_model.types.real)
         self._make_scratch()
 
@@ -68,6 +73,8 @@ class StateSensors:
         if self.moves:
             dynamics.position(q)
             dynamics.velocity(v)
+        if self.lines is not None:
+            self.lines.measure(v)
         if self.counts["coordinate"]:
             inputs = [
                 self.tables["coordinate"],

@@ -13,13 +13,14 @@ from warpsim.device.copies import copy, kernels_of
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
 from warpsim.kernels.rows import table as row_table
-from warpsim.kernels.sensors import actuator_sensors, touch_sensors
+from warpsim.kernels.sensors import actuator_sensors, spin_moments, touch_sensors
 from warpsim.kernels.sensors import reactions as reaction_kernels
 from warpsim.kernels.tree import passes
 from warpsim.model.model import Model
 from warpsim.model.sensor_types import OF_ACTUATORS, OF_IMPULSES, ObjectType, SensorType
 from warpsim.rows.scalar_rows import ScalarRows
 from warpsim.sensors.actuator_forces import ActuatorForces, summing_table
+from warpsim.sensors.measured_lines import MeasuredLines
 from warpsim.sensors.sensor_tables import SensorTables, chosen, of_step, step_columns, subtree_links
 from warpsim.tree.dynamics import Dynamics
 
@@ -67,10 +68,10 @@ class StepSensors:
     """Tables, workspace and launches, with the kinematics of `dynamics` at the start of a step.
 
     `data (worlds, n)`: the numbers of the sensors, one after the other; then, with `reactions`, the accelerations `(nv,)` and the wrenches
-    on every body's joints `(nbody, 6)`.
+    on every body's joints `(nbody, 6)`. `lines`: those of the step, or their twins on a tape.
     """
 
-    def __init__(self, dynamics: Dynamics, collision: Collision, rows: ScalarRows, reactions: bool):
+    def __init__(self, dynamics: Dynamics, collision: Collision, rows: ScalarRows, reactions: bool, lines=None):
         self.dynamics, self.collision, self.rows, self.reactions = dynamics, collision, rows, reactions
         self.device_model, self.model = dynamics.device_model, dynamics.model
         model, d = self.model, dynamics.device_model
@@ -79,13 +80,16 @@ class StepSensors:
         size = self.first + (model.nv + 6 * model.nbody if reactions else 0)
         t, array = d.types, dynamics.array
         self.data = array(size, t.real)
-        self._tables = SensorTables(d)
+        measured = lines is not None and len(chosen(model, OF_ACTUATORS)) > 0
+        self.lines = MeasuredLines(dynamics, lines) if measured else None
+        self._tables = SensorTables(d, self.lines)
         sensors, begin = of_step(model), step_columns(model)[0]
         self._adr = dict(zip(sensors.tolist(), begin.tolist(), strict=True))
         self._make_frames()
-        self.actuators = ActuatorForces(dynamics, self._columns(chosen(model, OF_ACTUATORS)))
+        self.actuators = ActuatorForces(dynamics, self._columns(chosen(model, OF_ACTUATORS)), self.lines)
         self._make_touch()
         self._make_contacts()
+        self._make_moments()
         self._make_limits()
 
     def _columns(self, sensors) -> list[int]:
@@ -130,6 +134,12 @@ class StepSensors:
         table.body, table.type = (self._tables.array(of_site(x, -1)) for x in (m.site_body, m.site_type))
         table.size = self._tables.array(of_site(m.site_size, np.ones(3)).reshape(-1, 3), t.vec3)
         return table
+
+    def _make_moments(self) -> None:
+        """Of contacts with torsional and rolling friction."""
+        collision = self.collision
+        self.turns = collision.spin is not None and (self.bears or self.contact_count > 0)
+        self.moment = self.dynamics.array(collision.capacity if self.turns else 0, self.device_model.types.vec3)
 
     def _make_contacts(self) -> None:
         m, t, array = self.model, self.device_model.types, self.dynamics.array
@@ -194,6 +204,10 @@ class StepSensors:
             found += kernels_of(touch_sensors, S)
         if self.actuators.count or self.limit_count:
             found += kernels_of(actuator_sensors, S)
+        if self.turns:
+            found += kernels_of(spin_moments, S)
+        if self.lines is not None:
+            found += self.lines.kernels()
         if self.bears and self.rows.has_frames:
             found += kernels_of(reaction_kernels, S, "rows")
         return found
@@ -210,11 +224,16 @@ class StepSensors:
     def measure(self, h: float, x: StepState, link_V: wp.array) -> None:
         """Fill `data`, after `clear` and with the kinematics at the start of the step; `link_V`: the links' velocities there."""
         dynamics, p = self.dynamics, self.device_model.parameters
+        if self.lines is not None:
+            self.lines.measure(x.v0)
         if self.actuators.count:
             self.actuators.measure(x.q, x.v0, x.control, self.data, x.laws, x.totals)
         if self.limit_count:
             inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
             dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
+        if self.turns:
+            inputs = [*self.collision.spin.inputs(), x.gamma, self.moment]
+            dynamics.launch(spin_moments.spin_moments, self.collision.capacity, inputs)
         if self.touch_count:
             self._measure_touch(h, x)
         if self.contact_count:
@@ -248,8 +267,8 @@ class StepSensors:
             inputs = [d.topology, d.parameters.stored("body_com"), dynamics.link_X, x.wrench, self.link_F]
             dynamics.launch(reaction_kernels.user_wrenches, self.model.nbody, inputs)
         if collision.enabled:
-            inputs = [d.topology, collision.scene, collision.contacts, x.point, x.frame, x.gamma, h, dynamics.link_X]
-            dynamics.launch(reaction_kernels.contact_wrenches, None, [*inputs, self.link_F])
+            inputs = [d.topology, collision.scene, collision.contacts, x.point, x.frame, x.gamma, self.moment]
+            dynamics.launch(reaction_kernels.contact_wrenches, None, [*inputs, h, dynamics.link_X, self.link_F])
         if self.rows.has_frames:
             inputs = [d.topology, self.rows.table, self.rows.constants(), self.rows.rows, x.row_gamma, h]
             dynamics.launch(reaction_kernels.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
@@ -274,6 +293,7 @@ class StepSensors:
         dynamics, collision, table = self.dynamics, self.collision, self.contact_sensors
         state = copy(touch_sensors.ContactState, self.device_model.types.real)()
         state.phi, state.point, state.frame, state.gamma = x.phi, x.point, x.frame, x.gamma
+        state.moment = self.moment
         inputs = [table, collision.scene, collision.contacts, dynamics.link_X, x.gamma, self.matches]
         with tape_paused():
             dynamics.launch(touch_sensors.find_contacts, self.contact_count, inputs)
@@ -288,7 +308,7 @@ class StepMeasurement:
 
     def __init__(self, step, reactions: bool):
         self.step = step
-        self.sensors = StepSensors(step.dynamics, step.collision, step.scalar_rows, reactions)
+        self.sensors = StepSensors(step.dynamics, step.collision, step.scalar_rows, reactions, step.lines)
         d, model = step.device_model, step.model
         self.link_V = step.dynamics.array(model.nlink, d.types.vec6)
         self.measured = step.dynamics.array(self.sensors.data.shape[1], d.types.real)

@@ -1,7 +1,7 @@
 """What a `Simulator` asks of its `solver`: a description of contact. `ws.SAP`, `ws.Compliant`, `ws.LCP`, `ws.NoContact` are kinds."""
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from warpsim.model.parameters import Parameters
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.material import ignored_material, mixed_pair
 
+if TYPE_CHECKING:
+    from warpsim.solve.sap.sap import SAP
 
-def is_contact_model(value) -> bool:
+
+def is_contact_model(value: Any) -> bool:
     """Whether a value is a description of contact, not its class."""
     return isinstance(value, ContactModel)
 
@@ -42,14 +45,14 @@ class ContactModel:
         return getattr(self, "name", type(self).__name__)
 
     @property
-    def regularisation(self):
+    def regularisation(self) -> "SAP":
         """The options of SAP with the β and σ that rows, and contacts without a law of their own, are regularised with."""
         from warpsim.solve.sap.sap import SAP
 
         return SAP(approximation="convex")
 
     @property
-    def repeated_by(self):
+    def repeated_by(self) -> "SAP":
         """The options of SAP that a step is solved again with for its gradient: `regularisation`, whose law is the convex one."""
         return dataclasses.replace(self.regularisation, approximation="convex", supported_load=None)
 
@@ -57,7 +60,7 @@ class ContactModel:
         """The tolerance in use for "float32" or "float64"."""
         return self.regularisation.relative_tolerance(dtype)
 
-    def make_solver(self, *size, wide: bool = False, **keywords):
+    def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
         """The workspace for steps; see `ContactSolver`. `wide`: a deep float32 tree, whose A and v* come in float64."""
         if self.workspace is None:
             raise ValueError(
@@ -65,11 +68,11 @@ class ContactModel:
             )
         return self.workspace(*size, options=self, **keywords)
 
-    def make_law(self, dynamics, collision) -> ContactLaw:
+    def make_law(self, dynamics: Any, collision: Any) -> Any:
         """How R, v̂ and μ of contacts follow from their material."""
         return ContactLaw(self.regularisation, dynamics, collision)
 
-    def refuse(self, model: Model, integrator, dtype: str, requires_grad: bool) -> str | None:
+    def refuse(self, model: Model, integrator: Any, dtype: str, requires_grad: bool) -> str | None:
         """Why this cannot simulate the model so, naming the value and the fix; None where it can."""
         if requires_grad and model.geom_hertz_modulus.any():
             geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]

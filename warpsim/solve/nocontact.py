@@ -1,9 +1,8 @@
 """No contact at all: geoms pass through each other. Joint limits and dry friction still act, through SAP's rows."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 
@@ -17,7 +16,7 @@ class NoContact(ContactModel):
     collides: ClassVar[bool] = False
     has_closed_form: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.limits, SAP):
             raise ValueError(f"NoContact: limits is {self.limits!r}; give ws.SAP(...)")
 
@@ -25,8 +24,10 @@ class NoContact(ContactModel):
     def regularisation(self) -> SAP:
         return self.limits
 
-    def make_solver(self, *size, **keywords):
+    def make_solver(self, *size: Any, **keywords: Any) -> Any:
+        """The workspace for steps."""
         return self.limits.make_solver(*size, **keywords)
 
-    def make_law(self, dynamics, collision) -> ContactLaw:
+    def make_law(self, dynamics: Any, collision: Any) -> Any:
+        """How R, v̂ and μ of contacts follow from their material."""
         return self.limits.make_law(dynamics, collision)

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
+from warpsim.annotations import Array, DeviceName, Numbers
 from warpsim.device.copies import SCALARS, launch
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve.sap import sap
@@ -35,22 +36,41 @@ class ContactProblem:
     Raises ValueError naming the array, the value and the fix.
     """
 
+    like: Array | None
+    single: bool
+    worlds: int
+    nv: int
+    contact_slots: int
+    A: np.ndarray
+    J: np.ndarray
+    v_star: np.ndarray
+    v0: np.ndarray
+    mu: np.ndarray
+    contacts: np.ndarray
+    R: np.ndarray | None
+    v_hat: np.ndarray | None
+    phi: np.ndarray | None
+    dt: float
+    compliance: np.ndarray
+    dissipation_time: np.ndarray | None
+    w_effective: np.ndarray
+
     def __init__(
         self,
-        A,
-        J,
-        v_star,
-        mu,
+        A: Numbers,
+        J: Numbers,
+        v_star: Numbers,
+        mu: Numbers,
         *,
-        R=None,
-        v_hat=None,
-        v0=None,
-        phi=None,
-        stiffness=None,
-        dissipation_time=None,
-        dt=None,
-        M=None,
-        contacts=None,
+        R: Numbers | None = None,
+        v_hat: Numbers | None = None,
+        v0: Numbers | None = None,
+        phi: Numbers | None = None,
+        stiffness: Numbers | None = None,
+        dissipation_time: Numbers | None = None,
+        dt: float | None = None,
+        M: Numbers | None = None,
+        contacts: Numbers | None = None,
     ):
         given = (A, J, v_star, mu)
         self.like = first_device_array(*given)
@@ -163,7 +183,10 @@ class ContactSolution(ShownByShapes):
 
 
 def solve_contact(
-    problem: ContactProblem, solver: ContactModel | None = None, dtype: str = "float64", device=None
+    problem: ContactProblem,
+    solver: ContactModel | None = None,
+    dtype: str = "float64",
+    device: DeviceName | None = None,
 ) -> ContactSolution:
     """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
 

@@ -33,6 +33,9 @@ class Fields:
     cell_large: wp.array(dtype=int)
     cell_sphere: wp.array(dtype=vec4)  # middle and radius of the capsule around a cell
     cell_axis: wp.array(dtype=vec3)  # half of its axis
+    cell_base: wp.array(dtype=vec4)  # the same around its face on the surface, to which
+    cell_base_axis: wp.array(dtype=vec3)
+    cell_rise: wp.array(dtype=real)  # times f is added to the radius for what of the cell has F <= f [m]
     face_vertices: wp.array2d(dtype=int)  # (faces, 2) first, count; none: a half space
     face_vertex: wp.array(dtype=vec4)
     face_large: wp.array(dtype=int)
@@ -190,6 +193,7 @@ class Side:
     form: Form
     modulus: real
     scale: real  # `capsule_scale`
+    level: real  # F is no more than this where the other geom is
     rigid: bool
 
 
@@ -199,6 +203,7 @@ def side_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Side:
     side.form = form_of(fields, sizes, w, g)
     side.modulus = sizes.modulus[w % sizes.modulus.shape[0], g]
     side.scale = capsule_scale(fields, sizes, w, g)
+    side.level = real(wp.inf)
     side.rigid = fields.geom_cells[g, 1] == 0
     return side
 
@@ -217,24 +222,77 @@ def scaled(sphere: vec4, axis: vec3, scale: real) -> Capsule:
 
 
 @func
-def cell_capsule(fields: Fields, i: int, scale: real) -> Capsule:
-    """Around cell i in the frame of its geom."""
-    return scaled(fields.cell_sphere[i], fields.cell_axis[i], scale)
+def own_capsule(fields: Fields, rigid: bool, i: int, scale: real, level: real) -> Capsule:
+    """Around what of cell i has F <= level, or around face i of a rigid geom, in the frame of its geom."""
+    own = Capsule()
+    if rigid:
+        own = scaled(fields.face_sphere[i], fields.face_axis[i], scale)
+    else:
+        sphere = fields.cell_sphere[i]
+        base = fields.cell_base[i]
+        radius = wp.max(base[3] + fields.cell_rise[i] * level, real(0.0))
+        if radius < sphere[3]:
+            own = scaled(vec4(base[0], base[1], base[2], radius), fields.cell_base_axis[i], scale)
+        else:
+            own = scaled(sphere, fields.cell_axis[i], scale)
+    return own
 
 
 @func
-def part_capsule(fields: Fields, X: transform, rigid: bool, j: int, scale: real) -> Capsule:
-    """Around cell j of O, or its face where it is rigid, carried by X."""
-    own = Capsule()
-    if rigid:
-        own = scaled(fields.face_sphere[j], fields.face_axis[j], scale)
-    else:
-        own = scaled(fields.cell_sphere[j], fields.cell_axis[j], scale)
+def moved_capsule(X: transform, own: Capsule) -> Capsule:
+    """A capsule carried by X."""
     moved = Capsule()
     moved.middle = wp.transform_point(X, own.middle)
     moved.axis = wp.transform_vector(X, own.axis)
     moved.radius = own.radius
     return moved
+
+
+@func
+def along(plane: vec4) -> vec3:
+    """The vector of a function or plane (a, b)."""
+    return vec3(plane[0], plane[1], plane[2])
+
+
+@func
+def carried(X: transform, f: vec4) -> vec4:
+    """The function in the frame to which X leads from its own."""
+    a = wp.transform_vector(X, along(f))
+    return vec4(a[0], a[1], a[2], f[3] - wp.dot(a, wp.transform_get_translation(X)))
+
+
+@struct
+class Part:
+    """A cell of a geom, or a face of a rigid one, in the frame of S: what it is met with. `own` is the function F of a cell in its geom's frame,
+    `pressure` that of the field, (a, b) of E F."""
+
+    index: int
+    around: Capsule
+    own: vec4
+    pressure: vec4
+
+
+@func
+def cell_of(fields: Fields, side_s: Side, i: int) -> Part:
+    """Cell i of S."""
+    part = Part()
+    part.index = i
+    part.around = own_capsule(fields, False, i, side_s.scale, side_s.level)
+    part.own = function_of(side_s.form, fields.entry[fields.cell_entry[i]])
+    part.pressure = side_s.modulus * part.own
+    return part
+
+
+@func
+def part_of(fields: Fields, side_o: Side, X: transform, j: int) -> Part:
+    """Cell j of O, or its face where it is rigid, X the pose of O in the frame of S."""
+    part = Part()
+    part.index = j
+    part.around = moved_capsule(X, own_capsule(fields, side_o.rigid, j, side_o.scale, side_o.level))
+    if not side_o.rigid:
+        part.own = function_of(side_o.form, fields.entry[fields.cell_entry[j]])
+        part.pressure = side_o.modulus * carried(X, part.own)
+    return part
 
 
 @func

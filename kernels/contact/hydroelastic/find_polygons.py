@@ -8,13 +8,13 @@ and its second moments are the polygon's.
 import warp as wp
 
 from ...flags import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE
-from ...linalg.lanes import lane, lanes, sync, team_bits, team_count, team_max, team_number, team_rank, team_take
+from ...linalg.lanes import lane, lanes, sync, team_bits, team_max, team_number
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
 from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.features import contact_frame, orthogonal
-from ..narrow.manifold import PLANE
-from .fields import Capsule, Fields, Side, Sizes, capsules_apart, cell_capsule, part_capsule, side_of
-from .polygon import MAX_VERTICES, SMALLEST_AREA, Moments, Surface, clip, compliances, meet, moments
+from .fields import Fields, Part, Side, Sizes, cell_of, part_of, side_of
+from .near_parts import geoms_meet, list_both, next_parts
+from .polygon import ROOM, SMALLEST_AREA, Moments, Surface, clip, compliances, meet, moments
 
 DEEP = 0.5  # p/E from which on geoms are too soft, or driven too deep, for their fields
 SMALLEST_SPREAD = 1e-30  # [m²] of second moments per area under which a polygon is thin
@@ -56,140 +56,6 @@ def sign_of(scene: Scene, p: int, s: int) -> real:
     if s == scene.pair_geom[p, 0]:
         sign = real(-1.0)
     return sign
-
-
-@func
-def parts(fields: Fields, g: int):
-    """First and number of a geom's cells, or of its faces where it is rigid."""
-    first = fields.geom_cells[g, 0]
-    count = fields.geom_cells[g, 1]
-    if count == 0:
-        first = fields.geom_faces[g, 0]
-        count = fields.geom_faces[g, 1]
-    return first, count
-
-
-@func
-def apart(cell: Capsule, part: Capsule, up: vec3, plane_s: bool) -> bool:
-    """Whether the capsule around a cell of S is off that around a part of O, or off the half space below it whose normal is `up` where its radius is
-    infinite. `plane_s`: S is the half space below the cell's middle."""
-    off = bool(False)
-    if part.radius == real(wp.inf):
-        off = wp.dot(up, cell.middle - part.middle) - wp.abs(wp.dot(up, cell.axis)) > cell.radius
-    elif plane_s:
-        off = part.middle[2] - cell.middle[2] - wp.abs(part.axis[2]) > part.radius
-    else:
-        off = capsules_apart(cell, part)
-    return off
-
-
-@func
-def geom_around(fields: Fields, pose: transform, X: transform, bound: vec5, g: int) -> Capsule:
-    """The capsule around a geom with its margin, in the frame that X carries the world to, where it has this pose; of a plane its place, radius
-    infinite."""
-    around = Capsule()
-    around.radius = real(wp.inf)
-    around.middle = wp.transform_get_translation(pose)
-    if fields.geom_type[g] != PLANE:
-        around.axis = wp.transform_vector(X, vec3(bound[0], bound[1], bound[2]))
-        around.radius = bound[3] + fields.geom_margin[g]
-    else:
-        around.middle = wp.transform_point(pose, vec3(real(0.0), real(0.0), fields.geom_margin[g]))
-    return around
-
-
-@func
-def list_near(
-    fields: Fields, X: transform, w: int, g: int, scale: real, other: Capsule, up: vec3, is_plane: bool, near: wp.array2d(dtype=int), at: int
-) -> int:  # fmt: skip
-    """List the parts of geom g, which X carries to the frame of S, near the capsule around the other geom, from place `at` on; where the list ends.
-    By all lanes."""
-    first, count = parts(fields, g)
-    rigid = fields.geom_cells[g, 1] == 0
-    end = int(at)
-    for k in range(0, count, lanes()):
-        i = first + k + lane()
-        hit = int(0)
-        if k + lane() < count:
-            if not apart(part_capsule(fields, X, rigid, i, scale), other, up, is_plane):
-                hit = int(1)
-        place = end + team_rank(hit)
-        if hit == 1:
-            near[w, place] = i
-        end += team_count(hit)
-    return end
-
-
-@func
-def list_both(
-    fields: Fields, X_s: transform, X: transform, w: int, s: int, o: int, side_s: Side, side_o: Side, up: vec3,
-    geom_capsule: wp.array2d(dtype=vec5), near: wp.array2d(dtype=int),
-):  # fmt: skip
-    """List the cells of S and the parts of O that are near the other geom; how many cells, and how many combinations. By all lanes."""
-    still = wp.transform_identity(dtype=real)
-    X_to_s = wp.transform_inverse(X_s)
-    around_o = geom_around(fields, X, X_to_s, geom_capsule[w, o], o)
-    around_s = geom_around(fields, still, X_to_s, geom_capsule[w, s], s)
-    count_s = list_near(fields, still, w, s, side_s.scale, around_o, up, fields.geom_type[s] == PLANE, near, 0)
-    # Seen from the parts of O, S is a half space below z where it is a plane; the one part of a plane O is always listed.
-    above = vec3(real(0.0), real(0.0), real(1.0))
-    end = list_near(fields, X, w, o, side_o.scale, around_s, above, False, near, count_s)
-    sync()
-    return count_s, count_s * (end - count_s)
-
-
-@func
-def next_parts(
-    fields: Fields, X: transform, w: int, side_o: Side, scale_s: real, up: vec3, plane_s: bool, near: wp.array2d(dtype=int),
-    count_s: int, k: int, total: int,
-):  # fmt: skip
-    """The next places from k on, of all combinations of a part of O and a cell of S that are listed, whose capsules meet, one for every lane; where
-    to go on."""
-    own = total
-    at = int(k)
-    if lanes() == 1:
-        searching = bool(True)
-        while at < total and searching:
-            j = at // count_s
-            other = part_capsule(fields, X, side_o.rigid, near[w, count_s + j], side_o.scale)
-            last = (j + 1) * count_s
-            first = j * count_s
-            while at < last and apart(cell_capsule(fields, near[w, at - first], scale_s), other, up, plane_s):
-                at += 1
-            searching = at == last
-        own = at
-        at += 1
-    else:
-        filled = int(0)
-        room = bool(True)
-        while at < total and room:
-            mine = at + lane()
-            hit = int(0)
-            if mine < total:
-                other = part_capsule(fields, X, side_o.rigid, near[w, count_s + mine // count_s], side_o.scale)
-                if not apart(cell_capsule(fields, near[w, mine % count_s], scale_s), other, up, plane_s):
-                    hit = int(1)
-            hits = team_count(hit)
-            room = filled + hits <= lanes()
-            if room:
-                own = team_take(hit, at, filled, own)
-                filled += hits
-                at += lanes()
-    return own, at
-
-
-@func
-def geoms_meet(
-    fields: Fields, geom_X: wp.array2d(dtype=transform), geom_speed: wp.array2d(dtype=real), geom_capsule: wp.array2d(dtype=vec5),
-    w: int, a: int, b: int,
-) -> bool:  # fmt: skip
-    """Whether the balls around two geoms meet; never where one takes no part or is not finite (see `place_geoms`). A plane is met by all."""
-    found = geom_speed[w, a] >= real(0.0) and geom_speed[w, b] >= real(0.0)
-    if fields.geom_type[a] != PLANE and fields.geom_type[b] != PLANE:
-        reach = geom_capsule[w, a][4] + geom_capsule[w, b][4] + fields.geom_margin[a] + fields.geom_margin[b]
-        away = wp.transform_get_translation(geom_X[w, b]) - wp.transform_get_translation(geom_X[w, a])
-        found = found and wp.length_sq(away) <= reach * reach
-    return found
 
 
 @func
@@ -243,9 +109,20 @@ def polygon_law(found: Surface, material: Material, default_tau: real, w: int, s
 
 
 @func
+def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
+    """Whether a polygon is of two flat faces."""
+    other = int(0)
+    if fields.geom_cells[o, 1] == 0:
+        other = fields.face_large[j]
+    else:
+        other = fields.cell_large[j]
+    return fields.cell_large[i] == 1 and other == 1
+
+
+@func
 def add_polygon(
     fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
-    found: Surface, shape: Moments, large: bool, count: int, contacts: Contacts,
+    found: Surface, shape: Moments, count: int, contacts: Contacts,
 ):  # fmt: skip
     """Store the points of a polygon; how many there are then, and flags."""
     s, o = soft_first(fields, scene, p)
@@ -255,7 +132,7 @@ def add_polygon(
     tau = law[1]
     pressure = wp.dot(found.a, shape.centroid) + found.b
     now = int(count)
-    if not large:
+    if not is_large(fields, o, i, j):
         if now < contacts.pair.shape[1]:
             feature = wp.vec3i(i, j, 0)
             place_point(
@@ -327,14 +204,21 @@ def sides_flag(side_s: Side, side_o: Side) -> int:
 
 
 @func
-def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
-    """Whether a polygon is of two flat faces."""
-    other = int(0)
-    if fields.geom_cells[o, 1] == 0:
-        other = fields.face_large[j]
+def store_polygon(
+    fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
+    P: wp.array(dtype=vec3), found: Surface, shape: Moments, points: int, listed: int, count: int, polygons: Polygons, contacts: Contacts,
+):  # fmt: skip
+    """Polygon `listed` of a world, as contact points where `points` is 1, else for patches; how many points there are then, and flags."""
+    now = int(count)
+    flags = int(0)
+    polygons.cells[w, listed] = wp.vec2i(i, j)
+    if points == 0:
+        s, o = soft_first(fields, scene, p)
+        law = polygon_law(found, material, default_tau, w, s, o)
+        keep_polygon(polygons, w, listed, found, shape, law, extent(P, found.count, shape))
     else:
-        other = fields.cell_large[j]
-    return fields.cell_large[i] == 1 and other == 1
+        now, flags = add_polygon(fields, scene, material, default_tau, w, p, i, j, X_s, found, shape, count, contacts)
+    return now, flags
 
 
 @kernel(lanes=True)
@@ -355,9 +239,7 @@ def detect(
 ):
     """Polygons of all pairs with pressure; `points` 1: their contact points come after those that there are. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
-    P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
-    spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
-    distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    P = wp.zeros(shape=(ROOM,), dtype=vec3)
     count = contacts.count[w]
     flags = int(0)
     listed = int(0)
@@ -371,43 +253,38 @@ def detect(
         if fields.cap[pair] == 0 and geoms_meet(fields, geom_X, geom_speed, geom_capsule, w, s, o):
             X_s = geom_X[w, s]
             X = wp.transform_inverse(X_s) * geom_X[w, o]
-            up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
-            plane_s = fields.geom_type[s] == PLANE
             side_s = side_of(fields, sizes, w, s)
             side_o = side_of(fields, sizes, w, o)
             flags = flags | sides_flag(side_s, side_o)
-            count_s, total = list_both(fields, X_s, X, w, s, o, side_s, side_o, up, geom_capsule, polygons.near)
+            count_s, total, level_s, level_o = list_both(
+                fields, X_s, X, w, s, o, side_s, side_o, geom_capsule, polygons.near
+            )
+            side_s.level = level_s
+            side_o.level = level_o
             k = int(0)
+            part = Part()
+            part.index = -1
             while k < total:
-                own, k = next_parts(fields, X, w, side_o, side_s.scale, up, plane_s, polygons.near, count_s, k, total)
+                hit, cell, part, k = next_parts(fields, X, w, side_s, side_o, polygons.near, count_s, k, total, part)
                 found = Surface()
                 shape = Moments()
-                i = int(0)
-                j = int(0)
-                if own < total:
-                    i = polygons.near[w, own % count_s]
-                    j = polygons.near[w, count_s + own // count_s]
-                    found = meet(fields, side_s, side_o, X, i, j, P, spare, distance)
+                if hit:
+                    found = meet(fields, side_s, side_o, X, cell, part, P)
                     if found.count > 0:
                         shape = moments(P, found.count, found.normal)
                         depth = wp.max(depth, deepest(P, found) / softest(side_s, side_o))
                 for of in range(lanes()):  # in the order of cells
-                    hit = int(0)
+                    kept = int(0)
                     if shape.area > real(SMALLEST_AREA):
-                        hit = int(1)
-                    if team_number(hit, of) == 1:
+                        kept = int(1)
+                    if team_number(kept, of) == 1:
                         if listed < polygons.cells.shape[1]:
                             if lane() == of:
-                                polygons.cells[w, listed] = wp.vec2i(i, j)
-                                if points == 0:
-                                    law = polygon_law(found, material, default_tau, w, s, o)
-                                    keep_polygon(polygons, w, listed, found, shape, law, extent(P, found.count, shape))
-                                else:
-                                    count, more = add_polygon(
-                                        fields, scene, material, default_tau, w, p, i, j, X_s, found, shape,
-                                        is_large(fields, o, i, j), count, contacts,
-                                    )  # fmt: skip
-                                    flags = flags | more
+                                count, more = store_polygon(
+                                    fields, scene, material, default_tau, w, p, cell.index, part.index, X_s, P, found, shape, points,
+                                    listed, count, polygons, contacts,
+                                )  # fmt: skip
+                                flags = flags | more
                             count = team_number(count, of)
                             listed += 1
                         else:
@@ -459,9 +336,7 @@ def outline(
     t = int(0)
     while polygons.first[world, t + 1] <= k:
         t += 1
-    P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
-    spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
-    distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    P = wp.zeros(shape=(ROOM,), dtype=vec3)
     p = fields.pair[t]
     s, o = soft_first(fields, scene, p)
     sign = sign_of(scene, p, s)
@@ -470,9 +345,10 @@ def outline(
     X = wp.transform_inverse(X_s) * geom_X[world, o]
     side_s = side_of(fields, sizes, world, s)
     side_o = side_of(fields, sizes, world, o)
-    found = meet(fields, side_s, side_o, X, cells[0], cells[1], P, spare, distance)
+    cell = cell_of(fields, side_s, cells[0])
+    found = meet(fields, side_s, side_o, X, cell, part_of(fields, side_o, X, cells[1]), P)
     if found.count > 0 and fields.geom_shift[s] + fields.geom_shift[o] > real(0.0):
-        found.count = clip(P, spare, distance, found.count, -vec4(found.a[0], found.a[1], found.a[2], found.b))
+        found.count = clip(P, found.count, -vec4(found.a[0], found.a[1], found.a[2], found.b))
     shape = moments(P, found.count, found.normal)
     stiffness = real(0.0)
     if found.slope_s > real(0.0) and found.slope_o > real(0.0):

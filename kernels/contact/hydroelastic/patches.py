@@ -19,9 +19,9 @@ from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, ve
 from ...tree.passes import Topology
 from ..contacts import Contacts, Scene, point_velocity
 from ..narrow.features import contact_frame, orthogonal
-from .fields import Fields, Sizes, side_of
+from .fields import Fields, Sizes, cell_of, part_of, side_of
 from .find_polygons import Polygons, corner, sign_of, soft_first
-from .polygon import MAX_VERTICES, clip, meet, moments
+from .polygon import ROOM, clip, meet, moments
 
 mat43 = wp.types.matrix((4, 3), real)
 
@@ -312,9 +312,7 @@ def quadrant_sums(
     seed: mat43, b: int, patch: Patch, quadrant: int, polygons: Polygons,
 ) -> Sums:  # fmt: skip
     """Sums of what of the polygons of one normal lies in a quadrant about the centre; −1: all. By all lanes."""
-    P = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
-    spare = wp.zeros(shape=(MAX_VERTICES,), dtype=vec3)
-    distance = wp.zeros(shape=(MAX_VERTICES,), dtype=real)
+    P = wp.zeros(shape=(ROOM,), dtype=vec3)
     s, o = soft_first(fields, scene, p)
     side_s = side_of(fields, sizes, w, s)
     side_o = side_of(fields, sizes, w, o)
@@ -337,12 +335,15 @@ def quadrant_sums(
                 )
             elif along_t > -values[4] and along_u > -values[4]:
                 cells = polygons.cells[w, k]
-                found = meet(fields, side_s, side_o, X, cells[0], cells[1], P, spare, distance)
+                found = meet(
+                    fields, side_s, side_o, X, cell_of(fields, side_s, cells[0]), part_of(fields, side_o, X, cells[1]),
+                    P,
+                )  # fmt: skip
                 count = found.count
                 if count > 0:
-                    count = clip(P, spare, distance, count, half_plane(patch.t, patch.centre, at[0]))
+                    count = clip(P, count, half_plane(patch.t, patch.centre, at[0]))
                 if count > 2:
-                    count = clip(P, spare, distance, count, half_plane(patch.u, patch.centre, at[1]))
+                    count = clip(P, count, half_plane(patch.u, patch.centre, at[1]))
                 if count > 2:
                     part = moments(P, count, n)
                     if part.area > real(0.0):

@@ -17,12 +17,14 @@ from .fields import (
     Fields,
     Form,
     Sizes,
+    along,
     bound_plane,
     capsule_scale,
-    cell_capsule,
+    carried,
     form_of,
     function_of,
-    part_capsule,
+    moved_capsule,
+    own_capsule,
 )
 from .polygon import (
     LEAST_SLOPE,
@@ -31,8 +33,6 @@ from .polygon import (
     SQUARE,
     Moments,
     Surface,
-    along,
-    carried,
     compliances,
     lay_face,
     lay_square,
@@ -374,7 +374,7 @@ def meet_moving(
     found.b = modulus * own[3]
     rate.a = modulus * along(own_rate) + d.modulus_s * along(own)
     rate.b = modulus * own_rate[3] + d.modulus_s * own[3]
-    around = cell_capsule(fields, i, capsule_scale(fields, sizes, w, s))
+    around = own_capsule(fields, False, i, capsule_scale(fields, sizes, w, s), real(wp.inf))
     centre = around.middle
     reach = around.radius + wp.length(around.axis)
     count = int(0)
@@ -412,7 +412,7 @@ def meet_moving(
             rate.slope_o = -wp.dot(along(p_rate), n) - wp.dot(a_o, n_rate)
             found.size_o = wp.length(a_o)
             rate.size_o = wp.dot(a_o, along(p_rate)) / found.size_o
-            around_o = part_capsule(fields, X, False, j, capsule_scale(fields, sizes, w, o))
+            around_o = moved_capsule(X, own_capsule(fields, False, j, capsule_scale(fields, sizes, w, o), real(wp.inf)))
             reach_o = around_o.radius + wp.length(around_o.axis)
             level = (found.b - p_o[3]) / size
             level_rate = (rate.b - p_rate[3]) / size - level * wp.dot(n, grow_rate) / size

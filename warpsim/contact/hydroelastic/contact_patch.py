@@ -10,6 +10,7 @@ from warpsim.contact.hydroelastic.cap_patch import cap_patches
 from warpsim.contact.hydroelastic.pressure_contact import Hydroelasticity, PressureContact
 from warpsim.device.copies import copy, launch
 from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
+from warpsim.kernels.contact.hydroelastic.polygon import MAX_VERTICES
 from warpsim.reprs import show
 from warpsim.tree.dynamics import Dynamics
 
@@ -37,9 +38,75 @@ class ContactPatch(typing.NamedTuple):
     vertices: list[np.ndarray]
     pressure: list[np.ndarray]
 
+    @property
+    def torsion(self) -> float:
+        """∫ p |y − y_p| dA [N m] about the centre of pressure y_p, exact: the moment about the patch's normal that friction of coefficient 1 can hold.
+
+        Of patches of several normals what of p n is along the normal of the force, seen across it.
+        """
+        return torsion_capacity(self.vertices, self.pressure, self.elastic_force)
+
     def __repr__(self) -> str:
         values = {"geoms": self.geoms, "force": np.round(self.force, 4).tolist(), "area": f"{self.area:.4g}"}
         return show("ContactPatch", values | {"polygons": len(self.vertices)})
+
+
+def torsion_capacity(polygons, pressures, direction) -> float:
+    """∫ p |y − y_p| dA of polygons (n, 3) with linear pressures (n,) at their corners, seen along `direction`, y_p their centre of pressure.
+
+    A polygon is the sum of the triangles between y_p and its edges. From the foot of y_p on an edge, at the distance d, the edge is at d tan φ, and with
+    p = p0 + g·y ∫ p |y| dA = ∫ (p0 d³ sec³φ/3 + d⁴ (g_d sec³φ + g_e tan φ sec³φ)/4) dφ, g_d to the edge and g_e along it.
+    """
+    size = np.linalg.norm(direction)
+    if not size > 0:
+        return 0.0
+    n = direction / size
+    t = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
+    axes = np.stack([t / np.linalg.norm(t), np.cross(n, t / np.linalg.norm(t))], axis=1)
+    pieces = []
+    for x, p in zip(polygons, pressures, strict=True):
+        y = x @ axes
+        arms, rises = y[1:] - y[0], p[1:] - p[0]
+        crossed = arms[:-1, 0] * arms[1:, 1] - arms[:-1, 1] * arms[1:, 0]
+        k = int(np.argmax(np.abs(crossed)))
+        if crossed[k] == 0:  # seen on edge
+            continue
+        slope = np.linalg.solve(arms[k : k + 2], rises[k : k + 2])
+        area = crossed / 2
+        mean = (p[0] + p[1:-1] + p[2:]) / 3
+        corners = np.stack([np.broadcast_to(y[0], y[1:-1].shape), y[1:-1], y[2:]])
+        values = np.stack([np.broadcast_to(p[0], p[1:-1].shape), p[1:-1], p[2:]])
+        # ∫ y p over a triangle
+        first = area[:, None] / 12 * (9 * corners.mean(0) * mean[:, None] + (values[..., None] * corners).sum(0))
+        pieces.append((y, p[0] - slope @ y[0], slope, (area * mean).sum(), first.sum(0)))
+    force = sum(f for *_, f, _ in pieces)
+    centre = sum(m for *_, m in pieces) / force
+    total = sum(_about_centre(y - centre, p + slope @ centre, slope) for y, p, slope, _, _ in pieces)
+    return abs(float(total))
+
+
+def _about_centre(y: np.ndarray, p: float, slope: np.ndarray) -> float:
+    """∫ (p + slope·y) |y| dA of a polygon (n, 2), counted counter-clockwise."""
+    edge = np.roll(y, -1, axis=0) - y
+    length = np.linalg.norm(edge, axis=1)
+    along = edge[length > 0] / length[length > 0, None]
+    y, after = y[length > 0], np.roll(y, -1, axis=0)[length > 0]
+    out = np.stack([along[:, 1], -along[:, 0]], axis=1)
+    d = (y * out).sum(1)
+    far = np.abs(d) > 0
+    y, after, along, out, d = y[far], after[far], along[far], out[far], d[far]
+
+    def parts(x):
+        """Of ∫ sec³ φ dφ and ∫ tan φ sec³ φ dφ at the angle of x, times |d|³."""
+        tan = (x * along).sum(1) / np.abs(d)
+        sec = np.sqrt(1 + tan**2)
+        return 0.5 * (tan * sec + np.arcsinh(tan)), sec**3 / 3
+
+    (a, b), (a_after, b_after) = parts(y), parts(after)
+    cubes, rises = a_after - a, b_after - b
+    sign, d = np.sign(d), np.abs(d)
+    to_edge = sign * (out @ slope)
+    return float((sign * (d**3 * p * cubes / 3 + d**4 * (to_edge * cubes + (along @ slope) * rises) / 4)).sum())
 
 
 def contact_patches(step, world: int) -> list[ContactPatch]:
@@ -138,7 +205,7 @@ def polygon_patches(pressure: PressureContact, collision: Collision, world: int)
 def outlines_of(pressure, collision, world: int, total: int) -> dict[str, np.ndarray]:
     """The polygons of a world as arrays, one row each."""
     d = pressure.device_model
-    t, corners = d.types, int(polygon_kernels.MAX_VERTICES)
+    t, corners = d.types, int(MAX_VERTICES)
     outlines = copy(polygon_kernels.Outlines, t.real)()
     kinds = {
         "count": wp.int32,

@@ -18,6 +18,7 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 # What stands for the contact of two pressure fields, and how many points a patch of one normal then has.
 LEVELS = {"polygons": 0, "patch16": 16, "patch5": 5, "patch4": 4}
 MOST_POLYGONS, FURTHER_POLYGONS = 192, 64  # per world, by default, and more for each further tree
+REDUCED = 3  # times as many where patches reduce them: a polygon then takes a tenth of a contact point's room
 MOST_PATCHES, FURTHER_PATCHES = 128, 12
 FLAT_POINTS = 4  # of a polygon between flat faces
 CAP_POINTS = 4  # of a sphere on a plane, or one more where patches have five
@@ -44,6 +45,7 @@ class PressureContact:
         self.max_polygons = choices.max_polygons
         if self.max_polygons is None:
             usual = MOST_POLYGONS + FURTHER_POLYGONS * self._further_trees()
+            usual *= REDUCED if self.points_per_patch else 1
             self.max_polygons = int(min(usual, usual_polygons(self.combinations[~self.caps]).sum()))
         self.fields = self._upload(tables)
         self.polygons = self._polygons()
@@ -54,6 +56,7 @@ class PressureContact:
         fields = copy(field_kernels.Fields, t.real)()
         kinds = {"entry": t.vec4, "cell_sphere": t.vec4, "face_vertex": t.vec4, "face_sphere": t.vec4}
         kinds |= {"geom_shift": t.real, "geom_margin": t.real, "cell_axis": t.vec3, "face_axis": t.vec3}
+        kinds |= {"cell_base": t.vec4, "cell_base_axis": t.vec3, "cell_rise": t.real}
         arrays = {
             key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
         }

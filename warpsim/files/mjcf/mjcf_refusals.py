@@ -154,7 +154,18 @@ def _is_measured(m, t: int, roles: list[str]) -> bool:
     """Whether a sensor refers to a tendon; of one that does nothing else, where its length can be worked out."""
     measured = (np.asarray(m.sensor_objtype) == int(_TENDON)) & (np.asarray(m.sensor_objid) == t)
     coefficients = tendon_coefficients(m, t)
-    return bool(measured.any()) and (bool(roles) or (coefficients is not None and any(coefficients.values())))
+    known = _stray_side(m, t) is None if coefficients is None else any(coefficients.values())
+    return bool(measured.any()) and (bool(roles) or known)
+
+
+def _stray_side(m, t: int) -> tuple[str, str] | None:
+    """A side site of a spatial tendon that is on another body than its geom, and that geom."""
+    for i in range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]):
+        if m.wrap_type[i] in _WRAPPED and m.wrap_prm[i] >= 0:
+            side, geom = round(float(m.wrap_prm[i])), int(m.wrap_objid[i])
+            if m.site_bodyid[side] != m.geom_bodyid[geom]:
+                return element_name(m, mujoco.mjtObj.mjOBJ_SITE, side), element_name(m, mujoco.mjtObj.mjOBJ_GEOM, geom)
+    return None
 
 
 def tendon_refusal(m, t: int) -> tuple[str, str] | None:
@@ -166,12 +177,9 @@ def tendon_refusal(m, t: int) -> tuple[str, str] | None:
     bad = [role for role in roles if role in TENDON_REFUSED]
     if bad:
         return f"acts with {', '.join(bad)}", "use a linear spring and damper, and put armature on the joints"
-    wraps = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]) if coefficients is None else ()
-    for i in (i for i in wraps if m.wrap_type[i] in _WRAPPED and m.wrap_prm[i] >= 0):
-        side, geom = round(float(m.wrap_prm[i])), int(m.wrap_objid[i])
-        if m.site_bodyid[side] != m.geom_bodyid[geom]:
-            named = element_name(m, mujoco.mjtObj.mjOBJ_SITE, side), element_name(m, mujoco.mjtObj.mjOBJ_GEOM, geom)
-            return f"has the side {named[0]} on another body than {named[1]}", "put it on the body of the geom"
+    named = _stray_side(m, t) if coefficients is None else None
+    if named is not None:
+        return f"has the side {named[0]} on another body than {named[1]}", "put it on the body of the geom"
     if coefficients is not None and not any(coefficients.values()):
         return "has no coefficient other than 0", "remove it"
     return None

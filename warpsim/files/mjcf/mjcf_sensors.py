@@ -47,6 +47,11 @@ def sensor_lack(m, s: int) -> str | None:
     orthographic = np.asarray(getattr(m, "cam_projection", np.zeros(m.ncam)))
     if kind == SensorType.CAMPROJECTION and orthographic[m.sensor_refid[s]] not in (0, b"\0"):
         return "its camera is orthographic"
+    sticks = [int(x) == int(mujoco.mjtTrn.mjTRN_BODY) for x in m.actuator_trntype]
+    if kind == SensorType.ACTUATORVEL and sticks[m.sensor_objid[s]]:
+        return "adhesion has no velocity here"
+    if kind == SensorType.JOINTACTUATORFRC and any(sticks):
+        return "what adhesion does to a joint is not measured"
     return None
 
 

@@ -8,7 +8,7 @@ position gains) is implicit in the implicit schemes, and with `implicit_stiffnes
 """
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from warpsim import checks
 from warpsim.integrate.integrator import Integrator
@@ -25,7 +25,10 @@ class ThetaScheme(Integrator):
     theta_vq: ClassVar[float]
     order: ClassVar[int]
 
-    def make_step(self, device_model, contact_model, max_contacts: int | None, make_solver=None):
+    def make_step(
+        self, device_model: Any, contact_model: Any, max_contacts: int | None, make_solver: Any = None
+    ) -> Any:
+        """See `Integrator.make_step`."""
         from warpsim.integrate.step import Step
 
         return Step(device_model, contact_model, max_contacts, self, make_solver)
@@ -63,7 +66,7 @@ class _Explicit(ThetaScheme):
     implicit_stiffness: bool = False
     theta: ClassVar[float] = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checks.flag(self.implicit_stiffness, f"{type(self).__name__}: implicit_stiffness")
 
 
@@ -76,7 +79,7 @@ class _Implicit(ThetaScheme):
     tolerance: float | None = None
     max_evaluations: int = 50
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         name = type(self).__name__
         checks.tolerance(self.tolerance, f"{name}: tolerance")
         checks.whole(self.max_evaluations, f"{name}: max_evaluations", 2)

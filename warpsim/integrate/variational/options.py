@@ -1,7 +1,7 @@
 """Options of the linear-time variational integrator (Lee, Liu, Park, Srinivasa; theory §6)."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from warpsim import checks
 from warpsim.integrate.integrator import Integrator
@@ -30,7 +30,7 @@ class Variational(Integrator):
     passes: int = 1
     ends_in_contact: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checks.tolerance(self.tolerance, "Variational: tolerance")
         checks.choice(self.guess, "Variational: guess", variational.GUESSES)
         checks.choice(self.root_finder, "Variational: root_finder", ROOT_FINDERS)
@@ -41,7 +41,9 @@ class Variational(Integrator):
     def contact_solves(self) -> int:
         return self.passes
 
-    def make_step(self, device_model, contact_model, max_contacts: int | None, make_solver=None):
+    def make_step(
+        self, device_model: Any, contact_model: Any, max_contacts: int | None, make_solver: Any = None
+    ) -> Any:
         from warpsim.integrate.variational.variational_step import VariationalStep
 
         return VariationalStep(device_model, self, contact_model, max_contacts, make_solver)

@@ -1,7 +1,7 @@
 """Compliant constraints: options, and the contact solver of a step (Drumwright; theory §4)."""
 
 from dataclasses import InitVar, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -52,7 +52,7 @@ class Compliant(ContactModel):
     has_hertz: ClassVar[bool] = True
     is_exact: ClassVar[bool] = True
 
-    def __post_init__(self, formulation):
+    def __post_init__(self, formulation: str) -> None:
         checks.tolerance(self.tolerance, "Compliant: tolerance")
         for name, unit in (("stiffness", "N/m"), ("tangential_damping", "N s/m")):
             if getattr(self, name) is not None:
@@ -83,10 +83,12 @@ class Compliant(ContactModel):
     def follows_bend(self) -> bool:
         return self.jdot
 
-    def make_law(self, dynamics, collision) -> "CompliantLaw":
+    def make_law(self, dynamics: Any, collision: Any) -> Any:
+        """How R, v̂ and μ of contacts follow from their material."""
         return CompliantLaw(self, dynamics, collision)
 
-    def make_solver(self, *size, wide: bool = False, **keywords) -> ContactSolver:
+    def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
+        """The workspace for steps."""
         return (WideCompliant if keywords["dtype"] == "float32" else CompliantContact)(*size, options=self, **keywords)
 
     def refuse_alone(self) -> None:

@@ -1,5 +1,6 @@
 """Cone QPs: `solve_cone_qp` for problems given as arrays, and the workspace and launch of `kernels/solve/cone_qp/cone_qp.py` (theory §4)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
+from warpsim.annotations import DeviceName, Numbers, Selection
 from warpsim.device.copies import copy, launch
 from warpsim.device.threads import alone
 from warpsim.kernels.solve.cone_qp import cone_qp
@@ -93,18 +95,18 @@ class ConeQPSolution(ShownByShapes):
 
 
 def solve_cone_qp(
-    H,
-    g,
-    A=None,
-    q=None,
-    cones=(),
+    H: Numbers,
+    g: Numbers,
+    A: Numbers | None = None,
+    q: Numbers | None = None,
+    cones: Any = (),
     *,
-    variables=None,
-    rows=None,
+    variables: Sequence[str] | None = None,
+    rows: Selection | None = None,
     tolerance: float | None = None,
     max_iterations: int = DEFAULT_ITERATIONS,
     dtype: str = "float64",
-    device=None,
+    device: DeviceName | None = None,
 ) -> ConeQPSolution:
     """Solve min ½ xᵀHx + gᵀx subject to A x ≥ q and x in cones, by an interior-point method.
 

@@ -1,7 +1,7 @@
 """Rigid contact by a boxed LCP: options, and the solver of a step (Werling et al.; theory §5)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
 from warpsim.solve.lcp.lcp import DEFAULT_TOLERANCE, IMPULSES, NOTHING, LCPSolver
 from warpsim.solve.scratch import Scratch
+
+if TYPE_CHECKING:
+    from warpsim.model.model import Model
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class LCP(ContactModel):
     has_spin: ClassVar[bool] = True
     kinks_at_touch: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checks.tolerance(self.tolerance, "LCP: tolerance")
         rule = "give a number from 0 to 1"
         checks.number(self.error_reduction, "LCP: error_reduction", rule, lambda x: 0.0 <= x <= 1.0)
@@ -55,7 +58,7 @@ class LCP(ContactModel):
         """The tolerance in use for "float32" or "float64"."""
         return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
 
-    def refuse(self, model, integrator, dtype: str, requires_grad: bool) -> str | None:
+    def refuse(self, model: "Model", integrator: Any, dtype: str, requires_grad: bool) -> str | None:
         if requires_grad and integrator.contact_solves > 1:
             return f"{type(integrator).__name__}(passes={integrator.passes}) has no gradients with LCP(); use passes=1, or ws.SAP()"
         if requires_grad and self.saddle_escape and not integrator.ends_in_contact:

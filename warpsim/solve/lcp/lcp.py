@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warpsim.annotations import DeviceName, Numbers, Selection
 from warpsim.device.copies import copy, launch
 from warpsim.device.threads import alone
 from warpsim.kernels.solve.lcp import classes as lcp_classes
@@ -82,7 +83,16 @@ class LCPSolution(ShownByShapes):
 
 
 def solve_lcp(
-    A, b, hi, findex, *, classes=None, rows=None, tolerance: float | None = None, dtype: str = "float64", device=None
+    A: Numbers,
+    b: Numbers,
+    hi: Numbers,
+    findex: Numbers,
+    *,
+    classes: Numbers | None = None,
+    rows: Selection | None = None,
+    tolerance: float | None = None,
+    dtype: str = "float64",
+    device: DeviceName | None = None,
 ) -> LCPSolution:
     """Solve boxed LCPs with coupled friction bounds by pivoting: find x with w = A x − b and
 

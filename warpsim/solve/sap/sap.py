@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -55,7 +55,7 @@ class SAP(ContactModel):
     has_closed_form: ClassVar[bool] = True
     has_spin: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checks.tolerance(self.tolerance, "SAP: tolerance")
         for name in ("beta", "sigma"):
             checks.positive(getattr(self, name), f"SAP: {name}")
@@ -104,16 +104,18 @@ class SAP(ContactModel):
     def repeated_by(self) -> "SAP":
         return self
 
-    def make_solver(self, *size, wide: bool = False, **keywords):
+    def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
+        """The workspace for steps."""
         return (WideSAP if wide else self.solver_of(*size))(*size, options=self, **keywords)
 
-    def solver_of(self, worlds: int, tree_v, max_contacts: int, *rows) -> type["SAPSolver"]:
+    def solver_of(self, worlds: int, tree_v: Any, max_contacts: int, *rows: Any) -> Any:
         """What solves problems of this size; without contacts the law of contact does not matter."""
         from warpsim.solve.sap.lagged import LaggedSolver
 
         return LaggedSolver if self.is_lagged and max_contacts else SAPSolver
 
-    def make_law(self, dynamics, collision) -> ContactLaw:
+    def make_law(self, dynamics: Any, collision: Any) -> Any:
+        """How R, v̂ and μ of contacts follow from their material."""
         from warpsim.solve.sap.lagged import LaggedLaw
 
         return (LaggedLaw if self.is_lagged else ContactLaw)(self, dynamics, collision)
@@ -130,7 +132,7 @@ class SAP(ContactModel):
             "give SAP(approximation='convex', supported_load=False), or use ws.Simulator."
         )
 
-    def direct_or_cg(self, tree_v) -> str:
+    def direct_or_cg(self, tree_v: Any) -> str:
         """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on nothing but the model."""
         if self.linear_solver != "auto":
             return self.linear_solver

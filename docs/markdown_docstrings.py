@@ -1,0 +1,74 @@
+"""Sphinx extension: docstrings of this package, which are plain text with Markdown's `code`, as reStructuredText.
+
+Prose stays prose, `- ` begins an item of a list, an indented block is a program or a formula, and a block of `name   meaning` lines is
+a list of definitions. `docs/page.md` in prose is a link. Nothing else of reStructuredText is read in docstrings: its characters are escaped.
+"""
+
+import re
+
+ENTRY = re.compile(r"^(\S.*?) {2,}(\S.*)$")
+
+
+def inline(text: str) -> str:
+    """One or more lines of prose; `x` becomes a literal."""
+    parts = re.split(r"(?<!`)(`[^`]+`)(?!`)", text)
+    for i, part in enumerate(parts):
+        if i % 2:
+            before = parts[i - 1][-1:] if parts[i - 1] else ""
+            after = parts[i + 1][:1]
+            parts[i] = ("\\ " if before.isalnum() else "") + f"`{part}`" + ("\\ " if after.isalnum() else "")
+        else:
+            escaped = re.sub(r"([\\*|`]|_(?=\W|$)|^(?:=+|-{3,})$)", r"\\\1", part, flags=re.M)
+            parts[i] = re.sub(r"\bdocs/(\w+)\.md\b", r":doc:`\1 </docs/\1>`", escaped)
+    return "".join(parts)
+
+
+def definitions(lines: list[str]) -> list[tuple[str, str]] | None:
+    """Names and meanings of a block of `name   meaning` lines, or None where it is something else."""
+    entries: list[tuple[str, str]] = []
+    for line in lines:
+        match = ENTRY.match(line)
+        if match:
+            entries.append((match[1], match[2]))
+        elif entries and line.startswith("    "):
+            entries[-1] = (entries[-1][0], f"{entries[-1][1]} {line.strip()}")
+        else:
+            return None
+    return entries
+
+
+def block(lines: list[str]) -> list[str]:
+    """One block between blank lines."""
+    if lines[0].startswith((" ", "\t")):
+        return ["::", "", *(f"    {line}" for line in lines)]
+    entries = definitions(lines)
+    if entries is not None:
+        return [
+            text for name, meaning in entries for text in (f"``{name.replace('`', '')}``", f"    {inline(meaning)}")
+        ]
+    out: list[str] = []
+    for line in inline("\n".join(lines)).split("\n"):
+        starts = line.startswith("- ")
+        if starts and out and not out[-1].startswith(("- ", "  ")):
+            out.append("")
+        if not starts and line.startswith("  ") and not any(text.startswith("- ") for text in out):
+            line = line.strip()  # a hanging indent is no quotation
+        out.append(line)
+    return out
+
+
+def converted(text: str) -> list[str]:
+    """reStructuredText of a docstring."""
+    blocks = [group.split("\n") for group in re.split(r"\n\s*\n", text.strip("\n")) if group.strip()]
+    return [line for lines in blocks for line in (*block(lines), "")]
+
+
+def process(app, what, name, obj, options, lines) -> None:
+    """Sphinx's hook: replace the lines of a docstring in place."""
+    lines[:] = converted("\n".join(lines))
+
+
+def setup(app) -> dict:
+    """Register with Sphinx."""
+    app.connect("autodoc-process-docstring", process)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,27 @@
+"""Moments of torsional and rolling friction of contacts, as sensors measure them."""
+
+import warp as wp
+
+from ..contact.contacts import Contacts, Scene
+from ..contact.spin_rows import Spin, spin_lengths
+from ..real import kernel, real, vec3
+
+
+@kernel(twin=True)
+def spin_moments(
+    scene: Scene,
+    spin: Spin,
+    friction: wp.array2d(dtype=real),
+    torsional: wp.array2d(dtype=real),
+    rolling: wp.array2d(dtype=real),
+    contacts: Contacts,
+    gamma: wp.array2d(dtype=vec3),
+    # out
+    moment: wp.array2d(dtype=vec3),
+):
+    """Angular impulses on B about (t1, t2, n), of the spin rows in slots C + c of `gamma`. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        x = gamma[w, contacts.pair.shape[1] + c]
+        scale = spin_lengths(scene, spin, friction, torsional, rolling, w, contacts.pair[w, c])
+        moment[w, c] = vec3(scale[0] * x[0], scale[0] * x[1], scale[1] * x[2])

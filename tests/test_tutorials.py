@@ -1,0 +1,79 @@
+"""The tutorials and the programs of the documentation's first pages run from top to bottom, as printed."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+TUTORIALS = sorted(path for path in (ROOT / "docs" / "tutorials").glob("*.md") if path.stem != "index")
+NEEDS = {"training": ("gymnasium", "torch", "rsl_rl")}
+
+
+def run(program: str, folder: pathlib.Path) -> str:
+    """Run a program in a fresh process in `folder`; what it prints."""
+    (folder / "program.py").write_text(program)  # a kernel's source is read from its file
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def cells(path: pathlib.Path) -> list[str]:
+    return re.findall(r"```{code-cell} python\n(.*?)```", path.read_text(), flags=re.S)
+
+
+def test_tutorials_are_text_notebooks():
+    """Each tutorial has a notebook's head, cells, and a line in the index."""
+    index = (ROOT / "docs" / "tutorials" / "index.md").read_text()
+    assert len(TUTORIALS) >= 6
+    for path in TUTORIALS:
+        assert path.read_text().startswith("---\nfile_format: mystnb\n"), path
+        assert cells(path) and f"]({path.name})" in index, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials_run(path, tmp_path):
+    """Every cell runs, one after the other, in a folder of its own."""
+    for package in NEEDS.get(path.stem, ()):
+        pytest.importorskip(package)
+    assert run("\n".join(cells(path)), tmp_path).strip()
+
+
+@pytest.mark.parametrize("name", ["concepts"])
+def test_programs_of_first_pages_run(name, tmp_path):
+    """Python blocks run one after the other, as printed."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{name}.md").read_text(), flags=re.S)
+    assert blocks
+    run("\n".join(blocks), tmp_path)
+
+
+URDF = """<robot name="r"><link name="base"/><link name="arm"><inertial><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="j" type="revolute"><parent link="base"/>
+<child link="arm"/><axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>"""
+
+
+def test_migration_runs(tmp_path):
+    """Every line of a column `ours` runs, after the page's own blocks, on an ant called robot.xml."""
+    pytest.importorskip("gymnasium")
+    import warpsim as ws
+
+    (tmp_path / "robot.xml").write_text(pathlib.Path(ws.robots.path("ant")).read_text())
+    (tmp_path / "robot.urdf").write_text(URDF)
+    lines = ["import mujoco"]
+    for part in re.split(r"(```python\n.*?```)", (ROOT / "docs" / "migration.md").read_text(), flags=re.S):
+        if part.startswith("```python"):
+            lines.append(part.removeprefix("```python\n").removesuffix("```"))
+            continue
+        rows = re.findall(r"^\| (?!.* \| ours \|$)(.*?) \| `([^`]*)`[^|]*\|$", part, flags=re.M)
+        assert len(rows) == len(re.findall(r"^\| (?!.* \| ours \|$)", part, flags=re.M)), "a row without a program"
+        for theirs, code in rows:
+            if not code.startswith("warpsim "):
+                lines.append(f"try:\n    {code}\nexcept Exception as e:\n    raise RuntimeError({theirs!r}) from e")
+    assert len(lines) > 60
+    run("\n".join(lines), tmp_path)

@@ -1,0 +1,55 @@
+"""Lengths and rates of lines as sensors read them: at a state by a `Lines` of their own, in a step those of the step. May be taped."""
+
+import warp as wp
+
+from warpsim.device.copies import kernels_of
+from warpsim.device.recording import tape_paused
+from warpsim.forces.lines import Lines
+from warpsim.kernels.sensors import line_sensors
+from warpsim.tree.dynamics import Dynamics
+
+
+class MeasuredLines:
+    """`length`, `rate` (worlds, lines) [m, m/s] and `moment`, of `source`: a `Lines` or a `TapedLines`; None: one that `measure` launches."""
+
+    def __init__(self, dynamics: Dynamics, source=None):
+        self.dynamics, self.owned = dynamics, source is None
+        self.source = Lines(dynamics.device_model, dynamics) if source is None else source
+        self.lines = getattr(self.source, "lines", self.source)
+        self.tables = self.lines.tables
+        self.length, self.moment = self.source.length, self.source.moment
+        self.rate = dynamics.array(self.length.shape[1], dynamics.device_model.types.real)
+
+    def owners(self) -> list:
+        """What holds arrays that are written to."""
+        return [self, self.lines] if self.owned else [self]
+
+    def kernels(self) -> list:
+        """Kernels of the rates."""
+        return kernels_of(line_sensors, self.rate.dtype)
+
+    def measure(self, v: wp.array) -> None:
+        """At v, after the kinematics."""
+        if self.owned:
+            with tape_paused():
+                self.lines.choose()
+            self.lines.measure(self.lines, self.dynamics)
+        inputs = [self.lines.columns, self.moment, v, self.rate]
+        self.dynamics.launch(line_sensors.line_rates, self.rate.shape[1], inputs)
+
+    def pulling(self):
+        """The table of `transmission.Motors` of all actuators on lines."""
+        model = self.dynamics.model
+        return self.lines.motor_table([a for a in range(model.nu) if self.tables.line_of(a)[0] >= 0])
+
+    def add_pulls(self, motors, dof: wp.array, adr: wp.array, force: wp.array, data: wp.array) -> None:
+        """Add what these actuators do to degrees of freedom to columns of `data`."""
+        inputs = [motors, dof, adr, force, self.moment, data]
+        self.dynamics.launch(line_sensors.add_pulls, dof.shape[0], inputs)
+
+    def row(self, kind: str, index: int) -> tuple[int, float]:
+        """(line, gear) of a tendon or an actuator; (-1, 0) where it is on none."""
+        if kind == "tendon":
+            line = self.tables.line_of_tendon(index)
+            return line, float(line >= 0)
+        return self.tables.line_of(index) if kind == "actuator" else (-1, 0.0)

@@ -1,0 +1,64 @@
+"""What a notebook shows of a `Trajectory`: a static table and a picture of its end, in one piece of HTML without scripts or links."""
+
+import base64
+import html
+import io
+
+import numpy as np
+
+from warpsim.checks import short
+from warpsim.state import FLAG_NAMES
+
+PICTURED = 9  # worlds
+WIDTH, HEIGHT = 480, 270
+
+
+def trajectory_html(trajectory) -> str:
+    """Sizes, times, what the solver says of the last step, and a picture of the last row's first worlds. Reads the ends of a stored
+    trajectory alone."""
+    rows = {
+        "model": short(trajectory.model.name),
+        "worlds": f"{trajectory.worlds:,}",
+        "steps": f"{trajectory.steps:,}",
+        "duration": f"{trajectory.duration:g} s",
+    }
+    if trajectory.steps:
+        rows |= _last_step(trajectory)
+    cells = "".join(
+        f'<tr><th style="text-align:left">{html.escape(name)}</th><td style="text-align:left">{html.escape(text)}</td></tr>'
+        for name, text in rows.items()
+    )
+    table = f"<table><caption>Trajectory</caption>{cells}</table>"
+    return (
+        f'<div style="display:flex;gap:1em;align-items:flex-start;flex-wrap:wrap">{table}{_picture(trajectory)}</div>'
+    )
+
+
+def _last_step(trajectory) -> dict[str, str]:
+    """Diagnostics of the last step, those there are. Flags are sticky: a world that ever raised one has it there."""
+    last = {name: trajectory.rows(name, [trajectory.steps - 1])[0] for name in trajectory.diagnostics}
+    found: dict[str, str] = {}
+    if "contacts" in last:
+        found["contacts at the end"] = f"{np.mean(last['contacts']):.3g} per world"
+    if "momentum_error" in last:
+        found["certificate at the end"] = f"{np.max(last['momentum_error']):.1e}, the worst world"
+    if "flags" in last:
+        counts = {name: np.count_nonzero(last["flags"] & bit) for bit, name in FLAG_NAMES.items()}
+        found["flags"] = ", ".join(f"{name} in {n:,}" for name, n in counts.items() if n) or "none"
+    return found
+
+
+def _picture(trajectory) -> str:
+    """The last row of the first worlds whose positions are finite, as an inline PNG."""
+    from matplotlib.image import imsave
+
+    from warpsim.show.render import render_image
+
+    q = trajectory.rows("q", [trajectory.frames - 1])[0][:PICTURED]
+    q = q[np.isfinite(q).all(axis=1)]
+    if not len(q) or not trajectory.model.ngeom:
+        return ""
+    data = io.BytesIO()
+    imsave(data, render_image(trajectory.model, q, width=WIDTH, height=HEIGHT, samples=1), format="png")
+    text = base64.b64encode(data.getvalue()).decode()
+    return f'<img alt="the last frame" width="{WIDTH}" height="{HEIGHT}" src="data:image/png;base64,{text}">'
