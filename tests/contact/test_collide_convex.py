@@ -565,3 +565,34 @@ def test_a_simplified_hull_is_told():
     b.add_geom("mesh", body=body, mesh=(points, ConvexHull(points).simplices), name="fine ball")
     with pytest.warns(UserWarning, match="fine ball.*inside the mesh's own hull"):
         Simulator(b.build(), device="cpu")
+
+
+@pytest.mark.parametrize("S", [wp.float32, wp.float64])
+def test_the_farthest_vertex_is_the_first_of_equals(S):
+    """Of any number of vertices, by eights or not, along any direction: what NumPy's argmax finds; the first of a cube's four."""
+    shapes = copy(shape_module, S)
+    tables = [CUBE, *(hull(n, n) for n in (4, 7, 9, 16, 23, 64, 101))]
+
+    @wp.kernel(module=f"test_farthest_{S.__name__}", enable_backward=False)
+    def search(table: shapes.MeshTable, d: wp.array(dtype=scalar_types(S).vec3), out: wp.array2d(dtype=int)):
+        mesh, k = wp.tid()
+        out[mesh, k] = shapes.mesh_support(table, mesh, d[k])
+
+    vertices = np.concatenate(tables).astype(NUMPY[S])
+    counts = [len(t) for t in tables]
+    ranges = np.zeros((len(tables), 6), np.int32)
+    ranges[:, 0], ranges[:, 1] = np.cumsum([0, *counts[:-1]]), counts
+    table = shapes.MeshTable()
+    table.vertex = wp.array(vertices, dtype=scalar_types(S).vec3, device=DEVICE)
+    table.mesh_range = wp.array(ranges, dtype=wp.int32, device=DEVICE)
+    directions = np.concatenate([np.eye(3), -np.eye(3), np.random.default_rng(5).normal(size=(200, 3))]).astype(
+        NUMPY[S]
+    )
+    found = wp.zeros((len(tables), len(directions)), dtype=wp.int32, device=DEVICE)
+    d = wp.array(directions, dtype=scalar_types(S).vec3, device=DEVICE)
+    wp.launch(search, found.shape, [table, d, found], device=DEVICE)
+    for points, row in zip(tables, found.numpy(), strict=True):
+        heights = points.astype(NUMPY[S]) @ directions.T
+        best, exact = heights.argmax(axis=0), np.ptp(np.sort(heights, axis=0)[-2:], axis=0) > 1e-5
+        assert np.array_equal(row[exact], best[exact])
+        assert np.array_equal(row[:6], best[:6])

@@ -21,6 +21,7 @@ import warp as wp
 
 from ...real import func, real, struct, vec3
 from .box_core import edge_code, face_toward
+from .farthest import farthest_vertex
 from .manifold import BOX, CAPSULE, CAPSULE_AXIS, CYLINDER, ELLIPSOID, FIRST_EDGE, FIRST_FACE, MESH, PLANE, SPHERE
 
 SIDE = wp.constant(2)
@@ -74,17 +75,7 @@ def rim_direction(k: wp.int32) -> vec3:
 @func(inline=False)
 def mesh_support(table: MeshTable, mesh: wp.int32, d: vec3) -> wp.int32:
     """The vertex farthest along d, the first of equals; numbered within the mesh."""
-    start = table.mesh_range[mesh, 0]
-    best = wp.int32(0)
-    farthest = wp.dot(table.vertex[start], d)
-    k = wp.int32(1)
-    while k < table.mesh_range[mesh, 1]:
-        height = wp.dot(table.vertex[start + k], d)
-        if height > farthest:
-            farthest = height
-            best = k
-        k += 1
-    return best
+    return farthest_vertex(table.vertex, table.mesh_range[mesh, 0], table.mesh_range[mesh, 1], d)
 
 
 @func(inline=False)
