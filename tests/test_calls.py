@@ -188,19 +188,19 @@ def test_load(case, tmp_path):
     refused(lambda: ws.load(file, **options), words, ws.ModelError)
 
 
-MUSCLES = """<mujoco><worldbody>{bodies}</worldbody><actuator>{actuators}</actuator></mujoco>"""
+ACTUATORS = """<mujoco><worldbody>{bodies}</worldbody><actuator>{actuators}</actuator></mujoco>"""
 
 
 def test_a_message_has_one_line_per_kind_of_element(tmp_path):
-    """Three hundred muscles and three hundred rolling pairs that are refused are two sentences, not six hundred."""
+    """Three hundred actuators of the user's own dynamics and three hundred rolling pairs that are refused are two sentences, not six hundred."""
     n = 300
     body = '<body name="b{0}" pos="0 0 {0}"><joint name="joint{0}"/><geom size=".1"/></body>'
     bodies = "".join(body.format(k) for k in range(n))
-    muscles = "".join(f'<muscle name="muscle{k}" joint="joint{k}" lengthrange="-1 1"/>' for k in range(n))
+    actuators = "".join(f'<general name="own{k}" joint="joint{k}" dyntype="user" actdim="1"/>' for k in range(n))
     file = tmp_path / "m.xml"
-    file.write_text(MUSCLES.format(bodies=bodies, actuators=muscles))
-    refused(lambda: ws.load(file), "muscle0|muscle5|more", ws.ModelError)
-    with pytest.warns(UserWarning, match="muscle0") as caught:
+    file.write_text(ACTUATORS.format(bodies=bodies, actuators=actuators))
+    refused(lambda: ws.load(file), "own0|own5|more", ws.ModelError)
+    with pytest.warns(UserWarning, match="own0") as caught:
         model = ws.load(file, unsupported="report")
     assert len(str(caught[0].message)) <= LONGEST
     assert sum(line.status == "refused" for line in model.report) >= n  # the report still has them all

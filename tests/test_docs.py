@@ -55,7 +55,8 @@ def test_files_exist(path):
     ):
         assert (ROOT / name).exists(), name
     for name in re.findall(r"python -m ((?:examples|benchmarks|papers)\.[\w.]+)", text):
-        assert (ROOT / (name.replace(".", "/") + ".py")).exists(), name
+        module = ROOT / name.replace(".", "/")
+        assert module.with_name(module.name + ".py").exists() or (module / "__main__.py").exists(), name
     assert not re.findall(r"python ((?:examples|benchmarks|papers)/\S+)", text)
 
 

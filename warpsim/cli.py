@@ -375,9 +375,7 @@ class View:
 
     def _step_live(self) -> None:
         if self.out or self.patches:
-            raise ValueError(
-                "--out and --patches are of stored rollouts; a live page shows patches by a box of its own"
-            )
+            raise ValueError(f"{self.source} is a robot file, stepped live; --out and --patches are of stored rollouts")
         from warpsim import Simulator, Viewer, load
 
         options = {} if self.dt is None else {"dt": self.dt}

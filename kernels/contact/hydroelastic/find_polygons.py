@@ -241,6 +241,7 @@ def detect(
     w, _lane = wp.tid()
     P = wp.zeros(shape=(ROOM,), dtype=vec3)
     count = contacts.count[w]
+    sync()  # read by all before it is written
     flags = int(0)
     listed = int(0)
     patches = int(0)
@@ -256,11 +257,9 @@ def detect(
             side_s = side_of(fields, sizes, w, s)
             side_o = side_of(fields, sizes, w, o)
             flags = flags | sides_flag(side_s, side_o)
-            count_s, total, level_s, level_o = list_both(
+            count_s, total, side_s, side_o = list_both(
                 fields, X_s, X, w, s, o, side_s, side_o, geom_capsule, polygons.near
-            )
-            side_s.level = level_s
-            side_o.level = level_o
+            )  # fmt: skip
             k = int(0)
             part = Part()
             part.index = -1
@@ -274,9 +273,7 @@ def detect(
                         shape = moments(P, found.count, found.normal)
                         depth = wp.max(depth, deepest(P, found) / softest(side_s, side_o))
                 for of in range(lanes()):  # in the order of cells
-                    kept = int(0)
-                    if shape.area > real(SMALLEST_AREA):
-                        kept = int(1)
+                    kept = wp.where(shape.area > real(SMALLEST_AREA), 1, 0)
                     if team_number(kept, of) == 1:
                         if listed < polygons.cells.shape[1]:
                             if lane() == of:
@@ -300,7 +297,9 @@ def detect(
     polygons.first[w, pairs] = listed
     polygons.count[w] = listed
     contacts.count[w] = count
-    contacts.flags[w] = contacts.flags[w] | team_bits(flags)
+    flags = team_bits(flags)
+    if lane() == 0:
+        contacts.flags[w] = contacts.flags[w] | flags
 
 
 @struct

@@ -136,8 +136,8 @@ def list_both(
     fields: Fields, X_s: transform, X: transform, w: int, s: int, o: int, side_s: Side, side_o: Side,
     geom_capsule: wp.array2d(dtype=vec5), near: wp.array2d(dtype=int),
 ):  # fmt: skip
-    """List the cells of S and the parts of O that are near the other geom; how many cells, and how many combinations, and how far up the pressure may be
-    on both sides. By all lanes."""
+    """List the cells of S and the parts of O that are near the other geom; how many cells, how many combinations, and the sides with how
+    far up the pressure may be. By all lanes."""
     up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
     still = wp.transform_identity(dtype=real)
     X_to_s = wp.transform_inverse(X_s)
@@ -159,7 +159,7 @@ def list_both(
     above = wp.transform_vector(X_to_o, vec3(real(0.0), real(0.0), real(1.0)))
     end = list_near(fields, w, o, above_o, around_s, above, False, near, count_s)
     sync()
-    return count_s, count_s * (end - count_s), above_s.level, above_o.level
+    return count_s, count_s * (end - count_s), above_s, above_o
 
 
 @func

@@ -440,6 +440,7 @@ def reduce(
     """Append the points of all patches of a world, 4, 5 or 16 each. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     count = contacts.count[w]
+    sync()  # read by all before it is written
     flags = int(0)
     for t in range(fields.pair.shape[0]):
         first = polygons.first[w, t]
@@ -480,4 +481,5 @@ def reduce(
                         )  # fmt: skip
                         flags = flags | more
     contacts.count[w] = count
-    contacts.flags[w] = contacts.flags[w] | flags
+    if lane() == 0:
+        contacts.flags[w] = contacts.flags[w] | flags

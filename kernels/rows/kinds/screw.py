@@ -40,7 +40,7 @@ def size(Q: vec4) -> real:
 def screw_axis(X: Frames, turned: vec3, linear: real) -> vec6:
     """R_A (−(p/2π) T, linear e_z)."""
     q_A = wp.transform_get_rotation(X.A)
-    angular = -X.c / real(2.0 * wp.pi) * turned
+    angular = -X.c / (real(2.0) * real(wp.pi)) * turned
     return sp.join(wp.quat_rotate(q_A, angular), wp.quat_rotate(q_A, vec3(real(0.0), real(0.0), linear)))
 
 
