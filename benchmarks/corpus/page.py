@@ -15,7 +15,7 @@ HEAD = """# Robots as their makers ship them
 flexes, plugins or signed distance fields, which are refused by name, are left out. What is asked of each, and by whom (`benchmarks/corpus`):
 
 - **load**: `ws.load(file, root=package)` without an error ({loads:.0%} of the files).
-- **smooth**: accelerations at five random states with random velocities, controls and activations are MuJoCo's, to {smooth:g} in the norm of
+- **smooth**: accelerations at five random states with random velocities, controls, activations and mocap bodies are MuJoCo's, to {smooth:g} in the norm of
   the mass matrix; constraints, limits, dry friction and contact are off in both (`smooth.py`).
 - **sensors**: at the same states those of positions and velocities, and those of accelerations and forces of a short step, to {smooth:g} (`sensing.py`).
 - **calm**: from the first keyframe or the file's own start, four worlds and two seconds, default options, float32 and float64: no flag, no
