@@ -169,7 +169,9 @@ def test_rows_that_have_stalled(scheme, within):
     state = sim.state()
     for _ in range(200):
         state = sim.step(state)
-    state.memory["stalled"].fill_(1)  # rows this far from closed soften first: what such a chain seldom leaves behind is put there
+    state.memory["stalled"].fill_(
+        1
+    )  # rows this far from closed soften first: what such a chain seldom leaves behind is put there
     v = state.v.numpy().copy()
     weights = np.random.default_rng(0).normal(size=v.shape)
 
