@@ -82,26 +82,32 @@ class Contacts:
 
 
 @func
+def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
+    """A coefficient of a pair by its rule, from those of its two geoms; 0 where both have none."""
+    found = wp.max(a, b)
+    if rule == RULE_FIRST:
+        found = a
+    elif rule == RULE_SECOND:
+        found = b
+    elif rule == RULE_HARMONIC:
+        found = real(0.0)
+        if a + b > real(0.0):
+            found = real(2.0) * a * b / (a + b)
+    elif rule == RULE_FRICTIONLESS:
+        found = real(0.0)
+    elif rule == RULE_EXPLICIT:
+        found = explicit
+    return found
+
+
+@func
 def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> real:
     """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
     rule = int(scene.pair_rule[p])
     row = w % friction.shape[0]
     a = friction[row, scene.pair_geom[p, 0]]
     b = friction[row, scene.pair_geom[p, 1]]
-    mu = wp.max(a, b)
-    if rule == RULE_FIRST:
-        mu = a
-    elif rule == RULE_SECOND:
-        mu = b
-    elif rule == RULE_HARMONIC:
-        mu = real(0.0)
-        if a + b > real(0.0):
-            mu = real(2.0) * a * b / (a + b)
-    elif rule == RULE_FRICTIONLESS:
-        mu = real(0.0)
-    elif rule == RULE_EXPLICIT:
-        mu = scene.pair_friction[p]
-    return mu
+    return pair_coefficient(rule, a, b, scene.pair_friction[p])
 
 
 @func
@@ -540,6 +546,30 @@ def inverse_mass(
     return W
 
 
+@func
+def contact_law(
+    scene: Scene,
+    stiffness: wp.array2d(dtype=real),
+    dissipation_time: wp.array2d(dtype=real),
+    compliance: wp.array2d(dtype=vec2),
+    w: int,
+    c: int,
+    p: int,
+    weight: real,
+    phi: real,
+    h: real,
+    beta: real,
+    sigma: real,
+):
+    """R, v_hat and compliance of contact c of pair p, with the effective inverse mass `weight`, at the distance `phi`."""
+    law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
+    R_free = cone.contact_regularization(weight, phi, law[0], law[1], h, beta, sigma)
+    v_free = cone.contact_stabilization(phi, law[1], h)
+    recovery = pair_recovery(scene, law[0])
+    R = cone.recovery_regularization(R_free, v_free, recovery)
+    return R, cone.recovery_stabilization(v_free, recovery), law[0]
+
+
 @kernel(lanes=True)
 def regularise(
     topology: Topology,
@@ -571,7 +601,7 @@ def regularise(
         if c < count:
             p = contacts.pair[w, c]
             weight[w, c] = w_c
-            law = contact_compliance(
+            R_c, v_hat_c, _compliance = contact_law(
                 scene,
                 material.stiffness,
                 material.dissipation_time,
@@ -579,45 +609,15 @@ def regularise(
                 w,
                 c,
                 p,
-                beta * h / real(wp.pi),
+                w_c,
+                contacts.phi[w, c],
+                h,
+                beta,
+                sigma,
             )
-            R_free = cone.contact_regularization(w_c, contacts.phi[w, c], law[0], law[1], h, beta, sigma)
-            v_free = cone.contact_stabilization(contacts.phi[w, c], law[1], h)
-            recovery = pair_recovery(scene, law[0])
-            R[w, c] = cone.recovery_regularization(R_free, v_free, recovery)
-            v_hat[w, c] = cone.recovery_stabilization(v_free, recovery)
+            R[w, c] = R_c
+            v_hat[w, c] = v_hat_c
             mu[w, c] = friction_coefficient(scene, material.friction, w, p)
-
-
-@kernel(taped=True)
-def contact_impulse(
-    scene: Scene,
-    contacts: Contacts,
-    friction: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    h: real,
-    beta: real,
-    sigma: real,
-    weight: wp.array2d(dtype=real),
-    phi: wp.array2d(dtype=real),
-    compliance: wp.array2d(dtype=vec2),
-    v_c: wp.array2d(dtype=vec3),
-    # out
-    gamma: wp.array2d(dtype=vec3),
-):
-    """gamma = P(-R^-1 (v_c - v_hat)) with R and v_hat as `regularise` has them, for the tape. Launch over (worlds, max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
-        p = contacts.pair[w, c]
-        law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
-        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
-        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
-        recovery = pair_recovery(scene, law[0])
-        R = cone.recovery_regularization(R_free, v_free, recovery)
-        v_hat = cone.recovery_stabilization(v_free, recovery)
-        mu = friction_coefficient(scene, friction, w, p)
-        gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)
 
 
 @func
@@ -654,41 +654,3 @@ def bearing_loads(
         least[w, c] = real(1.0)
         if counts == 1:
             least[w, c] = coulomb.least_share(law[0], weight[w, c], mass)
-
-
-@kernel(taped=True, part="coulomb")
-def coulomb_contact_impulse(
-    scene: Scene,
-    contacts: Contacts,
-    friction: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    h: real,
-    beta: real,
-    sigma: real,
-    weight: wp.array2d(dtype=real),
-    phi: wp.array2d(dtype=real),
-    compliance: wp.array2d(dtype=vec2),
-    v_c: wp.array2d(dtype=vec3),
-    gravity: wp.array(dtype=vec3),
-    body_mass: wp.array2d(dtype=real),
-    counts: int,
-    # out
-    gamma: wp.array2d(dtype=vec3),
-):
-    """gamma of Coulomb's law (theory §3.6), as `contact_impulse`; `counts`: see `bearing_loads`."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
-        p = contacts.pair[w, c]
-        law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
-        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
-        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
-        recovery = pair_recovery(scene, law[0])
-        R = cone.recovery_regularization(R_free, v_free, recovery)
-        u = v_c[w, c] - cone.recovery_stabilization(v_free, recovery)
-        mu = friction_coefficient(scene, friction, w, p)
-        load = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
-        least = real(1.0)
-        if counts == 1:
-            least = coulomb.least_share(law[0], weight[w, c], total_mass(body_mass, w))
-        gamma[w, c] = coulomb.coulomb_impulse(u, R, mu, load, least)

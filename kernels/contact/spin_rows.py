@@ -12,16 +12,11 @@ from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
 from .contacts import (
-    RULE_EXPLICIT,
-    RULE_FIRST,
-    RULE_FRICTIONLESS,
-    RULE_HARMONIC,
-    RULE_SECOND,
     Contacts,
     Scene,
-    contact_compliance,
+    contact_law,
     friction_coefficient,
-    pair_recovery,
+    pair_coefficient,
     total_mass,
 )
 
@@ -39,25 +34,6 @@ class Spin:
 
 
 @func
-def combined(rule: int, a: real, b: real, explicit: real) -> real:
-    """A coefficient of a pair from its two geoms', as `friction_coefficient`."""
-    found = wp.max(a, b)
-    if rule == RULE_FIRST:
-        found = a
-    elif rule == RULE_SECOND:
-        found = b
-    elif rule == RULE_HARMONIC:
-        found = real(0.0)
-        if a + b > real(0.0):
-            found = real(2.0) * a * b / (a + b)
-    elif rule == RULE_FRICTIONLESS:
-        found = real(0.0)
-    elif rule == RULE_EXPLICIT:
-        found = explicit
-    return found
-
-
-@func
 def spin_lengths(
     scene: Scene, spin: Spin, friction: wp.array2d(dtype=real), torsional: wp.array2d(dtype=real),
     rolling: wp.array2d(dtype=real), w: int, p: int,
@@ -72,11 +48,11 @@ def spin_lengths(
         mu = friction_coefficient(scene, friction, w, p)
         if mu > real(0.0) and condim >= TORSION:
             row = w % torsional.shape[0]
-            torsion = combined(rule, torsional[row, a], torsional[row, b], spin.torsional[p])
+            torsion = pair_coefficient(rule, torsional[row, a], torsional[row, b], spin.torsional[p])
             roll = real(0.0)
             if condim >= ROLLING:
                 of = w % rolling.shape[0]
-                roll = combined(rule, rolling[of, a], rolling[of, b], spin.rolling[p])
+                roll = pair_coefficient(rule, rolling[of, a], rolling[of, b], spin.rolling[p])
             found = vec2(roll / mu, torsion / mu)
     return found
 
@@ -164,45 +140,6 @@ def spin_jacobian(
 
 
 @kernel(taped=True)
-def spin_rate(
-    scene: Scene,
-    contacts: Contacts,
-    J: wp.array4d(dtype=real),
-    v: wp.array2d(dtype=real),
-    # out
-    v_c: wp.array2d(dtype=vec3),
-):
-    """s = J v of the spin rows; their `v_c` comes in as zero. Launch over (worlds, max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
-        p = contacts.row[w, c]
-        at = contacts.pair.shape[1] + c
-        for k in range(scene.support_size[p]):
-            d = scene.support[p, k]
-            v_c[w, at] += vec3(J[w, at, 0, k], J[w, at, 1, k], J[w, at, 2, k]) * v[w, d]
-
-
-@kernel(taped=True)
-def spin_residual(
-    scene: Scene,
-    contacts: Contacts,
-    J: wp.array4d(dtype=real),
-    gamma: wp.array2d(dtype=vec3),
-    # out
-    r: wp.array2d(dtype=real),
-):
-    """r -= Jᵀσ of the spin rows. Launch over (worlds, max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
-        p = contacts.row[w, c]
-        at = contacts.pair.shape[1] + c
-        for k in range(scene.support_size[p]):
-            g = gamma[w, at]
-            x = J[w, at, 0, k] * g[0] + J[w, at, 1, k] * g[1] + J[w, at, 2, k] * g[2]
-            wp.atomic_add(r, w, scene.support[p, k], -x)
-
-
-@kernel(taped=True)
 def contact_impulse(
     scene: Scene,
     contacts: Contacts,
@@ -219,17 +156,14 @@ def contact_impulse(
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
-    """`contacts.contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
+    """`taped_contacts.contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
         at = contacts.pair.shape[1] + c
-        law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
-        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
-        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
-        recovery = pair_recovery(scene, law[0])
-        R = cone.recovery_regularization(R_free, v_free, recovery)
-        v_hat = cone.recovery_stabilization(v_free, recovery)
+        R, v_hat, _softness = contact_law(
+            scene, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+        )
         mu = friction_coefficient(scene, friction, w, p)
         z = -v_c[w, at] / R[0]
         point, turn = spin_cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), z, R, mu)
@@ -257,22 +191,20 @@ def coulomb_contact_impulse(
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
-    """`contacts.coulomb_contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
+    """`taped_contacts.coulomb_contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
         at = contacts.pair.shape[1] + c
-        law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
-        R_free = cone.contact_regularization(weight[w, c], phi[w, c], law[0], law[1], h, beta, sigma)
-        v_free = cone.contact_stabilization(phi[w, c], law[1], h)
-        recovery = pair_recovery(scene, law[0])
-        R = cone.recovery_regularization(R_free, v_free, recovery)
-        u = v_c[w, c] - cone.recovery_stabilization(v_free, recovery)
+        R, v_hat, softness = contact_law(
+            scene, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+        )
+        u = v_c[w, c] - v_hat
         mu = friction_coefficient(scene, friction, w, p)
         load = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
         least = real(1.0)
         if counts == 1:
-            least = coulomb.least_share(law[0], weight[w, c], total_mass(body_mass, w))
+            least = coulomb.least_share(softness, weight[w, c], total_mass(body_mass, w))
         point, turn = spin_coulomb_impulse(u, v_c[w, at], R, mu, load, least)
         gamma[w, c] = point
         gamma[w, at] = turn

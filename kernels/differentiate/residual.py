@@ -175,10 +175,11 @@ def contact_rate(
     # out
     v_c: wp.array2d(dtype=vec3),
 ):
-    """v_c = J v; `v_c` comes in as zero. Launch over (worlds, max_contacts)."""
+    """v_c = J v; `v_c` comes in as zero. Launch over (worlds, slots): contacts, then their spin rows."""
     w, c = wp.tid()
-    if c < contacts.count[w]:
-        p = contacts.row[w, c]
+    of = c % contacts.pair.shape[1]
+    if of < contacts.count[w]:
+        p = contacts.row[w, of]
         for k in range(scene.support_size[p]):
             d = scene.support[p, k]
             v_c[w, c] += vec3(J[w, c, 0, k], J[w, c, 1, k], J[w, c, 2, k]) * v[w, d]
@@ -193,10 +194,11 @@ def contact_residual(
     # out
     r: wp.array2d(dtype=real),
 ):
-    """r -= J^T gamma. Launch over (worlds, max_contacts)."""
+    """r -= J^T gamma. Launch over (worlds, slots): contacts, then their spin rows."""
     w, c = wp.tid()
-    if c < contacts.count[w]:
-        p = contacts.row[w, c]
+    of = c % contacts.pair.shape[1]
+    if of < contacts.count[w]:
+        p = contacts.row[w, of]
         for k in range(scene.support_size[p]):
             g = gamma[w, c]
             x = J[w, c, 0, k] * g[0] + J[w, c, 1, k] * g[1] + J[w, c, 2, k] * g[2]

@@ -557,13 +557,9 @@ class StepAdjoint:
         if collision.enabled:
             rates = [scene, contacts, self.J, self.v, self.v_c]
             forces = [scene, contacts, self.J, self.gamma, self.r]
-            dynamics.launch(residual.contact_rate, collision.capacity, rates)
-            if collision.spin is not None:
-                dynamics.launch(spin_rows.spin_rate, collision.capacity, rates)
+            dynamics.launch(residual.contact_rate, collision.slots, rates)
             self.contact.record_law(h, self.v_c, self.gamma)
-            dynamics.launch(residual.contact_residual, collision.capacity, forces)
-            if collision.spin is not None:
-                dynamics.launch(spin_rows.spin_residual, collision.capacity, forces)
+            dynamics.launch(residual.contact_residual, collision.slots, forces)
             if step.sticking is not None:
                 step.sticking.record(dynamics, h, self.actuator_parameters(), self.actuator_control, self.J, self.r)
         lead = self._row_lead(h)[1]

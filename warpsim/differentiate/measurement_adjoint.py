@@ -2,7 +2,6 @@
 
 from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.stage import Stage
-from warpsim.kernels.contact import spin_rows
 from warpsim.kernels.differentiate import gradient, residual
 from warpsim.kernels.sensors import touch_sensors
 from warpsim.sensors.step_sensors import StepSensors, StepState, has_step_sensors, lack_of_gradient
@@ -85,9 +84,7 @@ class MeasurementAdjoint:
         collision = step.collision
         if collision.enabled:
             inputs = [collision.scene, collision.contacts, a.J, a.v, self.v_c]
-            a.dynamics.launch(residual.contact_rate, collision.capacity, inputs)
-            if collision.spin is not None:
-                a.dynamics.launch(spin_rows.spin_rate, collision.capacity, inputs)
+            a.dynamics.launch(residual.contact_rate, collision.slots, inputs)
             a.contact.record_law(h, self.v_c, self.gamma)
         if step.scalar_rows.count:
             lead, rates = a._row_lead(h)[1], (self.rate, self.rate0)

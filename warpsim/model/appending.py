@@ -34,7 +34,34 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
                 "model's, or load them as one file"
             )
         setattr(b, key, FrictionRule(theirs) if key == "friction_rule" else theirs)
-    first = len(b.bodies)
+    first, joint_start = len(b.bodies), len(b.joints)
+    _append_bodies(b, other, pose, prefix, first)
+    _append_joints(b, other, pose, prefix, first)
+    geom_start, site_start, camera_start = len(b.geoms), len(b.sites), len(b.cameras)
+    _append_geoms(b, other, pose, prefix, first)
+    _append_pairs(b, other, geom_start)
+    append_marks(b, other, pose, prefix, first)
+    for body_a, body_b in other.excluded:
+        b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
+    tendon_start = len(b.tendons)
+    _append_constraints(b, other, pose, prefix, first, joint_start, geom_start, site_start)
+    _append_actuators(b, other, prefix, joint_start, tendon_start, site_start, first)
+    starts = {ObjectType.JOINT: joint_start, ObjectType.GEOM: geom_start, ObjectType.TENDON: tendon_start}
+    starts |= {
+        ObjectType.SITE: site_start,
+        ObjectType.CAMERA: camera_start,
+        ObjectType.ACTUATOR: len(b.actuators) - other.nu,
+    }
+    starts |= dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), first)
+    append_sensors(b, other, prefix, starts)
+    _append_keyframes(b, other, pose, prefix, first, joint_start, len(b.actuators) - other.nu)
+    b.report.extend(
+        line for line in other.report if line.feature != hydroelastic.FEATURE
+    )  # it is said anew of the whole
+    return list(range(first, len(b.bodies)))
+
+
+def _append_bodies(b, other: Model, pose: np.ndarray, prefix: str, first: int) -> None:
     for i, name in enumerate(other.body_names):
         link = other.body_link[i]
         while other.link_parent[link] >= 0 and other.link_body[other.link_parent[link]] == i:
@@ -55,7 +82,9 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             gravcomp=other.body_gravcomp[i],
         )
         b.bodies[-1].axes = other.body_fluid[i, 3:].copy() if other.body_fluid[i, 3:].any() else None
-    joint_start = len(b.joints)
+
+
+def _append_joints(b, other: Model, pose: np.ndarray, prefix: str, first: int) -> None:
     for j, name in enumerate(other.joint_names):
         kind = JointType(other.joint_type[j])
         q, v = int(other.joint_q[j]), int(other.joint_v[j])
@@ -75,14 +104,12 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
             reference=_placed_reference(kind, pose, other.joint_reference[dofs]),
             q0=compose(pose, q0) if kind == JointType.FREE else q0,
         )
-    geom_start, site_start, camera_start = len(b.geoms), len(b.sites), len(b.cameras)
-    _append_geoms(b, other, pose, prefix, first)
-    _append_pairs(b, other, geom_start)
-    append_marks(b, other, pose, prefix, first)
-    for body_a, body_b in other.excluded:
-        b.excluded.add(tuple(-1 if x < 0 else first + int(x) for x in (body_a, body_b)))
-    tendon_start = len(b.tendons)
-    _append_constraints(b, other, pose, prefix, first, joint_start, geom_start, site_start)
+
+
+def _append_actuators(
+    b, other: Model, prefix: str, joint_start: int, tendon_start: int, site_start: int, first: int
+) -> None:
+    """Actuators, and ranges of what several do together."""
     for a, name in enumerate(other.actuator_names):
         b.add_actuator(
             kind=actuator_kind(other, a),
@@ -100,19 +127,6 @@ def append_model(b, other: Model, pose: np.ndarray, prefix: str) -> list[int]:
         b.add_effort_limit(joint_start + int(j), other.joint_effort_range[j], gravity_compensation=gravity)
     for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
         b.add_effort_limit(tendon=tendon_start + int(t), range=other.tendon_effort_range[t])
-    starts = {ObjectType.JOINT: joint_start, ObjectType.GEOM: geom_start, ObjectType.TENDON: tendon_start}
-    starts |= {
-        ObjectType.SITE: site_start,
-        ObjectType.CAMERA: camera_start,
-        ObjectType.ACTUATOR: len(b.actuators) - other.nu,
-    }
-    starts |= dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), first)
-    append_sensors(b, other, prefix, starts)
-    _append_keyframes(b, other, pose, prefix, first, joint_start, len(b.actuators) - other.nu)
-    b.report.extend(
-        line for line in other.report if line.feature != hydroelastic.FEATURE
-    )  # it is said anew of the whole
-    return list(range(first, len(b.bodies)))
 
 
 def _placed_reference(kind: JointType, pose, reference):

@@ -19,6 +19,7 @@ from warpsim.model.actuators import Actuator, EffortLimit, activation_options, a
 from warpsim.model.builder_records import Body, Geom, Joint, geom_mass
 from warpsim.model.builder_values import (
     array_of,
+    geom_type_of,
     hfield_of,
     hull_limit,
     inertia_of,
@@ -292,12 +293,7 @@ class ModelBuilder:
         body = self._body(body)
         name = self._name("geom", name, [g.name for g in self.geoms])
         label = f"geom {name!r}"
-        try:
-            kind = type if isinstance(type, GeomType) else GeomType[str(type).upper()]
-        except KeyError:
-            raise ModelError(
-                f"{label}: unknown type {type!r}; use {', '.join(t.name.lower() for t in GeomType)}"
-            ) from None
+        kind = geom_type_of(type, mesh, hfield, label)
         size = size_of(size, kind, label)
         friction, restitution = (
             scalar_of(friction, f"{label}: friction"),
@@ -309,10 +305,6 @@ class ModelBuilder:
         time = np.nan if dissipation_time is None else scalar_of(dissipation_time, f"{label}: dissipation_time [s]")
         condim = check_condim(condim, label)
         spin = check_spin(torsional_friction, rolling_friction, label)
-        if (kind == GeomType.MESH) != (mesh is not None):
-            raise ModelError(f"{label}: a mesh geom, and no other, needs mesh=(vertices, faces)")
-        if (kind == GeomType.HFIELD) != (hfield is not None):
-            raise ModelError(f"{label}: a height-field geom, and no other, needs hfield=(size, data)")
         if hfield is not None:
             self.hfields.append(hfield_of(name, hfield, label))
             x, y, top, base = self.hfields[-1].size

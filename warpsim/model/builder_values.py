@@ -122,3 +122,17 @@ def size_of(size, kind: GeomType, label: str) -> np.ndarray:
     full = np.zeros(3)
     full[: len(array)] = array
     return full
+
+
+def geom_type_of(type, mesh, hfield, label: str) -> GeomType:
+    """The type of a geom, which goes with a mesh or a height field or neither."""
+    try:
+        kind = type if isinstance(type, GeomType) else GeomType[str(type).upper()]
+    except KeyError:
+        known = ", ".join(kind.name.lower() for kind in GeomType)
+        raise ModelError(f"{label}: unknown type {type!r}; use {known}") from None
+    if (kind == GeomType.MESH) != (mesh is not None):
+        raise ModelError(f"{label}: a mesh geom, and no other, needs mesh=(vertices, faces)")
+    if (kind == GeomType.HFIELD) != (hfield is not None):
+        raise ModelError(f"{label}: a height-field geom, and no other, needs hfield=(size, data)")
+    return kind

@@ -44,12 +44,7 @@ def compile_model(b) -> Model:
         timestep=float(b.timestep),
         gravity=b.gravity.copy(),
         q0=q0,
-        body_names=tuple(x.name for x in b.bodies),
-        body_parent=np.array([x.parent for x in b.bodies], dtype=np.int32),
-        body_link=np.array(links["body_link"], dtype=np.int32),
-        body_mass=np.array([x.mass for x in b.bodies], dtype=float),
-        body_com=_stack([x.com for x in b.bodies], (3,)),
-        body_inertia=_stack([x.inertia for x in b.bodies], (3, 3)),
+        **_compile_bodies(b, links),
         joint_names=tuple(j.name for j in joints),
         joint_type=np.array([j.type for j in joints], dtype=np.int32),
         joint_body=np.array([j.body for j in joints], dtype=np.int32),
@@ -66,64 +61,78 @@ def compile_model(b) -> Model:
             for key in ("stiffness", "damping", "armature", "friction", "reference")
         },
         **links["arrays"],
-        geom_names=tuple(g.name for g in b.geoms),
-        geom_type=np.array([g.type for g in b.geoms], dtype=np.int32),
-        geom_body=np.array([g.body for g in b.geoms], dtype=np.int32),
-        geom_size=_stack([g.size for g in b.geoms], (3,)),
-        geom_pose=_stack([g.pose for g in b.geoms], (7,)),
-        geom_friction=np.array([g.friction for g in b.geoms], dtype=float),
-        geom_stiffness=np.array([g.stiffness for g in b.geoms], dtype=float),
-        geom_dissipation_time=np.array([g.dissipation_time for g in b.geoms], dtype=float),
-        geom_restitution=np.array([g.restitution for g in b.geoms], dtype=float),
-        geom_hertz_modulus=np.array([g.hertz_modulus for g in b.geoms], dtype=float),
-        **{
-            f"geom_{key}": np.array([getattr(g, key) for g in b.geoms], dtype=np.int32)
-            for key in ("contype", "conaffinity", "condim", "priority")
-        },
-        geom_rgba=_stack([g.rgba for g in b.geoms], (4,)),
-        geom_mesh=np.array([g.mesh for g in b.geoms], dtype=np.int32),
-        geom_visible=np.array([g.visible for g in b.geoms], dtype=bool),
+        **_compile_geoms(b),
         meshes=tuple(b.meshes),
         hfields=tuple(b.hfields),
         geom_hydroelastic=soft,
-        geom_field=np.array([g.field for g in b.geoms], dtype=np.int32),
-        geom_torsional_friction=np.array([g.torsional_friction for g in b.geoms], dtype=float),
-        geom_rolling_friction=np.array([g.rolling_friction for g in b.geoms], dtype=float),
         fields=tuple(b.fields),
         point_pairs=point_pairs,
-        body_mocap=_numbered([x.mocap for x in b.bodies]),
         **medium.medium_of(b.density, b.viscosity, b.wind),
-        body_fluid=medium.body_boxes(*([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))),
-        geom_fluid=_stack([g.fluid for g in b.geoms], (medium.COLUMNS,)),
         **compile_marks(b),
         **compile_sensors(b, order),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
         friction_rule=int(b.friction_rule),
         filter_parent=bool(b.filter_parent),
-        actuator_names=tuple(a.name for a in b.actuators),
         **compile_tendons(b, b.joints, dict(zip(links["joint_order"], links["joint_v"], strict=True)), nv),
         **compile_constraints(b, order),
         **compile_targets(b, order),
-        actuator_gear=_stack([a.gear for a in b.actuators], (6,)),
-        actuator_gain=_stack([a.gain for a in b.actuators], (3,)),
-        actuator_bias=_stack([a.bias for a in b.actuators], (3,)),
-        control_range=_stack([a.control_range for a in b.actuators], (2,)),
-        force_range=_stack([a.force_range for a in b.actuators], (2,)),
-        actuator_dynamics=np.array([a.dynamics for a in b.actuators], dtype=np.int32),
-        actuator_time=_stack([a.time for a in b.actuators], (3,)),
-        activation_range=_stack([a.activation_range for a in b.actuators], (2,)),
-        actuator_early=np.array([a.early for a in b.actuators], dtype=bool),
-        actuator_muscle=_stack([a.muscle for a in b.actuators], (2, 8)),
-        actuator_length_range=_stack([a.length_range for a in b.actuators], (2,)),
+        **_compile_actuators(b),
         **_effort_limits(b, joints, order),
-        body_gravcomp=np.array([x.gravcomp for x in b.bodies], dtype=float),
-        actuator_group=np.array([a.group for a in b.actuators], dtype=np.int32),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
         report=(*b.report, *hydroelastic.report_lines(soft, pairs["pair_geom"], [g.name for g in b.geoms])),
     )
     _check_inertia(model)
     return model
+
+
+def _compile_bodies(b, links: dict) -> dict:
+    boxes = ([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))
+    return {
+        "body_names": tuple(x.name for x in b.bodies),
+        "body_parent": np.array([x.parent for x in b.bodies], dtype=np.int32),
+        "body_link": np.array(links["body_link"], dtype=np.int32),
+        "body_mass": np.array([x.mass for x in b.bodies], dtype=float),
+        "body_com": _stack([x.com for x in b.bodies], (3,)),
+        "body_inertia": _stack([x.inertia for x in b.bodies], (3, 3)),
+        "body_mocap": _numbered([x.mocap for x in b.bodies]),
+        "body_gravcomp": np.array([x.gravcomp for x in b.bodies], dtype=float),
+        "body_fluid": medium.body_boxes(*boxes),
+    }
+
+
+def _compile_geoms(b) -> dict:
+    """What every geom has; `_contact_pairs` and `hydroelastic` have what follows from several."""
+    whole = ("type", "body", "contype", "conaffinity", "condim", "priority", "mesh", "field")
+    real = ("friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus")
+    real += ("torsional_friction", "rolling_friction")
+    rows = {"size": 3, "pose": 7, "rgba": 4, "fluid": medium.COLUMNS}
+
+    def values(key: str) -> list:
+        return [getattr(g, key) for g in b.geoms]
+
+    found: dict = {f"geom_{key}": np.array(values(key), dtype=np.int32) for key in whole}
+    found |= {f"geom_{key}": np.array(values(key), dtype=float) for key in real}
+    found |= {f"geom_{key}": _stack(values(key), (n,)) for key, n in rows.items()}
+    return found | {"geom_names": tuple(values("name")), "geom_visible": np.array(values("visible"), dtype=bool)}
+
+
+def _compile_actuators(b) -> dict:
+    """What every actuator has besides its target (`targets.py`)."""
+
+    def values(key: str) -> list:
+        return [getattr(a, key) for a in b.actuators]
+
+    rows = {"actuator_gear": 6, "actuator_gain": 3, "actuator_bias": 3, "control_range": 2, "force_range": 2}
+    rows |= {"actuator_time": 3, "activation_range": 2, "actuator_length_range": 2}
+    found: dict = {key: _stack(values(key.removeprefix("actuator_")), (n,)) for key, n in rows.items()}
+    return found | {
+        "actuator_names": tuple(values("name")),
+        "actuator_dynamics": np.array(values("dynamics"), dtype=np.int32),
+        "actuator_early": np.array(values("early"), dtype=bool),
+        "actuator_muscle": _stack(values("muscle"), (2, 8)),
+        "actuator_group": np.array(values("group"), dtype=np.int32),
+    }
 
 
 def _numbered(chosen) -> np.ndarray:

@@ -5,7 +5,7 @@ import warp as wp
 from warpsim.contact.collision import Collision
 from warpsim.device.copies import kernels_of
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.contact import spin_rows
+from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.tree.dynamics import Dynamics
 
 
@@ -55,7 +55,7 @@ class ContactLaw:
         """γ of the contacts on the tape, features frozen, from arrays (worlds, max_contacts); `dynamics`: that of the tape."""
         inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi]
         inputs += [self.compliance, v_c, gamma]
-        law = contact.contact_impulse if self.collision.spin is None else spin_rows.contact_impulse
+        law = taped_contacts.contact_impulse if self.collision.spin is None else spin_rows.contact_impulse
         dynamics.launch(law, self.collision.capacity, inputs)
 
     def _material(self) -> list:

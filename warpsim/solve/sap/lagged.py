@@ -4,7 +4,7 @@ import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.contact import spin_rows
+from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
 from warpsim.solve.contact_law import ContactLaw
@@ -38,7 +38,9 @@ class LaggedLaw(ContactLaw):
             *(self.device_model.parameters.stored(name) for name in ("gravity", "body_mass")),
         ]
         inputs += [int(self.options.counts_load), gamma]
-        law = contact.coulomb_contact_impulse if self.collision.spin is None else spin_rows.coulomb_contact_impulse
+        law = (
+            taped_contacts.coulomb_contact_impulse if self.collision.spin is None else spin_rows.coulomb_contact_impulse
+        )
         dynamics.launch(law, self.collision.capacity, inputs)
 
 
