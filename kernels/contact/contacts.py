@@ -176,11 +176,7 @@ def geom_pose_world(
     scene: Scene, geom_pose: wp.array3d(dtype=real), link_X: wp.array2d(dtype=transform), w: int, g: int
 ) -> transform:
     """World pose of a geom."""
-    X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
-    l = scene.geom_link[g]
-    if l >= 0:
-        X = link_X[w, l] * X
-    return X
+    return jt.placed(link_X, w, scene.geom_link[g], jt.read_pose(geom_pose, w % geom_pose.shape[0], g))
 
 
 @func

@@ -38,18 +38,9 @@ class Segments:
 
 
 @func
-def placed(link_X: wp.array2d(dtype=transform), w: int, l: int, X: transform) -> transform:
-    """In the world, of a pose in link l (-1: in the world)."""
-    found = X
-    if l >= 0:
-        found = link_X[w, l] * X
-    return found
-
-
-@func
 def site_pose(sites: Sites, link_X: wp.array2d(dtype=transform), w: int, i: int) -> transform:
     """World pose of site i."""
-    return placed(link_X, w, sites.link[i], sites.pose[i])
+    return joints.placed(link_X, w, sites.link[i], sites.pose[i])
 
 
 @func
@@ -64,7 +55,7 @@ def wrap_geom_pose(
 ) -> transform:
     """World pose of the geom that segment s may wrap."""
     X = joints.read_pose(geom_pose, w % geom_pose.shape[0], segments.geom[s])
-    return placed(link_X, w, segments.geom_link[s], X)
+    return joints.placed(link_X, w, segments.geom_link[s], X)
 
 
 @func

@@ -30,6 +30,26 @@ from .weights import team_effective_weight
 
 
 @func
+def coordinate_constants(table: Table, constants: Constants, w: int, k: int) -> Coordinates:
+    """What is constant of what row k measures."""
+    at = Coordinates()
+    if (table.traits[k] & ONE_SIDED) != 0:
+        at.bound = bound(table, constants, w, k)
+        at.side = table.side[k]
+    if (table.traits[k] & PAIRED) != 0:
+        at.x_0 = table.reference[k][0]
+        at.y_0 = table.reference[k][1]
+        at.c_0 = coefficient(table, constants, 0, w, k)
+        at.c = vec4(
+            coefficient(table, constants, 1, w, k),
+            coefficient(table, constants, 2, w, k),
+            coefficient(table, constants, 3, w, k),
+            coefficient(table, constants, 4, w, k),
+        )
+    return at
+
+
+@func
 def coordinates_at(
     table: Table,
     constants: Constants,
@@ -41,10 +61,7 @@ def coordinates_at(
     k: int,
 ) -> Coordinates:
     """x and y at q + t v."""
-    at = Coordinates()
-    if (table.traits[k] & ONE_SIDED) != 0:
-        at.bound = bound(table, constants, w, k)
-        at.side = table.side[k]
+    at = coordinate_constants(table, constants, w, k)
     if table.turn[k] >= 0:
         r = joints.quaternion_log(joints.read_quaternion(q, w, table.turn[k]))
         at.x = wp.length(r)
@@ -55,15 +72,6 @@ def coordinates_at(
         at.x = combination(table.a, table, rows, q, v, t, w, k)
         if (table.traits[k] & PAIRED) != 0:
             at.y = combination(table.b, table, rows, q, v, t, w, k)
-            at.x_0 = table.reference[k][0]
-            at.y_0 = table.reference[k][1]
-            at.c_0 = coefficient(table, constants, 0, w, k)
-            at.c = vec4(
-                coefficient(table, constants, 1, w, k),
-                coefficient(table, constants, 2, w, k),
-                coefficient(table, constants, 3, w, k),
-                coefficient(table, constants, 4, w, k),
-            )
     return at
 
 

@@ -8,10 +8,11 @@ import warp as wp
 
 from ..real import func, kernel, real, struct, vec3, vec4
 from ..tree.passes import Topology
+from .coordinate_rows import coordinate_constants
 from .dispatch import coordinate_law, measure
 from .kinds.kind import ONE_SIDED, PAIRED, WEIGHED
 from .kinds.stop import within_reach
-from .table import Constants, Coordinates, Rows, Table, bound, coefficient, combination, row_rate, row_state
+from .table import Constants, Coordinates, Rows, Table, combination, row_rate, row_state
 from .weights import effective_weight
 
 
@@ -56,22 +57,10 @@ def line_coordinates(
 ) -> Coordinates:
     """x and y of row i at q."""
     k = on.row[i]
-    at = Coordinates()
-    if (table.traits[k] & ONE_SIDED) != 0:
-        at.bound = bound(table, constants, w, k)
-        at.side = table.side[k]
+    at = coordinate_constants(table, constants, w, k)
     at.x = combination(table.a, table, rows, q, q, real(0.0), w, k) + line_length(on, length, w, i, 0)
     if (table.traits[k] & PAIRED) != 0:
         at.y = combination(table.b, table, rows, q, q, real(0.0), w, k) + line_length(on, length, w, i, 1)
-        at.x_0 = table.reference[k][0]
-        at.y_0 = table.reference[k][1]
-        at.c_0 = coefficient(table, constants, 0, w, k)
-        at.c = vec4(
-            coefficient(table, constants, 1, w, k),
-            coefficient(table, constants, 2, w, k),
-            coefficient(table, constants, 3, w, k),
-            coefficient(table, constants, 4, w, k),
-        )
     return at
 
 

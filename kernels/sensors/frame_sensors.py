@@ -67,10 +67,7 @@ def frame_of(
         X = joints.read_pose(geom_pose, w % geom_pose.shape[0], g)
     if b >= 0:
         X = transform(body_com[w % body_com.shape[0], b], wp.transform_get_rotation(frames.pose[s, end]))
-    l = frames.link[s, end]
-    if l >= 0:
-        X = link_X[w, l] * X
-    return X
+    return joints.placed(link_X, w, frames.link[s, end], X)
 
 
 @func

@@ -51,11 +51,7 @@ def geom_frame(
     sensors: RaySensors, geom_pose: wp.array3d(dtype=real), link_X: wp.array2d(dtype=transform), w: int, g: int
 ) -> transform:
     """World pose of a geom."""
-    X = joints.read_pose(geom_pose, w % geom_pose.shape[0], g)
-    l = sensors.geom_link[g]
-    if l >= 0:
-        X = link_X[w, l] * X
-    return X
+    return joints.placed(link_X, w, sensors.geom_link[g], joints.read_pose(geom_pose, w % geom_pose.shape[0], g))
 
 
 @func

@@ -50,6 +50,15 @@ def read_pose(poses: wp.array3d(dtype=real), row: int, i: int) -> transform:
 
 
 @func
+def placed(link_X: wp.array2d(dtype=transform), w: int, l: int, X: transform) -> transform:
+    """In the world, of a pose in link l (-1: in the world)."""
+    found = X
+    if l >= 0:
+        found = link_X[w, l] * X
+    return found
+
+
+@func
 def quaternion_exp(r: vec3) -> quat:
     """Unit quaternion of the rotation vector r; series where the angle is small."""
     x = wp.dot(r, r)
