@@ -494,15 +494,17 @@ def overview(rows: list[dict], horizons) -> list[str]:
     return lines
 
 
+def grid_labels() -> list[tuple[str, ...]]:
+    """The labels of all rows there are, in the order of the grid."""
+    off = dict.fromkeys(("actuation", "fields", "robots", "robots_only"), False)
+    parts = [off | dict.fromkeys(on, True) for on in ((), ("robots_only",), ("fields",), ("actuation",))]
+    return [tuple(case[0]) for part in parts for case in cases(argparse.Namespace(**part))]
+
+
 def write(folder: pathlib.Path, results: dict, head: list[str], horizons) -> None:
     """gradient_grid.json and .md of all rows, those of earlier runs included, in the order of the grid."""
-    places = [
-        [*JOINTS, SENSED, "torsion", *ROBOTS, *FIELDS, "arm"],
-        [*REGIMES, *sensing.MOTIONS, "contact", *spin.MOTIONS, *MOTIONS, *ACTUATION],
-        [*INTEGRATORS],
-        [*SOLVERS],
-    ]
-    ordered = sorted(results, key=lambda label: [p.index(x) for p, x in zip(places, label, strict=True)])
+    place = {label: number for number, label in enumerate(grid_labels())}
+    ordered = sorted(results, key=lambda label: place[tuple(label)])
     folder.mkdir(parents=True, exist_ok=True)
     rows = [{"label": label, **results[label]} for label in ordered]
     text = json.dumps({"machine": machine(wp.get_device("cpu")), "rows": rows}, indent=1)
