@@ -48,6 +48,7 @@ OWN_SUMS = {
     "effective_damping": "worlds",
     "muscle_force": "(worlds, actuators)",
     "wrench_force": "(worlds, trees)",
+    "add_force": "(worlds, trees)",
     "rnea": "(worlds, trees)",
     "least_weight": "(worlds, rows)",
     "motor_forces": "(worlds, degrees of freedom)",
