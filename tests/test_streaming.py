@@ -272,7 +272,8 @@ def test_a_full_disk_keeps_what_was_committed(tmp_path, monkeypatch):
 
 
 RUN = """
-import sys, warpsim as ws
+import sys, warpsim as ws, warpsim.streaming
+warpsim.streaming.COMMIT_SECONDS = 0.02
 sim = ws.Simulator(ws.load(ws.robots.path("ant")), 16, device="cpu")
 sim.rollout(sim.state(), ws.RandomControls(seed=4), 3000, store=sys.argv[1])
 """

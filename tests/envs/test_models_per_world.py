@@ -9,9 +9,9 @@ import warpsim as ws
 from warpsim.envs import TASKS, MixedEnv, Task, VectorEnv, terms
 
 
-def walker(length: float, radius: float = 0.1, shape: str = "box", name: str = "shin") -> ws.Model:
+def walker(length: float, radius: float = 0.1, shape: str = "box", name: str = "shin", density=0.0) -> ws.Model:
     """A floating trunk with one leg of this length that can kick a floor."""
-    b = ws.ModelBuilder(f"leg {length}")
+    b = ws.ModelBuilder(f"leg {length}", density=density)
     b.add_geom("plane", name="floor")
     trunk = b.add_body("trunk", pose=[0, 0, 0.3 + length])
     b.add_joint(trunk, "free", name="root")
@@ -65,6 +65,7 @@ def test_every_world_has_the_robot_of_its_turn(dtype):
         (lambda: walker(0.5, shape="capsule"), "geom_type"),
         (lambda: walker(0.5, name="bone"), "geom_names"),
         (lambda: ws.load(ws.robots.path("hopper")), "differ in"),
+        (lambda: walker(0.5, density=1.2), "body_fluid"),
     ],
 )
 def test_models_that_cannot_share_a_simulator(other, word):

@@ -332,9 +332,10 @@ def test_stable_baselines(task):
     wrapped.step(actions(plain, 1)[0])
 
 
-def rich_model() -> ws.Model:
-    """One of most things that have parameters."""
+def rich_model(**bob) -> ws.Model:
+    """One of most things that have parameters, in air; options of the ball at the rope's end."""
     b = arm()
+    b.density, b.viscosity, b.wind = 1.2, 2e-5, np.array([0.5, 0.0, 0.0])
     b.add_body("weight", mass=0.5, inertia=[0.1, 0.1, 0.1], pose=[1, 0, 2])
     b.add_joint(
         "weight",
@@ -347,7 +348,7 @@ def rich_model() -> ws.Model:
         friction=0.1,
         range=(-0.5, 0.5),
     )
-    b.add_geom("sphere", [0.1], body="weight", name="bob", stiffness=1e4, dissipation_time=0.01)
+    b.add_geom("sphere", [0.1], body="weight", name="bob", stiffness=1e4, dissipation_time=0.01, **bob)
     b.add_constraint("joint", "elbow", "rope", coefficients=(0.0, 0.1), stiffness=100.0, dissipation_time=0.1)
     return b.build()
 
@@ -361,7 +362,9 @@ def test_every_parameter_can_be_random(name):
         "geom_restitution": ws.LCP(),
         "geom_hertz_modulus": ws.Compliant(),
     }  # others refuse what they do not model
-    task = type("Random", (Task,), {"model": rich_model(), "observations": {"q": terms.positions()}})
+    rolls = {"condim": 6, "torsional_friction": 0.01, "rolling_friction": 0.001}
+    model = rich_model(**(rolls if name in ("geom_torsional_friction", "geom_rolling_friction") else {}))
+    task = type("Random", (Task,), {"model": model, "observations": {"q": terms.positions()}})
     task.options = {"solver": solvers[name]} if name in solvers else {}
     env = VectorEnv(task, 8, device="cpu", events=(terms.randomise(name, 0.9, 1.1, each=True),), autoreset="SAME_STEP")
     env.reset(seed=1)
