@@ -360,6 +360,8 @@ class View:
     """Write the page of a store here and serve nothing."""
     patches: bool = False
     """Show the patches between pressure fields of a store; a live page has a box for them."""
+    live: bool = False
+    """Read the frames of a store when they are shown, however many there are, and find those that a run adds meanwhile."""
     dt: float | None = None
     """Step of a robot file [s]; by default the file's."""
     device: str | None = None
@@ -370,6 +372,8 @@ class View:
             raise ValueError(f"port is {self.port}; give 0 to 65535")
         if pathlib.Path(self.source).suffix.lower() in ROBOT_FILES and pathlib.Path(self.source).is_file():
             self._step_live()
+        elif self.live:
+            self._play_store()
         else:
             self._show_store()
 
@@ -385,6 +389,15 @@ class View:
         with Viewer(sim, port=self.port, host=self.host) as view:
             print(f"{view.url}  (stop with Ctrl-C)", flush=True)
             view.run()
+
+    def _play_store(self) -> None:
+        if self.out or self.patches:
+            raise ValueError("--out and --patches are of a page with all frames in it; leave out --live")
+        from warpsim.show.live.playback import Playback
+
+        with Playback(self.source, self.worlds, self.port, self.host) as page:
+            print(f"{page.url}  (stop with Ctrl-C)", flush=True)
+            page.run()
 
     def _show_store(self) -> None:
         import tempfile

@@ -151,14 +151,15 @@ class Viewer:
         """Whether the viewer is open."""
         return not self._wishes.closed
 
-    def step(self, control: Numbers | None = None, *, tau: Numbers | None = None) -> Any:
+    def step(self, control: Numbers | None = None, *, tau: Numbers | None = None, mocap: Numbers | None = None) -> Any:
         """One step of the simulator, when the page plays: waits while it is paused, and keeps to the clock times the page's speed.
 
-        `control (worlds, nu)`: None is what the sliders say. Returns the new `state`.
+        `control (worlds, nu)`: None is what the sliders say. `mocap (worlds, nmocap, 7)`: None is where they are, or are dragged to. Returns the
+        new `state`.
         """
         self._wait()
         if self.running:
-            self._advance(control, tau)
+            self._advance(control, tau, mocap)
         return self.state
 
     def run(self, policy: Callable | None = None, seconds: float | None = None) -> Any:
@@ -171,7 +172,7 @@ class Viewer:
             while self.running and made < steps:
                 self._wait()
                 if self.running:
-                    self._advance(None if policy is None else policy(self.state), None)
+                    self._advance(None if policy is None else policy(self.state))
                     made += 1
         except KeyboardInterrupt:
             pass
@@ -247,7 +248,7 @@ class Viewer:
             now = time.perf_counter()
         self._due += (self.sim.dt if seconds is None or seconds <= 0 else seconds) / wishes.speed
 
-    def _advance(self, control, tau) -> None:
+    def _advance(self, control, tau=None, mocap=None) -> None:
         wishes, sim = self._wishes, self.sim
         if (control is None or wishes.take_over) and sim.model.nu:
             row = np.zeros(sim.model.nu)
@@ -255,11 +256,13 @@ class Viewer:
                 row[actuator] = value
             control = np.tile(row, (sim.worlds, 1))
         wrench = None
-        if self._drag is not None:
+        if self._drag is not None and self._drag.mocap >= 0:
+            mocap = self._drag.moved(self.state, sim.dt) if mocap is None else mocap
+        elif self._drag is not None:
             poses = self._poses()[self._drag.world].astype(float)
             wrench = self._drag.wrench(self.state, poses, sim.model.body_com)
         state = self.state.without_gradient() if sim.requires_grad else self.state
-        self.state = sim.step(state, control, tau=tau, wrench=wrench)
+        self.state = sim.step(state, control, tau=tau, wrench=wrench, mocap=mocap)
         self._draw_when_due()
 
     def _draw_when_due(self) -> None:

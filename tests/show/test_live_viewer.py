@@ -1,5 +1,6 @@
 """The live viewer: steps are the simulator's, the page pauses, resets and drags, and what cannot be shown is said."""
 
+import shutil
 import socket
 import threading
 import time
@@ -11,6 +12,7 @@ import warp as wp
 import warpsim as ws
 from warpsim.show.live.drag import Drag
 from warpsim.show.live.layers import LAYERS
+from warpsim.show.live.playback import Playback
 
 pytest.importorskip("viser")
 
@@ -158,3 +160,47 @@ def test_a_gradient_simulator_can_be_watched():
         assert "iframe" in view._repr_html_() and view.url in repr(view)
         view.run(lambda state: np.zeros((1, 1)), seconds=0.02)
         assert isinstance(view.state.q, wp.array)
+
+
+def test_a_mocap_body_follows_the_pointer():
+    """No force moves it: its pose does, in the world where it was grabbed, by the point that was."""
+    b = ws.ModelBuilder("hand", timestep=0.005)
+    hand = b.add_body("hand", pose=[0, 0, 1], mocap=True)
+    b.add_geom("box", [0.1, 0.1, 0.1], body=hand)
+    sim = ws.Simulator(b.build(), worlds=2, device="cpu")
+    with ws.Viewer(sim, port=0, fps=1000.0) as view:
+        view._wishes.speed = 1e6
+        view._grab(1, 0, np.array([0.1, 0.0, 1.0]))
+        view._drag.target = np.array([0.6, 0.2, 1.0])
+        for _ in range(200):
+            view.step()
+        mocap = view.state.mocap.numpy()[:, 0]
+        np.testing.assert_allclose(mocap, [[0, 0, 1, 1, 0, 0, 0], [0.5, 0.2, 1, 1, 0, 0, 0]], atol=1e-4)
+        given = np.tile([1.0, 0, 0, 1, 0, 0, 0], (2, 1, 1))
+        np.testing.assert_allclose(view.step(mocap=given).mocap.numpy(), given)
+
+
+def test_a_store_that_grows_while_it_is_watched(sim, tmp_path):
+    """Frames that are added are found; the newest is shown where that is asked for, and a store that goes away is said."""
+    path = tmp_path / "run.zarr"
+    whole = sim.rollout(sim.state(), None, 40)
+    sim.rollout(sim.state(), None, 10, store=path)
+    with Playback(path, port=0) as page:
+        assert page.frames == 11
+        page.newest = True
+        page.run(seconds=0.1)
+        assert page.frame == 10
+        np.testing.assert_array_equal(page._poses(10), whole.poses()[10])
+        shutil.rmtree(path)
+        sim.rollout(sim.state(), None, 40, store=path)
+        page._look()
+        page.run(seconds=0.1)
+        assert page.frame == 40 and "frame 40 of 41" in page._status.content
+        np.testing.assert_array_equal(page._poses(40), whole.poses()[40])
+        page.newest, page.speed, page._wished = False, 0.25, 3
+        page.run(seconds=0.05)
+        assert 3 <= page.frame < 40
+        shutil.rmtree(path)
+        page._look()
+        assert "cannot be read" in page._status.content
+        page.run(seconds=0.1)

@@ -1,7 +1,7 @@
 """A body held by the mouse: a damped spring from the point that was grabbed to where the pointer is.
 
 The spring is as stiff as m ω², with m the mass that the point offers, 3 over the trace of J M⁻¹ Jᵀ, which makes it safe to take explicitly,
-and ζ = 0.7.
+and ζ = 0.7. A mocap body, which no force moves, follows the pointer with the same ω.
 """
 
 import numpy as np
@@ -21,11 +21,21 @@ class Drag:
         inverse = pose[3:] * [1.0, -1.0, -1.0, -1.0]
         self.point = rotate(inverse, np.asarray(place, float) - pose[:3])
         self.target = np.asarray(place, float)
+        self.mocap = int(sim.model.body_mocap[body])
+        self.mass, self.omega = 0.0, min(OMEGA, LARGEST_TURN / sim.dt)
+        if self.mocap >= 0:
+            return
         J = sim.jacobian(state.q, body, self.point).numpy()[world, 3:].astype(float)
         M = sim.mass_matrix(state.q).numpy()[world].astype(float)
         mobility = float(np.trace(J @ np.linalg.solve(M, J.T))) if J.size else 0.0
         self.mass = 3.0 / mobility if mobility > 1e-12 else 0.0
-        self.omega = min(OMEGA, LARGEST_TURN / sim.dt)
+
+    def moved(self, state, seconds: float) -> np.ndarray:
+        """Poses of the mocap bodies `(worlds, nmocap, 7)` after so many seconds, the dragged one nearer to the pointer."""
+        poses = state.mocap.numpy().astype(float)
+        pose = poses[self.world, self.mocap]
+        pose[:3] += -np.expm1(-OMEGA * seconds) * (self.target - pose[:3] - rotate(pose[3:], self.point))
+        return poses
 
     def wrench(self, state, poses: np.ndarray, com: np.ndarray) -> np.ndarray:
         """`(worlds, nbody, 6)` torque about each COM and force, world axes; `poses (nbody, 7)` and `com (nbody, 3)` of the world."""
