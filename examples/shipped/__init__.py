@@ -5,6 +5,7 @@ FOLDER is where they lie.
 """
 
 import dataclasses
+import itertools
 import pathlib
 
 import numpy as np
@@ -27,30 +28,43 @@ def load(folder: str, name: str) -> ws.Model:
     return ws.load(found(folder, name), root=folder, unsupported="report")
 
 
-def with_goal(model: ws.Model, radius: float = 0.025) -> ws.Model:
-    """The model and a red ball, its last mocap body, that touches nothing; the file's own marks of mocap bodies are hidden."""
+def painted(model: ws.Model, geom: str, rgba) -> ws.Model:
+    """The model with that geom in another colour."""
+    colors = model.geom_rgba.copy()
+    colors[model.geom(geom)] = rgba
+    return dataclasses.replace(model, geom_rgba=colors)
+
+
+def with_goal(model: ws.Model, radius: float = 0.03, rgba=(0.9, 0.1, 0.1, 1.0)) -> ws.Model:
+    """The model and a ball, its last mocap body, that touches nothing; the file's own marks of mocap bodies are hidden."""
     marks = np.isin(model.geom_body, np.flatnonzero(model.body_mocap >= 0))
     builder = ws.ModelBuilder(model.name, gravity=model.gravity, timestep=model.timestep)
     builder.friction_rule = builder.filter_parent = None
     builder.add_model(dataclasses.replace(model, geom_visible=model.geom_visible & ~marks))
     goal = builder.add_body("goal", mocap=True)
-    builder.add_geom("sphere", [radius], body=goal, density=0, contype=0, conaffinity=0, rgba=(0.9, 0.1, 0.1, 1))
+    builder.add_geom("sphere", [radius], body=goal, density=0, contype=0, conaffinity=0, rgba=rgba)
     return builder.build()
 
 
-def tour(stops, move: int, rest: int) -> np.ndarray:
-    """Poses `(steps, worlds, 7)` along `stops (n, worlds, 7)`, from rest to rest in `move` steps, with `rest` steps at each."""
+def glide(stops, move: int, rest: int) -> np.ndarray:
+    """Rows `(steps, worlds, n)` along `stops (k, worlds, n)`, from rest to rest in `move` steps, with `rest` steps at each."""
     s = np.linspace(0, 1, move + 1)[1:, None, None]
-    parts = []
-    for a, b in zip(stops[:-1], stops[1:], strict=True):
-        parts += [a + s * s * (3 - 2 * s) * (b - a), np.tile(b, (rest, 1, 1))]
-    poses = np.concatenate(parts)
-    poses[..., 3:] /= np.linalg.norm(poses[..., 3:], axis=-1, keepdims=True)
-    return poses
+    moves = [(a + s * s * (3 - 2 * s) * (b - a), np.tile(b, (rest, 1, 1))) for a, b in itertools.pairwise(stops)]
+    return np.concatenate([part for pair in moves for part in pair])
 
 
 def leader(model: ws.Model, hand, poses, goals) -> np.ndarray:
     """Poses `(steps, worlds, 2, 7)` of the mocap body that `hand` is welded to, as in the file, and of the goal: the hand is led along `poses`."""
     sim = ws.Simulator(model, dtype="float64", device="cpu")
     welded = compose(inverse(model.mocap0[0]), sim.kinematics(model.q0).numpy()[0, model.body(hand)])
-    return np.stack([compose(poses, inverse(welded)), np.broadcast_to(goals, poses.shape)], axis=2)
+    turns = poses[..., 3:] / np.linalg.norm(poses[..., 3:], axis=-1, keepdims=True)
+    led = compose(np.concatenate([poses[..., :3], turns], axis=-1), inverse(welded))
+    return np.stack([led, np.broadcast_to(goals, led.shape)], axis=2)
+
+
+def servo(sim: ws.Simulator, q) -> np.ndarray:
+    """Controls `(worlds, nu)` with which affine servos of single hinges and slides hold `q` against gravity."""
+    model, still = sim.model, np.zeros((sim.worlds, sim.model.nv))
+    load = sim.inverse_dynamics(q, still, still).numpy()[:, model.joint_v[model.actuator_joint]]
+    pull = model.actuator_bias[:, 1] * q[:, model.joint_q[model.actuator_joint]]
+    return (load - pull) / model.actuator_gain[:, 0]

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 import warpsim as ws
-from examples.shipped import leader, load, tour, with_goal
+from examples.shipped import glide, leader, load, with_goal
 
 WORLDS, GOALS, MOVE, REST = 9, 5, 400, 100  # steps of 2 ms
 HAND, DOWN = "robot0:gripper_link", [np.sqrt(0.5), 0, np.sqrt(0.5), 0]
@@ -21,7 +21,7 @@ def reach(folder, seed=0):
     stops = [np.tile(pose, (WORLDS, 1)) for pose in (sim.kinematics(q).numpy()[0, hand], ASIDE)]
     goals = np.tile(HOME, (GOALS, WORLDS, 1))
     goals[..., :3] += np.random.default_rng(seed).uniform(-0.15, 0.15, goals[..., :3].shape)
-    poses = tour([*stops, *goals], MOVE, REST)
+    poses = glide([*stops, *goals], MOVE, REST)
     shown = np.repeat([goals[0], *goals], MOVE + REST, axis=0)
     run = sim.rollout(sim.state(np.tile(q, (WORLDS, 1))), mocap=leader(model, HAND, poses, shown), every=10)
     found, ends = run.poses()[1:, :, hand, :3], np.arange(2, GOALS + 2) * (MOVE + REST) // 10 - 1
@@ -31,6 +31,8 @@ def reach(folder, seed=0):
 
 if __name__ == "__main__":
     run, misses, lag = reach(sys.argv[1])
-    print(f"{misses.size} goals, missed by {1e6 * np.median(misses):.2f} µm in the median, {1e6 * misses.max():.2f} µm at most")
-    print(f"behind the mocap body by {1e6 * np.median(lag):.2f} µm in the median, {1e6 * lag.max():.0f} µm at most")
+    print(
+        f"{misses.size} goals missed by {1e6 * np.median(misses):.1f} µm in the median, by {1e6 * misses.max():.1f} at most"
+    )
+    print(f"behind its mocap body by {1e6 * np.median(lag):.1f} µm in the median, by {1e6 * lag.max():.0f} at most")
     run.to_html(*(sys.argv[2:] or ["out/fetch.html"]), spacing=2.2)

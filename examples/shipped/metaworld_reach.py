@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 import warpsim as ws
-from examples.shipped import leader, load, tour, with_goal
+from examples.shipped import glide, leader, load, with_goal
 
 WORLDS, GOALS, MOVE, REST = 9, 5, 320, 80  # steps of 2.5 ms
 HOME = [0, 0.6, 0.25, np.sqrt(0.5), 0, np.sqrt(0.5), 0]  # the gripper looks down
@@ -18,7 +18,7 @@ def follow(folder, seed=0):
     start = ws.reach(exact, model.q0, {"hand": HOME}, iterations=100).q
     goals = np.tile(HOME, (GOALS, WORLDS, 1))
     goals[..., :3] += np.random.default_rng(seed).uniform([-0.25, -0.15, -0.1], [0.25, 0.15, 0.1], (GOALS, WORLDS, 3))
-    poses = tour([np.tile(HOME, (WORLDS, 1)), *goals], MOVE, REST)
+    poses = glide([np.tile(HOME, (WORLDS, 1)), *goals], MOVE, REST)
     mocap = leader(model, "hand", poses, np.repeat(goals, MOVE + REST, axis=0))
     sim = ws.Simulator(model, worlds=WORLDS)
     run = sim.rollout(sim.state(np.tile(start, (WORLDS, 1)), mocap=mocap[0]), mocap=mocap, every=8)
