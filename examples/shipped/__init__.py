@@ -35,7 +35,7 @@ def painted(model: ws.Model, geom: str, rgba) -> ws.Model:
     return dataclasses.replace(model, geom_rgba=colors)
 
 
-def with_goal(model: ws.Model, radius: float = 0.03, rgba=(0.9, 0.1, 0.1, 1.0)) -> ws.Model:
+def with_goal(model: ws.Model, radius: float = 0.03, rgba=(0.1, 0.8, 0.2, 1.0)) -> ws.Model:
     """The model and a ball, its last mocap body, that touches nothing; the file's own marks of mocap bodies are hidden."""
     marks = np.isin(model.geom_body, np.flatnonzero(model.body_mocap >= 0))
     builder = ws.ModelBuilder(model.name, gravity=model.gravity, timestep=model.timestep)

@@ -40,4 +40,4 @@ if __name__ == "__main__":
     run, miss = carry(sys.argv[1])
     print(f"{(miss < 0.1).all(axis=0).sum()} of {WORLDS} balls held for {HOLD * 0.002:g} s, "
           f"{1e3 * np.median(miss):.0f} mm from their places in the median, {1e3 * miss.max():.0f} mm at most")  # fmt: skip
-    run.to_html(*(sys.argv[2:] or ["out/adroit.html"]), spacing=1.1)
+    run.to_html(*(sys.argv[2:] or ["out/adroit.html"]), worlds=range(4), spacing=1.0)

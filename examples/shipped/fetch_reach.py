@@ -1,4 +1,4 @@
-"""Fetch reaches for the red balls: its gripper is welded to a mocap body, which is led. python -m examples.shipped.fetch_reach FOLDER [out.html]"""
+"""Fetch reaches for green balls: its gripper is welded to a mocap body, which is led. python -m examples.shipped.fetch_reach FOLDER [out.html]"""
 
 import sys
 
