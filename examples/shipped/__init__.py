@@ -28,11 +28,13 @@ def load(folder: str, name: str) -> ws.Model:
     return ws.load(found(folder, name), root=folder, unsupported="report")
 
 
-def painted(model: ws.Model, geom: str, rgba) -> ws.Model:
-    """The model with that geom in another colour."""
-    colors = model.geom_rgba.copy()
-    colors[model.geom(geom)] = rgba
-    return dataclasses.replace(model, geom_rgba=colors)
+def dressed(model: ws.Model, hidden=(), **colors) -> ws.Model:
+    """The model with geoms of those names not drawn, and others in other colours, `name=rgba`."""
+    visible, rgba = model.geom_visible.copy(), model.geom_rgba.copy()
+    visible[[model.geom(name) for name in hidden]] = False
+    for name, color in colors.items():
+        rgba[model.geom(name)] = color
+    return dataclasses.replace(model, geom_visible=visible, geom_rgba=rgba)
 
 
 def with_goal(model: ws.Model, radius: float = 0.03, rgba=(0.1, 0.8, 0.2, 1.0)) -> ws.Model:

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 import warpsim as ws
-from examples.shipped import glide, load, painted, servo, with_goal
+from examples.shipped import dressed, glide, load, servo, with_goal
 from warpsim.model.geometry import compose
 
 WORLDS, MOVE, REST, HOLD = 9, 450, 100, 1500  # steps of 2 ms
@@ -16,7 +16,8 @@ OPEN, CLOSED = [*[0] * 17, 0.9, 0, 0, 0, 0], [*[0, 1.5, 1.5, 1.5] * 3, 0, 0, 1.5
 
 def carry(folder, seed=0):
     """The run, and how far from its goal each ball is in the steps in which it is to be held [m], (frames, WORLDS)."""
-    model = painted(load(folder, "adroit_hand/adroit_relocate.xml"), "sphere", (0.9, 0.1, 0.1, 1))
+    model = load(folder, "adroit_hand/adroit_relocate.xml")
+    model = dressed(model, [f"geom_{leg}" for leg in (2, 3, 4, 5)], sphere=(0.9, 0.1, 0.1, 1))  # a table without legs
     model, rng = with_goal(model, 0.035, (0.1, 0.8, 0.2, 0.3)), np.random.default_rng(seed)
     exact, q = ws.Simulator(model, WORLDS, dtype="float64"), np.tile(model.q0, (WORLDS, 1))
     palm = exact.kinematics(q).numpy()[0, model.body("palm")] * [0, 0, 0, 1, 1, 1, 1]

@@ -48,4 +48,4 @@ def hover(seed=0):
 if __name__ == "__main__":
     run, miss = hover()
     print(f"{1e3 * np.median(miss):.0f} mm from the goals after {STEPS / 100:g} s, {1e3 * miss.max():.0f} at most")
-    run.to_html(*(sys.argv[1:] or ["out/drone.html"]), spacing=2.0)
+    run.to_html(*(sys.argv[1:] or ["out/drone.html"]), spacing=1.5)

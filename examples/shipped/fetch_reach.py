@@ -35,4 +35,4 @@ if __name__ == "__main__":
         f"{misses.size} goals missed by {1e6 * np.median(misses):.1f} µm in the median, by {1e6 * misses.max():.1f} at most"
     )
     print(f"behind its mocap body by {1e6 * np.median(lag):.1f} µm in the median, by {1e6 * lag.max():.0f} at most")
-    run.to_html(*(sys.argv[2:] or ["out/fetch.html"]), spacing=2.2)
+    run.to_html(*(sys.argv[2:] or ["out/fetch.html"]), worlds=range(4), spacing=2.0)

@@ -28,4 +28,4 @@ def follow(folder, seed=0):
 if __name__ == "__main__":
     run, lag = follow(sys.argv[1])
     print(f"behind its mocap by {1e3 * np.median(lag):.3f} mm in the median, {1e3 * lag.max():.3f} mm at most")
-    run.to_html(*(sys.argv[2:] or ["out/metaworld.html"]), spacing=2.5)
+    run.to_html(*(sys.argv[2:] or ["out/metaworld.html"]), worlds=range(4), spacing=2.2)
