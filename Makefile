@@ -111,7 +111,7 @@ corpus: $(VENV)/test.stamp
 
 # What takes too long for every change: hours, one after the other.
 nightly: test corpus gpu-proof
-	WARPSIM_CORPUS=build/corpus $(BIN)/python -m pytest -n 0 tests/test_corpus.py
+	WARPSIM_CORPUS=build/corpus $(BIN)/python -m pytest -n 0 tests/test_corpus.py tests/test_shipped_examples.py
 	$(BIN)/python -m warpsim.kernel_modules --machine-code all
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results
