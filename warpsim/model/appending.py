@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 
+from warpsim.checks import listed
 from warpsim.errors import ModelError
 from warpsim.model import hydroelastic
 from warpsim.model.actuators import actuator_kind, state_options
@@ -64,6 +65,7 @@ def _append(b, other: Model, at: Placement) -> list[int]:
     b.report.extend(
         line for line in other.report if line.feature != hydroelastic.FEATURE
     )  # it is said anew of the whole
+    _report_masses(b, other, at)
     _report_options(b, other)
     return list(range(at.first[ObjectType.BODY], len(b.bodies)))
 
@@ -290,3 +292,11 @@ def _report_options(b, other: Model) -> None:
         if not np.array_equal(getattr(b, key), value):
             what = f"{np.asarray(value).tolist()}: that of the scene that {other.name!r} is added to counts"
             b.report.append(ReportLine(key, "ignored", what))
+
+
+def _report_masses(b, other: Model, at: Placement) -> None:
+    """A model does not say what the geoms of its world would weigh."""
+    bare = [at.prefix + name for name, body in zip(other.geom_names, other.geom_body, strict=True) if body < 0]
+    if at.parent >= 0 and bare:
+        why = f"{listed(bare)} stand in the world of {other.name!r} and add none to body {b.bodies[at.parent].name!r}"
+        b.report.append(ReportLine("mass of geoms", "ignored", why))
