@@ -399,6 +399,18 @@ def test_a_model_of_the_builder_itself_may_be_added_to_it():
     assert b.build().nbody == 8 and b.build().body_parent.max() == 6
 
 
+def test_a_robot_rides_on_a_mocap_body(models):
+    """Below a body whose pose is given the whole arm moves with it."""
+    b = builder("ride")
+    b.add_body("cart", mocap=True)
+    b.add_model(models[0], parent="cart", prefix="a/")
+    b.geoms = [geom for geom in b.geoms if geom.name != "a/floor"]
+    model = b.build()
+    moved = np.array([3.0, -1.0, 0.5, *axis_angle([0, 0, 1], 1.0)])
+    poses = [body_poses(model, model.q0, mocap)[model.body("a/wrist")] for mocap in (None, moved[None])]
+    np.testing.assert_allclose(poses[1], compose(moved, poses[0]), atol=1e-14)
+
+
 def test_what_stays_the_scenes_is_reported(models):
     """Gravity, step size and medium of the model that are not the builder's are ignored, and said to be."""
     b = ModelBuilder("scene", gravity=(0, 0, -1), timestep=0.01, density=1.0)
