@@ -85,7 +85,7 @@ KINDS = {
     "ModelBuilder.add_geom priority": "integer", "ModelBuilder.add_geom contype": "integer", "ModelBuilder.add_geom conaffinity": "integer",
     "ModelBuilder.add_geom condim": "choice", "ModelBuilder.add_joint q0": "array", "ModelBuilder.add_joint range": "range",
     "ModelBuilder.add_foundation body": "name", "ModelBuilder.add_foundation face": "choice", "ModelBuilder.add_tendon joints": "table",
-    "ModelBuilder.add_model prefix": "new name", "ModelBuilder.add_model other": "model", "ModelBuilder.add_constraint active": "flag",
+    "ModelBuilder.add_model prefix": "new name", "ModelBuilder.add_model other": "model", "ModelBuilder.add_model free": "choice", "ModelBuilder.add_constraint active": "flag",
     "Simulator.reset worlds": "worlds", "Simulator.jacobian body": "name", "Simulator.contact_force of": "choice",
     "Simulator.linearize parameters": "names", "Simulator.linearize out": "simulator's", "Simulator.step out": "state",
     "Simulator.ray_cast geoms": "names", "Simulator.ray_cast ignore": "names", "Simulator.ray_cast max_distance": "positive",

@@ -200,12 +200,13 @@ def rolling_ball(model: ws.Model) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """A scene and how it is played: seconds, start velocities (nv,) of the model, controls (steps, nu) of steps and h."""
+    """A scene and how it is played: seconds, start velocities (nv,) of the model, controls (steps, nu) of steps and h, keyframe of the start."""
 
     build: Callable[[], ws.Model]
     seconds: float
     start: Callable[[ws.Model], np.ndarray] | None = None
     controls: Callable[[int, float], np.ndarray] | None = None
+    keyframe: str | None = None
 
     def play(self, seconds: float | None = None, every: int = 1, **simulator) -> tuple[ws.Simulator, ws.Trajectory]:
         """Roll out one world, `seconds` instead of the scene's own; `simulator`: arguments of `ws.Simulator`."""
@@ -213,7 +214,7 @@ class Scene:
         sim = ws.Simulator(model, **simulator)
         steps = round((self.seconds if seconds is None else seconds) / sim.dt)
         controls = None if self.controls is None else self.controls(steps, sim.dt)[:, None]
-        state = sim.state(v=None if self.start is None else self.start(model))
+        state = sim.state(v=None if self.start is None else self.start(model), keyframe=self.keyframe)
         return sim, sim.rollout(state, controls, steps, every=every)
 
 

@@ -101,6 +101,25 @@ def grasp(obj, E_obj, hint_obj, m_obj, pad, E_pad, hint_pad, mu, tau) -> ws.Mode
     return b.build()
 
 
+def heap(h: float = 0.005) -> ws.Model:
+    """Soft solids of 10 cm that fall on each other and on a soft block."""
+    b = ws.ModelBuilder("heap", timestep=h)
+    b.add_geom("plane", name="floor")
+    soft = {"hydroelastic": ws.Hydroelastic(5e4), "dissipation_time": 0.05, "friction": 0.8}
+    b.add_geom("box", (0.22, 0.16, 0.05), pose=(0, 0, 0.05), name="block", rgba=(0.55, 0.6, 0.65, 1), **soft)
+    shapes = (
+        ("box", (0.05, 0.05, 0.05), (-0.1, 0.0, 0.17), (0.86, 0.45, 0.3, 1)),
+        ("cylinder", (0.05, 0.06), (0.02, -0.05, 0.18), (0.4, 0.62, 0.45, 1)),
+        ("sphere", (0.06,), (0.12, 0.05, 0.18), (0.35, 0.5, 0.8, 1)),
+        ("ellipsoid", (0.08, 0.05, 0.04), (-0.04, -0.02, 0.32), (0.9, 0.72, 0.35, 1)),
+    )
+    for i, (kind, size, place, rgba) in enumerate(shapes):
+        body = b.add_body(f"solid_{i}", pose=place)
+        b.add_joint(body, "free", name=f"free_{i}")
+        b.add_geom(kind, size, body=body, density=600.0, rgba=rgba, name=f"solid_{i}", **soft)
+    return b.build()
+
+
 # The spatula's inertia about its centre of mass in the file of the paper, some thousand times that of its mass, and the right size of it [kg m²].
 FILE_INERTIA = (
     (0.21095403274864072, -4.26e-8, 0.0),

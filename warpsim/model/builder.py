@@ -4,9 +4,8 @@ The importers use it too, so that a file and a scene in code pass the same check
 """
 
 import copy
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from warpsim.checks import flag, listed, number, short, whole
 from warpsim.errors import ModelError
 from warpsim.model import appending, compiler, constraint_types, constraints, medium
 from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
-from warpsim.model.builder_records import Body, Geom, Joint, geom_mass
+from warpsim.model.builder_records import Body, Geom, Joint, with_mass
 from warpsim.model.builder_values import (
     array_of,
     geom_type_of,
@@ -38,7 +37,7 @@ from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
 from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
-from warpsim.model.geometry import IDENTITY, combine_masses
+from warpsim.model.geometry import IDENTITY
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.marks import Camera, Site, make_camera, make_site
 from warpsim.model.model import (
@@ -63,8 +62,6 @@ from warpsim.model.tendon_paths import read_path
 
 if TYPE_CHECKING:
     from warpsim.model.hydroelastic import Hydroelastic
-
-    pass
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 
@@ -620,18 +617,25 @@ class ModelBuilder:
         spin = check_spin(torsional_friction, rolling_friction, label)
         self.explicit_pairs.append((a, b, 0.0 if condim == 1 else mu, condim, *spin))
 
-    def add_model(self, other: Model, pose: npt.ArrayLike = IDENTITY, prefix: str = "") -> list[int]:
-        """Add every element of a built `other`, its root bodies placed at `pose`; returns the new bodies' indices.
+    def add_model(
+        self,
+        other: Model,
+        pose: npt.ArrayLike = IDENTITY,
+        prefix: str = "",
+        parent: Element = -1,
+        free: Literal["weld", "keep"] | None = None,
+    ) -> list[int]:
+        """Add every element of a built `other`, with its world as the frame `pose` of body `parent` (-1: of the world); returns its bodies' indices.
 
-        Keyframes and report lines come along; gravity and timestep stay the builder's. The friction rule and the parent
-        filter of `other` must be the builder's, or the builder's not yet set.
+        Root bodies hang on `parent`; geoms, sites, cameras, constraints and excluded contacts of its world are the body's. A body with a free joint cannot
+        hang on another: `free="weld"` fixes it, "keep" leaves it free in the world, there at the start. Mocap bodies are refused below a body. `prefix`
+        goes before all names. Keyframes and report lines come along; gravity, timestep and medium stay the builder's. The friction rule and the parent
+        filter of `other` must be the builder's, or the builder's not yet set. After an error the builder is as it was.
         """
-        if not isinstance(other, Model) or not isinstance(prefix, str):
-            called, wrong, wanted = (
-                ("prefix", prefix, "text") if isinstance(other, Model) else ("other", other, "built Model")
-            )
-            raise ModelError(f"add_model: {called} is {short(wrong)}; give a {wanted}")
-        return appending.append_model(self, other, pose_of(pose, "add_model"), prefix)
+        for called, value, kind, wanted in (("other", other, Model, "built Model"), ("prefix", prefix, str, "text")):
+            if not isinstance(value, kind):
+                raise ModelError(f"add_model: {called} is {short(value)}; give a {wanted}")
+        return appending.append_model(self, other, pose_of(pose, "add_model"), prefix, self._body(parent), free)
 
     def build(self) -> Model:
         """Check the whole and compile it. Raises `ModelError` naming the element that is wrong."""
@@ -640,7 +644,7 @@ class ModelBuilder:
             vector_of(self.gravity, 3, "gravity"),
             positive_of(self.timestep, "timestep [s]"),
         )
-        scene.bodies = [self._with_mass(index) for index in range(len(self.bodies))]
+        scene.bodies = [with_mass(self, index) for index in range(len(self.bodies))]
         rule, rules = self.friction_rule, {int(r): r for r in FrictionRule if r != FrictionRule.EXPLICIT}
         scene.friction_rule = rules.get(FrictionRule.HARMONIC if rule is None else rule)
         if scene.friction_rule is None:
@@ -649,17 +653,6 @@ class ModelBuilder:
         return compiler.compile_model(scene)
 
     # ---------------------------------------------------------------------------------------------------------------
-
-    def _with_mass(self, index: int) -> Body:
-        """A body with mass, COM and inertia: its own, or those of its geoms."""
-        body = self.bodies[index]
-        if body.mass is not None:
-            return body
-        parts = []
-        for geom in (g for g in self.geoms if g.body == index and g.density > 0 and g.type != GeomType.PLANE):
-            parts.append(geom_mass(self, geom, body.name))
-        mass, com, inertia = combine_masses(parts)
-        return dataclasses.replace(body, mass=mass, com=com, inertia=inertia)
 
     def _name(self, element: str, name, taken: list[str]) -> str:
         if name is None or name == "":

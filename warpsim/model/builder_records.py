@@ -7,7 +7,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.model import mesh_mass
-from warpsim.model.geometry import rotate, rotation_matrix, volume_and_inertia
+from warpsim.model.geometry import combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.model import GeomType, JointType
 
 
@@ -86,3 +86,15 @@ def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.nda
     rotation = rotation_matrix(geom.pose[3:])
     centre = geom.pose[:3] + rotate(geom.pose[3:], centre)
     return geom.density * volume, centre, geom.density * rotation @ inertia @ rotation.T
+
+
+def with_mass(builder, index: int) -> Body:
+    """A body with mass, COM and inertia: its own, or those of its geoms."""
+    body = builder.bodies[index]
+    if body.mass is not None:
+        return body
+    parts = []
+    for geom in (g for g in builder.geoms if g.body == index and g.density > 0 and g.type != GeomType.PLANE):
+        parts.append(geom_mass(builder, geom, body.name))
+    mass, com, inertia = combine_masses(parts)
+    return dataclasses.replace(body, mass=mass, com=com, inertia=inertia)

@@ -1,11 +1,13 @@
 """Sensors of a `ModelBuilder`: checked when they are added, compiled into the tables of a `Model`, taken over from another one."""
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from warpsim.checks import listed, number, short, whole
 from warpsim.errors import ModelError
+from warpsim.model.builder_records import with_mass
 from warpsim.model.builder_values import unit_of, vector_of
 from warpsim.model.model import JointType, Model
 from warpsim.model.sensor_types import (
@@ -19,6 +21,9 @@ from warpsim.model.sensor_types import (
     SensorType,
     data_size,
 )
+
+if TYPE_CHECKING:
+    from warpsim.model.placement import Placement
 
 CONSTANTS = 8  # numbers of `Model.sensor_constants`
 MAGNETIC_FIELD = (0.0, -0.5, 0.0)  # MuJoCo's default
@@ -169,7 +174,7 @@ def _inertial(b, body: int, rotation, label: str) -> np.ndarray:
     """Rotation of a body's inertial frame, by default its principal axes, the largest moment first."""
     if rotation is not None:
         return unit_of(vector_of(rotation, 4, f"{label}: frames"), f"{label}: frames")
-    _, axes = np.linalg.eigh(b._with_mass(body).inertia)
+    _, axes = np.linalg.eigh(with_mass(b, body).inertia)
     axes = axes[:, ::-1].copy()
     axes[:, 2] *= np.sign(np.linalg.det(axes))
     return quaternion_of(axes)
@@ -249,13 +254,14 @@ def compile_sensors(b, joint_order) -> dict:
     }
 
 
-def append_sensors(b, other: Model, prefix: str, first: dict[ObjectType, int]) -> None:
-    """Add the sensors of a model whose objects begin at `first` in the builder, by type."""
+def append_sensors(b, other: Model, at: "Placement") -> None:
+    """Add the sensors of a model. What they measure in the world, or of all of it, they do in the builder's; of its contacts, what lies in the model's."""
     for s, name in enumerate(other.sensor_names):
         ends = []
         for type, index in zip(other.sensor_object_type[s], other.sensor_object[s], strict=True):
             kind, index = ObjectType(type), int(index)
-            ends.append(None if kind == ObjectType.NONE else (kind, index if index < 0 else first[kind] + index))
+            world = at.parent if (kind, other.sensor_type[s]) == (ObjectType.BODY, SensorType.CONTACT) else -1
+            ends.append(None if kind == ObjectType.NONE else (kind, world if index < 0 else at.of(kind, index)))
         type = SensorType(other.sensor_type[s])
         options = options_of(type, other.sensor_constants[s], int(other.sensor_size[s]))
         allowed = KINDS[type].objects, KINDS[type].references
@@ -265,7 +271,7 @@ def append_sensors(b, other: Model, prefix: str, first: dict[ObjectType, int]) -
         b.add_sensor(
             type,
             *ends,
-            name=prefix + name,
+            name=at.prefix + name,
             cutoff=other.sensor_cutoff[s],
             datatype=other.sensor_datatype[s],
             **options,

@@ -29,6 +29,7 @@ TILES = np.array([[0.60, 0.65, 0.71], [0.47, 0.53, 0.61]])
 FAR = 1e9
 BANDS = 4  # of rows, shared by threads
 PIECE = 1 << 15  # points shaded at a time: what they need stays in the caches
+PAIRS = 1 << 16  # of faces and rays tried at a time
 COARSE = 8  # rays per ray at which the floor's share of sky light is found
 
 
@@ -459,32 +460,65 @@ def _box(o, d, size):
 
 
 def _mesh(solid, o, d):
-    """Moeller-Trumbore, face by face over the rays that pass its bounding rectangle; flat normals."""
+    """Moeller-Trumbore over the faces and the rays that pass their bounding rectangles; flat normals."""
     vertices, faces = np.asarray(solid.mesh.vertices, float), np.asarray(solid.mesh.faces)
     flat_o, flat_d = o.reshape(-1, 3), d.reshape(-1, 3)
     best, normal = np.full(len(flat_d), FAR), np.zeros((len(flat_d), 3))
     rays, corners = _flatten(flat_o, flat_d, vertices)
-    order = np.argsort(rays[:, 0])
-    along = rays[order, 0]
-    for face, (low, high) in zip(vertices[faces], _bounds(corners[faces]), strict=True):
-        first, last = np.searchsorted(along, [low[0], high[0]], side="left")
-        part = order[first : last + 1]
-        part = part[(rays[part, 1] >= low[1]) & (rays[part, 1] <= high[1])]
-        if len(part) == 0:
-            continue
-        e1, e2 = face[1] - face[0], face[2] - face[0]
-        p = np.cross(flat_d[part], e2)
-        det = p @ e1
-        inverse = 1 / np.where(np.abs(det) > 1e-15, det, 1e-15)
-        s = flat_o[part] - face[0]
-        u, r = np.sum(s * p, -1) * inverse, np.cross(s, e1)
-        w, t = np.sum(flat_d[part] * r, -1) * inverse, (r @ e2) * inverse
-        nearer = (u >= 0) & (w >= 0) & (u + w <= 1) & (t > 1e-9) & (t < best[part])
-        best[part[nearer]] = t[nearer]
-        outward = np.cross(e1, e2)
-        towards = np.where(flat_d[part[nearer]] @ outward > 0, -1.0, 1.0)[:, None]
-        normal[part[nearer]] = towards * outward / max(float(np.linalg.norm(outward)), 1e-15)
+    edge1, edge2 = vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]]
+    outward = np.cross(edge1, edge2)
+    outward /= np.maximum(np.sqrt(_dot(outward, outward)), 1e-15)[:, None]
+    for face, ray in _candidates(rays, *_bounds(corners[faces]).swapaxes(0, 1)):
+        e1, e2, along = edge1[face], edge2[face], flat_d[ray]
+        p = np.cross(along, e2)
+        det = _dot(p, e1)
+        share = 1 / np.where(np.abs(det) > 1e-15, det, 1e-15)
+        s = flat_o[ray] - vertices[faces[face, 0]]
+        r = np.cross(s, e1)
+        u, w, t = _dot(s, p) * share, _dot(along, r) * share, _dot(r, e2) * share
+        hit = np.flatnonzero((u >= 0) & (w >= 0) & (u + w <= 1) & (t > 1e-9) & (t < best[ray]))
+        np.minimum.at(best, ray[hit], t[hit])
+        hit = hit[t[hit] == best[ray[hit]]]
+        seen = outward[face[hit]]
+        normal[ray[hit]] = np.where(_dot(flat_d[ray[hit]], seen) > 0, -1.0, 1.0)[:, None] * seen
     return best.reshape(d.shape[:-1]), (normal @ solid.rotation.T).reshape(d.shape)
+
+
+def _candidates(rays, low, high):
+    """Pieces (face, ray) of the pairs whose ray `(n, 2)` lies in the rectangle of the face, `low` and `high (faces, 2)`.
+
+    Rays are sorted into columns of as many each, and cells of those: the cells of a face in one column are consecutive.
+    """
+    near = np.flatnonzero(((rays >= low.min(axis=0)) & (rays <= high.max(axis=0))).all(axis=1))
+    rays = rays[near]
+    count = max(1, int(np.sqrt(len(rays)) / 4))
+    edges = [np.sort(rays[:, k])[:: max(1, len(rays) // count)] for k in (0, 1)]
+
+    def cell(values, k: int) -> np.ndarray:
+        return np.searchsorted(edges[k], values[:, k], side="right")
+
+    height = len(edges[1]) + 1
+    place = cell(rays, 0) * height + cell(rays, 1)
+    order = np.argsort(place, kind="stable")
+    starts = np.searchsorted(place[order], np.arange((len(edges[0]) + 1) * height + 1))
+    columns = cell(high, 0) - cell(low, 0) + 1
+    face, column = _runs(columns)
+    column = (column + cell(low, 0)[face]) * height
+    first, last = starts[column + cell(low, 1)[face]], starts[column + cell(high, 1)[face] + 1]
+    some = last > first
+    face, first, length = face[some], first[some], (last - first)[some]
+    pieces = np.searchsorted(np.cumsum(length), np.arange(PAIRS, max(length.sum(), 1), PAIRS))
+    for part in np.split(np.arange(len(face)), pieces):
+        run, offset = _runs(length[part])
+        chosen, ray = face[part][run], order[first[part][run] + offset]
+        inside = ((rays[ray] >= low[chosen]) & (rays[ray] <= high[chosen])).all(axis=1)
+        yield chosen[inside], near[ray[inside]]
+
+
+def _runs(lengths) -> tuple[np.ndarray, np.ndarray]:
+    """Of runs of these lengths one after the other: the run of each entry, and its place in it."""
+    run = np.repeat(np.arange(len(lengths)), lengths)
+    return run, np.arange(len(run)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _flatten(o, d, vertices):

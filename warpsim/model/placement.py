@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a `Model` that is added to a `ModelBuilder` comes: the body that takes the place of its world, and its elements' new numbers."""
+
+import dataclasses
+
+import numpy as np
+
+from warpsim.checks import short
+from warpsim.errors import ModelError
+from warpsim.model.constraints import initial_poses
+from warpsim.model.geometry import compose
+from warpsim.model.model import JointType, Model
+from warpsim.model.sensor_types import ObjectType
+
+FREE = ("weld", "keep")
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """The world of the model is the frame `pose` of the builder's body `parent` (-1: of its world)."""
+
+    prefix: str
+    parent: int
+    pose: np.ndarray
+    start: np.ndarray  # that frame in the world, all joints at q0: bodies that stay free begin from there
+    first: dict[ObjectType, int]  # number that the model's element 0 gets in the builder
+    joints: np.ndarray  # those that its joints get; -1: welded
+
+    def body(self, index) -> int:
+        """The builder's number of a body of the model, `parent` for its world."""
+        return self.parent if index < 0 else self.of(ObjectType.BODY, index)
+
+    def of(self, kind: ObjectType, index) -> int:
+        """The builder's number of element `index` of the model."""
+        return int(self.joints[index]) if kind == ObjectType.JOINT else self.first[kind] + int(index)
+
+    def joint(self, index) -> int:
+        """The builder's number of a joint of the model, -1 where it is welded."""
+        return int(self.joints[index])
+
+    def frame(self, body, pose: np.ndarray) -> np.ndarray:
+        """`pose` in a body of the model as the builder has it: moved where that is the world."""
+        return compose(self.pose, pose) if body < 0 else pose
+
+
+def place(b, other: Model, pose: np.ndarray, prefix: str, parent: int, free: str | None) -> Placement:
+    """Place `other` in builder `b`; `ModelError` for what cannot hang on a body."""
+    if free not in (None, *FREE):
+        raise ModelError(f"add_model: free is {short(free)}; give 'weld', 'keep' or None")
+    if parent >= 0:
+        _refuse_mocap(b, other, parent)
+    loose = other.joint_type == JointType.FREE
+    if parent >= 0 and free is None and loose.any():
+        names = other.body_names[other.joint_body[np.argmax(loose)]], b.bodies[parent].name
+        raise ModelError(
+            f"body {names[0]!r} of model {other.name!r} has a free joint and cannot hang on {names[1]!r}; give free='weld' to fix "
+            f"it there, or free='keep' to leave it free in the world, starting at its pose in {names[1]!r}"
+        )
+    first = dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), len(b.bodies))
+    first |= {
+        ObjectType.GEOM: len(b.geoms),
+        ObjectType.SITE: len(b.sites),
+        ObjectType.CAMERA: len(b.cameras),
+        ObjectType.TENDON: len(b.tendons),
+        ObjectType.ACTUATOR: len(b.actuators),
+    }
+    kept = ~loose if free == "weld" else np.ones(other.njoint, bool)
+    joints = np.where(kept, len(b.joints) + np.cumsum(kept) - 1, -1)
+    start = pose if parent < 0 else compose(initial_poses(b)[parent], pose)
+    return Placement(prefix, parent, pose, start, first, joints)
+
+
+def _refuse_mocap(b, other: Model, parent: int) -> None:
+    given = np.flatnonzero(other.body_mocap >= 0)
+    if len(given):
+        raise ModelError(
+            f"body {other.body_names[given[0]]!r} of model {other.name!r} is a mocap body and cannot hang on "
+            f"{b.bodies[parent].name!r}: a step is told its pose in the world; add the model without parent, or mocap=True to no "
+            "body of it"
+        )
