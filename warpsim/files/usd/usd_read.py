@@ -298,6 +298,7 @@ class _Reader:
             com=com,
             inertia=inertia,
             mocap=bool(body.own.get("mocap", False)),
+            gravcomp=float(body.own.get("gravcomp", 0.0)),
         )
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
@@ -504,6 +505,8 @@ class _Reader:
             b.add_pair(int(first), int(second), float(friction), **own)
         for a in self.own.get("actuators", []):
             b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
+        for limit in self.own.get("effort_limits", []):
+            b.add_effort_limit(**limit)
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:
