@@ -336,6 +336,15 @@ def test_start_beside_zero():
         assert state.activation.numpy().tolist() == expected
 
 
+def test_keyframe_beside_zero():
+    """A keyframe that gives no activations has those of a start, of a file too, where MuJoCo has 0."""
+    m = mujoco.MjModel.from_xml_string("""<mujoco><worldbody><body><joint name="h"/><geom size=".1"/></body></worldbody><actuator>
+    <general joint="h" dyntype="integrator" actlimited="true" actrange="1 2"/></actuator><keyframe><key name="k" qpos=".1"/></keyframe></mujoco>""")
+    model = ws.load(m)
+    assert model.keyframes["k"].activation.tolist() == [1.0]
+    assert ws.Simulator(model, device="cpu").state(keyframe="k").activation.numpy().tolist() == [[1.0]]
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
