@@ -465,3 +465,15 @@ def test_gravity_compensation_and_effort_limits_come_back(tmp_path):
     read = ws.load(tmp_path / "a.usda")
     for name in ("body_gravcomp", "joint_effort_range", "joint_effort_gravity", "tendon_effort_range"):
         np.testing.assert_array_equal(getattr(read, name), getattr(model, name), err_msg=name)
+
+
+def test_a_stage_of_several_worlds_is_no_model(tmp_path):
+    """One clear error for a picture of many worlds, whose physics is not there; one world is a model."""
+    model = ws.load(ws.robots.path("ant"))
+    sim = ws.Simulator(model, 2, device="cpu")
+    trajectory = sim.rollout(sim.state(), steps=2)
+    trajectory.to_usd(tmp_path / "many.usda")
+    with pytest.raises(ModelError, match=r"several worlds of a trajectory.*worlds=\[0\]"):
+        ws.load(tmp_path / "many.usda")
+    trajectory.to_usd(tmp_path / "one.usda", worlds=[0])
+    assert ws.load(tmp_path / "one.usda").nbody == model.nbody

@@ -14,6 +14,7 @@ from warpsim.model.muscle import MuscleRows
 from warpsim.model.targets import target_of
 
 KEY = "warpsim:data"
+WORLDS = "warpsim:order"  # of the instancer that shows several worlds
 FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
 GEOM_FIELDS = (
     "friction",

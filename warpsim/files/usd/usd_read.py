@@ -124,6 +124,11 @@ class _Reader:
         found, walk = [], iter(Usd.PrimRange(self.stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
         for prim in walk:
             if prim.IsA(UsdGeom.PointInstancer):
+                if prim.GetCustomDataByKey(usd_extra.WORLDS) is not None:
+                    raise ModelError(
+                        f"{prim.GetPath()} shows several worlds of a trajectory, without their physics; write the model by model.to_usd, or one "
+                        "world by trajectory.to_usd(..., worlds=[0])"
+                    )
                 self.report.append(
                     ReportLine(f"point instancer {prim.GetPath()}", "ignored", "its copies are not read")
                 )
