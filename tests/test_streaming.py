@@ -13,6 +13,7 @@ import pytest
 
 import warpsim as ws
 from warpsim import streaming
+from warpsim.description import describe_simulator, simulator_arguments
 from warpsim.files.store.place import StoreError
 from warpsim.files.store.store import Store
 
@@ -126,6 +127,31 @@ def test_every_solver_and_integrator_goes_on(tmp_path, monkeypatch, solver, inte
     expected = sim.rollout(start(sim), controls, STEPS, substeps=2)
     interrupted(sim, controls, tmp_path / "a.zarr", 41, substeps=2)
     same(ws.resume(tmp_path / "a.zarr", device="cpu", threads=2), expected)
+
+
+def pressed() -> ws.Model:
+    """A soft ball that falls on a plane and rolls."""
+    b = ws.ModelBuilder("pressed")
+    b.add_geom("plane", hydroelastic=ws.Hydroelastic(modulus=np.inf))
+    ball = b.add_body("ball")
+    b.add_joint(ball, "free", q0=[0, 0, 0.11, 1, 0, 0, 0])
+    b.add_geom("ellipsoid", [0.1, 0.09, 0.08], body=ball, hydroelastic=ws.Hydroelastic(modulus=1e5, resolution=0.05))
+    return b.build()
+
+
+@pytest.mark.parametrize(
+    "options", [{"reactions": True}, {"hydroelastic": "patch4"}, {"hydroelastic": "polygons", "max_polygons": 90}]
+)
+def test_what_a_step_keeps_and_patches_go_on(tmp_path, monkeypatch, options):
+    """What the simulator was asked to keep, and what stands for its patches, is the same in one that goes on, and in that of a fault."""
+    monkeypatch.setattr(streaming, "COMMIT_SECONDS", 0.02)
+    sim = ws.Simulator(pressed(), WORLDS, dt=0.002, device="cpu", **options)
+    expected = sim.rollout(start(sim), None, STEPS)
+    interrupted(sim, None, tmp_path / "a.zarr", 41)
+    same(ws.resume(tmp_path / "a.zarr", device="cpu"), expected)
+    made = describe_simulator(sim)
+    assert {name: made[name] for name in options} == options
+    assert simulator_arguments(made, "a").items() >= options.items()
 
 
 @pytest.mark.parametrize("kind", CONTROLS)

@@ -30,6 +30,9 @@ def describe_simulator(sim) -> dict:
         "max_contacts": sim.max_contacts,
         "recovery_speed": None if speed is None else [_number(x) for x in np.atleast_1d(speed)],
         "requires_grad": sim.requires_grad,
+        "hydroelastic": sim.device_model.hydroelastic.level,
+        "max_polygons": sim.device_model.hydroelastic.max_polygons,
+        "reactions": sim.device_model.reactions,
         "solver": _options(sim.solver),
         "integrator": _options(sim.integrator),
     }
@@ -46,7 +49,8 @@ def simulator_arguments(kept: dict, path, device=None) -> dict:
             f"{path}: the store does not tell the {missing[0]} of its simulator; give sim=, a Simulator of the same model and worlds"
         )
     speed = kept["recovery_speed"]
-    arguments = {name: kept[name] for name in ("dt", "dtype", "requires_grad")}
+    later = [name for name in ("hydroelastic", "max_polygons", "reactions") if name in kept]  # older stores have none
+    arguments = {name: kept[name] for name in ("dt", "dtype", "requires_grad", *later)}
     arguments["device"] = "cpu" if device is None and kept.get("device") == "cpu" else device
     # A capacity of 0 is that of a model without pairs, which it has by itself.
     arguments["max_contacts"] = kept["max_contacts"] or None

@@ -61,6 +61,8 @@ def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
             refuse_other_rows(model, name, values)
         elif name in ("actuator_gain", "actuator_bias"):
             _refuse_new_feedback(model, name, values)
+        if name in ("actuator_gain", "actuator_bias", "control_range"):
+            _refuse_pushing(model, name, values)
         solver.check_parameter(parameters, name, values)
 
     parameters.check(check)
@@ -74,6 +76,18 @@ def _refuse_new_feedback(model: Model, name: str, values: np.ndarray) -> None:
         raise ValueError(
             f"parameters[{name!r}] feeds back length or velocity of actuator {model.actuator_names[int(bad[0])]!r}, which has no feedback "
             "in the model and so no row for it; give it some there, however little"
+        )
+
+
+def _refuse_pushing(model: Model, name: str, values: np.ndarray) -> None:
+    """The contacts of a body stick, with a gain and a control that are not negative, and nothing besides."""
+    sticks = np.flatnonzero(model.actuator_body >= 0)
+    first = values.reshape(-1, model.nu, values.shape[-1])[:, sticks, 0]
+    bad = (first != 0 if name == "actuator_bias" else first < 0).any(0)
+    if bad.any():
+        raise ValueError(
+            f"parameters[{name!r}] makes actuator {model.actuator_names[int(sticks[bad][0])]!r} push, or pull without a control; contacts of a "
+            "body stick with gain times control: give a gain and a control_range from 0 on, and a bias of 0"
         )
 
 

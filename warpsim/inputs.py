@@ -59,7 +59,7 @@ class Inputs:
     ) -> dict[str, np.ndarray]:
         """Positions, velocities and activations of a start, those of a keyframe or of the model where they are not given."""
         m = self.model
-        found = {"q": m.q0, "v": np.zeros(m.nv), "activation": np.zeros(m.na)}
+        found = {"q": m.q0, "v": np.zeros(m.nv), "activation": self.rest_activation}
         if keyframe is not None:
             if not isinstance(keyframe, str) or keyframe not in m.keyframes:
                 raise ValueError(f"no keyframe {short(keyframe)} in model {m.name!r}; it has: {listed(m.keyframes)}")
@@ -70,6 +70,12 @@ class Inputs:
         sizes = self.start_sizes
         found = {name: x if given[name] is None else given[name] for name, x in found.items() if name in sizes}
         return {name: self.host_rows(x, sizes[name], name, rows) for name, x in found.items()}
+
+    @property
+    def rest_activation(self) -> np.ndarray:
+        """(na,) 0, or the bound next to it of an actuator whose range is beside it."""
+        stateful = np.flatnonzero(self.model.actuator_dynamics)
+        return np.clip(0.0, *self.model.activation_range[stateful].T)
 
     def refuse_activation(self) -> None:
         """Raise where a model has no activations to give."""
@@ -168,7 +174,7 @@ class Inputs:
         if mask is not None and on_device:
             sizes = self.start_sizes
             rest = {} if on_device >= {"q", "v"} else self.start(rows=1)
-            rest |= {"activation": np.zeros((1, self.model.na))}
+            rest |= {"activation": self.rest_activation}
             return mask, {
                 name: self.device_array(given[name], (self.worlds, n), name)
                 if name in on_device
@@ -291,7 +297,7 @@ def device_called(name):
 def _refuse_activations(model: Model, values: np.ndarray) -> None:
     """Refuse activations (na,) or (rows, na) outside the ranges of their actuators."""
     for a in np.flatnonzero(model.actuator_dynamics):
-        low, high = model.activation_range[a]
+        low, high = model.activation_range[a].astype(values.dtype)  # a bound has the activation's precision
         found = np.atleast_2d(values)[:, model.actuator_activation[a]]
         bad = np.flatnonzero((found < low) | (found > high))
         if len(bad):

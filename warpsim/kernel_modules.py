@@ -61,6 +61,7 @@ OWN_SUMS = {
     "user_wrenches": "(worlds, bodies)",
     "contact_wrenches": "worlds",
     "row_wrenches": "worlds",
+    "string_wrenches": "worlds",
     "link_reactions": "(worlds, trees)",
 }
 # Of atomic instructions: those on real numbers, and those on bits, by which additions can be made.

@@ -183,7 +183,7 @@ class Simulator:
         """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v`, `activation` of shape (n,) or (worlds, n).
 
         With a keyframe, what is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
-        1e6, a step normalises them. Activations are 0 unless given. `mocap`: poses of the mocap bodies `(nmocap, 7)` or (worlds, nmocap, 7), see
+        1e6, a step normalises them. Activations are 0 unless given, or next to it in their range. `mocap`: poses of the mocap bodies `(nmocap, 7)` or (worlds, nmocap, 7), see
         `step`. Raises `ValueError` for NaN, a wrong shape, another quaternion, an activation outside its actuator's range or an unknown keyframe.
         """
         start = self._inputs.start(q, v, keyframe, activation=activation)
@@ -207,7 +207,7 @@ class Simulator:
         mocap: Numbers | None = None,
         parameters: bool = False,
     ) -> None:
-        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v, activation (default: initial pose, rest, 0), mocap bodies to
+        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v, activation (default: those of `state()`), mocap bodies to
         `mocap` (default: their poses in the model).
 
         q, v, activation, mocap: (n,), a row for each chosen world, or beside a mask on the device arrays of the device with a row for every world. Such a mask is

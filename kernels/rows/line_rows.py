@@ -4,6 +4,7 @@ As rows on coordinates (`coordinate_rows.py`), of x = Σ a_j q_j + g ℓ with th
 may have a fixed tendon on one side and a spatial one on the other. All of it is measured at q.
 """
 
+import numpy as np
 import warp as wp
 
 from ..real import func, kernel, real, struct, vec3, vec4
@@ -14,6 +15,9 @@ from .kinds.kind import ONE_SIDED, PAIRED, WEIGHED
 from .kinds.stop import within_reach
 from .table import Constants, Coordinates, Rows, Table, combination, row_rate, row_state
 from .weights import effective_weight
+
+# Moment arms below this share of the length are what rounding leaves of 0, where a string runs straight through an axis.
+rounded_share = 16.0 * float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
 
 @struct
@@ -41,6 +45,20 @@ def line_slope(on: LineRows, moment: wp.array2d(dtype=real), w: int, i: int, end
     found = real(0.0)
     if on.column[i, end, j] >= 0:
         found = on.gear[i, end] * moment[w, on.column[i, end, j]]
+    return found
+
+
+@func
+def is_at_dead_point(
+    rows: Rows, on: LineRows, length: wp.array2d(dtype=real), w: int, i: int, J: wp.array3d(dtype=real)
+) -> bool:
+    """Whether row i moves nothing, but for rounding."""
+    k = on.row[i]
+    reach = wp.abs(line_length(on, length, w, i, 0)) + wp.abs(line_length(on, length, w, i, 1))
+    found = bool(True)
+    for j in range(rows.support_size[k]):
+        if not (wp.abs(J[w, k, j]) <= real(rounded_share) * reach):
+            found = bool(False)
     return found
 
 
@@ -118,7 +136,7 @@ def fill(
                 s.weight = effective_weight(topology, M_factor, z, w, rows, k)
                 rows.weight[w, k] = s.weight
             law = coordinate_law(table.kind[k], s)
-            if not weighed or not (s.weight <= real(0.0)):
+            if not weighed or not (s.weight <= real(0.0) or is_at_dead_point(rows, on, length, w, i, rows.J)):
                 rows.R[w, k] = law[0]
                 rows.v_hat[w, k] = law[1]
                 rows.lower[w, k] = law[2]

@@ -1,7 +1,8 @@
 """Sensors of accelerations and of the forces between bodies: those of a step, at the pose where it began.
 
 Accelerations are (v' − v)/h, with gravity as an acceleration of the world, as an accelerometer feels it. What a body's joints bear is
-the force that its subtree takes to move so, less what else acts on it: wrenches of users, contacts and constraints (Featherstone, table 5.1).
+the force that its subtree takes to move so, less what else acts on it: wrenches of users, contacts, constraints and strings
+(`string_wrenches.py`; Featherstone, table 5.1).
 """
 
 import warp as wp

@@ -448,3 +448,32 @@ def test_damaged_custom_data_is_an_error_or_ignored(tmp_path):
                 assert load(tmp_path / "bad.usda", unsupported="report").nbody == 5
         except ModelError as error:
             assert "bad.usda" in str(error)
+
+
+def test_gravity_compensation_and_effort_limits_come_back(tmp_path):
+    """Bodies' gravcomp, and the ranges of what several actuators do to a joint or a tendon, which change the motion."""
+    b = ws.ModelBuilder()
+    for name, share in (("a", 0.7), ("b", 0.0), ("c", 2.0)):
+        b.add_joint(b.add_body(name, mass=1.0, inertia=[1, 1, 1], gravcomp=share), "hinge", name=name, axis=[0, 1, 0])
+    b.add_tendon({"b": 1.0, "c": -0.5}, name="t")
+    for _ in range(2):
+        b.add_actuator("a"), b.add_actuator(tendon="t")
+    b.add_effort_limit("a", range=(-1, 2), gravity_compensation=True)
+    b.add_effort_limit(tendon="t", range=(-np.inf, 0.5))
+    model = b.build()
+    model.to_usd(tmp_path / "a.usda")
+    read = ws.load(tmp_path / "a.usda")
+    for name in ("body_gravcomp", "joint_effort_range", "joint_effort_gravity", "tendon_effort_range"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(model, name), err_msg=name)
+
+
+def test_a_stage_of_several_worlds_is_no_model(tmp_path):
+    """One clear error for a picture of many worlds, whose physics is not there; one world is a model."""
+    model = ws.load(ws.robots.path("ant"))
+    sim = ws.Simulator(model, 2, device="cpu")
+    trajectory = sim.rollout(sim.state(), steps=2)
+    trajectory.to_usd(tmp_path / "many.usda")
+    with pytest.raises(ModelError, match=r"several worlds of a trajectory.*worlds=\[0\]"):
+        ws.load(tmp_path / "many.usda")
+    trajectory.to_usd(tmp_path / "one.usda", worlds=[0])
+    assert ws.load(tmp_path / "one.usda").nbody == model.nbody

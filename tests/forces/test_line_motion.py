@@ -116,6 +116,18 @@ def test_adhesion_bears_on_the_law_of_contact(device):
     assert impulse / sim.dt == pytest.approx(30.0 - GRAVITY, rel=1e-3)
 
 
+def test_adhesion_does_not_push(device):
+    """Parameters that would turn the suction into a push are refused by the actuator's name, as in the model."""
+    model = ws.load(sucker())
+    parameters = ws.Simulator(model, 2, device=device).parameters
+    a = int(np.flatnonzero(model.actuator_body >= 0)[0])
+    for name, value in (("actuator_gain", -1.0), ("control_range", -1.0), ("actuator_bias", -1.0)):
+        values = parameters[name].numpy()
+        values[1, a, 0] = value
+        with pytest.raises(ValueError, match=f"actuator '{model.actuator_names[a]}' push"):
+            parameters[name] = values
+
+
 def test_gradients_of_adhesion(device, within):
     """q, v and both controls of a box that hangs from the cup, at 1, 10 and 40 steps."""
     sim = ws.Simulator(ws.load(sucker()), dtype="float64", device=device, solver=FINE, requires_grad=True)

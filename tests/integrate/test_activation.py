@@ -297,6 +297,54 @@ def test_wrong_activations_are_refused_by_name():
         ws.ilqr(sim, sim.state(), np.zeros((3, 2, model.nu)), ws.Cost(lambda q, v, u: u))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bounds_are_within_the_range(dtype):
+    """An activation at a bound that no number of the dtype is, as a step leaves it, is taken again."""
+    b = ws.ModelBuilder("plain")
+    b.add_joint(b.add_body("x", mass=1.0, inertia=[1, 1, 1]), "hinge", name="h")
+    b.add_actuator("h", dynamics=("filter", 0.01), activation_range=(-0.1, 0.1))
+    sim = ws.Simulator(b.build(), dtype=dtype, dt=0.01, device="cpu")
+    state = sim.state(activation=[0.1])
+    for _ in range(100):
+        state = sim.step(state, [[3.0]])
+    sim.state(state.q, state.v, activation=state.activation)
+    sim.reset(state, [0], activation=state.activation)
+    np.testing.assert_array_equal(state.activation.numpy(), np.array([[0.1]], dtype))
+
+
+def test_start_beside_zero():
+    """Where a range leaves 0 out, a start has the bound next to it, of simulators, resets and masks on the device alike."""
+    b = ws.ModelBuilder("plain")
+    b.add_joint(b.add_body("x", mass=1.0, inertia=[1, 1, 1]), "hinge", name="h")
+    b.add_actuator("h")
+    b.add_actuator("h", dynamics="integrator", activation_range=(1, 2))
+    b.add_actuator("h", dynamics="integrator", activation_range=(-3, -0.5))
+    b.add_actuator("h", dynamics="integrator")
+    sim = ws.Simulator(b.build(), 2, device="cpu")
+    expected = [[1.0, -0.5, 0.0]] * 2
+    state = sim.state()
+    assert state.activation.numpy().tolist() == expected
+    mask = wp.array([True, True], dtype=wp.bool, device="cpu")
+    for worlds, options in (
+        ([0, 1], {}),
+        ([0, 1], {"q": [0.1]}),
+        (mask, {}),
+        (mask, {"q": wp.zeros((2, 1), dtype=float)}),
+    ):
+        state = sim.step(sim.state(activation=[2.0, -2.0, 1.0]))
+        sim.reset(state, worlds, **options)
+        assert state.activation.numpy().tolist() == expected
+
+
+def test_keyframe_beside_zero():
+    """A keyframe that gives no activations has those of a start, of a file too, where MuJoCo has 0."""
+    m = mujoco.MjModel.from_xml_string("""<mujoco><worldbody><body><joint name="h"/><geom size=".1"/></body></worldbody><actuator>
+    <general joint="h" dyntype="integrator" actlimited="true" actrange="1 2"/></actuator><keyframe><key name="k" qpos=".1"/></keyframe></mujoco>""")
+    model = ws.load(m)
+    assert model.keyframes["k"].activation.tolist() == [1.0]
+    assert ws.Simulator(model, device="cpu").state(keyframe="k").activation.numpy().tolist() == [[1.0]]
+
+
 @pytest.mark.parametrize(
     "options, words",
     [

@@ -194,6 +194,23 @@ def test_mistakes_in_sensors(arguments, options, message):
         b.add_sensor(*arguments, name="x", **options)
 
 
+@pytest.mark.parametrize(
+    "ends", [("body", "b", "geom", "g3"), ("geom", "g3", "body", "b"), ("body", "b", "site", "s3")]
+)
+def test_body_relative_to_what_has_more(ends):
+    """A frame of a body's principal axes beside a geom or site whose number no body has; MuJoCo's values."""
+    frames = "".join(
+        f'<geom name="g{i}" size=".1" pos="{i} .2 .1"/><site name="s{i}" pos=".3 {i} 0"/>' for i in range(4)
+    )
+    text = f"""<mujoco><worldbody>{frames}<body name="b" pos="0 0 2"><freejoint/><geom type="box" size=".1 .2 .3" euler="10 20 30"/></body></worldbody>
+    <sensor><framequat objtype="{ends[0]}" objname="{ends[1]}" reftype="{ends[2]}" refname="{ends[3]}"/></sensor></mujoco>"""
+    m = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(m)
+    mujoco.mj_forward(m, data)
+    sim = ws.Simulator(ws.load(m), dtype="float64", device="cpu")
+    np.testing.assert_allclose(sim.sensors(sim.state()).numpy()[0], data.sensordata, atol=1e-12)
+
+
 def test_mistakes_in_asking():
     """Controls of a wrong shape, names that are not there, states of other simulators."""
     model = pendulum()

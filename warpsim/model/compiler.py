@@ -306,7 +306,7 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
         "q": q0,
         "v": np.zeros(nv[-1]),
         "control": np.zeros(len(b.actuators)),
-        "activation": np.zeros(len(stateful)),
+        "activation": np.array([np.clip(0.0, *b.actuators[i].activation_range) for i in stateful]),
         "mocap": _stack([b.bodies[i].pose for i in mocap], (7,)),
     }
     frames = {}

@@ -280,6 +280,7 @@ class ScalarRows:
         S = t.real
         tables = None if lines is None else lines.tables
         found = joint_rows(model) + constraint_rows(model, tables) + [servo_row(model, a, tables) for a in actuators]
+        found = [row for row in found if row.support]  # a line between what stands still moves nothing
         self.found, self.count = found, len(found)
         self.has_frames = any(row.between for row in found)
         of_joints = all(row.owner == table.JOINT for row in found if not (row.between or row.on_line))

@@ -12,8 +12,9 @@ from warpsim.contact.collision import Collision
 from warpsim.device.copies import copy, kernels_of
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
+from warpsim.kernels.rows import line_rows
 from warpsim.kernels.rows import table as row_table
-from warpsim.kernels.sensors import actuator_sensors, spin_moments, touch_sensors
+from warpsim.kernels.sensors import actuator_sensors, spin_moments, string_wrenches, touch_sensors
 from warpsim.kernels.sensors import reactions as reaction_kernels
 from warpsim.kernels.tree import passes
 from warpsim.model.model import Model
@@ -86,6 +87,7 @@ class StepSensors:
         sensors, begin = of_step(model), step_columns(model)[0]
         self._adr = dict(zip(sensors.tolist(), begin.tolist(), strict=True))
         self._make_frames()
+        self.strings = self._make_strings(lines) if self.bears and lines is not None else None
         self.actuators = ActuatorForces(dynamics, self._columns(chosen(model, OF_ACTUATORS)), self.lines)
         self._make_touch()
         self._make_contacts()
@@ -109,6 +111,34 @@ class StepSensors:
         links = model.nlink if self.moves else 0
         self.acceleration = array(model.nv if self.moves else 0, t.real)
         self.link_A, self.link_f, self.link_F = (array(links, t.vec6) for _ in range(3))
+
+    def _make_strings(self, lines):
+        """Table of what pulls at spatial tendons; None where there are none. `tension`: the force along each."""
+        forward = getattr(lines, "lines", lines)
+        tables, S = forward.tables, self.device_model.types.real
+        count = len(tables.tendons)
+        if not count:
+            return None
+        on_lines = [row for row in self.rows.found if row.on_line]
+        pulls, motors = [[] for _ in range(count)], [[] for _ in range(count)]
+        for i, row in enumerate(on_lines):
+            for end, line in enumerate(row.lines):
+                if 0 <= line < count:
+                    pulls[line].append((i, end))
+        driven = {row.element for row in on_lines if row.kind == "servo"}
+        for a in range(self.model.nu):
+            line, gear = tables.line_of(a)
+            if a not in driven and 0 <= line < count:
+                motors[line].append((a, gear))
+        made, array = copy(string_wrenches.Strings, S)(), self._tables.array
+        made.row_begin, made.motor_begin = (array(np.cumsum([0, *map(len, lists)])) for lists in (pulls, motors))
+        made.row, made.end = (array([x[k] for own in pulls for x in own]) for k in range(2))
+        made.motor = array([x[0] for own in motors for x in own])
+        made.gear = array([x[1] for own in motors for x in own], S)
+        self.on_lines = copy(line_rows.LineRows, S)() if self.rows.on_lines is None else self.rows.on_lines.table
+        self.lines_of_strings, self.forward_lines = lines, forward
+        self.tension = self.dynamics.array(count, S)
+        return made
 
     def _integers(self, *shape) -> wp.array:
         d = self.device_model
@@ -208,6 +238,8 @@ class StepSensors:
             found += kernels_of(spin_moments, S)
         if self.lines is not None:
             found += self.lines.kernels()
+        if self.strings is not None:
+            found += kernels_of(string_wrenches, S)
         if self.bears and self.rows.has_frames:
             found += kernels_of(reaction_kernels, S, "rows")
         return found
@@ -272,6 +304,13 @@ class StepSensors:
         if self.rows.has_frames:
             inputs = [d.topology, self.rows.table, self.rows.constants(), self.rows.rows, x.row_gamma, h]
             dynamics.launch(reaction_kernels.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
+        if self.strings is not None:
+            lines, forward = self.lines_of_strings, self.forward_lines
+            inputs = [self.strings, self.rows.table, self.rows.constants(), self.rows.rows, self.on_lines, lines.length]
+            inputs += [x.q, x.row_gamma, h, *x.laws, x.control, self.tension]
+            dynamics.launch(string_wrenches.string_tensions, self.tension.shape[1], inputs)
+            inputs = [d.topology, forward.sites, forward.segments, self.tension, lines.point, lines.force, lines.couple]
+            dynamics.launch(string_wrenches.string_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
 
     def _measure_touch(self, h: float, x: StepState) -> None:
         dynamics, collision = self.dynamics, self.collision

@@ -7,7 +7,7 @@ import warp as wp
 
 from ...real import func, real, vec3, vec4
 from ..table import RowState, x_itself
-from .kind import WEIGHED, Kind
+from .kind import Kind
 
 
 @func
@@ -47,4 +47,4 @@ def spring_slopes(s: RowState) -> vec3:
     return vec3(-stiffness(s) * s.h * s.R, real(0.0), real(0.0))
 
 
-KIND = Kind(WEIGHED, spring_law, spring_slopes, measure=x_itself)
+KIND = Kind(0, spring_law, spring_slopes, measure=x_itself)

@@ -137,14 +137,20 @@ def start_lagged(problem: Problem, work: Workspace, near: bool, solution: Soluti
 
 @func
 def linearise_row(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, k: int) -> real:
-    """G and δ of a scalar row at its (γ, v_c), by the trial y = γ − (v_c − v̂ + Rγ)/ρ; its miss. By one lane."""
+    """G and δ of a scalar row at its (γ, v_c), by the trial y = γ − (v_c − v̂ + Rγ)/ρ; its miss. By one lane.
+
+    Any ρ > 0 has the same solution: R of a row that moves next to nothing now, as of a string straight through an axis.
+    """
     R_k = problem.row_R[w, k]
     gamma_k = solution.row_gamma[w, k]
     v_hat_k = problem.row_v_hat[w, k]
     v_k = row_rate(problem, solution.v[w], w, k)
     lower = problem.row_lower[w, k]
     upper = problem.row_upper[w, k]
-    y_k = gamma_k - (v_k - v_hat_k + R_k * gamma_k) / row_inertia(problem, w, k)
+    rho = row_inertia(problem, w, k)
+    if rho <= real(epsilon) * R_k:
+        rho = R_k
+    y_k = gamma_k - (v_k - v_hat_k + R_k * gamma_k) / rho
     held = box_impulse(y_k, lower, upper)
     work.newton.row_G[w, k] = real(0.0)
     lag.row_delta[w, k] = held - gamma_k

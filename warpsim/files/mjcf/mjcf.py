@@ -303,4 +303,5 @@ def _add_keyframes(b: ModelBuilder, m, kept: list[int]) -> None:
     activations = [int(m.actuator_actadr[a]) for a in kept if m.actuator_dyntype[a]]
     for k, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
         mocap = np.concatenate([m.key_mpos[k].reshape(-1, 3), m.key_mquat[k].reshape(-1, 4)], axis=1)
-        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], m.key_act[k][activations], mocap)
+        act = m.key_act[k][activations] if m.key_act[k].any() else None  # 0 is what a keyframe without them has
+        b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], act, mocap)

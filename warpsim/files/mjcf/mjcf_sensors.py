@@ -137,6 +137,7 @@ def _options(m, s: int, kind: SensorType) -> dict:
         return {"margin": float(m.jnt_margin[index])}
     if kind in (SensorType.TENDONLIMITPOS, SensorType.TENDONLIMITVEL):
         return {"margin": float(m.tendon_margin[index])}
-    if _BODY in (m.sensor_objtype[s], m.sensor_reftype[s]) and ObjectType.INERTIA in KINDS[kind].objects:
-        return {"frames": (m.body_iquat[max(index, 0)], m.body_iquat[max(reference, 0)])}
+    ends = (m.sensor_objtype[s], index), (m.sensor_reftype[s], reference)
+    if ObjectType.INERTIA in KINDS[kind].objects:
+        return {"frames": tuple(m.body_iquat[place] if type == _BODY else None for type, place in ends)}
     return {}

@@ -14,6 +14,7 @@ from warpsim.model.muscle import MuscleRows
 from warpsim.model.targets import target_of
 
 KEY = "warpsim:data"
+WORLDS = "warpsim:order"  # of the instancer that shows several worlds
 FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
 GEOM_FIELDS = (
     "friction",
@@ -145,7 +146,24 @@ def world_data(model) -> dict:
         "pairs": pairs,
         "actuators": actuators,
         "keyframes": frames,
-    } | ({"sites": site_data(model)} if model.nsite else {})
+        **({"effort_limits": effort_limits(model)} if model.has_effort_limits else {}),
+        **({"sites": site_data(model)} if model.nsite else {}),
+    }
+
+
+def effort_limits(model) -> list[dict]:
+    """Of ranges of what several actuators do: every argument of `ModelBuilder.add_effort_limit`."""
+    joints = np.flatnonzero(np.isfinite(model.joint_effort_range).any(1))
+    tendons = np.flatnonzero(np.isfinite(model.tendon_effort_range).any(1))
+    found = [
+        {
+            "joint": model.joint_names[j],
+            "range": model.joint_effort_range[j],
+            "gravity_compensation": bool(model.joint_effort_gravity[j]),
+        }
+        for j in joints
+    ]
+    return found + [{"tendon": model.tendon_names[t], "range": model.tendon_effort_range[t]} for t in tendons]
 
 
 def _actuator_state(model, a: int) -> dict:
@@ -212,7 +230,9 @@ def body_data(model, body: int, pose) -> dict:
         "com": model.body_com[body],
         "inertia": model.body_inertia[body],
         "joints": joints,
-    } | ({"mocap": True} if model.body_mocap[body] >= 0 else {})
+        **({"mocap": True} if model.body_mocap[body] >= 0 else {}),
+        **({"gravcomp": model.body_gravcomp[body]} if model.body_gravcomp[body] else {}),
+    }
 
 
 def joint_data(model, j: int) -> dict:

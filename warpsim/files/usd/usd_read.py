@@ -124,6 +124,11 @@ class _Reader:
         found, walk = [], iter(Usd.PrimRange(self.stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
         for prim in walk:
             if prim.IsA(UsdGeom.PointInstancer):
+                if prim.GetCustomDataByKey(usd_extra.WORLDS) is not None:
+                    raise ModelError(
+                        f"{prim.GetPath()} shows several worlds of a trajectory, without their physics; write the model by model.to_usd, or one "
+                        "world by trajectory.to_usd(..., worlds=[0])"
+                    )
                 self.report.append(
                     ReportLine(f"point instancer {prim.GetPath()}", "ignored", "its copies are not read")
                 )
@@ -298,6 +303,7 @@ class _Reader:
             com=com,
             inertia=inertia,
             mocap=bool(body.own.get("mocap", False)),
+            gravcomp=float(body.own.get("gravcomp", 0.0)),
         )
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
@@ -504,6 +510,8 @@ class _Reader:
             b.add_pair(int(first), int(second), float(friction), **own)
         for a in self.own.get("actuators", []):
             b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
+        for limit in self.own.get("effort_limits", []):
+            b.add_effort_limit(**limit)
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:

@@ -259,7 +259,7 @@ def _stream_instances(output, stage, trajectory, rows, chosen, spacing: float) -
     indices = np.tile(np.arange(len(drawn), dtype=np.int32), len(chosen))
     instancer.CreateProtoIndicesAttr(Vt.IntArray.FromNumpy(indices))
     instancer.CreateIdsAttr(Vt.Int64Array.FromNumpy(np.arange(len(indices), dtype=np.int64)))
-    instancer.GetPrim().SetCustomDataByKey("warpsim:order", "world-major: instance = world * bodies drawn + body")
+    instancer.GetPrim().SetCustomDataByKey(usd_extra.WORLDS, "world-major: instance = world * bodies drawn + body")
     positions, orientations = instancer.CreatePositionsAttr(), instancer.CreateOrientationsAttr()
     radii = np.array([_body_radius(model, b) for b in drawn])[:, None]
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
