@@ -17,6 +17,7 @@ from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
+from warpsim.files.mjcf.mjcf_kept import read_kept, restore
 from warpsim.files.mjcf.mjcf_marks import add_marks
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
@@ -79,29 +80,37 @@ def convert(
     if errors:
         warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=4)
     try:
-        b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
-        if fluid(m):
-            b.density, b.viscosity, b.wind = float(m.opt.density), float(m.opt.viscosity), np.array(m.opt.wind)
-        b.report = lines
-        b.friction_rule = FrictionRule.MAXIMUM
-        b.filter_parent = not disabled(m, "FILTERPARENT")
-        _add_bodies(b, m)
-        _add_joints(b, m)
-        _add_geoms(b, m)
-        add_marks(b, m)
-        _add_filters(b, m)
-        tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
-        add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
-        kept = _add_actuators(b, m, tendons)
-        add_sensors(b, m, tendons, kept)
+        kept = read_kept(m)
+        b = restore(collect(m, kept, lines), kept) if kept else collect(m, kept, lines)
         if decompose:
             _decompose(b, decompose)
-        _add_keyframes(b, m, kept)
         if actuators is not None:
             drive_joints(b, actuators, _efforts(m))
         return b.build()
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from error
+
+
+def collect(m, kept: dict, lines: list[ReportLine]) -> ModelBuilder:
+    """Everything in a compiled `mujoco.MjModel` that can be simulated, by the MJCF alone; `kept` says which tendons stay that do nothing."""
+    b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
+    if fluid(m):
+        b.density, b.viscosity, b.wind = float(m.opt.density), float(m.opt.viscosity), np.array(m.opt.wind)
+    b.report = lines
+    b.friction_rule = FrictionRule.MAXIMUM
+    b.filter_parent = not disabled(m, "FILTERPARENT")
+    _add_bodies(b, m)
+    _add_joints(b, m)
+    _add_geoms(b, m)
+    add_marks(b, m)
+    _add_filters(b, m)
+    names = element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon")
+    tendons = add_tendons(b, m, names, kept.get("tendons", ()))
+    add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
+    actuators = _add_actuators(b, m, tendons)
+    add_sensors(b, m, tendons, actuators)
+    _add_keyframes(b, m, actuators)
+    return b
 
 
 # Elements --------------------------------------------------------------------------------------------------------------

@@ -287,20 +287,20 @@ class _Includes:
         return root
 
 
-def write(root: Element) -> tuple[str, list[Element]]:
-    """The text of a tree, one element a line, and the elements in that order."""
-    lines, places, stack = [], [], [(root, False)]
+def write(root, indent: str = "") -> tuple[str, list]:
+    """The text of a tree, one element a line, and the elements in that order; a level deeper is `indent` further right."""
+    lines, places, stack = [], [], [(root, False, "")]
     while stack:
-        element, closed = stack.pop()
+        element, closed, margin = stack.pop()
         if closed:
             lines[-1] += f"</{element.tag}>"
             continue
         attributes = "".join(f" {key}={_quoted(value)}" for key, value in element.items())
-        lines.append(f"<{element.tag}{attributes}{'' if len(element) else '/'}>")
+        lines.append(f"{margin}<{element.tag}{attributes}{'' if len(element) else '/'}>")
         places.append(element)
         if len(element):
-            stack.append((element, True))
-            stack.extend((child, False) for child in reversed(element))
+            stack.append((element, True, margin))
+            stack.extend((child, False, margin + indent) for child in reversed(element))
     return "\n".join(lines), places
 
 
