@@ -43,6 +43,15 @@ def pose_of(pose) -> dict:
     return {"pos": unless(pose[:3], np.zeros(3)), "quat": unless(pose[3:], [1.0, 0.0, 0.0, 0.0])}
 
 
+def short_of(array) -> np.ndarray:
+    """The numbers of single precision in as few digits as name them; others as they are."""
+    array = np.asarray(array)
+    single = array.astype(np.float32)
+    if array.dtype != np.float32 and (single != array).any():
+        return array
+    return np.array([float(str(x)) for x in single.ravel()]).reshape(array.shape)
+
+
 def limits_of(interval):
     """A range, or None where neither end is finite."""
     return interval if np.isfinite(interval).any() else None

@@ -288,12 +288,15 @@ class _Includes:
 
 
 def write(root, indent: str = "") -> tuple[str, list]:
-    """The text of a tree, one element a line, and the elements in that order; a level deeper is `indent` further right."""
+    """The text of a tree, one element a line, and the elements in that order; with an `indent` for every level end tags have lines too."""
     lines, places, stack = [], [], [(root, False, "")]
     while stack:
         element, closed, margin = stack.pop()
         if closed:
-            lines[-1] += f"</{element.tag}>"
+            if indent:
+                lines.append(f"{margin}</{element.tag}>")
+            else:
+                lines[-1] += f"</{element.tag}>"
             continue
         attributes = "".join(f" {key}={_quoted(value)}" for key, value in element.items())
         lines.append(f"{margin}<{element.tag}{attributes}{'' if len(element) else '/'}>")

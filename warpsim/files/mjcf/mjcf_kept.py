@@ -133,7 +133,9 @@ def _reorder(b: ModelBuilder, kept: dict) -> None:
         place = {item.name: i for i, item in enumerate(getattr(b, KINDS[kind]))}
         if len(names) == len(place) and place.keys() == set(names):
             order = [place[name] for name in names]
-            if kind == "body" and any(order.index(b.bodies[i].parent) > at for at, i in enumerate(order) if b.bodies[i].parent >= 0):
+            if kind == "body" and any(
+                order.index(b.bodies[i].parent) > at for at, i in enumerate(order) if b.bodies[i].parent >= 0
+            ):
                 continue  # another tree than was written
             renumber(b, kind, order)
 
@@ -205,7 +207,11 @@ def _restore_lists(b: ModelBuilder, kept: dict) -> None:
         b.friction_rule = FrictionRule(kept["friction_rule"])
     names = {kind: {item.name for item in getattr(b, KINDS[kind])} for kind in ("body", "joint", "tendon", "geom")}
     pairs = kept.get("pairs")
-    if pairs is not None and plain_pairs(b) == pairs["mjcf"] and all({i, j} <= names["geom"] for i, j, *_ in pairs["value"]):
+    if (
+        pairs is not None
+        and plain_pairs(b) == pairs["mjcf"]
+        and all({i, j} <= names["geom"] for i, j, *_ in pairs["value"])
+    ):
         b.explicit_pairs = []
         for first, second, mu, condim, torsional, rolling in pairs["value"]:
             b.add_pair(first, second, mu, condim=condim, torsional_friction=torsional, rolling_friction=rolling)

@@ -7,7 +7,6 @@ this model is one warning. docs/mjcf.md says how each element is written.
 """
 
 import json
-import pathlib
 import warnings
 import xml.etree.ElementTree as xml
 
@@ -18,10 +17,11 @@ from warpsim.checks import listed
 from warpsim.errors import ModelError
 from warpsim.files.mjcf import mjcf_kept
 from warpsim.files.mjcf.mjcf import collect
-from warpsim.files.mjcf.mjcf_elements import add, check_names, unless
+from warpsim.files.mjcf.mjcf_elements import add, check_names, text_of, unless
 from warpsim.files.mjcf.mjcf_files import write
 from warpsim.files.mjcf.mjcf_kept import FIELDS, KINDS, NAME, agrees, pack, plain
 from warpsim.files.mjcf.mjcf_pressure import PREFIX
+from warpsim.files.mjcf.mjcf_refusals import tendon_roles
 from warpsim.files.mjcf.mjcf_report import DEFAULT_SOLIMP
 from warpsim.files.mjcf.mjcf_write_acts import (
     SAID,
@@ -89,16 +89,20 @@ class _Writer:
 
     def text(self, warn: bool) -> str:
         """The whole text."""
-        m = self.compiled(self.tree({}, {}))
-        softness = geom_softness(self.b, m), constraint_softness(self.b, m)
-        tree = self.tree(*softness)
-        if any(softness):
+        tree = self.tree()
+        m = self.compiled(tree)
+        soft = geom_softness(self.b, m), constraint_softness(self.b, m)
+        for elements, solref in zip(
+            (tree.find("worldbody").iter("geom"), tree.iterfind("equality/*")), soft, strict=True
+        ):
+            for element in elements:
+                if element.get("name") in solref:
+                    element.set("solref", text_of(solref[element.get("name")]))
+        if any(soft):
             m = self.compiled(tree)
-        idle = [tendon.name for tendon in self.b.tendons]
-        read = collect(m, {"tendons": idle}, [])
-        kept, told = differences(self.b, read, [name for name, _, _ in self.sites])
-        if len(collect(m, {}, []).tendons) < len(idle):
-            kept["tendons"] = idle
+        idle = [tendon.name for t, tendon in enumerate(self.b.tendons) if not tendon_roles(m, t)]
+        kept, told = differences(self.b, collect(m, {"tendons": idle}, []), [name for name, _, _ in self.sites])
+        kept |= {"tendons": idle} if idle else {}
         if kept:
             data = json.dumps({"version": mjcf_kept.VERSION} | kept, separators=(",", ":"))
             custom = tree.find("custom")
@@ -110,17 +114,17 @@ class _Writer:
             )
         return write(tree, INDENT)[0] + "\n"
 
-    def tree(self, geoms: dict, constraints: dict) -> xml.Element:
-        """All of MJCF's; solref of soft geoms and constraints by index."""
+    def tree(self) -> xml.Element:
+        """All that MJCF says, but for the softness of contact and constraints."""
         b, root = self.b, xml.Element("mujoco", {"model": self.model.name})
         add(root, "compiler", angle="radian", inertiafromgeom="false")
         self.options(root)
         shapes = Shapes(root, self.folder)
-        bodies = write_world(b, root, shapes, geoms)
+        bodies = write_world(b, root, shapes)
         write_aids(self.sites, root, bodies)
         write_contacts(b, root)
         write_tendons(b, root)
-        write_constraints(b, root, self.aids, constraints)
+        write_constraints(b, root, self.aids)
         write_actuators(b, root)
         write_sensors(b, root)
         write_keyframes(self.model, root)
@@ -184,18 +188,18 @@ def records(model: Model) -> ModelBuilder:
     return b
 
 
-def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[int, tuple[float, float]]:
+def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
     """solref of the geoms that have a stiffness, where MuJoCo has a weight for it: what `contact_material` maps back."""
     places = {mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_BODY, i): i for i in range(1, m.nbody)}
     found = {}
-    for g, geom in enumerate(b.geoms):
+    for geom in b.geoms:
         weight = m.body_invweight0[places[b.bodies[geom.body].name], 0] if geom.body >= 0 else 0.0
         if np.isfinite(geom.stiffness) and weight > 0:
-            found[g] = _solref(geom.stiffness, geom.dissipation_time, weight, b.timestep)
+            found[geom.name] = _solref(geom.stiffness, geom.dissipation_time, weight, b.timestep)
     return found
 
 
-def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[int, tuple[float, float]]:
+def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
     """solref of the constraints that have a stiffness, of its first value."""
     index = {
         kind: {mujoco.mj_id2name(m, kind, i): i for i in range(count)}
@@ -207,7 +211,7 @@ def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[int, tuple[f
     }
     bodies, joints, tendons = index.values()
     found = {}
-    for i, c in enumerate(b.constraints):
+    for c in b.constraints:
         if c.type not in SAID or not np.isfinite(c.stiffness[0]):
             continue
         ends = [end for end in c.ends if end >= 0]
@@ -218,7 +222,7 @@ def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[int, tuple[f
         else:
             weight = sum(m.body_invweight0[bodies[b.bodies[end].name], 0] for end in ends)
         if weight > 0:
-            found[i] = _solref(c.stiffness[0], c.dissipation_time, float(weight), b.timestep)
+            found[c.name] = _solref(c.stiffness[0], c.dissipation_time, float(weight), b.timestep)
     return found
 
 
@@ -271,7 +275,7 @@ def _kept_fields(kind: str, item, other, told: list[str]) -> dict:
     shaped = kind == "geom" and item.type in (GeomType.MESH, GeomType.HFIELD)
     for field in FIELDS[kind]:
         value, was = getattr(item, field), getattr(other, field)
-        if (shaped and field in ("pose", "size")) or np.array_equal(value, was, equal_nan=True):
+        if (shaped and field in ("pose", "size")) or _equal(value, was):
             continue
         same = agrees(value, was)
         found[field] = plain(value) if same else {"mjcf": plain(was), "value": plain(value)}
@@ -281,18 +285,21 @@ def _kept_fields(kind: str, item, other, told: list[str]) -> dict:
     return found
 
 
+def _equal(value, was) -> bool:
+    """Bit for bit; what is not there (None) equals itself."""
+    return np.array_equal(np.asarray(value, float), np.asarray(was, float), equal_nan=True)
+
+
 def _keep_shapes(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
-    """Meshes and height fields, which MuJoCo keeps in single precision; meshes that are only drawn are left so."""
-    paired = {g for first, second, *_ in b.explicit_pairs for g in (first, second)}
+    """Meshes and height fields, which MuJoCo keeps in single precision, and meshes in axes of its own; hulls, fields of tetrahedra."""
     shapes, hulls, fields = {}, {}, {}
     heights = zip((g for g in b.geoms if g.type == GeomType.HFIELD), b.hfields, read.hfields, strict=True)
     of_geom = {id(geom): (field, other) for geom, field, other in heights}
-    for g, (geom, other) in enumerate(zip(b.geoms, read.geoms, strict=True)):
-        touches = geom.contype or geom.conaffinity or g in paired or geom.fluid[0] > 0
+    for geom, other in zip(b.geoms, read.geoms, strict=True):
         if geom.type == GeomType.MESH:
             mesh, plain_mesh = b.meshes[geom.mesh], read.meshes[other.mesh]
             same = all(np.array_equal(x, y) for x, y in zip(mesh[1:3], plain_mesh[1:3], strict=True))
-            if (touches or b.sensors) and not (same and np.array_equal(geom.pose, other.pose)):
+            if not (same and np.array_equal(geom.pose, other.pose)):
                 data = {"vertices": pack(mesh.vertices), "faces": pack(mesh.faces)}
                 shapes[geom.name] = data | {"pose": plain(geom.pose)}
             if mesh.max_hull_vertices != plain_mesh.max_hull_vertices:

@@ -73,13 +73,13 @@ def write_tendons(b, root: xml.Element) -> None:
                 add(element, "geom", geom=b.geoms[wrap.object].name, sidesite=side)
 
 
-def write_constraints(b, root: xml.Element, aids: dict, softness: dict) -> None:
-    """Equalities that MJCF has; `aids` (index, end): name of a site that stands for a frame; `softness`: solref by index."""
+def write_constraints(b, root: xml.Element, aids: dict[tuple[int, int], str]) -> None:
+    """Equalities that MJCF has; `aids` (index, end): name of a site that stands for a frame."""
     section = add(root, "equality")
     for index, c in enumerate(b.constraints):
         if c.type not in SAID:
             continue
-        common = {"name": c.name, "active": None if c.active else False, "solref": softness.get(index)}
+        common = {"name": c.name, "active": None if c.active else False}
         if c.type in (ConstraintType.JOINT, ConstraintType.TENDON):
             word = c.type.name.lower()
             items = b.joints if c.type == ConstraintType.JOINT else b.tendons
@@ -163,7 +163,8 @@ def _target(b, target) -> dict:
 
 def _law(actuator) -> dict:
     """Gain, bias and gear."""
-    found = {"gear": unless(actuator.gear, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)), "gainprm": actuator.gain}
+    gear = actuator.gear[: max(np.flatnonzero(actuator.gear), default=0) + 1]
+    found = {"gear": unless(gear, (1.0,)), "gainprm": actuator.gain}
     if actuator.gain[1:].any():
         found["gaintype"] = "affine"
     else:

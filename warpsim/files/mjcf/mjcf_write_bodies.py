@@ -7,7 +7,7 @@ import xml.etree.ElementTree as xml
 
 import numpy as np
 
-from warpsim.files.mjcf.mjcf_elements import add, limits_of, pose_of, unless
+from warpsim.files.mjcf.mjcf_elements import add, limits_of, pose_of, short_of, unless
 from warpsim.model.by_content import content
 from warpsim.model.geometry import compose, rotation_matrix
 from warpsim.model.model import SIZES, GeomType, HField, JointType, Mesh
@@ -34,11 +34,13 @@ class Shapes:
         if key not in self.known:
             self.known[key] = mesh.name
             what = {"name": mesh.name, "inertia": "shell" if _is_flat(mesh) else None}
+            vertices, faces = mesh.vertices.astype(np.float32).tolist(), np.asarray(mesh.faces)
             if self.folder is None:
-                add(self.section, "mesh", **what, vertex=_singles(mesh.vertices), face=mesh.faces)
+                points = " ".join(f"{x:.9g} {y:.9g} {z:.9g}" for x, y, z in vertices)
+                add(self.section, "mesh", **what, vertex=points, face=" ".join(map(str, faces.ravel().tolist())))
             else:
-                lines = [f"v {x} {y} {z}\n" for x, y, z in _singles(mesh.vertices).tolist()]
-                lines += [f"f {i} {j} {k}\n" for i, j, k in (np.asarray(mesh.faces) + 1).tolist()]
+                lines = [f"v {x:.9g} {y:.9g} {z:.9g}\n" for x, y, z in vertices]
+                lines += [f"f {i} {j} {k}\n" for i, j, k in (faces + 1).tolist()]
                 add(self.section, "mesh", **what, file=self.file(mesh.name, ".obj", "".join(lines).encode()))
         return self.known[key]
 
@@ -51,10 +53,15 @@ class Shapes:
         what = {"name": field.name, "size": size}
         if self.folder is None:
             rows, columns = data.shape
-            add(self.section, "hfield", **what, nrow=rows, ncol=columns, elevation=_short(data[::-1]))
+            add(self.section, "hfield", **what, nrow=rows, ncol=columns, elevation=short_of(data[::-1]))
         else:
             head = np.array(data.shape, "<i4").tobytes()
-            add(self.section, "hfield", **what, file=self.file(field.name, ".hfield", head + data.astype("<f4").tobytes()))
+            add(
+                self.section,
+                "hfield",
+                **what,
+                file=self.file(field.name, ".hfield", head + data.astype("<f4").tobytes()),
+            )
         return field.name, top * low
 
     def file(self, name: str, suffix: str, data: bytes) -> str:
@@ -68,15 +75,6 @@ class Shapes:
         return str(pathlib.PurePosixPath(self.folder or "") / unique)
 
 
-def _singles(array):
-    """The numbers of MuJoCo's meshes, in the digits that single precision has."""
-    return _short(np.asarray(array, np.float32))
-
-
-def _short(array) -> np.ndarray:
-    return np.array([float(str(x)) for x in array.ravel()]).reshape(array.shape)
-
-
 def _is_flat(mesh: Mesh) -> bool:
     """Whether MuJoCo would find no volume in a mesh; its inertia, which every body has of its own, is a shell's then."""
     corners = mesh.vertices[mesh.faces]
@@ -85,8 +83,8 @@ def _is_flat(mesh: Mesh) -> bool:
     return bool(volume <= FLAT * np.prod(np.maximum(np.ptp(mesh.vertices, axis=0), np.ptp(mesh.vertices) * 1e-3)))
 
 
-def write_world(b, root: xml.Element, shapes: Shapes, softness: dict[int, tuple[float, float]]) -> list[xml.Element]:
-    """Write the worldbody; returns the elements of the bodies. `softness`: solref of geoms."""
+def write_world(b, root: xml.Element, shapes: Shapes) -> list[xml.Element]:
+    """Write the worldbody; returns the elements of the bodies."""
     world = add(root, "worldbody")
     efforts = {limit.joint: limit for limit in b.effort_limits if limit.joint >= 0}
     fields = iter(b.hfields)
@@ -105,12 +103,12 @@ def write_world(b, root: xml.Element, shapes: Shapes, softness: dict[int, tuple[
         _joint(elements[joint.body], joint, efforts.get(j))
     for g, geom in enumerate(b.geoms):
         parent = elements[geom.body] if geom.body >= 0 else world
-        _geom(b, parent, geom, heights.get(g), shapes, softness.get(g))
+        _geom(b, parent, geom, heights.get(g), shapes)
     for site in b.sites:
         size = np.asarray(site.size)[: SIZES[GeomType(site.type)]]
         parent = elements[site.body] if site.body >= 0 else world
         kind = unless(site.type.name.lower(), "sphere")
-        colour = unless(site.rgba, (0.5, 0.5, 0.5, 1.0))
+        colour = unless(short_of(site.rgba), (0.5, 0.5, 0.5, 1.0))
         add(parent, "site", name=site.name, type=kind, **pose_of(site.pose), size=size, rgba=colour)
     for camera in b.cameras:
         parent = elements[camera.body] if camera.body >= 0 else world
@@ -164,7 +162,7 @@ def _joint(parent: xml.Element, joint, effort) -> None:
     add(parent, "joint", name=joint.name, type=unless(kind.name.lower(), "hinge"), **options)
 
 
-def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes, solref) -> None:
+def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes) -> None:
     kind, pose = GeomType(geom.type), geom.pose
     options: dict = {"size": np.asarray(geom.size)[: SIZES.get(kind, 3)]}
     if kind == GeomType.PLANE and geom.size[2] <= 0:
@@ -178,8 +176,7 @@ def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes, 
     options |= {"friction": unless(friction, FRICTION)}
     options |= {key: unless(getattr(geom, key), 1) for key in ("contype", "conaffinity")}
     options |= {"condim": unless(geom.condim, 3), "priority": unless(geom.priority, 0)}
-    options |= {"group": None if geom.visible else HIDDEN, "rgba": unless(geom.rgba, (0.5, 0.5, 0.5, 1.0))}
-    options["solref"] = solref
+    options |= {"group": None if geom.visible else HIDDEN, "rgba": unless(short_of(geom.rgba), (0.5, 0.5, 0.5, 1.0))}
     if geom.fluid[0] > 0:
         options |= {"fluidshape": "ellipsoid", "fluidcoef": geom.fluid[1:6]}
     add(parent, "geom", name=geom.name, type=unless(kind.name.lower(), "sphere"), **pose_of(pose), **options)
