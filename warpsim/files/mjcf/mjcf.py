@@ -1,4 +1,4 @@
-"""MJCF files and ready `mujoco.MjModel`s to a `Model`. MuJoCo parses and compiles; its numbers are read.
+"""MJCF files, `mujoco.MjSpec`s and ready `mujoco.MjModel`s to a `Model`. MuJoCo parses and compiles; its numbers are read.
 
 What is read, mapped, ignored and refused: `warpsim.files.mjcf.mjcf_report` and docs/mjcf.md.
 """
@@ -31,6 +31,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
 )
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
 from warpsim.files.mjcf.mjcf_sensors import add_sensors
+from warpsim.files.mjcf.mjcf_spec import CALLED, compile_spec
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
@@ -45,9 +46,12 @@ HIDDEN_GROUP = 3  # MuJoCo's viewer draws the groups below
 def load_mujoco(
     source, *, actuators: str | None = None, unsupported: str = "error", packages=None, root=None, decompose=False
 ):
-    """Load an MJCF file or a `mujoco.MjModel`. See `warpsim.load`."""
+    """Load an MJCF file, a `mujoco.MjSpec` or a `mujoco.MjModel`. See `warpsim.load`."""
     if isinstance(source, mujoco.MjModel):
         return convert(source, "mujoco.MjModel", actuators, unsupported, decompose)
+    if isinstance(source, mujoco.MjSpec):
+        m, lines = compile_spec(source, packages, root)
+        return convert(m, CALLED, actuators, unsupported, decompose, lines)
     path = pathlib.Path(source)
     if not path.is_file():
         raise ModelError(f"{path}: {missing(path)}")

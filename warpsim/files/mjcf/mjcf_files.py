@@ -26,6 +26,7 @@ from warpsim.model.model import ReportLine
 DIRECTORIES = ("meshdir", "texturedir", "assetdir")
 MESHES = {"model/obj": ".obj", "model/stl": ".stl", "model/vnd.mujoco.msh": ".msh"}
 MESH_SUFFIXES = tuple(MESHES.values())
+UNREAD = "not read: nothing draws them, and they cannot change the motion"
 BLANK = {"builtin": "flat", "width": "1", "height": "1", "nchannel": "3"}  # what stands for every texture
 
 
@@ -60,8 +61,7 @@ def bundle(path: pathlib.Path, packages=None, root=None) -> Bundle:
     reader.document(path.absolute(), ())
     for count, what in ((reader.textures, "files of textures"), (reader.skins, "files of skins")):
         if count:
-            why = "not read: nothing draws them, and they cannot change the motion"
-            reader.report.append(ReportLine(what, "ignored", f"{count}: {why}"))
+            reader.report.append(ReportLine(what, "ignored", f"{count}: {UNREAD}"))
     *texts, main = reader.texts
     return Bundle(main, reader.assets, reader.report, reader.names, texts, reader.places, reader.label)
 
