@@ -252,24 +252,22 @@ def compile_sensors(b, joint_order) -> dict:
 def append_sensors(b, other: Model, prefix: str, first: dict[ObjectType, int]) -> None:
     """Add the sensors of a model whose objects begin at `first` in the builder, by type."""
     for s, name in enumerate(other.sensor_names):
-        ends = []
-        for type, index in zip(other.sensor_object_type[s], other.sensor_object[s], strict=True):
-            kind, index = ObjectType(type), int(index)
-            ends.append(None if kind == ObjectType.NONE else (kind, index if index < 0 else first[kind] + index))
-        type = SensorType(other.sensor_type[s])
-        options = options_of(type, other.sensor_constants[s], int(other.sensor_size[s]))
-        allowed = KINDS[type].objects, KINDS[type].references
-        ends = [
-            e[1] if e is not None and len([x for x in a if x]) == 1 else e for e, a in zip(ends, allowed, strict=True)
-        ]
-        b.add_sensor(
-            type,
-            *ends,
-            name=prefix + name,
-            cutoff=other.sensor_cutoff[s],
-            datatype=other.sensor_datatype[s],
-            **options,
-        )
+        type, ends = SensorType(other.sensor_type[s]), []
+        for kind, index in zip(other.sensor_object_type[s], other.sensor_object[s], strict=True):
+            moves = index >= 0 and kind != ObjectType.NONE
+            ends.append((ObjectType(kind), int(index) + (first[ObjectType(kind)] if moves else 0)))
+        given, options = sensor_arguments(type, ends, other.sensor_constants[s], int(other.sensor_size[s]))
+        more = {"cutoff": other.sensor_cutoff[s], "datatype": other.sensor_datatype[s]}
+        b.add_sensor(type, *given, name=prefix + name, **more, **options)
+
+
+def sensor_arguments(type: SensorType, ends, constants: np.ndarray, size: int) -> tuple[list, dict]:
+    """Object and reference, and the options, as `ModelBuilder.add_sensor` takes them, of what a model has of a sensor."""
+    given: list = [None if kind == ObjectType.NONE else (kind, index) for kind, index in ends]
+    for k, allowed in enumerate((KINDS[type].objects, KINDS[type].references)):
+        if given[k] is not None and len([x for x in allowed if x]) == 1:
+            given[k] = given[k][1]
+    return given, options_of(type, constants, size)
 
 
 def unknown_sensor(model: Model, name) -> ValueError:

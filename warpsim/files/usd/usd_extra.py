@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 
+from warpsim.files.usd.usd_rest import rest_data
 from warpsim.model.actuators import state_options
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
 from warpsim.model.muscle import MuscleRows
@@ -145,7 +146,7 @@ def world_data(model) -> dict:
         "pairs": pairs,
         "actuators": actuators,
         "keyframes": frames,
-    } | ({"sites": site_data(model)} if model.nsite else {})
+    } | ({"sites": site_data(model)} if model.nsite else {}) | rest_data(model)
 
 
 def _actuator_state(model, a: int) -> dict:
