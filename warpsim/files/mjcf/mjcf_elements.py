@@ -10,6 +10,7 @@ from warpsim.checks import short
 from warpsim.errors import ModelError
 
 HUGE = 1e30  # stands for an infinite end of a range
+LEAST = 1e-30  # width of a range
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML 1.0
 
 
@@ -53,8 +54,11 @@ def short_of(array) -> np.ndarray:
 
 
 def limits_of(interval):
-    """A range, or None where neither end is finite."""
-    return interval if np.isfinite(interval).any() else None
+    """A range, or None where neither end is finite; one that is a single number gets what MuJoCo takes for two."""
+    low, high = interval
+    if not np.isfinite(interval).any():
+        return None
+    return (low, max(np.nextafter(high, np.inf), high + LEAST) if low == high else high)
 
 
 def check_names(names: dict[str, tuple[str, ...]]) -> None:

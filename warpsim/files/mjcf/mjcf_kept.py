@@ -265,11 +265,8 @@ def add_kept_constraint(b: ModelBuilder, data: dict) -> None:
 
 
 def plain_pairs(b: ModelBuilder) -> list:
-    """The explicit pairs of a builder by names, without what their condim leaves out."""
-    return sorted(
-        [b.geoms[i].name, b.geoms[j].name, mu, condim, t * (condim > 3), r * (condim > 4)]
-        for i, j, mu, condim, t, r in b.explicit_pairs
-    )
+    """The explicit pairs of a builder by names."""
+    return sorted([b.geoms[i].name, b.geoms[j].name, *law] for i, j, *law in b.explicit_pairs)
 
 
 def plain_efforts(b: ModelBuilder) -> list:

@@ -77,7 +77,9 @@ def _asset(spec, element, folders: Folders | None, kind: str, label: str) -> tup
             if len(data) > limits.MAX_MESH_BYTES:
                 raise ModelError(f"{short(name)} has {len(data)} bytes, more than the limit of {limits.MAX_MESH_BYTES}")
         elif folders is None:
-            raise ModelError(f"{short(name)} is not in spec.assets; put its bytes there, or give root=, the folder of the files")
+            raise ModelError(
+                f"{short(name)} is not in spec.assets; put its bytes there, or give root=, the folder of the files"
+            )
         else:
             found = folders.first(name, [folders.file.parent / placed, folders.root / name])
             data, name = read_bytes(found, limits.MAX_MESH_BYTES), found.name

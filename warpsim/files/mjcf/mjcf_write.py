@@ -103,6 +103,7 @@ class _Writer:
         idle = [tendon.name for t, tendon in enumerate(self.b.tendons) if not tendon_roles(m, t)]
         kept, told = differences(self.b, collect(m, {"tendons": idle}, []), [name for name, _, _ in self.sites])
         kept |= {"tendons": idle} if idle else {}
+        told += self.frictions()
         if kept:
             data = json.dumps({"version": mjcf_kept.VERSION} | kept, separators=(",", ":"))
             custom = tree.find("custom")
@@ -148,6 +149,14 @@ class _Writer:
             if not np.isnan(geom.hydroelastic[0]):
                 data = np.where(np.isfinite(geom.hydroelastic), geom.hydroelastic, 0.0)
                 add(section, "numeric", name=PREFIX + geom.name, data=data)
+
+    def frictions(self) -> list[str]:
+        """The pairs of geoms whose friction follows from theirs in another way than MuJoCo's, and is another."""
+        model = self.model
+        a, b = model.geom_friction[model.pair_geom].T
+        other = (model.pair_rule == FrictionRule.HARMONIC) & (a != b)
+        names = [[model.geom_names[g] for g in pair] for pair in model.pair_geom[other]]
+        return [f"friction of geoms {a!r} and {b!r} (MuJoCo's is the larger)" for a, b in names]
 
     def compiled(self, tree: xml.Element) -> mujoco.MjModel:
         """By MuJoCo, with shapes in files as they will be."""
@@ -253,7 +262,7 @@ def differences(b: ModelBuilder, read: ModelBuilder, aids: list[str]) -> tuple[d
         if found:
             kept[kind] = found
     _keep_shapes(b, read, kept)
-    _keep_lists(b, read, kept, told)
+    _keep_lists(b, read, kept)
     return kept, told
 
 
@@ -280,6 +289,7 @@ def _kept_fields(kind: str, item, other, told: list[str]) -> dict:
         same = agrees(value, was)
         found[field] = plain(value) if same else {"mjcf": plain(was), "value": plain(value)}
         idle = field == "reference" and not np.any(item.stiffness)
+        idle |= field == "axis" and item.type in (JointType.FREE, JointType.BALL)
         if not same and not idle and field not in UNTOLD.get(kind, ()):
             told.append(f"{field} of {kind} {item.name!r}")
     return found
@@ -317,12 +327,9 @@ def _keep_shapes(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
     kept |= {key: value for key, value in (("shape", shapes), ("hull", hulls), ("field", fields)) if value}
 
 
-def _keep_lists(b: ModelBuilder, read: ModelBuilder, kept: dict, told: list[str]) -> None:
+def _keep_lists(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
     if b.friction_rule != FrictionRule.MAXIMUM:
         kept["friction_rule"] = int(b.friction_rule or 0)
-        frictions = {g.friction for g in b.geoms if (g.contype or g.conaffinity) and g.condim > 1}
-        if len(frictions) > 1:
-            told.append(f"the friction of pairs ({FrictionRule(b.friction_rule).name.lower()}; MuJoCo's is the larger)")
     for key, found in (("pairs", mjcf_kept.plain_pairs), ("effort_limits", mjcf_kept.plain_efforts)):
         value, was = found(b), found(read)
         if value != was:

@@ -7,7 +7,6 @@ import numpy as np
 
 from warpsim.files.mjcf.mjcf_elements import add, limits_of, pose_of, unless
 from warpsim.files.mjcf.mjcf_kept import agrees
-from warpsim.files.mjcf.mjcf_write_bodies import effort_range
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.constraints import initial_poses
 from warpsim.model.geometry import CONJUGATE, compose, inverse, quaternion_multiply
@@ -53,13 +52,14 @@ def write_tendons(b, root: xml.Element) -> None:
         if (reference == -1).all():  # MuJoCo's word for the length in the initial pose
             reference[0] = np.nextafter(-1.0, -2.0)
         options = {
-            "range": tendon.range if tendon.limited else None,
             "stiffness": unless(tendon.stiffness, 0.0),
             "damping": unless(tendon.damping, 0.0),
             "frictionloss": unless(tendon.friction, 0.0),
             "springlength": reference,
-            "actuatorfrcrange": effort_range(b, t),
         }
+        options["range"] = limits_of(tendon.range) if tendon.limited else None
+        for limit in (limit for limit in b.effort_limits if limit.tendon == t):
+            options["actuatorfrcrange"] = limits_of(limit.range)
         element = add(section, "spatial" if tendon.path else "fixed", name=tendon.name, **options)
         for j, coefficient in tendon.coefficients.items():
             add(element, "joint", joint=b.joints[j].name, coef=coefficient)
@@ -142,9 +142,9 @@ def write_actuators(b, root: xml.Element) -> None:
             kind = DynamicsType(actuator.dynamics)
             times = {DynamicsType.INTEGRATOR: None, DynamicsType.MUSCLE: actuator.time}.get(kind, actuator.time[:1])
             options |= {"dyntype": kind.name.lower(), "dynprm": times, "actearly": True if actuator.early else None}
-            options |= {"actrange": limits_of(actuator.activation_range)}
-        ranges = {"ctrlrange": limits_of(actuator.control_range), "forcerange": limits_of(actuator.force_range)}
-        add(section, "general", name=actuator.name, **options, **ranges, group=unless(actuator.group, 0))
+            options["actrange"] = limits_of(actuator.activation_range)
+        options |= {"ctrlrange": limits_of(actuator.control_range), "forcerange": limits_of(actuator.force_range)}
+        add(section, "general", name=actuator.name, **options, group=unless(actuator.group, 0))
 
 
 def _target(b, target) -> dict:

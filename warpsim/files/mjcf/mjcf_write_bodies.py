@@ -151,14 +151,15 @@ def _joint(parent: xml.Element, joint, effort) -> None:
     kind = JointType(joint.type)
     scalar = kind in (JointType.HINGE, JointType.SLIDE)
     options = {key: unless(float(getattr(joint, field)[0]), 0.0) for field, key in JOINTS.items()}
-    options |= {"range": joint.range if joint.limited else None}
+    options["range"] = limits_of(joint.range) if joint.limited else None
     if kind != JointType.FREE:
         options["pos"] = unless(joint.anchor, np.zeros(3))
     if scalar:
         options |= {"axis": joint.axis, "ref": unless(float(joint.q0[0]), 0.0)}
         options["springref"] = unless(float(joint.reference[0]), 0.0)
     if effort is not None:
-        options |= {"actuatorfrcrange": effort.range, "actuatorgravcomp": True if effort.gravity else None}
+        options["actuatorfrcrange"] = limits_of(effort.range)
+        options["actuatorgravcomp"] = True if effort.gravity else None
     add(parent, "joint", name=joint.name, type=unless(kind.name.lower(), "hinge"), **options)
 
 
@@ -180,9 +181,3 @@ def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes) 
     if geom.fluid[0] > 0:
         options |= {"fluidshape": "ellipsoid", "fluidcoef": geom.fluid[1:6]}
     add(parent, "geom", name=geom.name, type=unless(kind.name.lower(), "sphere"), **pose_of(pose), **options)
-
-
-def effort_range(b, tendon: int):
-    """The range of what the actuators of a tendon do, None without one."""
-    found = [limit.range for limit in b.effort_limits if limit.tendon == tendon]
-    return limits_of(found[0]) if found else None

@@ -137,16 +137,20 @@ def world_data(model) -> dict:
     ]
     parts = ("q", "v", "control", *(["activation"] if model.na else []), *(["mocap"] if model.nmocap else []))
     frames = {name: {part: getattr(k, part) for part in parts} for name, k in model.keyframes.items()}
-    return {
-        "version": 1,
-        "gravity": model.gravity,
-        "friction_rule": int(model.friction_rule),
-        "filter_parent": bool(model.filter_parent),
-        "excluded": model.excluded,
-        "pairs": pairs,
-        "actuators": actuators,
-        "keyframes": frames,
-    } | ({"sites": site_data(model)} if model.nsite else {}) | rest_data(model)
+    return (
+        {
+            "version": 1,
+            "gravity": model.gravity,
+            "friction_rule": int(model.friction_rule),
+            "filter_parent": bool(model.filter_parent),
+            "excluded": model.excluded,
+            "pairs": pairs,
+            "actuators": actuators,
+            "keyframes": frames,
+        }
+        | ({"sites": site_data(model)} if model.nsite else {})
+        | rest_data(model)
+    )
 
 
 def _actuator_state(model, a: int) -> dict:
