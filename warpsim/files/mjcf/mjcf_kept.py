@@ -24,13 +24,13 @@ import numpy as np
 from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.files import limits
+from warpsim.files.mjcf.mjcf_report import KEPT as NAME
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType, own_option
 from warpsim.model.geometry import compose
 from warpsim.model.model import FrictionRule, GeomType, HField, TetField
 from warpsim.model.renumber import LISTS, renumber
 
-NAME = "warpsim:data"
 VERSION = 1
 ROUNDING = 1e-9  # relative difference that counts as rounding of what the file says
 SINGLE = 1e-5  # of shapes, which MuJoCo keeps in single precision

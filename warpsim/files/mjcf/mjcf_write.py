@@ -57,10 +57,10 @@ UNTOLD = {
 def to_mjcf(model: Model, path=None) -> str:
     """See `Model.to_mjcf`."""
     if path is None:
-        return _Writer(model, None).text(warn=True)
+        return _Writer(model, None).text()
     path = check_file(path, SUFFIXES)
     writer = _Writer(model, f"{path.stem}_assets")
-    text = writer.text(warn=True)
+    text = writer.text()
     folder = path.parent / f"{path.stem}_assets"
     if writer.files:
         folder.mkdir(exist_ok=True)
@@ -74,7 +74,7 @@ def to_mjcf(model: Model, path=None) -> str:
 
 def to_mjspec(model: Model) -> mujoco.MjSpec:
     """See `Model.to_mjspec`."""
-    return mujoco.MjSpec.from_string(_Writer(model, None).text(warn=True))
+    return mujoco.MjSpec.from_string(_Writer(model, None).text())
 
 
 class _Writer:
@@ -87,7 +87,7 @@ class _Writer:
         self.files: dict[str, bytes] = {}
         self.aids, self.sites = find_aids(self.b)
 
-    def text(self, warn: bool) -> str:
+    def text(self) -> str:
         """The whole text."""
         tree = self.tree()
         m = self.compiled(tree)
@@ -108,10 +108,10 @@ class _Writer:
             data = json.dumps({"version": mjcf_kept.VERSION} | kept, separators=(",", ":"))
             custom = tree.find("custom")
             add(add(tree, "custom") if custom is None else custom, "text", name=NAME, data=data)
-        if told and warn:
+        if told:
             warnings.warn(
                 f"model {self.model.name!r} as MJCF: {listed(told)}: kept for ws.load, but MuJoCo does not do the same",
-                stacklevel=5,
+                stacklevel=4,
             )
         return write(tree, INDENT)[0] + "\n"
 
