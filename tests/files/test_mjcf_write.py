@@ -351,6 +351,51 @@ def test_damaged_data_is_an_error(tmp_path, break_it):
         ws.load(spec)
 
 
+JUNK = (
+    None,
+    True,
+    -1,
+    10**30,
+    0.5,
+    float("nan"),
+    float("inf"),
+    "x",
+    "",
+    [],
+    {},
+    [[]],
+    {"mjcf": 1},
+    [1, "y"],
+    {"value": 2},
+)
+
+
+def test_any_damage_is_an_error_or_nothing():
+    """A value of the text, whichever, replaced by junk: a `ModelError`, or a model that a simulator could have."""
+    text = quietly(everything().to_mjcf)
+    rng, spec = np.random.default_rng(3), mujoco.MjSpec.from_string(text)
+    for _ in range(150):
+        kept = json.loads(spec.text(NAME).data)
+        places = list(leaves(kept))
+        holder, key = places[rng.integers(len(places))]
+        holder[key] = JUNK[rng.integers(len(JUNK))]
+        damaged = spec.copy()
+        damaged.text(NAME).data = json.dumps(kept)
+        try:
+            model = ws.load(damaged)
+        except ws.ModelError:
+            continue
+        ModelBuilder().add_model(model)
+
+
+def leaves(data):
+    """(container, key) of every value, containers included."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in list(items):
+        yield data, key
+        yield from leaves(value)
+
+
 @pytest.mark.parametrize(
     "array", [np.arange(6).reshape(2, 3), np.ones((2, 2)), np.array([[1 / 3, np.pi]]), np.zeros((0, 3))]
 )

@@ -17,7 +17,7 @@ from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
-from warpsim.files.mjcf.mjcf_kept import read_kept, restore
+from warpsim.files.mjcf.mjcf_kept import idle_tendons, read_kept, restore
 from warpsim.files.mjcf.mjcf_marks import add_marks
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
@@ -85,7 +85,8 @@ def convert(
         warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=4)
     try:
         kept = read_kept(m)
-        b = restore(collect(m, kept, lines), kept) if kept else collect(m, kept, lines)
+        b = collect(m, lines, idle_tendons(kept))
+        b = restore(b, kept) if kept else b
         if decompose:
             _decompose(b, decompose)
         if actuators is not None:
@@ -95,8 +96,8 @@ def convert(
         raise ModelError(f"{source}: {error}") from error
 
 
-def collect(m, kept: dict, lines: list[ReportLine]) -> ModelBuilder:
-    """Everything in a compiled `mujoco.MjModel` that can be simulated, by the MJCF alone; `kept` says which tendons stay that do nothing."""
+def collect(m, lines: list[ReportLine], idle=()) -> ModelBuilder:
+    """Everything in a compiled `mujoco.MjModel` that can be simulated, by the MJCF alone; of tendons that do nothing those called `idle`."""
     b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
     if fluid(m):
         b.density, b.viscosity, b.wind = float(m.opt.density), float(m.opt.viscosity), np.array(m.opt.wind)
@@ -109,7 +110,7 @@ def collect(m, kept: dict, lines: list[ReportLine]) -> ModelBuilder:
     add_marks(b, m)
     _add_filters(b, m)
     names = element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon")
-    tendons = add_tendons(b, m, names, kept.get("tendons", ()))
+    tendons = add_tendons(b, m, names, idle)
     add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
     actuators = _add_actuators(b, m, tendons)
     add_sensors(b, m, tendons, actuators)

@@ -13,7 +13,6 @@ The text has, each where needed:
 """
 
 import base64
-import binascii
 import json
 import zlib
 from typing import Any
@@ -53,6 +52,8 @@ FIELDS = {
     ),
     "sensor": ("cutoff", "datatype", "constants"),
 }
+# What values of a wrong type or shape end in.
+DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError, MemoryError, zlib.error)
 KINDS = {kind: LISTS.get(kind, f"{kind}s") for kind in FIELDS}
 
 
@@ -106,23 +107,33 @@ def read_kept(m) -> dict:
     return kept
 
 
+def idle_tendons(kept: dict) -> list[str]:
+    """Names of the tendons that do nothing and are there all the same."""
+    names = kept.get("tendons")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
 def restore(b: ModelBuilder, kept: dict) -> ModelBuilder:
     """Put back, into a builder read from the file, what was kept. Raises `ModelError` for what no model can have."""
     try:
-        _reorder(b, kept)
-        for kind, fields in FIELDS.items():
-            for item in getattr(b, KINDS[kind]):
-                _restore_fields(item, kept.get(kind, {}).get(item.name, {}), fields)
-        _restore_shapes(b, kept)
-        _restore_lists(b, kept)
-        model = b.build()
-        ModelBuilder("checked").add_model(model)
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, zlib.error, binascii.Error) as error:
+        with np.errstate(invalid="ignore"):  # of what `add_model` then refuses
+            _restore(b, kept)
+            ModelBuilder("checked").add_model(b.build())
+    except DAMAGE as error:
         why = f"{type(error).__name__}: {error}" if not isinstance(error, ModelError) else str(error)
         raise ModelError(
             f"text {NAME!r}: {short(why)[1:-1]}; remove the text, and the file reads as plain MJCF"
         ) from None
     return b
+
+
+def _restore(b: ModelBuilder, kept: dict) -> None:
+    _reorder(b, kept)
+    for kind, fields in FIELDS.items():
+        for item in getattr(b, KINDS[kind]):
+            _restore_fields(item, kept.get(kind, {}).get(item.name, {}), fields)
+    _restore_shapes(b, kept)
+    _restore_lists(b, kept)
 
 
 def _reorder(b: ModelBuilder, kept: dict) -> None:
@@ -133,11 +144,13 @@ def _reorder(b: ModelBuilder, kept: dict) -> None:
         place = {item.name: i for i, item in enumerate(getattr(b, KINDS[kind]))}
         if len(names) == len(place) and place.keys() == set(names):
             order = [place[name] for name in names]
-            if kind == "body" and any(
-                order.index(b.bodies[i].parent) > at for at, i in enumerate(order) if b.bodies[i].parent >= 0
-            ):
-                continue  # another tree than was written
-            renumber(b, kind, order)
+            if kind != "body" or _parents_first(b, order):  # else another tree than was written
+                renumber(b, kind, order)
+
+
+def _parents_first(b: ModelBuilder, order: list[int]) -> bool:
+    at = {-1: -1} | {i: place for place, i in enumerate(order)}
+    return all(at[body.parent] < at[i] for i, body in enumerate(b.bodies))
 
 
 def _restore_fields(item, kept: dict, fields) -> None:

@@ -36,11 +36,11 @@ from warpsim.files.mjcf.mjcf_write_acts import (
     write_tendons,
 )
 from warpsim.files.mjcf.mjcf_write_bodies import Shapes, write_world
-from warpsim.files.output import check_file, replacing
+from warpsim.files.output import check_file, check_folder, replacing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.model import JOINT_NQ, FrictionRule, GeomType, JointType, Model
-from warpsim.model.renumber import renumber
+from warpsim.model.renumber import LISTS, renumber
 
 SUFFIXES = (".xml", ".mjcf")
 INDENT = "  "
@@ -63,7 +63,7 @@ def to_mjcf(model: Model, path=None) -> str:
     text = writer.text()
     folder = path.parent / f"{path.stem}_assets"
     if writer.files:
-        folder.mkdir(exist_ok=True)
+        check_folder(folder).mkdir(exist_ok=True)
     for name, data in writer.files.items():
         with replacing(check_file(folder / name)) as place:
             place.write_bytes(data)
@@ -101,7 +101,7 @@ class _Writer:
         if any(soft):
             m = self.compiled(tree)
         idle = [tendon.name for t, tendon in enumerate(self.b.tendons) if not tendon_roles(m, t)]
-        kept, told = differences(self.b, collect(m, {"tendons": idle}, []), [name for name, _, _ in self.sites])
+        kept, told = differences(self.b, collect(m, [], idle), [name for name, _, _ in self.sites])
         kept |= {"tendons": idle} if idle else {}
         told += self.frictions()
         if kept:
@@ -270,12 +270,13 @@ def _keep_order(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
     for kind, key in KINDS.items():
         wanted = [x.name for x in getattr(b, key) if kind != "constraint" or x.type in SAID]
         names = [x.name for x in getattr(read, key)]
-        if set(names) != set(wanted) or len(names) != len(wanted):
-            lost = sorted(set(wanted) ^ set(names))
+        lost = sorted(set(wanted) ^ set(names)) or wanted[:1] * (kind not in LISTS and names != wanted)
+        if lost:
             raise ModelError(f"{kind} {listed(lost)} cannot be written as MJCF: leave it out")
         if names != wanted:
             kept.setdefault("order", {})[kind] = wanted
-            renumber(read, kind, [names.index(name) for name in wanted])
+            place = {name: i for i, name in enumerate(names)}
+            renumber(read, kind, [place[name] for name in wanted])
 
 
 def _kept_fields(kind: str, item, other, told: list[str]) -> dict:
