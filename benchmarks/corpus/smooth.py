@@ -42,7 +42,7 @@ def acceleration_error(m: mujoco.MjModel) -> float | None:
         after = sim.step(state_of(sim, states), states["control"] if m.nu else None)
         return (after.v.numpy() - states["v"]) / sim.dt
 
-    errors = [max(map(_relative, limit_of_rates(rate, h), expected, norms)) for h in H]
+    errors = [max(map(relative_error, limit_of_rates(rate, h), expected, norms)) for h in H]
     return float(np.nanmin(errors)) if np.isfinite(errors).any() else float("nan")
 
 
@@ -52,7 +52,8 @@ def limit_of_rates(rate, h: float) -> np.ndarray:
     return (first - 6.0 * second + 8.0 * third) / 3.0
 
 
-def _relative(found, expected, M) -> float:
+def relative_error(found, expected, M) -> float:
+    """Of an acceleration, in the norm of the mass matrix M."""
     error = found - expected
     size = np.sqrt(expected @ M @ expected)
     return float(np.sqrt(max(error @ M @ error, 0.0)) / max(size, SMALLEST * np.sqrt(np.trace(M))))

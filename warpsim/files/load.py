@@ -63,7 +63,7 @@ def _bounds(isolate) -> dict | None:
 
 
 def load(
-    source: PathLike | mujoco.MjModel,
+    source: PathLike | mujoco.MjModel | mujoco.MjSpec,
     *,
     actuators: str | None = None,
     unsupported: str = "error",
@@ -76,7 +76,7 @@ def load(
     isolate: bool | dict[str, float] = False,
     max_hull_vertices: int | None = None,
 ) -> Model:
-    """Load a robot or a scene from an MJCF, URDF or USD Physics file, or from a compiled `mujoco.MjModel`.
+    """Load a robot or a scene from an MJCF, URDF or USD Physics file, from a `mujoco.MjSpec` or a compiled `mujoco.MjModel`.
 
     `actuators` "effort" or "position" adds one actuator to every hinge and slide that has none, as in a URDF: effort
     with the file's effort limits as control range, or position with kp = 100, kv = 10, the joint limits as control range
@@ -84,7 +84,8 @@ def load(
     `unsupported` "error" raises on what changes the motion and cannot be simulated; "report" loads the rest with one
     warning. `model.report` lists every feature of the file as used, mapped, ignored or refused, and why.
     Files are read from one folder, `root`, by default that of the nearest `package.xml` above the file, else the file's
-    own, and from `packages` {name: folder}, which also resolve `package://name/...`; nothing outside is read.
+    own, and from `packages` {name: folder}, which also resolve `package://name/...`; nothing outside is read. A spec's files are its
+    `assets`, or come from there; the spec stays as it is.
     `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
     hull. A hull has at most `max_hull_vertices` vertices (32 or more, each costs time in every pair's support scans; None: 64, or what our
     USD export kept) and is cut inside the true one where that has more. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
@@ -100,12 +101,15 @@ def load(
     options = {"actuators": actuators, "unsupported": unsupported, "decompose": decompose}
     of_urdf = {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
     of_files = {"packages": packages, "root": root}
-    if isinstance(source, mujoco.MjModel):
+    if isinstance(source, mujoco.MjModel | mujoco.MjSpec):
+        compiled = isinstance(source, mujoco.MjModel)
         if of_urdf != URDF_DEFAULTS:
             raise ModelError(FOR_URDF)
-        if packages is not None or root is not None or bounds is not None:
+        if compiled and (packages is not None or root is not None or bounds is not None):
             raise ModelError("packages, root and isolate are for files; a mujoco.MjModel reads none any more")
-        return _with_hulls(load_mujoco(source, **options), limit)
+        if bounds is not None:
+            raise ModelError("isolate is for files; a mujoco.MjSpec is in this process already")
+        return _with_hulls(load_mujoco(source, **options, **({} if compiled else of_files)), limit)
     path = _path_of(source)
     if of_urdf != URDF_DEFAULTS and path.suffix.lower() in USD_SUFFIXES:
         raise ModelError(f"{path}: {FOR_URDF}")
@@ -130,7 +134,7 @@ def _with_hulls(model: Model, limit: int | None) -> Model:
 def _path_of(source) -> pathlib.Path:
     """The path of a file of a known type."""
     if not isinstance(source, (str, os.PathLike)):
-        raise ModelError(f"cannot load a {type(source).__name__}; give a path or a mujoco.MjModel")
+        raise ModelError(f"cannot load a {type(source).__name__}; give a path, a mujoco.MjModel or a mujoco.MjSpec")
     path = pathlib.Path(source)
     suffix = path.suffix.lower()
     known = (*MUJOCO_SUFFIXES, *URDF_SUFFIXES, *USD_SUFFIXES)

@@ -11,7 +11,7 @@ import functools
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from warpsim.annotations import Numbers, PathLike
 from warpsim.checks import listed, short
 from warpsim.errors import ModelError
 from warpsim.reprs import show
+
+if TYPE_CHECKING:
+    import mujoco
 
 
 class JointType(enum.IntEnum):
@@ -626,3 +629,19 @@ class Model:
         from warpsim.files.usd.usd_write import write_model
 
         write_model(self, path, **options)
+
+    def to_mjcf(self, path: PathLike | None = None) -> str:
+        """The model as MJCF; with a `path` also written there, its meshes and height fields in the folder `NAME_assets` beside it.
+
+        `ws.load` reads every number back; one warning names what MuJoCo does otherwise (docs/mjcf.md). Raises `ModelError` for what
+        MuJoCo cannot compile.
+        """
+        from warpsim.files.mjcf.mjcf_write import to_mjcf
+
+        return to_mjcf(self, path)
+
+    def to_mjspec(self) -> "mujoco.MjSpec":
+        """The text of `to_mjcf` as a spec, to be changed and compiled by MuJoCo or read by `ws.load`."""
+        from warpsim.files.mjcf.mjcf_write import to_mjspec
+
+        return to_mjspec(self)

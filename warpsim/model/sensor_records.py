@@ -257,25 +257,23 @@ def compile_sensors(b, joint_order) -> dict:
 def append_sensors(b, other: Model, at: "Placement") -> None:
     """Add the sensors of a model. What they measure in the world, or of all of it, they do in the builder's; of its contacts, what lies in the model's."""
     for s, name in enumerate(other.sensor_names):
-        ends = []
-        for type, index in zip(other.sensor_object_type[s], other.sensor_object[s], strict=True):
-            kind, index = ObjectType(type), int(index)
-            world = at.parent if (kind, other.sensor_type[s]) == (ObjectType.BODY, SensorType.CONTACT) else -1
-            ends.append(None if kind == ObjectType.NONE else (kind, world if index < 0 else at.of(kind, index)))
-        type = SensorType(other.sensor_type[s])
-        options = options_of(type, other.sensor_constants[s], int(other.sensor_size[s]))
-        allowed = KINDS[type].objects, KINDS[type].references
-        ends = [
-            e[1] if e is not None and len([x for x in a if x]) == 1 else e for e, a in zip(ends, allowed, strict=True)
-        ]
-        b.add_sensor(
-            type,
-            *ends,
-            name=at.prefix + name,
-            cutoff=other.sensor_cutoff[s],
-            datatype=other.sensor_datatype[s],
-            **options,
-        )
+        type, ends = SensorType(other.sensor_type[s]), []
+        for kind, index in zip(other.sensor_object_type[s], other.sensor_object[s], strict=True):
+            kind, index = ObjectType(kind), int(index)
+            world = at.parent if (kind, type) == (ObjectType.BODY, SensorType.CONTACT) else -1
+            ends.append((kind, world if index < 0 or kind == ObjectType.NONE else at.of(kind, index)))
+        given, options = sensor_arguments(type, ends, other.sensor_constants[s], int(other.sensor_size[s]))
+        more = {"cutoff": other.sensor_cutoff[s], "datatype": other.sensor_datatype[s]}
+        b.add_sensor(type, *given, name=at.prefix + name, **more, **options)
+
+
+def sensor_arguments(type: SensorType, ends, constants: np.ndarray, size: int) -> tuple[list, dict]:
+    """Object and reference, and the options, as `ModelBuilder.add_sensor` takes them, of what a model has of a sensor."""
+    given: list = [None if kind == ObjectType.NONE else (kind, index) for kind, index in ends]
+    for k, allowed in enumerate((KINDS[type].objects, KINDS[type].references)):
+        if given[k] is not None and len([x for x in allowed if x]) == 1:
+            given[k] = given[k][1]
+    return given, options_of(type, constants, size)
 
 
 def unknown_sensor(model: Model, name) -> ValueError:

@@ -1,4 +1,4 @@
-"""MJCF files and ready `mujoco.MjModel`s to a `Model`. MuJoCo parses and compiles; its numbers are read.
+"""MJCF files, `mujoco.MjSpec`s and ready `mujoco.MjModel`s to a `Model`. MuJoCo parses and compiles; its numbers are read.
 
 What is read, mapped, ignored and refused: `warpsim.files.mjcf.mjcf_report` and docs/mjcf.md.
 """
@@ -17,6 +17,7 @@ from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
+from warpsim.files.mjcf.mjcf_kept import idle_tendons, read_kept, restore
 from warpsim.files.mjcf.mjcf_marks import add_marks
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
@@ -30,6 +31,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
 )
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
 from warpsim.files.mjcf.mjcf_sensors import add_sensors
+from warpsim.files.mjcf.mjcf_spec import CALLED, compile_spec
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
@@ -44,9 +46,12 @@ HIDDEN_GROUP = 3  # MuJoCo's viewer draws the groups below
 def load_mujoco(
     source, *, actuators: str | None = None, unsupported: str = "error", packages=None, root=None, decompose=False
 ):
-    """Load an MJCF file or a `mujoco.MjModel`. See `warpsim.load`."""
+    """Load an MJCF file, a `mujoco.MjSpec` or a `mujoco.MjModel`. See `warpsim.load`."""
     if isinstance(source, mujoco.MjModel):
         return convert(source, "mujoco.MjModel", actuators, unsupported, decompose)
+    if isinstance(source, mujoco.MjSpec):
+        m, lines = compile_spec(source, packages, root)
+        return convert(m, CALLED, actuators, unsupported, decompose, lines)
     path = pathlib.Path(source)
     if not path.is_file():
         raise ModelError(f"{path}: {missing(path)}")
@@ -79,29 +84,38 @@ def convert(
     if errors:
         warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=4)
     try:
-        b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
-        if fluid(m):
-            b.density, b.viscosity, b.wind = float(m.opt.density), float(m.opt.viscosity), np.array(m.opt.wind)
-        b.report = lines
-        b.friction_rule = FrictionRule.MAXIMUM
-        b.filter_parent = not disabled(m, "FILTERPARENT")
-        _add_bodies(b, m)
-        _add_joints(b, m)
-        _add_geoms(b, m)
-        add_marks(b, m)
-        _add_filters(b, m)
-        tendons = add_tendons(b, m, element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon"))
-        add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
-        kept = _add_actuators(b, m, tendons)
-        add_sensors(b, m, tendons, kept)
+        kept = read_kept(m)
+        b = collect(m, lines, idle_tendons(kept))
+        b = restore(b, kept) if kept else b
         if decompose:
             _decompose(b, decompose)
-        _add_keyframes(b, m, kept)
         if actuators is not None:
             drive_joints(b, actuators, _efforts(m))
         return b.build()
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from error
+
+
+def collect(m, lines: list[ReportLine], idle=()) -> ModelBuilder:
+    """Everything in a compiled `mujoco.MjModel` that can be simulated, by the MJCF alone; of tendons that do nothing those called `idle`."""
+    b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
+    if fluid(m):
+        b.density, b.viscosity, b.wind = float(m.opt.density), float(m.opt.viscosity), np.array(m.opt.wind)
+    b.report = lines
+    b.friction_rule = FrictionRule.MAXIMUM
+    b.filter_parent = not disabled(m, "FILTERPARENT")
+    _add_bodies(b, m)
+    _add_joints(b, m)
+    _add_geoms(b, m)
+    add_marks(b, m)
+    _add_filters(b, m)
+    names = element_names(m, mujoco.mjtObj.mjOBJ_TENDON, m.ntendon, "tendon")
+    tendons = add_tendons(b, m, names, idle)
+    add_equalities(b, m, element_names(m, mujoco.mjtObj.mjOBJ_EQUALITY, m.neq, "constraint"), tendons)
+    actuators = _add_actuators(b, m, tendons)
+    add_sensors(b, m, tendons, actuators)
+    _add_keyframes(b, m, actuators)
+    return b
 
 
 # Elements --------------------------------------------------------------------------------------------------------------

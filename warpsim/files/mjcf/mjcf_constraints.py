@@ -48,13 +48,13 @@ def compliance(m, solref, solimp, weight: float) -> tuple[float, float | None]:
     return (d / (1 - d) * k / weight if weight > 0 else np.inf), b / k
 
 
-def add_tendons(b: ModelBuilder, m, names: list[str]) -> dict[int, int]:
-    """Add the tendons that do something; returns their places in the builder by MuJoCo's index."""
+def add_tendons(b: ModelBuilder, m, names: list[str], idle=()) -> dict[int, int]:
+    """Add the tendons that do something, and those called `idle`; returns their places in the builder by MuJoCo's index."""
     springs, dampers = not disabled(m, "SPRING"), not disabled(m, "DAMPER")
     limits, dry = not disabled(m, "LIMIT", "CONSTRAINT"), not disabled(m, "FRICTIONLOSS", "CONSTRAINT")
     places: dict[int, int] = {}
     for t in range(m.ntendon):
-        if tendon_refusal(m, t) or not tendon_roles(m, t):
+        if tendon_refusal(m, t) or not (tendon_roles(m, t) or names[t] in idle):
             continue
         gears = [(a, float(m.actuator_gear[a, 0])) for a in tendon_actuators(m, t)]
         extra = (

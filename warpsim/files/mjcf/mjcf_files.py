@@ -26,6 +26,7 @@ from warpsim.model.model import ReportLine
 DIRECTORIES = ("meshdir", "texturedir", "assetdir")
 MESHES = {"model/obj": ".obj", "model/stl": ".stl", "model/vnd.mujoco.msh": ".msh"}
 MESH_SUFFIXES = tuple(MESHES.values())
+UNREAD = "not read: nothing draws them, and they cannot change the motion"
 BLANK = {"builtin": "flat", "width": "1", "height": "1", "nchannel": "3"}  # what stands for every texture
 
 
@@ -60,8 +61,7 @@ def bundle(path: pathlib.Path, packages=None, root=None) -> Bundle:
     reader.document(path.absolute(), ())
     for count, what in ((reader.textures, "files of textures"), (reader.skins, "files of skins")):
         if count:
-            why = "not read: nothing draws them, and they cannot change the motion"
-            reader.report.append(ReportLine(what, "ignored", f"{count}: {why}"))
+            reader.report.append(ReportLine(what, "ignored", f"{count}: {UNREAD}"))
     *texts, main = reader.texts
     return Bundle(main, reader.assets, reader.report, reader.names, texts, reader.places, reader.label)
 
@@ -287,20 +287,23 @@ class _Includes:
         return root
 
 
-def write(root: Element) -> tuple[str, list[Element]]:
-    """The text of a tree, one element a line, and the elements in that order."""
-    lines, places, stack = [], [], [(root, False)]
+def write(root, indent: str = "") -> tuple[str, list]:
+    """The text of a tree, one element a line, and the elements in that order; with an `indent` for every level end tags have lines too."""
+    lines, places, stack = [], [], [(root, False, "")]
     while stack:
-        element, closed = stack.pop()
+        element, closed, margin = stack.pop()
         if closed:
-            lines[-1] += f"</{element.tag}>"
+            if indent:
+                lines.append(f"{margin}</{element.tag}>")
+            else:
+                lines[-1] += f"</{element.tag}>"
             continue
         attributes = "".join(f" {key}={_quoted(value)}" for key, value in element.items())
-        lines.append(f"<{element.tag}{attributes}{'' if len(element) else '/'}>")
+        lines.append(f"{margin}<{element.tag}{attributes}{'' if len(element) else '/'}>")
         places.append(element)
         if len(element):
-            stack.append((element, True))
-            stack.extend((child, False) for child in reversed(element))
+            stack.append((element, True, margin))
+            stack.extend((child, False, margin + indent) for child in reversed(element))
     return "\n".join(lines), places
 
 

@@ -31,6 +31,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
 )
 from warpsim.model.model import DynamicsType, ReportLine
 
+KEPT = "warpsim:data"  # the custom text that to_mjcf writes
 USED, MAPPED, IGNORED, REFUSED = "used", "mapped", "ignored", "refused"
 DEFAULT_SOLREF = (0.02, 1.0)
 DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -295,9 +296,14 @@ FIELDS = (
         "numeric_*",
     ),
     (
+        USED,
+        "the one called warpsim:data is what to_mjcf keeps, others are user data",
+        "text_*",
+    ),
+    (
         IGNORED,
         "user data",
-        "text_* tuple_* body_user jnt_user geom_user actuator_user",
+        "tuple_* body_user jnt_user geom_user actuator_user",
     ),
     (
         IGNORED,
@@ -665,6 +671,8 @@ def _rest(r: _Report, m) -> None:
         r.refuse(r.name(mujoco.mjtObj.mjOBJ_FLEX, index), "is a flexible body", "replace it by rigid ones")
     for index in range(m.nplugin):
         r.refuse(r.name(mujoco.mjtObj.mjOBJ_PLUGIN, index), "is a plugin", "remove it")
+    own = int(mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_TEXT, KEPT) >= 0)
+    r.count(f"custom text {KEPT}", USED, own, "text", "what to_mjcf keeps beside the MJCF")
     r.count("keyframes", USED, m.nkey, "keyframe")
     r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")
     for feature, amount, element, why in (
@@ -672,7 +680,7 @@ def _rest(r: _Report, m) -> None:
         ("textures", m.ntex, "texture", "visual"),
         ("skins", m.nskin, "skin", "visual"),
         ("custom numeric fields", m.nnumeric - len(named_numerics(m)), "field", "user data"),
-        ("custom text fields", m.ntext, "field", "user data"),
+        ("custom text fields", m.ntext - own, "field", "user data"),
         ("custom tuples", m.ntuple, "tuple", "user data"),
         ("nuserdata", m.nuserdata, "value", "user data"),
     ):

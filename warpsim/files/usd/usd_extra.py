@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 
+from warpsim.files.usd.usd_rest import rest_data
 from warpsim.model.actuators import state_options
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
 from warpsim.model.muscle import MuscleRows
@@ -137,33 +138,20 @@ def world_data(model) -> dict:
     ]
     parts = ("q", "v", "control", *(["activation"] if model.na else []), *(["mocap"] if model.nmocap else []))
     frames = {name: {part: getattr(k, part) for part in parts} for name, k in model.keyframes.items()}
-    return {
-        "version": 1,
-        "gravity": model.gravity,
-        "friction_rule": int(model.friction_rule),
-        "filter_parent": bool(model.filter_parent),
-        "excluded": model.excluded,
-        "pairs": pairs,
-        "actuators": actuators,
-        "keyframes": frames,
-        **({"effort_limits": effort_limits(model)} if model.has_effort_limits else {}),
-        **({"sites": site_data(model)} if model.nsite else {}),
-    }
-
-
-def effort_limits(model) -> list[dict]:
-    """Of ranges of what several actuators do: every argument of `ModelBuilder.add_effort_limit`."""
-    joints = np.flatnonzero(np.isfinite(model.joint_effort_range).any(1))
-    tendons = np.flatnonzero(np.isfinite(model.tendon_effort_range).any(1))
-    found = [
+    return (
         {
-            "joint": model.joint_names[j],
-            "range": model.joint_effort_range[j],
-            "gravity_compensation": bool(model.joint_effort_gravity[j]),
+            "version": 1,
+            "gravity": model.gravity,
+            "friction_rule": int(model.friction_rule),
+            "filter_parent": bool(model.filter_parent),
+            "excluded": model.excluded,
+            "pairs": pairs,
+            "actuators": actuators,
+            "keyframes": frames,
         }
-        for j in joints
-    ]
-    return found + [{"tendon": model.tendon_names[t], "range": model.tendon_effort_range[t]} for t in tendons]
+        | ({"sites": site_data(model)} if model.nsite else {})
+        | rest_data(model)
+    )
 
 
 def _actuator_state(model, a: int) -> dict:
@@ -231,7 +219,6 @@ def body_data(model, body: int, pose) -> dict:
         "inertia": model.body_inertia[body],
         "joints": joints,
         **({"mocap": True} if model.body_mocap[body] >= 0 else {}),
-        **({"gravcomp": model.body_gravcomp[body]} if model.body_gravcomp[body] else {}),
     }
 
 

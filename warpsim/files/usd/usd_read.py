@@ -22,6 +22,7 @@ from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
+from warpsim.files.usd.usd_rest import add_bodies_rest, add_rest
 from warpsim.files.usd.usd_shapes import OWN_FIELDS, decompose_transform, read_mass, read_shape
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
@@ -237,6 +238,7 @@ class _Reader:
         for path, joint in self._file_order(self.order):
             self._add_body(b, path, joint)
         self._add_geoms(b)
+        add_bodies_rest(b, self.own)
         self._add_constraints(b)
         self._filters(b)
         if not self.own:
@@ -303,7 +305,6 @@ class _Reader:
             com=com,
             inertia=inertia,
             mocap=bool(body.own.get("mocap", False)),
-            gravcomp=float(body.own.get("gravcomp", 0.0)),
         )
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
@@ -510,8 +511,7 @@ class _Reader:
             b.add_pair(int(first), int(second), float(friction), **own)
         for a in self.own.get("actuators", []):
             b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
-        for limit in self.own.get("effort_limits", []):
-            b.add_effort_limit(**limit)
+        add_rest(b, self.own)
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MJCF cannot say, or MuJoCo's compiler would round, as JSON in `<custom><text name="warpsim:data" data="..."/></custom>`.
+
+`to_mjcf` writes plain MJCF, reads it back, and keeps here what came back different, element by element; `ws.load` puts it back.
+MJCF rules: a value counts only where the file still says what it said when it was written, so that an edited file reads as edited.
+The text has, each where needed:
+
+- a kind of element: {name: {field: value}}; {"mjcf": ..., "value": ...} where the two differ by more than rounding
+- "shape": {geom: mesh or height field in double precision, and the pose}; "field": {geom: tetrahedra of a pressure field}
+- "order": {kind: names}, where MuJoCo numbers bodies and what is on them otherwise
+- "aids": sites that stand for frames of constraints; "constraints": those MJCF has no words for; "tendons" that do nothing
+- "effort_limits", "pairs": {"mjcf", "value"}; "friction_rule"
+"""
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from warpsim.checks import short
+from warpsim.errors import ModelError
+from warpsim.files import limits
+from warpsim.files.mjcf.mjcf_report import KEPT as NAME
+from warpsim.model.builder import ModelBuilder
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType, own_option
+from warpsim.model.geometry import compose
+from warpsim.model.model import FrictionRule, GeomType, HField, TetField
+from warpsim.model.renumber import LISTS, renumber
+
+VERSION = 1
+ROUNDING = 1e-9  # relative difference that counts as rounding of what the file says
+SINGLE = 1e-5  # of shapes, which MuJoCo keeps in single precision
+TINY = 1e-13
+DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32}
+FIELDS = {
+    "body": ("pose", "mass", "com", "inertia", "axes", "gravcomp"),
+    "joint": ("anchor", "axis", "range", "stiffness", "damping", "armature", "friction", "reference", "q0"),
+    "geom": (
+        *("size", "pose", "friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus", "rgba"),
+        *("visible", "hydroelastic", "fluid", "torsional_friction", "rolling_friction"),
+    ),
+    "site": ("pose", "size", "rgba"),
+    "camera": ("pose", "fovy"),
+    "tendon": ("range", "stiffness", "damping", "friction", "reference"),
+    "constraint": ("poses", "coefficients", "stiffness", "dissipation_time"),
+    "actuator": (
+        *("gear", "gain", "bias", "control_range", "force_range", "time", "activation_range", "muscle"),
+        "length_range",
+    ),
+    "sensor": ("cutoff", "datatype", "constants"),
+}
+# What values of a wrong type or shape end in.
+DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError, MemoryError, zlib.error)
+KINDS = {kind: LISTS.get(kind, f"{kind}s") for kind in FIELDS}
+
+
+def agrees(first, second, tolerance: float = ROUNDING) -> bool:
+    """Whether two values are the same but for rounding."""
+    a, b = np.asarray(first, float), np.asarray(second, float)
+    if a.shape != b.shape:
+        return False
+    finite = np.isfinite(a) & np.isfinite(b)
+    scale = max(np.abs(a[finite]).max(initial=0.0), np.abs(b[finite]).max(initial=0.0))
+    near = np.abs(np.where(finite, a, 0.0) - np.where(finite, b, 0.0)) <= tolerance * scale + TINY
+    return bool((near & (finite | (a == b) | (np.isnan(a) & np.isnan(b)))).all())
+
+
+def pack(array) -> dict:
+    """An array as text that loses nothing."""
+    array = np.asarray(array)
+    if array.dtype.kind != "i":
+        array = array.astype(np.float32) if (array.astype(np.float32) == array).all() else array.astype(float)
+    key = "i4" if array.dtype.kind == "i" else f"f{array.dtype.itemsize}"
+    data = np.ascontiguousarray(array, DTYPES[key]).tobytes()
+    return {"dtype": key, "shape": list(array.shape), "zlib": base64.b64encode(zlib.compress(data)).decode()}
+
+
+def unpack(data: dict) -> np.ndarray:
+    """The array of `pack`."""
+    dtype, shape = np.dtype(DTYPES[data["dtype"]]), [int(n) for n in data["shape"]]
+    size = int(np.prod(shape, dtype=float)) * dtype.itemsize
+    if min(shape, default=0) < 0 or size > limits.MAX_MESH_BYTES:
+        raise ValueError(f"an array of the shape {shape}")
+    found = zlib.decompressobj().decompress(base64.b64decode(data["zlib"], validate=True), size + 1)
+    array = np.frombuffer(found, dtype).reshape(shape)
+    return array.astype(np.int64 if dtype.kind == "i" else float)
+
+
+def read_kept(m) -> dict:
+    """What the text of a compiled model says; empty without one. Raises `ModelError` where it is none of ours."""
+    index = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_TEXT, NAME)
+    if index < 0:
+        return {}
+    start = int(m.text_adr[index])
+    text = bytes(m.text_data[start : start + int(m.text_size[index])]).rstrip(b"\0").decode(errors="replace")
+    try:
+        kept = json.loads(text)
+    except (ValueError, RecursionError):
+        kept = None
+    if not isinstance(kept, dict) or kept.get("version") != VERSION:
+        raise ModelError(
+            f"text {NAME!r} is not what to_mjcf of this version writes; remove it, and the file reads as plain MJCF"
+        )
+    return kept
+
+
+def idle_tendons(kept: dict) -> list[str]:
+    """Names of the tendons that do nothing and are there all the same."""
+    names = kept.get("tendons")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def restore(b: ModelBuilder, kept: dict) -> ModelBuilder:
+    """Put back, into a builder read from the file, what was kept. Raises `ModelError` for what no model can have."""
+    try:
+        with np.errstate(invalid="ignore"):  # of what `add_model` then refuses
+            _restore(b, kept)
+            ModelBuilder("checked").add_model(b.build())
+    except DAMAGE as error:
+        why = f"{type(error).__name__}: {error}" if not isinstance(error, ModelError) else str(error)
+        raise ModelError(
+            f"text {NAME!r}: {short(why)[1:-1]}; remove the text, and the file reads as plain MJCF"
+        ) from None
+    return b
+
+
+def _restore(b: ModelBuilder, kept: dict) -> None:
+    _reorder(b, kept)
+    for kind, fields in FIELDS.items():
+        for item in getattr(b, KINDS[kind]):
+            _restore_fields(item, kept.get(kind, {}).get(item.name, {}), fields)
+    _restore_shapes(b, kept)
+    _restore_lists(b, kept)
+
+
+def _reorder(b: ModelBuilder, kept: dict) -> None:
+    aids = set(kept.get("aids", ()))
+    if aids:
+        renumber(b, "site", [s for s, site in enumerate(b.sites) if site.name not in aids])
+    for kind, names in kept.get("order", {}).items():
+        place = {item.name: i for i, item in enumerate(getattr(b, KINDS[kind]))}
+        if len(names) == len(place) and place.keys() == set(names):
+            order = [place[name] for name in names]
+            if kind != "body" or _parents_first(b, order):  # else another tree than was written
+                renumber(b, kind, order)
+
+
+def _parents_first(b: ModelBuilder, order: list[int]) -> bool:
+    at = {-1: -1} | {i: place for place, i in enumerate(order)}
+    return all(at[body.parent] < at[i] for i, body in enumerate(b.bodies))
+
+
+def _restore_fields(item, kept: dict, fields) -> None:
+    for field in (field for field in fields if field in kept):
+        plain, entry = getattr(item, field), kept[field]
+        was, value = (entry["mjcf"], entry["value"]) if isinstance(entry, dict) else (entry, entry)
+        if not agrees(plain, was):
+            continue  # the file was edited
+        if isinstance(plain, bool):
+            setattr(item, field, bool(value))
+        elif isinstance(plain, tuple):
+            setattr(item, field, tuple(np.array(value, float)))
+        elif np.ndim(plain):
+            setattr(item, field, np.array(value, float).reshape(np.shape(plain)))
+        else:
+            setattr(item, field, type(plain)(value))
+
+
+def _restore_shapes(b: ModelBuilder, kept: dict) -> None:
+    heights = {id(geom): i for i, geom in enumerate(g for g in b.geoms if g.type == GeomType.HFIELD)}
+    for geom in b.geoms:
+        entry = kept.get("shape", {}).get(geom.name)
+        if entry is not None and "vertices" in entry and geom.type == GeomType.MESH:
+            mesh, pose = b.meshes[geom.mesh], np.array(entry["pose"], float)
+            found = mesh._replace(vertices=unpack(entry["vertices"]), faces=unpack(entry["faces"]))
+            if same_points(geom.pose, mesh.vertices, pose, found.vertices):
+                geom.pose, geom.size = pose, np.abs(found.vertices).max(0)
+                b.meshes[geom.mesh] = found
+        elif entry is not None and "data" in entry and geom.type == GeomType.HFIELD:
+            pose, index = np.array(entry["pose"], float), heights[id(geom)]
+            found = HField(geom.name, np.array(entry["size"], float), unpack(entry["data"]))
+            if same_points(geom.pose, surface(b.hfields[index]), pose, surface(found)):
+                geom.pose, geom.size, b.hfields[index] = pose, np.array(entry["bounds"], float), found
+        hull = kept.get("hull", {}).get(geom.name)
+        if hull is not None and geom.type == GeomType.MESH:
+            b.meshes[geom.mesh] = b.meshes[geom.mesh]._replace(max_hull_vertices=int(hull))
+        tetrahedra = kept.get("field", {}).get(geom.name)
+        if tetrahedra is not None and np.isfinite(geom.hydroelastic[0]):
+            arrays = [unpack(tetrahedra[key]) for key in ("vertices", "tetrahedra", "pressure")]
+            b.fields.append(TetField(str(tetrahedra["name"]), *arrays))
+            geom.field = len(b.fields) - 1
+
+
+def same_points(first_pose, first, second_pose, second) -> bool:
+    """Whether two sets of points `(n, 3)` in frames of their own are in the same places, to single precision."""
+    if first.shape != second.shape:
+        return False
+    a, b = (compose(pose, _poses(points))[:, :3] for pose, points in ((first_pose, first), (second_pose, second)))
+    return bool(np.abs(a - b).max(initial=0.0) <= SINGLE * max(np.abs(first).max(), np.abs(second).max()))
+
+
+def _poses(points) -> np.ndarray:
+    return np.hstack([points, np.tile([1.0, 0.0, 0.0, 0.0], (len(points), 1))])
+
+
+def surface(field: HField) -> np.ndarray:
+    """Points `(rows · columns, 3)` of a height field in its own axes."""
+    rows, columns = field.data.shape
+    x, y = np.linspace(-1, 1, columns) * field.size[0], np.linspace(-1, 1, rows) * field.size[1]
+    grid = np.stack([*np.meshgrid(x, y), field.size[2] * field.data], axis=-1)
+    return grid.reshape(-1, 3)
+
+
+def _restore_lists(b: ModelBuilder, kept: dict) -> None:
+    """What is of no single element that MJCF has."""
+    if "friction_rule" in kept:
+        b.friction_rule = FrictionRule(kept["friction_rule"])
+    names = {kind: {item.name for item in getattr(b, KINDS[kind])} for kind in ("body", "joint", "tendon", "geom")}
+    pairs = kept.get("pairs")
+    if (
+        pairs is not None
+        and plain_pairs(b) == pairs["mjcf"]
+        and all({i, j} <= names["geom"] for i, j, *_ in pairs["value"])
+    ):
+        b.explicit_pairs = []
+        for first, second, mu, condim, torsional, rolling in pairs["value"]:
+            b.add_pair(first, second, mu, condim=condim, torsional_friction=torsional, rolling_friction=rolling)
+    efforts = kept.get("effort_limits")
+    if efforts is not None and plain_efforts(b) == efforts["mjcf"]:
+        b.effort_limits = []
+        for joint, tendon, low, high, gravity in efforts["value"]:
+            if {joint, tendon} <= names["joint"] | names["tendon"] | {None}:
+                b.add_effort_limit(joint, (low, high), tendon=tendon, gravity_compensation=gravity)
+    for data in kept.get("constraints", ()):
+        if all(end is None or end in names["body"] for end in data["bodies"]):
+            add_kept_constraint(b, data)
+
+
+def kept_constraint(b: ModelBuilder, index: int) -> dict:
+    """A constraint that MJCF has no words for."""
+    c = b.constraints[index]
+    return {
+        "index": index,
+        "name": c.name,
+        "type": c.type.name.lower(),
+        "bodies": [None if end < 0 else b.bodies[end].name for end in c.ends],
+        "poses": plain(c.poses),
+        "coefficients": plain(c.coefficients),
+        "stiffness": plain(c.stiffness),
+        "dissipation_time": c.dissipation_time,
+        "active": c.active,
+    }
+
+
+def add_kept_constraint(b: ModelBuilder, data: dict) -> None:
+    """Add what `kept_constraint` gave, at its place."""
+    kind = ConstraintType[data["type"].upper()]
+    if kind not in BODY_CONSTRAINTS:
+        raise ModelError(f"constraint {data['name']!r} is a {data['type']} constraint; MJCF has that itself")
+    time, poses = data["dissipation_time"], np.array(data["poses"], float)
+    b.add_constraint(
+        kind,
+        *(-1 if end is None else end for end in data["bodies"]),
+        name=data["name"],
+        pose_a=poses[0],
+        pose_b=poses[1],
+        **own_option(kind, np.array(data["coefficients"], float)),
+        stiffness=data["stiffness"],
+        dissipation_time=None if np.isnan(time) else time,
+        active=data["active"],
+    )
+    added = b.constraints.pop()
+    added.poses = tuple(poses)
+    b.constraints.insert(int(data["index"]), added)
+
+
+def plain_pairs(b: ModelBuilder) -> list:
+    """The explicit pairs of a builder by names."""
+    return sorted([b.geoms[i].name, b.geoms[j].name, *law] for i, j, *law in b.explicit_pairs)
+
+
+def plain_efforts(b: ModelBuilder) -> list:
+    """The ranges of what several actuators do, by names."""
+    return [
+        [
+            None if limit.joint < 0 else b.joints[limit.joint].name,
+            None if limit.tendon < 0 else b.tendons[limit.tendon].name,
+            *map(float, limit.range),
+            bool(limit.gravity),
+        ]
+        for limit in b.effort_limits
+    ]
+
+
+def plain(value) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, tuple):
+        return [plain(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `Model` as MJCF: its text, a file with meshes beside it, or a `mujoco.MjSpec`.
+
+The text is plain MJCF, compiled by MuJoCo and read back here; what came back otherwise is kept in one custom text
+(`warpsim.files.mjcf.mjcf_kept`), so that `ws.load` gives every number of the model again. What MuJoCo will do otherwise than
+this model is one warning. docs/mjcf.md says how each element is written.
+"""
+
+import json
+import warnings
+import xml.etree.ElementTree as xml
+
+import mujoco
+import numpy as np
+
+from warpsim.checks import listed
+from warpsim.errors import ModelError
+from warpsim.files.mjcf import mjcf_kept
+from warpsim.files.mjcf.mjcf import collect
+from warpsim.files.mjcf.mjcf_elements import add, check_names, text_of, unless
+from warpsim.files.mjcf.mjcf_files import write
+from warpsim.files.mjcf.mjcf_kept import FIELDS, KINDS, NAME, agrees, pack, plain
+from warpsim.files.mjcf.mjcf_pressure import PREFIX
+from warpsim.files.mjcf.mjcf_refusals import tendon_roles
+from warpsim.files.mjcf.mjcf_report import DEFAULT_SOLIMP
+from warpsim.files.mjcf.mjcf_write_acts import (
+    SAID,
+    find_aids,
+    magnetic_field,
+    write_actuators,
+    write_aids,
+    write_constraints,
+    write_contacts,
+    write_keyframes,
+    write_sensors,
+    write_tendons,
+)
+from warpsim.files.mjcf.mjcf_write_bodies import Shapes, write_world
+from warpsim.files.output import check_file, check_folder, replacing
+from warpsim.model.builder import ModelBuilder
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
+from warpsim.model.model import JOINT_NQ, FrictionRule, GeomType, JointType, Model
+from warpsim.model.renumber import LISTS, renumber
+
+SUFFIXES = (".xml", ".mjcf")
+INDENT = "  "
+# Differences that do not change what MuJoCo does: looks, frames that stand for each other, times that MuJoCo sets in its own way.
+UNTOLD = {
+    "geom": {"rgba", "visible", "dissipation_time", "size"},
+    "site": {"rgba", "size"},
+    "camera": {"fovy"},
+    "constraint": {"poses", "dissipation_time"},
+    "body": {"axes"},
+}
+
+
+def to_mjcf(model: Model, path=None) -> str:
+    """See `Model.to_mjcf`."""
+    if path is None:
+        return _Writer(model, None).text()
+    path = check_file(path, SUFFIXES)
+    writer = _Writer(model, f"{path.stem}_assets")
+    text = writer.text()
+    folder = path.parent / f"{path.stem}_assets"
+    if writer.files:
+        check_folder(folder).mkdir(exist_ok=True)
+    for name, data in writer.files.items():
+        with replacing(check_file(folder / name)) as place:
+            place.write_bytes(data)
+    with replacing(path) as place:
+        place.write_text(text, encoding="utf-8")
+    return text
+
+
+def to_mjspec(model: Model) -> mujoco.MjSpec:
+    """See `Model.to_mjspec`."""
+    return mujoco.MjSpec.from_string(_Writer(model, None).text())
+
+
+class _Writer:
+    """One model on its way to MJCF. `folder`: where its shapes are written, None for within the text."""
+
+    def __init__(self, model: Model, folder: str | None):
+        check_names({"model": (model.name,)} | model.names)
+        self.model, self.folder = model, folder
+        self.b = records(model)
+        self.files: dict[str, bytes] = {}
+        self.aids, self.sites = find_aids(self.b)
+
+    def text(self) -> str:
+        """The whole text."""
+        tree = self.tree()
+        m = self.compiled(tree)
+        soft = geom_softness(self.b, m), constraint_softness(self.b, m)
+        for elements, solref in zip(
+            (tree.find("worldbody").iter("geom"), tree.iterfind("equality/*")), soft, strict=True
+        ):
+            for element in elements:
+                if element.get("name") in solref:
+                    element.set("solref", text_of(solref[element.get("name")]))
+        if any(soft):
+            m = self.compiled(tree)
+        idle = [tendon.name for t, tendon in enumerate(self.b.tendons) if not tendon_roles(m, t)]
+        kept, told = differences(self.b, collect(m, [], idle), [name for name, _, _ in self.sites])
+        kept |= {"tendons": idle} if idle else {}
+        told += self.frictions()
+        if kept:
+            data = json.dumps({"version": mjcf_kept.VERSION} | kept, separators=(",", ":"))
+            custom = tree.find("custom")
+            add(add(tree, "custom") if custom is None else custom, "text", name=NAME, data=data)
+        if told:
+            warnings.warn(
+                f"model {self.model.name!r} as MJCF: {listed(told)}: kept for ws.load, but MuJoCo does not do the same",
+                stacklevel=4,
+            )
+        return write(tree, INDENT)[0] + "\n"
+
+    def tree(self) -> xml.Element:
+        """All that MJCF says, but for the softness of contact and constraints."""
+        b, root = self.b, xml.Element("mujoco", {"model": self.model.name})
+        add(root, "compiler", angle="radian", inertiafromgeom="false")
+        self.options(root)
+        shapes = Shapes(root, self.folder)
+        bodies = write_world(b, root, shapes)
+        write_aids(self.sites, root, bodies)
+        write_contacts(b, root)
+        write_tendons(b, root)
+        write_constraints(b, root, self.aids)
+        write_actuators(b, root)
+        write_sensors(b, root)
+        write_keyframes(self.model, root)
+        self.pressures(root)
+        self.files = shapes.files
+        for section in [child for child in root if len(child) == 0 and not child.attrib and child.tag != "worldbody"]:
+            root.remove(section)
+        return root
+
+    def options(self, root: xml.Element) -> None:
+        model = self.model
+        medium = {"density": unless(model.fluid_density, 0.0), "viscosity": unless(model.fluid_viscosity, 0.0)}
+        medium |= {"wind": unless(model.wind, np.zeros(3)), "magnetic": magnetic_field(self.b)}
+        option = add(root, "option", timestep=model.timestep, gravity=model.gravity, **medium)
+        if not model.filter_parent:
+            add(option, "flag", filterparent="disable")
+
+    def pressures(self, root: xml.Element) -> None:
+        section = add(root, "custom")
+        for geom in self.b.geoms:
+            if not np.isnan(geom.hydroelastic[0]):
+                data = np.where(np.isfinite(geom.hydroelastic), geom.hydroelastic, 0.0)
+                add(section, "numeric", name=PREFIX + geom.name, data=data)
+
+    def frictions(self) -> list[str]:
+        """The pairs of geoms whose friction follows from theirs in another way than MuJoCo's, and is another."""
+        model = self.model
+        a, b = model.geom_friction[model.pair_geom].T
+        other = (model.pair_rule == FrictionRule.HARMONIC) & (a != b)
+        names = [[model.geom_names[g] for g in pair] for pair in model.pair_geom[other]]
+        return [f"friction of geoms {a!r} and {b!r} (MuJoCo's is the larger)" for a, b in names]
+
+    def compiled(self, tree: xml.Element) -> mujoco.MjModel:
+        """By MuJoCo, with shapes in files as they will be."""
+        assets = {f"{self.folder}/{name}": data for name, data in self.files.items()}
+        try:
+            return mujoco.MjSpec.from_string(write(tree)[0], assets=assets).compile()
+        except ValueError as error:
+            why = " ".join(str(error).split())
+            raise ModelError(f"model {self.model.name!r} as MJCF: MuJoCo cannot compile it: {why}") from error
+
+
+def records(model: Model) -> ModelBuilder:
+    """A builder with every number of a model."""
+    b = ModelBuilder(model.name, gravity=model.gravity, timestep=model.timestep)
+    b.density, b.viscosity, b.wind = model.fluid_density, model.fluid_viscosity, model.wind
+    b.add_model(model)
+    for i, body in enumerate(b.bodies):
+        body.inertia = model.body_inertia[i]
+        first = model.body_link[i]
+        while model.link_parent[first] >= 0 and model.link_body[model.link_parent[first]] == i:
+            first = model.link_parent[first]
+        q = model.link_q[first]
+        body.pose = model.q0[q : q + 7] if model.link_type[first] == JointType.FREE else model.link_pose[first]
+    for j, joint in enumerate(b.joints):
+        joint.axis, joint.q0 = model.joint_axis[j], model.q0[model.joint_q[j] :][: JOINT_NQ[joint.type]]
+        dofs = slice(model.joint_v[j], model.joint_v[j] + len(joint.reference))
+        joint.reference = model.joint_reference[dofs]
+    for kind, poses in (("geoms", model.geom_pose), ("sites", model.site_pose), ("cameras", model.camera_pose)):
+        for item, pose in zip(getattr(b, kind), poses, strict=True):
+            item.pose = pose
+    for c, constraint in enumerate(b.constraints):
+        if constraint.type in BODY_CONSTRAINTS:
+            constraint.poses = tuple(model.constraint_pose[c])
+    for s, sensor in enumerate(b.sensors):
+        sensor.constants = model.sensor_constants[s]
+    for g, geom in enumerate(b.geoms):
+        geom.size, geom.hydroelastic, geom.fluid = model.geom_size[g], model.geom_hydroelastic[g], model.geom_fluid[g]
+    return b
+
+
+def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
+    """solref of the geoms that have a stiffness, where MuJoCo has a weight for it: what `contact_material` maps back."""
+    places = {mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_BODY, i): i for i in range(1, m.nbody)}
+    found = {}
+    for geom in b.geoms:
+        weight = m.body_invweight0[places[b.bodies[geom.body].name], 0] if geom.body >= 0 else 0.0
+        if np.isfinite(geom.stiffness) and weight > 0:
+            found[geom.name] = _solref(geom.stiffness, geom.dissipation_time, weight, b.timestep)
+    return found
+
+
+def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
+    """solref of the constraints that have a stiffness, of its first value."""
+    index = {
+        kind: {mujoco.mj_id2name(m, kind, i): i for i in range(count)}
+        for kind, count in (
+            (mujoco.mjtObj.mjOBJ_BODY, m.nbody),
+            (mujoco.mjtObj.mjOBJ_JOINT, m.njnt),
+            (mujoco.mjtObj.mjOBJ_TENDON, m.ntendon),
+        )
+    }
+    bodies, joints, tendons = index.values()
+    found = {}
+    for c in b.constraints:
+        if c.type not in SAID or not np.isfinite(c.stiffness[0]):
+            continue
+        ends = [end for end in c.ends if end >= 0]
+        if c.type == ConstraintType.JOINT:
+            weight = sum(m.dof_invweight0[m.jnt_dofadr[joints[b.joints[end].name]]] for end in ends)
+        elif c.type == ConstraintType.TENDON:
+            weight = sum(m.tendon_invweight0[tendons[b.tendons[end].name]] for end in ends)
+        else:
+            weight = sum(m.body_invweight0[bodies[b.bodies[end].name], 0] for end in ends)
+        if weight > 0:
+            found[c.name] = _solref(c.stiffness[0], c.dissipation_time, float(weight), b.timestep)
+    return found
+
+
+def _solref(stiffness: float, time: float, weight: float, h: float) -> tuple[float, float]:
+    """(-K, -B) that make a stiffness [N/m] and a dissipation time [s], at MuJoCo's default impedance; see `compliance`."""
+    K = stiffness * (1.0 - DEFAULT_SOLIMP[1]) * weight
+    return -K, -K * (h / np.pi if np.isnan(time) else time)
+
+
+def differences(b: ModelBuilder, read: ModelBuilder, aids: list[str]) -> tuple[dict, list[str]]:
+    """What to keep of builder `b` beside the MJCF that was read back as `read`, and what of it MuJoCo will do otherwise."""
+    kept: dict = {"aids": aids} if aids else {}
+    told: list[str] = []
+    if aids:
+        renumber(read, "site", [s for s, site in enumerate(read.sites) if site.name not in aids])
+    unsaid = [i for i, c in enumerate(b.constraints) if c.type not in SAID]
+    if unsaid:
+        kept["constraints"] = [mjcf_kept.kept_constraint(b, i) for i in unsaid]
+        told += [f"constraint {b.constraints[i].name!r} (a {b.constraints[i].type.name.lower()})" for i in unsaid]
+    _keep_order(b, read, kept)
+    for kind in FIELDS:
+        items = [x for x in getattr(b, KINDS[kind]) if kind != "constraint" or x.type in SAID]
+        found = {}
+        for item, other in zip(items, getattr(read, KINDS[kind]), strict=True):
+            fields = _kept_fields(kind, item, other, told)
+            if fields:
+                found[item.name] = fields
+        if found:
+            kept[kind] = found
+    _keep_shapes(b, read, kept)
+    _keep_lists(b, read, kept)
+    return kept, told
+
+
+def _keep_order(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
+    for kind, key in KINDS.items():
+        wanted = [x.name for x in getattr(b, key) if kind != "constraint" or x.type in SAID]
+        names = [x.name for x in getattr(read, key)]
+        lost = sorted(set(wanted) ^ set(names)) or wanted[:1] * (kind not in LISTS and names != wanted)
+        if lost:
+            raise ModelError(f"{kind} {listed(lost)} cannot be written as MJCF: leave it out")
+        if names != wanted:
+            kept.setdefault("order", {})[kind] = wanted
+            place = {name: i for i, name in enumerate(names)}
+            renumber(read, kind, [place[name] for name in wanted])
+
+
+def _kept_fields(kind: str, item, other, told: list[str]) -> dict:
+    """The fields of one element that came back otherwise."""
+    found: dict = {}
+    shaped = kind == "geom" and item.type in (GeomType.MESH, GeomType.HFIELD)
+    for field in FIELDS[kind]:
+        value, was = getattr(item, field), getattr(other, field)
+        if (shaped and field in ("pose", "size")) or _equal(value, was):
+            continue
+        same = agrees(value, was)
+        found[field] = plain(value) if same else {"mjcf": plain(was), "value": plain(value)}
+        idle = field == "reference" and not np.any(item.stiffness)
+        idle |= field == "axis" and item.type in (JointType.FREE, JointType.BALL)
+        if not same and not idle and field not in UNTOLD.get(kind, ()):
+            told.append(f"{field} of {kind} {item.name!r}")
+    return found
+
+
+def _equal(value, was) -> bool:
+    """Bit for bit; what is not there (None) equals itself."""
+    return np.array_equal(np.asarray(value, float), np.asarray(was, float), equal_nan=True)
+
+
+def _keep_shapes(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
+    """Meshes and height fields, which MuJoCo keeps in single precision, and meshes in axes of its own; hulls, fields of tetrahedra."""
+    shapes, hulls, fields = {}, {}, {}
+    heights = zip((g for g in b.geoms if g.type == GeomType.HFIELD), b.hfields, read.hfields, strict=True)
+    of_geom = {id(geom): (field, other) for geom, field, other in heights}
+    for geom, other in zip(b.geoms, read.geoms, strict=True):
+        if geom.type == GeomType.MESH:
+            mesh, plain_mesh = b.meshes[geom.mesh], read.meshes[other.mesh]
+            same = all(np.array_equal(x, y) for x, y in zip(mesh[1:3], plain_mesh[1:3], strict=True))
+            if not (same and np.array_equal(geom.pose, other.pose)):
+                data = {"vertices": pack(mesh.vertices), "faces": pack(mesh.faces)}
+                shapes[geom.name] = data | {"pose": plain(geom.pose)}
+            if mesh.max_hull_vertices != plain_mesh.max_hull_vertices:
+                hulls[geom.name] = mesh.max_hull_vertices
+        elif geom.type == GeomType.HFIELD:
+            field, plain_field = of_geom[id(geom)]
+            same = all(np.array_equal(x, y) for x, y in zip(field[1:], plain_field[1:], strict=True))
+            if not (same and np.array_equal(geom.pose, other.pose)):
+                data = {"size": plain(field.size), "data": pack(field.data), "bounds": plain(geom.size)}
+                shapes[geom.name] = data | {"pose": plain(geom.pose)}
+        if geom.field >= 0:
+            field = b.fields[geom.field]
+            arrays = {key: pack(getattr(field, key)) for key in ("vertices", "tetrahedra", "pressure")}
+            fields[geom.name] = {"name": field.name} | arrays
+    kept |= {key: value for key, value in (("shape", shapes), ("hull", hulls), ("field", fields)) if value}
+
+
+def _keep_lists(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
+    if b.friction_rule != FrictionRule.MAXIMUM:
+        kept["friction_rule"] = int(b.friction_rule or 0)
+    for key, found in (("pairs", mjcf_kept.plain_pairs), ("effort_limits", mjcf_kept.plain_efforts)):
+        value, was = found(b), found(read)
+        if value != was:
+            kept[key] = {"mjcf": was, "value": value}
