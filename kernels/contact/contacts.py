@@ -43,6 +43,8 @@ class Scene:
     pair_geom: wp.array2d(dtype=int)
     pair_rule: wp.array(dtype=wp.uint8)
     pair_friction: wp.array(dtype=real)  # of RULE_EXPLICIT; as many rows as the last of those has
+    pair_margin: wp.array(dtype=real)  # [m] as many rows as the last above or below 0 has
+    geom_reach: wp.array(dtype=real)  # [m] the largest margin of a geom's pairs; 0 of planes
     point_pairs: int  # the pairs up to this one touch at points, the others by pressure fields (`hydroelastic/`)
     support: wp.array2d(dtype=int)
     support_sign: wp.array2d(dtype=real)
@@ -172,6 +174,23 @@ def pair_recovery(scene: Scene, compliance: real) -> real:
 
 
 @func
+def margin_of(scene: Scene, p: int) -> real:
+    """How far apart the geoms of pair p are where φ = 0 [m]."""
+    margin = real(0.0)
+    if p < scene.pair_margin.shape[0]:
+        margin = scene.pair_margin[p]
+    return margin
+
+
+@func
+def seen_from(scene: Scene, geom_speed: wp.array2d(dtype=real), h: real, w: int, p: int) -> real:
+    """The distance [m] up to which geoms of pair p may touch within h."""
+    a = scene.pair_geom[p, 0]
+    b = scene.pair_geom[p, 1]
+    return h * (geom_speed[w, a] + geom_speed[w, b]) + wp.max(margin_of(scene, p), real(0.0))
+
+
+@func
 def geom_pose_world(
     scene: Scene, geom_pose: wp.array3d(dtype=real), link_X: wp.array2d(dtype=transform), w: int, g: int
 ) -> transform:
@@ -228,7 +247,9 @@ def place_geoms(
             speed = real(-1.0)
     geom_X[w, g] = X
     geom_speed[w, g] = speed
-    geom_capsule[w, g] = geom_bound(scene.geom_type[g], X, size)
+    bound = geom_bound(scene.geom_type[g], X, size)
+    grown = scene.geom_reach[g]
+    geom_capsule[w, g] = vec5(bound[0], bound[1], bound[2], bound[3] + grown, bound[4] + grown)
 
 
 @func
@@ -337,9 +358,9 @@ def find_features(
     row = w % geom_size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
-    margin = h * (geom_speed[w, a] + geom_speed[w, b])
+    reach = seen_from(scene, geom_speed, h, w, p)
     return detect_features(
-        scene.geom_type[a], geom_X[w, a], geom_size[row, a], scene.geom_type[b], geom_X[w, b], geom_size[row, b], margin
+        scene.geom_type[a], geom_X[w, a], geom_size[row, a], scene.geom_type[b], geom_X[w, b], geom_size[row, b], reach
     )
 
 
@@ -358,11 +379,13 @@ def add_contacts(
     size_a = geom_size[row, a]
     size_b = geom_size[row, b]
     way = longest_way(type_a, size_a, type_b, size_b)
+    margin = margin_of(scene, p)
     now = int(count)
     flags = int(0)
     for i in range(manifold.count):
         feature = contact_features(manifold, i)
         g = evaluate(type_a, geom_X[w, a], size_a, type_b, geom_X[w, b], size_b, feature)
+        g.phi = g.phi - margin
         found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
         flags = flags | (found & UNRESOLVED)
         if found & TOUCHES != 0:
