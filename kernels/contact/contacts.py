@@ -20,7 +20,7 @@ from .cull import geom_bound, next_candidate
 from .narrow.detect import detect as detect_features
 from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate
 from .narrow.manifold import Manifold, contact_features
-from .narrow.resolution import longest_way
+from .narrow.resolution import is_unresolved, longest_ways
 
 RULE_FIRST = wp.constant(1)
 RULE_SECOND = wp.constant(2)
@@ -276,14 +276,14 @@ def look_ahead(
     link_V: wp.array2d(dtype=vec6),
     link_V_star: wp.array2d(dtype=vec6),
     h: real,
-    way: real,
+    ways: vec2,
     w: int,
     a: int,
     b: int,
     g: ContactGeometry,
 ) -> int:
     """TOUCHES where a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone;
-    UNRESOLVED where v0 leads farther than `way` within h, see `resolution.py`.
+    UNRESOLVED where v0 leads farther than `ways` within h, see `resolution.py`.
     """
     l_a = scene.geom_link[a]
     l_b = scene.geom_link[b]
@@ -300,7 +300,7 @@ def look_ahead(
     found = int(0)
     if g.phi + h * wp.min(approach, real(0.0)) < real(0.0):
         found = int(TOUCHES)
-    if h * wp.abs(now) > way and g.phi < h * wp.abs(now):
+    if is_unresolved(ways, g.phi, h, now):
         found = found | UNRESOLVED
     return found
 
@@ -378,7 +378,7 @@ def add_contacts(
     type_b = scene.geom_type[b]
     size_a = geom_size[row, a]
     size_b = geom_size[row, b]
-    way = longest_way(type_a, size_a, type_b, size_b)
+    ways = longest_ways(type_a, size_a, type_b, size_b)
     margin = margin_of(scene, p)
     now = int(count)
     flags = int(0)
@@ -386,7 +386,7 @@ def add_contacts(
         feature = contact_features(manifold, i)
         g = evaluate(type_a, geom_X[w, a], size_a, type_b, geom_X[w, b], size_b, feature)
         g.phi = g.phi - margin
-        found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+        found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
         flags = flags | (found & UNRESOLVED)
         if found & TOUCHES != 0:
             if now < contacts.pair.shape[1]:

@@ -19,7 +19,7 @@ from .narrow.features import bounding_radius, contact_frame
 from .narrow.heightfield import detect as detect_features
 from .narrow.heightfield import evaluate
 from .narrow.manifold import contact_features, is_general
-from .narrow.resolution import longest_way
+from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape
 
 
@@ -114,12 +114,12 @@ def detect(
             radius_b = bounding_radius(shape_b.type, shape_b.size)
             manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach)
             margin = laws.margin_of(scene, p)
-            way = longest_way(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
+            ways = longest_ways(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
             for i in range(manifold.count):
                 feature = contact_features(manifold, i)
                 g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)
                 g.phi = g.phi - margin
-                found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+                found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
                 flags = flags | (found & UNRESOLVED)
                 if found & TOUCHES != 0:
                     if count < capacity:
