@@ -30,6 +30,8 @@ RULE_EXPLICIT = wp.constant(5)
 # Square of how far a contact may lie from a joint's axis and count as on it, relative to the lengths that it is computed from.
 AXIS_ROUNDING = {wp.float32: 2.5e-11, wp.float64: 4e-28}
 axis_rounding = float(AXIS_ROUNDING[real])
+# Energy that a contact may take to part at its recovery speed, over that of all mass of the world at it.
+RECOVERY_ENERGY = 1.0
 TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
 
 
@@ -75,6 +77,7 @@ class Contacts:
     point: wp.array2d(dtype=vec3)
     frame: wp.array2d(dtype=mat33)
     J: wp.array4d(dtype=real)  # (worlds, max_contacts, 3, max_support)
+    recovery: wp.array2d(dtype=real)  # (worlds, max_contacts) [m/s] fastest separation, where near-rigid geoms overlap
     compliance: wp.array2d(
         dtype=vec2
     )  # (c, tau_d) of contacts between pressure fields; no columns where there are none
@@ -165,9 +168,9 @@ def contact_compliance(
 
 
 @func
-def pair_recovery(scene: Scene, compliance: real) -> real:
-    """Recovery speed of a pair; contact of a given stiffness has no limit."""
-    recovery = scene.recovery
+def pair_recovery(speed: real, compliance: real) -> real:
+    """`speed`, the recovery speed of near-rigid contact; contact of a given stiffness has no limit."""
+    recovery = speed
     if compliance > real(0.0):
         recovery = real(wp.inf)
     return recovery
@@ -566,8 +569,33 @@ def inverse_mass(
 
 
 @func
+def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
+    """M of a world [kg]."""
+    row = w % body_mass.shape[0]
+    mass = real(0.0)
+    for b in range(body_mass.shape[1]):
+        mass += body_mass[row, b]
+    return mass
+
+
+@func
+def calm_recovery(speed: real, W_n: real, mass: real) -> real:
+    """The recovery speed of a contact that moves the normal by W_n [1/kg] per impulse, in a world of `mass` [kg], when it is `speed` at most.
+
+    Parting at v takes the energy v²/(2 W_n): no more than `RECOVERY_ENERGY` times that of all the mass at `speed`. Halved until that
+    holds, so that it is a constant of derivatives.
+    """
+    calm = speed
+    share = real(RECOVERY_ENERGY) * mass * W_n
+    if share < real(1.0) and share > real(0.0):
+        calm = speed * wp.pow(real(2.0), wp.floor(real(0.5) * wp.log2(share)))
+    return calm
+
+
+@func
 def contact_law(
     scene: Scene,
+    contacts: Contacts,
     stiffness: wp.array2d(dtype=real),
     dissipation_time: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
@@ -584,7 +612,7 @@ def contact_law(
     law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
     R_free = cone.contact_regularization(weight, phi, law[0], law[1], h, beta, sigma)
     v_free = cone.contact_stabilization(phi, law[1], h)
-    recovery = pair_recovery(scene, law[0])
+    recovery = pair_recovery(contacts.recovery[w, c], law[0])
     R = cone.recovery_regularization(R_free, v_free, recovery)
     return R, cone.recovery_stabilization(v_free, recovery), law[0]
 
@@ -598,6 +626,7 @@ def regularise(
     h: real,
     beta: real,
     sigma: real,
+    body_mass: wp.array2d(dtype=real),
     M_factor: wp.array3d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
@@ -610,18 +639,25 @@ def regularise(
     """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     count = contacts.count[w]
+    mass = real(0.0)
+    if count > 0:
+        mass = total_mass(body_mass, w)
     for first in range(0, count, lanes()):
         w_c = real(0.0)
+        W_n = real(0.0)
         for of in range(wp.min(lanes(), count - first)):
             W = inverse_mass(topology, scene, contacts, M_factor, z, w, first + of, contacts.row[w, first + of])
             if lane() == of:
                 w_c = wp.sqrt(wp.ddot(W, W)) / real(3.0)
+                W_n = W[2, 2]
         c = first + lane()
         if c < count:
             p = contacts.pair[w, c]
             weight[w, c] = w_c
+            contacts.recovery[w, c] = calm_recovery(scene.recovery, W_n, mass)
             R_c, v_hat_c, _compliance = contact_law(
                 scene,
+                contacts,
                 material.stiffness,
                 material.dissipation_time,
                 contacts.compliance,
@@ -637,16 +673,6 @@ def regularise(
             R[w, c] = R_c
             v_hat[w, c] = v_hat_c
             mu[w, c] = friction_coefficient(scene, material.friction, w, p)
-
-
-@func
-def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
-    """M of a world [kg]."""
-    row = w % body_mass.shape[0]
-    mass = real(0.0)
-    for b in range(body_mass.shape[1]):
-        mass += body_mass[row, b]
-    return mass
 
 
 @kernel(lanes=True)

@@ -287,6 +287,7 @@ class Collision:
         contacts.feature = array(self.capacity, wp.vec3i)
         contacts.phi = array(self.capacity, t.real)
         contacts.point = array(self.capacity, t.vec3)
+        contacts.recovery = array(self.capacity, t.real)
         contacts.frame = array(self.capacity, t.mat33)
         contacts.J = array((self.slots, 3, self.max_support), t.real)
         contacts.compliance = array(self.capacity if self.pressure is not None else 0, t.vec2)
