@@ -13,7 +13,9 @@ import warp as wp
 from ...real import func, real, vec2, vec3
 from .manifold import CAPSULE, CYLINDER, PLANE, SPHERE
 
-RESOLVED_SHARE = 0.5  # of the thinner geom's half-extent the most that a step may move, of both together where geoms part
+RESOLVED_SHARE = (
+    0.5  # of the thinner geom's half-extent the most that a step may move, of both together where geoms part
+)
 
 
 @func
