@@ -89,6 +89,16 @@ def test_a_convex_pair_and_a_height_field(device):
     assert flags_after(b.build(), [0, 0, -100, 0, 0, 0], dtype="float64", device=device) == ws.UNRESOLVED
 
 
+@BOTH
+def test_geoms_that_part(device, dtype):
+    """They have come through each other only where a step is as long as half of both: bumps of 1 cm and 3 cm that overlap part at up to 2 m/s."""
+    for v, expected in ((1.99, 0), (2.02, ws.UNRESOLVED)):
+        b = builder()
+        b.add_geom("box", [0.03, 1, 1], pose=[0.1, 0, 0, 1, 0, 0, 0])
+        free_geom(b, "ball", "sphere", [0.01], [0.1 - 0.03 - 0.01 + 0.002, 0, 0])
+        assert flags_after(b.build(), [-v, 0, 0, 0, 0, 0], 1, dtype=dtype, device=device) == expected
+
+
 def test_a_plane_resolves_every_motion(device):
     """The distance to a plane is signed at every depth: a ball of 1 cm at 1,000 m/s is not lost, and not flagged."""
     b = builder()

@@ -26,6 +26,7 @@ class Grid:
     small: wp.array(dtype=wp.int32)  # geoms in the grid
     large: wp.array(dtype=wp.int32)  # geoms tested against all
     is_large: wp.array(dtype=wp.int32)  # (ngeom,)
+    reach: wp.array(dtype=real)  # (ngeom,) [m] the scene's
     group: wp.array(dtype=wp.int32)  # (ngeom,) small geoms of one tree whose pairs are listed, -1: none
     own_start: wp.array(dtype=wp.int32)  # (ngeom + 1,) where a geom's listed pairs begin
     own_pair: wp.array(dtype=wp.int32)  # rows of the pair table
@@ -54,12 +55,12 @@ def bucket_of(grid: Grid, c: wp.vec3i) -> int:
 def reach(
     grid: Grid, geom_size: wp.array2d(dtype=vec3), geom_speed: wp.array2d(dtype=real), h: real, w: int, g: int
 ) -> real:
-    """Bounding radius plus the way within a step; geoms of inactive bodies (speed -1) reach nothing."""
+    """Bounding radius plus margin and the way within a step; geoms of inactive bodies (speed -1) reach nothing."""
     radius = features.bounding_radius(grid.geom_type[g], geom_size[w % geom_size.shape[0], g])
     speed = geom_speed[w, g]
     if speed < real(0.0):
         return real(0.0)
-    return radius + h * speed
+    return radius + h * speed + grid.reach[g]
 
 
 @kernel

@@ -20,7 +20,7 @@ from .cull import geom_bound, next_candidate
 from .narrow.detect import detect as detect_features
 from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate
 from .narrow.manifold import Manifold, contact_features
-from .narrow.resolution import longest_way
+from .narrow.resolution import is_unresolved, longest_ways
 
 RULE_FIRST = wp.constant(1)
 RULE_SECOND = wp.constant(2)
@@ -30,6 +30,8 @@ RULE_EXPLICIT = wp.constant(5)
 # Square of how far a contact may lie from a joint's axis and count as on it, relative to the lengths that it is computed from.
 AXIS_ROUNDING = {wp.float32: 2.5e-11, wp.float64: 4e-28}
 axis_rounding = float(AXIS_ROUNDING[real])
+# Energy that a contact may take to part at its recovery speed, over that of all mass of the world at it.
+RECOVERY_ENERGY = 1.0
 TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
 
 
@@ -43,6 +45,8 @@ class Scene:
     pair_geom: wp.array2d(dtype=int)
     pair_rule: wp.array(dtype=wp.uint8)
     pair_friction: wp.array(dtype=real)  # of RULE_EXPLICIT; as many rows as the last of those has
+    pair_margin: wp.array(dtype=real)  # [m] as many rows as the last above or below 0 has
+    geom_reach: wp.array(dtype=real)  # [m] the largest margin of a geom's pairs; 0 of planes
     point_pairs: int  # the pairs up to this one touch at points, the others by pressure fields (`hydroelastic/`)
     support: wp.array2d(dtype=int)
     support_sign: wp.array2d(dtype=real)
@@ -73,6 +77,7 @@ class Contacts:
     point: wp.array2d(dtype=vec3)
     frame: wp.array2d(dtype=mat33)
     J: wp.array4d(dtype=real)  # (worlds, max_contacts, 3, max_support)
+    recovery: wp.array2d(dtype=real)  # (worlds, max_contacts) [m/s] fastest separation, where near-rigid geoms overlap
     compliance: wp.array2d(
         dtype=vec2
     )  # (c, tau_d) of contacts between pressure fields; no columns where there are none
@@ -163,12 +168,29 @@ def contact_compliance(
 
 
 @func
-def pair_recovery(scene: Scene, compliance: real) -> real:
-    """Recovery speed of a pair; contact of a given stiffness has no limit."""
-    recovery = scene.recovery
+def pair_recovery(speed: real, compliance: real) -> real:
+    """`speed`, the recovery speed of near-rigid contact; contact of a given stiffness has no limit."""
+    recovery = speed
     if compliance > real(0.0):
         recovery = real(wp.inf)
     return recovery
+
+
+@func
+def margin_of(scene: Scene, p: int) -> real:
+    """How far apart the geoms of pair p are where φ = 0 [m]."""
+    margin = real(0.0)
+    if p < scene.pair_margin.shape[0]:
+        margin = scene.pair_margin[p]
+    return margin
+
+
+@func
+def seen_from(scene: Scene, geom_speed: wp.array2d(dtype=real), h: real, w: int, p: int) -> real:
+    """The distance [m] up to which geoms of pair p may touch within h."""
+    a = scene.pair_geom[p, 0]
+    b = scene.pair_geom[p, 1]
+    return h * (geom_speed[w, a] + geom_speed[w, b]) + wp.max(margin_of(scene, p), real(0.0))
 
 
 @func
@@ -228,7 +250,9 @@ def place_geoms(
             speed = real(-1.0)
     geom_X[w, g] = X
     geom_speed[w, g] = speed
-    geom_capsule[w, g] = geom_bound(scene.geom_type[g], X, size)
+    bound = geom_bound(scene.geom_type[g], X, size)
+    grown = scene.geom_reach[g]
+    geom_capsule[w, g] = vec5(bound[0], bound[1], bound[2], bound[3] + grown, bound[4] + grown)
 
 
 @func
@@ -255,14 +279,14 @@ def look_ahead(
     link_V: wp.array2d(dtype=vec6),
     link_V_star: wp.array2d(dtype=vec6),
     h: real,
-    way: real,
+    ways: vec2,
     w: int,
     a: int,
     b: int,
     g: ContactGeometry,
 ) -> int:
     """TOUCHES where a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone;
-    UNRESOLVED where v0 leads farther than `way` within h, see `resolution.py`.
+    UNRESOLVED where v0 leads farther than `ways` within h, see `resolution.py`.
     """
     l_a = scene.geom_link[a]
     l_b = scene.geom_link[b]
@@ -279,7 +303,7 @@ def look_ahead(
     found = int(0)
     if g.phi + h * wp.min(approach, real(0.0)) < real(0.0):
         found = int(TOUCHES)
-    if h * wp.abs(now) > way and g.phi < h * wp.abs(now):
+    if is_unresolved(ways, g.phi, h, now):
         found = found | UNRESOLVED
     return found
 
@@ -337,9 +361,9 @@ def find_features(
     row = w % geom_size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
-    margin = h * (geom_speed[w, a] + geom_speed[w, b])
+    reach = seen_from(scene, geom_speed, h, w, p)
     return detect_features(
-        scene.geom_type[a], geom_X[w, a], geom_size[row, a], scene.geom_type[b], geom_X[w, b], geom_size[row, b], margin
+        scene.geom_type[a], geom_X[w, a], geom_size[row, a], scene.geom_type[b], geom_X[w, b], geom_size[row, b], reach
     )
 
 
@@ -357,13 +381,15 @@ def add_contacts(
     type_b = scene.geom_type[b]
     size_a = geom_size[row, a]
     size_b = geom_size[row, b]
-    way = longest_way(type_a, size_a, type_b, size_b)
+    ways = longest_ways(type_a, size_a, type_b, size_b)
+    margin = margin_of(scene, p)
     now = int(count)
     flags = int(0)
     for i in range(manifold.count):
         feature = contact_features(manifold, i)
         g = evaluate(type_a, geom_X[w, a], size_a, type_b, geom_X[w, b], size_b, feature)
-        found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+        g.phi = g.phi - margin
+        found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
         flags = flags | (found & UNRESOLVED)
         if found & TOUCHES != 0:
             if now < contacts.pair.shape[1]:
@@ -543,8 +569,33 @@ def inverse_mass(
 
 
 @func
+def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
+    """M of a world [kg]."""
+    row = w % body_mass.shape[0]
+    mass = real(0.0)
+    for b in range(body_mass.shape[1]):
+        mass += body_mass[row, b]
+    return mass
+
+
+@func
+def calm_recovery(speed: real, W_n: real, mass: real) -> real:
+    """The recovery speed of a contact that moves the normal by W_n [1/kg] per impulse, in a world of `mass` [kg], when it is `speed` at most.
+
+    Parting at v takes the energy v²/(2 W_n): no more than `RECOVERY_ENERGY` times that of all the mass at `speed`. Halved until that
+    holds, so that it is a constant of derivatives.
+    """
+    calm = speed
+    share = real(RECOVERY_ENERGY) * mass * W_n
+    if share < real(1.0) and share > real(0.0):
+        calm = speed * wp.pow(real(2.0), wp.floor(real(0.5) * wp.log2(share)))
+    return calm
+
+
+@func
 def contact_law(
     scene: Scene,
+    contacts: Contacts,
     stiffness: wp.array2d(dtype=real),
     dissipation_time: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
@@ -561,7 +612,7 @@ def contact_law(
     law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
     R_free = cone.contact_regularization(weight, phi, law[0], law[1], h, beta, sigma)
     v_free = cone.contact_stabilization(phi, law[1], h)
-    recovery = pair_recovery(scene, law[0])
+    recovery = pair_recovery(contacts.recovery[w, c], law[0])
     R = cone.recovery_regularization(R_free, v_free, recovery)
     return R, cone.recovery_stabilization(v_free, recovery), law[0]
 
@@ -575,6 +626,7 @@ def regularise(
     h: real,
     beta: real,
     sigma: real,
+    body_mass: wp.array2d(dtype=real),
     M_factor: wp.array3d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
@@ -587,18 +639,25 @@ def regularise(
     """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     count = contacts.count[w]
+    mass = real(0.0)
+    if count > 0:
+        mass = total_mass(body_mass, w)
     for first in range(0, count, lanes()):
         w_c = real(0.0)
+        W_n = real(0.0)
         for of in range(wp.min(lanes(), count - first)):
             W = inverse_mass(topology, scene, contacts, M_factor, z, w, first + of, contacts.row[w, first + of])
             if lane() == of:
                 w_c = wp.sqrt(wp.ddot(W, W)) / real(3.0)
+                W_n = W[2, 2]
         c = first + lane()
         if c < count:
             p = contacts.pair[w, c]
             weight[w, c] = w_c
+            contacts.recovery[w, c] = calm_recovery(scene.recovery, W_n, mass)
             R_c, v_hat_c, _compliance = contact_law(
                 scene,
+                contacts,
                 material.stiffness,
                 material.dissipation_time,
                 contacts.compliance,
@@ -614,16 +673,6 @@ def regularise(
             R[w, c] = R_c
             v_hat[w, c] = v_hat_c
             mu[w, c] = friction_coefficient(scene, material.friction, w, p)
-
-
-@func
-def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
-    """M of a world [kg]."""
-    row = w % body_mass.shape[0]
-    mass = real(0.0)
-    for b in range(body_mass.shape[1]):
-        mass += body_mass[row, b]
-    return mass
 
 
 @kernel(lanes=True)

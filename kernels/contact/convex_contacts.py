@@ -19,7 +19,7 @@ from .narrow.features import bounding_radius, contact_frame
 from .narrow.heightfield import detect as detect_features
 from .narrow.heightfield import evaluate
 from .narrow.manifold import contact_features, is_general
-from .narrow.resolution import longest_way
+from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape
 
 
@@ -104,20 +104,22 @@ def detect(
         if general:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
-            margin = h * (geom_speed[w, a] + geom_speed[w, b])
+            reach = laws.seen_from(scene, geom_speed, h, w, p)
             shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
             shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
             X_a = geom_X[w, a]
             X_b = geom_X[w, b]
-            near = boxes_apart(shape_a.type, X_a, shape_a.size, shape_b.type, X_b, shape_b.size) <= margin
+            near = boxes_apart(shape_a.type, X_a, shape_a.size, shape_b.type, X_b, shape_b.size) <= reach
         if near:
             radius_b = bounding_radius(shape_b.type, shape_b.size)
-            manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, margin)
-            way = longest_way(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
+            manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach)
+            margin = laws.margin_of(scene, p)
+            ways = longest_ways(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
             for i in range(manifold.count):
                 feature = contact_features(manifold, i)
                 g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)
-                found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, way, w, a, b, g)
+                g.phi = g.phi - margin
+                found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
                 flags = flags | (found & UNRESOLVED)
                 if found & TOUCHES != 0:
                     if count < capacity:
@@ -155,6 +157,6 @@ def contact_geometry(
             shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
             shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
             g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
-            phi[w, c] = g.phi
+            phi[w, c] = g.phi - laws.margin_of(scene, p)
             point[w, c] = g.point
             frame[w, c] = contact_frame(g.normal)

@@ -162,7 +162,7 @@ def contact_impulse(
         p = contacts.pair[w, c]
         at = contacts.pair.shape[1] + c
         R, v_hat, _softness = contact_law(
-            scene, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+            scene, contacts, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
         )
         mu = friction_coefficient(scene, friction, w, p)
         z = -v_c[w, at] / R[0]
@@ -197,7 +197,7 @@ def coulomb_contact_impulse(
         p = contacts.pair[w, c]
         at = contacts.pair.shape[1] + c
         R, v_hat, softness = contact_law(
-            scene, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+            scene, contacts, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
         )
         u = v_c[w, c] - v_hat
         mu = friction_coefficient(scene, friction, w, p)

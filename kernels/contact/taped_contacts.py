@@ -29,7 +29,7 @@ def contact_impulse(
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
         R, v_hat, _softness = contact_law(
-            scene, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+            scene, contacts, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
         )
         mu = friction_coefficient(scene, friction, w, p)
         gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)
@@ -60,7 +60,7 @@ def coulomb_contact_impulse(
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
         R, v_hat, softness = contact_law(
-            scene, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+            scene, contacts, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
         )
         u = v_c[w, c] - v_hat
         mu = friction_coefficient(scene, friction, w, p)

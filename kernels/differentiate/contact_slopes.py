@@ -201,7 +201,7 @@ def contact_changes(
     delta_v_hat = side * delta_phi * stabilization(side, law[1], h)
     delta_gamma = G[w, c] * (delta_v_hat - delta_v_c)
     v_free = stabilization(phi, law[1], h)
-    recovery = contact.pair_recovery(scene, law[0])
+    recovery = contact.pair_recovery(contacts.recovery[w, c], law[0])
     if v_free[2] > recovery:
         rate = vec3()
         if recovery >= real(cone.LEAST_RECOVERY_SHARE) * v_free[2]:

@@ -279,7 +279,7 @@ def material_columns(
             )
             v_hat_slope = damped * phi / (span * span)
             by_tau = -compliant * damped * law[0] / (h * span * span) * by_R
-            recovery = contact.pair_recovery(scene, law[0])
+            recovery = contact.pair_recovery(contacts.recovery[w, c], law[0])
             if -phi / span > recovery:
                 v_hat_slope = real(0.0)
                 if recovery >= real(cone.LEAST_RECOVERY_SHARE) * (-phi / span):

@@ -49,7 +49,7 @@ def contact_geometry(
             g = features.evaluate(
                 scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b], feature
             )
-            phi[w, c] = g.phi
+            phi[w, c] = g.phi - contact.margin_of(scene, p)
             point[w, c] = g.point
             frame[w, c] = features.contact_frame(g.normal)
 

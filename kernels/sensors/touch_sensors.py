@@ -5,7 +5,7 @@ A contact counts where it pushes or overlaps. Which contacts count, and which of
 
 import warp as wp
 
-from ..contact.contacts import Contacts, Scene
+from ..contact.contacts import Contacts, Scene, margin_of
 from ..contact.narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID
 from ..contact.ray import miss, ray_box, ray_capsule, ray_cylinder, ray_ellipsoid, ray_sphere
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
@@ -242,7 +242,7 @@ def find_contacts(
             if matches.side[w, s, c] != 0:
                 value = real(0.0)
                 if sensors.reduction[s] == NEAREST:
-                    value = contacts.phi[w, c]
+                    value = contacts.phi[w, c] + margin_of(scene, contacts.pair[w, c])
                 elif sensors.reduction[s] == STRONGEST:
                     value = -wp.length(gamma[w, c])
                 if value < best and (value > last or (value == last and c > last_c)):
@@ -317,7 +317,7 @@ def measure_contacts(
         adr = write(in_contact_axes(frame, frame * state.gamma[w, c] / h, side), bits, CONTACT_FORCE, adr, w, data)
         adr = write(in_contact_axes(frame, moment_of(state, h, w, c), side), bits, CONTACT_TORQUE, adr, w, data)
         if ((bits >> CONTACT_DISTANCE) & 1) != 0:
-            data[w, adr] = state.phi[w, c]
+            data[w, adr] = state.phi[w, c] + margin_of(scene, p)
             adr = adr + 1
         adr = write(point, bits, CONTACT_POINT, adr, w, data)
         adr = write(side * (frame * vec3(real(0.0), real(0.0), real(1.0))), bits, CONTACT_NORMAL, adr, w, data)

@@ -406,7 +406,7 @@ def test_report_names_what_a_humanoid_has():
     path = next(p for p in assets() if p.endswith("/humanoid.xml"))
     report = status(load(path).report)
     assert report["tendon 'left_hipknee'"] == IGNORED and report["joint damping"] == USED
-    assert report["geom margin"] == IGNORED and report["condim 1"] == USED
+    assert report["geom margin"] == USED and report["condim 1"] == USED
     assert report["option integrator = RK4"] == IGNORED and report["cameras"] == USED
 
 
@@ -416,7 +416,8 @@ def test_margin_priority_condim_and_solver_options_are_reported():
     report = status(lines)
     assert not errors
     assert report["condim 4 or 6"] == USED
-    for feature in ("geom margin", "geom gap", "geom solmix", "option impratio = 5.0"):
+    assert report["geom margin"] == USED
+    for feature in ("geom gap", "geom solmix", "option impratio = 5.0"):
         assert report[feature] == IGNORED
     assert report["geom priority"] == USED and report["solref/solimp of geoms"] == MAPPED
 

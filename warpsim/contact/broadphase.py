@@ -23,9 +23,9 @@ LARGEST_GROUP = 64
 
 
 class BroadPhase:
-    """Candidates of every world, sorted by pair: `grid.candidate`, `grid.count`."""
+    """Candidates of every world, sorted by pair: `grid.candidate`, `grid.count`. `scene`: the pairs and reaches of geoms, see `Collision`."""
 
-    def __init__(self, device_model: DeviceModel, pair_geom: wp.array, capacity: int | None = None):
+    def __init__(self, device_model: DeviceModel, scene, capacity: int | None = None):
         model, device, worlds = device_model.model, device_model.device, device_model.worlds
         self.device_model, self.model, self.worlds = device_model, model, worlds
         radii = bounding_radii(model)
@@ -41,7 +41,7 @@ class BroadPhase:
 
         grid.geom_type, grid.is_large = ints(model.geom_type), ints(is_large)
         grid.small, grid.large = ints(np.flatnonzero(~is_large)), ints(np.flatnonzero(is_large))
-        grid.pair_geom = pair_geom
+        grid.pair_geom, grid.reach = scene.pair_geom, scene.geom_reach
         group, *own = _own_pairs(model, is_large)
         grid.group = ints(group)
         grid.own_start, grid.own_pair, grid.own_other = (ints(values) for values in own)

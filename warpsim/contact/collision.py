@@ -130,6 +130,14 @@ def _points(model: Model, pairs) -> int:
     return int(np.dot([PAIR_POINTS.get((GeomType(a), GeomType(b)), 1) for a, b in kinds], counts))
 
 
+def reach_of(model: Model) -> np.ndarray:
+    """The largest margin of each geom's pairs [m], 0 of planes: bounds of geoms grow by it."""
+    reach = np.zeros(model.ngeom)
+    np.maximum.at(reach, model.pair_geom, model.pair_margin[:, None])
+    reach[model.geom_type == GeomType.PLANE] = 0.0
+    return reach
+
+
 def refuse_unsupported(model: Model) -> None:
     """Raise `ModelError` when a pair that may touch has a shape without contact kernels."""
     supported = [int(kind) for kind in SUPPORTED]
@@ -193,7 +201,7 @@ class Collision:
             self.capacity += self.pressure.capacity
         t = device_model.types
         large = self.enabled and len(model.pair_geom) > LARGEST_LIST
-        self.broadphase = BroadPhase(device_model, self.scene.pair_geom) if large else None
+        self.broadphase = BroadPhase(device_model, self.scene) if large else None
         self.spin = None  # torsional and rolling friction
         self.slots = self.capacity  # of what the solver has per contact: its spin rows have as many more
         if self.enabled and model.has_spin:
@@ -219,8 +227,13 @@ class Collision:
             setattr(scene, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=device))
         scene.pair_rule = wp.array(m.pair_rule.astype(np.uint8), dtype=wp.uint8, device=device)
         explicit = np.flatnonzero(m.pair_rule == FrictionRule.EXPLICIT).max(initial=-1) + 1
-        friction = m.pair_friction[:explicit].astype(dtype)
-        scene.pair_friction = wp.array(friction, dtype=self.device_model.types.real, device=device)
+        margins = np.flatnonzero(m.pair_margin).max(initial=-1) + 1
+        for key, value in (
+            ("pair_friction", m.pair_friction[:explicit]),
+            ("pair_margin", m.pair_margin[:margins]),
+            ("geom_reach", reach_of(m)),
+        ):
+            setattr(scene, key, wp.array(value.astype(dtype), dtype=self.device_model.types.real, device=device))
         return scene
 
     def _supports(self) -> tuple[wp.array, wp.array] | None:
@@ -274,6 +287,7 @@ class Collision:
         contacts.feature = array(self.capacity, wp.vec3i)
         contacts.phi = array(self.capacity, t.real)
         contacts.point = array(self.capacity, t.vec3)
+        contacts.recovery = array(self.capacity, t.real)
         contacts.frame = array(self.capacity, t.mat33)
         contacts.J = array((self.slots, 3, self.max_support), t.real)
         contacts.compliance = array(self.capacity if self.pressure is not None else 0, t.vec2)
@@ -330,7 +344,7 @@ class ContactList:
     """Contacts of every world on the host. `count (worlds,)` says how many rows of the others are used.
 
     `geoms (worlds, n, 2)` geom indices A, B; `feature (worlds, n, 3)` codes of the features that touch; `point` [m] and
-    `frame` (columns t1, t2, n from A into B) in the world; `phi` signed distance [m]; `impulse` on B in the contact
+    `frame` (columns t1, t2, n from A into B) in the world; `phi` signed distance less the margin of the pair [m]; `impulse` on B in the contact
     frame [N s], or None where nothing has been solved. `moment` of torsional and rolling friction on B about the point, in the same
     frame [N m s], None without impulses.
     """

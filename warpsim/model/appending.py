@@ -260,6 +260,7 @@ def _append_geoms(b, other: Model, at: Placement) -> None:
             condim=other.geom_condim[g],
             torsional_friction=other.geom_torsional_friction[g],
             rolling_friction=other.geom_rolling_friction[g],
+            margin=other.geom_margin[g],
             priority=other.geom_priority[g],
             rgba=other.geom_rgba[g],
             mesh=mesh,
@@ -281,6 +282,7 @@ def _append_pairs(b, other: Model, at: Placement) -> None:
             condim=int(other.pair_condim[p]),
             torsional_friction=float(other.pair_torsional_friction[p]),
             rolling_friction=float(other.pair_rolling_friction[p]),
+            margin=float(other.pair_margin[p]),
         )
 
 

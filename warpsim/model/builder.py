@@ -36,7 +36,7 @@ from warpsim.model.builder_values import (
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
-from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_spin
+from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_lengths
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.marks import Camera, Site, make_camera, make_site
@@ -274,6 +274,7 @@ class ModelBuilder:
         fluid: Any = None,
         torsional_friction: Any = TORSIONAL_FRICTION,
         rolling_friction: Any = ROLLING_FRICTION,
+        margin: Any = 0.0,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -283,7 +284,8 @@ class ModelBuilder:
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. `condim`: 1 has no friction, 3 sliding friction, 4
         `torsional_friction` besides (the largest moment about the normal over the normal force [m]), 6 `rolling_friction` too (about
-        the tangents [m]); of a pair the larger condim counts. Without sliding friction a pair has neither.
+        the tangents [m]); of a pair the larger condim counts. Without sliding friction a pair has neither. Geoms touch at points where they are
+        nearer than the sum of their `margin` [m], and rest that far apart.
         `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
         `fluid`: True, or its five coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box.
         """
@@ -292,16 +294,14 @@ class ModelBuilder:
         label = f"geom {name!r}"
         kind = geom_type_of(type, mesh, hfield, label)
         size = size_of(size, kind, label)
-        friction, restitution = (
-            scalar_of(friction, f"{label}: friction"),
-            share_of(restitution, f"{label}: restitution"),
-        )
+        friction = scalar_of(friction, f"{label}: friction")
+        restitution = share_of(restitution, f"{label}: restitution")
         density = scalar_of(density, f"{label}: density [kg/m^3]")
         rule = "it must be positive [N/m] (inf: near-rigid)"
         stiffness = number(stiffness, f"{label}: stiffness", rule, lambda k: k > 0, ModelError)
         time = np.nan if dissipation_time is None else scalar_of(dissipation_time, f"{label}: dissipation_time [s]")
         condim = check_condim(condim, label)
-        spin = check_spin(torsional_friction, rolling_friction, label)
+        spin = check_lengths(torsional_friction, rolling_friction, margin, label)
         if hfield is not None:
             self.hfields.append(hfield_of(name, hfield, label))
             x, y, top, base = self.hfields[-1].size
@@ -607,14 +607,15 @@ class ModelBuilder:
         condim: int = 3,
         torsional_friction: float = TORSIONAL_FRICTION,
         rolling_friction: float = ROLLING_FRICTION,
+        margin: float = 0.0,
     ) -> None:
-        """Contact between two geoms whatever the masks and filters say, with its own friction and `condim`, see `add_geom`."""
+        """Contact between two geoms whatever the masks and filters say, with its own friction, `condim` and `margin`, see `add_geom`."""
         a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
         if a == b or any((a, b) == pair[:2] for pair in self.explicit_pairs):
             raise ModelError(f"{label}: " + ("a geom cannot touch itself" if a == b else "it is there twice"))
         condim, mu = check_condim(condim, label), scalar_of(friction, f"{label}: friction")
-        spin = check_spin(torsional_friction, rolling_friction, label)
+        spin = check_lengths(torsional_friction, rolling_friction, margin, label)
         self.explicit_pairs.append((a, b, 0.0 if condim == 1 else mu, condim, *spin))
 
     def add_model(

@@ -66,6 +66,7 @@ class Geom:
     fluid: np.ndarray
     torsional_friction: float
     rolling_friction: float
+    margin: float
 
 
 def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:

@@ -80,7 +80,10 @@ def compile_model(b) -> Model:
         **_compile_actuators(b),
         **_effort_limits(b, joints, order),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
-        report=(*b.report, *hydroelastic.report_lines(soft, pairs["pair_geom"], [g.name for g in b.geoms])),
+        report=(
+            *b.report,
+            *hydroelastic.report_lines(soft, pairs["pair_geom"], pairs["pair_margin"], [g.name for g in b.geoms]),
+        ),
     )
     _check_inertia(model)
     return model
@@ -105,7 +108,7 @@ def _compile_geoms(b) -> dict:
     """What every geom has; `_contact_pairs` and `hydroelastic` have what follows from several."""
     whole = ("type", "body", "contype", "conaffinity", "condim", "priority", "mesh", "field")
     real = ("friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus")
-    real += ("torsional_friction", "rolling_friction")
+    real += ("torsional_friction", "rolling_friction", "margin")
     rows = {"size": 3, "pose": 7, "rgba": 4, "fluid": medium.COLUMNS}
 
     def values(key: str) -> list:
@@ -215,6 +218,7 @@ def _contact_pairs(b) -> dict:
     body, kind, contype, conaffinity, priority, condim = (
         np.array([getattr(g, key) for g in b.geoms], np.int64) for key in columns
     )
+    margin = np.array([g.margin for g in b.geoms], float)
     group = np.array([weld[g.body] for g in b.geoms], np.int64)
     above = np.array([weld[b.bodies[k].parent] if k >= 0 else -1 for k in group.tolist()], np.int64)
     moves = np.array([moving[g.body] for g in b.geoms], bool)
@@ -223,7 +227,7 @@ def _contact_pairs(b) -> dict:
     explicit, named = {pair[:2]: pair[2:] for pair in b.explicit_pairs}, collections.defaultdict(list)
     for i, j in explicit:
         named[i].append(j)
-    pairs, rules, own = [np.empty((0, 2), int)], [np.empty(0, int)], [np.empty((0, 4))]
+    pairs, rules, own = [np.empty((0, 2), int)], [np.empty(0, int)], [np.empty((0, 5))]
     for i in range(len(b.geoms)):
         j = np.arange(i + 1, len(b.geoms))
         touch = (contype[i] & conaffinity[j] | contype[j] & conaffinity[i]) != 0
@@ -238,14 +242,14 @@ def _contact_pairs(b) -> dict:
         j, chosen = j[able], chosen[able]
         swapped = kind[i] > kind[j]
         rule, dims = pair_rules(b.friction_rule, priority, condim, i, j, swapped)
-        table = np.zeros((len(j), 4))  # friction, condim, torsional and rolling friction
-        table[:, 1] = dims
+        table = np.zeros((len(j), 5))  # friction, condim, torsional and rolling friction, margin
+        table[:, 1], table[:, 4] = dims, margin[i] + margin[j]
         for row in np.flatnonzero(chosen):
             table[row] = explicit[i, int(j[row])]
         pairs.append(np.stack([np.where(swapped, j, i), np.where(swapped, i, j)], axis=1))
         rules.append(np.where(chosen, int(FrictionRule.EXPLICIT), rule))
         own.append(table)
-    friction, condim, torsional, rolling = np.concatenate(own).T
+    friction, condim, torsional, rolling, margins = np.concatenate(own).T
     return {
         "pair_geom": np.concatenate(pairs).astype(np.int32),
         "pair_rule": np.concatenate(rules).astype(np.int32),
@@ -253,6 +257,7 @@ def _contact_pairs(b) -> dict:
         "pair_condim": condim.astype(np.int32),
         "pair_torsional_friction": torsional.copy(),
         "pair_rolling_friction": rolling.copy(),
+        "pair_margin": margins.copy(),
     }
 
 

@@ -57,6 +57,7 @@ def add_foundation(
                 condim=box.condim,
                 torsional_friction=box.torsional_friction,
                 rolling_friction=box.rolling_friction,
+                margin=box.margin,
                 priority=box.priority,
                 visible=False,
             )

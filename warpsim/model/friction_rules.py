@@ -1,4 +1,4 @@
-"""Friction of geoms and of their pairs: what is allowed, and how a pair's follows from its geoms' (MuJoCo's rules)."""
+"""Friction and margins of geoms and of their pairs: what is allowed, and how a pair's follows from its geoms' (MuJoCo's rules)."""
 
 import numpy as np
 
@@ -21,13 +21,12 @@ def check_condim(condim, label: str) -> int:
     return int(condim)
 
 
-def check_spin(torsional, rolling, label: str) -> tuple[float, float]:
-    """Torsional and rolling friction [m]."""
+def check_lengths(torsional, rolling, margin, label: str) -> tuple[float, float, float]:
+    """Torsional and rolling friction and margin [m]."""
     rule = "it must be a finite length [m], not negative"
-    return tuple(
-        number(value, f"{label}: {name}_friction", rule, lambda x: 0 <= x < np.inf, ModelError)
-        for name, value in (("torsional", torsional), ("rolling", rolling))
-    )
+    named = (("torsional_friction", torsional), ("rolling_friction", rolling))
+    spin = [number(value, f"{label}: {name}", rule, lambda x: 0 <= x < np.inf, ModelError) for name, value in named]
+    return *spin, number(margin, f"{label}: margin", "it must be a finite length [m]", np.isfinite, ModelError)
 
 
 def pair_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

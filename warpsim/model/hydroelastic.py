@@ -233,13 +233,17 @@ def sort_pairs(hydroelastic: np.ndarray, tables: dict[str, np.ndarray]) -> tuple
     return {name: table[order] for name, table in tables.items()}, int((~surface).sum())
 
 
-def report_lines(hydroelastic: np.ndarray, pairs: np.ndarray, names) -> list[ReportLine]:
+def report_lines(hydroelastic: np.ndarray, pairs: np.ndarray, margin: np.ndarray, names) -> list[ReportLine]:
     """What a model's report says about pairs of which one geom has pressure-field contact and the pair has not."""
     has = ~np.isnan(hydroelastic[:, 0])
     if not has.any():
         return []
     surface = surface_pairs(hydroelastic, pairs)
     lines = [ReportLine(FEATURE, "used", f"{int(surface.sum())} pairs of geoms touch by pressure fields")]
+    apart = int(np.count_nonzero(margin[surface]))
+    if apart:
+        why = "pairs of pressure fields touch at their surfaces, whatever the margin of their geoms"
+        lines.append(ReportLine(FEATURE, "ignored", f"{apart} {why}"))
     reasons = (
         (has[pairs].all(axis=1), "both geoms are rigid; make one compliant"),
         (has[pairs].sum(axis=1) == 1, "one geom has no hydroelastic properties; give it some"),

@@ -347,6 +347,9 @@ class Model:
     sensor_cutoff: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) 0 is none
     sensor_datatype: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) DataType
     sensor_constants: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 8) by kind, see `sensor_records.py`
+    # Where contact at points acts: margins of two geoms add up to their pair's, φ is their distance less it.
+    geom_margin: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m]
+    pair_margin: np.ndarray = None  # type: ignore[assignment]  # (npair,) [m]
 
     def __post_init__(self) -> None:
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
@@ -381,7 +384,7 @@ class Model:
             "geom_fluid": (self.geom_fluid is None, lambda: np.zeros((self.ngeom, 15))),
         }
         for kind, n in (("geom", self.ngeom), ("pair", len(self.pair_geom))):
-            for name in (f"{kind}_torsional_friction", f"{kind}_rolling_friction"):
+            for name in (f"{kind}_torsional_friction", f"{kind}_rolling_friction", f"{kind}_margin"):
                 defaults[name] = (getattr(self, name) is None, lambda n=n: np.zeros(n))
         for name, (missing, make) in defaults.items():
             if missing:

@@ -44,7 +44,11 @@ class Start:
 
     def __init__(self, model: Model, hulls: dict[int, np.ndarray]):
         self.names, self.geoms, self.told = (model.name, model.geom_names), model.pair_geom[: model.point_pairs], False
-        self.radii, self.directions = bounding_radii(model), _directions()
+        self.radii, self.directions, self.margin = (
+            bounding_radii(model),
+            _directions(),
+            np.maximum(model.pair_margin, 0),
+        )
         poses = geom_poses(model, body_poses(model, model.q0))
         self.support = {int(g): _Support(model, int(g), poses[g], hulls) for g in np.unique(self.geoms)}
         reach = np.zeros((model.ngeom, len(self.directions)))
@@ -52,12 +56,13 @@ class Start:
             reach[g] = self.support[g].reach(self.directions)
         chunks = [self._bound(poses, reach, k) for k in range(0, max(len(self.geoms), 1), CHUNK)]
         self.near, self.depth = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+        self.gap = self._limit(*self.geoms[self.near].T) + self.margin[self.near]  # of what touches [m]
 
     def _bound(self, poses, reach, start: int) -> tuple[np.ndarray, np.ndarray]:
         a, b = self.geoms[start : start + CHUNK].T
         apart = np.linalg.norm(poses[a, :3] - poses[b, :3], axis=1)
         ground = np.isinf(self.radii[a])  # planes and height fields come first in a pair
-        limit = self._limit(a, b)
+        limit = self._limit(a, b) + self.margin[start : start + len(a)]
         rows = np.flatnonzero((apart < self.radii[a] + self.radii[b] + limit) & ~ground)
         depth = (reach[a[rows]] + reach[b[rows], ::-1]).min(axis=1, initial=np.inf)
         kept = depth > -limit[rows]
@@ -89,9 +94,8 @@ class Start:
         return sorted((item for item, k in zip(found, deep, strict=True) if item[0] > limit[k]), reverse=True)
 
     def touching(self) -> np.ndarray:
-        """Indices of the pairs that touch or overlap, or have less than a touch between them."""
-        limit = self._limit(*self.geoms[self.near].T)
-        kept = [k >= SEARCHED or self._searched(k, -limit[k]) > -limit[k] for k in range(len(self.near))]
+        """Indices of the pairs that touch or overlap, or have less than a touch and their margin between them."""
+        kept = [k >= SEARCHED or self._searched(k, -self.gap[k]) > -self.gap[k] for k in range(len(self.near))]
         return self.near[np.array(kept, dtype=bool)]
 
     def warning(self) -> str | None:

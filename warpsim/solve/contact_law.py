@@ -39,7 +39,14 @@ class ContactLaw:
         """R, v̂, μ and w of the contacts that were detected, at the velocity v. `z`: scratch (worlds, nv)."""
         collision = self.collision
         inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
-        inputs += [h, self.options.beta, self.options.sigma, M_factor, z]
+        inputs += [
+            h,
+            self.options.beta,
+            self.options.sigma,
+            self.device_model.parameters.stored("body_mass"),
+            M_factor,
+            z,
+        ]
         inputs += [self.R, self.v_hat, self.problem.mu, self.weight]
         self.dynamics.launch(contact.regularise, None, inputs)
         if collision.spin is not None:

@@ -44,7 +44,7 @@ def linear_law(
     compliance = pair[0]
     if compliance == real(0.0):
         compliance = real(1.0) / rigid
-    return vec3(compliance, pair[1], contact.pair_recovery(scene, pair[0]))
+    return vec3(compliance, pair[1], contact.pair_recovery(scene.recovery, pair[0]))
 
 
 @func

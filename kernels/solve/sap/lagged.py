@@ -20,6 +20,7 @@ All that is not said to be for one lane is called by all lanes together (`linalg
 import warp as wp
 
 from ...laws.bounds import box_impulse
+from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_row_copy, team_sparse_add_three, team_support_add_three
@@ -71,6 +72,10 @@ MOST_SHARE = 2.0
 # After so many iterations without progress another start is tried: near a fold, where a contact neither sticks nor slides, the
 # solution is far away.
 FIRST_PATIENCE = 16
+# A contact that overlaps so far that its R is this much of its w or less, see `recovery_regularization`, is seldom alone: such
+# contacts oppose each other, all of them bear, and steps from no impulses find nothing for long.
+DEEP_SHARE = 0.5 * INVERSE_FOUR_PI_SQUARED
+DEEP_PATIENCE = 4
 NEXT_PATIENCE = 16
 # Bounds are held sooner or later there, in turns of so many iterations, or never.
 RESTART_KINDS = wp.constant(3)
@@ -394,9 +399,19 @@ def holds_bounds(stalled: int, restarts: int) -> bool:
 
 
 @func
-def first_patience(lag: Lag, r: Range) -> int:
+def first_patience(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range) -> int:
     """Iterations without progress before another start is tried: none without contacts, which are a convex problem."""
     patience = wp.where(is_large(lag, r), MANY_PATIENCE, FIRST_PATIENCE)
+    deep = wp.int32(0)
+    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
+        c = work.islands.contact[w, at]
+        if not is_spin(problem, c):
+            if problem.v_hat[w, c][2] > real(0.0) and problem.R[w, c][2] < real(DEEP_SHARE) * contact_rho(
+                problem, w, c
+            ):
+                deep += 1
+    if team_count(deep) > 0:
+        patience = wp.int32(DEEP_PATIENCE)
     return wp.where(r.contact_end == r.contact_begin, 0, patience)
 
 
@@ -446,7 +461,7 @@ def iterate_lagged(
     fresh = bool(True)
     restarts = wp.int32(0)
     many = is_large(lag, r)
-    patience = first_patience(lag, r)
+    patience = first_patience(problem, work, lag, w, r)
     begun = wp.where(patience > 0, 0, -1)
     rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
     polished = wp.where(many, 2, 0)  # by a linear solver that does not polish anything

@@ -20,11 +20,14 @@ from .sap import (
     exact_line_search,
     linearise,
     newton_step,
+    opposed_level,
+    opposing_impulses,
     residual,
     start,
 )
 
 SURROGATE_TOLERANCE = 1e-3
+SURROGATE_SHRINK = 0.7  # of the least error, to count as progress
 SURROGATE_ITERATIONS = wp.constant(30)
 SURROGATE_MANY_ITERATIONS = wp.constant(100)
 # Without a factor, in an island of more contacts, there is always one that goes on and on: where so many steps of all have not settled
@@ -135,12 +138,21 @@ def solve_surrogate(
     if is_large(lag, r):
         most = wp.int32(SURROGATE_MANY_ITERATIONS)
     iterations = wp.int32(0)
+    stalled = wp.int32(0)
+    best = real(wp.inf)
     running = wp.int32(1)
     while running == 1:
         squares = residual(surrogate, work, solution, w, r)
         error = wp.sqrt(squares[0] / wp.max(squares[1], squares[2]))
         running = wp.int32(0)
-        if error > precision and iterations < most:
+        stalled += 1
+        if error < real(SURROGATE_SHRINK) * best:
+            best = error
+            stalled = wp.int32(0)
+        rounded = bool(False)  # impulses that oppose each other leave no smaller error
+        if stalled > 0:
+            rounded = wp.sqrt(squares[0]) <= real(opposed_level) * opposing_impulses(surrogate, work, solution, w, r)
+        if error > precision and iterations < most and not rounded:
             if linearise(surrogate, work, options, w, r) == 0:
                 step = newton_step(surrogate, work, options, w, r, real(CG_FORCING))
                 if step.slope < real(0.0):

@@ -238,6 +238,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             condim=int(m.geom_condim[g]),
             torsional_friction=m.geom_friction[g, 1],
             rolling_friction=m.geom_friction[g, 2],
+            margin=m.geom_margin[g],
             priority=int(m.geom_priority[g]),
             rgba=rgba,
             hfield=_hfield(m, g) if kind == GeomType.HFIELD else None,
@@ -278,11 +279,18 @@ def _add_filters(b: ModelBuilder, m) -> None:
         condim, (mu, _, torsional, rolling, _) = m.pair_dim[p], m.pair_friction[p]
         geoms = tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p]))))
         law = np.array(
-            [0.0 if condim == 1 else mu, condim, torsional if condim > 3 else 0.0, rolling if condim > 4 else 0.0]
+            [
+                0.0 if condim == 1 else mu,
+                condim,
+                torsional if condim > 3 else 0.0,
+                rolling if condim > 4 else 0.0,
+                m.pair_margin[p],
+            ]
         )
         laws[geoms] = np.maximum(law, laws.get(geoms, 0.0))
-    for geoms, (mu, condim, torsional, rolling) in laws.items():
-        b.add_pair(*geoms, mu, condim=int(condim), torsional_friction=torsional, rolling_friction=rolling)
+    for geoms, (mu, condim, *lengths) in laws.items():
+        own = dict(zip(("torsional_friction", "rolling_friction", "margin"), lengths, strict=True))
+        b.add_pair(*geoms, mu, condim=int(condim), **own)
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:

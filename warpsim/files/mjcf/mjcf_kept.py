@@ -40,7 +40,7 @@ FIELDS = {
     "joint": ("anchor", "axis", "range", "stiffness", "damping", "armature", "friction", "reference", "q0"),
     "geom": (
         *("size", "pose", "friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus", "rgba"),
-        *("visible", "hydroelastic", "fluid", "torsional_friction", "rolling_friction"),
+        *("visible", "hydroelastic", "fluid", "torsional_friction", "rolling_friction", "margin"),
     ),
     "site": ("pose", "size", "rgba"),
     "camera": ("pose", "fovy"),
@@ -226,8 +226,9 @@ def _restore_lists(b: ModelBuilder, kept: dict) -> None:
         and all({i, j} <= names["geom"] for i, j, *_ in pairs["value"])
     ):
         b.explicit_pairs = []
-        for first, second, mu, condim, torsional, rolling in pairs["value"]:
-            b.add_pair(first, second, mu, condim=condim, torsional_friction=torsional, rolling_friction=rolling)
+        keys = ("condim", "torsional_friction", "rolling_friction", "margin")
+        for first, second, mu, *own in pairs["value"]:
+            b.add_pair(first, second, mu, **dict(zip(keys, own, strict=True)))
     efforts = kept.get("effort_limits")
     if efforts is not None and plain_efforts(b) == efforts["mjcf"]:
         b.effort_limits = []

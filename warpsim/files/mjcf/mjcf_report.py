@@ -80,7 +80,7 @@ FIELDS = (
         USED,
         "geoms",
         "geom_type geom_contype geom_conaffinity geom_condim geom_bodyid geom_dataid geom_priority geom_size "
-        "geom_pos geom_quat geom_friction geom_group geom_matid geom_rgba mat_rgba",
+        "geom_pos geom_quat geom_friction geom_margin geom_group geom_matid geom_rgba mat_rgba",
     ),
     (
         USED,
@@ -90,7 +90,7 @@ FIELDS = (
     (
         USED,
         "contact filters and pairs",
-        "exclude_signature pair_dim pair_geom1 pair_geom2 pair_friction",
+        "exclude_signature pair_dim pair_geom1 pair_geom2 pair_friction pair_margin",
     ),
     (
         USED,
@@ -215,8 +215,8 @@ FIELDS = (
     ),
     (
         IGNORED,
-        "contacts are speculative and sit at the surface",
-        "geom_margin geom_gap pair_margin pair_gap body_margin",
+        "contacts without a force are not listed, and bounds are made here",
+        "geom_gap pair_gap body_margin",
     ),
     (
         IGNORED,
@@ -537,13 +537,9 @@ def _geoms(r: _Report, m) -> None:
     mapped = _differs(m.geom_solref, DEFAULT_SOLREF) | _differs(m.geom_solimp, DEFAULT_SOLIMP)
     r.count("solref/solimp of geoms", MAPPED, (mapped & active).sum(), "geom", "stiffness and dissipation_time")
     r.count("default solref/solimp", MAPPED, (~mapped & active).sum(), "geom", "near-rigid contact")
-    margin = float(np.max(m.geom_margin, initial=0.0))
-    why = (
-        "contacts are speculative, so no detection margin is needed, and they act at the surface, where MuJoCo's start "
-        f"at the margin (up to {margin:g} m away)"
-    )
-    r.count("geom margin", IGNORED, (active & (m.geom_margin != 0)).sum(), "geom", why)
-    r.count("geom gap", IGNORED, (active & (m.geom_gap != 0)).sum(), "geom", "contacts are speculative")
+    why = "margins of a pair's geoms add up: contact acts where they are that far apart"
+    r.count("geom margin", USED, (active & (m.geom_margin != 0)).sum(), "geom", why)
+    r.count("geom gap", IGNORED, (active & (m.geom_gap != 0)).sum(), "geom", "contacts without a force are not listed")
     r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
     r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", "compliances of a pair add")
     if fluid(m):
@@ -573,8 +569,8 @@ def _pairs(r: _Report, m) -> None:
     soft = _differs(m.pair_solref, DEFAULT_SOLREF) | _differs(m.pair_solimp, DEFAULT_SOLIMP)
     soft |= (m.pair_solreffriction != 0).any(axis=1)
     r.count("solref/solimp of pairs", IGNORED, soft.sum(), "pair", "a pair takes the material of its geoms")
-    margin = (m.pair_margin != 0) | (m.pair_gap != 0)
-    r.count("margin and gap of pairs", IGNORED, margin.sum(), "pair", "contacts are speculative")
+    r.count("margin of pairs", USED, (m.pair_margin != 0).sum(), "pair", "instead of their geoms'")
+    r.count("gap of pairs", IGNORED, (m.pair_gap != 0).sum(), "pair", "contacts without a force are not listed")
     _neutral(r, m, _PAIR)
 
 

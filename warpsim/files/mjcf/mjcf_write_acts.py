@@ -38,10 +38,10 @@ def write_contacts(b, root: xml.Element) -> None:
     section = add(root, "contact")
     for first, second in sorted(b.excluded):
         add(section, "exclude", body1=body_name(b, first), body2=body_name(b, second))
-    for first, second, mu, condim, torsional, rolling in b.explicit_pairs:
+    for first, second, mu, condim, torsional, rolling, margin in b.explicit_pairs:
         friction = (mu, mu, torsional, rolling, rolling)
         ends = {"geom1": b.geoms[first].name, "geom2": b.geoms[second].name}
-        add(section, "pair", **ends, condim=condim, friction=friction)
+        add(section, "pair", **ends, condim=condim, friction=friction, margin=unless(margin, 0.0))
 
 
 def write_tendons(b, root: xml.Element) -> None:

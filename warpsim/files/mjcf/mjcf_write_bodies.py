@@ -176,7 +176,11 @@ def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes) 
     friction = (geom.friction, geom.torsional_friction, geom.rolling_friction)
     options |= {"friction": unless(friction, FRICTION)}
     options |= {key: unless(getattr(geom, key), 1) for key in ("contype", "conaffinity")}
-    options |= {"condim": unless(geom.condim, 3), "priority": unless(geom.priority, 0)}
+    options |= {
+        "condim": unless(geom.condim, 3),
+        "priority": unless(geom.priority, 0),
+        "margin": unless(geom.margin, 0.0),
+    }
     options |= {"group": None if geom.visible else HIDDEN, "rgba": unless(short_of(geom.rgba), (0.5, 0.5, 0.5, 1.0))}
     if geom.fluid[0] > 0:
         options |= {"fluidshape": "ellipsoid", "fluidcoef": geom.fluid[1:6]}

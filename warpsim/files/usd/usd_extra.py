@@ -29,6 +29,7 @@ GEOM_FIELDS = (
     "priority",
     "torsional_friction",
     "rolling_friction",
+    "margin",
 )
 ACTUATOR_FIELDS = ("name", "gear", "gain", "bias", "control_range", "force_range")
 ACTUATOR_STATE = ("dynamics", "activation_range", "early", "group", "muscle")  # of actuators that have any
@@ -116,15 +117,20 @@ def exact_pose(value, kept):
     return kept if exact(value, signed) is signed else value
 
 
-def pair_spin(model, p: int) -> tuple[float, float]:
-    """Torsional and rolling friction of an explicit pair."""
-    return float(model.pair_torsional_friction[p]), float(model.pair_rolling_friction[p])
+def pair_lengths(model, p: int) -> tuple[float, float, float]:
+    """Torsional and rolling friction and margin of an explicit pair."""
+    return tuple(float(x[p]) for x in (model.pair_torsional_friction, model.pair_rolling_friction, model.pair_margin))
 
 
 def world_data(model) -> dict:
     """Of the whole model: rules and filters of contact, actuators, keyframes."""
     pairs = [
-        [*map(int, model.pair_geom[p]), float(model.pair_friction[p]), int(model.pair_condim[p]), *pair_spin(model, p)]
+        [
+            *map(int, model.pair_geom[p]),
+            float(model.pair_friction[p]),
+            int(model.pair_condim[p]),
+            *pair_lengths(model, p),
+        ]
         for p in np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT)
     ]
     keys = ("gear", "gain", "bias")

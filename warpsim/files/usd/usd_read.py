@@ -506,8 +506,8 @@ class _Reader:
 
     def _own_rest(self, b: ModelBuilder) -> None:
         """Explicit pairs, actuators and keyframes that our export kept; targets of drives as a keyframe."""
-        for first, second, friction, *spin in self.own.get("pairs", []):
-            own = dict(zip(("condim", "torsional_friction", "rolling_friction"), spin, strict=False))
+        for first, second, friction, *rest in self.own.get("pairs", []):
+            own = dict(zip(("condim", "torsional_friction", "rolling_friction", "margin"), rest, strict=False))
             b.add_pair(int(first), int(second), float(friction), **own)
         for a in self.own.get("actuators", []):
             b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
