@@ -14,6 +14,7 @@ from warpsim.model.muscle import MuscleRows
 from warpsim.model.targets import target_of
 
 KEY = "warpsim:data"
+DRAWS = "warpsim:draws"  # on a mesh: the name of the geom that it draws, whose shape stands beside it
 FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
 GEOM_FIELDS = (
     "friction",

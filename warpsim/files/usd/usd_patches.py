@@ -7,7 +7,7 @@ samples, empty while the geoms are apart. Primvars at the vertices: `pressure` [
 import numpy as np
 
 from warpsim.files.patch_frames import fixed_share, patch_frames, pressure_colors
-from warpsim.files.usd.usd_prims import Names, keep_name, vec3
+from warpsim.files.usd.usd_values import Names, keep_name, vec3
 
 ROOT = "/World/Patches"
 

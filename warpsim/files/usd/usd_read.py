@@ -206,6 +206,9 @@ class _Reader:
         self.roots.extend(below[:1])
 
     def _geom(self, prim) -> None:
+        if self.own and prim.GetCustomDataByKey(usd_extra.DRAWS):
+            self.counts["drawn"] += 1
+            return
         path, _ = self.owner(prim)
         body = None if path is None else self.bodies[path]
         to_body = self.world_of(prim)
@@ -515,6 +518,7 @@ class _Reader:
         words = {
             "Scene": ("physics scenes", "used", ": gravity; the first counts"),
             "CollisionGroup": ("collision groups", "ignored", ": use filtered pairs"),
+            "drawn": ("meshes that draw a shape", "ignored", ": the shapes beside them count"),
             "drives": ("drives", "mapped", ": actuators; stiffness and damping are kp and kv"),
             "static friction": ("static friction", "ignored", " geoms: dynamic friction is used for both"),
             "pressure fields": ("warpsim:hydroelastic attributes", "used", " geoms: contact by pressure fields"),

@@ -22,13 +22,18 @@ from warpsim.files.scene import (
     frame_rows,
     grid_origins,
     horizontal_planes,
+    shown_spheres,
     world_indices,
 )
 from warpsim.files.usd import usd_constraints, usd_extra, usd_prims
+from warpsim.files.usd.usd_looks import Materials, write_view
 from warpsim.files.usd.usd_patches import write_patches
+from warpsim.files.usd.usd_values import Names, keep_name, set_pose, vec3
 from warpsim.model.host_kinematics import body_pose_chunks, body_poses
+from warpsim.model.model import GeomType
 
 SAVE_BYTES = 16 * 2**20  # of time samples between saves of the layer
+VIEWED = 9
 XFORM_SAMPLE_BYTES = 400  # what one translate and one orient sample of a body take in an unsaved layer
 SUFFIXES = (".usd", ".usdc", ".usda", ".usdz")
 
@@ -40,7 +45,9 @@ def write_model(model, path, q=None) -> None:
         raise ValueError(f"q must be ({model.nq},) finite values, got shape {q.shape}")
     with _Output(path) as output:
         stage = _new_stage(output.layer, model)
-        _write_world(stage, model, body_poses(model, q))
+        poses = body_poses(model, q)
+        _write_world(stage, model, poses)
+        write_view(stage, *shown_spheres(model, poses))
         output.save()
 
 
@@ -67,12 +74,13 @@ def write_trajectory(trajectory, path, worlds=None, fps=None, spacing=None, patc
         stage.SetFramesPerSecond(rate)
         stage.SetMetadata("comment", f"warpsim: model {model.name!r}, worlds {_short_list(chosen)}")
         spacing = default_spacing(model) if spacing is None else spacing
+        origins = grid_origins(len(chosen), spacing)  # that of one world is 0
+        _write_view(stage, trajectory, rows, chosen, origins)
         if len(chosen) == 1:
             _stream_world(output, stage, trajectory, rows, int(chosen[0]))
         else:
             _stream_instances(output, stage, trajectory, rows, chosen, spacing)
         if patches:
-            origins = grid_origins(len(chosen), spacing)  # that of one world is 0
             write_patches(output, stage, trajectory, rows, chosen, origins)
         output.save()
 
@@ -165,7 +173,7 @@ def _new_stage(layer, model):
     scene = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")
     strength = float(np.linalg.norm(model.gravity))
     direction = model.gravity / strength if strength > 0 else np.array([0.0, 0.0, -1.0])
-    scene.CreateGravityDirectionAttr(usd_prims.vec3(direction))
+    scene.CreateGravityDirectionAttr(vec3(direction))
     scene.CreateGravityMagnitudeAttr(strength)
     return stage
 
@@ -174,25 +182,24 @@ def _write_world(stage, model, poses):
     """Bodies at `poses (nbody, 7)`, geoms, joints and materials of one world; returns the bodies' (translate, orient)."""
     from pxr import Usd, UsdGeom
 
-    materials = usd_prims.Materials(stage, "/World/Materials", model)
+    materials = Materials(stage, "/World/Materials", model)
     robot = UsdGeom.Xform.Define(stage, "/World/Robot")
     Usd.ModelAPI(robot.GetPrim()).SetKind("component")
     Usd.ModelAPI(stage.GetPrimAtPath("/World")).SetKind("assembly")
-    names, paths, ops, geom_names = usd_prims.Names(), [], [], {}
+    names, paths, ops, geom_names = Names(), [], [], {}
     names.taken |= {"Joints", "Constraints"}
     for body, name in enumerate(model.body_names):
         xform = UsdGeom.Xform.Define(stage, f"/World/Robot/{names(name)}")
-        ops.append(usd_prims.set_pose(xform, poses[body]))
-        usd_prims.keep_name(xform.GetPrim(), name)
+        ops.append(set_pose(xform, poses[body]))
+        keep_name(xform.GetPrim(), name)
         usd_prims.write_mass(xform.GetPrim(), model, body)
         paths.append(str(xform.GetPath()))
-    for geom, name in enumerate(model.geom_names):
+    for geom in range(model.ngeom):
         body = int(model.geom_body[geom])
         parent = paths[body] if body >= 0 else "/World/Static"
         if body < 0:
             UsdGeom.Xform.Define(stage, parent)
-        unique = geom_names.setdefault(parent, usd_prims.Names())(name)
-        usd_prims.write_geom(stage, model, geom, f"{parent}/{unique}", materials)
+        usd_prims.write_geom(stage, model, geom, parent, geom_names.setdefault(parent, Names()), materials)
     usd_prims.write_joints(stage, model, paths, "/World/Robot/Joints")
     usd_constraints.write_constraints(stage, model, paths, "/World/Robot/Constraints")
     return ops
@@ -222,6 +229,17 @@ def _stream_world(output, stage, trajectory, rows, world: int) -> None:
             output.grew(len(positions) * len(moving) * XFORM_SAMPLE_BYTES)
 
 
+def _write_view(stage, trajectory, rows, chosen, origins) -> None:
+    """A camera that sees every world at `VIEWED` of the frames."""
+    viewed = rows[np.unique(np.linspace(0, len(rows) - 1, VIEWED).astype(int))]
+    spheres = [
+        shown_spheres(trajectory.model, poses, origins)
+        for row in viewed
+        for poses in body_pose_chunks(trajectory.model, trajectory.q, [row], chosen, trajectory.mocap)
+    ]
+    write_view(stage, *map(np.concatenate, zip(*spheres, strict=True)))
+
+
 def _moves(model, body: int) -> bool:
     link = model.body_link[body]
     root = model.tree_link[model.link_tree[link]]
@@ -248,7 +266,7 @@ def _stream_instances(output, stage, trajectory, rows, chosen, spacing: float) -
 
     model = trajectory.model
     origins = grid_origins(len(chosen), spacing)
-    materials = usd_prims.Materials(stage, "/World/Materials", model)
+    materials = Materials(stage, "/World/Materials", model)
     _write_static(stage, model, materials, origins, spacing)
     drawable = model.geom_visible.copy()
     drawn = [b for b in range(model.nbody) if (drawable & (model.geom_body == b)).any()]
@@ -287,17 +305,16 @@ def _write_prototypes(stage, instancer, model, drawn, materials) -> None:
     """One Xform per drawn body with its visible geoms, as targets of the instancer."""
     from pxr import UsdGeom
 
-    names = usd_prims.Names()
+    names = Names()
     root = instancer.GetPath().AppendChild("Prototypes")
     UsdGeom.Scope.Define(stage, root)
     targets = []
     for body in drawn:
         path = root.AppendChild(names(model.body_names[body]))
-        usd_prims.keep_name(UsdGeom.Xform.Define(stage, path).GetPrim(), model.body_names[body])
-        geom_names = usd_prims.Names()
+        keep_name(UsdGeom.Xform.Define(stage, path).GetPrim(), model.body_names[body])
+        geom_names = Names()
         for geom in np.flatnonzero((model.geom_body == body) & model.geom_visible):
-            child = path.AppendChild(geom_names(model.geom_names[geom]))
-            usd_prims.write_geom(stage, model, int(geom), child, materials, physics=False)
+            usd_prims.write_geom(stage, model, int(geom), path, geom_names, materials, physics=False)
         targets.append(path)
     instancer.CreatePrototypesRel().SetTargets(targets)
 
@@ -306,18 +323,13 @@ def _write_static(stage, model, materials, origins, spacing: float) -> None:
     """Geoms fixed to the world: horizontal planes once, over the whole grid; every other one at each world's origin."""
     from pxr import UsdGeom, Vt
 
-    names = usd_prims.Names()
+    names = Names()
     floors = horizontal_planes(model)
     reach = float(np.abs(origins[:, :2]).max()) + max(spacing, usd_prims.GROUND_HALF_SIZE)
     rest = np.setdiff1d(np.flatnonzero((model.geom_body < 0) & model.geom_visible), floors)
     UsdGeom.Xform.Define(stage, "/World/Static")
-    for geom in floors:
-        path = f"/World/Static/{names(model.geom_names[geom])}"
-        prim = usd_prims.write_geom(stage, model, int(geom), path, materials, half_size=reach)
-        plane = UsdGeom.Plane(prim)
-        plane.GetWidthAttr().Set(2 * reach)  # a finite size is one world's; every world needs its floor
-        plane.GetLengthAttr().Set(2 * reach)
-        plane.GetExtentAttr().Set(UsdGeom.Boundable.ComputeExtentFromPlugins(plane, 0))
+    for geom in floors:  # a finite size is one world's; every world needs its floor
+        usd_prims.write_geom(stage, model, int(geom), "/World/Static", names, materials, half=(reach, reach))
     if len(rest) == 0:
         return
     instancer = UsdGeom.PointInstancer.Define(stage, "/World/Static/PerWorld")
@@ -325,8 +337,9 @@ def _write_static(stage, model, materials, origins, spacing: float) -> None:
     UsdGeom.Scope.Define(stage, root)
     targets = []
     for geom in rest:
-        path = root.AppendChild(names(model.geom_names[geom]))
-        usd_prims.write_geom(stage, model, int(geom), path, materials, half_size=spacing / 2, physics=False)
+        size = model.geom_size[geom, :2]
+        half = np.where(size > 0, size, spacing / 2) if model.geom_type[geom] == GeomType.PLANE else None
+        path = usd_prims.write_geom(stage, model, int(geom), root, names, materials, physics=False, half=half)
         targets.append(path)
     instancer.CreatePrototypesRel().SetTargets(targets)
     count = len(origins)
