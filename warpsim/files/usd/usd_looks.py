@@ -16,8 +16,8 @@ ROUGHNESS = 0.5
 VIEW = "/View"
 APERTURE = (36.0, 27.0)  # mm, of the camera: 4 : 3
 FOV = 35.0  # vertical angle of view [degrees]
-SUN_TURN, SUN_INTENSITY, SUN_ANGLE, SUN_COLOR = (35.0, 0.0, -40.0), 3.0, 2.0, (1.0, 0.95, 0.86)
-SKY_INTENSITY, SKY_COLOR = 0.6, (0.75, 0.86, 1.0)
+SUN_TURN, SUN_INTENSITY, SUN_ANGLE, SUN_COLOR = (35.0, 0.0, -40.0), 0.75, 2.0, (1.0, 0.95, 0.86)
+SKY_INTENSITY, SKY_COLOR = 0.5, (0.75, 0.86, 1.0)
 
 
 def linear(color) -> np.ndarray:
@@ -149,6 +149,7 @@ def write_view(stage, centers, radii) -> None:
     camera.CreateFocusDistanceAttr(distance)
     sun = UsdLux.DistantLight.Define(stage, f"{VIEW}/Sun")
     sun.CreateIntensityAttr(SUN_INTENSITY)
+    sun.CreateNormalizeAttr(True)
     sun.CreateAngleAttr(SUN_ANGLE)
     sun.CreateColorAttr(Gf.Vec3f(*SUN_COLOR))
     sun.AddRotateXYZOp().Set(Gf.Vec3f(*SUN_TURN))
