@@ -67,7 +67,8 @@ def body_component_chunks(model, q, rows, worlds, mocap=None):
     """As `body_pose_chunks`, component by component: `(nbody, 7, rows in the chunk, len(worlds))`."""
     rows, worlds = np.asarray(rows), np.asarray(worlds)
     chosen = slice(None) if np.array_equal(worlds, np.arange(q.shape[1])) else worlds
-    for part in row_chunks(rows, len(worlds) * max(model.nlink, 1) * 7 * 8):
+    in_order = np.array_equal(model.body_link, np.arange(model.nlink))
+    for part in row_chunks(rows, q.shape[1] * max(model.nq, 1) * 8):
         chunk = host_rows(q, part)[:, chosen]
         moved = None if mocap is None else host_rows(mocap, part)[:, chosen]
         bad = ~np.isfinite(chunk).all(axis=-1)
@@ -78,8 +79,9 @@ def body_component_chunks(model, q, rows, worlds, mocap=None):
             raise ValueError(
                 f"q, or a mocap pose, is not finite at frame {part[row]}, world {worlds[world]}; leave that world out (worlds=[...])"
             )
-        poses = _components(model, chunk, moved)
-        yield poses if np.array_equal(model.body_link, np.arange(model.nlink)) else poses[model.body_link]
+        for few in row_chunks(np.arange(len(part)), len(worlds) * max(model.nlink, 1) * 7 * 8):
+            poses = _components(model, chunk[few], None if moved is None else moved[few])
+            yield poses if in_order else poses[model.body_link]
 
 
 def row_chunks(rows, bytes_per_row: int):
@@ -110,7 +112,7 @@ def _place(model, link: int, before, q, out) -> None:
     kind = JointType(model.link_type[link])
     if kind == JointType.FIXED:
         position, rotation = _moved(before[:3], before[3:], model.link_pose[link, :3]), before[3:]
-        out[:3], out[3:] = _each(position, out), _each(_turned(rotation, model.link_pose[link, 3:]), out)
+        _fill(out, position, _turned(rotation, model.link_pose[link, 3:]))
         return
     start, joint = int(model.link_q[link]), int(model.link_joint[link])
     if kind == JointType.FREE:
@@ -128,12 +130,13 @@ def _place(model, link: int, before, q, out) -> None:
     else:
         turn = _turned(turn, _normalised(q[start : start + 4]))
     rotation = _turned(before[3:], turn)
-    out[:3], out[3:] = _each(_moved(position, rotation, offset), out), _each(rotation, out)
+    _fill(out, _moved(position, rotation, offset), rotation)
 
 
-def _each(values, out) -> np.ndarray:
-    """Components, of which some may be single numbers, in the shape of `out (7, ...)`."""
-    return np.stack([np.broadcast_to(x, out.shape[1:]) for x in values])
+def _fill(out, position, rotation) -> None:
+    """Components, of which some may be single numbers, into `out (7, ...)`."""
+    for k, value in enumerate((*position, *rotation)):
+        out[k] = value
 
 
 def _normalised(quaternion) -> np.ndarray:

@@ -22,7 +22,7 @@ from warpsim.files.usd.usd_worlds import stream_instances, stream_named, stream_
 from warpsim.model.host_kinematics import body_pose_chunks, body_poses
 
 FORMS = ("instanced", "named")
-VIEWED = 9  # frames of a run that the camera of the stage sees all of
+VIEWED = 5  # frames of a run that the camera of the stage sees all of
 
 
 def write_model(model, path, q=None) -> None:
@@ -112,12 +112,14 @@ def _new_stage(layer, model):
 
 
 def _write_view(stage, trajectory, rows, chosen, origins) -> None:
-    """A camera that sees every world at `VIEWED` of the frames, and lights."""
+    """A camera that sees every world at `VIEWED` of the frames, and lights; of a large grid the worlds at its edges say where it ends."""
     viewed = rows[np.unique(np.linspace(0, len(rows) - 1, VIEWED).astype(int))]
+    at_edge = (origins[:, :2] == origins[:, :2].min(axis=0)) | (origins[:, :2] == origins[:, :2].max(axis=0))
+    seen = np.flatnonzero(at_edge.any(axis=1))
     spheres = [
-        shown_spheres(trajectory.model, poses, origins)
+        shown_spheres(trajectory.model, poses, origins[seen])
         for row in viewed
-        for poses in body_pose_chunks(trajectory.model, trajectory.q, [row], chosen, trajectory.mocap)
+        for poses in body_pose_chunks(trajectory.model, trajectory.q, [row], chosen[seen], trajectory.mocap)
     ]
     write_view(stage, *map(np.concatenate, zip(*spheres, strict=True)))
 
