@@ -123,7 +123,9 @@ def main() -> None:
     if arguments.out:
         (arguments.out / "usd_streaming.json").write_text(json.dumps(found, indent=1) + "\n")
         (arguments.out / "usd_streaming.md").write_text(
-            "# USD from a store\n\n`python -m benchmarks.usd_streaming --out benchmarks/results`\n\n" + "\n".join(table) + "\n"
+            "# USD from a store\n\n`python -m benchmarks.usd_streaming --out benchmarks/results`\n\n"
+            + "\n".join(table)
+            + "\n"
         )
 
 

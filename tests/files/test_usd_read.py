@@ -20,14 +20,9 @@ from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 ROBOTS = ("ant", "half_cheetah", "hopper", "humanoid", "walker2d", "pusher", "inverted_double_pendulum")
 
 
-NOT_KEPT = ("camera_", "sensor_", "fluid_", "wind", "body_fluid", "geom_fluid")
-
-
 def same(ours, theirs, tolerance=1e-14):
-    """Every field of two models, but the report, the meshes' single-precision points, and what USD files do not keep (docs/usd.md)."""
+    """Every field of two models, but the report, the meshes' single-precision points."""
     for field in dataclasses.fields(ours):
-        if field.name.startswith(NOT_KEPT):
-            continue
         a, b = getattr(ours, field.name), getattr(theirs, field.name)
         if field.name == "geom_size":  # of a mesh: from its points, which USD keeps in single precision
             mesh = ours.geom_type == GeomType.MESH

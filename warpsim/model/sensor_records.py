@@ -252,24 +252,28 @@ def compile_sensors(b, joint_order) -> dict:
 def append_sensors(b, other: Model, prefix: str, first: dict[ObjectType, int]) -> None:
     """Add the sensors of a model whose objects begin at `first` in the builder, by type."""
     for s, name in enumerate(other.sensor_names):
-        ends = []
-        for type, index in zip(other.sensor_object_type[s], other.sensor_object[s], strict=True):
-            kind, index = ObjectType(type), int(index)
-            ends.append(None if kind == ObjectType.NONE else (kind, index if index < 0 else first[kind] + index))
-        type = SensorType(other.sensor_type[s])
-        options = options_of(type, other.sensor_constants[s], int(other.sensor_size[s]))
-        allowed = KINDS[type].objects, KINDS[type].references
-        ends = [
-            e[1] if e is not None and len([x for x in a if x]) == 1 else e for e, a in zip(ends, allowed, strict=True)
-        ]
-        b.add_sensor(
-            type,
-            *ends,
-            name=prefix + name,
-            cutoff=other.sensor_cutoff[s],
-            datatype=other.sensor_datatype[s],
-            **options,
-        )
+        moved = lambda kind, index: index if index < 0 else first[kind] + index  # noqa: E731
+        b.add_sensor(**sensor_arguments(other, s, moved) | {"name": prefix + name})
+
+
+def sensor_arguments(model: Model, s: int, key) -> dict:
+    """Every argument of `ModelBuilder.add_sensor` that makes sensor s; `key(type, index)` is how an object is called there."""
+    type = SensorType(model.sensor_type[s])
+    ends = []
+    allowed = KINDS[type].objects, KINDS[type].references
+    for kind, index, known in zip(model.sensor_object_type[s], model.sensor_object[s], allowed, strict=True):
+        kind = ObjectType(kind)
+        end = None if kind == ObjectType.NONE else key(kind, int(index))
+        ends.append(end if end is None or len([x for x in known if x]) == 1 else (kind.name.lower(), end))
+    return {
+        "kind": type.name.lower(),
+        "object": ends[0],
+        "reference": ends[1],
+        "name": model.sensor_names[s],
+        "cutoff": float(model.sensor_cutoff[s]),
+        "datatype": int(model.sensor_datatype[s]),
+        **options_of(type, model.sensor_constants[s], int(model.sensor_size[s])),
+    }
 
 
 def unknown_sensor(model: Model, name) -> ValueError:

@@ -11,6 +11,8 @@ import numpy as np
 from warpsim.model.actuators import state_options
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
 from warpsim.model.muscle import MuscleRows
+from warpsim.model.sensor_records import sensor_arguments
+from warpsim.model.sensor_types import ObjectType
 from warpsim.model.targets import target_of
 
 KEY = "warpsim:data"
@@ -146,7 +148,16 @@ def world_data(model) -> dict:
         "pairs": pairs,
         "actuators": actuators,
         "keyframes": frames,
-    } | ({"sites": site_data(model)} if model.nsite else {})
+    } | {
+        key: found
+        for key, found in (
+            ("sites", site_data(model)),
+            ("cameras", camera_data(model)),
+            ("sensors", sensor_data(model)),
+            ("medium", medium_data(model)),
+        )
+        if found
+    }
 
 
 def _actuator_state(model, a: int) -> dict:
@@ -202,18 +213,51 @@ def site_data(model) -> list[dict]:
     ]
 
 
+def camera_data(model) -> list[dict]:
+    """Of the cameras: every argument of `ModelBuilder.add_camera`."""
+    return [
+        {
+            "name": name,
+            "body": int(model.camera_body[c]),
+            "pose": model.camera_pose[c],
+            "fovy": float(model.camera_fovy[c]),
+            "resolution": model.camera_resolution[c],
+        }
+        for c, name in enumerate(model.camera_names)
+    ]
+
+
+def sensor_data(model) -> list[dict]:
+    """Of the sensors: every argument of `ModelBuilder.add_sensor`, objects by their names."""
+    names = {kind: getattr(model, f"{kind.name.lower()}_names") for kind in ObjectType if kind >= ObjectType.JOINT}
+    bodies = dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), model.body_names)
+    names |= bodies
+    name = lambda kind, index: index if index < 0 else names[kind][index]  # noqa: E731
+    return [sensor_arguments(model, s, name) for s in range(len(model.sensor_names))]
+
+
+def medium_data(model) -> dict:
+    """Of the medium: what `ModelBuilder` takes; empty where there is none."""
+    found = {"density": model.fluid_density, "viscosity": model.fluid_viscosity, "wind": model.wind}
+    return found if any(np.any(x) for x in found.values()) else {}
+
+
 def body_data(model, body: int, pose) -> dict:
     """Of a body: its place in the file's order, pose in its parent at q0, mass, COM and inertia, and joints."""
     joints = [joint_data(model, int(j)) for j in np.flatnonzero(model.joint_body == body)]
-    return {
-        "index": body,
-        "parent": int(model.body_parent[body]),
-        "pose": pose,
-        "mass": model.body_mass[body],
-        "com": model.body_com[body],
-        "inertia": model.body_inertia[body],
-        "joints": joints,
-    } | ({"mocap": True} if model.body_mocap[body] >= 0 else {})
+    return (
+        {
+            "index": body,
+            "parent": int(model.body_parent[body]),
+            "pose": pose,
+            "mass": model.body_mass[body],
+            "com": model.body_com[body],
+            "inertia": model.body_inertia[body],
+            "joints": joints,
+        }
+        | ({"mocap": True} if model.body_mocap[body] >= 0 else {})
+        | ({"fluid_axes": model.body_fluid[body, 3:]} if model.body_fluid[body, 3:].any() else {})
+    )
 
 
 def joint_data(model, j: int) -> dict:
@@ -238,6 +282,8 @@ def geom_data(model, geom: int) -> dict:
     data = {key: getattr(model, f"geom_{key}")[geom] for key in GEOM_FIELDS}
     if model.geom_mesh[geom] >= 0:
         data["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
+    if model.geom_fluid[geom, 0] > 0:
+        data["fluid"] = model.geom_fluid[geom]
     return data | {
         "index": geom,
         "type": GeomType(model.geom_type[geom]).name.lower(),

@@ -9,12 +9,13 @@ import numpy as np
 
 from warpsim.files.scene import fit_view, geom_colors, view_axes
 from warpsim.files.shapes import corner_normals
-from warpsim.files.usd.usd_values import set_pose, vec3
+from warpsim.files.usd.usd_values import Names, keep_name, set_pose, vec3
 from warpsim.model.geometry import matrix_quaternion
 
 ROUGHNESS = 0.5
 VIEW = "/View"
 APERTURE = (36.0, 27.0)  # mm, of the camera: 4 : 3
+CLIPPING = (1e-3, 1e3)  # m, of a model's cameras
 FOV = 35.0  # vertical angle of view [degrees]
 SUN_TURN, SUN_INTENSITY, SUN_ANGLE, SUN_COLOR = (35.0, 0.0, -40.0), 0.75, 2.0, (1.0, 0.95, 0.86)
 SKY_INTENSITY, SKY_COLOR = 0.5, (0.75, 0.86, 1.0)
@@ -157,6 +158,23 @@ def write_view(stage, centers, radii) -> None:
     sky.CreateIntensityAttr(SKY_INTENSITY)
     sky.CreateColorAttr(Gf.Vec3f(*SKY_COLOR))
     sky.GetPrim().CreateAttribute("poleAxis", Sdf.ValueTypeNames.Token, False).Set("scene")
+
+
+def write_cameras(stage, model, paths, names: dict[str, Names]) -> None:
+    """The model's cameras, on their bodies at `paths` or in `/World/Cameras`; `names` are those taken below each."""
+    from pxr import Gf, UsdGeom
+
+    for c, name in enumerate(model.camera_names):
+        body = int(model.camera_body[c])
+        parent = paths[body] if body >= 0 else "/World/Cameras"
+        if body < 0:
+            UsdGeom.Xform.Define(stage, parent)
+        camera = UsdGeom.Camera.Define(stage, f"{parent}/{names.setdefault(parent, Names())(name)}")
+        keep_name(camera.GetPrim(), name)
+        set_pose(camera, model.camera_pose[c])
+        width, height = model.camera_resolution[c].tolist()
+        write_lens(camera, float(model.camera_fovy[c]), (APERTURE[1] * width / height, APERTURE[1]))
+        camera.CreateClippingRangeAttr(Gf.Vec2f(*CLIPPING))
 
 
 def write_lens(camera, fovy: float, aperture) -> None:

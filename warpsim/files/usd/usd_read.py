@@ -79,6 +79,7 @@ class _Reader:
         self.bodies: dict[str, Body] = {}
         self.static: list = []
         self.joints: list[Joint] = []
+        self.cameras: list[tuple] = []  # path of the body, name, pose in it, vertical angle of view
         self.roots: list[str] = []
         self.refused: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
         self.report: list[ReportLine] = []
@@ -153,6 +154,8 @@ class _Reader:
                 self.refuse(
                     f"collision of {prim.GetPath()}", f"a {prim.GetTypeName()} has no shape", "put it on its gprims"
                 )
+            if prim.IsA(UsdGeom.Camera) and not self.own:
+                self._camera(prim)
             if prim.IsA(UsdPhysics.Joint):
                 name = self.unique(prim, "constraint" if "constraint" in usd_extra.read(prim) else "joint prim")
                 joint = read_joint(prim, name, self.stage, self.owner, self.units, self.world_of, self.refuse)
@@ -205,17 +208,35 @@ class _Reader:
         below = [p for p in self.bodies if p == start or p.startswith(start + "/")]
         self.roots.extend(below[:1])
 
+    def _camera(self, prim) -> None:
+        """A camera of a foreign stage; ours are kept in customData."""
+        from pxr import UsdGeom
+
+        path, to_body = self._in_body(prim)
+        camera = UsdGeom.Camera(prim)
+        height, focal = (float(x.Get()) for x in (camera.GetVerticalApertureAttr(), camera.GetFocalLengthAttr()))
+        if str(camera.GetProjectionAttr().Get()) != "perspective" or not (height > 0 and focal > 0):
+            self.report.append(ReportLine(f"camera {prim.GetPath()}", "ignored", "it is not perspective"))
+            return
+        pose, _ = decompose_transform(to_body, f"camera {prim.GetPath()}")
+        self.cameras.append((path, self.unique(prim, "camera"), pose, 2 * np.arctan(height / 2 / focal)))
+
+    def _in_body(self, prim) -> tuple[str | None, np.ndarray]:
+        """The body that a prim belongs to, and its transform there."""
+        path, pose = self.owner(prim)
+        to_body = self.world_of(prim)
+        if path is not None:
+            turn = rotation_matrix(pose[3:]).T
+            to_body[:3, 3] -= pose[:3]
+            to_body[:3] = turn @ to_body[:3]
+        return path, to_body
+
     def _geom(self, prim) -> None:
         if self.own and prim.GetCustomDataByKey(usd_extra.DRAWS):
             self.counts["drawn"] += 1
             return
-        path, _ = self.owner(prim)
+        path, to_body = self._in_body(prim)
         body = None if path is None else self.bodies[path]
-        to_body = self.world_of(prim)
-        if body is not None:
-            turn = rotation_matrix(body.pose[3:]).T
-            to_body[:3, 3] -= body.pose[:3]
-            to_body[:3] = turn @ to_body[:3]
         shape = read_shape(prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own))
         if shape is None:
             self.report.append(ReportLine(f"{prim.GetTypeName()} {prim.GetPath()}", "ignored", "it is no solid shape"))
@@ -226,7 +247,9 @@ class _Reader:
 
     def build(self) -> ModelBuilder:
         """The builder with everything that was read."""
-        b = ModelBuilder(str(self.model_name), gravity=self._gravity(), timestep=float(self.timestep))
+        b = ModelBuilder(
+            str(self.model_name), gravity=self._gravity(), timestep=float(self.timestep), **self.own.get("medium", {})
+        )
         b.report = self.report
         if "friction_rule" in self.own:
             b.friction_rule, b.filter_parent = FrictionRule(self.own["friction_rule"]), bool(self.own["filter_parent"])
@@ -302,6 +325,8 @@ class _Reader:
             inertia=inertia,
             mocap=bool(body.own.get("mocap", False)),
         )
+        if "fluid_axes" in body.own:
+            b.bodies[index].axes = np.array(body.own["fluid_axes"], float)
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
             return
@@ -495,6 +520,11 @@ class _Reader:
             add_loop(b, joint, self.index, poses, self.refuse)
         for site in self.own.get("sites", []):
             b.add_site(**site)
+        for camera in self.own.get("cameras", []):
+            b.add_camera(**camera)
+        for path, name, pose, fovy in self.cameras:
+            b.add_camera(name, body=self.index[path], pose=pose, fovy=fovy)
+        self.counts["cameras"] = len(b.cameras)
         add_own(b, self.own)
         restore_order(b, self.own, self.loops)
         self.counts["constraints"] = len(b.constraints)
@@ -507,6 +537,9 @@ class _Reader:
             b.add_pair(int(first), int(second), float(friction), **own)
         for a in self.own.get("actuators", []):
             b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
+        for sensor in self.own.get("sensors", []):
+            b.add_sensor(**sensor)
+        self.counts["sensors"] = len(b.sensors)
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:

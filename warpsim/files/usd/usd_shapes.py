@@ -28,7 +28,7 @@ AXES = {
     "Z": np.array([1.0, 0, 0, 0]),
 }
 USED_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "mesh": 0}
-OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible", "max_hull_vertices")
+OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible", "max_hull_vertices", "fluid")
 
 
 @dataclasses.dataclass

@@ -13,7 +13,7 @@ from warpsim.checks import choice, flag, positive
 from warpsim.files.patch_frames import refuse_without_fields, see_through
 from warpsim.files.scene import default_spacing, frame_rows, grid_origins, shown_spheres, world_indices
 from warpsim.files.usd import usd_constraints, usd_extra, usd_prims
-from warpsim.files.usd.usd_looks import Materials, write_view
+from warpsim.files.usd.usd_looks import Materials, write_cameras, write_view
 from warpsim.files.usd.usd_output import ClipOutput, Output
 from warpsim.files.usd.usd_patches import write_patches
 from warpsim.files.usd.usd_recorded import Recorded
@@ -147,6 +147,7 @@ def _write_world(stage, model, poses) -> tuple[list, list]:
         if body < 0:
             UsdGeom.Xform.Define(stage, parent)
         usd_prims.write_geom(stage, model, geom, parent, geom_names.setdefault(parent, Names()), materials)
+    write_cameras(stage, model, paths, geom_names)
     usd_prims.write_joints(stage, model, paths, "/World/Robot/Joints")
     usd_constraints.write_constraints(stage, model, paths, "/World/Robot/Constraints")
     return prims, ops
