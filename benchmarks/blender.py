@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 WIDTH, HEIGHT, SAMPLES = 480, 360, 32
 LARGEST = 120_000  # bytes of a picture
-COLOURED = 0.002  # share of pixels whose channels differ by a third, at least
+COLOURED, COLOUR = 0.01, 0.15  # least share of pixels whose channels differ by more than the second
 
 
 def _ant(worlds: int):
@@ -40,7 +40,8 @@ def _clutter():
     from scenes.examples import clutter
 
     sim = ws.Simulator(clutter(60), dt=0.01, device="cpu")
-    return sim.rollout(sim.state(), steps=200)
+    fallen = sim.rollout(sim.state(), steps=150).final
+    return sim.rollout(fallen, steps=50)
 
 
 def _pressure():
@@ -57,7 +58,7 @@ PICTURES: dict[str, tuple[Callable, dict, int]] = {
     "usd_ant": (lambda: _ant(1), {}, 40),
     "usd_ants": (lambda: _ant(4), {}, 40),
     "usd_gripper": (_gripper, {}, 110),
-    "usd_clutter": (_clutter, {}, 95),
+    "usd_clutter": (_clutter, {}, 40),
     "usd_pressure": (_pressure, {"patches": True}, 15),
 }
 
@@ -93,7 +94,7 @@ def _finish(picture: pathlib.Path) -> None:
 
     image = Image.open(picture).convert("RGB")
     values = np.asarray(image, float) / 255
-    share = float((values.max(axis=-1) - values.min(axis=-1) > 1 / 3).mean())
+    share = float((values.max(axis=-1) - values.min(axis=-1) > COLOUR).mean())
     image.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(picture, optimize=True)
     size = picture.stat().st_size
     if share < COLOURED or size > LARGEST:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from scenes import sensing
+from scenes import sensing, tendons
 from scenes.trajectories import asset, rollout, small
 from tests.files.test_usd import find, validate
 from tests.files.test_usd_read import load, same
@@ -233,6 +233,45 @@ def test_the_camera_sees_all_of_it(tmp_path, recorded, worlds):
     assert np.abs(seen).max() < 1 and np.abs(seen[:, :2]).max() > 0.5
     lights = [p for p in stage.Traverse() if p.HasAPI(UsdLux.LightAPI)]
     assert len(lights) == 2 and not any(p.GetPath().HasPrefix("/World") for p in lights)
+
+
+def test_tendons_are_drawn_as_long_as_they_are(tmp_path):
+    """The curves of every frame, in one world and among named ones, have MuJoCo's lengths of tendons without pulleys, to the chords of 12 to an arc."""
+    compiled = tendons.wound_tree(3)
+    model = load_mujoco(compiled)
+    rng, data, q, lengths = np.random.default_rng(3), mujoco.MjData(compiled), [], []
+    for _ in range(2 * 70):
+        data.qpos[:] = compiled.qpos0
+        mujoco.mj_integratePos(compiled, data.qpos, rng.normal(size=compiled.nv), 1.0)
+        mujoco.mj_kinematics(compiled, data)
+        mujoco.mj_comPos(compiled, data)
+        mujoco.mj_tendon(compiled, data)
+        q.append(data.qpos.copy())
+        lengths.append(data.ten_length.copy())
+    q, lengths = np.reshape(q, (70, 2, -1)), np.reshape(lengths, (70, 2, -1))
+    time = np.repeat(0.02 * np.arange(70)[:, None], 2, axis=1)
+    t = ws.Trajectory(model, q, np.zeros((70, 2, model.nv)), time)
+    t.to_usd(tmp_path / "one.usdc", worlds=[1])
+    t.to_usd(tmp_path / "named.usdc", form="named")
+    model.to_usd(tmp_path / "still.usda", q=q[5, 1])
+    plain = [k for k in range(model.ntendon) if (model.wrap_divisor[model.wrap_tendon == k] == 1).all()]
+    assert len(plain) > 2
+    stages = [
+        ("one.usdc", "/World/Tendons"),
+        ("named.usdc", "/World/Worlds/World_1/Tendons"),
+        ("still.usda", "/World/Tendons"),
+    ]
+    for name, root in stages:
+        validate(tmp_path / name)
+        stage = Usd.Stage.Open(str(tmp_path / name))
+        for k in plain:
+            curve = UsdGeom.BasisCurves(stage.GetPrimAtPath(f"{root}/{model.tendon_names[k]}"))
+            ends = np.cumsum(curve.GetCurveVertexCountsAttr().Get())[:-1]
+            for frame in (5,) if "still" in name else (0, 5, 69):
+                parts = np.split(np.array(curve.GetPointsAttr().Get(frame), float), ends)
+                drawn = sum(np.linalg.norm(np.diff(p, axis=0), axis=1).sum() for p in parts)
+                assert 0 <= 1 - drawn / lengths[frame, 1, k] + 1e-6 < 1e-3
+    assert load(tmp_path / "still.usda").ntendon == model.ntendon
 
 
 # what models have --------------------------------------------------------------------------------------------------------

@@ -551,7 +551,7 @@ class _Reader:
         words = {
             "Scene": ("physics scenes", "used", ": gravity; the first counts"),
             "CollisionGroup": ("collision groups", "ignored", ": use filtered pairs"),
-            "drawn": ("meshes that draw a shape", "ignored", ": the shapes beside them count"),
+            "drawn": ("meshes and curves that draw", "ignored", ": the shapes and tendons that they draw count"),
             "drives": ("drives", "mapped", ": actuators; stiffness and damping are kp and kv"),
             "static friction": ("static friction", "ignored", " geoms: dynamic friction is used for both"),
             "pressure fields": ("warpsim:hydroelastic attributes", "used", " geoms: contact by pressure fields"),

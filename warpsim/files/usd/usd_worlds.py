@@ -106,6 +106,7 @@ def stream_named(output, stage, trajectory, rows, chosen, origins, spacing: floa
         set_pose(root, [*origin, 1.0, 0.0, 0.0, 0.0])
         owners.append(root.GetPrim())
         names = Names()
+        names.taken.add("Tendons")
         prims.append([])
         for body, name in enumerate(model.body_names):
             xform = UsdGeom.Xform.Define(stage, root.GetPath().AppendChild(names(name)))

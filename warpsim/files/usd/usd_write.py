@@ -17,6 +17,7 @@ from warpsim.files.usd.usd_looks import Materials, write_cameras, write_view
 from warpsim.files.usd.usd_output import ClipOutput, Output
 from warpsim.files.usd.usd_patches import write_patches
 from warpsim.files.usd.usd_recorded import Recorded
+from warpsim.files.usd.usd_tendons import Tendons
 from warpsim.files.usd.usd_values import Names, keep_name, set_pose, vec3
 from warpsim.files.usd.usd_worlds import stream_instances, stream_named, stream_poses
 from warpsim.model.host_kinematics import body_pose_chunks, body_poses
@@ -34,6 +35,7 @@ def write_model(model, path, q=None) -> None:
         stage = _new_stage(output.layer, model)
         poses = body_poses(model, q)
         _write_world(stage, model, poses)
+        Tendons(stage, model, "/World").still(model, q)
         write_view(stage, *shown_spheres(model, poses))
 
 
@@ -77,9 +79,13 @@ def write_trajectory(
             first = next(body_pose_chunks(model, trajectory.q, rows[:1], chosen, trajectory.mocap))[0, 0]
             bodies, ops = _write_world(stage, model, first)
             stream_poses(output, trajectory, rows, chosen, ops)
+            Tendons(stage, model, "/World").stream(output, trajectory, rows, int(chosen[0]))
             recorded.on_prims(output, rows, [stage.GetPrimAtPath("/World/Robot")], [bodies])
         elif form == "named":
-            recorded.on_prims(output, rows, *stream_named(output, stage, trajectory, rows, chosen, origins, spacing))
+            owners, bodies = stream_named(output, stage, trajectory, rows, chosen, origins, spacing)
+            for world, owner in zip(chosen.tolist(), owners, strict=True):
+                Tendons(stage, model, str(owner.GetPath())).stream(output, trajectory, rows, world)
+            recorded.on_prims(output, rows, owners, bodies)
         else:
             drawn = stream_instances(output, stage, trajectory, rows, chosen, origins, spacing)
             recorded.on_instances(output, stage, rows, drawn)
