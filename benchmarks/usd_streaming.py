@@ -9,6 +9,7 @@ file that is written too, anonymous memory does not.
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import threading
 import time
 
 import numpy as np
+import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset
@@ -88,6 +90,7 @@ def measured(store: pathlib.Path, **options) -> dict:
         run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:
         raise RuntimeError(run.stderr[-2000:])
+    print(run.stdout.splitlines()[-1], flush=True)
     return json.loads(run.stdout.splitlines()[-1])
 
 
@@ -109,7 +112,8 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=120)
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
-    rows = []
+    rows, loads = [], [round(x, 1) for x in os.getloadavg()]
+    print(f"load {loads[0]} on {os.cpu_count()} cores before the start", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         store = record(pathlib.Path(folder), arguments.worlds, arguments.frames)
         rows += [measured(store) for _ in range(arguments.repeats)]
@@ -118,18 +122,32 @@ def main() -> None:
             rows.append(measured(store))
             if frames <= NAMED:
                 rows.append(measured(store, form="named", frames_per_file=CLIP))
-    found = {"machine": machine("cpu"), "writing alone [ms per frame]": copied(), "rows": rows}
+    found = {
+        "machine": machine(wp.get_device("cpu")),
+        "load": loads,
+        "writing alone [ms per frame]": copied(),
+        "rows": rows,
+    }
     keys = list(rows[0])
     table = [f"| {' | '.join(keys)} |", f"|{'---|' * len(keys)}"]
     table += [f"| {' | '.join(f'{r[k]:.4g}' if isinstance(r[k], float) else str(r[k]) for k in keys)} |" for r in rows]
     print("\n".join(table))
     if arguments.out:
         (arguments.out / "usd_streaming.json").write_text(json.dumps(found, indent=1) + "\n")
-        (arguments.out / "usd_streaming.md").write_text(
-            "# USD from a store\n\n`python -m benchmarks.usd_streaming --out benchmarks/results`\n\n"
-            + "\n".join(table)
-            + "\n"
-        )
+        m = found["machine"]
+        words = f"{m['date']}, {m['processor']}, {m['cores']} cores, load {loads[0]} before the start; gymnasium's ant"
+        words += f". Writing the bytes of a frame of {MANY} ants alone: {found['writing alone [ms per frame]']:.1f} ms."
+        lines = [
+            "# USD from a store",
+            "",
+            "`python -m benchmarks.usd_streaming --out benchmarks/results`",
+            "",
+            *table,
+            "",
+            words,
+            "",
+        ]
+        (arguments.out / "usd_streaming.md").write_text("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -425,3 +425,15 @@ def test_a_stored_run_is_written_as_one_in_memory(tmp_path, recorded):
     recorded.to_usd(tmp_path / "a.usda", diagnostics=True)
     ws.Trajectory.load(tmp_path / "a.zarr").to_usd(tmp_path / "b.usda", diagnostics=True)
     assert (tmp_path / "a.usda").read_bytes() == (tmp_path / "b.usda").read_bytes()
+
+
+def test_a_run_in_which_nothing_moves(tmp_path):
+    """A model without joints: a folder without clips, which opens and is valid."""
+    b = ws.ModelBuilder("still")
+    b.add_geom("box", [1, 1, 1], body=b.add_body("post", mass=1, inertia=[1, 1, 1]))
+    model = b.build()
+    t = ws.Trajectory(model, np.zeros((3, 1, 0)), np.zeros((3, 1, 0)), np.arange(3.0)[:, None])
+    t.to_usd(tmp_path / "still", frames_per_file=1)
+    validate(tmp_path / "still" / "stage.usda")
+    assert sorted(p.name for p in (tmp_path / "still").iterdir()) == ["stage.usda", "topology.usdc"]
+    assert Usd.Stage.Open(str(tmp_path / "still" / "stage.usda")).GetPrimAtPath("/World/Robot/post")
