@@ -1,6 +1,6 @@
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
-#   make demo | test | lint | types | docs | bench | cuda-check | gpu-quick | gpu-proof | corpus | nightly | clean
-# Variables: PYTHON (the interpreter to start from), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
+#   make demo | test | lint | types | docs | bench | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
+# Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,9 +8,10 @@ BIN := $(VENV)/bin
 export WARP_CACHE_PATH ?= $(CURDIR)/.warp_cache
 PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
+BLENDER_PYTHON ?= python3.11
 CUDA_ARGS ?=
 
-.PHONY: demo test lint types docs docs-nightly docs-links bench cuda-check gpu-quick gpu-proof bounds corpus nightly clean
+.PHONY: demo test lint types docs docs-nightly docs-links bench cuda-check gpu-quick gpu-proof bounds corpus blender nightly clean
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 # myosuite 3 comes without its models.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab
@@ -109,6 +110,15 @@ corpus: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks.corpus --rows build/corpus/rows.jsonl --page docs/corpus.md \
 	    $$(find build/corpus -mindepth 1 -maxdepth 1 -type d ! -name wheels | sort)
 
+# Our USD as Blender draws it, in build/blender; bpy has an environment of its own.
+build/bpy/stamp:
+	$(BLENDER_PYTHON) -m venv build/bpy
+	build/bpy/bin/python -m pip install --quiet --disable-pip-version-check "bpy==5.0.*"
+	@touch $@
+
+blender: $(VENV)/test.stamp build/bpy/stamp
+	$(BIN)/python -m benchmarks.blender --blender build/bpy/bin/python --out build/blender
+
 # What takes too long for every change: hours, one after the other.
 nightly: test corpus gpu-proof
 	WARPSIM_CORPUS=build/corpus $(BIN)/python -m pytest -n 0 tests/test_corpus.py tests/test_shipped_examples.py
@@ -124,6 +134,8 @@ nightly: test corpus gpu-proof
 	$(BIN)/python -m benchmarks.wrong_calls --out benchmarks/results
 	$(BIN)/python -m benchmarks.kills --times 100 --out benchmarks/results
 	$(BIN)/python -m benchmarks.streaming --out benchmarks/results
+	$(BIN)/python -m benchmarks.usd_streaming --out benchmarks/results
+	$(MAKE) --no-print-directory blender
 	$(BIN)/python -m benchmarks.soak --out benchmarks/results
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[train,sb3,jax]" example-robot-data
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/envs tests/test_tutorials.py

@@ -118,7 +118,7 @@ class Run:
 
         from warpsim.files.output import check_file
         from warpsim.files.store.place import check_replaceable, is_url
-        from warpsim.files.usd.usd_write import SUFFIXES
+        from warpsim.files.usd.usd_output import SUFFIXES
         from warpsim.show.plot import check_plot
 
         for package, wanted in (("viser", self.html), ("matplotlib", self.plot or self.png)):

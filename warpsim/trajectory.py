@@ -6,7 +6,7 @@ frames at a time.
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -167,17 +167,35 @@ class Trajectory:
         fps: float | None = None,
         spacing: float | None = None,
         patches: bool = False,
+        form: Literal["instanced", "named"] | None = None,
+        frames_per_file: int | None = None,
+        diagnostics: bool = False,
+        contact_forces: Numbers | None = None,
     ) -> None:
-        """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`).
+        """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`), with a camera and lights under `/View`; docs/usd.md.
 
-        `worlds`: None for all, n for the first n, or a list of indices. One world becomes a tree of named prims with
-        UsdPhysics; several become point instancers on a grid `spacing` [m] apart. `fps` [1/s]: None keeps the recorded
-        rate, thinned to at most 60. `patches`: those between pressure fields as coloured meshes, the geoms see-through (docs/hydroelastic.md);
-        `ValueError` where the model has no pressure fields.
+        `worlds`: None for all, n for the first n, or a list of indices. `fps` [1/s]: None keeps the recorded rate, thinned to at most 60.
+        `form`: None makes of one world a tree of named prims with UsdPhysics, of several "instanced": point instancers on a grid `spacing` [m]
+        apart, 20 bytes per body and frame; "named" makes prims of each world's bodies, for any number of worlds, without physics.
+        `patches`: those between pressure fields as coloured meshes, the geoms see-through (docs/hydroelastic.md); `ValueError` where the model has
+        no pressure fields. `frames_per_file`: a folder `path` with value clips of at most that many frames; open its `stage.usda`.
+        `diagnostics`: the recorded ones, flags among them, as attributes `warpsim:NAME` of the worlds. `contact_forces (steps, worlds, nbody, 3)` [N]:
+        what `sim.contact_force()` gave after each step, as attributes or primvars `warpsim:contactForce` of the bodies.
         """
         from warpsim.files.usd.usd_write import write_trajectory
 
-        write_trajectory(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
+        write_trajectory(
+            self,
+            path,
+            worlds=worlds,
+            fps=fps,
+            spacing=spacing,
+            patches=patches,
+            form=form,
+            frames_per_file=frames_per_file,
+            diagnostics=diagnostics,
+            contact_forces=contact_forces,
+        )
 
     def to_html(
         self,

@@ -9,10 +9,11 @@ import pytest
 
 from scenes.trajectories import asset, rollout, small
 from warpsim.files.scene import default_spacing, grid_origins
-from warpsim.files.usd.usd_prims import Names, matrix_quaternion
-from warpsim.files.usd.usd_write import continuous_signs, half_quaternions, write_model
+from warpsim.files.usd.usd_values import Names
+from warpsim.files.usd.usd_worlds import continuous_signs, half_quaternions
+from warpsim.files.usd.usd_write import write_model
 from warpsim.model.builder import ModelBuilder
-from warpsim.model.geometry import compose, rotation_matrix
+from warpsim.model.geometry import compose, matrix_quaternion, rotation_matrix
 from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import JointType
 
@@ -263,12 +264,12 @@ MEMORY = """
     import numpy as np
     from pxr import Usd, UsdGeom, UsdPhysics, UsdShade, Vt
     from scenes.trajectories import asset
-    from warpsim.files.usd import usd_write
+    from warpsim.files.usd import usd_output
     from warpsim.model import host_kinematics
     from warpsim.trajectory import Trajectory
 
     frames, worlds = int(sys.argv[1]), 128
-    host_kinematics.CHUNK_BYTES, usd_write.SAVE_BYTES = 2**20, 2**22
+    host_kinematics.CHUNK_BYTES, usd_output.SAVE_BYTES = 2**20, 2**22
     _, model = asset("ant")
 
     class Recording:                                   # made up as it is read, so that it takes no memory itself

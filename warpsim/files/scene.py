@@ -20,6 +20,7 @@ PALETTE = np.array(
     ]
 )
 DEFAULT_GREY = 0.5
+VIEW_DIRECTION = (0.62, -1.0, 0.55)  # from what pictures show to their camera
 
 
 def world_indices(worlds, count: int) -> np.ndarray:
@@ -93,6 +94,43 @@ def extent(model, q=None) -> tuple[np.ndarray, np.ndarray]:
         return np.full(3, -0.5), np.full(3, 0.5)
     poses, radii = poses[..., shown, :].reshape(-1, len(shown), 3), radii[shown]
     return (poses - radii).min(axis=(0, 1)), (poses + radii).max(axis=(0, 1))
+
+
+def fit_view(centers, radii, aspect: float, fov: float) -> tuple[np.ndarray, np.ndarray]:
+    """Eye and target `(3,)` [m] of a camera that looks down from the front right on spheres `centers (n, 3)`, `radii (n,)`, as near as shows them all.
+
+    `aspect` is width / height of the picture, `fov` its vertical angle of view [degrees].
+    """
+    target = ((centers - radii[:, None]).min(axis=0) + (centers + radii[:, None]).max(axis=0)) / 2
+    right, up, back = view_axes(VIEW_DIRECTION)
+    offset, half = centers - target, np.tan(np.radians(fov) / 2)
+    tall = (np.abs(offset @ up) + radii) / half
+    wide = (np.abs(offset @ right) + radii) / (half * aspect)
+    distance = float((np.maximum(tall, wide) + offset @ back).max()) * 1.08
+    return target + distance * back, target
+
+
+def view_axes(back) -> np.ndarray:
+    """Rows right, up and back `(3, 3)` of a camera that has what it looks at in the direction -`back`; z is up in its picture."""
+    back = np.asarray(back, float) / np.linalg.norm(back)
+    right = np.cross([0.0, 1.0, 0.0] if abs(back[2]) > 0.999 else [0.0, 0.0, 1.0], back)
+    right /= np.linalg.norm(right)
+    return np.stack([right, np.cross(back, right), back])
+
+
+def shown_spheres(model, bodies, origins=0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Centres `(n, 3)` and radii `(n,)` [m] of spheres about all that is drawn with its bodies at `bodies (..., worlds, nbody, 7)`, but planes and height fields.
+
+    Worlds stand at `origins (worlds, 3)`. Where nothing is drawn, one sphere of 1 m about the origin.
+    """
+    scenery = np.isin(model.geom_type, [GeomType.PLANE, GeomType.HFIELD])
+    shown = np.flatnonzero(model.geom_visible & ~scenery)
+    centers = geom_poses(model, bodies)[..., shown, :3]
+    centers = centers + np.asarray(origins)[..., None, :] if np.ndim(origins) else centers
+    if centers.size == 0:
+        return np.zeros((1, 3)), np.ones(1)
+    radii = np.broadcast_to(bounding_radii(model)[shown], centers.shape[:-1])
+    return centers.reshape(-1, 3), radii.reshape(-1)
 
 
 def default_spacing(model) -> float:

@@ -4,6 +4,8 @@ import numpy as np
 
 from warpsim.model.model import GeomType, HField
 
+MOST_NEIGHBOURS = 2e7  # pairs of corners at one point, of a mesh whose normals are found
+
 
 def triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndarray]:
     """Mesh of one geom in its own axes; curved ones have `segments` sides. Planes have none and raise `ValueError`."""
@@ -30,6 +32,34 @@ def triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndar
         faces = [p[1] + offset for p, offset in zip(parts, offsets, strict=False)]
         return np.concatenate([p[0] for p in parts]), np.concatenate(faces)
     raise ValueError(f"geom {model.geom_names[geom]!r} of type {kind.name} has no triangle mesh")
+
+
+def corner_normals(vertices, faces, crease: float = np.pi / 5) -> np.ndarray | None:
+    """Unit normals `(m, 3, 3)` at the corners of triangles: the mean, by area, over triangles about the same point that are turned by less than `crease` [rad].
+
+    None where too many triangles meet at points for that to be quick.
+    """
+    vertices, faces = np.asarray(vertices, float), np.asarray(faces)
+    scale = max(float(np.ptp(vertices, axis=0).max(initial=0.0)), 1e-300)
+    _, point = np.unique(np.round(vertices / scale, 7), axis=0, return_inverse=True)
+    area = np.cross(vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]])
+    length = np.linalg.norm(area, axis=1, keepdims=True)
+    unit = area / np.where(length > 0, length, 1.0)
+    corner_point = point.reshape(-1)[faces].reshape(-1)
+    order = np.argsort(corner_point, kind="stable")
+    counts = np.bincount(corner_point)
+    if float((counts.astype(float) ** 2).sum()) > MOST_NEIGHBOURS:
+        return None
+    starts, many = np.cumsum(counts) - counts, counts[corner_point[order]]
+    own = np.repeat(order, many)  # every corner with every corner at its point
+    within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    other = order[np.repeat(starts[corner_point[order]], many) + within]
+    smooth = (unit[own // 3] * unit[other // 3]).sum(axis=1) > np.cos(crease)
+    total = np.zeros((faces.size, 3))
+    for axis in range(3):
+        total[:, axis] = np.bincount(own[smooth], area[other[smooth] // 3, axis], minlength=faces.size)
+    size = np.linalg.norm(total, axis=1, keepdims=True)
+    return (total / np.where(size > 0, size, 1.0)).reshape(-1, 3, 3)
 
 
 def field_of(model, geom: int) -> HField:

@@ -21,16 +21,23 @@ def link_poses(model, q, mocap=None) -> np.ndarray:
     q = np.asarray(q, dtype=float)
     if q.ndim == 0 or q.shape[-1] != model.nq:
         raise ValueError(f"q has shape {q.shape}; its last axis must be model.nq = {model.nq}")
-    poses = np.empty((*q.shape[:-1], model.nlink, 7))
+    if mocap is not None:
+        mocap = np.broadcast_to(mocap, (*q.shape[:-1], *np.shape(mocap)[-2:]))
+    return np.ascontiguousarray(np.moveaxis(_components(model, q, mocap), (0, 1), (-2, -1)))
+
+
+def _components(model, q, mocap=None) -> np.ndarray:
+    """Poses `(nlink, 7, ...)` of `q (..., nq)` and `mocap (..., nmocap, 7)` or None: component by component, of which NumPy is several times as fast."""
+    q = np.ascontiguousarray(np.moveaxis(q, -1, 0), dtype=float)
+    poses = np.empty((model.nlink, 7, *q.shape[1:]))
     given = {} if mocap is None else {int(link): i for i, link in enumerate(model.mocap_links)}
     for link in range(model.nlink):
         if link in given:
-            pose = np.asarray(mocap, dtype=float)[..., given[link], :]
-            poses[..., link, :] = np.concatenate([pose[..., :3], _normalised(pose[..., 3:])], axis=-1)
+            pose = np.moveaxis(np.asarray(mocap, dtype=float)[..., given[link], :], -1, 0)
+            poses[link, :3], poses[link, 3:] = pose[:3], _normalised(pose[3:])
             continue
         parent = int(model.link_parent[link])
-        before = IDENTITY if parent < 0 else poses[..., parent, :]
-        poses[..., link, :] = _link_pose(model, link, before, q)
+        _place(model, link, IDENTITY if parent < 0 else poses[parent], q, poses[link])
     return poses
 
 
@@ -49,13 +56,21 @@ def geom_poses(model, bodies) -> np.ndarray:
 def body_pose_chunks(model, q, rows, worlds, mocap=None):
     """Yield body poses `(rows in the chunk, len(worlds), nbody, 7)` of `q (frames, all worlds, nq)`, in order.
 
-    `rows` and `worlds` are index arrays. q and `mocap (frames, all worlds, nmocap, 7)`, or None, may be NumPy or Warp arrays; only a chunk of them
-    is ever on the host.
+    `rows` and `worlds` are index arrays. q and `mocap (frames, all worlds, nmocap, 7)`, or None, may be NumPy, Warp or stored arrays; only a chunk of
+    them is ever on the host.
     """
+    for poses in body_component_chunks(model, q, rows, worlds, mocap):
+        yield np.ascontiguousarray(np.moveaxis(poses, (0, 1), (-2, -1)))
+
+
+def body_component_chunks(model, q, rows, worlds, mocap=None):
+    """As `body_pose_chunks`, component by component: `(nbody, 7, rows in the chunk, len(worlds))`."""
     rows, worlds = np.asarray(rows), np.asarray(worlds)
-    for part in row_chunks(rows, len(worlds) * max(model.nlink, 1) * 7 * 8):
-        chunk = host_rows(q, part)[:, worlds]
-        moved = None if mocap is None else host_rows(mocap, part)[:, worlds]
+    chosen = slice(None) if np.array_equal(worlds, np.arange(q.shape[1])) else worlds
+    in_order = np.array_equal(model.body_link, np.arange(model.nlink))
+    for part in row_chunks(rows, q.shape[1] * max(model.nq, 1) * 8):
+        chunk = host_rows(q, part)[:, chosen]
+        moved = None if mocap is None else host_rows(mocap, part)[:, chosen]
         bad = ~np.isfinite(chunk).all(axis=-1)
         if moved is not None:
             bad |= ~np.isfinite(moved).all(axis=(-2, -1))
@@ -64,7 +79,9 @@ def body_pose_chunks(model, q, rows, worlds, mocap=None):
             raise ValueError(
                 f"q, or a mocap pose, is not finite at frame {part[row]}, world {worlds[world]}; leave that world out (worlds=[...])"
             )
-        yield body_poses(model, chunk, moved)
+        for few in row_chunks(np.arange(len(part)), len(worlds) * max(model.nlink, 1) * 7 * 8):
+            poses = _components(model, chunk[few], None if moved is None else moved[few])
+            yield poses if in_order else poses[model.body_link]
 
 
 def row_chunks(rows, bytes_per_row: int):
@@ -90,33 +107,63 @@ def host_rows(array, rows) -> np.ndarray:
     return host_span(array, first, int(np.max(rows)) + 1)[np.asarray(rows) - first]
 
 
-def _link_pose(model, link: int, before, q) -> np.ndarray:
+def _place(model, link: int, before, q, out) -> None:
+    """The pose of a link `out (7, ...)` where its parent's is `before (7, ...)`, at positions `q (nq, ...)`."""
     kind = JointType(model.link_type[link])
     if kind == JointType.FIXED:
-        return compose(before, model.link_pose[link])
+        position, rotation = _moved(before[:3], before[3:], model.link_pose[link, :3]), before[3:]
+        _fill(out, position, _turned(rotation, model.link_pose[link, 3:]))
+        return
     start, joint = int(model.link_q[link]), int(model.link_joint[link])
     if kind == JointType.FREE:
-        return np.concatenate([q[..., start : start + 3], _normalised(q[..., start + 3 : start + 7])], axis=-1)
-    frame = compose(before, model.joint_pose[joint])
-    position, rotation = frame[..., :3], frame[..., 3:]
-    axis, offset = model.joint_axis[joint], -model.joint_anchor[joint]
+        out[:3], out[3:] = q[start : start + 3], _normalised(q[start + 3 : start + 7])
+        return
+    frame, axis, offset = model.joint_pose[joint], model.joint_axis[joint], -model.joint_anchor[joint]
+    position, turn = _moved(before[:3], before[3:], frame[:3]), frame[3:]
     if kind == JointType.SLIDE:
-        offset = axis * (q[..., start, None] - model.q0[start]) + offset
+        moved = q[start] - model.q0[start]
+        offset = [a * moved + x for a, x in zip(axis, offset, strict=True)]
     elif kind == JointType.HINGE:
-        half = 0.5 * (q[..., start, None] - model.q0[start])
-        rotation = quaternion_multiply(rotation, np.concatenate([np.cos(half), np.sin(half) * axis], axis=-1))
+        half = 0.5 * (q[start] - model.q0[start])
+        cosine, sine = np.cos(half), np.sin(half)
+        turn = [a * cosine + b * sine for a, b in zip(turn, quaternion_multiply(turn, [0.0, *axis]), strict=True)]
     else:
-        rotation = quaternion_multiply(rotation, _normalised(q[..., start : start + 4]))
-    position = position + _rotate(rotation, offset)
-    return np.concatenate([position, np.broadcast_to(rotation, (*position.shape[:-1], 4))], axis=-1)
+        turn = _turned(turn, _normalised(q[start : start + 4]))
+    rotation = _turned(before[3:], turn)
+    _fill(out, _moved(position, rotation, offset), rotation)
+
+
+def _fill(out, position, rotation) -> None:
+    """Components, of which some may be single numbers, into `out (7, ...)`."""
+    for k, value in enumerate((*position, *rotation)):
+        out[k] = value
 
 
 def _normalised(quaternion) -> np.ndarray:
-    length = np.linalg.norm(quaternion, axis=-1, keepdims=True)
-    return np.where(length > 0, quaternion / np.where(length > 0, length, 1.0), IDENTITY[3:])
+    length = np.sqrt(np.sum(np.square(quaternion), axis=0))
+    unit = quaternion / np.where(length > 0, length, 1.0)
+    unit[0] = np.where(length > 0, unit[0], 1.0)
+    return unit
 
 
-def _rotate(quaternion, vector) -> np.ndarray:
-    """v + 2 u x (u x v + w v) for quaternion (w, u): a third of the work of building the matrix."""
-    w, u = quaternion[..., :1], quaternion[..., 1:]
-    return vector + 2.0 * np.cross(u, np.cross(u, vector) + w * vector)
+def _turned(a, b) -> list:
+    """Hamilton product of quaternions by components, scalar first, where b is no identity."""
+    if not isinstance(b, list) and np.array_equal(b, IDENTITY[3:]):
+        return list(a)
+    (aw, ax, ay, az), (bw, bx, by, bz) = a, b
+    return [
+        aw * bw - ax * bx - ay * by - az * bz,
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+    ]
+
+
+def _moved(position, rotation, offset) -> list:
+    """position + R(rotation) offset by components: v + 2 u x (u x v + w v) for a quaternion (w, u)."""
+    if not isinstance(offset, list) and not np.any(offset):
+        return list(position)
+    (w, x, y, z), (a, b, c) = rotation, offset
+    s, t, u = y * c - z * b + w * a, z * a - x * c + w * b, x * b - y * a + w * c
+    px, py, pz = position
+    return [px + a + 2.0 * (y * u - z * t), py + b + 2.0 * (z * s - x * u), pz + c + 2.0 * (x * t - y * s)]

@@ -25,7 +25,7 @@ from warpsim.files.scene import (
     roomy_spacing,
     world_indices,
 )
-from warpsim.files.usd.usd_write import continuous_signs
+from warpsim.files.usd.usd_worlds import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.show.bands import band_colors, bands, largest_triangles
 from warpsim.show.page_scene import add_group, set_up, shape_groups

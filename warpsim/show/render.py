@@ -14,7 +14,15 @@ from warpsim.checks import flag, number, numbers, positive, short, whole
 from warpsim.device.cores import usable_cores
 from warpsim.files.output import check_file, replacing
 from warpsim.files.patch_frames import SEEN_THROUGH, above_floors, patch_frames, refuse_without_fields, triangles_of
-from warpsim.files.scene import bounding_radii, geom_colors, grid_origins, horizontal_planes, roomy_spacing
+from warpsim.files.scene import (
+    bounding_radii,
+    fit_view,
+    geom_colors,
+    grid_origins,
+    horizontal_planes,
+    roomy_spacing,
+    view_axes,
+)
 from warpsim.files.shapes import triangles
 from warpsim.model.geometry import rotation_matrix
 from warpsim.model.host_kinematics import body_poses, geom_poses
@@ -54,11 +62,8 @@ class Camera:
         length = np.linalg.norm(forward)
         if not length > 0:
             raise ValueError("the camera's eye and target are the same point; move one of them")
-        forward = forward / length
-        helper = np.array([0.0, 1.0, 0.0]) if abs(forward[2]) > 0.999 else np.array([0.0, 0.0, 1.0])
-        right = np.cross(forward, helper)
-        right /= np.linalg.norm(right)
-        return np.stack([right, np.cross(right, forward), forward])
+        right, up, back = view_axes(-forward)
+        return np.stack([right, up, -back])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,16 +169,8 @@ def fit_camera(solids, aspect: float, fov: float = 30.0) -> Camera:
     if not solids:
         return Camera((3, -4, 2.5), (0, 0, 0), fov)
     centers, radii = np.array([s.center for s in solids]), np.array([s.radius for s in solids])
-    target = ((centers - radii[:, None]).min(axis=0) + (centers + radii[:, None]).max(axis=0)) / 2
-    direction = np.array([0.62, -1.0, 0.55])
-    direction /= np.linalg.norm(direction)
-    right, up, forward = Camera(tuple(target + direction), tuple(target), fov).frame()
-    offset = centers - target
-    half = np.tan(np.radians(fov) / 2)
-    tall = (np.abs(offset @ up) + radii) / half
-    wide = (np.abs(offset @ right) + radii) / (half * aspect)
-    distance = float((np.maximum(tall, wide) - offset @ forward).max()) * 1.08
-    return Camera(tuple(target + distance * direction), tuple(target), fov)
+    eye, target = fit_view(centers, radii, aspect, fov)
+    return Camera(tuple(eye), tuple(target), fov)
 
 
 def _solids(model, q, mocap, origins, without=()) -> list[_Solid]:

@@ -10,7 +10,7 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_joints import APART, Joint
-from warpsim.files.usd.usd_prims import Names, keep_name, quatf, vec3
+from warpsim.files.usd.usd_values import Names, keep_name, quatf, vec3
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.geometry import compose, inverse, rotation_vector
 from warpsim.model.model import ReportLine

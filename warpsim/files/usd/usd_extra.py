@@ -16,6 +16,7 @@ from warpsim.model.targets import target_of
 
 KEY = "warpsim:data"
 WORLDS = "warpsim:order"  # of the instancer that shows several worlds
+DRAWS = "warpsim:draws"  # on a mesh: the name of the geom that it draws, whose shape stands beside it
 FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
 GEOM_FIELDS = (
     "friction",
@@ -225,6 +226,8 @@ def body_data(model, body: int, pose) -> dict:
         "inertia": model.body_inertia[body],
         "joints": joints,
         **({"mocap": True} if model.body_mocap[body] >= 0 else {}),
+        **({"gravcomp": model.body_gravcomp[body]} if model.body_gravcomp[body] else {}),
+        **({"fluid_axes": model.body_fluid[body, 3:]} if model.body_fluid[body, 3:].any() else {}),
     }
 
 
@@ -250,6 +253,8 @@ def geom_data(model, geom: int) -> dict:
     data = {key: getattr(model, f"geom_{key}")[geom] for key in GEOM_FIELDS}
     if model.geom_mesh[geom] >= 0:
         data["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
+    if model.geom_fluid[geom, 0] > 0:
+        data["fluid"] = model.geom_fluid[geom]
     return data | {
         "index": geom,
         "type": GeomType(model.geom_type[geom]).name.lower(),

@@ -7,9 +7,10 @@ samples, empty while the geoms are apart. Primvars at the vertices: `pressure` [
 import numpy as np
 
 from warpsim.files.patch_frames import fixed_share, patch_frames, pressure_colors
-from warpsim.files.usd.usd_prims import Names, keep_name, vec3
+from warpsim.files.usd.usd_looks import linear, vertex_color_surface
+from warpsim.files.usd.usd_values import Names, keep_name, vec3
 
-ROOT = "/World/Patches"
+ROOT, MATERIALS = "/World/Patches", "/World/Materials"
 
 
 def write_patches(output, stage, trajectory, rows, chosen, origins) -> None:
@@ -18,6 +19,7 @@ def write_patches(output, stage, trajectory, rows, chosen, origins) -> None:
 
     model = trajectory.model
     UsdGeom.Scope.Define(stage, ROOT)
+    material = vertex_color_surface(stage, f"{MATERIALS}/Pressure")
     names: dict[str, Names] = {}
     meshes: dict[tuple, _PatchMesh] = {}
     for frame, worlds in enumerate(patch_frames(model, trajectory.q, rows, chosen, trajectory.mocap)):
@@ -32,9 +34,9 @@ def write_patches(output, stage, trajectory, rows, chosen, origins) -> None:
                         UsdGeom.Scope.Define(stage, parent)
                     labels = [model.geom_names[g] for g in patch.geoms]
                     path = f"{parent}/{names.setdefault(parent, Names())('_'.join(labels))}"
-                    meshes[key] = _PatchMesh(stage, path, labels, frame)
+                    meshes[key] = _PatchMesh(output, stage, path, labels, frame, material)
                 colors = pressure_colors(fixed_share(model, patch.geoms, np.concatenate(patch.pressure)))
-                output.grew(meshes[key].set(frame, patch, origin, colors))
+                meshes[key].set(frame, patch, origin, colors)
         for key in meshes.keys() - touching:
             meshes[key].clear(frame)
 
@@ -42,29 +44,30 @@ def write_patches(output, stage, trajectory, rows, chosen, origins) -> None:
 class _PatchMesh:
     """The mesh of a pair of geoms in one world."""
 
-    def __init__(self, stage, path: str, labels: list[str], frame: int):
-        from pxr import Sdf, UsdGeom, Vt
+    def __init__(self, output, stage, path: str, labels: list[str], frame: int, material):
+        from pxr import Sdf, UsdGeom, UsdShade, Vt
 
-        mesh = UsdGeom.Mesh.Define(stage, path)
+        self._output, mesh = output, UsdGeom.Mesh.Define(stage, path)
         keep_name(mesh.GetPrim(), " ".join(labels))
         mesh.GetPrim().SetCustomDataByKey("warpsim:geoms", Vt.StringArray(labels))
         mesh.CreateSubdivisionSchemeAttr("none")
+        UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(material)
         mesh.CreateDoubleSidedAttr(True)
         vertex = UsdGeom.Tokens.vertex
-        self._arrays = mesh.CreatePointsAttr(), mesh.CreateFaceVertexCountsAttr(), mesh.CreateFaceVertexIndicesAttr()
-        self._extent, self._color = mesh.CreateExtentAttr(), mesh.CreateDisplayColorPrimvar(vertex)
+        self._arrays = [mesh.CreatePointsAttr(), mesh.CreateFaceVertexCountsAttr(), mesh.CreateFaceVertexIndicesAttr()]
         kind = Sdf.ValueTypeNames.FloatArray
-        self._pressure = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar("pressure", kind, vertex)
-        self._pressure.GetAttr().SetDocumentation("Contact pressure in Pa")
+        pressure = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar("pressure", kind, vertex).GetAttr()
+        pressure.SetDocumentation("Contact pressure in Pa")
+        self._arrays += [mesh.CreateExtentAttr(), pressure, mesh.CreateDisplayColorPrimvar(vertex).GetAttr()]
         self._empty = False
         if frame > 0:
             self.clear(0)
 
-    def set(self, frame: int, patch, origin, colors) -> int:
-        """The polygons of a frame; bytes written."""
+    def set(self, frame: int, patch, origin, colors) -> None:
+        """The polygons of a frame."""
         points = np.ascontiguousarray(np.concatenate(patch.vertices) + origin, np.float32)
         counts = np.array([len(x) for x in patch.vertices], np.int32)
-        return self._write(frame, points, counts, np.concatenate(patch.pressure), colors)
+        self._write(frame, points, counts, np.concatenate(patch.pressure), linear(colors))
 
     def clear(self, frame: int) -> None:
         """No polygons from this frame on."""
@@ -72,16 +75,15 @@ class _PatchMesh:
             nothing = np.zeros((0, 3), np.float32)
             self._write(frame, nothing, np.zeros(0, np.int32), np.zeros(0), nothing)
 
-    def _write(self, frame: int, points, counts, pressure, colors) -> int:
+    def _write(self, frame: int, points, counts, pressure, colors) -> None:
         from pxr import Vt
 
         self._empty = len(points) == 0
         index = np.arange(len(points), dtype=np.int32)
         low, high = (np.zeros(3), np.zeros(3)) if self._empty else (points.min(axis=0), points.max(axis=0))
-        values = Vt.Vec3fArray.FromNumpy(points), Vt.IntArray.FromNumpy(counts), Vt.IntArray.FromNumpy(index)
+        values = [Vt.Vec3fArray.FromNumpy(points), Vt.IntArray.FromNumpy(counts), Vt.IntArray.FromNumpy(index)]
+        values += [Vt.Vec3fArray([vec3(low), vec3(high)])]
+        values += [Vt.FloatArray.FromNumpy(np.ascontiguousarray(pressure, np.float32))]
+        values += [Vt.Vec3fArray.FromNumpy(np.ascontiguousarray(colors, np.float32))]
         for attribute, value in zip(self._arrays, values, strict=True):
-            attribute.Set(value, frame)
-        self._extent.Set(Vt.Vec3fArray([vec3(low), vec3(high)]), frame)
-        self._pressure.Set(Vt.FloatArray.FromNumpy(np.ascontiguousarray(pressure, np.float32)), frame)
-        self._color.Set(Vt.Vec3fArray.FromNumpy(np.ascontiguousarray(colors, np.float32)), frame)
-        return 2 * points.nbytes + 12 * len(points)
+            self._output.sample(attribute, value, frame, 6 * len(points))

@@ -1,159 +1,92 @@
-"""USD prims of a `Model`: geoms as gprims, bodies with mass, joints, materials, in OpenUSD's Physics schema.
+"""USD prims of a `Model`: geoms as gprims with meshes that draw them, bodies with mass, joints, in OpenUSD's Physics schema.
 
 Units are SI (metersPerUnit 1, kilogramsPerUnit 1), Z up; USD's angles are in degrees. Bodies are siblings under one
 Xform, since UsdPhysics allows no rigid body inside another. What the schema cannot say (armature, dry friction, chains
 of joints, actuators) is kept in `customData["warpsim"]`, see `warpsim.files.usd.usd_extra`.
 """
 
-import re
 import warnings
 
 import numpy as np
 
-from warpsim.files.scene import geom_colors
 from warpsim.files.shapes import field_of, triangles
 from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_looks import define_floor, define_mesh
 from warpsim.files.usd.usd_pressure import write_pressure_field
+from warpsim.files.usd.usd_values import Names, keep_name, quatf, set_pose, vec3
 from warpsim.model.geometry import compose, matrix_quaternion
 from warpsim.model.model import GeomType, JointType
 
 GROUND_HALF_SIZE = 50.0  # m, drawn half width of an infinite plane
 AXES = ("X", "Y", "Z")
+MESHES = (GeomType.MESH, GeomType.ELLIPSOID, GeomType.HFIELD)  # UsdPhysics has no spheres with unequal scales
+PRIMITIVES = (GeomType.SPHERE, GeomType.CAPSULE, GeomType.CYLINDER, GeomType.BOX)
 
 
-class Names:
-    """Valid, unique prim names under one parent, from arbitrary element names."""
+def write_geom(stage, model, geom: int, parent, names: Names, materials, *, physics=True, half=None):
+    """Write one geom below `parent`: its shape, and the mesh that draws it where the shape is none itself.
 
-    def __init__(self):
-        self.taken: set[str] = set()
+    The shape, of the geom's own name, has the physics and is a guide; the mesh is what renderers see. Without `physics` there is the mesh alone.
+    `half (2,)`: half sides [m] that a plane is given; by default its own, or GROUND_HALF_SIZE where it is infinite. Returns the path of
+    the shape.
+    """
+    from pxr import UsdPhysics
 
-    def __call__(self, name: str) -> str:
-        plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "unnamed"
-        if plain[0].isdigit():
-            plain = "_" + plain
-        unique, count = plain, 1
-        while unique in self.taken:
-            count += 1
-            unique = f"{plain}_{count}"
-        self.taken.add(unique)
-        return unique
-
-
-def keep_name(prim, name: str) -> None:
-    """Keep the element's own name where it was not a valid prim name."""
-    if prim.GetName() != name:
-        prim.SetDisplayName(name)
-    prim.SetCustomDataByKey("warpsim:name", name)
-
-
-def quatf(quaternion):
-    """`Gf.Quatf` of a quaternion (4,), scalar first."""
-    from pxr import Gf
-
-    w, x, y, z = (float(c) for c in quaternion)
-    return Gf.Quatf(w, x, y, z)
-
-
-def quatd(quaternion):
-    """`Gf.Quatd` of a quaternion (4,), scalar first."""
-    from pxr import Gf
-
-    return Gf.Quatd(*(float(c) for c in quaternion))
-
-
-def vec3(values, kind="f"):
-    """`Gf.Vec3f` or `Gf.Vec3d` of three numbers."""
-    from pxr import Gf
-
-    return (Gf.Vec3f if kind == "f" else Gf.Vec3d)(*(float(x) for x in values))
+    kind, name = GeomType(model.geom_type[geom]), model.geom_names[geom]
+    if kind == GeomType.PLANE and half is None:
+        half = [float(x) or GROUND_HALF_SIZE for x in model.geom_size[geom, :2]]
+    visible, path = bool(model.geom_visible[geom]), f"{parent}/{names(name)}"
+    if kind in MESHES or not physics:
+        shape, scale = _drawn(stage, model, geom, path, half), None
+    else:
+        shape, scale = _primitive(stage, model, geom, path, half)
+    set_pose(shape, model.geom_pose[geom], scale)
+    prim = shape.GetPrim()
+    keep_name(prim, name)
+    if physics:
+        usd_extra.write(prim, usd_extra.geom_data(model, geom))
+        if kind == GeomType.HFIELD:
+            usd_extra.write_heights(prim, field_of(model, geom))
+        elif kind == GeomType.ELLIPSOID:
+            prim.SetCustomDataByKey("warpsim:ellipsoid", vec3(model.geom_size[geom], "d"))
+    collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom] or (model.pair_geom == geom).any())
+    if physics and collides:
+        UsdPhysics.CollisionAPI.Apply(prim)
+        if kind in MESHES:
+            approximation = "none" if kind == GeomType.HFIELD else "convexHull"
+            UsdPhysics.MeshCollisionAPI.Apply(prim).CreateApproximationAttr(approximation)
+        write_pressure_field(prim, model, geom)
+    materials.bind(prim, geom, physics and collides)
+    if not visible or (physics and kind not in MESHES):
+        shape.CreatePurposeAttr("guide")
+    if visible and physics and kind not in MESHES:
+        mesh = _drawn(stage, model, geom, f"{parent}/{names(f'{name}_mesh')}", half)
+        set_pose(mesh, model.geom_pose[geom])
+        mesh.GetPrim().SetCustomDataByKey(usd_extra.DRAWS, name)
+        materials.bind(mesh.GetPrim(), geom, False)
+    return prim.GetPath()
 
 
-def set_pose(prim, pose, scale=None):
-    """Give an xformable translate and orient ops (and scale) with default values; returns the first two."""
+def _drawn(stage, model, geom: int, path, half):
+    """The mesh of a geom, in its axes."""
+    kind = GeomType(model.geom_type[geom])
+    if kind == GeomType.PLANE:
+        return define_floor(stage, path, half)
+    if kind not in PRIMITIVES and not (kind in MESHES and (kind != GeomType.MESH or model.geom_mesh[geom] >= 0)):
+        raise ValueError(
+            f"geom {model.geom_names[geom]!r}: USD export has no shape for type {kind.name}; remove the geom"
+        )
+    return define_mesh(stage, path, *triangles(model, geom))
+
+
+def _primitive(stage, model, geom: int, path, half):
+    """The gprim of a geom in its axes, and the scale that it needs or None."""
     from pxr import UsdGeom
 
-    translate = prim.AddTranslateOp(UsdGeom.XformOp.PrecisionDouble)
-    orient = prim.AddOrientOp(UsdGeom.XformOp.PrecisionDouble)  # USD goes through acos(w): 3e-4 rad in single precision
-    translate.Set(vec3(pose[:3], "d"))
-    orient.Set(quatd(pose[3:]))
-    if scale is not None:
-        prim.AddScaleOp(UsdGeom.XformOp.PrecisionFloat).Set(vec3(scale))
-    return translate, orient
-
-
-class Materials:
-    """Shared materials of one stage: preview surfaces by colour, physics materials by friction and restitution."""
-
-    def __init__(self, stage, path: str, model):
-        from pxr import UsdGeom
-
-        self.stage, self.path, self.model = stage, path, model
-        self.colors = geom_colors(model)
-        self.made: dict = {}
-        UsdGeom.Scope.Define(stage, path)
-
-    def bind(self, prim, geom: int, physics: bool = True) -> None:
-        """Bind the colour of `geom`, and its physics material, to `prim`."""
-        from pxr import Gf, UsdGeom, UsdShade
-
-        color = self.colors[geom]
-        gprim = UsdGeom.Gprim(prim)
-        gprim.CreateDisplayColorAttr([Gf.Vec3f(*(float(c) for c in color[:3]))])
-        if color[3] < 1:
-            gprim.CreateDisplayOpacityAttr([float(color[3])])
-        binding = UsdShade.MaterialBindingAPI.Apply(prim)
-        binding.Bind(self._surface(color))
-        if physics:
-            material = self._physics(geom)
-            binding.Bind(material, UsdShade.Tokens.weakerThanDescendants, "physics")
-
-    def _surface(self, color):
-        from pxr import Gf, Sdf, UsdShade
-
-        key = ("color", *np.round(color, 4))
-        if key not in self.made:
-            material = UsdShade.Material.Define(self.stage, f"{self.path}/Color_{len(self.made)}")
-            shader = UsdShade.Shader.Define(self.stage, material.GetPath().AppendChild("Surface"))
-            shader.CreateIdAttr("UsdPreviewSurface")
-            rgb = Gf.Vec3f(*(float(c) for c in color[:3]))
-            shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(rgb)
-            shader.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(0.5)
-            shader.CreateInput("opacity", Sdf.ValueTypeNames.Float).Set(float(color[3]))
-            material.CreateSurfaceOutput().ConnectToSource(shader.ConnectableAPI(), "surface")
-            self.made[key] = material
-        return self.made[key]
-
-    def _physics(self, geom: int):
-        from pxr import UsdPhysics, UsdShade
-
-        friction, restitution = float(self.model.geom_friction[geom]), float(self.model.geom_restitution[geom])
-        restitution = restitution if np.isfinite(restitution) else 0.0
-        key = ("physics", friction, restitution)
-        if key not in self.made:
-            material = UsdShade.Material.Define(self.stage, f"{self.path}/Physics_{len(self.made)}")
-            physics = UsdPhysics.MaterialAPI.Apply(material.GetPrim())
-            physics.CreateStaticFrictionAttr(friction)
-            physics.CreateDynamicFrictionAttr(friction)
-            physics.CreateRestitutionAttr(restitution)
-            self.made[key] = material
-        return self.made[key]
-
-
-def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=True, half_size=GROUND_HALF_SIZE):
-    """Define one geom's gprim at `path`, placed at `pose` (7,) in its parent (default the geom's own). Returns the prim."""
-    from pxr import UsdGeom, UsdPhysics
-
-    kind, size = GeomType(model.geom_type[geom]), [float(x) for x in model.geom_size[geom]]
-    pose = model.geom_pose[geom] if pose is None else pose
-    scale = None
+    kind, size, scale = GeomType(model.geom_type[geom]), [float(x) for x in model.geom_size[geom]], None
     if kind == GeomType.SPHERE:
         shape = UsdGeom.Sphere.Define(stage, path)
         shape.CreateRadiusAttr(size[0])
-    elif kind == GeomType.ELLIPSOID:  # a mesh: UsdPhysics has no spheres with unequal scales
-        shape = _mesh(stage, path, *triangles(model, geom))
-        shape.GetPrim().SetCustomDataByKey("warpsim:ellipsoid", vec3(size, "d"))
-    elif kind == GeomType.HFIELD:
-        shape = _mesh(stage, path, *triangles(model, geom))
     elif kind in (GeomType.CAPSULE, GeomType.CYLINDER):
         shape = (UsdGeom.Capsule if kind == GeomType.CAPSULE else UsdGeom.Cylinder).Define(stage, path)
         shape.CreateRadiusAttr(size[0])
@@ -163,53 +96,15 @@ def write_geom(stage, model, geom: int, path, materials, *, pose=None, physics=T
         shape = UsdGeom.Cube.Define(stage, path)
         shape.CreateSizeAttr(2.0)
         scale = size
-    elif kind == GeomType.PLANE:
+    else:
         shape = UsdGeom.Plane.Define(stage, path)
         shape.CreateAxisAttr("Z")
-        shape.CreateWidthAttr(2 * (size[0] or half_size))
-        shape.CreateLengthAttr(2 * (size[1] or half_size))
-    elif kind == GeomType.MESH and model.geom_mesh[geom] >= 0:
-        shape = _mesh(stage, path, *triangles(model, geom))
-    else:
-        raise ValueError(
-            f"geom {model.geom_names[geom]!r}: USD export has no shape for type {kind.name}; remove the geom"
-        )
-    if not shape.GetExtentAttr().HasAuthoredValue():
-        extent = UsdGeom.Boundable.ComputeExtentFromPlugins(shape, 0)
-        if extent is not None:
-            shape.CreateExtentAttr(extent)
-    set_pose(shape, pose, scale)
-    prim = shape.GetPrim()
-    keep_name(prim, model.geom_names[geom])
-    if physics:
-        usd_extra.write(prim, usd_extra.geom_data(model, geom))
-        if kind == GeomType.HFIELD:
-            usd_extra.write_heights(prim, field_of(model, geom))
-    collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom] or (model.pair_geom == geom).any())
-    if physics and collides:
-        UsdPhysics.CollisionAPI.Apply(prim)
-        if kind in (GeomType.MESH, GeomType.ELLIPSOID, GeomType.HFIELD):
-            approximation = "none" if kind == GeomType.HFIELD else "convexHull"
-            UsdPhysics.MeshCollisionAPI.Apply(prim).CreateApproximationAttr(approximation)
-        write_pressure_field(prim, model, geom)
-    materials.bind(prim, geom, physics and collides)
-    if not model.geom_visible[geom]:
-        shape.CreatePurposeAttr("guide")
-    return prim
-
-
-def _mesh(stage, path, vertices, faces):
-    from pxr import UsdGeom, Vt
-
-    shape = UsdGeom.Mesh.Define(stage, path)
-    vertices = np.ascontiguousarray(vertices, dtype=np.float32)
-    faces = np.ascontiguousarray(faces, dtype=np.int32)
-    shape.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(vertices))
-    shape.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(faces.reshape(-1)))
-    shape.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(faces), 3, np.int32)))
-    shape.CreateSubdivisionSchemeAttr("none")
-    shape.CreateExtentAttr(Vt.Vec3fArray.FromNumpy(np.stack([vertices.min(axis=0), vertices.max(axis=0)])))
-    return shape
+        shape.CreateWidthAttr(2 * float(half[0]))
+        shape.CreateLengthAttr(2 * float(half[1]))
+    extent = UsdGeom.Boundable.ComputeExtentFromPlugins(shape, 0)
+    if extent is not None:
+        shape.CreateExtentAttr(extent)
+    return shape, scale
 
 
 def write_mass(prim, model, body: int) -> None:

@@ -22,7 +22,7 @@ from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
-from warpsim.files.usd.usd_rest import add_bodies_rest, add_rest
+from warpsim.files.usd.usd_rest import add_medium_and_cameras, add_rest
 from warpsim.files.usd.usd_shapes import OWN_FIELDS, decompose_transform, read_mass, read_shape
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
@@ -80,6 +80,7 @@ class _Reader:
         self.bodies: dict[str, Body] = {}
         self.static: list = []
         self.joints: list[Joint] = []
+        self.cameras: list[tuple] = []  # path of the body, name, pose in it, vertical angle of view
         self.roots: list[str] = []
         self.refused: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
         self.report: list[ReportLine] = []
@@ -159,6 +160,8 @@ class _Reader:
                 self.refuse(
                     f"collision of {prim.GetPath()}", f"a {prim.GetTypeName()} has no shape", "put it on its gprims"
                 )
+            if prim.IsA(UsdGeom.Camera) and not self.own:
+                self._camera(prim)
             if prim.IsA(UsdPhysics.Joint):
                 name = self.unique(prim, "constraint" if "constraint" in usd_extra.read(prim) else "joint prim")
                 joint = read_joint(prim, name, self.stage, self.owner, self.units, self.world_of, self.refuse)
@@ -211,14 +214,35 @@ class _Reader:
         below = [p for p in self.bodies if p == start or p.startswith(start + "/")]
         self.roots.extend(below[:1])
 
-    def _geom(self, prim) -> None:
-        path, _ = self.owner(prim)
-        body = None if path is None else self.bodies[path]
+    def _camera(self, prim) -> None:
+        """A camera of a foreign stage; ours are kept in customData."""
+        from pxr import UsdGeom
+
+        path, to_body = self._in_body(prim)
+        camera = UsdGeom.Camera(prim)
+        height, focal = (float(x.Get()) for x in (camera.GetVerticalApertureAttr(), camera.GetFocalLengthAttr()))
+        if str(camera.GetProjectionAttr().Get()) != "perspective" or not (height > 0 and focal > 0):
+            self.report.append(ReportLine(f"camera {prim.GetPath()}", "ignored", "it is not perspective"))
+            return
+        pose, _ = decompose_transform(to_body, f"camera {prim.GetPath()}")
+        self.cameras.append((path, self.unique(prim, "camera"), pose, 2 * np.arctan(height / 2 / focal)))
+
+    def _in_body(self, prim) -> tuple[str | None, np.ndarray]:
+        """The body that a prim belongs to, and its transform there."""
+        path, pose = self.owner(prim)
         to_body = self.world_of(prim)
-        if body is not None:
-            turn = rotation_matrix(body.pose[3:]).T
-            to_body[:3, 3] -= body.pose[:3]
+        if path is not None:
+            turn = rotation_matrix(pose[3:]).T
+            to_body[:3, 3] -= pose[:3]
             to_body[:3] = turn @ to_body[:3]
+        return path, to_body
+
+    def _geom(self, prim) -> None:
+        if self.own and prim.GetCustomDataByKey(usd_extra.DRAWS):
+            self.counts["drawn"] += 1
+            return
+        path, to_body = self._in_body(prim)
+        body = None if path is None else self.bodies[path]
         shape = read_shape(prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own))
         if shape is None:
             self.report.append(ReportLine(f"{prim.GetTypeName()} {prim.GetPath()}", "ignored", "it is no solid shape"))
@@ -238,7 +262,7 @@ class _Reader:
         for path, joint in self._file_order(self.order):
             self._add_body(b, path, joint)
         self._add_geoms(b)
-        add_bodies_rest(b, self.own)
+        add_medium_and_cameras(b, self.own)
         self._add_constraints(b)
         self._filters(b)
         if not self.own:
@@ -305,7 +329,10 @@ class _Reader:
             com=com,
             inertia=inertia,
             mocap=bool(body.own.get("mocap", False)),
+            gravcomp=float(body.own.get("gravcomp", 0.0)),
         )
+        if "fluid_axes" in body.own:
+            b.bodies[index].axes = np.array(body.own["fluid_axes"], float)
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
             return
@@ -499,6 +526,9 @@ class _Reader:
             add_loop(b, joint, self.index, poses, self.refuse)
         for site in self.own.get("sites", []):
             b.add_site(**site)
+        for path, name, pose, fovy in self.cameras:
+            b.add_camera(name, body=self.index[path], pose=pose, fovy=fovy)
+        self.counts["cameras"] = len(b.cameras)
         add_own(b, self.own)
         restore_order(b, self.own, self.loops)
         self.counts["constraints"] = len(b.constraints)
@@ -512,6 +542,7 @@ class _Reader:
         for a in self.own.get("actuators", []):
             b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
         add_rest(b, self.own)
+        self.counts["sensors"] = len(b.sensors)
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:
@@ -523,6 +554,7 @@ class _Reader:
         words = {
             "Scene": ("physics scenes", "used", ": gravity; the first counts"),
             "CollisionGroup": ("collision groups", "ignored", ": use filtered pairs"),
+            "drawn": ("meshes and curves that draw", "ignored", ": the shapes and tendons that they draw count"),
             "drives": ("drives", "mapped", ": actuators; stiffness and damping are kp and kv"),
             "static friction": ("static friction", "ignored", " geoms: dynamic friction is used for both"),
             "pressure fields": ("warpsim:hydroelastic attributes", "used", " geoms: contact by pressure fields"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our stages keep of a model that UsdPhysics has no schema for: the medium, gravity compensation, ranges of what several actuators
-do, cameras and sensors. Part of the world's data (`usd_extra.world_data`)."""
+"""What our stages keep of a model that UsdPhysics has no schema for: the medium, ranges of what several actuators do, cameras and sensors.
+Part of the world's data (`usd_extra.world_data`)."""
 
 import numpy as np
 
@@ -15,13 +15,6 @@ def rest_data(model: Model) -> dict:
     found: dict = {}
     if model.has_fluid:
         found["medium"] = {"density": model.fluid_density, "viscosity": model.fluid_viscosity, "wind": model.wind}
-    if model.body_fluid[:, 3:].any():
-        found["inertia_axes"] = model.body_fluid[:, 3:]
-    rows = np.flatnonzero(model.geom_fluid[:, 0] > 0)
-    if len(rows):
-        found["fluid_shapes"] = {int(g): model.geom_fluid[g] for g in rows}
-    if model.body_gravcomp.any():
-        found["gravcomp"] = model.body_gravcomp
     limits = [
         [key, int(i), *map(float, ranges[i]), key == "joint" and bool(model.joint_effort_gravity[i])]
         for key, ranges in (("joint", model.joint_effort_range), ("tendon", model.tendon_effort_range))
@@ -43,19 +36,11 @@ def _sensor(model: Model, s: int) -> dict:
     return {"name": model.sensor_names[s]} | {key: getattr(model, f"sensor_{key}")[s] for key in keys}
 
 
-def add_bodies_rest(b, own: dict) -> None:
-    """Medium, gravity compensation and cameras of a stage that we wrote; `b` has its bodies and geoms."""
+def add_medium_and_cameras(b, own: dict) -> None:
+    """Medium and cameras of a stage that we wrote; `b` has its bodies and geoms."""
     medium = own.get("medium", {})
     b.density, b.viscosity = float(medium.get("density", 0.0)), float(medium.get("viscosity", 0.0))
     b.wind = np.array(medium.get("wind", np.zeros(3)), float)
-    for key, field in (("inertia_axes", "axes"), ("gravcomp", "gravcomp")):
-        values = np.array(own.get(key, []), float)
-        if len(values) == len(b.bodies):  # else bodies came or went
-            for body, value in zip(b.bodies, values, strict=True):
-                setattr(body, field, value if value.ndim else float(value))
-    for g, row in own.get("fluid_shapes", {}).items():
-        if int(g) < len(b.geoms):
-            b.geoms[int(g)].fluid = np.array(row, float)
     for camera in own.get("cameras", []):
         if int(camera["body"]) < len(b.bodies):
             b.add_camera(**camera)

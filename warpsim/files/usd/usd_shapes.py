@@ -6,6 +6,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_looks import displayed
 from warpsim.files.usd.usd_pressure import read_pressure_field
 from warpsim.model import mesh_mass
 from warpsim.model.geometry import (
@@ -27,7 +28,7 @@ AXES = {
     "Z": np.array([1.0, 0, 0, 0]),
 }
 USED_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "mesh": 0}
-OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible", "max_hull_vertices")
+OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible", "max_hull_vertices", "fluid")
 
 
 @dataclasses.dataclass
@@ -204,9 +205,8 @@ def _rgba(prim) -> tuple:
 
     gprim = UsdGeom.Gprim(prim)
     color, opacity = gprim.GetDisplayColorAttr().Get(), gprim.GetDisplayOpacityAttr().Get()
-    rgb = [float(c) for c in color[0]] if color else [0.7, 0.7, 0.7]
-    values = np.nan_to_num([*rgb, float(opacity[0]) if opacity else 1.0])
-    return tuple(np.clip(values, 0.0, 1.0))
+    rgb = displayed(np.clip(np.nan_to_num(color[0]), 0.0, 1.0)) if color else [0.7, 0.7, 0.7]
+    return *rgb, float(np.clip(np.nan_to_num(opacity[0]), 0.0, 1.0)) if opacity else 1.0
 
 
 def _material(prim, units) -> dict:

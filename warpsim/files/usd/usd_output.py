@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers written beside their destination and moved there when whole: one file, or a folder of value clips.
+
+A saved `.usdc` layer drops its time samples from memory, so memory does not grow with the number of frames. `.usda` is text and is held in
+memory until the end.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+
+from warpsim.checks import whole
+from warpsim.files.output import check_file, check_folder, replacing, usual_mode
+
+SAVE_BYTES = 16 * 2**20  # of time samples between saves of the layer
+SUFFIXES = (".usd", ".usdc", ".usda", ".usdz")
+CLIPS = ("stage.usda", "topology.usdc", "manifest.usda")  # in a folder, beside clip_0000.usdc …
+CLIP = re.compile(r"clip_\d{4,}\.usdc")
+COPIED = ("upAxis", "metersPerUnit", "kilogramsPerUnit", "defaultPrim", "startTimeCode", "endTimeCode", "comment")
+COPIED += ("timeCodesPerSecond", "framesPerSecond")  # metadata of a stage
+ROOT = "/World"
+
+
+class Output:
+    """A layer and its time samples on the way to `path`; nothing is left behind on an error.
+
+    What OpenUSD cannot write, as on a full disk, becomes an `OSError` that names the file.
+    """
+
+    def __init__(self, path):
+        self.path = check_file(path, SUFFIXES)
+
+    def __enter__(self):
+        from pxr import Sdf
+
+        self._stack = contextlib.ExitStack()
+        with self._stack:  # undone here if opening fails
+            self._stack.enter_context(_told(self.path))
+            self._done = self._stack.enter_context(replacing(self.path))
+            self._mode = usual_mode(self._done.parent)
+            self.partial = str(self._begin())
+            self.layer = Sdf.Layer.CreateNew(self.partial)
+            self.unsaved = 0
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is not None:
+            self._close()
+            return self._stack.__exit__(kind, error, trace)
+        with self._stack:
+            self.save()
+            self._close()
+            self._finish()
+        self._reload()
+        return None
+
+    def sample(self, attribute, value, frame: int, count: int) -> None:
+        """Give an attribute of the stage its value at a frame, `count` bytes; save when enough have gathered."""
+        self.layer.SetTimeSample(attribute.GetPath(), float(frame), value)
+        self.unsaved += count
+        if self.unsaved >= SAVE_BYTES and not self.partial.endswith(".usda"):
+            self.save()
+
+    def begins(self, frame: int) -> bool:
+        """Whether a file begins with this frame, in which every attribute needs a value."""
+        return frame == 0
+
+    def save(self) -> None:
+        """Save what there is."""
+        _save(self.layer)
+        self.unsaved = 0
+
+    def _begin(self) -> pathlib.Path:
+        suffix = ".usdc" if self.path.suffix == ".usdz" else self.path.suffix
+        return self._done.with_name(f"layer{suffix}")
+
+    def _close(self) -> None:
+        self.layer = None
+
+    def _finish(self) -> None:
+        from pxr import Sdf, UsdUtils
+
+        if self.path.suffix != ".usdz":
+            os.replace(self.partial, self._done)
+        elif not UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(self.partial), str(self._done)):
+            raise OSError("the usdz package could not be made; is the disk full?")
+        os.chmod(self._done, self._mode)
+
+    def _reload(self) -> None:
+        _reload(self.path)
+
+
+class ClipOutput(Output):
+    """A folder: `stage.usda` to open, `topology.usdc` with all that does not move, `manifest.usda`, and `clip_0000.usdc` … of at most `frames` frames."""
+
+    def __init__(self, path, frames: int):
+        self.frames = whole(frames, "frames_per_file", 1)
+        self.path = check_folder(path)
+        if self.path.suffix in SUFFIXES:
+            raise ValueError(f"{self.path}: frames_per_file writes a folder; give a name without {self.path.suffix}")
+        if self.path.is_dir() and not all(f.name in CLIPS or CLIP.fullmatch(f.name) for f in self.path.iterdir()):
+            raise ValueError(f"{self.path} holds something else than a stage in clips; give another name, or remove it")
+
+    def sample(self, attribute, value, frame: int, count: int) -> None:
+        """Give an attribute of the stage its value at a frame, in the clip of that frame."""
+        path = attribute.GetPath()
+        if frame // self.frames != self._index:
+            self._turn(frame // self.frames)
+        if path not in self._declared[self._index]:
+            self._declared[self._index].add(path)
+            _declare(self._clip, attribute)
+            if path not in self._moving:
+                self._moving.add(path)
+                _declare(self._manifest, attribute)
+        self._clip.SetTimeSample(path, float(frame), value)
+        self.unsaved += count
+        if self.unsaved >= SAVE_BYTES:
+            self.save()
+
+    def begins(self, frame: int) -> bool:
+        """Whether a file begins with this frame, in which every attribute needs a value."""
+        return frame % self.frames == 0
+
+    def save(self) -> None:
+        """Save what there is."""
+        for layer in (self.layer, self._clip):
+            if layer is not None:
+                _save(layer)
+        self.unsaved = 0
+
+    def _begin(self) -> pathlib.Path:
+        from pxr import Sdf
+
+        self._done.mkdir()
+        os.chmod(self._done, _folder_mode(self._mode))
+        self._index, self._clip, self._declared, self._moving = -1, None, {}, set()
+        self._manifest = Sdf.Layer.CreateAnonymous("manifest.usda")
+        return self._done / "topology.usdc"
+
+    def _turn(self, index: int) -> None:
+        """Go on in another clip."""
+        from pxr import Sdf
+
+        self.save()
+        name = str(self._done / f"clip_{index:04d}.usdc")
+        known = index in self._declared
+        self._declared.setdefault(index, set())
+        self._index, self._clip = index, Sdf.Layer.FindOrOpen(name) if known else Sdf.Layer.CreateNew(name)
+
+    def _close(self) -> None:
+        self.layer = self._clip = None
+
+    def _finish(self) -> None:
+        from pxr import Sdf
+
+        topology = Sdf.Layer.FindOrOpen(self.partial)
+        stage = Sdf.Layer.CreateAnonymous("stage.usda")
+        stage.subLayerPaths.append("./topology.usdc")
+        for key in COPIED:
+            if topology.pseudoRoot.HasInfo(key):
+                stage.pseudoRoot.SetInfo(key, topology.pseudoRoot.GetInfo(key))
+        if self._declared:
+            if not self._manifest.Export(str(self._done / "manifest.usda")):
+                raise OSError("the manifest could not be written")
+            world = Sdf.CreatePrimInLayer(stage, ROOT)
+            world.SetInfo("clips", self._clip_data(topology.pseudoRoot.GetInfo("endTimeCode")))
+        if not stage.Export(str(self._done / "stage.usda")):
+            raise OSError("the stage could not be written")
+        for file in self._done.iterdir():
+            os.chmod(file, self._mode)
+
+    def _clip_data(self, end: float) -> dict:
+        """Value clips of `ROOT`, whose times are those of the stage."""
+        from pxr import Gf, Sdf, Vt
+
+        count = len(self._declared)
+        return {
+            "default": {
+                "assetPaths": Sdf.AssetPathArray([Sdf.AssetPath(f"./clip_{k:04d}.usdc") for k in range(count)]),
+                "primPath": ROOT,
+                "active": Vt.Vec2dArray([Gf.Vec2d(k * self.frames, k) for k in range(count)]),
+                "times": Vt.Vec2dArray([Gf.Vec2d(0, 0), Gf.Vec2d(end, end)][: 2 if end > 0 else 1]),
+                "manifestAssetPath": Sdf.AssetPath("./manifest.usda"),
+            }
+        }
+
+    def _reload(self) -> None:
+        for file in self.path.iterdir():
+            _reload(file)
+
+
+def _declare(layer, attribute) -> None:
+    """The attribute in a layer, without a value."""
+    from pxr import Sdf
+
+    spec = Sdf.JustCreatePrimAttributeInLayer(
+        layer, attribute.GetPath(), attribute.GetTypeName(), attribute.GetVariability(), attribute.IsCustom()
+    )
+    if not spec:
+        raise OSError(f"{attribute.GetPath()} could not be declared")
+
+
+def _folder_mode(mode: int) -> int:
+    """Permissions of a folder whose files have `mode`."""
+    return mode | ((mode & 0o444) >> 2)
+
+
+def _save(layer) -> None:
+    if not layer.Save():
+        raise OSError("the layer could not be saved")
+
+
+def _reload(path) -> None:
+    """What is in memory of a file that was replaced is read again."""
+    from pxr import Sdf
+
+    stale = Sdf.Layer.Find(str(path))
+    if stale:
+        stale.Reload(force=True)
+
+
+@contextlib.contextmanager
+def _told(path):
+    """Errors of USD become an `OSError` that names the path."""
+    from pxr import Tf
+
+    try:
+        yield
+    except Tf.ErrorException as error:
+        found = re.findall(r" : '(.*?)'\s*$", str(error), flags=re.MULTILINE)
+        why = "; ".join(dict.fromkeys(found)) or " ".join(str(error).split())
+        raise OSError(f"{path} could not be written: {why}") from None

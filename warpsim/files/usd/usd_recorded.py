@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trajectory has beside poses, as attributes and primvars of an animated stage: diagnostics per world, contact forces per body.
+
+Of prims: `warpsim:<diagnostic>` on the Xform of each world, `warpsim:contactForce` [N] on those of its bodies. Of instances: arrays
+`warpsim:<diagnostic>` of all worlds on the instancer, and the primvar `warpsim:contactForce` of each instance. A row of them belongs to the step
+before its frame; the first frame has those of the first step. A value is written where it changes.
+"""
+
+import numpy as np
+
+from warpsim.checks import numbers
+from warpsim.files.usd.usd_values import vec3
+from warpsim.files.usd.usd_worlds import ROBOTS
+from warpsim.model.host_kinematics import row_chunks
+
+FORCE = "warpsim:contactForce"
+SCALAR_BYTES = 120  # what one sample of a number takes in an unsaved layer
+
+
+class Recorded:
+    """Diagnostics and contact forces of the chosen worlds; `ValueError` where there are none or their shapes do not fit."""
+
+    def __init__(self, trajectory, chosen, diagnostics: bool, contact_forces):
+        self.trajectory, self.chosen = trajectory, chosen
+        self.names = list(trajectory.diagnostics) if diagnostics else []
+        if diagnostics and not self.names:
+            raise ValueError("diagnostics=True: this trajectory has none; they are recorded by sim.rollout")
+        self.forces = None if contact_forces is None else numbers(contact_forces, "contact_forces")
+        expected = (trajectory.steps, trajectory.worlds, trajectory.model.nbody, 3)
+        if self.forces is not None and self.forces.shape != expected:
+            raise ValueError(
+                f"contact_forces has shape {self.forces.shape}; it must be (steps, worlds, nbody, 3) = {expected}, "
+                "sim.contact_force() after each step"
+            )
+        if not trajectory.steps and (diagnostics or self.forces is not None):
+            raise ValueError("a trajectory without steps has neither diagnostics nor contact forces to write")
+
+    def on_prims(self, output, rows, owners: list, bodies: list[list]) -> None:
+        """Write both on the prims of the chosen worlds, and on those of each one's bodies."""
+        from pxr import Sdf
+
+        for name in self.names:
+            kind = self._kind(name)[0]
+            held = [_Held(output, p.CreateAttribute(f"warpsim:{name}", kind, True)) for p in owners]
+            for frame, values in self._rows(name, rows):
+                for one, value in zip(held, values.tolist(), strict=True):
+                    one.set(value, value, frame, SCALAR_BYTES)
+        if self.forces is not None:
+            kind = Sdf.ValueTypeNames.Vector3f
+            held = [_Held(output, p.CreateAttribute(FORCE, kind, True)) for prims in bodies for p in prims]
+            for frame, step in enumerate(_steps(rows)):
+                values = self.forces[step, self.chosen].reshape(-1, 3).tolist()
+                for one, value in zip(held, values, strict=True):
+                    one.set(value, vec3(value), frame, SCALAR_BYTES)
+
+    def on_instances(self, output, stage, rows, drawn) -> None:
+        """Write both on the instancer of the chosen worlds, whose instances are the drawn bodies of each."""
+        from pxr import Sdf, UsdGeom, Vt
+
+        prim = stage.GetPrimAtPath(ROBOTS)
+        for name in self.names:
+            kind, array, dtype = self._kind(name)
+            held = _Held(output, prim.CreateAttribute(f"warpsim:{name}", kind.arrayType, True))
+            for frame, values in self._rows(name, rows):
+                values = np.ascontiguousarray(values, dtype)
+                held.set(values.tolist(), array.FromNumpy(values), frame, values.nbytes)
+        if self.forces is not None:
+            api, kind = UsdGeom.PrimvarsAPI(prim), Sdf.ValueTypeNames.Vector3fArray
+            attribute = api.CreatePrimvar(FORCE, kind, UsdGeom.Tokens.vertex).GetAttr()
+            for frame, step in enumerate(_steps(rows)):
+                values = np.ascontiguousarray(self.forces[step, self.chosen][:, drawn].reshape(-1, 3), np.float32)
+                output.sample(attribute, Vt.Vec3fArray.FromNumpy(values), frame, values.nbytes)
+
+    def _rows(self, name: str, rows):
+        """(frame, values of the chosen worlds) of a diagnostic."""
+        frame = 0
+        for part in row_chunks(_steps(rows), 8 * self.trajectory.worlds):
+            for values in self.trajectory.rows(name, part):
+                yield frame, values[self.chosen]
+                frame += 1
+
+    def _kind(self, name: str):
+        """USD's type of a diagnostic, its array and NumPy's."""
+        from pxr import Sdf, Vt
+
+        if self.trajectory.rows(name, [0]).dtype.kind in "iub":
+            return Sdf.ValueTypeNames.Int, Vt.IntArray, np.int32
+        return Sdf.ValueTypeNames.Double, Vt.DoubleArray, np.float64
+
+
+class _Held:
+    """Samples of an attribute where its value changes; it keeps the value up to the frame before, also where USD interpolates."""
+
+    def __init__(self, output, attribute):
+        self.output, self.attribute = output, attribute
+        self.known = self.value = self.frame = None
+
+    def set(self, known, value, frame: int, count: int) -> None:
+        """`known` is the value as what can be compared, `value` as what is written, in `count` bytes."""
+        begins = self.output.begins(frame)
+        if known == self.known and not begins:
+            return
+        if self.frame is not None and self.frame < frame - 1 and not begins:
+            self.output.sample(self.attribute, self.value, frame - 1, count)
+        self.output.sample(self.attribute, value, frame, count)
+        self.known, self.value, self.frame = known, value, frame
+
+
+def _steps(rows) -> np.ndarray:
+    """The step that led to each row; of row 0 the first one."""
+    return np.maximum(np.asarray(rows) - 1, 0)
