@@ -24,11 +24,11 @@ SLIDES = 3  # in a row, that move as a free joint's translation does
 
 
 def vectors_of(model: Model) -> np.ndarray:
-    """Where the vectors of coordinates begin, (vectors + 1,): a translation, a turn, slides in a row, a hinge alone."""
+    """Where the vectors of coordinates begin, (vectors + 1,): a translation, slides in a row, every turn about an axis alone."""
     begin = []
     for d, link in enumerate(model.dof_link):
         kind, since = model.link_type[link], d - model.link_v[link]
-        first = since % 3 == 0
+        first = kind != JointType.FREE or since not in (1, 2)
         if kind == JointType.SLIDE and d and model.dof_parent[d] == d - 1:
             first = model.link_type[model.dof_link[d - 1]] != JointType.SLIDE or d - begin[-1] == SLIDES
         if first:
