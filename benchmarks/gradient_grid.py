@@ -51,6 +51,7 @@ ROBOTS = ("ant", "humanoid", "half_cheetah")
 FIELDS = {"polygons": "polygons", "quadrants": "patch16", "five points": "patch5"}  # of contact between pressure fields
 MOTIONS = pressure.motions()
 ACTUATION = ("activation", "muscle", "shared range", "gravcomp")  # of an arm of two hinges
+MUSCLES = ["actuator_time", "actuator_length_range", "muscle_force", "muscle_curve"]
 LINES = (
     "spatial tendon",
     "site motor",
@@ -299,9 +300,11 @@ def cases(arguments):
         names = ["body_mass", "body_com", "gravity", "joint_damping", "force_range"]
         for kind, (integrator, solver) in itertools.product(ACTUATION, schemes):
             if solver == "SAP":
-                yield ["arm", kind, integrator, solver], lambda k=kind: arm(k), names, arm_start
+                own = {"activation": ["actuator_time"], "muscle": MUSCLES}.get(kind, [])
+                yield ["arm", kind, integrator, solver], lambda k=kind: arm(k), [*names, *own], arm_start
         for kind, (integrator, solver) in itertools.product(LINES, schemes):
             names = ["body_mass", "gravity", "geom_size", "geom_pose", "force_range"]
+            names += MUSCLES if kind == "wrapped muscle" else []
             names += ["tendon_stiffness", "tendon_damping"] if kind != "crank" else ["tendon_range", "tendon_friction"]
             if solver == "SAP" or kind == "spatial tendon":
                 yield ["roped arm", kind, integrator, solver], lambda k=kind: roped_arm(k), names, roped_start

@@ -33,9 +33,6 @@ class Dynamics:
     kind: wp.array(dtype=int)  # (nu,)
     index: wp.array(dtype=int)  # (nu,) place in the activation; -1: none
     early: wp.array(dtype=int)  # (nu,) 1: the force is that of the next activation
-    time: wp.array2d(
-        dtype=real
-    )  # (nu, 3) [s] τ; of a muscle τ of activation and of deactivation, and the width of the change between them
     range: wp.array2d(dtype=real)  # (nu, 2)
 
 
@@ -79,10 +76,13 @@ def within(x: real, low: real, high: real) -> real:
 
 
 @func
-def next_activation(dynamics: Dynamics, h: real, u: real, a: real, i: int) -> real:
+def next_activation(
+    dynamics: Dynamics, time: wp.array3d(dtype=real), h: real, u: real, a: real, w: int, i: int
+) -> real:
     """The activation of actuator i after h."""
     kind = dynamics.kind[i]
-    tau = wp.max(real(LEAST), dynamics.time[i, 0])
+    at = w % time.shape[0]
+    tau = wp.max(real(LEAST), time[at, i, 0])
     y = a
     if kind == INTEGRATOR:
         y = a + h * u
@@ -91,17 +91,25 @@ def next_activation(dynamics: Dynamics, h: real, u: real, a: real, i: int) -> re
     elif kind == FILTEREXACT:
         y = a + ((u - a) / tau) * tau * (real(1.0) - wp.exp(-h / tau))
     else:
-        y = a + h * muscle_rate(u, a, dynamics.time[i, 0], dynamics.time[i, 1], dynamics.time[i, 2])
+        y = a + h * muscle_rate(u, a, time[at, i, 0], time[at, i, 1], time[at, i, 2])
     return within(y, dynamics.range[i, 0], dynamics.range[i, 1])
 
 
 @func
-def drive_and_next(dynamics: Dynamics, h: real, u: real, activation: wp.array2d(dtype=real), w: int, i: int) -> vec2:
+def drive_and_next(
+    dynamics: Dynamics,
+    time: wp.array3d(dtype=real),
+    h: real,
+    u: real,
+    activation: wp.array2d(dtype=real),
+    w: int,
+    i: int,
+) -> vec2:
     """(what the gain of actuator i multiplies, its next activation or 0)."""
     found = vec2(u, real(0.0))
     if dynamics.index[i] >= 0:
         a = activation[w, dynamics.index[i]]
-        following = next_activation(dynamics, h, u, a, i)
+        following = next_activation(dynamics, time, h, u, a, w, i)
         if dynamics.early[i] != 0:
             found = vec2(following, following)
         else:
@@ -112,6 +120,9 @@ def drive_and_next(dynamics: Dynamics, h: real, u: real, activation: wp.array2d(
 @kernel(twin=True)
 def actuator_laws(
     dynamics: Dynamics,
+    time: wp.array3d(
+        dtype=real
+    ),  # (…, nu, 3) [s] τ; of a muscle τ of activation and of deactivation, and the width of the change between them
     h: real,
     gain: wp.array3d(dtype=real),
     bias: wp.array3d(dtype=real),
@@ -126,7 +137,7 @@ def actuator_laws(
     """s = gain drive + bias of every actuator, and the next activation. Launch over (worlds, nu)."""
     w, i = wp.tid()
     u = clamped(control[w, i], control_range, w, i)
-    found = drive_and_next(dynamics, h, u, activation, w, i)
+    found = drive_and_next(dynamics, time, h, u, activation, w, i)
     if dynamics.index[i] >= 0:
         following[w, dynamics.index[i]] = found[1]
     drive[w, i] = found[0]

@@ -12,25 +12,24 @@ import warp as wp
 from ..real import func, kernel, real, struct, vec2
 from .activation import LEAST
 
-# Columns of a muscle's constants.
+# Rows of a muscle's constants.
+ACTIVE = wp.constant(0)  # of the force that the drive multiplies
+PASSIVE = wp.constant(1)
+
+# Columns of its curves.
 LOW = wp.constant(0)  # r0, in units of L0
 HIGH = wp.constant(1)  # r1
-PEAK = wp.constant(2)  # F [N, N m]; NaN: not a muscle
-L_MIN = wp.constant(3)  # between these lengths it pulls
-L_MAX = wp.constant(4)
-V_MAX = wp.constant(5)  # [1/s] of shortening, in units of L0
-FP_MAX = wp.constant(6)  # passive force at L_MAX, in units of F
-FV_MAX = wp.constant(7)  # active force when lengthening fast, in units of F
-COLUMNS = 8
+L_MIN = wp.constant(2)  # between these lengths it pulls
+L_MAX = wp.constant(3)
+V_MAX = wp.constant(4)  # [1/s] of shortening, in units of L0
+FP_MAX = wp.constant(5)  # passive force at L_MAX, in units of F
+FV_MAX = wp.constant(6)  # active force when lengthening fast, in units of F
 
 
 @struct
 class Muscles:
-    """Constants of muscles, and what moves every actuator on joints and fixed tendons; shared by all worlds."""
+    """What moves every actuator on joints and fixed tendons; shared by all worlds."""
 
-    gain: wp.array2d(dtype=real)  # (nu, 8) of the force that the drive multiplies
-    bias: wp.array2d(dtype=real)  # (nu, 8) of the passive force
-    length_range: wp.array2d(dtype=real)  # (nu, 2)
     size: wp.array(dtype=int)  # (nu,) degrees of freedom that the actuator's length sums up
     dof: wp.array2d(dtype=int)  # (nu, width)
     q: wp.array2d(dtype=int)  # (nu, width)
@@ -70,10 +69,10 @@ def actuator_lengths(
 
 
 @func
-def scaled(p: wp.array2d(dtype=real), length_range: wp.array2d(dtype=real), length: real, i: int) -> vec2:
-    """(L, L0)."""
-    L0 = (length_range[i, 1] - length_range[i, 0]) / wp.max(real(LEAST), p[i, HIGH] - p[i, LOW])
-    return vec2(p[i, LOW] + (length - length_range[i, 0]) / wp.max(real(LEAST), L0), L0)
+def scaled(low: real, high: real, least: real, most: real, length: real) -> vec2:
+    """(L, L0) of a length whose range [least, most] is [low, high] in units of L0."""
+    L0 = (most - least) / wp.max(real(LEAST), high - low)
+    return vec2(low + (length - least) / wp.max(real(LEAST), L0), L0)
 
 
 @func
@@ -128,31 +127,41 @@ def passive(L: real, l_max: real, fp_max: real) -> real:
 
 @func
 def muscle_pull(
-    muscles: Muscles,
+    peak: wp.array3d(dtype=real),
+    curve: wp.array4d(dtype=real),
+    length_range: wp.array3d(dtype=real),
     drive: real,
     length: real,
     velocity: real,
+    w: int,
     i: int,
 ) -> real:
     """The force of a muscle, 0 of what is none; a NaN of the drive, length or velocity comes out."""
+    p = w % peak.shape[0]
+    c = w % curve.shape[0]
+    r = w % length_range.shape[0]
+    least = length_range[r, i, 0]
+    most = length_range[r, i, 1]
     force = real(0.0)
-    active = muscles.gain[i, PEAK]
+    active = peak[p, i, ACTIVE]
     if active == active:
-        at = scaled(muscles.gain, muscles.length_range, length, i)
-        V = velocity / wp.max(real(LEAST), at[1] * muscles.gain[i, V_MAX])
-        FL = force_length(at[0], muscles.gain[i, L_MIN], muscles.gain[i, L_MAX])
-        FV = force_velocity(V, muscles.gain[i, FV_MAX])
+        at = scaled(curve[c, i, ACTIVE, LOW], curve[c, i, ACTIVE, HIGH], least, most, length)
+        V = velocity / wp.max(real(LEAST), at[1] * curve[c, i, ACTIVE, V_MAX])
+        FL = force_length(at[0], curve[c, i, ACTIVE, L_MIN], curve[c, i, ACTIVE, L_MAX])
+        FV = force_velocity(V, curve[c, i, ACTIVE, FV_MAX])
         force = -active * FL * FV * drive + (length + velocity) * real(0.0)
-    resting = muscles.bias[i, PEAK]
+    resting = peak[p, i, PASSIVE]
     if resting == resting:
-        L = scaled(muscles.bias, muscles.length_range, length, i)[0]
-        force += -resting * passive(L, muscles.bias[i, L_MAX], muscles.bias[i, FP_MAX])
+        L = scaled(curve[c, i, PASSIVE, LOW], curve[c, i, PASSIVE, HIGH], least, most, length)[0]
+        force += -resting * passive(L, curve[c, i, PASSIVE, L_MAX], curve[c, i, PASSIVE, FP_MAX])
     return force
 
 
 @kernel(twin=True)
 def muscle_force(
-    muscles: Muscles,
+    peak: wp.array3d(dtype=real),  # (…, nu, 2) F of the active and the passive force [N, N m]; NaN: not a muscle
+    curve: wp.array4d(dtype=real),  # (…, nu, 2, 7)
+    length_range: wp.array3d(dtype=real),  # (…, nu, 2)
     drive: wp.array2d(dtype=real),
     length: wp.array2d(dtype=real),
     velocity: wp.array2d(dtype=real),
@@ -161,4 +170,4 @@ def muscle_force(
 ):
     """Adds the force of muscles to their laws. Launch over (worlds, nu)."""
     w, i = wp.tid()
-    law[w, i, 0] += muscle_pull(muscles, drive[w, i], length[w, i], velocity[w, i], i)
+    law[w, i, 0] += muscle_pull(peak, curve, length_range, drive[w, i], length[w, i], velocity[w, i], w, i)

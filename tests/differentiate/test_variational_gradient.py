@@ -116,6 +116,23 @@ def test_at_rest():
     check(Problem(model, q0, v0, 40, parameters=("gravity", "body_com"), integrator=VARIATIONAL), 1e-5)
 
 
+@pytest.mark.parametrize("joint", ["free", "ball"])
+@pytest.mark.parametrize("steps", [1, 2, 10, 40])
+def test_a_ball_at_rest_by_the_direction_of_gravity(joint, steps):
+    """A pull along the table makes a ball at rest roll, and its friction changes the velocity along the table by less than the pull
+    does: entry by entry the gradient of v' by gravity is that of the differences, though along the table both are 0."""
+    import mujoco
+
+    model = ws.load(
+        mujoco.MjModel.from_xml_string(f"""<mujoco><worldbody><geom type="plane" size="5 5 1" friction="0.1"/>
+        <body pos="0 0 0.09998">{JOINTS[joint]}<geom type="sphere" size="0.1" friction="0.09"/></body></worldbody></mujoco>""")
+    )
+    problem = Problem(model, model.q0, np.zeros(model.nv), steps, parameters=("gravity",), integrator=VARIATIONAL)
+    gradient = problem.gradient()["gravity"]
+    for direction in np.eye(3):
+        assert error_along(problem, "gravity", gradient, direction.reshape(gradient.shape)) <= 1e-6
+
+
 @horizons
 def test_a_turning_normal(steps, tolerance):
     """A ball that rolls over a fixed sphere."""

@@ -332,9 +332,14 @@ def test_stable_baselines(task):
     wrapped.step(actions(plain, 1)[0])
 
 
-def rich_model(**bob) -> ws.Model:
-    """One of most things that have parameters, in air; options of the ball at the rope's end."""
+MUSCLES = ("actuator_time", "actuator_length_range", "muscle_force", "muscle_curve")
+
+
+def rich_model(muscle: bool = False, **bob) -> ws.Model:
+    """One of most things that have parameters, in air; with a muscle on the elbow; options of the ball at the rope's end."""
     b = arm()
+    if muscle:
+        b.add_actuator("elbow", "muscle", name="flexor", muscle=ws.Muscle(force=5.0, length_range=(-1.0, 1.5)))
     b.density, b.viscosity, b.wind = 1.2, 2e-5, np.array([0.5, 0.0, 0.0])
     b.add_body("weight", mass=0.5, inertia=[0.1, 0.1, 0.1], pose=[1, 0, 2])
     b.add_joint(
@@ -363,13 +368,15 @@ def test_every_parameter_can_be_random(name):
         "geom_hertz_modulus": ws.Compliant(),
     }  # others refuse what they do not model
     rolls = {"condim": 6, "torsional_friction": 0.01, "rolling_friction": 0.001}
-    model = rich_model(**(rolls if name in ("geom_torsional_friction", "geom_rolling_friction") else {}))
+    model = rich_model(
+        name in MUSCLES, **(rolls if name in ("geom_torsional_friction", "geom_rolling_friction") else {})
+    )
     task = type("Random", (Task,), {"model": model, "observations": {"q": terms.positions()}})
     task.options = {"solver": solvers[name]} if name in solvers else {}
     env = VectorEnv(task, 8, device="cpu", events=(terms.randomise(name, 0.9, 1.1, each=True),), autoreset="SAME_STEP")
     env.reset(seed=1)
     for _ in range(5):
-        env.step(np.zeros((8, 1), np.float32))
+        env.step(np.zeros((8, model.nu), np.float32))
     assert not env.faults.any()
     values = env.sim.parameters[name].numpy().reshape(8, -1)
     initial = env.sim.parameters.initial(name).numpy().reshape(1, -1)
@@ -378,6 +385,19 @@ def test_every_parameter_can_be_random(name):
         share = values[:, used] / initial[:, used]
         assert share.min() >= 0.9 - 1e-6 and share.max() <= 1.1 + 1e-6 and (np.ptp(share, axis=0) > 0.01).all()
     np.testing.assert_array_equal(values[:, ~used], np.repeat(initial[:, ~used], 8, axis=0))
+
+
+def test_activations_begin_anew_with_their_world():
+    """A reset puts the activations of the chosen worlds to 0, and leaves those of others."""
+    task = type("Muscle", (Task,), {"model": rich_model(muscle=True), "observations": {"q": terms.positions()}})
+    env = VectorEnv(task, 2, device="cpu", autoreset="DISABLED")
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step(np.ones((2, 2), np.float32))
+    before = env.state.activation.numpy().copy()
+    assert (before > 0.0).all()
+    env.reset(options={"reset_mask": np.array([True, False])})
+    np.testing.assert_array_equal(env.state.activation.numpy(), before * [[0.0], [1.0]])
 
 
 def test_axes_and_poses_are_not_scaled():

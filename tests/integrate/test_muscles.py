@@ -1,5 +1,7 @@
 """Muscles on joints and fixed tendons: MuJoCo's forces in every branch of the law, gradients through them, and motions."""
 
+import dataclasses
+
 import mujoco
 import numpy as np
 import pytest
@@ -162,3 +164,105 @@ def test_a_muscle_that_is_none_is_refused(options, words):
     """One error that names the constant."""
     with pytest.raises(ws.ModelError, match=words):
         ws.Muscle(**options)
+
+
+CONSTANTS = {
+    "actuator_time": lambda x: 1.5 * x,
+    "actuator_length_range": lambda x: x + [-0.1, 0.2],
+    "muscle_force": lambda x: 0.7 * x,
+    "muscle_curve": lambda x: x * [1.1, 1.15, 0.8, 1.1, 0.7, 0.9, 1.05],
+}
+
+
+def with_constants(model: ws.Model, name: str, values: np.ndarray) -> ws.Model:
+    """The model with other constants of its muscles."""
+    if name in ("actuator_time", "actuator_length_range"):
+        return dataclasses.replace(model, **{name: values})
+    rows = model.actuator_muscle.copy()
+    rows[..., [2] if name == "muscle_force" else [0, 1, 3, 4, 5, 6, 7]] = values.reshape(*rows.shape[:2], -1)
+    return dataclasses.replace(model, actuator_muscle=rows)
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_of_muscles_are_those_of_their_world(arm, name):
+    """Written for world 1 only they leave every bit of worlds 0 and 2; world 1 has the bits of a model with these constants."""
+    _, model = arm
+    start, u = (([0.6, 0.7], [0.5, -0.3]), [0.3, 0.2, 0.5, 0.4]), np.full((60, 3, model.nu), 0.6)
+
+    def run(sim):
+        return sim.rollout(sim.state(*start[0], activation=start[1]), u).q.numpy()
+
+    before = run(ws.Simulator(model, 3, device="cpu", solver=SOLVER, dtype="float64"))
+    sim, given = ws.Simulator(model, 3, device="cpu", solver=SOLVER, dtype="float64"), getattr(model, name)
+    changed = CONSTANTS[name](given)
+    sim.parameters[name] = np.array([given, changed, given])
+    after = run(sim)
+    np.testing.assert_array_equal(after[:, [0, 2]], before[:, [0, 2]])
+    assert np.abs(after[:, 1] - before[:, 1]).max() > 1e-3
+    other = ws.Simulator(with_constants(model, name, changed), 3, device="cpu", solver=SOLVER, dtype="float64")
+    np.testing.assert_array_equal(after[:, 1], run(other)[:, 1])
+
+
+@pytest.mark.parametrize(
+    "integrator",
+    [ws.SymplecticEuler(), ws.Midpoint(tolerance=1e-15), ws.Variational(tolerance=1e-13)],
+    ids=lambda x: type(x).__name__,
+)
+def test_gradients_by_the_constants_of_muscles(arm, integrator):
+    """Central differences at 1, 10 and 40 steps, entry by entry, in two worlds whose muscles differ."""
+    _, model = arm
+    sim = ws.Simulator(
+        model, 2, dtype="float64", device="cpu", requires_grad=True, integrator=integrator, solver=SOLVER
+    )
+    for name, change in CONSTANTS.items():
+        given = getattr(model, name)
+        sim.parameters[name] = np.array([given, change(given)])
+    u = np.random.default_rng(1).uniform(0.1, 0.9, (40, 2, model.nu))
+    start = sim.state([0.6, 0.7], [0.5, -0.3], activation=[0.3, 0.2, 0.5, 0.4])
+    found = ws.check_gradients(sim, start, u, variables=["q"], parameters=list(CONSTANTS), entries=70)
+    assert found.ok, str(found)
+
+
+def test_linearize_has_columns_of_the_constants_of_muscles(arm, within):
+    """By central differences, rows of activations included; NaN constants have columns of zeros, and gradients of tapes stay as they were."""
+    _, model = arm
+    x0, u, size = ([0.6, 0.7], [0.5, -0.3]), np.full((1, model.nu), 0.6), 1e-6
+    sim = ws.Simulator(model, dtype="float64", device="cpu", requires_grad=True, solver=SOLVER)
+    state = sim.state(*x0, activation=[0.3, 0.2, 0.5, 0.4])
+    J = sim.linearize(state, u, parameters=list(CONSTANTS))
+    for name in CONSTANTS:
+        given, found = sim.parameters[name].numpy().copy(), J.parameters[name].numpy()[0]
+        assert not sim.parameters[name].grad.numpy().any()
+        for k, at in enumerate(np.ndindex(given.shape)):
+            y = []
+            for side in (1, -1):
+                moved = given.copy()
+                moved[at] *= 1 + side * size
+                sim.parameters[name] = moved
+                after = sim.step(state, u)
+                y.append(np.concatenate([x.numpy()[0] for x in (after.q, after.v, after.activation)]))
+            sim.parameters[name] = given
+            expected = (y[0] - y[1]) / (2 * size)
+            scale = given[at] if np.isfinite(given[at]) else 1.0
+            within(f"{name} {at}", np.abs(found[:, k] * scale - expected).max(), 1e-8)
+
+
+def test_constants_that_are_none_of_a_muscle_are_refused(arm):
+    """One error that names the parameter and the place; a model without muscles has no such parameters."""
+    _, model = arm
+    sim = ws.Simulator(model, 2, device="cpu")
+    wrong = {
+        "actuator_time": 0.0 * model.actuator_time,
+        "actuator_length_range": model.actuator_length_range[:, ::-1],
+        "muscle_force": np.nan_to_num(model.muscle_force),
+        "muscle_curve": -model.muscle_curve,
+    }
+    plain = ws.ModelBuilder("plain")
+    plain.add_joint(plain.add_body("b", mass=1.0, inertia=[1, 1, 1]), "hinge", name="h")
+    plain.add_actuator("h", "effort")
+    without = ws.Simulator(plain.build(), device="cpu")
+    for name, values in wrong.items():
+        with pytest.raises(ValueError, match=name):
+            sim.parameters[name] = values
+        with pytest.raises(ValueError, match="the model has none of"):
+            without.parameters[name]

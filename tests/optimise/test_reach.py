@@ -76,3 +76,39 @@ def test_wrong_inputs_are_named(sim, change, words):
     options = {"q": sim.model.q0, "targets": {"0 6": np.array([0.3, 0, 0.5, 1, 0, 0, 0])}} | change
     with pytest.raises(ValueError, match=words):
         ws.reach(sim, **options)
+
+
+def test_an_arm_on_a_mocap_body_reaches_from_where_that_body_is():
+    """Targets that forward kinematics made with the base elsewhere in each world are found with that base, and not with the model's."""
+    b = ws.ModelBuilder("carried")
+    parent = b.add_body("base", mocap=True)
+    for k, axis in enumerate(AXES):
+        parent = b.add_body(f"{k}", parent=parent, pose=(0, 0, LENGTHS[k]), mass=1.0, inertia=np.eye(3) * 0.01)
+        b.add_joint(parent, "hinge", axis=axis)
+    sim = ws.Simulator(b.build(), worlds=3, dtype="float64", solver=ws.NoContact())
+    rng = np.random.default_rng(2)
+    q, mocap = rng.uniform(-0.8, 0.8, (3, 7)), np.tile(sim.model.mocap0, (3, 1, 1))
+    mocap[..., :3] += rng.normal(size=(3, 1, 3))
+    targets = {"6": sim.kinematics(q, mocap).numpy()[:, sim.model.body("6")]}
+    start = q + rng.uniform(-0.3, 0.3, q.shape)
+    found = ws.reach(sim, start, targets, mocap=mocap, iterations=100, damping=1e-3)
+    assert found.position_error.max() < 1e-6 and found.rotation_error.max() < 1e-6
+    assert ws.reach(sim, start, targets).position_error.min() > 0.1
+
+
+def test_planners_hold_mocap_bodies_where_the_state_has_them():
+    """A cart that is welded softly to a mocap body: what mppi predicts is the motion of a rollout, in worlds whose bodies differ."""
+    b = ws.ModelBuilder("pulled", timestep=0.01)
+    cart, target = b.add_body("cart", mass=1.0, inertia=np.eye(3)), b.add_body("target", mocap=True)
+    b.add_joint(cart, "slide", name="x", axis=(1, 0, 0))
+    b.add_actuator("x", "effort", control_range=(-1, 1))
+    b.add_constraint("weld", "cart", target, stiffness=50.0, dissipation_time=0.1)
+    sim = ws.Simulator(b.build(), worlds=2, dtype="float64")
+    mocap = np.tile(sim.model.mocap0, (2, 1, 1))
+    mocap[1, 0, 0] = 0.5
+    state = sim.state(mocap=mocap)
+    cost = ws.Cost(lambda q, v, u: u, lambda q, v: q - 0.3)
+    plan = ws.mppi(sim, state, np.zeros((20, 2, 1)), cost, samples=4)
+    final = sim.rollout(sim.state(mocap=mocap), plan.controls).q.numpy()
+    np.testing.assert_allclose(plan.q, final, atol=1e-12)
+    assert final[-1, 1, 0] - final[-1, 0, 0] > 0.1

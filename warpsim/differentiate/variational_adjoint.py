@@ -229,9 +229,10 @@ class VariationalAdjoint(StepAdjoint):
 
     def _record_jump(self, h: float) -> None:
         """v' is the Legendre velocity and jump'."""
-        inputs = [self.device_model.parameters.stored("gravity"), h * self.tolerance]
+        step = self.step
+        inputs = [step.vector_begin, self.device_model.parameters.stored("gravity"), h * self.tolerance]
         inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
-        self.dynamics.launch(variational.jump_of, self.model.nv, inputs)
+        self.dynamics.launch(variational.jump_of, step.vectors, inputs)
 
     def _seed_end(self, h: float) -> None:
         """Solve with M(q') for the gradient of the equation of v'."""

@@ -19,7 +19,8 @@ FREE = (
     "timestep",
     "geom_rgba",
     "geom_visible",
-)  # may differ without any effect on the step
+    "actuator_muscle",  # whose parameters are muscle_force and muscle_curve
+)  # may differ without any effect on the step, or by parameters of other names
 SHAPES_OF_A_MEDIUM = ("body_fluid", "geom_fluid")  # that nothing reads where there is no medium
 
 

@@ -127,6 +127,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._faults, self._clipped = (self.arrays.made(np.zeros(self.num_envs, np.int64)) for _ in range(2))
         self._begun, self._ended = False, None
         self._sizes = self._buffers = None
+        self._rest: dict[str, wp.array] = {}
         self._begin(self._all(), startup=True)
         size = self._observe().shape[1]
         self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.dtype(dtype).type)
@@ -413,10 +414,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if self._buffers is None:
             S, n, sim = self.state.q.dtype, self.num_envs, self.sim
             shapes = {"mask": ((n,), wp.bool), "q": ((n, sim.model.nq), S), "v": ((n, sim.model.nv), S)}
+            if sim.model.na:  # activations start at 0
+                self._rest = {"activation": wp.zeros((n, sim.model.na), dtype=S, device=sim.device)}
             self._buffers = {k: wp.zeros(shape, dtype=kind, device=sim.device) for k, (shape, kind) in shapes.items()}
         for name, buffer in self._buffers.items():
             self.arrays.put(buffer, values[name])
-        self.view.replayed("restart", lambda: self.sim.reset(self.state, *self._buffers.values()))
+        self.view.replayed("restart", lambda: self.sim.reset(self.state, *self._buffers.values(), **self._rest))
 
     def _commands(self, begun) -> None:
         for name, term in self.task.commands.items():

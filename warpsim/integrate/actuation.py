@@ -41,7 +41,6 @@ class Actuation:
         for key, value in (("kind", model.actuator_dynamics), ("index", model.actuator_activation)):
             setattr(self.table, key, self._array(value, wp.int32))
         self.table.early = self._array(model.actuator_early, wp.int32)
-        self.table.time = self._array(model.actuator_time, S)
         self.table.range = self._array(model.activation_range, S)
         self.muscles = self._muscles() if self.has_lengths else None
         self.limits = self._limits() if self.has_limits else None
@@ -60,8 +59,6 @@ class Actuation:
     def _muscles(self):
         model, S = self.model, self.device_model.types.real
         found = copy(muscle.Muscles, S)()
-        found.gain, found.bias = (self._array(model.actuator_muscle[:, k], S) for k in range(2))
-        found.length_range = self._array(model.actuator_length_range, S)
         moments = [actuator_moments(model, a) for a in range(model.nu)]
         width = max((len(dofs) for dofs, _ in moments), default=0)
         coordinates = dof_coordinates(model)
@@ -181,11 +178,17 @@ def launch_laws(dynamics, arrays, h: float, control: wp.array, tau: wp.array, co
     """The laws into the arrays of an `Actuation` or of its twins."""
     forward = _forward(arrays)
     p, model = dynamics.device_model.parameters, dynamics.model
-    inputs = [forward.table, h, *(p.stored(key) for key in ("actuator_gain", "actuator_bias", "control_range"))]
+    inputs = [
+        forward.table,
+        p.stored("actuator_time"),
+        h,
+        *(p.stored(key) for key in ("actuator_gain", "actuator_bias", "control_range")),
+    ]
     inputs += [control, arrays.activation, arrays.following, arrays.drive, arrays.own]
     dynamics.launch(activation.actuator_laws, model.nu, inputs)
     if forward.has_muscles:
-        inputs = [forward.muscles, arrays.drive, arrays.length, arrays.velocity, arrays.own]
+        inputs = [p.stored(key) for key in ("muscle_force", "muscle_curve", "actuator_length_range")]
+        inputs += [arrays.drive, arrays.length, arrays.velocity, arrays.own]
         dynamics.launch(muscle.muscle_force, model.nu, inputs)
     if forward.has_limits:
         limits, at, force_range = forward.limits, [arrays.length, arrays.velocity], p.stored("force_range")

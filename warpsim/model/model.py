@@ -18,6 +18,7 @@ import numpy as np
 from warpsim.annotations import Numbers, PathLike
 from warpsim.checks import listed, short
 from warpsim.errors import ModelError
+from warpsim.model.muscle import FORCE
 from warpsim.reprs import show
 
 if TYPE_CHECKING:
@@ -440,9 +441,19 @@ class Model:
         return np.where(stateful, np.cumsum(stateful) - 1, -1)
 
     @property
+    def muscle_force(self) -> np.ndarray:
+        """`(nu, 2)` F of every muscle's active and passive force [N, N m], a column of `actuator_muscle`; NaN where there is none."""
+        return self.actuator_muscle[..., FORCE]
+
+    @property
+    def muscle_curve(self) -> np.ndarray:
+        """`(nu, 2, 7)` the other columns of `actuator_muscle`: low, high, lmin, lmax, vmax, fpmax, fvmax."""
+        return np.delete(self.actuator_muscle, FORCE, axis=-1)
+
+    @property
     def has_muscles(self) -> bool:
         """Whether an actuator has a muscle's force."""
-        return bool(np.isfinite(self.actuator_muscle[..., 2]).any())
+        return bool(np.isfinite(self.muscle_force).any())
 
     @property
     def has_effort_limits(self) -> bool:

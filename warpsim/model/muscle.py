@@ -9,6 +9,7 @@ from warpsim.checks import number, numbers, short
 from warpsim.errors import ModelError
 
 COLUMNS = ("low", "high", "force", "lmin", "lmax", "vmax", "fpmax", "fvmax")
+FORCE = COLUMNS.index("force")
 NO_MUSCLE = np.full((2, len(COLUMNS)), np.nan)  # (active, passive); rows of what is no muscle
 
 
@@ -24,6 +25,10 @@ class Muscle:
     fpmax, fvmax  passive force at lmax, and active force when lengthening fast, in units of `force`
     times         (rise, fall) [s] of its activation
     width         [1] of the change of control over which rise turns into fall; 0: at once
+
+    Worlds may differ in all of these: `sim.parameters["muscle_force"]` (worlds, nu, 2) and `["muscle_curve"]` (worlds, nu, 2, 7), of the active and
+    of the passive force (range, lmin, lmax, vmax, fpmax, fvmax), NaN of other actuators; `["actuator_length_range"]` (worlds, nu, 2) and
+    `["actuator_time"]` (worlds, nu, 3).
 
     Raises `ModelError` for a value outside its range.
     """

@@ -53,6 +53,10 @@ SPECS = {
     "constraint_coefficients": Spec("row", finite=False),
     "actuator_gain": Spec("row"),
     "actuator_bias": Spec("row"),
+    "actuator_time": Spec("row", 0.0),
+    "actuator_length_range": Spec("row"),
+    "muscle_force": Spec("row", 0.0, nan=True),
+    "muscle_curve": Spec("row", nan=True),
     "control_range": Spec("row", finite=False),
     "force_range": Spec("row", finite=False),
     "geom_size": Spec("vec3", 0.0),
@@ -103,6 +107,15 @@ class Parameters:
         for name in () if model.has_fluid else ("fluid_density", "fluid_viscosity", "wind"):
             self.refuse(
                 name, "is of a medium, which the model has none of: give its builder or file a density or a viscosity"
+            )
+        for name in () if model.has_muscles else ("actuator_length_range", "muscle_force", "muscle_curve"):
+            self.refuse(
+                name, "is of muscles, which the model has none of: add_actuator(kind='muscle', muscle=ws.Muscle(...))"
+            )
+        if not model.actuator_time.any():
+            self.refuse(
+                "actuator_time",
+                "is of activations with a time, which the model has none of: add_actuator(dynamics=...)",
             )
 
     def _default(self, name: str) -> np.ndarray:
@@ -265,6 +278,11 @@ class Parameters:
         return sum(a.capacity // self.worlds for name, a in self._arrays.items() if name in self._expanded)
 
 
+def _pulls(model: Model) -> np.ndarray:
+    """(nu,) whether an actuator is a muscle."""
+    return np.isfinite(model.muscle_force).any(axis=-1)
+
+
 def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
     """What a finite number of the right size can still get wrong."""
 
@@ -305,6 +323,23 @@ def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
         refuse(values <= 0, "a stiffness must be positive [N/m, N m/rad] (inf: near-rigid)")
     elif name in ("joint_range", "tendon_range", "control_range", "force_range"):
         refuse(values[..., 0] > values[..., 1], "the lower bound must not exceed the upper")
+    elif name == "actuator_time":
+        rising = (model.actuator_time > 0) & np.array([True, True, False])
+        refuse((rising & (values <= 0)).any(axis=-1), "the times of an activation must be positive [s]")
+    elif name == "actuator_length_range":
+        refuse(
+            (values[..., 0] >= values[..., 1]) & _pulls(model), "the range of a muscle's length must have low < high"
+        )
+    elif name in ("muscle_force", "muscle_curve"):
+        none = np.isnan(getattr(model, name))
+        refuse(np.isnan(values) != none, "what is a muscle stays one, and other actuators get no muscle (NaN)")
+        if name == "muscle_curve":
+            low, high, l_min, l_max, v_max, fp_max, fv_max = np.moveaxis(values, -1, 0)
+            bad = (low >= high) | (l_min < 0) | (l_min >= 1) | (l_max <= 1) | (v_max <= 0) | (fp_max < 0) | (fv_max < 0)
+            refuse(
+                bad,
+                "a curve (low, high, lmin, lmax, vmax, fpmax, fvmax) has low < high, 0 <= lmin < 1 < lmax, vmax > 0, no other below 0",
+            )
     elif name == "joint_axis":
         refuse(np.abs(np.linalg.norm(values, axis=-1) - 1.0) > 1e-3, "an axis must have length 1")
     elif name in ("joint_pose", "geom_pose"):

@@ -25,10 +25,10 @@ MEMBERS = ("body_mass", "body_com", "body_inertia")  # of INERTIAL
 REACH = 2.0  # the longest step of a logarithm, and of log-Cholesky coordinates
 NARROWEST = 1e-9  # least ratio of the eigenvalues of P: a step beyond it is not made
 # By their logarithms. Frictions among them: at 0 the motion has no derivative by them.
-LOGARITHMS = ("body_mass", "geom_stiffness", "geom_friction", "joint_friction", "tendon_friction")
+LOGARITHMS = ("body_mass", "geom_stiffness", "geom_friction", "joint_friction", "tendon_friction", "muscle_force")
 # Without steps: rotations, unit vectors, switches, ordered pairs, an inertia without its mass.
 WITHOUT = ("joint_pose", "joint_axis", "geom_pose", "body_active", "body_inertia", "joint_range", "tendon_range")
-WITHOUT += ("control_range", "force_range")
+WITHOUT += ("control_range", "force_range", "actuator_length_range", "muscle_curve")
 
 
 class Entries:
@@ -193,7 +193,7 @@ def _names(model: Model, name: str) -> list[str]:
         return ["x", "y", "z"]
     kind = name.split("_")[0]
     if name in ("joint_range", "joint_pose", "joint_axis") or kind != "joint":
-        return list(model.names[kind])
+        return list(model.names["actuator" if kind == "muscle" else kind])
     return [
         n
         for n, joint in zip(model.joint_names, model.joint_type, strict=True)

@@ -37,12 +37,14 @@ def reach(
     posture: Numbers | None = None,
     posture_weight: float = 0.01,
     largest_step: float = 0.3,
+    mocap: Numbers | None = None,
 ) -> Reach:
     """Positions near `q` (nq,) or (worlds, nq) at which bodies have the poses of `targets`.
 
     `targets`: body (name or index) to a pose (7,) or (worlds, 7), `[x y z qw qx qy qz]` of its frame in the world, as `sim.kinematics` gives it. Lengths
     count in metres beside angles in radians; `damping` λ and the weight w of `posture` (nq,) or (worlds, nq) are in the same measure, and no
-    coordinate of v moves by more than `largest_step` in one iteration. Hinges and slides stay within their ranges. The result is the
+    coordinate of v moves by more than `largest_step` in one iteration. `mocap (nmocap, 7)` or (worlds, nmocap, 7): where the mocap bodies are, None: where
+    the model has them. Hinges and slides stay within their ranges. The result is the
     last iterate, whatever its errors: a world whose target is out of reach ends as near as its damping lets it. Float64 simulators are
     meant; `sim` is only read.
     """
@@ -59,8 +61,8 @@ def reach(
     rest = None if posture is None else _rows(posture, model.nq, sim.worlds, "posture")
     low, high, at = _ranges(model)
     for _ in range(iterations):
-        error = _errors(sim.kinematics(q).numpy()[:, bodies].astype(float), goals)
-        jacobian = np.concatenate([sim.jacobian(q, b).numpy() for b in bodies], axis=1).astype(float)
+        error = _errors(sim.kinematics(q, mocap).numpy()[:, bodies].astype(float), goals)
+        jacobian = np.concatenate([sim.jacobian(q, b, mocap=mocap).numpy() for b in bodies], axis=1).astype(float)
         right = np.einsum("wri,wr->wi", jacobian, error.reshape(len(q), -1))
         left = np.einsum("wri,wrj->wij", jacobian, jacobian)
         diagonal = damping**2
@@ -72,7 +74,7 @@ def reach(
         most = np.abs(delta).max(axis=1, keepdims=True)
         q = model.displace(q, delta * np.minimum(1.0, largest / np.maximum(most, SMALLEST)))
         q[:, at] = np.clip(q[:, at], low, high)
-    error = _errors(sim.kinematics(q).numpy()[:, bodies].astype(float), goals)
+    error = _errors(sim.kinematics(q, mocap).numpy()[:, bodies].astype(float), goals)
     return Reach(q, np.linalg.norm(error[..., 3:], axis=-1), np.linalg.norm(error[..., :3], axis=-1))
 
 

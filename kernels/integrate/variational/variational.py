@@ -339,8 +339,21 @@ def extrapolate(h: real, v: wp.array2d(dtype=real), dq: wp.array2d(dtype=real), 
     v_end[w, d] = real(2.0) * dq[w, d] / h - v[w, d]
 
 
+@func
+def read_vector(v: wp.array2d(dtype=real), w: int, begin: int, end: int) -> vec3:
+    """Up to three coordinates in a row; 0 for those that the vector has not."""
+    y = real(0.0)
+    z = real(0.0)
+    if end - begin > 1:
+        y = v[w, begin + 1]
+    if end - begin > 2:
+        z = v[w, begin + 2]
+    return vec3(v[w, begin], y, z)
+
+
 @kernel(twin=True, part="velocities")
 def jump_of(
+    vector_begin: wp.array(dtype=int),  # (vectors + 1): where the vectors of coordinates begin (`vectors_of`)
     gravity: wp.array(dtype=vec3),
     tie: real,
     v_left: wp.array2d(dtype=real),
@@ -351,19 +364,24 @@ def jump_of(
     jump: wp.array2d(dtype=real),
     v_next: wp.array2d(dtype=real),
 ):
-    """Half of what contact changed the velocity by, up to half of what the free motion did; v_next = v_free + jump.
+    """Half of what contact changed the velocity by, no longer than half of what the free motion did; v_next = v_free + jump.
 
-    At rest contact undoes what the free motion did, and the two are equal. `tie` [s] is 0, and in a backward pass h times
-    the solver's tolerance: then the derivative is that of the bound, whichever of them round-off makes the smaller.
+    Lengths are those of vectors of coordinates: contact changes a ball that begins to roll along a table by less than the pull along
+    it, and by just as much as the pull onto it. At rest contact undoes what the free motion did, and the lengths are equal. `tie` [s]
+    is 0, and in a backward pass h times the solver's tolerance: then the derivative is that of the bound, whichever of them round-off
+    makes the shorter. Launch over (worlds, vectors).
     """
-    w, d = wp.tid()
-    x = real(0.5) * (v[w, d] - v_star[w, d])
-    bound = v_star[w, d] - v_left[w, d]
+    w, i = wp.tid()
+    begin = vector_begin[i]
+    end = vector_begin[i + 1]
+    x = real(0.5) * (read_vector(v, w, begin, end) - read_vector(v_star, w, begin, end))
+    bound = read_vector(v_star, w, begin, end) - read_vector(v_left, w, begin, end)
     y = x
     least = tie * wp.length(gravity[w % gravity.shape[0]])
-    if wp.abs(x) > wp.abs(bound) - least:
-        y = -bound  # contact opposes the free motion; what round-off leaves of both has no sign
-        if x * bound > real(0.0) and wp.abs(bound) > least:
-            y = bound
-    jump[w, d] = y
-    v_next[w, d] = v_free[w, d] + y
+    if wp.length(x) > wp.length(bound) - least:
+        y = -bound  # what round-off leaves of both has no direction
+        if wp.length(bound) > least:
+            y = x * (wp.length(bound) / wp.length(x))
+    for k in range(end - begin):
+        jump[w, begin + k] = y[k]
+        v_next[w, begin + k] = v_free[w, begin + k] + y[k]

@@ -8,6 +8,7 @@ impulse of a contact acts at the node between two intervals, and the velocity re
 as the free motion goes: `jump` is that part, 0 at rest minus −gh/2. It is kept in the state, and p = M(q) (v − jump).
 """
 
+import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
@@ -17,6 +18,22 @@ from warpsim.integrate.step import Step
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.integrate.variational import drnea, roots, variational
 from warpsim.kernels.tree import passes
+from warpsim.model.model import JointType, Model
+
+SLIDES = 3  # in a row, that move as a free joint's translation does
+
+
+def vectors_of(model: Model) -> np.ndarray:
+    """Where the vectors of coordinates begin, (vectors + 1,): a translation, slides in a row, every turn about an axis alone."""
+    begin = []
+    for d, link in enumerate(model.dof_link):
+        kind, since = model.link_type[link], d - model.link_v[link]
+        first = kind != JointType.FREE or since not in (1, 2)
+        if kind == JointType.SLIDE and d and model.dof_parent[d] == d - 1:
+            first = model.link_type[model.dof_link[d - 1]] != JointType.SLIDE or d - begin[-1] == SLIDES
+        if first:
+            begin.append(d)
+    return np.array([*begin, model.nv])
 
 
 class VariationalStep(Step):
@@ -59,6 +76,9 @@ class VariationalStep(Step):
         self.root.evaluations, self.root.status = array(trees, wp.int32), array(trees, wp.int32)
         self.root.error, self.root.least, self.root.best = array(trees, S), array(trees, S), array(nv, S)
         self.v_left, self.jump, self.jump_next, self.v_free = (array(nv, S) for _ in range(4))
+        begin = vectors_of(model)
+        self.vectors = len(begin) - 1
+        self.vector_begin = wp.array(begin.astype(np.int32), dtype=wp.int32, device=device_model.device)
         self.constrained = self.collision.enabled or self.solver.rows > 0
         if not self.constrained:
             self.v_next = self.v_free
@@ -191,6 +211,6 @@ class VariationalStep(Step):
         inputs = [self.root, int(self.constrained), solution.iterations, solution.momentum_error, solution.status]
         dynamics.launch(variational.report, None, inputs)
         if self.constrained:
-            inputs = [p.stored("gravity"), 0.0, self.v_left, self.v_star, solution.v, self.v_free]
+            inputs = [self.vector_begin, p.stored("gravity"), 0.0, self.v_left, self.v_star, solution.v, self.v_free]
             inputs += [self.jump_next, self.v_next]
-            dynamics.launch(variational.jump_of, self.model.nv, inputs)
+            dynamics.launch(variational.jump_of, self.vectors, inputs)
