@@ -19,6 +19,7 @@ from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
 from warpsim.integrate.fluid_forces import FluidForces
 from warpsim.integrate.theta.stages import ThetaStages
+from warpsim.integrate.together import Together
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
@@ -105,8 +106,15 @@ class Step:
         self.measurement = StepMeasurement(self, device_model.reactions) if measures else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
+        self.together = Together(self) if self._is_plain else None
         if self.compensation is not None:
             self.allow_wrench()
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the step is symplectic Euler of rigid bodies on joints with springs and actuators without a state, and no subclass's own."""
+        others = (self.stages, self.deep, self.actuation, self.compensation, self.lines, self.fluid, self.measurement)
+        return type(self) is Step and self.model.ntree > 0 and all(part is None for part in others)
 
     def _make_solver(self, make_solver) -> None:
         rows, d = self.scalar_rows, self.device_model
@@ -128,6 +136,7 @@ class Step:
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
         self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
+        self.together = None
         if self.stages is not None:
             self.stages.allow_wrench()
 
@@ -163,8 +172,10 @@ class Step:
             mocap: self.model.nmocap > 0,
         }
         pressure = self.collision.pressure
-        files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
+        smooth = [passes, energy, actuators, schemes] if self.together is None else []
+        files = [*smooth, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
+        found += [] if self.together is None else self.together.kernels()
         parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
         parts += (self.lines, self.sticking, self.measurement)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
@@ -182,6 +193,9 @@ class Step:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
         dynamics, stages = self.dynamics, self.stages
         dynamics.place_mocap(self.mocap, self.flags)
+        if self.together is not None:
+            self.together.smooth_motion(h)
+            return
         dynamics.position(self.q)
         dynamics.velocity(self.v)
         self.medium_force()
@@ -288,7 +302,8 @@ class Step:
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the scalar rows."""
         dynamics = self.dynamics
-        dynamics.velocity(self.v_star, self.link_V_star)
+        if self.together is None:
+            dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
         if self.stages is not None and self.stages.follows_contacts:
@@ -324,6 +339,10 @@ class Step:
     def integrate(self, h: float) -> None:
         """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
         v = self.solver.solution.v
+        if self.together is not None:
+            self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
+            self.together.finish(h)
+            return
         moving = v
         if self.stages is not None:
             self.stages.report()

@@ -1,0 +1,79 @@
+"""The launches of a step of symplectic Euler that do several verbs at once (device: `kernels/integrate/together.py`)."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.integrate import together
+
+PARAMETERS = {
+    "joint_pose": "joint_pose",
+    "joint_axis": "joint_axis",
+    "mass": "body_mass",
+    "com": "body_com",
+    "inertia": "body_inertia",
+    "active": "body_active",
+    "armature": "joint_armature",
+    "stiffness": "joint_stiffness",
+    "reference": "joint_reference",
+    "damping": "joint_damping",
+    "gravity": "gravity",
+}
+
+
+class Together:
+    """Smooth motion in one launch, and the end of a step in another, on the arrays of a `Step`, which knows whether it may."""
+
+    def __init__(self, step):
+        self.step, self.device_model = step, step.device_model
+        model, device = step.model, self.device_model.device
+        link = np.maximum(step.actuator_link.numpy(), 0)
+        begin = np.searchsorted(np.sort(link), np.arange(model.nlink + 1))
+        tables = (begin, np.argsort(link, kind="stable"))  # in the order of the actuators
+        self.link_begin, self.of_link = (wp.array(x.astype(np.int32), dtype=wp.int32, device=device) for x in tables)
+
+    def kernels(self) -> list:
+        """The kernels that it launches."""
+        return kernels_of(together, self.device_model.types.real)
+
+    def smooth_motion(self, h: float) -> None:
+        """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""
+        step = self.step
+        inputs = [self.device_model.topology, self._bodies(), self._drives(), h, step.q, step.v, self._motion()]
+        step.dynamics.launch(together.smooth_motion, step.model.ntree, inputs)
+
+    def finish(self, h: float) -> None:
+        """The energy that the step began with, and q' and v where they are finite."""
+        step, solution, made = self.step, self.step.solver.solution, self._made("Ends")
+        made.q, made.v, made.time, made.flags, made.q_next = step.q, step.v, step.time, step.flags, step.q_next
+        made.kinetic, made.potential, made.energy = step.kinetic, step.potential, step.energy
+        inputs = [self.device_model.topology, self._bodies(), self._motion(), int(step.reports_energy), h, h]
+        inputs += [solution.v, solution.status, step.collision.contacts.flags, made]
+        step.dynamics.launch(together.finish, None, inputs)
+
+    def _made(self, name: str):
+        return copy(getattr(together, name), self.device_model.types.real)()
+
+    def _bodies(self):
+        made, d = self._made("Bodies"), self.device_model
+        made.link_pose, made.joint_anchor, made.q0 = d.link_pose, d.joint_anchor, d.q0
+        for name, parameter in PARAMETERS.items():
+            setattr(made, name, d.parameters.stored(parameter))
+        return made
+
+    def _drives(self):
+        step, made = self.step, self._made("Drives")
+        made.link, made.row, made.gear = step.actuator_link, step.actuator_row, step.actuator_gear
+        made.gain, made.bias, made.control_range, made.force_range = step.actuator_parameters()
+        made.control, made.tau = step.actuator_control, step.acting_tau
+        made.link_begin, made.of_link = self.link_begin, self.of_link
+        return made
+
+    def _motion(self):
+        step, dynamics, made = self.step, self.step.dynamics, self._made("Motion")
+        for name in ("link_X", "dof_S", "link_I", "link_V", "link_A", "link_f"):
+            setattr(made, name, getattr(dynamics, name))
+        for name in ("force", "bias", "A", "M_factor", "A_factor", "v_star", "link_V_star", "composite"):
+            setattr(made, name, getattr(step, name))
+        made.D, made.still = step.damping, step.zero_acceleration
+        return made
