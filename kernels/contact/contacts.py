@@ -184,8 +184,8 @@ def origin(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, l: i
     return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
 
 
-@kernel
-def place_geoms(
+@func
+def place_geom(
     topology: Topology,
     scene: Scene,
     geom_pose: wp.array3d(dtype=real),
@@ -194,17 +194,17 @@ def place_geoms(
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     link_V_star: wp.array2d(dtype=vec6),
+    w: int,
+    g: int,
     # out
     geom_X: wp.array2d(dtype=transform),
     geom_speed: wp.array2d(dtype=real),
     geom_capsule: wp.array2d(dtype=vec5),
 ):
-    """World poses of geoms, a bound of the speed of their points at v0 and at v*, and capsules around them (`cull.py`).
+    """World pose of a geom, a bound of the speed of its points at v0 and at v*, and a capsule around it (`cull.py`).
 
-    -1 marks an inactive body, NaN a pose or size that is not finite. Launch over (worlds, scene.placed).
+    -1 marks an inactive body, NaN a pose or size that is not finite.
     """
-    w, i = wp.tid()
-    g = scene.placed[i]
     l = scene.geom_link[g]
     X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
     size = geom_size[w % geom_size.shape[0], g]
@@ -229,6 +229,29 @@ def place_geoms(
     geom_X[w, g] = X
     geom_speed[w, g] = speed
     geom_capsule[w, g] = geom_bound(scene.geom_type[g], X, size)
+
+
+@kernel
+def place_geoms(
+    topology: Topology,
+    scene: Scene,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    body_active: wp.array2d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    link_V_star: wp.array2d(dtype=vec6),
+    # out
+    geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real),
+    geom_capsule: wp.array2d(dtype=vec5),
+):
+    """`place_geom` of those that take part. Launch over (worlds, scene.placed)."""
+    w, i = wp.tid()
+    place_geom(
+        topology, scene, geom_pose, geom_size, body_active, link_X, link_V, link_V_star, w, scene.placed[i],
+        geom_X, geom_speed, geom_capsule,
+    )  # fmt: skip
 
 
 @func
@@ -374,29 +397,68 @@ def add_contacts(
     return now, flags
 
 
+@func
+def write_jacobian(
+    topology: Topology,
+    scene: Scene,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    w: int,
+    c: int,
+    contacts: Contacts,
+):
+    """Rows t1, t2, n of the Jacobian of contact c on its support."""
+    p = contacts.row[w, c]
+    frame = contacts.frame[w, c]
+    point = contacts.point[w, c]
+    lengths = wp.length_sq(point) + contacts.phi[w, c] * contacts.phi[w, c]
+    for k in range(scene.support_size[p]):
+        d = scene.support[p, k]
+        o = origin(topology, link_X, w, topology.dof_link[d])
+        S = dof_S[w, d]
+        u = scene.support_sign[p, k] * sp.velocity_at(S, point - o)
+        summands = wp.length_sq(sp.linear(S)) + wp.length_sq(sp.angular(S)) * (lengths + wp.length_sq(o))
+        if wp.length_sq(u) <= real(axis_rounding) * summands:
+            u = vec3(real(0.0), real(0.0), real(0.0))
+        for i in range(3):
+            contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+
+
 @kernel(lanes=True, registers=168)
 def detect(
     topology: Topology,
     scene: Scene,
     h: real,
+    geom_pose: wp.array3d(dtype=real),
     geom_size: wp.array2d(dtype=vec3),
+    body_active: wp.array2d(dtype=real),
+    dof_S: wp.array2d(dtype=vec6),
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     link_V_star: wp.array2d(dtype=vec6),
+    # out
     geom_X: wp.array2d(dtype=transform),
     geom_speed: wp.array2d(dtype=real),
     geom_capsule: wp.array2d(dtype=vec5),
     grid: Grid,
-    # out
     contacts: Contacts,
+    completes: int,
 ):
     """Contacts that exist, phi < 0, or that v0 or the free velocity v* would bring about within the step.
 
     A point that passes by or recedes is left out: the convex cone would rub it at a distance of h mu |v_t|.
     Pairs are those of the table, or the candidates of the broad phase where `grid.capacity` > 0, in the same order.
+    Geoms are placed here unless the broad phase asked for it; `completes` 1: these are all contacts, and their Jacobians follow.
     Launch over (worlds, lanes): a lane finds the features of a pair, and lanes store them one after the other.
     """
     w, _lane = wp.tid()
+    if grid.capacity == 0:
+        for i in range(lane(), scene.placed.shape[0], lanes()):
+            place_geom(
+                topology, scene, geom_pose, geom_size, body_active, link_X, link_V, link_V_star, w, scene.placed[i],
+                geom_X, geom_speed, geom_capsule,
+            )  # fmt: skip
+        sync()
     count = int(0)
     flags = int(0)
     for i in range(lane(), geom_speed.shape[1], lanes()):
@@ -430,33 +492,10 @@ def detect(
                 count = team_number(count, of)
     contacts.count[w] = count
     contacts.flags[w] = team_bits(flags)
-
-
-@func
-def write_jacobian(
-    topology: Topology,
-    scene: Scene,
-    link_X: wp.array2d(dtype=transform),
-    dof_S: wp.array2d(dtype=vec6),
-    w: int,
-    c: int,
-    contacts: Contacts,
-):
-    """Rows t1, t2, n of the Jacobian of contact c on its support."""
-    p = contacts.row[w, c]
-    frame = contacts.frame[w, c]
-    point = contacts.point[w, c]
-    lengths = wp.length_sq(point) + contacts.phi[w, c] * contacts.phi[w, c]
-    for k in range(scene.support_size[p]):
-        d = scene.support[p, k]
-        o = origin(topology, link_X, w, topology.dof_link[d])
-        S = dof_S[w, d]
-        u = scene.support_sign[p, k] * sp.velocity_at(S, point - o)
-        summands = wp.length_sq(sp.linear(S)) + wp.length_sq(sp.angular(S)) * (lengths + wp.length_sq(o))
-        if wp.length_sq(u) <= real(axis_rounding) * summands:
-            u = vec3(real(0.0), real(0.0), real(0.0))
-        for i in range(3):
-            contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+    if completes == 1:
+        sync()
+        for c in range(lane(), count, lanes()):
+            write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
 
 
 @kernel(lanes=True)
@@ -566,6 +605,42 @@ def contact_law(
     return R, cone.recovery_stabilization(v_free, recovery), law[0]
 
 
+@struct
+class Loads:
+    """What Coulomb's law says of contacts besides (theory §3.6): γ_0 and σ_m, without columns under the convex law, and what they follow from."""
+
+    gravity: wp.array(dtype=vec3)
+    body_mass: wp.array2d(dtype=real)
+    counts: int  # 0: contacts are as soft whatever they bear
+    load: wp.array2d(dtype=real)
+    least: wp.array2d(dtype=real)
+
+
+@func
+def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
+    """M of a world [kg]."""
+    row = w % body_mass.shape[0]
+    mass = real(0.0)
+    for b in range(body_mass.shape[1]):
+        mass += body_mass[row, b]
+    return mass
+
+
+@func
+def bearing_loads(
+    scene: Scene, material: Material, contacts: Contacts, loads: Loads, h: real, weight: wp.array2d(dtype=real), w: int
+):  # fmt: skip
+    """γ_0 and σ_m of the contacts of a world. By all lanes."""
+    mass = total_mass(loads.body_mass, w)
+    for c in range(lane(), contacts.count[w], lanes()):
+        p = contacts.pair[w, c]
+        law = contact_compliance(scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, p, h)
+        loads.load[w, c] = coulomb.supported_load(loads.gravity[w % loads.gravity.shape[0]], h, weight[w, c])
+        loads.least[w, c] = real(1.0)
+        if loads.counts == 1:
+            loads.least[w, c] = coulomb.least_share(law[0], weight[w, c], mass)
+
+
 @kernel(lanes=True)
 def regularise(
     topology: Topology,
@@ -583,8 +658,9 @@ def regularise(
     v_hat: wp.array2d(dtype=vec3),
     mu: wp.array2d(dtype=real),
     weight: wp.array2d(dtype=real),
+    loads: Loads,
 ):
-    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over (worlds, lanes)."""
+    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1); and its loads. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     count = contacts.count[w]
     for first in range(0, count, lanes()):
@@ -614,39 +690,6 @@ def regularise(
             R[w, c] = R_c
             v_hat[w, c] = v_hat_c
             mu[w, c] = friction_coefficient(scene, material.friction, w, p)
-
-
-@func
-def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
-    """M of a world [kg]."""
-    row = w % body_mass.shape[0]
-    mass = real(0.0)
-    for b in range(body_mass.shape[1]):
-        mass += body_mass[row, b]
-    return mass
-
-
-@kernel(lanes=True)
-def bearing_loads(
-    scene: Scene,
-    material: Material,
-    contacts: Contacts,
-    gravity: wp.array(dtype=vec3),
-    body_mass: wp.array2d(dtype=real),
-    h: real,
-    counts: int,
-    weight: wp.array2d(dtype=real),
-    # out
-    load: wp.array2d(dtype=real),
-    least: wp.array2d(dtype=real),
-):
-    """gamma_0 and sigma_m of Coulomb's law (theory §3.6); `counts` 0: contacts are as soft whatever they bear. Launch over (worlds, lanes)."""
-    w, _lane = wp.tid()
-    mass = total_mass(body_mass, w)
-    for c in range(lane(), contacts.count[w], lanes()):
-        p = contacts.pair[w, c]
-        law = contact_compliance(scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, p, h)
-        load[w, c] = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
-        least[w, c] = real(1.0)
-        if counts == 1:
-            least[w, c] = coulomb.least_share(law[0], weight[w, c], mass)
+    if loads.load.shape[1] > 0:
+        sync()
+        bearing_loads(scene, material, contacts, loads, h, weight, w)

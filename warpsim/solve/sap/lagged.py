@@ -3,10 +3,9 @@
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
+from warpsim.kernels.solve.sap import coupled, lagged, newton, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.sap.sap import SAPSolver
 
@@ -23,12 +22,10 @@ class LaggedLaw(ContactLaw):
         self.load, self.least = (self.dynamics.array(self.collision.capacity, self.types.real) for _ in range(2))
         problem.weight, problem.load, problem.least = self.weight, self.load, self.least
 
-    def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
-        super().regularise(h, v, M_factor, z)
-        gravity, mass = (self.device_model.parameters.stored(name) for name in ("gravity", "body_mass"))
-        inputs = [self.collision.scene, self.collision.material(), self.collision.contacts, gravity, mass, h]
-        inputs += [int(self.options.counts_load), self.weight, self.load, self.least]
-        self.dynamics.launch(contact.bearing_loads, None, inputs)
+    def _loads(self):
+        loads = super()._loads()
+        loads.counts, loads.load, loads.least = int(self.options.counts_load), self.load, self.least
+        return loads
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
         inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi]
@@ -89,19 +86,16 @@ class LaggedSolver(SAPSolver):
         return self.lag.error
 
     def kernels(self) -> list:
-        S = self.code
-        return [*kernels_of(lagged, S), *kernels_of(islands, S)]
+        return [*kernels_of(lagged, self.code), *self._island_kernels()]
 
     def launch(self):
         """Solve every world, off the tape."""
-        per_tree = (self.worlds, self.trees)
-        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
         for name in self.problem._cls.vars:
             setattr(self.surrogate, name, getattr(self.problem, name))
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         inputs = [self.problem, self.surrogate, self.work, self.lag, self.options, self.solution]
-        self.run(lagged.solve_lagged, per_tree, inputs)
-        self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
+        certify = [lagged.certify_lagged, self.problem, self.work, self.lag, self.solution]
+        self._solve([lagged.solve_lagged, *inputs], certify)
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
