@@ -20,6 +20,7 @@ from warpsim.integrate.deep import deep_motion
 from warpsim.integrate.fluid_forces import FluidForces
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.integrate.together import Together
+from warpsim.kernels import worlds
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
@@ -176,6 +177,7 @@ class Step:
         files = [*smooth, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
         found += [] if self.together is None else self.together.kernels()
+        found += kernels_of(worlds, S, "copies")
         parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
         parts += (self.lines, self.sticking, self.measurement)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
