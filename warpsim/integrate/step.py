@@ -12,6 +12,7 @@ from warpsim.contact.collision import Collision
 from warpsim.contact.sticking import Sticking
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
+from warpsim.device.memory import Lender
 from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.actuation import Actuation, is_needed
@@ -108,6 +109,8 @@ class Step:
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
         self.together = Together(self) if self._is_plain else None
+        if self.together is not None and make_solver is None:
+            self._borrow()
         if self.compensation is not None:
             self.allow_wrench()
 
@@ -133,6 +136,14 @@ class Step:
         self.law.attach(problem)
         rows.attach(problem)
         self.solver.complete()
+
+    def _borrow(self) -> None:
+        """Keep what is read before the solver begins, and by nobody after, in memory that it writes to then."""
+        lender, dynamics = Lender(self.solver.idle()), self.dynamics
+        names = ["A_factor", "composite", "z", *([] if self.scalar_rows.can_stall else ["M_factor"])]
+        for name in names:
+            setattr(self, name, lender.take(getattr(self, name)))
+        dynamics.link_A, dynamics.link_f = lender.take(dynamics.link_A), lender.take(dynamics.link_f)
 
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""

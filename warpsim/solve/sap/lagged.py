@@ -72,6 +72,10 @@ class LaggedSolver(SAPSolver):
         self.lag.slope, self.lag.island_error = self.zeros((W, self.trees)), self.zeros((W, self.trees))
         self.lag.error = self.zeros(W)
 
+    def idle(self) -> list[wp.array]:
+        found = super().idle()
+        return [*found, self.lag.K, self.lag.gamma, self.lag.R, self.lag.v_hat] if found else []
+
     @property
     def slopes(self) -> wp.array:
         return self.lag.G

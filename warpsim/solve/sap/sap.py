@@ -215,6 +215,11 @@ class SAPSolver(ContactSolver):
         if several:
             self.run(certify[0], self.worlds, certify[1:])
 
+    def idle(self) -> list[wp.array]:
+        if self.options.keep_factor:
+            return []
+        return [self.work.newton.H, self.work.newton.G, self.work.u_c, self.work.dv_c]
+
     def _workspace(self):
         W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
         work = copy(sap.Workspace, self.code)()
