@@ -9,6 +9,9 @@ import warp as wp
 from ..forces.actuators import drive, spring_force
 from ..linalg.lanes import lane, lanes, sync
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
+from ..solve.problem import Problem, Solution
+from ..solve.sap.lagged import worst_island
+from ..solve.sap.sap import Workspace, certify_world
 from ..tree import joints
 from ..tree.energy import team_energy
 from ..tree.passes import (
@@ -157,6 +160,17 @@ def smooth_motion(
     team_move(topology, motion.dof_S, motion.v_star, w, tree, motion.link_V_star)
 
 
+@func
+def certify(
+    problem: Problem, work: Workspace, solution: Solution, island_error: wp.array2d(dtype=real),
+    error: wp.array(dtype=real), w: int,
+):  # fmt: skip
+    """As `sap.certify` and, where there are errors, `lagged.certify_lagged`."""
+    certify_world(problem, work, solution, w)
+    if error.shape[0] > 0:
+        error[w] = worst_island(work, island_error, w)
+
+
 @kernel(lanes=True)
 def finish(
     topology: Topology,
@@ -165,13 +179,22 @@ def finish(
     reports_energy: int,
     h: real,
     step: wp.float64,
-    v_solved: wp.array2d(dtype=real),
-    solver_status: wp.array(dtype=int),
+    certifies: int,
+    problem: Problem,
+    work: Workspace,
+    island_error: wp.array2d(dtype=real),
+    error: wp.array(dtype=real),
+    solution: Solution,
     contact_flags: wp.array(dtype=int),
     ends: Ends,
 ):
-    """The energy that the step began with, q' = q (+) h v, and the step accepted where it is finite. `step`: h. Launch over (worlds, lanes)."""
+    """The certificate of the solution, the energy that the step began with, q' = q (+) h v, and the step accepted where it is finite.
+
+    `step`: h. `certifies` 0: the solver has done so. Launch over (worlds, lanes).
+    """
     w, _lane = wp.tid()
+    if certifies == 1 and lane() == 0:
+        certify(problem, work, solution, island_error, error, w)
     if reports_energy == 1:
         team_energy(
             topology, bodies.gravity, bodies.armature, bodies.stiffness, bodies.reference, motion.link_X, motion.link_I,
@@ -179,10 +202,10 @@ def finish(
         )  # fmt: skip
     for l in range(lane(), topology.link_type.shape[0], lanes()):
         joints.advance(
-            topology.link_type[l], ends.q, v_solved, h, w, topology.link_q[l], topology.link_v[l], ends.q_next
+            topology.link_type[l], ends.q, solution.v, h, w, topology.link_q[l], topology.link_v[l], ends.q_next
         )
     sync()
     team_commit(
-        topology, bodies.active, step, ends.q, ends.v, ends.time, ends.flags, v_solved, ends.q_next, solver_status, contact_flags,
+        topology, bodies.active, step, ends.q, ends.v, ends.time, ends.flags, solution.v, ends.q_next, solution.status, contact_flags,
         w, ends.q, ends.v, ends.time, ends.flags,
     )  # fmt: skip

@@ -111,6 +111,7 @@ class Step:
         self.together = Together(self) if self._is_plain else None
         if self.together is not None and make_solver is None:
             self._borrow()
+            self.solver.certified_later = self.together.certifies
         if self.compensation is not None:
             self.allow_wrench()
 
@@ -148,7 +149,7 @@ class Step:
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
         self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
-        self.together = None
+        self.together, self.solver.certified_later = None, False
         if self.stages is not None:
             self.stages.allow_wrench()
 

@@ -5,6 +5,11 @@ import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.integrate import together
+from warpsim.kernels.solve import problem as problems
+from warpsim.kernels.solve.sap import sap
+from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.sap.lagged import LaggedSolver
+from warpsim.solve.sap.sap import SAPSolver
 
 PARAMETERS = {
     "joint_pose": "joint_pose",
@@ -42,14 +47,31 @@ class Together:
         inputs = [self.device_model.topology, self._bodies(), self._drives(), h, step.q, step.v, self._motion()]
         step.dynamics.launch(together.smooth_motion, step.model.ntree, inputs)
 
+    @property
+    def certifies(self) -> bool:
+        """Whether `finish` certifies the solution, for a solver that is launched once."""
+        step = self.step
+        known = type(step.solver) in (SAPSolver, LaggedSolver) and not step.solver.spin
+        return known and type(step.law).solve is ContactLaw.solve
+
     def finish(self, h: float) -> None:
-        """The energy that the step began with, and q' and v where they are finite."""
-        step, solution, made = self.step, self.step.solver.solution, self._made("Ends")
+        """The certificate, the energy that the step began with, and q' and v where they are finite."""
+        step, solver, made = self.step, self.step.solver, self._made("Ends")
         made.q, made.v, made.time, made.flags, made.q_next = step.q, step.v, step.time, step.flags, step.q_next
         made.kinetic, made.potential, made.energy = step.kinetic, step.potential, step.energy
         inputs = [self.device_model.topology, self._bodies(), self._motion(), int(step.reports_energy), h, h]
-        inputs += [solution.v, solution.status, step.collision.contacts.flags, made]
+        inputs += [int(solver.certified_later), *self._certificate(), step.collision.contacts.flags, made]
         step.dynamics.launch(together.finish, None, inputs)
+
+    def _certificate(self) -> list:
+        """What `finish` reads of a solver, and its solution."""
+        solver, S = self.step.solver, self.device_model.types.real
+        if solver.certified_later:
+            return [solver.problem, solver.work, *solver.errors(), solver.solution]
+        solution = copy(problems.Solution, S)()
+        solution.v, solution.status = solver.solution.v, solver.solution.status
+        nothing = [solver.zeros((0, 0)), solver.zeros(0)]
+        return [copy(problems.Problem, S)(), copy(sap.Workspace, S)(), *nothing, solution]
 
     def _made(self, name: str):
         return copy(getattr(together, name), self.device_model.types.real)()

@@ -8,7 +8,6 @@ the diagonal, and rows are eliminated from the last to the first. One thread per
 
 import warp as wp
 
-from ...linalg.lanes import lane, lanes, sync, team_count, team_rank
 from ...real import SPIN, func, kernel, real, struct
 from ..problem import Problem
 from .contact_laws import has_spin, point_slots
@@ -232,68 +231,3 @@ def find_islands(problem: Problem, islands: Islands):
                 slot += 1
         islands.slot_end[w, k + 1] = slot
     sort_constraints(problem, islands, w, contacts, count)
-
-
-@func
-def team_list_contacts(problem: Problem, islands: Islands, w: int, contacts: int, spin: int, filled: int) -> int:
-    """List the contacts that move something, or their spin rows, from place `filled` on; the place after them. By all lanes."""
-    at = int(filled)
-    for first in range(0, contacts, lanes()):
-        c = first + lane()
-        slot = c
-        listed = int(0)
-        if c < contacts:
-            if problem.support_size[problem.contact_pair[w, c]] > 0:
-                listed = int(1)
-            if SPIN:
-                if spin == 1:
-                    slot = point_slots(problem) + c
-                    if not has_spin(problem, w, c):
-                        listed = int(0)
-        if listed == 1:
-            islands.contact[w, at + team_rank(listed)] = slot
-        at += team_count(listed)
-    return at
-
-
-@func
-def team_list_rows(problem: Problem, islands: Islands, w: int) -> int:
-    """List the rows that act; how many there are. By all lanes."""
-    at = int(0)
-    for first in range(0, problem.row_support.shape[0], lanes()):
-        k = first + lane()
-        listed = int(0)
-        if k < problem.row_support.shape[0]:
-            if problem.row_R[w, k] > real(0.0):
-                listed = int(1)
-        if listed == 1:
-            islands.row[w, at + team_rank(listed)] = k
-        at += team_count(listed)
-    return at
-
-
-@func
-def team_only_island(problem: Problem, islands: Islands, w: int):
-    """`find_islands` of a world with one tree. By all lanes."""
-    slots = islands.contact.shape[1]
-    if SPIN:
-        slots = point_slots(problem)
-    contacts = wp.min(problem.contacts[w], slots)
-    nv = problem.tree_v[1]
-    islands.count[w] = 1
-    islands.tree[w, 0] = 0
-    islands.of_tree[w, 0] = 0
-    for end in range(2):
-        islands.tree_end[w, end] = end
-        islands.slot_end[w, end] = end * nv
-    for d in range(lane(), nv, lanes()):
-        islands.slot[w, d] = d
-        islands.dof[w, d] = d
-    listed = team_list_contacts(problem, islands, w, contacts, 0, 0)
-    if SPIN:
-        listed = team_list_contacts(problem, islands, w, contacts, 1, listed)
-    rows = team_list_rows(problem, islands, w)
-    for end in range(2):
-        islands.contact_end[w, end] = end * listed
-        islands.row_end[w, end] = end * rows
-    sync()

@@ -39,7 +39,6 @@ from .contact_laws import (
     slips,
 )
 from .coupled import Lag, prepare_coupled, solve_coupled
-from .islands import team_only_island
 from .newton import CG, Range, island_range, multiply_A, row_rate
 from .sap import (
     OPPOSED_ITERATIONS,
@@ -49,7 +48,6 @@ from .sap import (
     certify_world,
     cg_adjoint,
     epsilon,
-    has_one_tree,
     keep_free_motion,
     opposed_level,
     opposing_impulses,
@@ -512,24 +510,12 @@ def iterate_lagged(
     return status
 
 
-@func
-def certify_lagged_world(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int):
-    """As `sap.certify_world`, and the worst contact of the world."""
-    certify_world(problem, work, solution, w)
-    error = real(0.0)
-    for k in range(work.islands.count[w]):
-        error = wp.max(error, lag.island_error[w, k])
-    lag.error[w] = error
-
-
 @kernel(lanes=True, registers=168)
 def solve_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
 ):  # fmt: skip
-    """One island per warp: v and γ, of a single tree all that is launched, as in `sap.solve`. `surrogate`: the problem with the R and v̂ of `lag`. Launch over (worlds, trees, lanes)."""
+    """One island per warp: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
-    if has_one_tree(problem):
-        team_only_island(problem, work.islands, w)
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
@@ -547,17 +533,23 @@ def solve_lagged(
     work.status[w, island] = status
     if options.keep_factor == 1:
         keep_lagged_factor(problem, work, lag, options, solution, w, r)
-    if has_one_tree(problem):
-        sync()
-        if lane() == 0:
-            certify_lagged_world(problem, work, lag, solution, w)
+
+
+@func
+def worst_island(work: Workspace, island_error: wp.array2d(dtype=real), w: int) -> real:
+    """The worst contact of a world."""
+    error = real(0.0)
+    for k in range(work.islands.count[w]):
+        error = wp.max(error, island_error[w, k])
+    return error
 
 
 @kernel
 def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
     """As `sap.certify`, and the worst contact of every world. Launch over worlds."""
     w = wp.tid()
-    certify_lagged_world(problem, work, lag, solution, w)
+    certify_world(problem, work, solution, w)
+    lag.error[w] = worst_island(work, lag.island_error, w)
 
 
 @kernel(lanes=True)

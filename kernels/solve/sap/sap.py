@@ -25,7 +25,7 @@ from ...linalg.team_loops import team_sparse_add, team_support_add
 from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
 from .contact_laws import convex_curvature_along, convex_impulse, convex_impulse_along, linearise_convex
-from .islands import Islands, team_only_island
+from .islands import Islands
 from .newton import Newton, Range, constraint_rates, island_range, multiply_A, prepare, solve_prepared
 
 LINE_SEARCHES = {"exact": 0, "backtracking": 1}
@@ -397,43 +397,10 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
     return status
 
 
-@func
-def has_one_tree(problem: Problem) -> bool:
-    """Whether a world has but one island."""
-    return problem.tree_v.shape[0] == 2
-
-
-@func
-def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int):
-    """The sums over the islands of a world."""
-    squares = vec3(real(0.0), real(0.0), real(0.0))
-    iterations = wp.int32(0)
-    status = wp.int32(0)
-    for k in range(work.islands.count[w]):
-        squares += work.norms[w, k]
-        iterations = wp.max(iterations, work.iterations[w, k])
-        status = status | work.status[w, k]
-    error = wp.sqrt(squares[0])
-    scale = wp.sqrt(wp.max(squares[1], squares[2]))
-    if scale > real(0.0):
-        error = error / scale
-    if error - error != real(0.0):  # of masses that are none
-        status = status | wp.int32(NOT_CONVERGED)
-    clear_idle(problem, solution, w)
-    solution.iterations[w] = iterations
-    solution.momentum_error[w] = error
-    solution.status[w] = status
-
-
 @kernel(lanes=True, registers=168)
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
-    """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees, lanes).
-
-    Of a single tree nothing else is launched: islands are listed before, and the world is certified after.
-    """
+    """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
-    if has_one_tree(problem):
-        team_only_island(problem, work.islands, w)
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
@@ -508,10 +475,28 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
         linearise(problem, work, options, w, r)
     work.iterations[w, island] = iterations
     work.status[w, island] = status
-    if has_one_tree(problem):
-        sync()
-        if lane() == 0:
-            certify_world(problem, work, solution, w)
+
+
+@func
+def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int):
+    """The sums over the islands of a world."""
+    squares = vec3(real(0.0), real(0.0), real(0.0))
+    iterations = wp.int32(0)
+    status = wp.int32(0)
+    for k in range(work.islands.count[w]):
+        squares += work.norms[w, k]
+        iterations = wp.max(iterations, work.iterations[w, k])
+        status = status | work.status[w, k]
+    error = wp.sqrt(squares[0])
+    scale = wp.sqrt(wp.max(squares[1], squares[2]))
+    if scale > real(0.0):
+        error = error / scale
+    if error - error != real(0.0):  # of masses that are none
+        status = status | wp.int32(NOT_CONVERGED)
+    clear_idle(problem, solution, w)
+    solution.iterations[w] = iterations
+    solution.momentum_error[w] = error
+    solution.status[w] = status
 
 
 @kernel

@@ -5,7 +5,7 @@ import warp as wp
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, lagged, newton, surrogate
+from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.sap.sap import SAPSolver
 
@@ -90,16 +90,23 @@ class LaggedSolver(SAPSolver):
         return self.lag.error
 
     def kernels(self) -> list:
-        return [*kernels_of(lagged, self.code), *self._island_kernels()]
+        S = self.code
+        return [*kernels_of(lagged, S), *kernels_of(islands, S)]
+
+    def errors(self) -> list[wp.array]:
+        return [self.lag.island_error, self.lag.error]
 
     def launch(self):
         """Solve every world, off the tape."""
+        per_tree = (self.worlds, self.trees)
+        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
         for name in self.problem._cls.vars:
             setattr(self.surrogate, name, getattr(self.problem, name))
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         inputs = [self.problem, self.surrogate, self.work, self.lag, self.options, self.solution]
-        certify = [lagged.certify_lagged, self.problem, self.work, self.lag, self.solution]
-        self._solve([lagged.solve_lagged, *inputs], certify)
+        self.run(lagged.solve_lagged, per_tree, inputs)
+        if not self.certified_later:
+            self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:

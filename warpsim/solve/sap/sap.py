@@ -201,19 +201,7 @@ class SAPSolver(ContactSolver):
         self.options.free_start = 0
 
     def kernels(self) -> list:
-        return [*kernels_of(sap, self.code), *self._island_kernels()]
-
-    def _island_kernels(self) -> list:
-        return [] if self.trees == 1 else kernels_of(islands, self.code)
-
-    def _solve(self, solve: list, certify: list) -> None:
-        """Launch (kernel, inputs) that solves every island, and one that certifies every world; that of one tree does both, and lists its island."""
-        several = self.trees != 1
-        if several:
-            self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
-        self.run(solve[0], (self.worlds, self.trees), solve[1:])
-        if several:
-            self.run(certify[0], self.worlds, certify[1:])
+        return [*kernels_of(sap, self.code), *kernels_of(islands, self.code)]
 
     def idle(self) -> list[wp.array]:
         if self.options.keep_factor:
@@ -236,9 +224,16 @@ class SAPSolver(ContactSolver):
 
     def launch(self):
         """Solve every world, off the tape."""
-        solve = [sap.solve, self.problem, self.work, self.options, self.solution]
-        self._solve(solve, [sap.certify, self.problem, self.work, self.solution])
+        per_tree = (self.worlds, self.trees)
+        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        self.run(sap.solve, per_tree, [self.problem, self.work, self.options, self.solution])
+        if not self.certified_later:
+            self.run(sap.certify, self.worlds, [self.problem, self.work, self.solution])
         return self.solution
+
+    def errors(self) -> list[wp.array]:
+        """Of every island, and of every world, how far its worst contact is from Coulomb's law; empty where that is not the law."""
+        return [self.zeros((0, 0)), self.zeros(0)]
 
     @property
     def slopes(self) -> wp.array:
