@@ -111,7 +111,6 @@ class Step:
         self.together = Together(self) if self._is_plain else None
         if self.together is not None and make_solver is None:
             self._borrow()
-            self.solver.certified_later = self.together.certifies
         if self.compensation is not None:
             self.allow_wrench()
 
@@ -149,7 +148,7 @@ class Step:
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
         self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
-        self.together, self.solver.certified_later = None, False
+        self.together = None
         if self.stages is not None:
             self.stages.allow_wrench()
 
@@ -334,7 +333,9 @@ class Step:
     def solve(self, h: float) -> None:
         """The solver, as often as the law of contact needs it."""
         self.prepare_solver(h)
+        self.solver.certified_later = self.together is not None and self.together.certifies
         self.law.solve(self.solver, h, self.v)
+        self.solver.certified_later = False
 
     def prepare_solver(self, h: float) -> None:
         """Give the solver what it reads besides the contact problem."""

@@ -49,24 +49,24 @@ class Together:
 
     @property
     def certifies(self) -> bool:
-        """Whether `finish` certifies the solution, for a solver that is launched once."""
+        """Whether `finish` certifies the solution, of a solver that a step launches once and no backward pass asks for a factor."""
         step = self.step
         known = type(step.solver) in (SAPSolver, LaggedSolver) and not step.solver.spin
-        return known and type(step.law).solve is ContactLaw.solve
+        return known and type(step.law).solve is ContactLaw.solve and not step.solver.options.keep_factor
 
     def finish(self, h: float) -> None:
         """The certificate, the energy that the step began with, and q' and v where they are finite."""
-        step, solver, made = self.step, self.step.solver, self._made("Ends")
+        step, made = self.step, self._made("Ends")
         made.q, made.v, made.time, made.flags, made.q_next = step.q, step.v, step.time, step.flags, step.q_next
         made.kinetic, made.potential, made.energy = step.kinetic, step.potential, step.energy
         inputs = [self.device_model.topology, self._bodies(), self._motion(), int(step.reports_energy), h, h]
-        inputs += [int(solver.certified_later), *self._certificate(), step.collision.contacts.flags, made]
+        inputs += [int(self.certifies), *self._certificate(), step.collision.contacts.flags, made]
         step.dynamics.launch(together.finish, None, inputs)
 
     def _certificate(self) -> list:
         """What `finish` reads of a solver, and its solution."""
         solver, S = self.step.solver, self.device_model.types.real
-        if solver.certified_later:
+        if self.certifies:
             return [solver.problem, solver.work, *solver.errors(), solver.solution]
         solution = copy(problems.Solution, S)()
         solution.v, solution.status = solver.solution.v, solver.solution.status
