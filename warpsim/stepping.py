@@ -25,6 +25,7 @@ from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
+from warpsim.kernels.linalg import words
 from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
 from warpsim.spare_states import SpareStates
@@ -36,7 +37,7 @@ NOT_CONVERGED = int(flags.NOT_CONVERGED)
 CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
 UNRESOLVED = int(flags.UNRESOLVED)
 DEEP_PRESSURE = int(flags.DEEP_PRESSURE)
-ARRAYS_PER_COPY = 6  # of `worlds.copy_arrays`
+ARRAYS_PER_COPY = 6  # of `words.copy_arrays`
 
 # Imported for what they register: the backward passes of contact models and integrators.
 ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
@@ -293,10 +294,10 @@ class Stepper:
         for first in range(0, len(names), ARRAYS_PER_COPY):
             inputs = []
             for arrays in (source, target):
-                words = [_words(arrays[name]) for name in names[first : first + ARRAYS_PER_COPY]]
-                inputs += [*words, *[self._no_words] * (ARRAYS_PER_COPY - len(words))]
+                given = [_words(arrays[name]) for name in names[first : first + ARRAYS_PER_COPY]]
+                inputs += [*given, *[self._no_words] * (ARRAYS_PER_COPY - len(given))]
             S = self.device_model.types.real
-            launch(worlds.copy_arrays, S, self.worlds, inputs, device=self.device, record_tape=False)
+            launch(words.copy_arrays, S, self.worlds, inputs, device=self.device, record_tape=False)
 
     @functools.cached_property
     def _no_words(self) -> wp.array:

@@ -107,7 +107,10 @@ def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=real), w: int,
     row = w % friction.shape[0]
     a = friction[row, scene.pair_geom[p, 0]]
     b = friction[row, scene.pair_geom[p, 1]]
-    return pair_coefficient(rule, a, b, scene.pair_friction[p])
+    explicit = real(0.0)
+    if rule == RULE_EXPLICIT:  # the table ends with the last of those
+        explicit = scene.pair_friction[p]
+    return pair_coefficient(rule, a, b, explicit)
 
 
 @func

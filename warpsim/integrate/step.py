@@ -19,12 +19,12 @@ from warpsim.integrate.actuation import Actuation, is_needed
 from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
 from warpsim.integrate.fluid_forces import FluidForces
+from warpsim.integrate.fusion import FusedStep
 from warpsim.integrate.theta.stages import ThetaStages
-from warpsim.integrate.together import Together
-from warpsim.kernels import worlds
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
+from warpsim.kernels.linalg import words
 from warpsim.kernels.tree import energy, mocap, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.sensors.step_sensors import StepMeasurement, has_step_sensors
@@ -108,8 +108,8 @@ class Step:
         self.measurement = StepMeasurement(self, device_model.reactions) if measures else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
-        self.together = Together(self) if self._is_plain else None
-        if self.together is not None and make_solver is None:
+        self.fused = FusedStep(self) if self._is_plain else None
+        if self.fused is not None and make_solver is None:
             self._borrow()
         if self.compensation is not None:
             self.allow_wrench()
@@ -148,7 +148,7 @@ class Step:
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
         self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
-        self.together = None
+        self.fused = None
         if self.stages is not None:
             self.stages.allow_wrench()
 
@@ -184,11 +184,11 @@ class Step:
             mocap: self.model.nmocap > 0,
         }
         pressure = self.collision.pressure
-        smooth = [passes, energy, actuators, schemes] if self.together is None else []
+        smooth = [passes, energy, actuators, schemes] if self.fused is None else []
         files = [*smooth, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
-        found += [] if self.together is None else self.together.kernels()
-        found += kernels_of(worlds, S, "copies")
+        found += [] if self.fused is None else self.fused.kernels()
+        found += kernels_of(words, S)
         parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
         parts += (self.lines, self.sticking, self.measurement)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
@@ -206,8 +206,8 @@ class Step:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
         dynamics, stages = self.dynamics, self.stages
         dynamics.place_mocap(self.mocap, self.flags)
-        if self.together is not None:
-            self.together.smooth_motion(h)
+        if self.fused is not None:
+            self.fused.smooth_motion(h)
             return
         dynamics.position(self.q)
         dynamics.velocity(self.v)
@@ -315,7 +315,7 @@ class Step:
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the scalar rows."""
         dynamics = self.dynamics
-        if self.together is None:
+        if self.fused is None:
             dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
@@ -333,7 +333,7 @@ class Step:
     def solve(self, h: float) -> None:
         """The solver, as often as the law of contact needs it."""
         self.prepare_solver(h)
-        self.solver.certified_later = self.together is not None and self.together.certifies
+        self.solver.certified_later = self.fused is not None and self.fused.certifies
         self.law.solve(self.solver, h, self.v)
         self.solver.certified_later = False
 
@@ -354,9 +354,9 @@ class Step:
     def integrate(self, h: float) -> None:
         """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
         v = self.solver.solution.v
-        if self.together is not None:
+        if self.fused is not None:
             self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
-            self.together.finish(h)
+            self.fused.finish(h)
             return
         moving = v
         if self.stages is not None:

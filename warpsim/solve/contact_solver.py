@@ -52,7 +52,7 @@ class ContactSolver:
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
-    certified_later = False  # whether the end of the step certifies the solution, see `warpsim/integrate/together.py`
+    certified_later = False  # whether the end of the step certifies the solution, see `warpsim/integrate/fusion.py`
     has_factor = True  # whether Jacobians of a step find a factor of the problem's matrix, or need none
 
     def state_memory(self) -> dict:

@@ -1,10 +1,10 @@
-"""The launches of a step of symplectic Euler that do several verbs at once (device: `kernels/integrate/together.py`)."""
+"""The launches of a step of symplectic Euler that do several verbs at once (device: `kernels/integrate/fused.py`)."""
 
 import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.integrate import together
+from warpsim.kernels.integrate import fused
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import sap
 from warpsim.solve.contact_law import ContactLaw
@@ -26,7 +26,7 @@ PARAMETERS = {
 }
 
 
-class Together:
+class FusedStep:
     """Smooth motion in one launch, and the end of a step in another, on the arrays of a `Step`, which knows whether it may."""
 
     def __init__(self, step):
@@ -39,13 +39,13 @@ class Together:
 
     def kernels(self) -> list:
         """The kernels that it launches."""
-        return kernels_of(together, self.device_model.types.real)
+        return kernels_of(fused, self.device_model.types.real)
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""
         step = self.step
         inputs = [self.device_model.topology, self._bodies(), self._drives(), h, step.q, step.v, self._motion()]
-        step.dynamics.launch(together.smooth_motion, step.model.ntree, inputs)
+        step.dynamics.launch(fused.smooth_motion, step.model.ntree, inputs)
 
     @property
     def certifies(self) -> bool:
@@ -61,7 +61,7 @@ class Together:
         made.kinetic, made.potential, made.energy = step.kinetic, step.potential, step.energy
         inputs = [self.device_model.topology, self._bodies(), self._motion(), int(step.reports_energy), h, h]
         inputs += [int(self.certifies), *self._certificate(), step.collision.contacts.flags, made]
-        step.dynamics.launch(together.finish, None, inputs)
+        step.dynamics.launch(fused.finish, None, inputs)
 
     def _certificate(self) -> list:
         """What `finish` reads of a solver, and its solution."""
@@ -74,7 +74,7 @@ class Together:
         return [copy(problems.Problem, S)(), copy(sap.Workspace, S)(), *nothing, solution]
 
     def _made(self, name: str):
-        return copy(getattr(together, name), self.device_model.types.real)()
+        return copy(getattr(fused, name), self.device_model.types.real)()
 
     def _bodies(self):
         made, d = self._made("Bodies"), self.device_model
