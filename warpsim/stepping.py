@@ -25,6 +25,7 @@ from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
+from warpsim.kernels.linalg import words
 from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
 from warpsim.spare_states import SpareStates
@@ -36,6 +37,7 @@ NOT_CONVERGED = int(flags.NOT_CONVERGED)
 CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
 UNRESOLVED = int(flags.UNRESOLVED)
 DEEP_PRESSURE = int(flags.DEEP_PRESSURE)
+ARRAYS_PER_COPY = 6  # of `words.copy_arrays`
 
 # Imported for what they register: the backward passes of contact models and integrators.
 ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
@@ -119,6 +121,7 @@ class Stepper:
             step_adjoint(integrator)  # refuses what has no backward pass
         self.diagnostics = Diagnostics(step)
         self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
+        self._compiled = False  # whether the kernels of a step are
         self._zero_inputs: set[str] = set()
         self._zeros: wp.array | None = None
         self._inputs_on_host: dict[
@@ -276,13 +279,29 @@ class Stepper:
         return out
 
     def _step_between(self, before: dict[str, wp.array], after: dict[str, wp.array], substeps: int) -> None:
+        if not self._compiled:
+            self._compiled = True
+            self.step.compile()
         arrays = self.step.state_arrays()
-        for name, array in arrays.items():
-            wp.copy(array, before[name])
+        self._copy_arrays(before, arrays)
         for _ in range(substeps):
             self.advance(self.dt / substeps)
-        for name, array in arrays.items():
-            wp.copy(after[name], array)
+        self._copy_arrays(arrays, after)
+
+    def _copy_arrays(self, source: dict[str, wp.array], target: dict[str, wp.array]) -> None:
+        """The arrays of a state, a launch for every few."""
+        names = [name for name, array in source.items() if array.size]
+        for first in range(0, len(names), ARRAYS_PER_COPY):
+            inputs = []
+            for arrays in (source, target):
+                given = [_words(arrays[name]) for name in names[first : first + ARRAYS_PER_COPY]]
+                inputs += [*given, *[self._no_words] * (ARRAYS_PER_COPY - len(given))]
+            S = self.device_model.types.real
+            launch(words.copy_arrays, S, self.worlds, inputs, device=self.device, record_tape=False)
+
+    @functools.cached_property
+    def _no_words(self) -> wp.array:
+        return wp.empty((0, 0), dtype=wp.int32, device=self.device)
 
     def set_forces(self, control, tau, wrench) -> None:
         step = self.step
@@ -461,6 +480,8 @@ def _borrowed(arrays: dict[str, wp.array]) -> dict[str, wp.array]:
 
 
 def _words(array: wp.array) -> wp.array:
-    """The memory of an array (worlds, …) as (worlds, words of four bytes)."""
+    """The memory of an array (worlds, …) as (worlds, words of four bytes), which lives as long."""
     shape = (array.shape[0], array.size * wp.types.type_size_in_bytes(array.dtype) // 4 // array.shape[0])
-    return wp.array(ptr=array.ptr, dtype=wp.int32, shape=shape, device=array.device, copy=False)
+    words = wp.array(ptr=array.ptr, dtype=wp.int32, shape=shape, device=array.device, copy=False)
+    words._ref = array
+    return words

@@ -76,7 +76,8 @@ def assemble(launches: list[Launch], assembler: str) -> dict[str, dict[str, int]
 
 def bytes_per_world(arrays, worlds: int) -> float:
     """Bytes of those arrays that have an axis of worlds, of one world."""
-    return sum(x.capacity for x in arrays if x.ndim and x.shape[0] == worlds) / worlds
+    sizes = (x.size * wp.types.type_size_in_bytes(x.dtype) for x in arrays if x.ndim and x.shape[0] == worlds)
+    return sum(sizes) / worlds
 
 
 def step_costs(launches: list[Launch], worlds: int) -> dict[str, float]:

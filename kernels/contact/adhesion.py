@@ -11,7 +11,7 @@ from ..forces.actuators import actuator_law, clamped
 from ..linalg.ltdl import ltdl_solve_block
 from ..real import func, kernel, real, struct
 from ..tree.passes import Topology
-from .contacts import Contacts, Scene
+from .pair_laws import Contacts, Scene
 
 
 @struct

@@ -11,12 +11,13 @@ from ..real import func, kernel, real, transform, vec3, vec6
 from ..tree.passes import Topology
 from . import contacts as contact
 from . import convex_contacts as shapes
-from .contacts import Contacts, Scene, write_jacobian
+from .contacts import write_jacobian
 from .convex_contacts import ConvexScene
 from .narrow import features
 from .narrow import heightfield as narrow
 from .narrow.features import ContactGeometry, contact_frame
 from .narrow.manifold import is_general
+from .pair_laws import Contacts, Scene
 
 LEAST_COSINE = 0.5  # between the normals at q0 and at q^θ
 

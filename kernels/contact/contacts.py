@@ -8,9 +8,8 @@ for B's side and -1 for A's: common ancestors cancel exactly and are not stored.
 import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
-from ..laws import cone, coulomb
 from ..linalg.lanes import lane, lanes, sync, team_bits, team_count, team_number, team_take
-from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
+from ..real import func, kernel, mat33, real, transform, vec2, vec3, vec5, vec6
 from ..tree import joints as jt
 from ..tree import spatial as sp
 from ..tree.effective_mass import team_eliminate_in
@@ -21,176 +20,24 @@ from .narrow.detect import detect as detect_features
 from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate
 from .narrow.manifold import Manifold, contact_features
 from .narrow.resolution import is_unresolved, longest_ways
+from .pair_laws import (
+    Contacts,
+    Loads,
+    Material,
+    Scene,
+    bearing_loads,
+    calm_recovery,
+    contact_law,
+    friction_coefficient,
+    margin_of,
+    seen_from,
+    total_mass,
+)
 
-RULE_FIRST = wp.constant(1)
-RULE_SECOND = wp.constant(2)
-RULE_HARMONIC = wp.constant(3)
-RULE_FRICTIONLESS = wp.constant(4)
-RULE_EXPLICIT = wp.constant(5)
 # Square of how far a contact may lie from a joint's axis and count as on it, relative to the lengths that it is computed from.
 AXIS_ROUNDING = {wp.float32: 2.5e-11, wp.float64: 4e-28}
 axis_rounding = float(AXIS_ROUNDING[real])
-# Energy that a contact may take to part at its recovery speed, over that of all mass of the world at it.
-RECOVERY_ENERGY = 1.0
 TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
-
-
-@struct
-class Scene:
-    """Tables shared by all worlds."""
-
-    geom_type: wp.array(dtype=int)
-    geom_link: wp.array(dtype=int)  # -1: fixed to the world
-    placed: wp.array(dtype=int)  # geoms that take part
-    pair_geom: wp.array2d(dtype=int)
-    pair_rule: wp.array(dtype=wp.uint8)
-    pair_friction: wp.array(dtype=real)  # of RULE_EXPLICIT; as many rows as the last of those has
-    pair_margin: wp.array(dtype=real)  # [m] as many rows as the last above or below 0 has
-    geom_reach: wp.array(dtype=real)  # [m] the largest margin of a geom's pairs; 0 of planes
-    point_pairs: int  # the pairs up to this one touch at points, the others by pressure fields (`hydroelastic/`)
-    support: wp.array2d(dtype=int)
-    support_sign: wp.array2d(dtype=real)
-    support_size: wp.array(dtype=int)
-    expect_impacts: int  # 1: contacts also enter that come about where one of the two is stopped
-    recovery: real  # [m/s] fastest separation of near-rigid geoms that overlap
-
-
-@struct
-class Material:
-    """Per-geom parameters, shared or per world."""
-
-    friction: wp.array2d(dtype=real)
-    stiffness: wp.array2d(dtype=real)
-    dissipation_time: wp.array2d(dtype=real)
-
-
-@struct
-class Contacts:
-    """Results."""
-
-    count: wp.array(dtype=int)  # (worlds,)
-    flags: wp.array(dtype=int)  # (worlds,) CONTACT_OVERFLOW, UNRESOLVED, NONFINITE (a geom's pose or size)
-    pair: wp.array2d(dtype=int)  # (worlds, max_contacts)
-    row: wp.array2d(dtype=int)  # of the scene's support tables: the pair's, or the contact's own
-    feature: wp.array2d(dtype=wp.vec3i)
-    phi: wp.array2d(dtype=real)
-    point: wp.array2d(dtype=vec3)
-    frame: wp.array2d(dtype=mat33)
-    J: wp.array4d(dtype=real)  # (worlds, max_contacts, 3, max_support)
-    recovery: wp.array2d(dtype=real)  # (worlds, max_contacts) [m/s] fastest separation, where near-rigid geoms overlap
-    compliance: wp.array2d(
-        dtype=vec2
-    )  # (c, tau_d) of contacts between pressure fields; no columns where there are none
-
-
-# How the parameters of a pair follow from its geoms'; usable in taped kernels.
-
-
-@func
-def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
-    """A coefficient of a pair by its rule, from those of its two geoms; 0 where both have none."""
-    found = wp.max(a, b)
-    if rule == RULE_FIRST:
-        found = a
-    elif rule == RULE_SECOND:
-        found = b
-    elif rule == RULE_HARMONIC:
-        found = real(0.0)
-        if a + b > real(0.0):
-            found = real(2.0) * a * b / (a + b)
-    elif rule == RULE_FRICTIONLESS:
-        found = real(0.0)
-    elif rule == RULE_EXPLICIT:
-        found = explicit
-    return found
-
-
-@func
-def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> real:
-    """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
-    rule = int(scene.pair_rule[p])
-    row = w % friction.shape[0]
-    a = friction[row, scene.pair_geom[p, 0]]
-    b = friction[row, scene.pair_geom[p, 1]]
-    return pair_coefficient(rule, a, b, scene.pair_friction[p])
-
-
-@func
-def geom_dissipation_time(dissipation_time: wp.array2d(dtype=real), w: int, g: int, default: real) -> real:
-    tau = dissipation_time[w % dissipation_time.shape[0], g]
-    if not (tau == tau):
-        tau = default
-    return tau
-
-
-@func
-def pair_compliance(
-    scene: Scene,
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    w: int,
-    p: int,
-    default_tau: real,
-) -> vec2:
-    """(c, tau_d) of a pair: c = cA + cB, tau_d the mean weighted by compliance (plain when c = 0); c = 1/k."""
-    row = w % stiffness.shape[0]
-    a = scene.pair_geom[p, 0]
-    b = scene.pair_geom[p, 1]
-    c_a = real(1.0) / stiffness[row, a]
-    c_b = real(1.0) / stiffness[row, b]
-    tau_a = geom_dissipation_time(dissipation_time, w, a, default_tau)
-    tau_b = geom_dissipation_time(dissipation_time, w, b, default_tau)
-    tau = real(0.5) * (tau_a + tau_b)
-    c = c_a + c_b
-    if c > real(0.0):
-        tau = (c_a * tau_a + c_b * tau_b) / c
-    return vec2(c, tau)
-
-
-@func
-def contact_compliance(
-    scene: Scene,
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    compliance: wp.array2d(dtype=vec2),
-    w: int,
-    c: int,
-    p: int,
-    default_tau: real,
-) -> vec2:
-    """(c, tau_d) of contact c: its pair's, or between pressure fields its own, from `compliance`."""
-    law = vec2()
-    if p < scene.point_pairs:
-        law = pair_compliance(scene, stiffness, dissipation_time, w, p, default_tau)
-    else:
-        law = compliance[w, c]
-    return law
-
-
-@func
-def pair_recovery(speed: real, compliance: real) -> real:
-    """`speed`, the recovery speed of near-rigid contact; contact of a given stiffness has no limit."""
-    recovery = speed
-    if compliance > real(0.0):
-        recovery = real(wp.inf)
-    return recovery
-
-
-@func
-def margin_of(scene: Scene, p: int) -> real:
-    """How far apart the geoms of pair p are where φ = 0 [m]."""
-    margin = real(0.0)
-    if p < scene.pair_margin.shape[0]:
-        margin = scene.pair_margin[p]
-    return margin
-
-
-@func
-def seen_from(scene: Scene, geom_speed: wp.array2d(dtype=real), h: real, w: int, p: int) -> real:
-    """The distance [m] up to which geoms of pair p may touch within h."""
-    a = scene.pair_geom[p, 0]
-    b = scene.pair_geom[p, 1]
-    return h * (geom_speed[w, a] + geom_speed[w, b]) + wp.max(margin_of(scene, p), real(0.0))
 
 
 @func
@@ -206,8 +53,8 @@ def origin(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, l: i
     return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
 
 
-@kernel
-def place_geoms(
+@func
+def place_geom(
     topology: Topology,
     scene: Scene,
     geom_pose: wp.array3d(dtype=real),
@@ -216,17 +63,17 @@ def place_geoms(
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     link_V_star: wp.array2d(dtype=vec6),
+    w: int,
+    g: int,
     # out
     geom_X: wp.array2d(dtype=transform),
     geom_speed: wp.array2d(dtype=real),
     geom_capsule: wp.array2d(dtype=vec5),
 ):
-    """World poses of geoms, a bound of the speed of their points at v0 and at v*, and capsules around them (`cull.py`).
+    """World pose of a geom, a bound of the speed of its points at v0 and at v*, and a capsule around it (`cull.py`).
 
-    -1 marks an inactive body, NaN a pose or size that is not finite. Launch over (worlds, scene.placed).
+    -1 marks an inactive body, NaN a pose or size that is not finite.
     """
-    w, i = wp.tid()
-    g = scene.placed[i]
     l = scene.geom_link[g]
     X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
     size = geom_size[w % geom_size.shape[0], g]
@@ -253,6 +100,29 @@ def place_geoms(
     bound = geom_bound(scene.geom_type[g], X, size)
     grown = scene.geom_reach[g]
     geom_capsule[w, g] = vec5(bound[0], bound[1], bound[2], bound[3] + grown, bound[4] + grown)
+
+
+@kernel
+def place_geoms(
+    topology: Topology,
+    scene: Scene,
+    geom_pose: wp.array3d(dtype=real),
+    geom_size: wp.array2d(dtype=vec3),
+    body_active: wp.array2d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    link_V_star: wp.array2d(dtype=vec6),
+    # out
+    geom_X: wp.array2d(dtype=transform),
+    geom_speed: wp.array2d(dtype=real),
+    geom_capsule: wp.array2d(dtype=vec5),
+):
+    """`place_geom` of those that take part. Launch over (worlds, scene.placed)."""
+    w, i = wp.tid()
+    place_geom(
+        topology, scene, geom_pose, geom_size, body_active, link_X, link_V, link_V_star, w, scene.placed[i],
+        geom_X, geom_speed, geom_capsule,
+    )  # fmt: skip
 
 
 @func
@@ -400,29 +270,68 @@ def add_contacts(
     return now, flags
 
 
+@func
+def write_jacobian(
+    topology: Topology,
+    scene: Scene,
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    w: int,
+    c: int,
+    contacts: Contacts,
+):
+    """Rows t1, t2, n of the Jacobian of contact c on its support."""
+    p = contacts.row[w, c]
+    frame = contacts.frame[w, c]
+    point = contacts.point[w, c]
+    lengths = wp.length_sq(point) + contacts.phi[w, c] * contacts.phi[w, c]
+    for k in range(scene.support_size[p]):
+        d = scene.support[p, k]
+        o = origin(topology, link_X, w, topology.dof_link[d])
+        S = dof_S[w, d]
+        u = scene.support_sign[p, k] * sp.velocity_at(S, point - o)
+        summands = wp.length_sq(sp.linear(S)) + wp.length_sq(sp.angular(S)) * (lengths + wp.length_sq(o))
+        if wp.length_sq(u) <= real(axis_rounding) * summands:
+            u = vec3(real(0.0), real(0.0), real(0.0))
+        for i in range(3):
+            contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+
+
 @kernel(lanes=True, registers=168)
 def detect(
     topology: Topology,
     scene: Scene,
     h: real,
+    geom_pose: wp.array3d(dtype=real),
     geom_size: wp.array2d(dtype=vec3),
+    body_active: wp.array2d(dtype=real),
+    dof_S: wp.array2d(dtype=vec6),
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     link_V_star: wp.array2d(dtype=vec6),
+    # out
     geom_X: wp.array2d(dtype=transform),
     geom_speed: wp.array2d(dtype=real),
     geom_capsule: wp.array2d(dtype=vec5),
     grid: Grid,
-    # out
     contacts: Contacts,
+    completes: int,
 ):
     """Contacts that exist, phi < 0, or that v0 or the free velocity v* would bring about within the step.
 
     A point that passes by or recedes is left out: the convex cone would rub it at a distance of h mu |v_t|.
     Pairs are those of the table, or the candidates of the broad phase where `grid.capacity` > 0, in the same order.
+    Geoms are placed here unless the broad phase asked for it; `completes` 1: these are all contacts, and their Jacobians follow.
     Launch over (worlds, lanes): a lane finds the features of a pair, and lanes store them one after the other.
     """
     w, _lane = wp.tid()
+    if grid.capacity == 0:
+        for i in range(lane(), scene.placed.shape[0], lanes()):
+            place_geom(
+                topology, scene, geom_pose, geom_size, body_active, link_X, link_V, link_V_star, w, scene.placed[i],
+                geom_X, geom_speed, geom_capsule,
+            )  # fmt: skip
+        sync()
     count = int(0)
     flags = int(0)
     for i in range(lane(), geom_speed.shape[1], lanes()):
@@ -456,33 +365,10 @@ def detect(
                 count = team_number(count, of)
     contacts.count[w] = count
     contacts.flags[w] = team_bits(flags)
-
-
-@func
-def write_jacobian(
-    topology: Topology,
-    scene: Scene,
-    link_X: wp.array2d(dtype=transform),
-    dof_S: wp.array2d(dtype=vec6),
-    w: int,
-    c: int,
-    contacts: Contacts,
-):
-    """Rows t1, t2, n of the Jacobian of contact c on its support."""
-    p = contacts.row[w, c]
-    frame = contacts.frame[w, c]
-    point = contacts.point[w, c]
-    lengths = wp.length_sq(point) + contacts.phi[w, c] * contacts.phi[w, c]
-    for k in range(scene.support_size[p]):
-        d = scene.support[p, k]
-        o = origin(topology, link_X, w, topology.dof_link[d])
-        S = dof_S[w, d]
-        u = scene.support_sign[p, k] * sp.velocity_at(S, point - o)
-        summands = wp.length_sq(sp.linear(S)) + wp.length_sq(sp.angular(S)) * (lengths + wp.length_sq(o))
-        if wp.length_sq(u) <= real(axis_rounding) * summands:
-            u = vec3(real(0.0), real(0.0), real(0.0))
-        for i in range(3):
-            contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+    if completes == 1:
+        sync()
+        for c in range(lane(), count, lanes()):
+            write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
 
 
 @kernel(lanes=True)
@@ -568,55 +454,6 @@ def inverse_mass(
     return W
 
 
-@func
-def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
-    """M of a world [kg]."""
-    row = w % body_mass.shape[0]
-    mass = real(0.0)
-    for b in range(body_mass.shape[1]):
-        mass += body_mass[row, b]
-    return mass
-
-
-@func
-def calm_recovery(speed: real, W_n: real, mass: real) -> real:
-    """The recovery speed of a contact that moves the normal by W_n [1/kg] per impulse, in a world of `mass` [kg], when it is `speed` at most.
-
-    Parting at v takes the energy v²/(2 W_n): no more than `RECOVERY_ENERGY` times that of all the mass at `speed`. Halved until that
-    holds, so that it is a constant of derivatives.
-    """
-    calm = speed
-    share = real(RECOVERY_ENERGY) * mass * W_n
-    if share < real(1.0) and share > real(0.0):
-        calm = speed * wp.pow(real(2.0), wp.floor(real(0.5) * wp.log2(share)))
-    return calm
-
-
-@func
-def contact_law(
-    scene: Scene,
-    contacts: Contacts,
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    compliance: wp.array2d(dtype=vec2),
-    w: int,
-    c: int,
-    p: int,
-    weight: real,
-    phi: real,
-    h: real,
-    beta: real,
-    sigma: real,
-):
-    """R, v_hat and compliance of contact c of pair p, with the effective inverse mass `weight`, at the distance `phi`."""
-    law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
-    R_free = cone.contact_regularization(weight, phi, law[0], law[1], h, beta, sigma)
-    v_free = cone.contact_stabilization(phi, law[1], h)
-    recovery = pair_recovery(contacts.recovery[w, c], law[0])
-    R = cone.recovery_regularization(R_free, v_free, recovery)
-    return R, cone.recovery_stabilization(v_free, recovery), law[0]
-
-
 @kernel(lanes=True)
 def regularise(
     topology: Topology,
@@ -626,7 +463,6 @@ def regularise(
     h: real,
     beta: real,
     sigma: real,
-    body_mass: wp.array2d(dtype=real),
     M_factor: wp.array3d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
@@ -635,13 +471,14 @@ def regularise(
     v_hat: wp.array2d(dtype=vec3),
     mu: wp.array2d(dtype=real),
     weight: wp.array2d(dtype=real),
+    loads: Loads,
 ):
-    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1). Launch over (worlds, lanes)."""
+    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1); and its loads. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     count = contacts.count[w]
     mass = real(0.0)
     if count > 0:
-        mass = total_mass(body_mass, w)
+        mass = total_mass(loads.body_mass, w)
     for first in range(0, count, lanes()):
         w_c = real(0.0)
         W_n = real(0.0)
@@ -673,29 +510,6 @@ def regularise(
             R[w, c] = R_c
             v_hat[w, c] = v_hat_c
             mu[w, c] = friction_coefficient(scene, material.friction, w, p)
-
-
-@kernel(lanes=True)
-def bearing_loads(
-    scene: Scene,
-    material: Material,
-    contacts: Contacts,
-    gravity: wp.array(dtype=vec3),
-    body_mass: wp.array2d(dtype=real),
-    h: real,
-    counts: int,
-    weight: wp.array2d(dtype=real),
-    # out
-    load: wp.array2d(dtype=real),
-    least: wp.array2d(dtype=real),
-):
-    """gamma_0 and sigma_m of Coulomb's law (theory §3.6); `counts` 0: contacts are as soft whatever they bear. Launch over (worlds, lanes)."""
-    w, _lane = wp.tid()
-    mass = total_mass(body_mass, w)
-    for c in range(lane(), contacts.count[w], lanes()):
-        p = contacts.pair[w, c]
-        law = contact_compliance(scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, p, h)
-        load[w, c] = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
-        least[w, c] = real(1.0)
-        if counts == 1:
-            least[w, c] = coulomb.least_share(law[0], weight[w, c], mass)
+    if loads.load.shape[1] > 0:
+        sync()
+        bearing_loads(scene, material, contacts, loads, mass, h, weight, w)

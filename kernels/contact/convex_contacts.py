@@ -10,9 +10,8 @@ import warp as wp
 from ..flags import CONTACT_OVERFLOW, UNRESOLVED
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec5, vec6
 from ..tree.passes import Topology
-from . import contacts as laws
 from .broadphase import Grid
-from .contacts import TOUCHES, Contacts, Scene, look_ahead, store_contact
+from .contacts import TOUCHES, geom_pose_world, look_ahead, store_contact
 from .cull import boxes_apart, next_candidate
 from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
@@ -21,6 +20,7 @@ from .narrow.heightfield import evaluate
 from .narrow.manifold import contact_features, is_general
 from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape
+from .pair_laws import Contacts, Scene, margin_of, seen_from
 
 
 @struct
@@ -104,7 +104,7 @@ def detect(
         if general:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
-            reach = laws.seen_from(scene, geom_speed, h, w, p)
+            reach = seen_from(scene, geom_speed, h, w, p)
             shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
             shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
             X_a = geom_X[w, a]
@@ -113,7 +113,7 @@ def detect(
         if near:
             radius_b = bounding_radius(shape_b.type, shape_b.size)
             manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach)
-            margin = laws.margin_of(scene, p)
+            margin = margin_of(scene, p)
             ways = longest_ways(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
             for i in range(manifold.count):
                 feature = contact_features(manifold, i)
@@ -152,11 +152,11 @@ def contact_geometry(
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
         if p < scene.point_pairs and (is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])):
-            X_a = laws.geom_pose_world(scene, geom_pose, link_X, w, a)
-            X_b = laws.geom_pose_world(scene, geom_pose, link_X, w, b)
+            X_a = geom_pose_world(scene, geom_pose, link_X, w, a)
+            X_b = geom_pose_world(scene, geom_pose, link_X, w, b)
             shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
             shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
             g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
-            phi[w, c] = g.phi - laws.margin_of(scene, p)
+            phi[w, c] = g.phi - margin_of(scene, p)
             point[w, c] = g.point
             frame[w, c] = contact_frame(g.normal)

@@ -4,7 +4,7 @@ import warp as wp
 
 from ..real import func, kernel, real, transform, vec3
 from ..tree.passes import Topology
-from .contacts import Contacts, Scene
+from .pair_laws import Contacts, Scene
 
 
 @kernel

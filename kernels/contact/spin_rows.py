@@ -11,14 +11,7 @@ from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
-from .contacts import (
-    Contacts,
-    Scene,
-    contact_law,
-    friction_coefficient,
-    pair_coefficient,
-    total_mass,
-)
+from .pair_laws import Contacts, Scene, contact_law, friction_coefficient, pair_coefficient, total_mass
 
 TORSION = wp.constant(4)  # condim from which a contact resists spin about its normal
 ROLLING = wp.constant(6)  # and about its tangents

@@ -4,7 +4,7 @@ import warp as wp
 
 from ..laws import cone, coulomb
 from ..real import kernel, real, vec2, vec3
-from .contacts import Contacts, Scene, contact_law, friction_coefficient, total_mass
+from .pair_laws import Contacts, Scene, contact_law, friction_coefficient, total_mass
 
 
 @kernel(taped=True)

@@ -15,8 +15,8 @@ where that is more than near-rigid contact's.
 
 import warp as wp
 
-from ..contact import contacts as contact
-from ..contact.contacts import Contacts, Material, Scene
+from ..contact import pair_laws
+from ..contact.pair_laws import Contacts, Material, Scene
 from ..laws import cone
 from ..laws.cone import contact_stabilization as stabilization
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
@@ -194,14 +194,14 @@ def contact_changes(
     delta_v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
     # v̂ is proportional to φ, with the slope of its side of φ = 0.
     phi = contacts.phi[w, c]
-    law = contact.contact_compliance(
+    law = pair_laws.contact_compliance(
         scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, pair, beta * h / real(wp.pi)
     )
     side = wp.where(phi > real(0.0), real(1.0), real(-1.0))
     delta_v_hat = side * delta_phi * stabilization(side, law[1], h)
     delta_gamma = G[w, c] * (delta_v_hat - delta_v_c)
     v_free = stabilization(phi, law[1], h)
-    recovery = contact.pair_recovery(contacts.recovery[w, c], law[0])
+    recovery = pair_laws.pair_recovery(contacts.recovery[w, c], law[0])
     if v_free[2] > recovery:
         rate = vec3()
         if recovery >= real(cone.LEAST_RECOVERY_SHARE) * v_free[2]:

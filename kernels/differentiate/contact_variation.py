@@ -7,11 +7,11 @@ adjoint of `features.evaluate` per row. Motions of A follow, because a motion of
 import warp as wp
 
 from ..contact import convex_contacts as shapes
-from ..contact.contacts import Contacts, Scene
 from ..contact.convex_contacts import ConvexScene
 from ..contact.narrow.features import ContactGeometry, evaluate
 from ..contact.narrow.heightfield import evaluate as evaluate_convex
 from ..contact.narrow.manifold import is_general
+from ..contact.pair_laws import Contacts, Scene
 from ..real import func, kernel, quat, real, transform, vec3, vec6
 from ..tree import spatial as sp
 

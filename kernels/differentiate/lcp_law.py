@@ -2,8 +2,8 @@
 
 import warp as wp
 
-from ..contact import contacts as contact
-from ..contact.contacts import Contacts, Scene
+from ..contact import pair_laws
+from ..contact.pair_laws import Contacts, Scene
 from ..real import kernel, real, vec3
 from .lcp_residual import CLAMPING, TOUCHING, UPPER
 
@@ -23,7 +23,7 @@ def contact_impulse(
     """gamma: f on clamping rows, ±μ f_n on tangents at their bound, 0 on others. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
-        mu = contact.friction_coefficient(scene, friction, w, contacts.pair[w, c])
+        mu = pair_laws.friction_coefficient(scene, friction, w, contacts.pair[w, c])
         n = real(0.0)
         if classes[w, 3 * c + 2] == CLAMPING:
             n = f[w, c][2]

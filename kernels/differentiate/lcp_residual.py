@@ -21,7 +21,7 @@ then r and c for the tape. Cost 8 |C|³ per world.
 import numpy as np
 import warp as wp
 
-from ..contact.contacts import Scene
+from ..contact.pair_laws import Scene
 from ..linalg.dense import Orthogonal, qr_factor, qr_solve
 from ..linalg.loops import row_dot as dot
 from ..linalg.ltdl import ltdl_solve_block

@@ -7,8 +7,8 @@ Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what th
 
 import warp as wp
 
-from ..contact import contacts as contact
-from ..contact.contacts import Contacts, Material, Scene
+from ..contact import pair_laws
+from ..contact.pair_laws import Contacts, Material, Scene
 from ..laws import cone
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
 from ..rows.dispatch import law_slopes
@@ -213,15 +213,15 @@ def friction_shares(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: i
     a = friction[row, scene.pair_geom[p, 0]]
     b = friction[row, scene.pair_geom[p, 1]]
     shares = vec2(real(0.0), real(0.0))
-    if rule == contact.RULE_FIRST:
+    if rule == pair_laws.RULE_FIRST:
         shares[0] = real(1.0)
-    elif rule == contact.RULE_SECOND:
+    elif rule == pair_laws.RULE_SECOND:
         shares[1] = real(1.0)
-    elif rule == contact.RULE_HARMONIC:
+    elif rule == pair_laws.RULE_HARMONIC:
         if a + b > real(0.0):
             total = (a + b) * (a + b)
             shares = vec2(real(2.0) * b * b / total, real(2.0) * a * a / total)
-    elif rule != contact.RULE_FRICTIONLESS and rule != contact.RULE_EXPLICIT:
+    elif rule != pair_laws.RULE_FRICTIONLESS and rule != pair_laws.RULE_EXPLICIT:
         if a > b:
             shares[0] = real(1.0)
         else:
@@ -263,7 +263,7 @@ def material_columns(
             by_mu = impulse_by_mu(problem, w, c, gamma[w, c], u)
             shares = friction_shares(scene, material.friction, w, pair)
             default = beta * h / real(wp.pi)
-            law = contact.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, default)
+            law = pair_laws.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, default)
             phi = contacts.phi[w, c]
             span = h
             damped = real(0.0)  # ∂span/∂τ_d
@@ -279,7 +279,7 @@ def material_columns(
             )
             v_hat_slope = damped * phi / (span * span)
             by_tau = -compliant * damped * law[0] / (h * span * span) * by_R
-            recovery = contact.pair_recovery(contacts.recovery[w, c], law[0])
+            recovery = pair_laws.pair_recovery(contacts.recovery[w, c], law[0])
             if -phi / span > recovery:
                 v_hat_slope = real(0.0)
                 if recovery >= real(cone.LEAST_RECOVERY_SHARE) * (-phi / span):
@@ -324,7 +324,7 @@ def load_columns(
     may be −1. Launch over worlds."""
     w = wp.tid()
     g = gravity[w % gravity.shape[0]]
-    mass = contact.total_mass(body_mass, w)
+    mass = pair_laws.total_mass(body_mass, w)
     for c in range(contacts.count[w]):
         load = problem.load[w, c]
         least = problem.least[w, c]

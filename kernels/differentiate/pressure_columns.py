@@ -6,7 +6,7 @@ mass is added in `weight_slopes.py`.
 
 import warp as wp
 
-from ..contact.contacts import Contacts, Scene
+from ..contact.pair_laws import Contacts, Scene
 from ..real import func, kernel, mat33, real, struct, vec2, vec3
 from ..solve.problem import Problem
 from ..tree import spatial as sp

@@ -8,7 +8,6 @@ point past geom A, as in `contact_variation.py`. On a tape contacts are `pressur
 import warp as wp
 
 from ..contact import contacts as contact
-from ..contact.contacts import Contacts, Material, Scene
 from ..contact.hydroelastic.cap_rates import moving_cap
 from ..contact.hydroelastic.fields import Fields, Sizes
 from ..contact.hydroelastic.find_polygons import Polygons, corner, is_large, sign_of, soft_first
@@ -39,6 +38,7 @@ from ..contact.hydroelastic.rates import (
     orthogonal_rate,
 )
 from ..contact.narrow.features import contact_frame, orthogonal
+from ..contact.pair_laws import Contacts, Material, Scene
 from ..linalg.lanes import lane, lanes, team_sum
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec6
 from ..tree import spatial as sp

@@ -10,9 +10,10 @@ G = W / (9 w), is added by `weight_adjoint` between the two halves of the tape.
 import warp as wp
 
 from ..contact import contacts as contact
-from ..contact.contacts import Contacts, Scene
+from ..contact import pair_laws
 from ..contact.narrow import features
 from ..contact.narrow.manifold import is_general
+from ..contact.pair_laws import Contacts, Scene
 from ..laws import cone
 from ..real import func, kernel, mat33, real, transform, vec3, vec6, vec10
 from ..rows.table import Rows
@@ -49,7 +50,7 @@ def contact_geometry(
             g = features.evaluate(
                 scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b], feature
             )
-            phi[w, c] = g.phi - contact.margin_of(scene, p)
+            phi[w, c] = g.phi - pair_laws.margin_of(scene, p)
             point[w, c] = g.point
             frame[w, c] = features.contact_frame(g.normal)
 

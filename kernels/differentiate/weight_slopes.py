@@ -10,7 +10,7 @@ Two tree passes per constraint, one thread per world.
 
 import warp as wp
 
-from ..contact.contacts import Contacts, Scene
+from ..contact.pair_laws import Contacts, Scene
 from ..laws import cone
 from ..linalg.loops import row_axpy, row_axpy_at
 from ..real import func, kernel, mat33, real, struct, vec3, vec6, vec10

@@ -19,6 +19,34 @@ WHERE_IMPLICIT = wp.constant(1)
 ALWAYS = wp.constant(2)
 
 
+@func
+def spring_force(
+    topology: Topology,
+    stiffness: wp.array2d(dtype=real),
+    reference: wp.array2d(dtype=real),
+    damping: wp.array2d(dtype=real),
+    q: wp.array2d(dtype=real),
+    tau: wp.array2d(dtype=real),
+    w: int,
+    l: int,
+    # out
+    force: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+):
+    """`passive_force` of the joint of link l."""
+    kind = topology.link_type[l]
+    j = topology.link_v[l]
+    if kind != joints.FIXED:
+        x = joints.spring_deflection(kind, q, reference, w, topology.link_q[l], j)
+        for i in range(joints.dofs(kind)):
+            d = j + i
+            D[w, d] = damping[w % damping.shape[0], d]
+            if tau.shape[0] == 0:
+                force[w, d] = -stiffness[w % stiffness.shape[0], d] * x[i]
+            else:
+                force[w, d] = tau[w, d] - stiffness[w % stiffness.shape[0], d] * x[i]
+
+
 @kernel(twin=True)
 def passive_force(
     topology: Topology,
@@ -33,17 +61,7 @@ def passive_force(
 ):
     """force = tau - K (q - reference), D = joint damping. `tau` may be empty. Launch over (worlds, links)."""
     w, l = wp.tid()
-    kind = topology.link_type[l]
-    j = topology.link_v[l]
-    if kind != joints.FIXED:
-        x = joints.spring_deflection(kind, q, reference, w, topology.link_q[l], j)
-        for i in range(joints.dofs(kind)):
-            d = j + i
-            D[w, d] = damping[w % damping.shape[0], d]
-            if tau.shape[0] == 0:
-                force[w, d] = -stiffness[w % stiffness.shape[0], d] * x[i]
-            else:
-                force[w, d] = tau[w, d] - stiffness[w % stiffness.shape[0], d] * x[i]
+    spring_force(topology, stiffness, reference, damping, q, tau, w, l, force, D)
 
 
 @func
@@ -85,6 +103,49 @@ def has_row(actuator_row: wp.array(dtype=int), law: vec3, force_range: wp.array3
     return kind == ALWAYS or (kind == WHERE_IMPLICIT and bounded and is_dissipative(law))
 
 
+@func
+def drive(
+    topology: Topology,
+    actuator_link: wp.array(dtype=int),
+    actuator_row: wp.array(dtype=int),
+    gear: wp.array2d(dtype=real),
+    gain: wp.array3d(dtype=real),
+    bias: wp.array3d(dtype=real),
+    control_range: wp.array3d(dtype=real),
+    force_range: wp.array3d(dtype=real),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    control: wp.array2d(dtype=real),
+    w: int,
+    a: int,
+    # out
+    force: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+):
+    """`actuator_force` of actuator a, to the joint of its link."""
+    law = actuator_law(gain, bias, control_range, control, w, a)
+    l = actuator_link[a]
+    n = int(0)
+    if not has_row(actuator_row, law, force_range, w, a):
+        n = joints.dofs(topology.link_type[l])
+    if n == 1:
+        j = topology.link_v[l]
+        ratio = gear[a, 0]
+        slope = law[2]
+        static = law[0] + law[1] * (ratio * q[w, topology.link_q[l]])
+        total = static + slope * ratio * v[w, j]
+        limit = clamped(total, force_range, w, a)
+        if limit < total or limit > total or slope > real(0.0):
+            force[w, j] += ratio * limit
+        else:
+            force[w, j] += ratio * static
+            D[w, j] += -ratio * ratio * slope
+    elif n > 1:
+        limit = clamped(law[0], force_range, w, a)
+        for k in range(n):
+            force[w, topology.link_v[l] + k] += gear[a, k] * limit
+
+
 @kernel(twin=True)
 def actuator_force(
     topology: Topology,
@@ -110,27 +171,9 @@ def actuator_force(
     """
     w = wp.tid()
     for a in range(actuator_link.shape[0]):
-        law = actuator_law(gain, bias, control_range, control, w, a)
-        l = actuator_link[a]
-        n = int(0)
-        if not has_row(actuator_row, law, force_range, w, a):
-            n = joints.dofs(topology.link_type[l])
-        if n == 1:
-            j = topology.link_v[l]
-            ratio = gear[a, 0]
-            slope = law[2]
-            static = law[0] + law[1] * (ratio * q[w, topology.link_q[l]])
-            total = static + slope * ratio * v[w, j]
-            limit = clamped(total, force_range, w, a)
-            if limit < total or limit > total or slope > real(0.0):
-                force[w, j] += ratio * limit
-            else:
-                force[w, j] += ratio * static
-                D[w, j] += -ratio * ratio * slope
-        elif n > 1:
-            limit = clamped(law[0], force_range, w, a)
-            for k in range(n):
-                force[w, topology.link_v[l] + k] += gear[a, k] * limit
+        drive(
+            topology, actuator_link, actuator_row, gear, gain, bias, control_range, force_range, q, v, control, w, a, force, D
+        )  # fmt: skip
 
 
 @func

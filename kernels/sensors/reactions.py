@@ -7,7 +7,7 @@ the force that its subtree takes to move so, less what else acts on it: wrenches
 
 import warp as wp
 
-from ..contact.contacts import Contacts, Scene
+from ..contact.pair_laws import Contacts, Scene
 from ..flags import NONFINITE
 from ..forces.actuators import wrench_about_reference
 from ..real import func, kernel, mat33, real, transform, vec3, vec6, vec10

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..contact.contacts import Contacts, Scene
+from ..contact.pair_laws import Contacts, Scene
 from ..contact.spin_rows import Spin, spin_lengths
 from ..real import kernel, real, vec3
 

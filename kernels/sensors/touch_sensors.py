@@ -5,8 +5,8 @@ A contact counts where it pushes or overlaps. Which contacts count, and which of
 
 import warp as wp
 
-from ..contact.contacts import Contacts, Scene, margin_of
 from ..contact.narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID
+from ..contact.pair_laws import Contacts, Scene, margin_of
 from ..contact.ray import miss, ray_box, ray_capsule, ray_cylinder, ray_ellipsoid, ray_sphere
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
 from ..tree import spatial as sp

@@ -3,15 +3,15 @@
 import warp as wp
 
 from ..linalg.lanes import lane, lanes, team_sum
-from ..real import kernel, real, transform, vec3, vec6, vec10
+from ..real import func, kernel, real, transform, vec3, vec6, vec10
 from . import joints
 from . import spatial as sp
 from .joints import spring_deflection
 from .passes import Topology
 
 
-@kernel(lanes=True)
-def mechanical_energy(
+@func
+def team_energy(
     topology: Topology,
     gravity: wp.array(dtype=vec3),
     armature: wp.array2d(dtype=real),
@@ -22,13 +22,13 @@ def mechanical_energy(
     link_V: wp.array2d(dtype=vec6),
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
+    w: int,
     # out
     kinetic: wp.array(dtype=real),
     potential: wp.array(dtype=real),
     total: wp.array(dtype=real),
 ):
-    """Launch over (worlds, lanes); the potential of gravity is zero with every centre of mass at the world's origin."""
-    w, _lane = wp.tid()
+    """Kinetic and potential energy of a world and their sum. By all lanes."""
     T = real(0.0)
     U = real(0.0)
     g = gravity[w % gravity.shape[0]]
@@ -51,3 +51,27 @@ def mechanical_energy(
     kinetic[w] = T
     potential[w] = U
     total[w] = T + U
+
+
+@kernel(lanes=True)
+def mechanical_energy(
+    topology: Topology,
+    gravity: wp.array(dtype=vec3),
+    armature: wp.array2d(dtype=real),
+    stiffness: wp.array2d(dtype=real),
+    reference: wp.array2d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    link_I: wp.array2d(dtype=vec10),
+    link_V: wp.array2d(dtype=vec6),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    kinetic: wp.array(dtype=real),
+    potential: wp.array(dtype=real),
+    total: wp.array(dtype=real),
+):
+    """Launch over (worlds, lanes); the potential of gravity is zero with every centre of mass at the world's origin."""
+    w, _lane = wp.tid()
+    team_energy(
+        topology, gravity, armature, stiffness, reference, link_X, link_I, link_V, q, v, w, kinetic, potential, total
+    )

@@ -36,6 +36,26 @@ class Topology:
     dof_begin: wp.array(dtype=wp.int32)  # the first degree of freedom of its tree
     link_dof: wp.array(dtype=wp.int32)  # the last degree of freedom that moves the link, -1 if none
     body_link: wp.array(dtype=wp.int32)
+    link_level: wp.array(dtype=wp.int32)  # links between it and the world, within its tree
+    tree_levels: wp.array(dtype=wp.int32)
+
+
+# What links hand on to their children is found level by level, the links of a level side by side, and on the CPU in the order of the links.
+
+
+@func
+def turns(topology: Topology, tree: int) -> int:
+    """How often all links of a tree are gone through, so that each comes after its parent."""
+    n = int(1)
+    if lanes() > 1:
+        n = topology.tree_levels[tree]
+    return n
+
+
+@func
+def is_turn(topology: Topology, l: int, turn: int) -> bool:
+    """Whether link l is one of this turn."""
+    return lanes() == 1 or topology.link_level[l] == turn
 
 
 @func
@@ -91,6 +111,28 @@ def kinematics(
     w, tree = wp.tid()
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         place_link(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l, link_X)
+
+
+@func
+def team_place(
+    topology: Topology,
+    link_pose: wp.array2d(dtype=transform),
+    joint_pose: wp.array3d(dtype=real),
+    joint_anchor: wp.array(dtype=vec3),
+    joint_axis: wp.array2d(dtype=vec3),
+    q0: wp.array(dtype=real),
+    q: wp.array2d(dtype=real),
+    w: int,
+    tree: int,
+    # out
+    link_X: wp.array2d(dtype=transform),
+):
+    """World poses of the links of a tree. By all lanes."""
+    for turn in range(turns(topology, tree)):
+        for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+            if is_turn(topology, l, turn):
+                place_link(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l, link_X)
+        sync()
 
 
 @func
@@ -245,6 +287,24 @@ def link_velocity(
 
 
 @func
+def team_move(
+    topology: Topology,
+    dof_S: wp.array2d(dtype=vec6),
+    v: wp.array2d(dtype=real),
+    w: int,
+    tree: int,
+    # out
+    link_V: wp.array2d(dtype=vec6),
+):
+    """Spatial velocities of the links of a tree. By all lanes."""
+    for turn in range(turns(topology, tree)):
+        for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+            if is_turn(topology, l, turn):
+                move_link(topology, dof_S, v, w, l, link_V)
+        sync()
+
+
+@func
 def turning_velocity(kind: int, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=real), w: int, j: int) -> vec6:
     """S v without the free joint's linear part, whose axes stand still in the world: dS/dt v = V x this."""
     a = vec6()
@@ -317,13 +377,13 @@ def rnea(
         tau[w, d] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d] * a[w, d]
 
 
-# A lane keeps to one of the ten numbers.
+# A lane keeps to one of the numbers.
 TEAM_ADD_TO_PARENTS = """
 SCALAR* numbers = (SCALAR*)x.data;
 const int lane = threadIdx.x & 31;
 for (int l = end - 1; l >= first; --l) {
     const int p = parent.data[l];
-    if (p >= 0 && lane < 10) numbers[10 * p + lane] += numbers[10 * l + lane];
+    if (p >= 0 && lane < COUNT) numbers[COUNT * p + lane] += numbers[COUNT * l + lane];
 }
 __syncwarp();
 """
@@ -333,27 +393,69 @@ for (int l = end - 1; l >= first; --l) {
     if (p >= 0) x.data[p] = wp::add(x.data[p], x.data[l]);
 }
 """
+ADD_TO_PARENTS = by_device(TEAM_ADD_TO_PARENTS, ADD_TO_PARENTS).replace("SCALAR", scalar)
 
 
-@device.func_native(by_device(TEAM_ADD_TO_PARENTS, ADD_TO_PARENTS).replace("SCALAR", scalar))
+@device.func_native(ADD_TO_PARENTS.replace("COUNT", "10"))
 def team_add_to_parents(parent: wp.array1d(dtype=int), first: int, end: int, x: wp.array1d(dtype=vec10)):
     """Each link's x to its parent's, from the last link up. By all lanes; what others wrote before was followed by a `sync`."""
     ...
 
 
-@kernel(lanes=True)
-def crba(
+@device.func_native(ADD_TO_PARENTS.replace("COUNT", "6"))
+def team_add_vectors_to_parents(parent: wp.array1d(dtype=int), first: int, end: int, x: wp.array1d(dtype=vec6)):
+    """The same of spatial vectors."""
+    ...
+
+
+@func
+def team_inverse_dynamics(
+    topology: Topology,
+    gravity: wp.array(dtype=vec3),
+    armature: wp.array2d(dtype=real),
+    dof_S: wp.array2d(dtype=vec6),
+    link_I: wp.array2d(dtype=vec10),
+    link_V: wp.array2d(dtype=vec6),
+    v: wp.array2d(dtype=real),
+    a: wp.array2d(dtype=real),
+    w: int,
+    tree: int,
+    # scratch
+    link_A: wp.array2d(dtype=vec6),
+    link_f: wp.array2d(dtype=vec6),
+    # out
+    tau: wp.array2d(dtype=real),
+):
+    """`rnea` of one tree by all lanes."""
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    g = gravity[w % gravity.shape[0]]
+    for turn in range(turns(topology, tree)):
+        for l in range(first + lane(), end, lanes()):
+            if is_turn(topology, l, turn):
+                accelerate_link(topology, g, dof_S, link_I, link_V, v, a, w, l, link_A, link_f)
+        sync()
+    team_add_vectors_to_parents(topology.link_parent, first, end, link_f[w])
+    for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
+        f = link_f[w, topology.dof_link[d]]
+        tau[w, d] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d] * a[w, d]
+    sync()
+
+
+@func
+def team_mass_matrix(
     topology: Topology,
     armature: wp.array2d(dtype=real),
     dof_S: wp.array2d(dtype=vec6),
     link_I: wp.array2d(dtype=vec10),
+    w: int,
+    tree: int,
     # scratch
     composite: wp.array2d(dtype=vec10),
     # out
     M: wp.array3d(dtype=real),
 ):
-    """Mass matrix by composite rigid bodies, stored by trees: M_de at [d, e - first dof of the tree]. Launch over (worlds, trees, lanes)."""
-    w, tree, _lane = wp.tid()
+    """Mass matrix of one tree by composite rigid bodies: M_de at [d, e - first dof of the tree]. By all lanes."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     for l in range(first + lane(), end, lanes()):
@@ -374,6 +476,23 @@ def crba(
             M[w, d, e - start] = m
             M[w, e, d - start] = m
             e = topology.dof_parent[e]
+    sync()
+
+
+@kernel(lanes=True)
+def crba(
+    topology: Topology,
+    armature: wp.array2d(dtype=real),
+    dof_S: wp.array2d(dtype=vec6),
+    link_I: wp.array2d(dtype=vec10),
+    # scratch
+    composite: wp.array2d(dtype=vec10),
+    # out
+    M: wp.array3d(dtype=real),
+):
+    """Mass matrix by composite rigid bodies, stored by trees. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
+    team_mass_matrix(topology, armature, dof_S, link_I, w, tree, composite, M)
 
 
 @func

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.kernels.contact.contacts import RECOVERY_ENERGY
+from warpsim.kernels.contact.pair_laws import RECOVERY_ENERGY
 
 EXACT = {
     "lagged": ws.SAP(tolerance=1e-13),

@@ -13,7 +13,7 @@ from warpsim.device.copies import copy
 from warpsim.errors import ModelError
 from warpsim.kernels.contact import broadphase as broadphase_kernels
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.contact import convex_contacts
+from warpsim.kernels.contact import convex_contacts, pair_laws
 from warpsim.kernels.contact.narrow import shape
 from warpsim.model.hull import convex_table
 from warpsim.model.model import FrictionRule, GeomType, Model
@@ -216,7 +216,7 @@ class Collision:
 
     def _scene(self, placed):
         m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
-        scene = copy(contact.Scene, self.device_model.types.real)()
+        scene = copy(pair_laws.Scene, self.device_model.types.real)()
         scene.recovery, scene.point_pairs = self.device_model.recovery[0], m.point_pairs
         for key, value in (
             ("geom_type", m.geom_type),
@@ -280,7 +280,7 @@ class Collision:
 
     def _contacts(self):
         t, array = self.device_model.types, self.dynamics.array
-        contacts = copy(contact.Contacts, self.device_model.types.real)()
+        contacts = copy(pair_laws.Contacts, self.device_model.types.real)()
         contacts.count = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
         contacts.flags = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
         contacts.pair = array(self.capacity, wp.int32)
@@ -297,6 +297,11 @@ class Collision:
             contacts.row = wp.array(rows, dtype=wp.int32, device=self.device_model.device)
         return contacts
 
+    @property
+    def finds_at_once(self) -> bool:
+        """Whether one launch finds all contacts, and writes their Jacobians."""
+        return self.convex_scene is None and self.pressure is None and self._chains is None
+
     def place_geoms(self, link_V: wp.array, link_V_star: wp.array) -> None:
         """World poses of the geoms and bounds of their speeds at two sets of link velocities."""
         d, p = self.device_model, self.device_model.parameters
@@ -308,16 +313,17 @@ class Collision:
         """Find the contacts of the present kinematics that can act within a step of h, and their geometry."""
         if not self.enabled:
             return
-        self.place_geoms(link_V, link_V_star)
         d, p = self.device_model, self.device_model.parameters
         size = p.stored("geom_size")
         motion = [self.dynamics.link_X, link_V, link_V_star]
         if self.broadphase is not None:
+            self.place_geoms(link_V, link_V_star)
             self.broadphase.launch(h, self.geom_X, size, self.geom_speed)
-        inputs = [h, size, *motion, self.geom_X, self.geom_speed, self.geom_capsule, self.grid, self.contacts]
-        self.dynamics.launch(contact.detect, None, [d.topology, self.scene, *inputs])
+        placed = [self.geom_X, self.geom_speed, self.geom_capsule, self.grid, self.contacts]
+        inputs = [h, p.stored("geom_pose"), size, p.stored("body_active"), self.dynamics.dof_S, *motion, *placed]
+        self.dynamics.launch(contact.detect, None, [d.topology, self.scene, *inputs, int(self.finds_at_once)])
         if self.convex_scene is not None:
-            inputs = [d.topology, self.scene, self.convex_scene, *inputs]
+            inputs = [d.topology, self.scene, self.convex_scene, h, size, *motion, *placed]
             self.dynamics.launch(convex_contacts.detect, None, inputs)
         if self.pressure is not None:
             self.pressure.detect(h, link_V, self)
@@ -325,15 +331,15 @@ class Collision:
             self.dynamics.launch(contact.list_supports, None, [self.scene, *self._chains, self.contacts])
 
     def jacobian(self) -> None:
-        """Jacobians of the contacts found."""
-        if self.enabled:
+        """Jacobians of the contacts found, where `detect` has not written them."""
+        if self.enabled and not self.finds_at_once:
             inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, self.contacts]
             self.dynamics.launch(contact.jacobian, None, inputs)
 
     def material(self):
         """The contact parameters as kernels read them."""
         p = self.device_model.parameters
-        material = copy(contact.Material, self.device_model.types.real)()
+        material = copy(pair_laws.Material, self.device_model.types.real)()
         material.friction = p.stored("geom_friction")
         material.stiffness = p.stored("geom_stiffness")
         material.dissipation_time = p.stored("geom_dissipation_time")

@@ -12,16 +12,19 @@ from warpsim.contact.collision import Collision
 from warpsim.contact.sticking import Sticking
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
+from warpsim.device.memory import Lender
 from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.actuation import Actuation, is_needed
 from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
 from warpsim.integrate.fluid_forces import FluidForces
+from warpsim.integrate.fusion import FusedStep
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate.theta import schemes
+from warpsim.kernels.linalg import words
 from warpsim.kernels.tree import energy, mocap, passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.sensors.step_sensors import StepMeasurement, has_step_sensors
@@ -105,8 +108,17 @@ class Step:
         self.measurement = StepMeasurement(self, device_model.reactions) if measures else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
+        self.fused = FusedStep(self) if self._is_plain else None
+        if self.fused is not None and make_solver is None:
+            self._borrow()
         if self.compensation is not None:
             self.allow_wrench()
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the step is symplectic Euler of rigid bodies on joints with springs and actuators without a state, and no subclass's own."""
+        others = (self.stages, self.deep, self.actuation, self.compensation, self.lines, self.fluid, self.measurement)
+        return type(self) is Step and self.model.ntree > 0 and all(part is None for part in others)
 
     def _make_solver(self, make_solver) -> None:
         rows, d = self.scalar_rows, self.device_model
@@ -125,9 +137,18 @@ class Step:
         rows.attach(problem)
         self.solver.complete()
 
+    def _borrow(self) -> None:
+        """Keep what is read before the solver begins, and by nobody after, in memory that it writes to then."""
+        lender, dynamics = Lender(self.solver.idle()), self.dynamics
+        names = ["A_factor", "composite", "z", *([] if self.scalar_rows.can_stall else ["M_factor"])]
+        for name in names:
+            setattr(self, name, lender.take(getattr(self, name)))
+        dynamics.link_A, dynamics.link_f = lender.take(dynamics.link_A), lender.take(dynamics.link_f)
+
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
         self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
+        self.fused = None
         if self.stages is not None:
             self.stages.allow_wrench()
 
@@ -163,8 +184,11 @@ class Step:
             mocap: self.model.nmocap > 0,
         }
         pressure = self.collision.pressure
-        files = [passes, energy, actuators, schemes, *(file for file, used in optional.items() if used)]
+        smooth = [passes, energy, actuators, schemes] if self.fused is None else []
+        files = [*smooth, *(file for file, used in optional.items() if used)]
         found = [x for file in files for x in kernels_of(file, S)]
+        found += [] if self.fused is None else self.fused.kernels()
+        found += kernels_of(words, S)
         parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
         parts += (self.lines, self.sticking, self.measurement)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
@@ -182,6 +206,9 @@ class Step:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
         dynamics, stages = self.dynamics, self.stages
         dynamics.place_mocap(self.mocap, self.flags)
+        if self.fused is not None:
+            self.fused.smooth_motion(h)
+            return
         dynamics.position(self.q)
         dynamics.velocity(self.v)
         self.medium_force()
@@ -288,7 +315,8 @@ class Step:
     def contact_problem(self, h: float) -> None:
         """Contacts, their Jacobians and regularisation, and the scalar rows."""
         dynamics = self.dynamics
-        dynamics.velocity(self.v_star, self.link_V_star)
+        if self.fused is None:
+            dynamics.velocity(self.v_star, self.link_V_star)
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
         if self.stages is not None and self.stages.follows_contacts:
@@ -305,7 +333,9 @@ class Step:
     def solve(self, h: float) -> None:
         """The solver, as often as the law of contact needs it."""
         self.prepare_solver(h)
+        self.solver.certified_later = self.fused is not None and self.fused.certifies
         self.law.solve(self.solver, h, self.v)
+        self.solver.certified_later = False
 
     def prepare_solver(self, h: float) -> None:
         """Give the solver what it reads besides the contact problem."""
@@ -324,6 +354,10 @@ class Step:
     def integrate(self, h: float) -> None:
         """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
         v = self.solver.solution.v
+        if self.fused is not None:
+            self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
+            self.fused.finish(h)
+            return
         moving = v
         if self.stages is not None:
             self.stages.report()

@@ -3,9 +3,9 @@
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import kernels_of
+from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.contact import spin_rows, taped_contacts
+from warpsim.kernels.contact import pair_laws, spin_rows, taped_contacts
 from warpsim.tree.dynamics import Dynamics
 
 
@@ -39,18 +39,19 @@ class ContactLaw:
         """R, v̂, μ and w of the contacts that were detected, at the velocity v. `z`: scratch (worlds, nv)."""
         collision = self.collision
         inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
-        inputs += [
-            h,
-            self.options.beta,
-            self.options.sigma,
-            self.device_model.parameters.stored("body_mass"),
-            M_factor,
-            z,
-        ]
-        inputs += [self.R, self.v_hat, self.problem.mu, self.weight]
+        inputs += [h, self.options.beta, self.options.sigma, M_factor, z]
+        inputs += [self.R, self.v_hat, self.problem.mu, self.weight, self._loads()]
         self.dynamics.launch(contact.regularise, None, inputs)
         if collision.spin is not None:
             collision.spin.launch(self.R, self.v_hat, self.problem.mu)
+
+    def _loads(self):
+        """What a law says of the loads that contacts bear: nothing."""
+        loads = copy(pair_laws.Loads, self.types.real)()
+        for name in ("gravity", "body_mass"):
+            setattr(loads, name, self.device_model.parameters.stored(name))
+        loads.load = loads.least = self.dynamics.array(0, self.types.real)
+        return loads
 
     def solve(self, solver, h: float, v0: wp.array) -> None:
         """Solve the problem, as often as the law needs it. `v0`: the velocity that the step began with."""

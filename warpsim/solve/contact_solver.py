@@ -52,6 +52,7 @@ class ContactSolver:
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
+    certified_later = False  # whether the end of the step certifies the solution, see `warpsim/integrate/fusion.py`
     has_factor = True  # whether Jacobians of a step find a factor of the problem's matrix, or need none
 
     def state_memory(self) -> dict:
@@ -67,6 +68,10 @@ class ContactSolver:
 
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
         """Float64 arrays whose rounded values the problem holds: of deep trees, for who can use them."""
+
+    def idle(self) -> list[wp.array]:
+        """Arrays (worlds, …) that may hold anything when a launch begins, and whose contents nobody needs between steps."""
+        return []
 
     def complete(self) -> None:
         """The struct `problem` is filled: take what depends on its sizes."""

@@ -54,7 +54,12 @@ class DeviceModel:
         Topology = copy(passes.Topology, self.types.real)
         topology = Topology()
         begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
+        level = np.zeros(m.nlink, dtype=np.int32)
+        for link in np.flatnonzero(m.link_parent >= 0):  # parents come first
+            level[link] = level[m.link_parent[link]] + 1
+        levels = [level[i:j].max(initial=-1) + 1 for i, j in zip(m.tree_link[:-1], m.tree_link[1:], strict=True)]
         derived = {"link_body": carried, "link_dof": last, "dof_begin": begin}
+        derived |= {"link_level": level, "tree_levels": np.array(levels, dtype=np.int32)}
         arrays = {key: getattr(m, key) for key in Topology.vars if key not in derived}
         for key, value in (arrays | derived).items():
             setattr(topology, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=self.device))

@@ -3,8 +3,8 @@
 import warp as wp
 
 from ...real import func, real, struct, transform, vec2, vec3
-from ..contacts import Material, geom_dissipation_time
 from ..narrow.manifold import SPHERE
+from ..pair_laws import Material, geom_dissipation_time
 from .caps import Cap, cap_patch, cap_sums, plane_and_centre
 from .fields import Fields, Sizes, thickness_of
 from .patch_rates import MovingPatch, MovingSums, both, one, over, size_of, times

@@ -17,8 +17,8 @@ import warp as wp
 from ...flags import DEEP_PRESSURE
 from ...linalg.lanes import lane
 from ...real import func, kernel, real, struct, transform, vec3
-from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.manifold import SPHERE
+from ..pair_laws import Contacts, Material, Scene, geom_dissipation_time
 from .fields import Fields, Sizes, side_of, thickness_of
 from .find_polygons import DEEP, Polygons, sides_flag, sign_of, soft_first
 from .patches import Patch, Sums, add_points

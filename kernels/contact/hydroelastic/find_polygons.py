@@ -10,8 +10,8 @@ import warp as wp
 from ...flags import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE
 from ...linalg.lanes import lane, lanes, sync, team_bits, team_max, team_number
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
-from ..contacts import Contacts, Material, Scene, geom_dissipation_time
 from ..narrow.features import contact_frame, orthogonal
+from ..pair_laws import Contacts, Material, Scene, geom_dissipation_time
 from .fields import Fields, Part, Side, Sizes, cell_of, part_of, side_of
 from .near_parts import geoms_meet, list_both, next_parts
 from .polygon import ROOM, SMALLEST_AREA, Moments, Surface, clip, compliances, meet, moments

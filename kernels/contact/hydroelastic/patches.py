@@ -17,8 +17,9 @@ from ...flags import CONTACT_OVERFLOW
 from ...linalg.lanes import lane, lanes, sync, team_max, team_sum
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec6
 from ...tree.passes import Topology
-from ..contacts import Contacts, Scene, point_velocity
+from ..contacts import point_velocity
 from ..narrow.features import contact_frame, orthogonal
+from ..pair_laws import Contacts, Scene
 from .fields import Fields, Sizes, cell_of, part_of, side_of
 from .find_polygons import Polygons, corner, sign_of, soft_first
 from .polygon import ROOM, clip, meet, moments

@@ -9,9 +9,9 @@ The corners of the square that stands for a plane stay in it: that is all that m
 import warp as wp
 
 from ...real import func, mat33, real, struct, transform, vec3, vec4
-from ..contacts import Material, geom_dissipation_time
 from ..narrow.features import FRAME_SWITCH
 from ..narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, MESH, PLANE, SPHERE
+from ..pair_laws import Material, geom_dissipation_time
 from .fields import (
     SURFACE,
     Fields,

@@ -41,6 +41,36 @@ def factor_both(
         team_copy_lower(M_factor, begin, end, A_factor, begin, 0)
 
 
+@func
+def team_free_motion(
+    topology: Topology,
+    h: real,
+    v0: wp.array2d(dtype=real),
+    force: wp.array2d(dtype=real),
+    bias: wp.array2d(dtype=real),
+    D: wp.array2d(dtype=real),
+    w: int,
+    tree: int,
+    # in: M, out: A = M + h D, stored by blocks of trees
+    A: wp.array3d(dtype=real),
+    # out
+    M_factor: wp.array3d(dtype=real),
+    A_factor: wp.array3d(dtype=real),
+    v_star: wp.array2d(dtype=real),
+):
+    """`free_motion` of one tree by all lanes."""
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    factor_both(h, D[w], begin, end, A[w], M_factor[w], A_factor[w])
+    for i in range(begin + lane(), end, lanes()):
+        v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
+    sync()
+    team_ltdl_solve_block(A_factor[w], begin, end, v_star[w])
+    for i in range(begin + lane(), end, lanes()):
+        v_star[w, i] = v_star[w, i] + v0[w, i]
+    sync()
+
+
 @kernel(lanes=True)
 def free_motion(
     topology: Topology,
@@ -58,15 +88,7 @@ def free_motion(
 ):
     """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A. Launch over (worlds, trees, lanes)."""
     w, tree, _lane = wp.tid()
-    begin = topology.tree_v[tree]
-    end = topology.tree_v[tree + 1]
-    factor_both(h, D[w], begin, end, A[w], M_factor[w], A_factor[w])
-    for i in range(begin + lane(), end, lanes()):
-        v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
-    sync()
-    team_ltdl_solve_block(A_factor[w], begin, end, v_star[w])
-    for i in range(begin + lane(), end, lanes()):
-        v_star[w, i] = v_star[w, i] + v0[w, i]
+    team_free_motion(topology, h, v0, force, bias, D, w, tree, A, M_factor, A_factor, v_star)
 
 
 # The free motion of deep trees that nothing touches or holds, by articulated bodies (`passes.aba`) instead of by M.
@@ -96,8 +118,8 @@ def accelerated(h: real, v0: wp.array2d(dtype=real), a: wp.array2d(dtype=real), 
     v_star[w, d] = v0[w, d] + h * a[w, d]
 
 
-@kernel(lanes=True)
-def commit(
+@func
+def team_commit(
     topology: Topology,
     body_active: wp.array2d(dtype=real),
     h: wp.float64,
@@ -109,17 +131,14 @@ def commit(
     q_solved: wp.array2d(dtype=real),
     solver_status: wp.array(dtype=int),
     contact_flags: wp.array(dtype=int),
+    w: int,
     # out
     q_next: wp.array2d(dtype=real),
     v_next: wp.array2d(dtype=real),
     time_next: wp.array(dtype=wp.float64),
     flags_next: wp.array(dtype=int),
 ):
-    """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over (worlds, lanes).
-
-    A world whose NONFINITE flag is set stands still until it is reset; a tree whose root body is inactive stands still.
-    """
-    w, _lane = wp.tid()
+    """`commit` of one world by all lanes."""
     flag = flags[w]
     bad = int(0)
     if solver_status[w] & SOLVER_NON_FINITE != 0 or contact_flags[w] & NONFINITE != 0:
@@ -163,6 +182,36 @@ def commit(
             for k in range(joints.dofs(kind)):
                 v_next[w, j + k] = v[w, j + k]
     flags_next[w] = flag
+
+
+@kernel(lanes=True)
+def commit(
+    topology: Topology,
+    body_active: wp.array2d(dtype=real),
+    h: wp.float64,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    time: wp.array(dtype=wp.float64),
+    flags: wp.array(dtype=int),
+    v_solved: wp.array2d(dtype=real),
+    q_solved: wp.array2d(dtype=real),
+    solver_status: wp.array(dtype=int),
+    contact_flags: wp.array(dtype=int),
+    # out
+    q_next: wp.array2d(dtype=real),
+    v_next: wp.array2d(dtype=real),
+    time_next: wp.array(dtype=wp.float64),
+    flags_next: wp.array(dtype=int),
+):
+    """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over (worlds, lanes).
+
+    A world whose NONFINITE flag is set stands still until it is reset; a tree whose root body is inactive stands still.
+    """
+    w, _lane = wp.tid()
+    team_commit(
+        topology, body_active, h, q, v, time, flags, v_solved, q_solved, solver_status, contact_flags, w,
+        q_next, v_next, time_next, flags_next,
+    )  # fmt: skip
 
 
 # The theta-schemes besides symplectic Euler.

@@ -9,9 +9,9 @@ and v̂. Scalar rows bring their own R and v̂ (`kernels/rows/table.py`). Contac
 
 import warp as wp
 
-from ...contact import contacts as contact
-from ...contact.contacts import Contacts, Material, Scene, friction_coefficient
+from ...contact import pair_laws
 from ...contact.narrow.manifold import SPHERE
+from ...contact.pair_laws import Contacts, Material, Scene, friction_coefficient
 from ...laws import cone
 from ...laws.cone import contact_stabilization, recovery_regularization, recovery_stabilization
 from ...laws.hertz import hertz_law, in_series
@@ -40,11 +40,11 @@ def linear_law(
     h: real,
 ) -> vec3:
     """(c, τ_d, recovery speed) of contact c of a pair, c = 1/K > 0; `rigid`: K where both geoms are."""
-    pair = contact.contact_compliance(scene, stiffness, dissipation_time, compliances, w, c, p, h / real(wp.pi))
+    pair = pair_laws.contact_compliance(scene, stiffness, dissipation_time, compliances, w, c, p, h / real(wp.pi))
     compliance = pair[0]
     if compliance == real(0.0):
         compliance = real(1.0) / rigid
-    return vec3(compliance, pair[1], contact.pair_recovery(scene.recovery, pair[0]))
+    return vec3(compliance, pair[1], pair_laws.pair_recovery(scene.recovery, pair[0]))
 
 
 @func
@@ -164,5 +164,5 @@ def contact_impulse(
         v_hat = recovery_stabilization(v_free, pair[2])
         mu = real(0.0)
         if frozen_mu[w, c] > real(0.0):
-            mu = contact.friction_coefficient(scene, friction, w, p)
+            mu = pair_laws.friction_coefficient(scene, friction, w, p)
         gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)

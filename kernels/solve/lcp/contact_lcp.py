@@ -10,7 +10,7 @@ eliminated beforehand, its impulse recovered afterwards.
 
 import warp as wp
 
-from ...contact.contacts import Contacts, Scene
+from ...contact.pair_laws import Contacts, Scene
 from ...linalg.loops import sparse_dot
 from ...real import SPIN, func, kernel, real, struct
 from ..delassus import Dual

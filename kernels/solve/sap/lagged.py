@@ -556,15 +556,21 @@ def solve_lagged(
         keep_lagged_factor(problem, work, lag, options, solution, w, r)
 
 
+@func
+def worst_island(work: Workspace, island_error: wp.array2d(dtype=real), w: int) -> real:
+    """The worst contact of a world."""
+    error = real(0.0)
+    for k in range(work.islands.count[w]):
+        error = wp.max(error, island_error[w, k])
+    return error
+
+
 @kernel
 def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
     """As `sap.certify`, and the worst contact of every world. Launch over worlds."""
     w = wp.tid()
     certify_world(problem, work, solution, w)
-    error = real(0.0)
-    for k in range(work.islands.count[w]):
-        error = wp.max(error, lag.island_error[w, k])
-    lag.error[w] = error
+    lag.error[w] = worst_island(work, lag.island_error, w)
 
 
 @kernel(lanes=True)

@@ -96,7 +96,7 @@ class LCPContact(ContactSolver):
         self.memory.count = self.zeros(W, int)
         self.memory.key = self.zeros((W, 4 * self.max_contacts), int)
         self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
-        self.impulse, self.guess = self.zeros((W, N)), self.zeros((W, N))
+        self.guess = self.impulse = self.zeros((W, N))  # the one is read before the other is written
         data = self.lcp.problem
         data.A, data.rows, data.x = self.delassus.dual.W, self.delassus.dual.count, self.guess  # A: in the scratch
         data.b, data.hi, data.findex = self.boxed.b, self.boxed.hi, self.boxed.findex
@@ -108,6 +108,9 @@ class LCPContact(ContactSolver):
     def kernels(self) -> list:
         found = [x for file in (contact_lcp, delassus) for x in kernels_of(file, self.code)]
         return found + [x for file in (lcp, scratch) for x in kernels_of(file, self.scalar)]
+
+    def idle(self) -> list:
+        return [self.delassus.dual.Y]
 
     def state_memory(self) -> dict:
         """The arrays that a step hands to the next."""

@@ -3,7 +3,6 @@
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
@@ -23,12 +22,10 @@ class LaggedLaw(ContactLaw):
         self.load, self.least = (self.dynamics.array(self.collision.capacity, self.types.real) for _ in range(2))
         problem.weight, problem.load, problem.least = self.weight, self.load, self.least
 
-    def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
-        super().regularise(h, v, M_factor, z)
-        gravity, mass = (self.device_model.parameters.stored(name) for name in ("gravity", "body_mass"))
-        inputs = [self.collision.scene, self.collision.material(), self.collision.contacts, gravity, mass, h]
-        inputs += [int(self.options.counts_load), self.weight, self.load, self.least]
-        self.dynamics.launch(contact.bearing_loads, None, inputs)
+    def _loads(self):
+        loads = super()._loads()
+        loads.counts, loads.load, loads.least = int(self.options.counts_load), self.load, self.least
+        return loads
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
         inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi]
@@ -75,6 +72,10 @@ class LaggedSolver(SAPSolver):
         self.lag.slope, self.lag.island_error = self.zeros((W, self.trees)), self.zeros((W, self.trees))
         self.lag.error = self.zeros(W)
 
+    def idle(self) -> list[wp.array]:
+        found = super().idle()
+        return [*found, self.lag.K, self.lag.gamma, self.lag.R, self.lag.v_hat] if found else []
+
     @property
     def slopes(self) -> wp.array:
         return self.lag.G
@@ -92,6 +93,9 @@ class LaggedSolver(SAPSolver):
         S = self.code
         return [*kernels_of(lagged, S), *kernels_of(islands, S)]
 
+    def errors(self) -> list[wp.array]:
+        return [self.lag.island_error, self.lag.error]
+
     def launch(self):
         """Solve every world, off the tape."""
         per_tree = (self.worlds, self.trees)
@@ -101,7 +105,8 @@ class LaggedSolver(SAPSolver):
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         inputs = [self.problem, self.surrogate, self.work, self.lag, self.options, self.solution]
         self.run(lagged.solve_lagged, per_tree, inputs)
-        self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
+        if not self.certified_later:
+            self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:

@@ -203,6 +203,11 @@ class SAPSolver(ContactSolver):
     def kernels(self) -> list:
         return [*kernels_of(sap, self.code), *kernels_of(islands, self.code)]
 
+    def idle(self) -> list[wp.array]:
+        if self.options.keep_factor:
+            return []
+        return [self.work.newton.H, self.work.newton.G, self.work.u_c, self.work.dv_c]
+
     def _workspace(self):
         W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
         work = copy(sap.Workspace, self.code)()
@@ -222,8 +227,13 @@ class SAPSolver(ContactSolver):
         per_tree = (self.worlds, self.trees)
         self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
         self.run(sap.solve, per_tree, [self.problem, self.work, self.options, self.solution])
-        self.run(sap.certify, self.worlds, [self.problem, self.work, self.solution])
+        if not self.certified_later:
+            self.run(sap.certify, self.worlds, [self.problem, self.work, self.solution])
         return self.solution
+
+    def errors(self) -> list[wp.array]:
+        """Of every island, and of every world, how far its worst contact is from Coulomb's law; empty where that is not the law."""
+        return [self.zeros((0, 0)), self.zeros(0)]
 
     @property
     def slopes(self) -> wp.array:

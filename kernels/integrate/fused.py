@@ -1,0 +1,211 @@
+"""The verbs of a step of symplectic Euler in as few launches as its waits allow: what a tree, or a world, does without another.
+
+Each kernel calls the functions of all lanes that the kernels of one verb call, in the order of docs/step.md, and leaves the same arrays
+behind. Steps with more to do launch the verbs one by one (`warpsim/integrate/step.py`).
+"""
+
+import warp as wp
+
+from ..forces.actuators import drive, spring_force
+from ..linalg.lanes import lane, lanes, sync
+from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
+from ..solve.problem import Problem, Solution
+from ..solve.sap.lagged import worst_island
+from ..solve.sap.sap import Workspace, certify_world
+from ..tree import joints
+from ..tree.energy import team_energy
+from ..tree.passes import (
+    Topology,
+    inertia_of_link,
+    place_axes,
+    team_inverse_dynamics,
+    team_mass_matrix,
+    team_move,
+    team_place,
+)
+from .theta.schemes import team_commit, team_free_motion
+
+
+@struct
+class Bodies:
+    """What a model has constant of its links and joints, shared or per world."""
+
+    link_pose: wp.array2d(dtype=transform)
+    joint_pose: wp.array3d(dtype=real)
+    joint_anchor: wp.array(dtype=vec3)
+    joint_axis: wp.array2d(dtype=vec3)
+    q0: wp.array(dtype=real)
+    mass: wp.array2d(dtype=real)
+    com: wp.array2d(dtype=vec3)
+    inertia: wp.array2d(dtype=mat33)
+    active: wp.array2d(dtype=real)
+    armature: wp.array2d(dtype=real)
+    stiffness: wp.array2d(dtype=real)
+    reference: wp.array2d(dtype=real)
+    damping: wp.array2d(dtype=real)
+    gravity: wp.array(dtype=vec3)
+
+
+@struct
+class Drives:
+    """Actuators, as `actuators.actuator_force` reads them, and those of every link: `of_link[link_begin[l]:link_begin[l + 1]]`."""
+
+    link: wp.array(dtype=int)
+    row: wp.array(dtype=int)
+    gear: wp.array2d(dtype=real)
+    gain: wp.array3d(dtype=real)
+    bias: wp.array3d(dtype=real)
+    control_range: wp.array3d(dtype=real)
+    force_range: wp.array3d(dtype=real)
+    control: wp.array2d(dtype=real)
+    tau: wp.array2d(dtype=real)
+    link_begin: wp.array(dtype=int)
+    of_link: wp.array(dtype=int)
+
+
+@struct
+class Motion:
+    """Kinematics, forces, inertia and free motion: what the rest of the step reads, and scratch."""
+
+    link_X: wp.array2d(dtype=transform)
+    dof_S: wp.array2d(dtype=vec6)
+    link_I: wp.array2d(dtype=vec10)
+    link_V: wp.array2d(dtype=vec6)
+    force: wp.array2d(dtype=real)
+    D: wp.array2d(dtype=real)
+    bias: wp.array2d(dtype=real)
+    A: wp.array3d(dtype=real)
+    M_factor: wp.array3d(dtype=real)
+    A_factor: wp.array3d(dtype=real)
+    v_star: wp.array2d(dtype=real)
+    link_V_star: wp.array2d(dtype=vec6)
+    still: wp.array2d(dtype=real)  # no acceleration
+    link_A: wp.array2d(dtype=vec6)
+    link_f: wp.array2d(dtype=vec6)
+    composite: wp.array2d(dtype=vec10)
+
+
+@struct
+class Ends:
+    """What a step leaves."""
+
+    q: wp.array2d(dtype=real)
+    v: wp.array2d(dtype=real)
+    time: wp.array(dtype=wp.float64)
+    flags: wp.array(dtype=int)
+    q_next: wp.array2d(dtype=real)
+    kinetic: wp.array(dtype=real)
+    potential: wp.array(dtype=real)
+    energy: wp.array(dtype=real)
+
+
+@func
+def team_kinematics(
+    topology: Topology, bodies: Bodies, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, tree: int,
+    motion: Motion,
+):  # fmt: skip
+    """Poses, motion subspaces, inertias and velocities of the links of a tree."""
+    team_place(
+        topology, bodies.link_pose, bodies.joint_pose, bodies.joint_anchor, bodies.joint_axis, bodies.q0, q, w, tree,
+        motion.link_X,
+    )  # fmt: skip
+    for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+        place_axes(topology, bodies.joint_anchor, bodies.joint_axis, motion.link_X, w, l, motion.dof_S)
+        motion.link_I[w, l] = inertia_of_link(topology, bodies.mass, bodies.com, bodies.inertia, motion.link_X, w, l)
+    sync()
+    team_move(topology, motion.dof_S, v, w, tree, motion.link_V)
+
+
+@func
+def team_forces(
+    topology: Topology, bodies: Bodies, drives: Drives, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int,
+    tree: int, motion: Motion,
+):  # fmt: skip
+    """Springs, given forces and actuators of the joints of a tree, and their linear damping."""
+    for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+        spring_force(
+            topology, bodies.stiffness, bodies.reference, bodies.damping, q, drives.tau, w, l, motion.force, motion.D
+        )
+        for k in range(drives.link_begin[l], drives.link_begin[l + 1]):
+            drive(
+                topology, drives.link, drives.row, drives.gear, drives.gain, drives.bias, drives.control_range,
+                drives.force_range, q, v, drives.control, w, drives.of_link[k], motion.force, motion.D,
+            )  # fmt: skip
+    sync()
+
+
+@kernel(lanes=True)
+def smooth_motion(
+    topology: Topology,
+    bodies: Bodies,
+    drives: Drives,
+    h: real,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    motion: Motion,
+):
+    """Kinematics, forces and the free motion of a tree: v*, A = M + h D, and the factors of M and A. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
+    team_kinematics(topology, bodies, q, v, w, tree, motion)
+    team_forces(topology, bodies, drives, q, v, w, tree, motion)
+    team_mass_matrix(topology, bodies.armature, motion.dof_S, motion.link_I, w, tree, motion.composite, motion.A)
+    team_inverse_dynamics(
+        topology, bodies.gravity, bodies.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
+        motion.link_A, motion.link_f, motion.bias,
+    )  # fmt: skip
+    team_free_motion(
+        topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor, motion.A_factor, motion.v_star
+    )  # fmt: skip
+    team_move(topology, motion.dof_S, motion.v_star, w, tree, motion.link_V_star)
+
+
+@func
+def certify(
+    problem: Problem, work: Workspace, solution: Solution, island_error: wp.array2d(dtype=real),
+    error: wp.array(dtype=real), w: int,
+):  # fmt: skip
+    """As `sap.certify` and, where there are errors, `lagged.certify_lagged`."""
+    certify_world(problem, work, solution, w)
+    if error.shape[0] > 0:
+        error[w] = worst_island(work, island_error, w)
+
+
+@kernel(lanes=True)
+def finish(
+    topology: Topology,
+    bodies: Bodies,
+    motion: Motion,
+    reports_energy: int,
+    h: real,
+    step: wp.float64,
+    certifies: int,
+    problem: Problem,
+    work: Workspace,
+    island_error: wp.array2d(dtype=real),
+    error: wp.array(dtype=real),
+    solution: Solution,
+    contact_flags: wp.array(dtype=int),
+    ends: Ends,
+):
+    """The certificate of the solution, the energy that the step began with, q' = q (+) h v, and the step accepted where it is finite.
+
+    `step`: h. `certifies` 0: the solver has done so. Launch over (worlds, lanes).
+    """
+    w, _lane = wp.tid()
+    if certifies == 1 and lane() == 0:
+        certify(problem, work, solution, island_error, error, w)
+    if reports_energy == 1:
+        team_energy(
+            topology, bodies.gravity, bodies.armature, bodies.stiffness, bodies.reference, motion.link_X, motion.link_I,
+            motion.link_V, ends.q, ends.v, w, ends.kinetic, ends.potential, ends.energy,
+        )  # fmt: skip
+    for l in range(lane(), topology.link_type.shape[0], lanes()):
+        joints.advance(
+            topology.link_type[l], ends.q, solution.v, h, w, topology.link_q[l], topology.link_v[l], ends.q_next
+        )
+    sync()
+    team_commit(
+        topology, bodies.active, step, ends.q, ends.v, ends.time, ends.flags, solution.v, ends.q_next, solution.status, contact_flags,
+        w, ends.q, ends.v, ends.time, ends.flags,
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""The launches of a step of symplectic Euler that do several verbs at once (device: `kernels/integrate/fused.py`)."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.integrate import fused
+from warpsim.kernels.solve import problem as problems
+from warpsim.kernels.solve.sap import sap
+from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.sap.lagged import LaggedSolver
+from warpsim.solve.sap.sap import SAPSolver
+
+PARAMETERS = {
+    "joint_pose": "joint_pose",
+    "joint_axis": "joint_axis",
+    "mass": "body_mass",
+    "com": "body_com",
+    "inertia": "body_inertia",
+    "active": "body_active",
+    "armature": "joint_armature",
+    "stiffness": "joint_stiffness",
+    "reference": "joint_reference",
+    "damping": "joint_damping",
+    "gravity": "gravity",
+}
+
+
+class FusedStep:
+    """Smooth motion in one launch, and the end of a step in another, on the arrays of a `Step`, which knows whether it may."""
+
+    def __init__(self, step):
+        self.step, self.device_model = step, step.device_model
+        model, device = step.model, self.device_model.device
+        link = np.maximum(step.actuator_link.numpy(), 0)
+        begin = np.searchsorted(np.sort(link), np.arange(model.nlink + 1))
+        tables = (begin, np.argsort(link, kind="stable"))  # in the order of the actuators
+        self.link_begin, self.of_link = (wp.array(x.astype(np.int32), dtype=wp.int32, device=device) for x in tables)
+
+    def kernels(self) -> list:
+        """The kernels that it launches."""
+        return kernels_of(fused, self.device_model.types.real)
+
+    def smooth_motion(self, h: float) -> None:
+        """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""
+        step = self.step
+        inputs = [self.device_model.topology, self._bodies(), self._drives(), h, step.q, step.v, self._motion()]
+        step.dynamics.launch(fused.smooth_motion, step.model.ntree, inputs)
+
+    @property
+    def certifies(self) -> bool:
+        """Whether `finish` certifies the solution, of a solver that a step launches once and no backward pass asks for a factor."""
+        step = self.step
+        known = type(step.solver) in (SAPSolver, LaggedSolver) and not step.solver.spin
+        return known and type(step.law).solve is ContactLaw.solve and not step.solver.options.keep_factor
+
+    def finish(self, h: float) -> None:
+        """The certificate, the energy that the step began with, and q' and v where they are finite."""
+        step, made = self.step, self._made("Ends")
+        made.q, made.v, made.time, made.flags, made.q_next = step.q, step.v, step.time, step.flags, step.q_next
+        made.kinetic, made.potential, made.energy = step.kinetic, step.potential, step.energy
+        inputs = [self.device_model.topology, self._bodies(), self._motion(), int(step.reports_energy), h, h]
+        inputs += [int(self.certifies), *self._certificate(), step.collision.contacts.flags, made]
+        step.dynamics.launch(fused.finish, None, inputs)
+
+    def _certificate(self) -> list:
+        """What `finish` reads of a solver, and its solution."""
+        solver, S = self.step.solver, self.device_model.types.real
+        if self.certifies:
+            return [solver.problem, solver.work, *solver.errors(), solver.solution]
+        solution = copy(problems.Solution, S)()
+        solution.v, solution.status = solver.solution.v, solver.solution.status
+        nothing = [solver.zeros((0, 0)), solver.zeros(0)]
+        return [copy(problems.Problem, S)(), copy(sap.Workspace, S)(), *nothing, solution]
+
+    def _made(self, name: str):
+        return copy(getattr(fused, name), self.device_model.types.real)()
+
+    def _bodies(self):
+        made, d = self._made("Bodies"), self.device_model
+        made.link_pose, made.joint_anchor, made.q0 = d.link_pose, d.joint_anchor, d.q0
+        for name, parameter in PARAMETERS.items():
+            setattr(made, name, d.parameters.stored(parameter))
+        return made
+
+    def _drives(self):
+        step, made = self.step, self._made("Drives")
+        made.link, made.row, made.gear = step.actuator_link, step.actuator_row, step.actuator_gear
+        made.gain, made.bias, made.control_range, made.force_range = step.actuator_parameters()
+        made.control, made.tau = step.actuator_control, step.acting_tau
+        made.link_begin, made.of_link = self.link_begin, self.of_link
+        return made
+
+    def _motion(self):
+        step, dynamics, made = self.step, self.step.dynamics, self._made("Motion")
+        for name in ("link_X", "dof_S", "link_I", "link_V", "link_A", "link_f"):
+            setattr(made, name, getattr(dynamics, name))
+        for name in ("force", "bias", "A", "M_factor", "A_factor", "v_star", "link_V_star", "composite"):
+            setattr(made, name, getattr(step, name))
+        made.D, made.still = step.damping, step.zero_acceleration
+        return made
