@@ -63,6 +63,7 @@ OWN_SUMS = {
     "row_wrenches": "worlds",
     "string_wrenches": "worlds",
     "link_reactions": "(worlds, trees)",
+    "smooth_motion": "(worlds, trees, lanes): a lane has a joint and its actuators",
 }
 # Of atomic instructions: those on real numbers, and those on bits, by which additions can be made.
 ATOMIC = re.compile(r"^\s*(?:@\S+\s+)?((?:atom|red)(?:\.[\w:]+)*\.(?:f|bf|b)\d+\w*)\b", re.MULTILINE)
