@@ -29,6 +29,7 @@ from warpsim.files.usd.usd_worlds import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.show.bands import band_colors, bands, largest_triangles
 from warpsim.show.page_scene import add_group, set_up, shape_groups
+from warpsim.show.strings import Strings
 
 DEFAULT_WORLDS = 64
 POSITION_STEP = 2.0**-13  # m
@@ -65,6 +66,7 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
             f"model {model.name!r} has no visible geom with a shape, so there is nothing to show; add geoms"
         )
     shown = _Patches(trajectory, rows, chosen, origins) if patches else None
+    strings = Strings(trajectory, rows, chosen, origins)
     console = rich.get_console()  # viser announces its server, which nobody is meant to visit
     with console.capture():  # what this thread prints, and no other
         server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
@@ -72,12 +74,11 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         server.get_event_loop().call_soon_threadsafe(
             console.begin_capture
         )  # and what the server's own prints in the end
-        page = _record(server, trajectory, rows, rate, chosen, origins, groups, shown)
+        page = _record(server, trajectory, rows, rate, chosen, origins, groups, shown, strings)
     finally:
         server.stop()
-    if shown is not None:
-        head, end, tail = page.rpartition("</body>")
-        page = head + shown.legend() + end + tail
+    head, end, tail = page.rpartition("</body>")
+    page = head + (shown.legend() if shown is not None else "") + strings.note() + end + tail
     with replacing(path) as new:
         new.write_text(_titled(page, f"{model.name} - warpsim"), encoding="utf-8")
 
@@ -154,7 +155,7 @@ def _pascals(p: float) -> str:
     return f"{p:.3g} Pa"
 
 
-def _record(server, trajectory, rows, rate, chosen, origins, groups, patches) -> str:
+def _record(server, trajectory, rows, rate, chosen, origins, groups, patches, strings) -> str:
     model, frames = trajectory.model, len(rows)
     handles, serializer, before, shown = [], None, None, 0
     for poses in body_pose_chunks(model, trajectory.q, rows, chosen, trajectory.mocap):
@@ -171,6 +172,7 @@ def _record(server, trajectory, rows, rate, chosen, origins, groups, patches) ->
                 handles = [add_group(server, model, group, frame) for group in groups]
                 if patches is not None:
                     patches.add(server)
+                strings.show(server)
                 serializer = server.get_scene_serializer()
             else:
                 serializer.insert_sleep(1.0 / rate)
@@ -182,6 +184,7 @@ def _record(server, trajectory, rows, rate, chosen, origins, groups, patches) ->
                         handle.batched_wxyzs = placed[:, 3:]
                 if patches is not None:
                     patches.show(shown)
+                strings.show(server)
             shown += 1
     if frames > 1:
         serializer.insert_sleep(1.0 / rate)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spatial tendons on viser's pages: the pieces of their paths as thick lines, which move."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from warpsim.files.tendon_lines import tendon_counts, tendon_frames
+from warpsim.forces.lines import line_tendons
+
+COLOR = (190, 60, 50)
+THICKNESS = 3.0  # pixels
+MOST_PIECES = 20_000  # in a frame: of more the tendons of the first worlds are drawn
+PLACE_STEP = 2.0**-11  # m, finer places are rounded away so that a recording compresses
+
+
+def pieces_of(model) -> np.ndarray:
+    """Rows `(n, 2)` of the points of `tendon_frames` that a straight piece joins."""
+    counts = [n for t in line_tendons(model) for n in tendon_counts(model, int(t))]
+    starts = np.cumsum([0, *counts])[:-1]
+    rows = [np.arange(start, start + n - 1) for start, n in zip(starts, counts, strict=True)]
+    first = np.concatenate(rows) if rows else np.zeros(0, int)
+    return np.stack([first, first + 1], axis=-1)
+
+
+class Strings:
+    """The tendons of the chosen worlds in the frames of a trajectory, each about its world's origin."""
+
+    def __init__(self, trajectory, rows, chosen, origins):
+        self.pieces = pieces_of(trajectory.model)
+        shown = MOST_PIECES // max(len(self.pieces), 1)
+        self.origins, self._handle = origins[:shown], None
+        self.left_out = max(len(chosen) - shown, 0) if len(self.pieces) else 0
+        self.frames: list[Iterator[np.ndarray]] = []
+        if len(self.pieces):
+            own = trajectory.model, trajectory.q, rows
+            self.frames = [tendon_frames(*own, int(w), trajectory.mocap) for w in chosen[:shown]]
+
+    def show(self, server) -> None:
+        """The next frame."""
+        if not self.frames:
+            return
+        placed = [next(frames)[self.pieces] + origin for frames, origin in zip(self.frames, self.origins, strict=True)]
+        points = (np.round(np.concatenate(placed) / PLACE_STEP) * PLACE_STEP).astype(np.float32)
+        if self._handle is None:
+            options = {"thickness": THICKNESS, "thickness_units": "screen"}
+            self._handle = server.scene.add_line_segments("/tendons", points, COLOR, **options)
+        elif not np.array_equal(points, self._handle.points):
+            self._handle.points = points
+
+    def note(self) -> str:
+        """What is not drawn, for a corner of the page."""
+        if not self.left_out:
+            return ""
+        text = f"tendons of the first {len(self.frames)} worlds"
+        style = "position:fixed;left:12px;bottom:40px;z-index:10;font:12px sans-serif;color:#223;pointer-events:none"
+        return f'<div style="{style}">{text}</div>'
