@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Every target sets up what it needs: a virtual environment in .venv, the packages, the kernel cache in .warp_cache.
 #   make demo | test | lint | types | docs | bench | cuda-check | gpu-quick | gpu-proof | corpus | blender | nightly | clean
 # Variables: PYTHON (the interpreter to start from), BLENDER_PYTHON (one of the version that bpy needs), WARP_CACHE_PATH (compiled kernels), PYTEST_ARGS, BENCH_ARGS, CUDA_ARGS.

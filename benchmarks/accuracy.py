@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accuracy in numbers: dynamics against MuJoCo, SAP against recorded problems, contact against theory, gradients.
 
     python -m benchmarks.accuracy [--out benchmarks/results/accuracy.md]

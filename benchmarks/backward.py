@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a backward pass costs per integrator, contact law and robot, beside another checkout of the project.
 
     python -m benchmarks.backward [--beside CHECKOUT] [--robots ant humanoid] [--schemes midpoint.convex …] [--rounds 8]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a world's bits are its own: however many others there are, in whatever order, on however many threads, shards and processes.
 
     python -m benchmarks.bits --out benchmarks/results

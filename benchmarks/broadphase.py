@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cost of finding contacts in one world of 10 to 1,000 spheres: the list of pairs against the grid.
 
     python -m benchmarks.broadphase [--counts 10 20 ...] [--out benchmarks/results] [--plot docs/broadphase.png]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How well SAP solves: 1,000 random problems against Clarabel, and the certificate of every step of long runs.
 
     python -m benchmarks.certificate [--quick] [--urdf QUADRUPED.urdf] [--out benchmarks/results]

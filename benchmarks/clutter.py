@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clutter of the SAP paper, §VI-C: does it settle, how deep, how much slip, how many iterations, how fast.
 
     python -m benchmarks.clutter [--drake] [--bodies 8 20 40 80] [--seconds 10] [--worlds 256] [--out benchmarks/results]

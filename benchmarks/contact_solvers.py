@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cost of the contact solvers on the same scenes: CPU time per step and world of SAP, Compliant and LCP, in one run.
 
     python -m benchmarks.contact_solvers [--out benchmarks/results] [--worlds 16] [--steps 200]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coulomb's law, the default, beside SAP's convex law: steps that are solved, cost, and how far a heavy body sinks into a light one.
 
     python -m benchmarks.coulomb [--quick]

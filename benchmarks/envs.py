@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an environment costs: over the raw simulator, and env-steps per second of processor time beside Gymnasium's own environments.
 
     python -m benchmarks.envs --out benchmarks/results

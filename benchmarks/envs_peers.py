@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Env-steps per second of processor time of brax's and mjlab's own environments, for `benchmarks/envs.py`'s table.
 
     python -m benchmarks.envs_peers brax hopper generalized     # in an environment with brax

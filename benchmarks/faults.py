@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults put into one of 1,024 worlds: no other world may change by a bit, what is not finite must be flagged, and a reset must heal.
 
     python -m benchmarks.faults --out benchmarks/results

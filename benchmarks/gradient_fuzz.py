@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of random trees on a floor against central differences: every joint and geom, every integrator and solver.
 
     python -m benchmarks.gradient_fuzz [--seeds 64] [--first 1000] [--quick] [--out benchmarks/results]

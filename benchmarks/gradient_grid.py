@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients against central differences: every joint type x contact regime x integrator x solver, at 1 to 100 steps.
 
     python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--fields] [--actuation] [--quick] [--out benchmarks/results]

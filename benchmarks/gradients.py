@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What gradients cost: backward against forward pass, memory per env-step, growth over a training loop.
 
     python -m benchmarks.gradients [--parts cost memory training] [--worlds 64] [--steps 32] [--out benchmarks/results]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The house in figures: how much code there is, and what in it is too long, too wide, or there twice.
 
     python -m benchmarks.house [ROOT]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many robots in one world that do not touch, against as many worlds of one: islands should make them cost the same.
 
     python -m benchmarks.islands [--robots 64] [--steps 20] [--repeats 7]

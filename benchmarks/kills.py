@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs that are killed at random moments, resumed, and compared bit for bit with one that was not.
 
     python -m benchmarks.kills --times 100 --out benchmarks/results

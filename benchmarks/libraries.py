@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Libraries beside what is our own, where docs/decisions.md says why: `python -m benchmarks.libraries`; half a minute.
 
 Box-constrained quadratic programs: ours, SciPy's BVLS and Clarabel on the same random ones. URDF files of example-robot-data (if it is installed):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cost of `sim.linearize` beside central differences of the same step, in one process on one device.
 
     python -m benchmarks.linearize [--robots half_cheetah ant humanoid humanoid33] [--out benchmarks/results]

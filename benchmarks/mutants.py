@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged robot files: load, step, and watch for crashes, hangs and reads outside the file's folder.
 
     python -m benchmarks.mutants --count 10000 --out benchmarks/results

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All Jacobians of one step in contact: `sim.linearize` beside Nimble, the same robots in the same state, one thread each.
 
     python -m venv nimble && nimble/bin/pip install nimblephysics "numpy<2"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps on one core beside MuJoCo C: robots, piles, chains; and what a large scene takes.
 
     python -m benchmarks.one_core [--corpus FOLDER] [--only NAME ...] [--repeats 5] [--out benchmarks/results]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ws.ilqr` and `ws.mppi` on two tasks of the field: a half-cheetah's sprint and the swing-up of a pole.
 
     python -m benchmarks.optimisers [--parts cheetah,swing_up] [--solver default] [--seeds 5] [--starts 64] [--out benchmarks/results]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Learning by analytic gradients beside random search at equal env-steps: medians and quartiles over seeds.
 
     python -m benchmarks.policy_gradient [--out benchmarks/results] [--seeds 5] [--parts throw,walk,hop,contact,directions]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a step of a box on the ground costs by pressure fields, beside contact at points: time and memory per world.
 
     python -m benchmarks.pressure_cost [--worlds 4096]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What pressure fields cost in accuracy: force of spheres that are polyhedra, torsion by friction of polygons and of patches as points.
 
     python -m benchmarks.pressure_patches [--out benchmarks/results/pressure_patches.md]

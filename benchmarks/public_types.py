@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether every public name has a complete type, by `pyright --verifytypes`: `python -m benchmarks.public_types`, or `make types`.
 
 Public are the names of `warpsim.__all__` and, of classes among them, what does not begin with an underscore. Prints what is not known and

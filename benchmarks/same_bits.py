@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Does a change of the code change a number? Rollouts and gradients of a grid, stored by one version, compared by another.
 
     python -m benchmarks.same_bits --store FILE.npz [--scenes ant gripper …] [--quick]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time integrators side by side: cost of a step, energy and accuracy of the spring-cylinder, rebound of an impact.
 
     python -m benchmarks.schemes [--robot humanoid.xml] [--worlds 64] [--out benchmarks/results/schemes.md]

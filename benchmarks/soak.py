@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory over long use: a million steps, thousands of simulators made and let go, threads that build. It has to stay flat.
 
 python -m benchmarks.soak --out benchmarks/results

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two solvers as functions on their full sets of problems: boxed LCPs and cone QPs.
 
     python -m benchmarks.solver_suite [--lcps 10000] [--cone-qps 1000] [--out benchmarks/results]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What it costs to write a rollout into a store, and to divide it over actors of Ray: ratios of speeds, in turns on one machine.
 
 python -m benchmarks.streaming --out benchmarks/results

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Do results depend on the order of the threads of a launch? On a GPU there is none: a kernel that does has a race.
 
     python -m benchmarks.thread_order [--scenes ant gripper …] [--quick]

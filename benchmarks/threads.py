@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What further threads of the CPU make of a step, and of a backward pass: wall time beside that of one thread.
 
     python -m benchmarks.threads [--robots ant humanoid] [--worlds 64 256 1024] [--threads 2] [--rounds 21] [--gradients]

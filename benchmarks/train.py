@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What policies learn: tasks trained over seeds, beside standing still, SHAC, and Gymnasium's own environment with Stable-Baselines3.
 
     python -m benchmarks.train --out benchmarks/results

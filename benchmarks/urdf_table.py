@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of docs/urdf.md: which URDFs of the PyPI package example-robot-data load, and why the others do not.
 
     pip install example-robot-data 'warpsim[mesh]'

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether gradients through contact are of use: the tape against coarse differences of the motion, hovering, and searches.
 
     python -m benchmarks.useful_gradients [--quick] [--only SOLVER ...] [--peers PYTHON] [--out benchmarks/results]

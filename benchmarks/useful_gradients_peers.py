@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scenes of `benchmarks/useful_gradients.py` that other engines can take: MuJoCo by differences of steps, MJX by JAX.
 
     PYTHON benchmarks/useful_gradients_peers.py [--quick]

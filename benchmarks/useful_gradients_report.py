@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of `benchmarks/useful_gradients.py`, from what it measured."""
 
 import numpy as np

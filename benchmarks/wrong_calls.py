@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong calls made from the signatures of the public names: each argument in turn is given what it cannot mean.
 
     python -m benchmarks.wrong_calls --out benchmarks/results

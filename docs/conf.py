@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sphinx configuration of the documentation: `make docs`.
 
 The source folder is the root of the repository, so that a link from one page to another is the same in a checkout and on the site; which of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sphinx extension: docstrings of this package, which are plain text with Markdown's `code`, as reStructuredText.
 
 Prose stays prose, `- ` begins an item of a list, an indented block is a program or a formula, and a block of `name   meaning` lines is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One scene under three contact models: SAP (compliant; its paper's convex friction and Coulomb's), Compliant (springs, solved in the impulses), LCP (rigid).
 
     python -m examples.contact_models

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A policy that balances a pole, learned on several processes or machines: the same bits for any number of them.
 
     python -m examples.data_parallel                                      # one process

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run the scenes of `scenes/examples.py` and leave a picture, a web page and a USD stage of each in out/.
 
 python -m examples.gallery [NAME ...]     (stack dominoes gripper clutter; hills too, which needs the gymnasium package, pressure, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Make the hopper hop: 0.5 m forward, 0.25 m high, and stand again after 0.8 s; batched shooting with gradients.
 
     python -m examples.hop [out]            # writes out/hop.png and out/hop.usd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identify the mass, the friction and the joint damping of 64 half-cheetahs at once, each from one noisy recording.
 
     python -m examples.identify_robot [out]        # writes out/identify_robot.png and out/identify_robot.usd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An ant learns to walk by short-horizon analytic policy gradients (SHAC style), beside random search.
 
     python -m examples.policy_gradient [out]        # writes out/policy_gradient.png and out/policy_gradient.usd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slip under control: a soft gripper lets a spatula turn within its grip (SAP paper, §VI-D), by gradients through the slipping patches.
 
     python -m examples.slip_control [out]            # writes out/slip_control.png and out/slip_control.usd; some minutes

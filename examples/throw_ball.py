@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throw balls at a target through a bounce: sixteen throwers around it, every ball is to be there at the same moment.
 
     python -m examples.throw_ball [out]            # writes out/throw_ball.png and out/throw_ball.usd

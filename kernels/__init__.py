@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device code: Warp functions and kernels, one file per method, written against the scalar type of a copy (`real.py`)."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sticky flags of a world, bits of `diagnostics.flags`; see docs/step.md."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C++ that every Warp module of device code begins with: entries and rows of arrays, loops and adjoints, in fewer instructions than Warp's.
 
 Warp takes a negative index from the end of its axis, and any stride along the last one. Kernels of this project count from 0, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random numbers by counting: Philox-4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
 
 Four words of 32 bits follow from a key (the seed) and a counter (world, episode, step, draw), and from nothing else: no number depends

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels over a range of worlds: their last argument is the first world of a launch.
 
 Device code is written for all worlds. Warp compiles, of the same text,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`real`, the scalar type of a copy of the device code, the types that follow from it, and the decorators of kernels.
 
 The files of this folder are written once, against `real`. `warpsim.device` loads a copy of them per scalar type (packages

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums in a fixed order: those of adjoints, which one thread adds up alone, and those over worlds.
 
 `warpsim/device/by_world.py` gives every kernel with an adjoint one thread per world, and calls `plain_sums` in front of its

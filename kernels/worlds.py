@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of chosen worlds, written where they are. Entries of four and eight bytes are moved as bits, in words of four."""
 
 import warp as wp

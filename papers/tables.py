@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of results in Markdown and CSV, as the papers' figures write them."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small scenes of a few bodies: a body on a plane, carts, pendulums, chains."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The law of box rows at single points, as the tests of laws and of rows ask it."""
 
 import warp as wp

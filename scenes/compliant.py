@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The systems of the compliant-constraint paper (Drumwright), of its tests and of `papers/ccs`."""
 
 import numpy as np

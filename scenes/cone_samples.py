@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random cone QPs whose solution is known, made to be hard; problems without a solution; the same problems for Clarabel."""
 
 from typing import NamedTuple

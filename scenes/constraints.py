@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes with constraints: linkages, ropes, drives, platforms."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact problems in NumPy, for tests and benchmarks: exported from a simulator, and solved and judged a second way.
 
     min ½‖v − v*‖²_A + ½ σᵀRσ   s.t.   Jv − v̂ + Rσ in the dual cone {μ‖g_t‖ ≤ g_n}   (Castro et al., eq. 19)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes that examples, tests and benchmarks share. Each function returns a built `ws.Model`; `SCENES` says how they start."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A jar with a soft lid, as in the SAP paper (§VI-E): a rigid bottom and ring of walls, and a lid whose plug is larger than the ring.
 
 The plug is a polygon of as many sides as the jar has walls, side to side with them, so that the pressure of its

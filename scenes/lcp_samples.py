@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random boxed LCPs of rigid multi-contact: W = J M⁻¹Jᵀ, b = −J v, four to sixteen contacts (t1, t2, n), most W singular."""
 
 from typing import NamedTuple

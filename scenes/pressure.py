@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes of hydroelastic contact: bodies that fall on a soft or rigid ground, grasps, and the soft gripper with the spatula of the SAP paper (§VI-D).
 
 Shapes are written as in the reference data: (kind, size) with full edges of boxes, (radius, length) of cylinders and capsules.

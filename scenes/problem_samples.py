@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random contact problems for the tests of the solvers, and for `benchmarks/certificate.py`."""
 
 import dataclasses

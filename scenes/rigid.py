@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes of rigid contact: those recorded in `tests/reference/data/lcp_jacobians.npz`, walking robots, columns."""
 
 import pathlib

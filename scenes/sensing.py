@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A box with an arm and sensors of every stage, in flight or on the ground, for gradients."""
 
 import numpy as np

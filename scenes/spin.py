@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes with torsional and rolling friction: for tests and benchmarks of its gradients."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes with spatial tendons and actuators on sites: random trees wound with strings, an arm, a drone, a sucker."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small recorded trajectories, made with MuJoCo itself so that they need no simulator of ours."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scene of the SAP paper's §VI-E: two arms with hands, a jar with its lid and 16 marbles, a bowl and a table; 160 degrees of freedom.
 
 The arms (KUKA iiwa) are those of the package `robosuite`, the hands (Allegro) those of `example-robot-data`; the rest is built here.

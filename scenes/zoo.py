@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One model with all that a tree can have, loaded from MJCF, and random states of any model of MuJoCo's."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures shared by all tests: devices, robot files, quiet logs."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A quaternion that is no rotation is refused on the host and flags its world on the device; none becomes the identity."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every public call refuses what it cannot mean, in one short line that names the argument, its value and what would do.
 
 Tables of (call, words of the message). `ModelError` is for models and files, `ValueError` for arguments; anything else that

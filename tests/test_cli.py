@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command `warpsim`: what it prints and writes, and that a bad request ends in one line and exit code 2."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rollouts over actors of Ray: the bits of one simulator, however the worlds are divided and whatever is lost on the way."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pickles and deep copies of models, states and trajectories: equal, and the same bits when stepped on."""
 
 import copy

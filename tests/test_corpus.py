@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robot files of other packages (docs/corpus.md): how many load, their accelerations beside MuJoCo's, and a cause for every exception.
 
 The packages are unpacked by `make corpus`, whose findings are judged here; what it has not done yet is done now, minutes long.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation is true where a machine can tell: names, files, flags, tables of shapes, versions."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input to `Simulator`: one clear error each, that names the element, the value and the fix (api.md, reliability)."""
 
 import re

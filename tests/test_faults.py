@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds that raise a flag are written down, and what is written steps to the same bits."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a user sees first: robots in the package, short reprs, types, Warp's silence, and programs of the README that run."""
 
 import ast

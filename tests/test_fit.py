@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many worlds fit, and what is said where they do not."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grid of gradients (`benchmarks/gradient_grid.py`): its rows can be written, and the results in the repository are rows of it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mocap bodies: children of the world whose poses are an input of a step, held in `State`. MuJoCo is the reference."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The package as users get it: what a bare import loads, what the wheel holds, and that it runs without the checkout."""
 
 import ast
@@ -117,3 +118,13 @@ def test_installed_wheel_runs_without_the_checkout(wheel, assets, tmp_path):
     script = python.parent / "warpsim"
     done = subprocess.run([str(script), "devices", "--json"], cwd=tmp_path, env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_file_says_its_licence():
+    """An SPDX line first, or below the interpreter's."""
+    folders = ("warpsim", "kernels", "tests", "benchmarks", "scenes", "examples", "papers", "docs")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if ".venv" not in path.parts]
+    assert len(paths) > 700
+    for path in [*paths, ROOT / "Makefile", ROOT / ".ci/run"]:
+        head = path.read_text(encoding="utf-8").split("\n", 2)[:2]
+        assert "# SPDX-License-Identifier: Apache-2.0" in head, path

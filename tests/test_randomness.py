@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random numbers by counting: known answers of Philox-4x32-10, and keys that mean what they say."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reliability contract: worlds are independent to the last bit, runs repeat, and a bad world is flagged alone."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """States that `step` makes on memory used before, inputs from the host, and steps within graphs: none changes what anybody holds."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rooms of the house: a folder is a section of docs/theory.md, of the same name in kernels/ and in warpsim/; imports run one way."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tools that watch over a rebuilding: stored rollouts are found again bit by bit, changed ones are named; lines are counted."""
 
 import numpy as np

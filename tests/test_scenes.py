@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The example scenes do what their names say."""
 
 import numpy as np

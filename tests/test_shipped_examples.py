@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robots as their makers ship them (docs/shipped.md): each example does what it says.
 
 Of those that need files of other packages `make corpus` unpacks them; without it they are skipped.

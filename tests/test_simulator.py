@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Simulator` as `api.md` promises it: stepping, rollouts, substeps, parameters per world, states, cost of a step."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a user can write into a state: arrays of wrong sizes are refused, and no value in them breaks a step."""
 
 import numpy as np

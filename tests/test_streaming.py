@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rollouts into stores, and runs that go on: the bits of one that nothing happened to."""
 
 import os

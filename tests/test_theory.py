@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/theory.md against the code: the files and functions that it names exist, and citations of its sections resolve."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trajectory object and the host's forward kinematics against MuJoCo's."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tutorials and the programs of the documentation's first pages run from top to bottom, as printed."""
 
 import os

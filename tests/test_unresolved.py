@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UNRESOLVED: a step that is too long for the motion of a listed pair is flagged, and ordinary motion never is."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What belongs to a world and to a simulator: parameters that a reset puts back, the memory they take, models that nothing
 drives."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types of what public calls take and give, for people and type checkers."""
 
 import os

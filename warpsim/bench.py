@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`warpsim bench`: speed, cold start and memory beside mujoco_warp and MuJoCo C, in one run on one machine.
 
 Every engine gets the same model (Euler integrator and Newton solver for the peers, because mujoco_warp refuses the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engines of `warpsim bench` behind one small interface, and what each of them costs.
 
 An engine is made for a scene, a number of worlds and a table of controls; `restart()` goes to the start states,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of arguments that every public call shares. Each error names the argument, its value and what would do.
 
 `name` is how the message calls the argument; `error` is `ValueError` (arguments) or `ModelError` (models).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command `warpsim`: run, resume, replay, info, view, bench, demo, devices."""
 
 import dataclasses

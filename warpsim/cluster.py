@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rollouts over many machines, on Ray: worlds divided over actors that write into one store (docs/scale.md).
 
 A store says what its run is and how far each column of worlds is (`warpsim.streaming`). An actor brings columns of its own to the end, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The main job in one command: a robot in many worlds on the ground, then a USD stage, a web page and a picture."""
 
 import pathlib

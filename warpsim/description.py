@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a simulator is made of, as JSON and back; and where it ran, on which its last bits depend."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one exception type of a bad model, bad arguments raise `ValueError`; and the end of a run by a signal."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds that went wrong, written down with all that their last step read: a folder for each, to step through again and to look at."""
 
 import dataclasses

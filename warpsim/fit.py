@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many worlds fit into the memory of a device, and what to say where they did not."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a solver, an integrator or the tables of a simulator cannot follow: refused, and when it is assigned to `sim.parameters`.
 
 Values that a kernel writes into the arrays are not checked: nothing in a step reads device data back.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What users hand to a `Simulator`, checked and brought to its device: states, controls, worlds, points, rays."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules [--machine-code all]`.
 
 The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device arrays in pickles and deep copies: values by way of NumPy, to the device they came from or else the CPU."""
 
 import functools

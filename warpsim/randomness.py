@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random numbers that belong to a world, its episode and its step, whatever else runs beside it."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How objects that hold arrays show themselves: one short line with shapes instead of numbers."""
 
 

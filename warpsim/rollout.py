@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many steps in a row, recorded on the device as a `Trajectory`."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `warpsim run`, the demo and the bench share: random controls and starts, a timed rollout, its summary."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Simulator`: a model in many worlds on one device. Every method is batched over worlds."""
 
 import functools

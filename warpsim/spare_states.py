@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffers for the states that `Simulator.step` makes: used again once nobody holds them, so that graphs find them where they were."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`State`: everything a step reads besides parameters and control."""
 
 from typing import Any

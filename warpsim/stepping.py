@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stands behind a `Simulator`: its internal step and everything between that and a user's states, tapes and Jacobians."""
 
 import copy

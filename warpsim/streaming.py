@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rollout that goes into a store while it is simulated, and runs that go on where their store ends (docs/stores.md)."""
 
 import concurrent.futures

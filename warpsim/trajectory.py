@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Trajectory`: what a rollout recorded, and its ways out: Zarr store, USD stage, web page, plots and pictures.
 
 A data object: it holds arrays and launches nothing. Positions are turned into body poses on the host, a chunk of

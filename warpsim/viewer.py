@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Viewer`: a simulator in the browser, stepped live."""
 
 import time

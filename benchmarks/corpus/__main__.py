@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robot files that nobody here wrote: which load, whether they accelerate as in MuJoCo, stay calm, and how fast they are.
 
     python -m benchmarks.corpus FOLDER [FOLDER …] [--stages smooth speed calm] [--only WORDS …] [--rows FILE] [--page docs/corpus.md]

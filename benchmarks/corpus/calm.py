@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rollouts from a file's own start beside MuJoCo's: flags, the largest kinetic energy, and where free bodies come to rest.
 
 Four worlds, two seconds, default options, the start's controls. MuJoCo runs the file as it is. Kinetic energy may be 1.1 times the largest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why files of the corpus miss a bar, found by looking: (words of the file's path, cause), by stage. The first that fits counts."""
 
 TANGLED = (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of the corpus: which are models, and which use what is refused by name (flexes, plugins, signed distance fields).
 
 A folder is an unpacked package. A file counts when its root is <mujoco> and MuJoCo compiles it where it lies; fragments that only other

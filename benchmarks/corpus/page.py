@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/corpus.md and benchmarks/results/corpus.csv from the rows of a run."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run over the corpus that can be interrupted: a line of JSON for every file as soon as it is known."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors at random states against MuJoCo's, constraints and contact off in both as in `smooth.py`.
 
 Those of positions and velocities at the state itself; those of accelerations and forces of a step from it, in the limit of short steps as in

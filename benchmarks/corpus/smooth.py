@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accelerations without contact, limits, dry friction and constraints, against MuJoCo's `mj_forward`.
 
 A step takes dampers and feedback at its end, so that (v' - v)/h differs from the acceleration at the state by a series in h; three steps

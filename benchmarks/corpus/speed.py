@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of a step and world against one world of MuJoCo C, float32, one thread.
 
 Both start at the file's own start and make the same steps, engines by turns; processor time. MuJoCo runs Newton and Euler as in the other

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Start states and controls of a corpus file, the same for both engines."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that examines files one after the other, so that kernels are loaded once, and that may crash or hang without harm."""
 
 import multiprocessing

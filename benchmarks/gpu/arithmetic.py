@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arithmetic of PTX on 32 lanes at once: for each instruction a function of no arguments that writes its destination, and its cost.
 
 Rounding is IEEE's to nearest, also of the divisions and square roots that CUDA approximates by `.approx`; sin, cos, exp2 and

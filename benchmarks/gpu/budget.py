@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the kernels of a step ask of a GPU by what ptxas says: registers, spills, stack, shared memory; launches and bytes.
 
     python -m benchmarks.gpu.budget [--quick] [--robot humanoid] [--contact lagged|convex] [--dtype float32] [--store]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The budget file: what launches and kernels of a step may cost, by case (robot, contact law, scalar type).
 
 Costs of the file are those of a version that was measured (`--store`); a later one may be above by `SLACK`, because compilers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of PTX that move data: mov, cvta, loads, stores, atomics. Same protocol as `arithmetic.build`.
 
 Those of memory return (latency, lines of 128 bytes) when they run.

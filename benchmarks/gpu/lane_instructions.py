@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of PTX in which lanes of a warp take part together: shuffles, votes, reductions, barriers.
 
 Each has `members`, which lanes wait for each other, and `build`, the protocol of `arithmetic.build`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory of an emulated warp, and what its accesses cost.
 
 Global memory is this process's own: arrays of a CPU simulation at their addresses, within the ranges that a launch is given.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps per second of an H200, predicted from emulated warps: the largest of latency, issue, load-store unit, L2 and HBM.
 
 A model, not a measurement: it knows nothing of caches shared between warps, and its two issue models bracket a factor of three.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads PTX: entries and functions as basic blocks of instructions, and variables with their initial bytes.
 
 Only what compilers write is read: one statement a line, labels on lines of their own. Blocks end at branches and calls, and begin at

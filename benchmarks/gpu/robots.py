@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robots of the figures, in states that they come to under random controls."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The launches of one real step: which kernels, over how many threads, on which arrays; and their PTX.
 
 A step is replayed from a graph, which hides its launches. `launches` runs it once without, and hands every launch to a

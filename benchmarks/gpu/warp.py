@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An interpreter of PTX: one warp of 32 lanes, its results and what they cost.
 
 Lanes that have parted run one group after the other, the one at the lowest block first, so that they come together where their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robots as their makers ship them, each at work in a few lines (docs/shipped.md).
 
 Their files come from their packages, unpacked, not installed (`pip download --no-deps gymnasium_robotics metaworld "myosuite<3"`, then `unzip`);

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adroit's hand takes a ball from its table, carries it to its place and holds it. python -m examples.shipped.adroit_ball FOLDER [out.html]"""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A quadrotor: four motors at sites lift it to a point each, and hold it there in the wind. python -m examples.shipped.drone [out.html]"""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fetch reaches for green balls: its gripper is welded to a mocap body, which is led. python -m examples.shipped.fetch_reach FOLDER [out.html]"""
 
 import sys

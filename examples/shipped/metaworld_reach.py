@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """metaworld's Sawyer follows its mocap body from ball to ball over its table. python -m examples.shipped.metaworld_reach FOLDER [out.html]"""
 
 import sys

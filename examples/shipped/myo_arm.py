@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A MyoSuite elbow bends under its muscles: flexors and extensors in turn. python -m examples.shipped.myo_arm FOLDER [out.html]"""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adhesion: an actuator on a body pulls at its contacts, each with an equal share of its force along the normal.
 
 The contacts are those that the step has found: of surfaces that touch, or would within the step. With n of them a contact gets

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact geometry within the step: the features found at q0, their points and normals followed to q^θ (midpoint rule).
 
 φ stays that of q0: the contact law wants the distance at the end, φ0 + h v_n, and n·v at the middle of the step is the mean

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broad phase of large scenes: a hashed uniform grid per world, near-linear in the number of geoms.
 
 Small geoms (by bounding radius) go to the grid cell of their centre; the cell is as wide as the largest reach of any, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From geoms to a contact problem: which features touch, where, their Jacobians, and SAP's regularisation.
 
 Contact frame: columns t1, t2, n; n points from geom A into geom B; v_c is the velocity of B relative to A. A contact's
@@ -251,14 +252,13 @@ def add_contacts(
     type_b = scene.geom_type[b]
     size_a = geom_size[row, a]
     size_b = geom_size[row, b]
-    ways = longest_ways(type_a, size_a, type_b, size_b)
-    margin = margin_of(scene, p)
     now = int(count)
     flags = int(0)
     for i in range(manifold.count):
         feature = contact_features(manifold, i)
         g = evaluate(type_a, geom_X[w, a], size_a, type_b, geom_X[w, b], size_b, feature)
-        g.phi = g.phi - margin
+        g.phi = g.phi - margin_of(scene, p)
+        ways = longest_ways(type_a, size_a, type_b, size_b)
         found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
         flags = flags | (found & UNRESOLVED)
         if found & TOUCHES != 0:

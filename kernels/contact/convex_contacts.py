@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of the pairs with a cylinder, ellipsoid, mesh or height field; built only for models that have such pairs.
 
 `detect` runs after that of `contacts.py` and appends to its contacts: first the pairs of plane, sphere, capsule and box

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pairs of geoms that cannot meet within a step, left out by capsules around them.
 
 Every geom but a plane lies within a capsule: its middle m at the geom's origin, half its axis a, a radius r. For any unit vector n two of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Net contact forces and wrenches of the last step."""
 
 import warp as wp

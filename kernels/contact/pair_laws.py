@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What contact of two geoms is: the tables of a scene, material, the list of contacts, and SAP's law of R and v̂ (theory §3.1, §3.6)."""
 
 import warp as wp

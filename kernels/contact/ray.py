@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rays against single shapes.
 
 Each shape solves for the smallest t >= 0 at which origin + t direction enters its surface, in the geom's own frame, for a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ray casts against the geoms of a world: the nearest hit, its geom and its outward normal.
 
 Cost: rays x geoms whose bounding sphere is met; one thread per ray.

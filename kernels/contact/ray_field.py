@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rays against height fields: a walk over the cells below the ray, two triangles each, and the sides and the base of the solid below.
 
 Amanatides and Woo, A Fast Voxel Traversal Algorithm (1987). Cost: the cells along the ray.

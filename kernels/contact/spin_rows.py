@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spin rows: torsional and rolling friction of contact points (`laws/spin_cone.py`, theory §3.7).
 
 Of C slots of contacts, slot C + c of J, R, v̂, μ and impulses holds the spin rows of contact c: the relative angular velocity about t1, t2 and n

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Impulses of contacts by their laws, for the tape: P(−R⁻¹(v_c − v̂)) at frozen features, with R and v̂ from φ and w (theory §3.5, §3.6)."""
 
 import warp as wp

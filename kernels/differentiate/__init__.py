@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """The step's derivatives: the residual on the tape, and closed forms."""

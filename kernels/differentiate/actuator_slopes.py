@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the state, the controls and the actuators' own parameters change about actuator forces: columns ∂r/∂x (theory §3.5).
 
 A force is s · (1, ℓ, ℓ̇) with s = gain u + bias, within its limits: of a joint's actuator in `actuators.py`, or the impulse

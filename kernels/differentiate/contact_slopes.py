@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the configuration changes about contact impulses: the contacts' part of the columns ∂r/∂q (theory §3.5).
 
 A contact puts the wrench f = Fγ at its point p on body B and −f on A. Dof e of its support (those that move one body and not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How distance, point and normal of a contact change as geom B moves past geom A with the features frozen.
 
 Row i of `slope` is the gradient of component i of (φ, p, n) by the motion (ω; u) of B about the contact's point: one

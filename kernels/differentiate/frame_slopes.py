@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the state changes about the rows between frames: their `RowSlopes` (`row_slopes.py`), exact.
 
     γ = −(J v − v̂(φ))/R,   φ = φ(q ⊕ h v0) − h J(q) v0:   ∂φ/∂q_e = J'_e ∂q'/∂q − h ∂J/∂q_e v0,   ∂φ/∂v0_e = J'_e ∂q'/∂v0 − h J_e

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes into the backward pass of a step and what comes out of it, one launch each; sums and norms of gradients.
 
 A world that stands still (NONFINITE) passes no gradient: its backward pass runs at the initial pose, at rest and from a

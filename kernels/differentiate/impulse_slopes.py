@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slopes of a contact's impulse by the data of its law, of the cone or of Coulomb's: the latter where the problem has loads (theory §3.5, §3.6)."""
 
 from ..laws import cone, coulomb

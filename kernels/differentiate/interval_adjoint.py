@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adjoint by hand of DRNEA(dq) = S^T (sum over subtrees of wrench) + the joints' own part, at its root dq.
 
 A link that its joints have displaced by T, its COM frame by (A, p) with the logarithm xi = (phi; rho), has the momentum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What controls, activations and the state change about actuators' laws s: from columns ∂r/∂s to those of (q, v0, activation, u).
 
 The law of an actuator depends on its own control, activation, length and velocity alone (`kernels/forces/activation.py`, `muscle.py`), so

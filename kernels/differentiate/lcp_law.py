@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rigid law of contacts whose class is known: impulses and errors of its equations, on the tape (theory §5; DLCP (12))."""
 
 import warp as wp

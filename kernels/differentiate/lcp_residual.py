@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backward pass through rigid contact (Werling et al., §4 and §5; theory §5).
 
 With the classes of the solved LCP (C clamping, U at a bound, f_U = E f_C) a step obeys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jacobians of one step of symplectic Euler and SAP: the linear systems H δv = −∂r/∂x δx for all x at once (theory §3.5).
 
     r(v; q, v0, u, p) = h RNEA(q, v0, (v − v0)/h) + h D v − h force(q, v0, u) − Jᵀγ = 0,   ∂r/∂v = H = A + JᵀGJ

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of the poses of mocap bodies: from their links (`tree/mocap.py`) to the input, as an array and in the tangent space.
 
 A gradient of a link's pose is the wrench F about its origin with F·V the change that the motion V of the link stands for

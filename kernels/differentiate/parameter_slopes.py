@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns ∂r/∂p of physical parameters p (theory §3.5), r as in `linearize.py`; none is taped.
 
 Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what they change through the effective masses is added in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns ∂r/∂p of what pressure fields are made of: moduli, sizes, thicknesses and dissipation times (theory §3.5, §9).
 
 A parameter changes φ, p, n, c and τ_d of a contact at rest poses, and with them its wrench as in `contact_slopes.py`; what δp changes about the effective

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the contacts between pressure fields change with the motion of their geoms and with what the fields are made of (theory §9).
 
 `rate (worlds, C, RATES, directions)` holds the rates of φ, p, n, c and τ_d of every contact along each direction asked for (`hydroelastic/rates.py`), p and n

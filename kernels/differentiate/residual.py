@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The optimality residual of one step, written to be taped: gradients of a step are those of its equations.
 
     r(v; q, v0, tau, p) = h RNEA(q, v0, (v - v0)/h) + h D v - h force(q, v0) - J^T gamma(J v; R, v_hat, mu) - rows = 0

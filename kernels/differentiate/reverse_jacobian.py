@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of a Jacobian by reverse passes: the seed of a row in the tangent space, and gradients back in that of the inputs.
 
 With q' = q ∘ (1, δ/2) for a unit quaternion, δq = T δ, TᵀT = 1/4: the covector of δ_k is 4 T e_k, and a gradient g by q is Tᵀ g.

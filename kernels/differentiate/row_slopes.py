@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the state changes about scalar rows: their part of the columns ∂r/∂q and ∂r/∂v0 (theory §3.5).
 
 Every kind of row says how its own data change with the dofs of its support, in a `RowSlopes`; the rest is the same for all:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adjoints of the tree passes by hand: what a motion of the links does to poses, motion subspaces, inertias, and to RNEA.
 
 In world axes about o all of these follow a link that moves with the motion vector V (Featherstone 2008, chapter 2; X a pose, S a

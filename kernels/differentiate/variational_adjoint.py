@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The equations of a variational step, written to be taped, and the linear solves of its backward pass (theory §3.5, §6).
 
 An interval leads from q to q' = q (+) dq. With mu the momentum of a link in it (`drnea.py`), both ends obey one equation,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Effective inverse masses and the columns ∂r/∂x: R is proportional to w, and w changes with every joint and inertia.
 
     W = J Y, Y = M⁻¹Jᵀ, w = ‖W‖_F/3:   δw = 2 Γ : (δJ Y) − (Y Γ Yᵀ) : δM,   Γ = W/(9 w);   a scalar row has w = W, Γ = 1.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actuators with a state of their own, the activation, and muscles: the law s of every actuator's force s · (1, length, velocity).
 
 An activation a follows the control u (clamped to its range) by a first-order law, one step of h at a time as MuJoCo's Euler does,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generalised forces that are not contact: joint springs, actuators, user forces, wrenches on bodies.
 
 Linear damping (joint dampers and actuator velocity gains) is kept apart as the diagonal D, because the Euler schemes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compensation of gravity (gravcomp): a force −m g c at a body's COM, with its share c, beside what else acts on the bodies."""
 
 import warp as wp

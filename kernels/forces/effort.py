@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actuators with feedback and an effort limit: stiffness, damping and saturation in one implicit row.
 
 With the force f = s_0 + s_1 ℓ + s_2 ℓ̇ of the length ℓ = Σ gear q, K_p = −s_1 ≥ 0, K_d = −s_2 ≥ 0, and ℓ ← ℓ + h ℓ̇,

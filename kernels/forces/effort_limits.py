@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranges of what several actuators do together: to a tendon, and to a hinge or slide, as MuJoCo clamps them (theory §8).
 
 Forces f = s · (1, length, velocity) are those at the start of a step, in MuJoCo's order:

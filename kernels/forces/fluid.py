@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forces of the medium that bodies move in, with density ρ, viscosity η and wind: MuJoCo's two models (its documentation, *Passive forces*).
 
 A body is moved as the box that has its inertia, or shape by shape as ellipsoids. All laws are of the velocity (ω, v) of the shape relative to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The muscle's law of force, MuJoCo's: a force–length–velocity curve times the drive, and a passive force (theory §8).
 
 With the length ℓ of the actuator scaled so that its length range is `range` in units of the optimal length L0, V = velocity/(L0 v_max):

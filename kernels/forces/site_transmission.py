@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actuators on sites: wrenches in a site's axes, pulls between two sites, slider-cranks. Lengths and moment arms as MuJoCo has them.
 
 On one site the gear is a force and a couple in its axes, and the length 0. With a reference site it is a force and a couple in that one's axes,

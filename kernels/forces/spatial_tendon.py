@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spatial tendons: paths over sites, round spheres and cylinders, shared out by pulleys.
 
 A path is a list of segments, each from one site to the next, straight or round one geom (`wrapping.py`). A segment of length L_s in a part of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moment arms of what pulls along a line, and the forces of actuators on it: spatial tendons, sites, slider-cranks.
 
 A *line* has a length L(q), and moment arms m with L̇ = m · v: a spatial tendon (`spatial_tendon.py`), or what an actuator on sites or on a crank

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A taut string from point to point around a circle: which way it goes, where it touches, and how long its arc is.
 
 Everything is in the axes of the geom. Of a cylinder the circle lies in its x-y plane, of a sphere in the plane of the two ends and

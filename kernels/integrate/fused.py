@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verbs of a step of symplectic Euler in as few launches as its waits allow: what a tree, or a world, does without another.
 
 Each kernel calls the functions of all lanes that the kernels of one verb call, in the order of docs/step.md, and leaves the same arrays

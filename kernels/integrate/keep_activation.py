@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of a step for activations: whether they are finite, and those of the next step."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scalar constraints whose impulse is clamped to an interval (theory §3.1): limits, dry friction, bilateral rows, motors.
 
 With rate v_c, regularisation R > 0 and stabilisation velocity v̂,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compliant contact with Coulomb friction: the friction-cone member of the SAP family (Castro et al., §III, theory §3.1).
 
 Contact velocity v_c = (v_t1, v_t2, v_n), regularisation R = diag(Rt, Rt, Rn), stabilisation velocity v̂ = (0, 0, v̂_n),

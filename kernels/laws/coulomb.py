@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coulomb's law of regularised contact, and how Newton's method sees it (theory §3.6).
 
 With u = v_c − v̂, R = diag(Rt, Rt, Rn) and the compression c(γ_n) [m/s] of the normal, the law of one contact is

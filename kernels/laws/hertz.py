@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hertz's contact of a sphere with an elastic body, linearised for an implicit step (Drumwright, §6.4; theory §4).
 
     f = E* √r d^{3/2},   K_n = ∂f/∂d = 3/2 E* √(r d),   φ_n = −f/K_n = −2/3 d,   G the plain normal Jacobian

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Torsional and rolling friction of a point contact (theory §3.7): the laws of `cone.py` and `coulomb.py` with more tangential rows.
 
 Beside the three rows of a contact stand its *spin rows*: the relative angular velocity about (t1, t2, n), in parts of the lengths

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Square systems without symmetry, one per world: LU, and the least-norm solution of a rank-deficient system.
 
 Both take the matrix Q transposed, K[j] = column j of Q, so that every inner loop runs along one row of storage.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lanes: the threads that share one world. A warp on CUDA, where they work side by side; one thread on the CPU.
 
 A kernel with lanes is launched over (worlds, …, lanes), `lanes_on(device)` of them, in blocks of whole warps, and is written so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Factorisation H = UᵀDL of one square matrix per world whose pattern is symmetric and whose values need not be.
 
 L and U are unit lower triangular; rows are eliminated from the last to the first without pivoting, as in `ltdl.py`, and kept in

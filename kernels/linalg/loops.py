@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inner loops over contiguous memory, as native snippets.
 
 Warp indexes arrays by run-time strides, which keeps the compiler from vectorising; over raw pointers the same loops run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sparsity-skipping factorisation H = LᵀDL of one small SPD matrix per world (Featherstone 2008, §6.5).
 
 L is unit lower triangular and rows are eliminated from the last to the first, leaves before roots: in a kinematic tree

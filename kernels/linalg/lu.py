@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LU factorisation of small unsymmetric matrices of kinematic trees: P A = U L, columns from the last to the first.
 
 As in `ltdl.py` leaves go before roots, so that a matrix with a tree's pattern, A_ij = 0 unless one of i, j is above the

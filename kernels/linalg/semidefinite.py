@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Least-norm solutions with parts of one symmetric positive semidefinite A, of any rank: the systems of an LCP's classes.
 
     A[c, c] = LᵀL,  A[c, u] = LᵀM,  Q = A[c, c] + A[c, u] E = LᵀN  with  N = L + M E       (c: m rows; L, M, N: ρ rows)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eight numbers at a time: what the snippets of `ltdl.py`, `ldu.py` and `loops.py` begin with, and products with tree blocks.
 
 On the CPU rows are walked in chunks of eight, fused multiply-adds where the processor has them, from the first column of the tree or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays from place to place, several in one launch, as words of four bytes."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two-sided rows: welds, hinges, slides, balls, rods, couplings. φ = 0 holds up to the compliance c = 1/k.
 
     R = max(β²/(4π²) w, c/(h (h + τ_d))),   v̂ = −φ/(h + τ_d),   γ = y unbounded

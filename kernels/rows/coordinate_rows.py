@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows on coordinates: stops, dry friction, couplings and springs of joints and tendons, servos, all from one launch.
 
 What a row measures is a function of x = Σ a_j q_j (or the angle x = ‖r‖ of a ball joint) and y = Σ b_j q_j: ∂φ/∂q_j = φ_x a_j + φ_y b_j.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of a row by its kind, generated from the registry of kinds: a chain of closures.
 
 A kind without the function asked for, and one that is not in the registry, gets numbers that are none: they reach v̂ and end in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows between two frames (theory §10): error φ and Jacobian, then R, v̂ and bounds by each row's law, and which of them are held.
 
 φ is taken where the present velocity leads, at q ⊕ h v0, and the law acts on φ − h J v0. To first order that is φ at q; the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows between two frames A and B: what their kinds share. φ̇ = a · (motion of B relative to A), with exact Jacobians.
 
 The axis a = (angular, linear) in the world takes the relative angular velocity, and the relative velocity of the points of A and B

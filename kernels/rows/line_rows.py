@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows on lines: limits, springs, dry friction and couplings of spatial tendons, actuators on them, on sites and on cranks.
 
 As rows on coordinates (`coordinate_rows.py`), of x = Σ a_j q_j + g ℓ with the length ℓ of a line, whose moment arms are ∂ℓ/∂q, and of y likewise; a coupling

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of scalar rows: what every row is, what a step fills in, and the constants of the rows, which may differ by world.
 
 A row limits one rate v_c = J v by its error φ: γ = clamp(−(v_c − v̂)/R, lower, upper) (theory §10). What it measures and its law

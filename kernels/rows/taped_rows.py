@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scalar rows on the tape: r −= Jᵀγ, from their errors and Jacobians. Which rows are active, and which can move, is frozen."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Effective masses of rows: w = J M⁻¹ Jᵀ [1/kg, 1/(kg m²)] of one row, and the matrix of up to three."""
 
 import warp as wp

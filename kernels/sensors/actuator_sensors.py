@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of actuators' forces: their law at a state; and sums of forces: of actuators on joints and tendons, of rows of limits.
 
 The velocity in the law is that of the state, as MuJoCo reports it; a step takes it at its end.

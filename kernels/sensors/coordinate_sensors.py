@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of coordinates: positions, velocities and limits of joints, tendons and actuators; the clock."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of frames on bodies: poses, velocities, the magnetic field, pixels of a camera, whether a point is in a site's zone.
 
 A frame that is relative to nothing is relative to the world, whose frame stands still at the origin.

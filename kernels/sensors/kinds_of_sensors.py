@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of the kinds of sensors, those of `warpsim/model/sensor_types.py`."""
 
 import warp as wp

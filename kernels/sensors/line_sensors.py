@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What sensors read of lines, the spatial tendons and the actuators on sites and cranks: their rates, and what these actuators do to joints."""
 
 import warp as wp

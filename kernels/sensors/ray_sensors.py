@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rangefinders: where rays along the z axis of sites hit, and how that changes with the poses of the site and of what is hit.
 
 Near a hit the surface is its tangent plane, which moves with the geom: distance and point have exact first derivatives, the normal those of

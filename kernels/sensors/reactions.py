@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of accelerations and of the forces between bodies: those of a step, at the pose where it began.
 
 Accelerations are (v' − v)/h, with gravity as an acceleration of the world, as an accelerometer feels it. What a body's joints bear is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The numbers of all sensors in MuJoCo's order, of a state and of the step that led to it, within their cutoffs."""
 
 import warp as wp

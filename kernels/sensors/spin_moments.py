@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moments of torsional and rolling friction of contacts, as sensors measure them."""
 
 import warp as wp

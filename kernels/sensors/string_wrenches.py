@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What spatial tendons do to the bodies that they run over: no part of what the joints bear, as it is in MuJoCo.
 
 The tension of a tendon is the force along ∂L/∂q, negative where it pulls: Σ c γ/h over its rows (stops, spring, dry friction, couplings, actuators)

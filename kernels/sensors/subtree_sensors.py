@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of many bodies: centre of mass, its velocity and the angular momentum of subtrees; energies."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of contact in a step: normal forces in the zone of a site, and the contacts between chosen geoms, bodies or subtrees.
 
 A contact counts where it pushes or overlaps. Which contacts count, and which of them a sensor gives, is found first, without a gradient.

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact solvers and the problem they read."""

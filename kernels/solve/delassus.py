@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contact problem of a step in the dual: W = J A⁻¹ Jᵀ and u* = J v* over the active rows (theory §4, §5).
 
 Rows are listed anew every step: three (t1, t2, n) per used contact, then the active scalar rows. W is dense and symmetric;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contact problem of one step: what every contact solver reads (theory §3.1).
 
     A (v − v*) = Jᵀγ,  γ from each constraint's own law of v_c = J v

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory for dense matrices that live within one solve, taken by the rows that a world has (host: `warpsim/solve/scratch.py`).
 
 At full capacity a world's matrices would fill many times the memory of all else. Here worlds take as many numbers as they

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Motion of trees of links: joints, poses, velocities, mass matrix, bias forces."""

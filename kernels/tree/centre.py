@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantities about the centre of mass of a tree, as MuJoCo has them: inertias (cinert), velocities (cvel), wrenches (cfrc_ext). World axes.
 
 Of each body: Ixx Iyy Izz Ixy Ixz Iyz about the centre c, m (x - c), m; angular velocity and the velocity of its point at c; torque about c and force.

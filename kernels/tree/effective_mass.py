@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """M⁻¹ in the columns of a Jacobian, from M = LᵀDL stored by trees: W = J M⁻¹ Jᵀ of one contact or row. Σ depth per column."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mechanical energy of a state: kinetic (rotors included), and potential of gravity and joint springs."""
 
 import warp as wp

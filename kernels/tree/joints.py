@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each joint type does: its transform X_J(q), its motion subspace, and q' = q (+) h v on the manifold.
 
 Free joint: q = (x y z, qw qx qy qz), v = (linear velocity in world axes, angular velocity in body axes); ball joint:

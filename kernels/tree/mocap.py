@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mocap bodies: children of the world without a joint, whose poses are an input of every step.
 
 Their links are fixed ones with a pose per world, so that all passes of `passes.py` find them where they are; they have no velocity. The

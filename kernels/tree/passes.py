@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes over one kinematic tree, O(n): kinematics, motion subspaces, RNEA, CRBA, ABA, Jacobians.
 
 One thread per (world, tree), CRBA by the lanes of a warp. Everything is in world axes about the tree's reference point o, the origin of its first

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives of inverse dynamics tau(q, v, a) = M a + c, analytic, O(nv depth) per tree; one thread per (world, tree).
 
 After Carpentier and Mansard, Analytical Derivatives of Rigid Body Dynamics Algorithms (2018), in world axes about the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exponential and logarithm on SE(3), and the derivative of the logarithm, in closed form with series near 0.
 
 A displacement is x -> (I + A) x + p. It is held as (A, p) = (R - I, p), because R itself would lose in float32 what a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spatial vectors and rigid-body inertias in world axes about a common reference point o of each tree.
 
 A motion vector is (omega; v_o), a force vector (tau_o; f): all of one tree are added and multiplied without

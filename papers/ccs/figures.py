@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The experiments of the compliant-constraint paper (Drumwright), with `ws.Compliant()` beside the paper's numbers.
 
     python -m papers.ccs.figures [--quick] [--parts pendulum,stack] [--out papers/ccs/results] [--plot papers/ccs/figures.png]

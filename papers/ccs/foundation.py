@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cube on an elastic foundation as a stiff ODE (Drumwright, §5.5): its right-hand side, SciPy's integrators, a reference.
 
 State (x, quaternion wxyz, v, ω in the world), 13 numbers. Element i pushes up with max(0, −K z_i − B ż_i) while z_i < 0.

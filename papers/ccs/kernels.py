@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compliant-constraint paper's own program for one step, as printed (Drumwright, §4.2, §5.3, appendix A), in impulses γ = hλ.
 
     min ½ (ζ γ_nᵀγ_n + ζ γ_uᵀγ_u + γ_tᵀγ_t + β_tᵀβ_t),   β_t = γ_t + (u_t + W_t γ)/R_t

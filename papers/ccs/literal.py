@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of the compliant-constraint paper (Drumwright), as printed, for small systems in NumPy.
 
 `sim` solves the convex complementarity form instead (theory in docs/contact_models.md); these are here to reproduce the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The paper's programs as printed, in a simulator: `PrintedSimulator` steps with them where the engine solves its convex form.
 
 Everything around the program is the engine's: kinematics, forces, contacts, rows, the cone QP solver. Only the step from the

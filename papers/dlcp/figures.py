@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rigid contact as a boxed LCP against Werling, Exarchos, Omens and Liu, *Fast and Feature-Complete Differentiable Physics*.
 
     python -m papers.dlcp.figures [--quick] [--out papers/dlcp/results] [--plot papers/dlcp/figures.png]

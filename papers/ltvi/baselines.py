@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the LTVI paper compares with, for serial chains of hinges in float64: dense Newton, and the scalable variational integrator.
 
     DRNEA + dense Newton   the derivative column by column, O(n^2), as the paper's algorithm 4, and Gaussian elimination, O(n^3)

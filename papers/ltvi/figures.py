@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The experiments of the LTVI paper (Lee, Liu, Park, Srinivasa), §4, with this simulator beside the paper's numbers.
 
     python -m papers.ltvi.figures [--out papers/ltvi/results] [--plot papers/ltvi/figures.png] [--links 2 5 10 20 50 100 200]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The root searches that the LTVI paper compares with (`baselines.py`), for one serial chain of hinges per world, in float64.
 
 `search` finds the root of DRNEA or of SVI's momentum balance by RIQN, dense Newton or Broyden. One thread per world; the

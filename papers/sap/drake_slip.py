@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drake's side of `slip_control.py`: the gripper and the spatula of `scenes/pressure.py` in pydrake, run by any interpreter that has it.
 
     echo '{"h": 0.005, "force": [16, 16, 1], "resolution": 0.04, "inertia": [[…], […], […]]}' | python papers/sap/drake_slip.py

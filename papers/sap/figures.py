@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures and tables of Castro, Permenter and Han, *An Unconstrained Convex Formulation of Compliant Contact*, §VI-B and C.
 
     python -m papers.sap.figures [--quick] [--drake] [--out papers/sap/results] [--plots papers/sap]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of the soft gripper with the spatula, §VI-D of the SAP paper: its grip in open loop, a controller of the pitch rate, and torsion by points.
 
 The scene is `scenes.pressure.spatula_gripper`; both motors push with the grip force, and a run is read as the pitch of the handle.

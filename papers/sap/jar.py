@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The jar of the SAP paper (§VI-E): the force that pulls its lid off, and the task of two arms.
 
     python -m papers.sap.jar --stage 1 [--out papers/sap/results] [--plots papers/sap]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clutter of Castro, Permenter and Han, §VI-C, measured for `figures.py`: Figs. 9 to 15.
 
 SAP is timed alone: after a step its contact problem is solved again from the same guess, with the same result. Clarabel, a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of `figures.py` as four PNGs: spring-cylinder, a clutter's solves, scalability, slip parameter."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """§VI-D of Castro, Permenter and Han: a soft gripper that lets a spatula slip under control (Fig. 17), and what the paper does not have.
 
     python -m papers.sap.slip_control [--quick] [--drake [PYTHON]] [--out papers/sap/results] [--plots papers/sap]

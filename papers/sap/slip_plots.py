@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of `slip_control.py` as two PNGs: the paper's open loop, and finer bubbles beside the controlled slip."""
 
 import pathlib

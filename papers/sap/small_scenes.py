@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small scenes for `figures.py`: the spring-cylinder of §VI-B (Figs. 5 to 7), and what the convex model gets wrong.
 
 The second part is not in the paper: a body that slides hovers (its gliding artefact), and a light body under a heavy

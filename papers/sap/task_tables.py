@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables and figure of the two arms' task (Figs. 18, 19 and 21 of the SAP paper), from runs of `two_arms.run_task`."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two arms open a jar, pour its marbles into a bowl, and close it again (SAP paper, §VI-E): the robots' program, all worlds at once.
 
 Goals are poses of what a hand holds (jar, lid); the palm keeps its place in that frame. A phase moves from the last goals to its own by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rates of the contacts of pressure fields beside central differences through the detection of contacts, for tests."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grid of large scenes against the full list of pairs."""
 
 import numpy as np

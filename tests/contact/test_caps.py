@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sphere on a plane by pressure, in closed form."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact detection and geometry against MuJoCo, an independent NumPy distance, and difference quotients."""
 
 import functools

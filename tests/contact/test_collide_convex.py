@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of cylinders, ellipsoids and meshes against MuJoCo, a NumPy search over directions, and difference quotients."""
 
 import functools

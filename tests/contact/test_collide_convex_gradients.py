@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives of the general contact geometry with frozen features against central differences, in float64."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Height fields: what rests, rolls and falls on them, against planes and energy."""
 
 import numpy as np

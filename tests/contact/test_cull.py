@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bounds that spare pairs of geoms the narrow phase must never be too large: against MuJoCo's distances, and meshes' own vertices."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Margins: contact acts where two geoms are as far apart as the sum of their margins, for every solver, file and broad phase."""
 
 import mujoco

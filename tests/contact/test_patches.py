@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Polygons and patches of pressure fields: against Drake's surfaces and closed forms."""
 
 import json

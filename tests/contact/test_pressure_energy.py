@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The elastic force of pressure fields is the derivative of their energy U = ∫ min(p_A, p_B) dV, and does no work around loops, to rounding."""
 
 import numpy as np

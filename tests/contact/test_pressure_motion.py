@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies and grasps that touch by pressure fields, beside Drake's recorded motion over 1 s (SAP, hydroelastic, one point per polygon)."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rates of polygons and of points of patches against central differences, every pair of shapes, rigid and soft."""
 
 import numpy as np

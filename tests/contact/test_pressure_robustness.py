@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact by pressure fields where it is easily broken: margins, capacity, and shapes and places at their limits."""
 
 import numpy as np

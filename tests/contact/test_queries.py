@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact queries and ray casts of a simulator."""
 
 import mujoco

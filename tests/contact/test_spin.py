@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Torsional and rolling friction in steps: times and ways until things stop, what holds and what turns, reports, bits, bad input."""
 
 import dataclasses

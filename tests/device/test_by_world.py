@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adjoints run one thread per world and add without atomic instructions: gradients have the same bits on every run, on any device."""
 
 import ast

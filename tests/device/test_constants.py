@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Named constants in float64 code: every use has a value, whatever branch the first one stands in."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interpreter of PTX that proves kernels without a GPU (benchmarks/gpu): what an instruction says is what it does."""
 
 import ctypes

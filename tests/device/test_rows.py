@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device code reads rows that are side by side (`kernels/preamble.py`); arrays of a user need not be stored so."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several threads with simulators of their own: no abort, the bits of a single thread, tapes and captures kept apart.
 
 What can end the process runs in a process of its own, which a limit of time ends.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds of one step over threads: the bits of a single thread, worlds of its own for each, and what happens when one fails."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A smooth scene for the tests of the adapters."""
 
 import warpsim as ws

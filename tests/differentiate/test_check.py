@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ws.check_gradients`: right gradients pass, wrong ones are named, differences that mean nothing are told apart."""
 
 import numpy as np

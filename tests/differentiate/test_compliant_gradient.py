@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients through compliant contact, which SAP's adjoint gives at its solution, against central differences."""
 
 import numpy as np

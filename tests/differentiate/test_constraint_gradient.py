@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients through constraints, tendons and actuators with effort limits, against central differences in float64."""
 
 import numpy as np

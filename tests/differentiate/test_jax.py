@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX: a rollout under jit, grad and vmap, against differences and against the simulator."""
 
 import numpy as np

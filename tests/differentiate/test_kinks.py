@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kinks: the derivative is that of the side that docs/gradients.md names. One-sided differences against the gradient."""
 
 import numpy as np

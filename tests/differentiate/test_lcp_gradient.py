@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients through rigid contact: recorded Jacobians, central differences, bounces, saddle points, redundant contacts."""
 
 import numpy as np

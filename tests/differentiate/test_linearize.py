@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sim.linearize` in float64 against central differences of `sim.step` with a sweep of step sizes, and against the tape."""
 
 import numpy as np

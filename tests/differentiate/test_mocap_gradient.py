@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients by the poses of mocap bodies against differences in float64: on a tape, through the state, in Jacobians, in torch and JAX."""
 
 import mujoco

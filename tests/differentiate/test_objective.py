@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ws.Objective`: flat vectors for scipy, shared and per-world variables, Warp and torch losses."""
 
 import numpy as np

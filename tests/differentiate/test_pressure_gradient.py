@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of steps with contact between pressure fields: tapes against central differences, and `linearize` against tapes, in float64."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A record keeps what its step used: parameters, inputs and states that are written to before the backward pass change no
 gradient, whoever writes to them and however."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients while bodies recover from overlap and rows from violation, against central differences in float64."""
 
 import numpy as np

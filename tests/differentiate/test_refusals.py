@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What has no gradient, or no effect, is refused: nothing is wrong without a word."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of rollouts: checkpoints, norms per step and world, worlds that stop, memory over many iterations."""
 
 import gc

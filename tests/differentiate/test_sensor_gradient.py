@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of sensors, of states and of the steps that led to them, against central differences in float64, at 1, 10 and 40 steps."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`SAP.smoothed`: its bias is the stated one, and a search through stiction needs it."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of boxed LCPs and cone QPs at their solutions, against central differences of the solvers."""
 
 import numpy as np

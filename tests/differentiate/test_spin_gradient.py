@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of torsional and rolling friction: tapes against central differences over a sweep of step sizes, and `linearize`, in float64."""
 
 import numpy as np

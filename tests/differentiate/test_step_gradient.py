@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of steps through `wp.Tape` against central differences in float64, at 1, 10 and 40 steps."""
 
 import functools

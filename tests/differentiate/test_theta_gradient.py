@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of the theta-schemes through both stages against central differences in float64, at 1, 10 and 40 steps."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch: rollouts as functions of tensors, gradients against differences, dtypes, memory shared, modules."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report on trust: kinks counted exactly in motions made by hand, and the verdict where it is known."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients are those of each world alone, parameters that all worlds share included: nothing is added up across worlds, or in an
 order that could change. What this means on a GPU is checked in PTX (`tests/device/test_by_world.py`, `make cuda-check`)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cameras and lidars: distances of planes, walls and spheres by geometry; the same in every framework; carried along by bodies."""
 
 import numpy as np

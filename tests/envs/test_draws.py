@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What terms draw belongs to (seed, world, episode, step), in whatever term it stands and whatever was before."""
 
 import numpy as np

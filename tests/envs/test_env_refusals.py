@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is refused, by name, and that nothing has been written by then."""
 
 import gymnasium

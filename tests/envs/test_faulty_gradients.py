@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A world that is no number gives no gradient and changes none of the others'; what has no gradient is refused when the environment is made."""
 
 import numpy as np

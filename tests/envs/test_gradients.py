@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients through environments: against central differences, through rewards, actuators, poses and episodes that end."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gymnasium's own environments: on equal states and actions the same observations, rewards and ends; quantities about centres of mass."""
 
 import gymnasium

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training: it learns, repeats bit for bit, goes on with the same bits, and leaves what one can watch."""
 
 import json

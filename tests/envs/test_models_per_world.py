@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robots that differ from world to world: in one simulator, or in several behind one environment."""
 
 import dataclasses

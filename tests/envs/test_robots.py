@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks with robots of example-robot-data: they stand, see the ground, take hold of things."""
 
 import importlib.metadata

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Terms of what bodies do and of the ground, by exact motion: free fall, turning at a constant rate, rest, slopes."""
 
 import numpy as np

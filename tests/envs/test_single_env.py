@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks as ordinary environments of Gymnasium: its own checker, and a picture."""
 
 import warnings

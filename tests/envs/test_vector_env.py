@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Environments: Gymnasium's interface and numbers, worlds that do not see each other, bits that repeat."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`actuatorfrcrange` of joints and tendons: forces accelerate as in MuJoCo, with gravity compensation too."""
 
 import mujoco

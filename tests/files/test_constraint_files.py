@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constraints and tendons of files: MJCF's against MuJoCo's own violations, USD's loop joints, what comes back of ours."""
 
 import mujoco

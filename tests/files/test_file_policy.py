@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which files a model may read: those of one folder, whatever its text says and however its parsers might read it."""
 
 import os

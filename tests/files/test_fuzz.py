@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Importers against broken and hostile files: an error that names the file, never a crash, a hang or a read outside.
 
 Deterministic: the damage comes from seeded generators. USD runs in a process of its own, since its parsers are C++ and a
@@ -324,14 +325,14 @@ USD = """
         for k, content in enumerate(damaged):
             path = folder / f"bad{k}.{suffix}"
             path.write_bytes(content)
-            start = time.perf_counter()
+            start = time.process_time()
             tried += 1
             try:
                 load(path, unsupported="report")
                 loaded += 1
             except ModelError as error:
                 assert path.name in str(error), error
-            assert time.perf_counter() - start < 10, path
+            assert time.process_time() - start < 10, path
     print(tried, loaded)
 """
 

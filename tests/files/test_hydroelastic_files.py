@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressure-field contact in robot files: what is read, reported and refused, and that what is written is read again."""
 
 import numpy as np

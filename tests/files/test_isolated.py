@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`load(..., isolate=True)`: the same model, and an error where the process that reads the file ends."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short files that stand for gigabytes or minutes: refused, by the element and the count, before a parser makes them."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mesh files, hulls, mass properties and convex decomposition."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MJCF files and `MjModel`s: every attribute of MuJoCo's model is accounted for, what is used is used right, and what
 cannot be simulated is refused by name."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MJCF over several files: includes, defaults, the compiler's angles and directories, against the same model in one."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every way out writes whole files or nothing: bad paths are named, nothing of the user's is lost, nothing is left behind."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zarr stores: exact round trips, appending and resuming, and clear words about bad stores."""
 
 import dataclasses

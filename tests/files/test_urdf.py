@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """URDF files: links, joints, limits, inertia and its repair, shapes, and the actuators a URDF does not have."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The 69 URDFs of the PyPI package example-robot-data: how many load, and their dynamics beside Pinocchio's."""
 
 import importlib.metadata

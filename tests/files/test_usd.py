@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """USD export: reopened stages say what was simulated, pass USD's own validators, and are written in bounded memory."""
 
 import subprocess

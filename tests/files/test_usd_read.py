@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """USD Physics stages read: our own export comes back as it was, foreign stages mean what the schema says."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strings, springs and actuators that move nothing now, or never: MuJoCo's accelerations, gradients, and no throw by rounding."""
 
 import mujoco

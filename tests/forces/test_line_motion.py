@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spatial tendons, sites and adhesion in motion: exact solutions, gradients by differences, and what is refused."""
 
 import pickle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spatial tendons and actuators on sites and cranks against MuJoCo: lengths, moment arms, wraps, accelerations."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actuators with first-order activations: MuJoCo's steps, gradients, Jacobians, and what states of them must not break."""
 
 import mujoco

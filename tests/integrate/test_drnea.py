@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DRNEA against the paper's formulas in body frames, its exact derivative, and the three root finders."""
 
 from math import factorial

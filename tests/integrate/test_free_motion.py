@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Motion without contact: conserved quantities, exact discrete solutions and the order of symplectic Euler."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A step in few launches is the step verb by verb, and memory that is lent for a while is nobody's for that while."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Muscles on joints and fixed tendons: MuJoCo's forces in every branch of the law, gradients through them, and motions."""
 
 import dataclasses

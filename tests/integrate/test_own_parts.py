@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A contact solver and an integrator of one's own, defined in this file alone, run wherever the library's run.
 
 `Relaxation`: projected Gauss–Seidel on the impulses, a method that the library has not. `Leapfrog`: half a drift, forces and

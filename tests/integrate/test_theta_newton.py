@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The equations of the implicit free motion: their Jacobian, the rotations in it, and the roots that Newton's method finds."""
 
 import functools

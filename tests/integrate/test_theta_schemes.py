@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The theta-schemes: exact discrete maps, orders, energy, stability, contact at second order, and the reliability contract."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The variational integrator: its recorded chain, conserved quantities, exact discrete solutions, order, and its errors."""
 
 import itertools

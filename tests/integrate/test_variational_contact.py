@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The variational integrator with contact and rows: impulses carry over exactly, nothing gains energy, rest is rest."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Friction cone and box rows: value, gradient and Hessian agree with each other, in every region and on its edges."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Friction with torsion and rolling: the projection is Clarabel's, slopes are differences, and Coulomb's law holds as stated (theory §3.7)."""
 
 import clarabel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dense factorisations without symmetry: LU, Cholesky, and least-norm solutions of rank-deficient systems."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Factors within an envelope, LᵀDL and UᵀDL: exact, island by island, whatever stands in the rest of memory."""
 
 import numpy as np

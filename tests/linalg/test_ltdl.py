@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LᵀDL factorisation: exactness, no fill-in on trees, bad pivots."""
 
 import numpy as np

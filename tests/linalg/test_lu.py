@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LU with threshold pivoting: exactness, transposed solves, swaps where they are needed and nowhere else."""
 
 import numpy as np

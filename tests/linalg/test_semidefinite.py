@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Product factors Q = LᵀN of parts of a semidefinite matrix: ranks, and solutions of least weighted norm."""
 
 import numpy as np

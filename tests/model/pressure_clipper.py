@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A contact surface from `PressureTables`, one polygon at a time in NumPy: what the kernels must find."""
 
 import dataclasses

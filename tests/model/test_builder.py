@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ModelBuilder`: every wrong input is one error that names the element; masses, numbering and copies are right."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forces of the medium: MuJoCo's inertia-box and ellipsoid models, its swimmer, terminal velocities, gradients by differences."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convex hulls of meshes in contact: once per content, only of what may touch, and in full where asked."""
 
 import numpy as np

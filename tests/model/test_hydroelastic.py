@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressure-field contact in a model: what is refused and how, the order of pairs, and every way a model is copied."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Geoms that overlap at a model's own start: how deep, who is told, and who is not."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which geoms may touch: every contact MuJoCo finds is between a pair of ours, and every pair of ours can touch there."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of pressure fields against Drake's contact surfaces, and against what a cell must be."""
 
 import dataclasses

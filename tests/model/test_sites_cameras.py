@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sites and cameras: named frames that keep MuJoCo's order, follow `add_model`, and survive a pickle."""
 
 import pickle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ws.identify`: what made the data is found again, in coordinates in which everything is physical."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ws.ilqr`, its box programs and `ws.MPC`: exact on linear systems, within limits, monotone, each world on its own."""
 
 import numpy as np

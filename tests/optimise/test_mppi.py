@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ws.mppi`: reproducible, world by world, within limits; the weighted mean of its samples; it finds what a quadratic has."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of docs/optimisers.md run one after the other, as printed, and do what the page says."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inverse kinematics: poses that forward kinematics made are found again, per world, within the limits of joints."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`papers/ccs/program.py` against the paper's programs in NumPy (`papers/ccs/literal.py`), and what is wrong with them."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lid of the jar: the force that pulls it off, against its closed form and against friction and modulus."""
 
 import numpy as np

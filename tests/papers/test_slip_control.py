@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The soft gripper of the SAP paper (§VI-D): the first loose phase beside Drake's, the controller of the pitch rate, a gradient through the slip."""
 
 import numpy as np

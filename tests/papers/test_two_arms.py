@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two arms that open a jar: the parts of the program, and with the robots' files that the jar is taken and lifted."""
 
 import numpy as np

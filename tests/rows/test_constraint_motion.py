@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constraints, tendons and effort limits in motion: loops stay closed, loads sink by the stated compliance, laws are exact."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every kind of scalar row: φ's Jacobian, and value, cost, gradient and Hessian of its impulse through it, by differences."""
 
 import numpy as np

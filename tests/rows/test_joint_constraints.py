@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joint stops and dry friction: hold below their bound, do not rebound, carry load with the regularised penetration."""
 
 import numpy as np

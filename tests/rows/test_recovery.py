@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recovery from starts that overlap or cannot be met: its speed, what it leaves alone, and rows that contradict each other."""
 
 import numpy as np

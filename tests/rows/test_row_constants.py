@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constants of tendons and constraints per world: as in a model that is built so, world by world; what has no row is refused."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Screws: a turn advances by the pitch, for any number of turns; the exact acceleration under a weight; what the builder refuses."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What sensors promise besides their values: NaN before a step, worlds apart, substeps, layout, errors, copies of models."""
 
 import pickle

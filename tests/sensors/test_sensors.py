@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors against MuJoCo's: all kinds with all kinds of objects and references, at random states of a rich model."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of models with mocap bodies, spatial tendons, spin of contacts, a medium and adhesion, against MuJoCo in float64."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What spatial tendons do to bodies is no part of what their joints bear: forces, torques and reactions against MuJoCo, and gradients."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stand-alone page: it holds the whole recording and asks for nothing from outside."""
 
 import base64

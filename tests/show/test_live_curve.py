@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The curve in the terminal: as wide and high as asked for, rising where the numbers rise."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The live viewer: steps are the simulator's, the page pauses, resets and drags, and what cannot be shown is said."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a notebook shows of a trajectory is a small piece of static HTML, whatever the trajectory holds."""
 
 import dataclasses

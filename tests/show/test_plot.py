@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots and pictures: the right things are in the right places, without a display."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `warpsim view`: for this machine, and behind a token for others."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches between pressure fields as they are shown: found again at any state, in stages, on pages and in pictures."""
 
 import numpy as np

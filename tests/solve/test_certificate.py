@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The certificate of a convex step recomputed in NumPy from the exported contact problem, by an implementation of its own.
 
     gamma = P(y), y = -R^-1 (J v - v_hat);  e_m = |D (A (v - v*) - J^T gamma)| / max(|D A v|, |D J^T gamma|)

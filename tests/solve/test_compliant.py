@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compliant contact: the same solution as SAP's, stability for any stiffness, and the systems of its paper (theory §4)."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compliant contact on problems given as arrays: the dual of SAP's problem has SAP's solution (theory §4)."""
 
 import numpy as np

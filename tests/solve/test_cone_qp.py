@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cone QPs: known optima, Clarabel, contact duals, certificates, degenerate input, isolation of worlds, clear errors."""
 
 import numpy as np

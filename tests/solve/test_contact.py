@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact with friction on scenes whose answer is known: inclines, drops, rolling, sliding, collisions (theory §3.1)."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contact problem that a step hands to its solver, recomputed from public queries by the formulas of docs/theory.md.
 
 A = M + h D,  v* = v0 + h A^-1 (k - D v0 - c),  J = frame^T (J_B - J_A),  w = |J M^-1 J^T|_F / 3,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every step ends at e_m <= tolerance or is flagged: robots under random controls over their whole range, and the example scenes.
 
 Shortened runs; `benchmarks/certificate.py` makes the long ones.

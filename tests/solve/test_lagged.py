@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coulomb's law as the default: no gliding, no sinking under heavy bodies, its certificate, and gradients that point the right way."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boxed LCPs: recorded and random contact problems, classes, warm start, degenerate input, clear errors."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rigid contact by a boxed LCP: recorded steps of an independent engine, Newton's and Coulomb's laws, warm starts."""
 
 import numpy as np

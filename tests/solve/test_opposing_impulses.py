@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Impulses that oppose each other: what float32 can know of their difference is not called a failure."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ant and humanoid dropped without actuation: every step certified, and they come to rest without creeping."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SAP against Clarabel's solution of the same convex problem, over the range of problems that a simulation meets.
 
 Errors are in the norm of A, relative to the larger one of v and v*: velocities that carry no momentum (A ill-conditioned) are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SAP by islands: trees, their order and the linear solver change the arithmetic, not the answer."""
 
 import numpy as np

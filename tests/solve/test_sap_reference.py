@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SAP against outside numbers: 59 recorded contact problems, random SOCPs, and cases with a known answer."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SAP on its own: scalar rows, isolation of worlds, degenerate input, clear errors."""
 
 import numpy as np

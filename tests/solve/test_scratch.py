@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory for the matrices of LCPs: room for all, no bit that depends on whose turn it is, and the bytes that a world costs."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second-order cone's algebra: projection, Jordan product, Nesterov–Todd scaling, steps to the boundary."""
 
 import numpy as np

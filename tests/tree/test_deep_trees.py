@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains of a hundred links and more in float32: what their mass matrix cannot hold in 24 bits goes through float64."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tree passes against MuJoCo and Pinocchio, two independent implementations, at random states far from the initial pose.
 
 Errors of matrices and forces are measured in MuJoCo's own metric: entries of M are divided by sqrt(M_ii M_jj), forces by

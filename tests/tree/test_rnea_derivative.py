@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives of inverse dynamics by q (tangent space), v and a, against differences, Pinocchio and the mass matrix."""
 
 import mujoco

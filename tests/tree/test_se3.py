@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SE(3): exponential, logarithm and the derivative of the logarithm, against matrix power series in extended precision."""
 
 from fractions import Fraction

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adjoints of the tree passes by hand against those that Warp generates from the passes' own text."""
 
 import mujoco

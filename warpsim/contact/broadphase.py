@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of the broad phase: the grid's tables and working arrays, and its launches."""
 
 import numpy as np

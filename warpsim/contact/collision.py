@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of contact: the pair and support tables of a model, the per-world contact slots, and their launches."""
 
 import warnings

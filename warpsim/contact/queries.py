@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamics and contact quantities at a given state, with a workspace of their own: a step is never disturbed."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Torsional and rolling friction of contact points: the tables of a model's pairs, and the launch that fills in spin rows."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of adhesion (`kernels/contact/adhesion.py`): the actuators of a model that pull at the contacts of bodies."""
 
 import numpy as np

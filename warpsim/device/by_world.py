@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels with adjoints, one thread per world: gradients of the same bits on every run.
 
 The adjoint of reading an array adds to its gradient. Threads of one launch that read the same entry, as all contacts of a world

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies of the device code per scalar type (`kernels/real.py`), and launches of their kernels.
 
 Host code imports a file of `warpsim.kernels` like any other and names what it wants of it: `launch(sap.solve, real, ...)`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many threads a step may use: what this process was given of the machine."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes on the device that an object of this package holds, and how far indices reach there."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads that replay graphs beside the one that asks for it; they are kept, and shared by all simulators of a process."""
 
 import collections

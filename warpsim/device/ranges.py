@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches over a range of worlds: what one thread of several does of a step (device: `kernels/ranges.py`).
 
 Worlds do not depend on each other, so each thread can go through all launches of a step over worlds of its own, without waiting

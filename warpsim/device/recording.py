@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The active tape, and values whose gradient nobody would record."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several threads in one process, each with simulators of its own: what Warp shares between threads, made safe.
 
 Warp keeps the tape that records and the CPU capture in progress in two attributes of its one runtime object, so a launch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Closed-form columns of actuators with a state and of muscles, for `linearize.py` (`kernels/differentiate/law_columns.py`)."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`check_gradients`: the gradients of a user's own model against central differences, with a sweep of step sizes.
 
 A difference is only evidence where it means something. Where neighbouring step sizes disagree, or the two one-sided

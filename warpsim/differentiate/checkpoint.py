@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of long rollouts: the state at every n-th step is kept, the steps between are repeated (theory §7).
 
 Memory O(T/n + n) states instead of O(T), for one more forward pass. Parameters are those that were kept, so that the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of a cone QP at its solution (implicit function theorem on the natural map), on the host.
 
 In variables where every cone is the second-order cone (x_n times μ), at a solution with u = Hx + g − Aᵀy,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a backward pass does differently from one contact model to another: how the step is solved again, and the law on the tape."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jacobians of one step by central differences, to check the analytic ones (`linearize.py`) and to time them against.
 
 Every perturbation is a world of one simulator, so that all differences cost one step of it.

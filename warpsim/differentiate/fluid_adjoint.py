@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forces of the medium on the tape of a backward pass: tau and they as a function of q, v and tau, the first of a step."""
 
 from warpsim.device.copies import twin

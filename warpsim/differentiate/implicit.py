@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backward pass of one step: an adjoint solve with the Hessian, then the adjoint of the residual (theory §3.5).
 
 A step keeps its inputs and its result: copies of what others may write to, references to what the tape made itself.

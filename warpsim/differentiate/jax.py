@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX: a rollout as a differentiable function of arrays, under `jit`, `grad` and `vmap`.
 
     q, v = ws.jax.rollout(sim, q, v, controls)         # (rows, worlds, nq), (rows, worlds, nv)

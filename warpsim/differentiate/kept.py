@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the steps on a tape used of the physical parameters: copies, so that later edits change no gradient.
 
 Arrays have no version, and a kernel may write to one that was handed out at any time: whoever records a step copies what

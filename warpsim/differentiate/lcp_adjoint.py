@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rigid contact in a backward pass: workspace and launches of `kernels/differentiate/lcp_residual.py` (theory §5)."""
 
 import warp as wp

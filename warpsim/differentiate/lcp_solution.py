@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of a boxed LCP at its solution, from the classes of its rows (Werling et al., §4; theory §5), on the host.
 
 With the classes known, x = P x_C + x_0 (rows at a bound follow x_C: x_i = ±hi_i x_j, or are fixed at hi_i) and Q x_C = r,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Linearizer`: Jacobians of one step in all worlds, by the implicit function theorem (theory §3.5, `kernels/differentiate/linearize.py`).
 
 One step, the columns ∂r/∂x of its equations for every variable x, one solve for all of them with the factor of the step's

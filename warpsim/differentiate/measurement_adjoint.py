@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What sensors find in a step, as one more function of it on the backward pass: of its start, its velocity and its impulses."""
 
 from warpsim.device.ranges import assign, fill

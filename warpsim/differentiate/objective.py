@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rollout's loss as a function of one flat vector, as `scipy.optimize.minimize(..., jac=True)` and its like want it."""
 
 from collections.abc import Callable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of the rates of contact between pressure fields, for the backward pass of a step and for `linearize` (theory §9)."""
 
 import numpy as np

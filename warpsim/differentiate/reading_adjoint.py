@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors on a tape: reading them is one operation, which is repeated, taped, where gradients are taken back.
 
 A record keeps what was read: positions, velocities, controls and poses of mocap bodies as copies unless a tape made them, and the parameters that have been

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the backward pass of a rollout found: the size of the gradient per step and world, and where it is not to be used."""
 
 import functools

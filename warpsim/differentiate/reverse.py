@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jacobians of one step row by row, a reverse pass of its equations each: for every integrator, solver and parameter that a
 tape has.
 

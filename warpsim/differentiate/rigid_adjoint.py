@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rigid contact on the tape of the backward pass: its impulses and constraint errors (`kernels/differentiate/lcp_law.py`; theory §5).
 
 Beside the residual r = A (v − v*) − Jᵀγ of every contact model there is c = J_C v − t on the clamping rows, with a seed of its

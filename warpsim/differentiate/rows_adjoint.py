@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scalar rows on the tape of the backward pass: their Jacobians and errors at q, then r -= Jᵀγ (theory §3.5)."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A step as a list of functions, and the one backward pass that takes them back in turn (theory §3.5)."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the tangent vectors of a model's positions are among its coordinates (theory (7.2))."""
 
 import numpy as np

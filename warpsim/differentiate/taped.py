@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rollout as a function of arrays by name, and its gradients: what the adapters for other frameworks share.
 
 Names are `q`, `v`, `activation` (the start), `controls`, `mocap`, and those of physical parameters.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tree passes on the tape of a backward pass, with adjoints by hand."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backward pass of a step of the theta-schemes besides plain symplectic Euler (theory §2, §3.5).
 
 Two implicit functions in a row: contact, A (v - v*) = J^T gamma with A, J and the weights at q^θ(v*), gives the gradient

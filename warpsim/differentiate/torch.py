@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch: rollouts and steps of a simulator as differentiable functions of tensors, without copies of trajectories.
 
     q, v = ws.torch.rollout(sim, q, v, controls)         # (rows, worlds, nq), (rows, worlds, nv)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a gradient can be trusted, world by world: what the motion crosses on its way, and a coarse difference beside the tape.
 
 An exact derivative can be useless: where contacts come and go from step to step, the loss as a function of its variables

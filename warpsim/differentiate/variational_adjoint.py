@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backward pass of a step of the variational integrator (theory §3.5, §6; `kernels/differentiate/variational_adjoint.py`).
 
     m(dq*) = 0 → A (v − dq*/h) = Jᵀγ → i = A (v − dq*/h) → m(dq) = i → q' = q ⊕ dq, M(q') v' = p' → v' + jump'

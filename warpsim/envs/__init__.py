@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Environments for learning: tasks as tables of terms, in all worlds of a simulator at once (docs/envs.md).
 
 env = gymnasium.make_vec("warpsim/Hopper-v0", num_envs=4096, vectorization_mode="vector_entry_point")

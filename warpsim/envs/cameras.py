@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cameras and lidars on bodies, by rays: every pixel of every world in one launch. As observations they are flat, `(worlds, rows · columns · channels)`.
 
 A camera looks along -z of its pose with +y up, as in MuJoCo, USD and OpenGL; a lidar's angles are about z of its pose, from x. `FORWARD` turns a camera to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MuJoCo's quantities about the centre of mass of a robot's whole tree, as Gymnasium's Ant and Humanoid observe them.
 
 All in world axes, about c, the centre of mass of the body's tree (`subtree_com` of its root):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What terms compute with: NumPy, torch or JAX, over the memory of Warp's arrays."""
 
 import contextlib

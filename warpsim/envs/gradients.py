@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A view whose arrays carry gradients: tensors of torch through steps of the simulator (`ws.torch.step`), for rewards that are smooth.
 
 Body poses and velocities are the forward kinematics of the model in torch's operations. What has no derivative here (contact forces, diagnostics as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each world's gradient by itself: one that is not finite is taken as 0, so that what all worlds share learns from the others.
 
 A derivative that is no number (of a reward, of a step that went wrong) would make the sum over all worlds none, and 0 · NaN is NaN: it is cut in the

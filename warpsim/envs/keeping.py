@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether what an environment is to go on from is of such an environment: all of it is looked at before anything is written."""
 
 import numpy as np

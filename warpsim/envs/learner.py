@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all algorithms of learning share: an environment, random numbers of their own, judging, checkpoints that keep every bit."""
 
 import contextlib

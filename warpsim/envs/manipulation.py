@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm reaches points, and lifts a cube with a parallel gripper: Franka's Panda of the package example-robot-data.
 
 Actions are offsets of joint targets from a rest pose; servos hold them. The cube is gripped by friction between it and the fingers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several environments of different robots as one: `MixedEnv`. Each has a simulator of its own."""
 
 import gymnasium

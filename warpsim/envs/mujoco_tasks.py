@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tasks of Gymnasium's MuJoCo environments (version 5), with their observations, rewards, terminations and starts.
 
 Robots are the files of the gymnasium package. Physics is warpsim's: its contact law, and symplectic Euler in place of RK4.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PPO of rsl_rl (Schulman et al., 2017; Schwarke et al., 2025) on a task. Needs rsl-rl-lib (`pip install 'warpsim[train]'`)."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A quadruped follows velocities: Unitree's A1 of the package example-robot-data, on flat and on rough ground.
 
 Actions are offsets of joint targets from a stance; servos hold them. Rewards follow the habit of massively parallel locomotion (Rudin et al., 2022):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our tasks by name, and in Gymnasium's registry."""
 
 from gymnasium.envs import registration

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vectors and unit quaternions `[qw qx qy qz]` on the last axis, in any framework of `Arrays`."""
 
 

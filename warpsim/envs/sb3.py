@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A `VectorEnv` for Stable-Baselines3 (`pip install 'warpsim[sb3]'`).
 
 model = stable_baselines3.PPO("MlpPolicy", ws.envs.Sb3Env(ws.envs.TASKS["Hopper"], 64))

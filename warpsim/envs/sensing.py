@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Terms of what bodies do: poses, velocities, inertial units, contact. Bodies by name; frames "world" or "body" (the body's own axes).
 
 An inertial unit measures what its chip would: rates of turn and acceleration less gravity, in its own axes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SHAC (Xu et al., Accelerated Policy Learning with Parallel Differentiable Simulation, 2022): a policy learns by gradients through the simulator.
 
 Short stretches of motion, h actions, are differentiated from the rewards to the policy's weights; what comes after them is a critic's guess (eqs. 3 to 5

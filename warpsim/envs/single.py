@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A task as one ordinary `gymnasium.Env`: a `VectorEnv` of one world, for `gymnasium.make`, checkers, wrappers and pictures."""
 
 import gymnasium

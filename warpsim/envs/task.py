@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Task`: what an environment is of, as tables of terms."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Terms that tasks are made of; any function of a `View` is another.
 
 A term with a state of its own is an object with `bind(view)`, called once, and `reset(view, mask)`, called where episodes begin.

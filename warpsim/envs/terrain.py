@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ground for legs to learn on: a height field of square patches, kinds side by side along x and harder ones along y.
 
 Kinds: "flat", "rough" (noise), "slopes" (a pyramid), "steps" (a pyramid of stairs), "stones" (flat stones with gaps between them). Every patch has a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`train` and `play`: a policy from a task's name, and what one can look at."""
 
 import json

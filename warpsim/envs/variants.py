@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models that differ from world to world in one simulator: sizes, masses, joints, everything that `sim.parameters` holds.
 
 World i has model i mod n. What worlds share (names, types of joints and shapes, meshes, which pairs may touch, …) must be the same in all models.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`VectorEnv`: all worlds of a simulator as the sub-environments of one Gymnasium vector environment."""
 
 import gymnasium

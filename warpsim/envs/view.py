@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a term sees: all worlds of an environment at one moment, as arrays of its framework."""
 
 import copy

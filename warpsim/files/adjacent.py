@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Links that a joint connects do not touch: what URDF and USD mean, also where the parent is welded to the world.
 
 The parent filter of a Model is MuJoCo's and exempts bodies welded to the world, so an arm's base would touch its first

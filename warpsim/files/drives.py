@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ws.load(..., actuators=...)`: one actuator per hinge and slide that has none."""
 
 import numpy as np

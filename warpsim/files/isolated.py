@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`load(..., isolate=True)`: the file is read in a process of its own, with bounds on its memory and time.
 
 MuJoCo's, USD's and the mesh readers' C code can crash on a damaged file; a crash there ends that process alone. What comes

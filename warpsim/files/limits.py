@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How large a file may be, and what it may stand for: every limit of the importers against files that are bombs.
 
 A short file can stand for gigabytes (`nuserdata`, `replicate`, a height field by its sizes alone), and the C parsers behind

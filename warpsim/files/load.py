@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`load`: a robot file to a `Model`, whatever the format."""
 
 import contextlib

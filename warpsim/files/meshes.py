@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mesh files to triangles: STL, OBJ, DAE and glTF through `trimesh`, and convex parts through `coacd` on request.
 
 A mesh is `(vertices (n, 3) [m], faces (m, 3))`. Contact takes convex shapes, so a colliding mesh becomes its convex hull

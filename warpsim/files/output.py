@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files and folders that are written whole or not at all, and paths that are checked before anything is computed.
 
 What is written grows in a folder of its own beside the destination, with a name that nothing else has, and is moved to its

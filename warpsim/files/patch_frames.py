@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches between pressure fields as every picture draws them: those of recorded positions, their triangles, and the colours of pressures.
 
 A trajectory holds positions, not patches; they are found again at every frame that is drawn, many frames and worlds at a time.

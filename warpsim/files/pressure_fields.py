@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hydroelastic properties from robot files: one way from a file's numbers to `ws.Hydroelastic`, for every format."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an importer may read: XML without entities and within limits, and files inside the model's folder or packages.
 
 A robot file is data from somebody else. It may ask for `../../etc/passwd`, for a link out of its folder, or define

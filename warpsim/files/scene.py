@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every picture of a trajectory needs: which worlds and frames, where each world stands, and colours."""
 
 import numpy as np

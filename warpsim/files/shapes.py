@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triangle meshes of geoms, for viewers that know no primitives: vertices `(n, 3)` [m], faces `(m, 3)`, outward."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of tetrahedra for pressure fields: legacy VTK (`.vtk`) and Gmsh (`.msh`), text or binary, through `meshio`."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of lines: the spatial tendons of a model and its actuators on sites and cranks, their lengths and moment arms.
 
 A line is a spatial tendon, in the order of tendons, then an actuator on sites or on a crank, in the order of actuators; see

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time integrators: plain descriptions that a `Simulator` turns into launches."""
 
 from warpsim.integrate.integrator import Integrator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of actuators with a state, muscles, and ranges of several actuators: what a step finds of them before its forces (theory §8).
 
 Only models with such actuators have it. Force kernels then read the laws s found here in place of gain and bias, and no controls.

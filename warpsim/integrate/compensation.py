@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of gravity compensation: wrenches on bodies that a step adds to those that users give (`kernels/forces/compensation.py`)."""
 
 import numpy as np

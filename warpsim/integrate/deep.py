@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deep trees in a float32 step: mass matrix, free motion and SAP are computed in float64 and rounded at the end.
 
 The mass matrix of a chain is ever closer to singular: scaled to a unit diagonal, that of 100 hinges has the lowest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of the forces of the medium (`kernels/forces/fluid.py`): what a step adds to the generalised forces that it is given.
 
 They are those at the start of the step, (q, v), in every integrator.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The launches of a step of symplectic Euler that do several verbs at once (device: `kernels/integrate/fused.py`)."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a `Simulator` asks of its `integrator`: a description that makes the step."""
 
 from typing import Any, ClassVar

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One step on the device, in the order of docs/step.md; every line is one or a few launches.
 
     kinematics → mass matrix, bias, forces → free motion v*, A → contacts → R, v_hat → solver → v → integrate → commit

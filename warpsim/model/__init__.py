@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The host description of one world: `Model`, the `ModelBuilder` that makes it, and its checks."""
 
 from warpsim.model.builder import ModelBuilder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actuators of a `ModelBuilder`: gain and bias from their kind, their dynamics, and the checks of what is given."""
 
 import dataclasses

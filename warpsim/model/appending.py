@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A built `Model` added to a `ModelBuilder`: every element again, its root bodies and what stands in its world on a body, at a pose."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ModelBuilder`: collects bodies, joints, geoms and actuators, checks each, and compiles them into a `Model`.
 
 The importers use it too, so that a file and a scene in code pass the same checks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a `ModelBuilder` collects: bodies, joints and geoms as they were given, checked."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What users hand to a `ModelBuilder`, checked one value at a time: every function raises `ModelError` with its label."""
 
 import numpy as np

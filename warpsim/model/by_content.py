@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What takes long to compute from arrays, kept for the process by their content."""
 
 import collections

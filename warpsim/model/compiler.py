@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a `ModelBuilder`'s lists to a `Model`: numbering of links, trees and degrees of freedom, contact pairs, checks."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types of constraints: what each holds, its rows, and the argument of `ModelBuilder.add_constraint` that is its own."""
 
 import enum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constraints and tendons of a `ModelBuilder`: their checks, and what is resolved when the whole scene is known.
 
 Frames that were not given follow from the initial pose: a constraint holds there unless it is told otherwise.

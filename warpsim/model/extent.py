@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far the geoms of a model reach from their own origins."""
 
 import numpy as np

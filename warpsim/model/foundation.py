@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elastic foundation: a Winkler bed of springs on a face of a box (Drumwright, §5.5).
 
 The face is cut into equal cells; in the middle of each stands a point element, a sphere of next to no size whose lowest

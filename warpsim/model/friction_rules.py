@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Friction and margins of geoms and of their pairs: what is allowed, and how a pair's follows from its geoms' (MuJoCo's rules)."""
 
 import numpy as np

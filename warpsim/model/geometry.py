@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Poses `[x y z qw qx qy qz]` and the mass properties of primitive shapes, on the host in NumPy."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forward kinematics on the host, in NumPy: body poses of recorded positions for export, plots and pictures.
 
 One pass over the links in order, X_link = X_parent * joint_pose * J(q) * translate(-anchor), vectorised over every

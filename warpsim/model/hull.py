@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convex hulls of a model's meshes as flat tables for the contact kernels: vertices, polygon faces and edges.
 
 The hull is SciPy's (Qhull: Barber, Dobkin, Huhdanpaa 1996); triangles in one plane are merged to a polygon. Hulls with

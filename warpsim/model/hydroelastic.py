@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressure-field (hydroelastic) contact: what a geom says about its softness, and its checks.
 
 The pressure in a compliant geom is E F(x), F from 0 on its surface to 1 in its middle (Elandt et al. 2019; Masterjohn et

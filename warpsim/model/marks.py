@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sites and cameras: named frames on bodies. They have no mass and touch nothing; tendons, actuators and sensors refer to them."""
 
 import dataclasses

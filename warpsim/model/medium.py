@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The medium that bodies move in: density, viscosity, wind, and the shapes that it acts on (`kernels/forces/fluid.py`)."""
 
 import numpy as np

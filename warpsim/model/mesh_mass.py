@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triangle meshes as solids: watertight or not, convex hull, volume, centre and inertia. Plain NumPy but for the hull.
 
 The integrals are sums over the tetrahedra that the triangles span with a reference point (Mirtich 1996; exact for a

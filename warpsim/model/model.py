@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Model`: everything about one world that does not change while it is simulated, as read-only NumPy arrays.
 
 Bodies keep the order of the file; the world body is -1 and not counted. Internally every joint is one *link* and a

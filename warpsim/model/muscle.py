@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Muscle`: the constants of an actuator that pulls as a muscle does."""
 
 import dataclasses

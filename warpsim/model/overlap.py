@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which geoms of a model overlap at its own start q0, and how deep: on the host, without a kernel.
 
 The depth of two convex shapes is the least of h_A(d) + h_B(-d) over unit directions d, with h the support functions from a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Physical parameters on the device, per world where someone asked for it.
 
 A parameter that is the same in every world is stored once, with leading dimension 1; kernels index it `w % rows`. The
@@ -12,7 +13,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.annotations import Array, Device, Numbers
-from warpsim.checks import listed, numbers, short
+from warpsim.checks import numbers, short
 from warpsim.device.copies import SCALARS, launch, scalar_types
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.device.threads import in_turn
@@ -261,7 +262,7 @@ class Parameters:
 
     def _known(self, name: str) -> None:
         if not isinstance(name, str) or name not in SPECS:
-            raise ValueError(f"no parameter {short(name)}; there are: {listed(SPECS, len(SPECS))}")
+            raise ValueError(f"no parameter {short(name)}; there are {_names_by_kind()}")
 
     def __repr__(self) -> str:
         own = ", ".join(sorted(self._expanded)) or "none"
@@ -276,6 +277,16 @@ class Parameters:
     def bytes_per_world(self) -> int:
         """Bytes of the parameters that are stored per world."""
         return sum(a.capacity // self.worlds for name, a in self._arrays.items() if name in self._expanded)
+
+
+def _names_by_kind() -> str:
+    """All names, what several begin with said once: `body_(mass, com), gravity`."""
+    kinds: dict[str, list[str]] = {}
+    for name in SPECS:
+        kind, _, rest = name.partition("_")
+        kinds.setdefault(kind, []).append(rest)
+    said = [f"{kind}_{rest[0]}" if rest[0] else kind for kind, rest in kinds.items() if len(rest) == 1]
+    return ", ".join([f"{kind}_({', '.join(rest)})" for kind, rest in kinds.items() if len(rest) > 1] + said)
 
 
 def _pulls(model: Model) -> np.ndarray:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The polyhedra of pressure-field contact: unit spheres, cylinders and capsules tessellated as in Drake, boxes.
 
 A polyhedron is `vertex (n, 4)` = (u, s), at x = scale u + s half e_z in a geom of the sizes at hand, and `loops (faces, k)`:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of pressure fields for the contact kernels: cells of compliant geoms, faces of rigid ones.
 
 What a cell is, and how the pressure follows from an entry: `warpsim.model.pressure_cells`. Rigid geoms are their faces alone and have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells of pressure fields, shape by shape: one for each face of the surface, with its linear pressure and its neighbours.
 
 F = min_f (a_f . x + b_f) over the faces f of a convex geom; cell f is {x: F_f >= 0, F_f <= F_g for its neighbours g}. Each F is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of a `ModelBuilder`: checked when they are added, compiled into the tables of a `Model`, taken over from another one."""
 
 import dataclasses

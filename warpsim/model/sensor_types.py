@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kinds of sensors: what each is attached to, how many numbers it gives, and at which stage of a step; names are MJCF's."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the tables of a `Model` fit each other: for models that come from a file of arrays, where anything may stand.
 
 Kernels trust indices; one out of range reads or writes memory that is not theirs.

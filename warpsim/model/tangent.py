@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Positions as points of a manifold, on the host: q ⊕ δ and its inverse, in the tangent space of v.
 
 As MuJoCo's `mj_integratePos` and `mj_differentiatePos` with a step of 1: free joints move along world axes, rotations turn

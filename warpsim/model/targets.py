@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an actuator of a `ModelBuilder` acts on: a joint, a tendon, sites, a slider-crank, or the contacts of a body."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths of spatial tendons: what a builder takes, its checks, and the `wrap_*` fields of a `Model`."""
 
 import dataclasses

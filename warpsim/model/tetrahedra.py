@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressure fields on meshes of tetrahedra: what a mesh must be, and the default pressure."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small quadratic programs with bounds, many at a time: projected Newton (Bertsekas 1982; Tassa, Mansard, Todorov 2014, §III-B).
 
     min_x ½ xᵀH x + gᵀx,    low ≤ x ≤ high

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of physical parameters that lead to physical parameters, from wherever they are.
 
 | parameter | a step x |

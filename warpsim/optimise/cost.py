@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Cost`: what a motion costs, as residuals of states and controls, and its Gauss-Newton model.
 
     Σ_k ℓ(x_k, u_k) + ℓ_T(x_T),    ℓ = ½ ‖r‖² + s,    ∇ℓ = Jᵀr + ∇s,    ∇²ℓ ≈ JᵀJ,    J = ∂r/∂(δq, δv, u)

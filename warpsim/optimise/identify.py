@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`identify`: physical parameters from recorded motions, by Levenberg-Marquardt in steps that keep them physical.
 
     min_θ ½ Σ_k ‖r(q_k, v_k)‖²,    x_{k+1} = f(x_k, u_k; θ),    ∂x_{k+1}/∂z = A_k ∂x_k/∂z + (∂f/∂θ) (∂θ/∂z)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ilqr`: iterative LQR with control limits, in all worlds at once.
 
 Gauss-Newton differential dynamic programming: the motion is linearised at every knot (`sim.linearize`), a backward sweep solves the

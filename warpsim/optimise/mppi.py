@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`mppi`: model predictive path integral control, by sampling (Williams, Aldrich, Theodorou 2017; Williams et al. 2018).
 
 Samples are worlds: of each start, controls u + ε with ε normal noise within the limits are rolled out side by side, and the plan

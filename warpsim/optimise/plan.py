@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Plan`: what an optimiser of controls found; `MPC`: a policy that plans anew as it goes. And the arguments that all share."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Replicas`: the worlds of a simulator several times side by side, in one wide simulator.
 
 Candidates of a line search, samples, and the knots of a trajectory that is to be linearised are all worlds: one launch steps or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small robots of our own, MJCF files inside the package: `ws.load(ws.robots.path("ant"))`.
 
 ant        four legs with two hinges each, torque motors; springs in the joints hold it up

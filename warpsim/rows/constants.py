@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which constants of tendons and constraints may be set per world: those whose rows the model has.
 
 Values are checked when they are assigned to `sim.parameters`; rows are made once, from the model.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recovery of near-rigid contact from overlap, of violated stops and constraints: speeds and levers of a model's rows.
 
 The pull of a row at the end of its reach saturates by the lever at which its axis turns with the bodies (`kernels/rows/bilateral.py`),

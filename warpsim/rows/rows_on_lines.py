@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows on lines (`kernels/rows/line_rows.py`): which line a row measures, its constant table, and lengths at the initial position."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of the scalar rows: which rows a model has, their constant table, and the launches that fill it.
 
 All rows stand in one table: stops and dry friction of joints first, then constraints and tendons, then actuators.

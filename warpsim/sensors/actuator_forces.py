@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of the forces of actuators. The launches may be taped."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lengths and rates of lines as sensors read them: at a state by a `Lines` of their own, in a step those of the step. May be taped."""
 
 import warp as wp

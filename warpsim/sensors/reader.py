@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All sensors of a model in MuJoCo's order: those of a state are measured, those of a step are read from the state's memory."""
 
 import numpy as np

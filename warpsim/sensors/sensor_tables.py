@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of a model's sensors on the device, by the kernels that measure them (`kernels/sensors/`)."""
 
 import numpy as np

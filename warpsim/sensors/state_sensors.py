@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of positions and velocities: what they measure at a state. The launches may be taped."""
 
 import warp as wp

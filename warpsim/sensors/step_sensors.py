@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of accelerations, forces and contact: what they measure of a step. The launches may be taped.
 
 `StepSensors` is part of a `Step` that has any, and of its backward pass with arrays of the tape in place of the step's.

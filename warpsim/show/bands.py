@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triangles with a pressure at every corner, cut into bands of equal steps of it: what draws one colour per mesh shows them by several."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One stand-alone web page of a trajectory: viser's built client and a recording of the scene in a single file.
 
 Worlds stand side by side on a ground grid; the page has play, pause, scrub and speed controls, and needs no network.

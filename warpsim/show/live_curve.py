@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A curve in the terminal that grows while something learns; where there is no terminal, a line now and then."""
 
 import numpy as np

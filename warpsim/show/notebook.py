@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a notebook shows of a `Trajectory`: a static table and a picture of its end, in one piece of HTML without scripts or links."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scene that viser's pages show: geoms of one shape as one batched mesh, ground, sky, light and the first view."""
 
 import numpy as np

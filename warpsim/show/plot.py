@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One figure that says how a rollout went: a picture, heights, energy, contacts, momentum error and base paths.
 
 Drawn with matplotlib's object interface on its own canvas, so that it works without a display and leaves the caller's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small NumPy ray caster for pictures of models: sun with shadows, sky light, checkered floor, no GPU and no display.
 
 Each geom is intersected only with the rays inside its bounding sphere on screen, and each shadow only with the points

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A folder as a web page: for this machine, or behind a token for others."""
 
 import functools

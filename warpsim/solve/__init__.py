@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact solvers: options, workspaces and launches, and the solvers as functions for problems given as arrays."""
 
 from warpsim.solve.cone_qp.cone_qp import ConeQPSolution, ConeQPSolver, solve_cone_qp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays that users hand to the solvers as functions: read in float64, checked with errors that name the element, and
 given back as what they came as. Leading axis: worlds; without it, one world."""
 

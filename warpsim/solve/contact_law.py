@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The law of contact in a step: R, v̂ and μ of every contact from its material, and its impulse on the tape (theory §3.1)."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a `Simulator` asks of its `solver`: a description of contact. `ws.SAP`, `ws.Compliant`, `ws.LCP`, `ws.NoContact` are kinds."""
 
 import dataclasses

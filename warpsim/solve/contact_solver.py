@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every contact solver of a simulator has: the problem that it reads, its solution, and how it launches."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dual of a contact problem on the device: workspace and launches of `kernels/solve/delassus.py`."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The solver of a scene in which nothing can touch or hold anything: v = v*."""
 
 from warpsim.solve.contact_solver import ContactSolver

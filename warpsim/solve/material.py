@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact material that a contact model would ignore or has no law for: refused, naming the geom and the fix."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No contact at all: geoms pass through each other. Joint limits and dry friction still act, through SAP's rows."""
 
 import dataclasses

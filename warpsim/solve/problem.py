@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact problems as data, solved without a simulator: `solve_contact(ContactProblem(...))` (theory §3.1).
 
     find v, γ:  A (v − v*) = Jᵀγ,  γ_i = P(−R_i⁻¹ (J_i v − v̂_i)) in the friction cone of contact i

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory for dense matrices that live within one solve: how much there is, and the turns that worlds take in it.
 
 The rule: a window of 1/32 of what all worlds would need at full capacity, or of what one world needs if that is more, and room

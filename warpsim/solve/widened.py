@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A contact solver in float64 on a float32 problem: what it reads is widened before every launch, its solution rounded."""
 
 import warp as wp

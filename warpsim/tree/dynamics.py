@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of the tree passes: owns the model on the device and the workspace of one state, launches the kernels."""
 
 import numpy as np

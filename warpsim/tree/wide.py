@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deep trees in float32: which they are, and their dynamics in float64, rounded at the end."""
 
 import numpy as np

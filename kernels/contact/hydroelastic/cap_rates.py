@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sphere on a plane in closed form with its rates of change: `caps.py` once more (theory §9). Numbers with rates are pairs (x, ẋ)."""
 
 import warp as wp

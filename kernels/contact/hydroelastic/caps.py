@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sphere on a plane, one of them soft, in closed form: no facets, which a rolling ball would feel and a light one sink between.
 
 Radius R, the centre at the height s above the plane, depth d = R − |s|. A soft sphere has the pressure E (1 − |x|/R) on the disc in which the plane cuts

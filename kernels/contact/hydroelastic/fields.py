@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressure fields: every soft geom is a list of cells with a linear pressure, every rigid one a list of faces (theory §9).
 
 The pressure in cell f is p = E F_f, F_f(x) = a·x + b in the geom's frame, E the geom's modulus [Pa]. A cell is a convex polyhedron

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Polygons of all pressure fields of a world, in the order of pairs, cells and faces, as contact points of their own.
 
 A polygon between facets of curved shapes is one point at its centroid. A large one, between flat faces, is four with its area, centroid and second

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which cells of a soft geom and cells or faces of another may meet: by capsules around them, and by where their pressures are equal."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contact points of patches with their rates of change: `patches.py` once more, polygon by polygon (theory §9).
 
 Polygons that count, their normals, the quadrants and what is clamped are as the step found them. Numbers with rates are pairs (x, ẋ).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A patch, all polygons of a pair of pressure fields with about one normal, as 4, 5 or 16 contact points (docs/hydroelastic.md).
 
 With n̄ = F/|F| of the force F = Σ A p n, c_i = n_i·n̄, k_i = A_i/c the stiffness, and the axes t1, t2 across n̄:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The polygon in which a cell of a soft geom meets a face of a rigid geom, or a cell of another soft one (theory §9).
 
 Where a rigid face lies in the cell, or where the two pressures are equal, clipped by the planes of the cells (Sutherland and Hodgman) in the frame

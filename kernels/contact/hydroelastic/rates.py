@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Polygons of pressure fields with their rates of change, the cells that meet as they are (theory §9).
 
 Along one *direction*: a motion (ω; u) of geom O past the soft geom S, about the origin of S and in its frame, or a change of what the fields are made of. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of two boxes: separating axes, then face clipping, an edge pair, or the nearest features.
 
 The separation along each of the 15 axes (three faces of each box, nine edge pairs) bounds the distance from below;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A point against a box in the box's own axes: its distance, and the feature in whose Voronoi region it lies."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of a capsule (geom A) with a capsule: the nearest features, and the ends of the overlap of parallel axes.
 
 A capsule's axis is held as centre, unit direction and half length, so that a capsule of zero length is a sphere.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of a capsule (geom A) with a box (geom B), in the box's axes.
 
 The capsule's axis is a segment c + t u, |t| ≤ l. Outside the box its nearest features are found by enumeration (two

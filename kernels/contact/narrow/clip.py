@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manifolds of the general convex pairs: face polygons clipped against each other, parallel lines, reduction to eight.
 
 Given the contact normal n, the reference is the face most aligned with it; the other geom contributes its most opposed

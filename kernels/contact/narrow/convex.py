@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of any pair of convex geoms with an ellipsoid, a cylinder or a mesh, and of a plane with one of these.
 
 The signed distance of two convex bodies is φ = max over unit n of s(n) = min_{x∈B} n·x − max_{x∈A} n·x, the

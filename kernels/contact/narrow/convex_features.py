@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact geometry of a pair of features of any two convex geoms, smooth in poses and sizes.
 
 Adds to `features.py` the mesh's vertices, edges and faces and the curved features: the rim of a cylinder and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which features of two geoms touch: dispatch over the pairs of plane, sphere, capsule and box.
 
 The result is discrete and not differentiated; `features.evaluate` gives distance, point and normal of each contact.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vertex of a hull farthest along a direction, eight vertices at a time: most of what the narrow phase of meshes does."""
 
 import warp as wp

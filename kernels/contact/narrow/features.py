@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contact geometry (signed distance, point, normal) of a given pair of features, smooth in poses and sizes.
 
 Every geom is a core (a point, a segment, a box or a half-space) grown by a radius, and every feature of a core is a

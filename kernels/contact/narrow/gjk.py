@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nearest points of two convex cores (GJK) and the direction of least penetration (EPA), as normals.
 
 Both work on the set D = {x_b − x_a} of two cores in axes of geom A, through its support points. GJK (Gilbert, Johnson,

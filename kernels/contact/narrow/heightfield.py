@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of a height field (geom A) with a sphere, capsule, ellipsoid, cylinder, box or mesh.
 
 A height field is a grid of cells of two triangles; each triangle is the top of a vertical prism, kept as a convex mesh

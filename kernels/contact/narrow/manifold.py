@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The feature codes of contact geometry and the manifold, a short list of feature contacts between two geoms.
 
 A feature contact is a triple (feature_a, feature_b, reference) of integer codes; `features.evaluate` gives its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of a plane (geom A) with a sphere, capsule or box: their points nearest to the plane, in code order."""
 
 import warp as wp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a step is short enough for a pair of geoms: UNRESOLVED where one could pass the other, or half of it, unseen.
 
     −h v_n > ½ min(thickness_a, thickness_b)  or  h v_n > ½ (thickness_a + thickness_b),   and   φ < h |v_n|

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convex shapes as the general narrow phase sees them: support points, candidate features and polygon faces.
 
 A shape is a core (point, segment, box, ellipsoid, cylinder, polytope) grown by a radius. Codes of the features of

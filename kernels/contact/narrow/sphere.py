@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contacts of a sphere (geom A) with a sphere, capsule or box: the point, line or face nearest to its centre."""
 
 import warp as wp

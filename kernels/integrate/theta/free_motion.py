@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Free motion of the implicit theta-schemes: Newton's method for v*, one thread per (world, tree) (theory §2, stage 1).
 
     m(v) = M(q^θ)(v − v0) − h k(q^θ, v^θ) = h r(v),   r(v) = RNEA(q^θ, v^θ, (v − v0)/h) − force(q^θ, v^θ)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time stepping around the contact solve: free motion and finiteness (theory §2).
 
 Every step needs the first kernels, and symplectic Euler no others; part "schemes" is what the other theta-schemes add. Their

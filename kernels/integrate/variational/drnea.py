@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DRNEA, the discrete inverse dynamics of a tree of links, and the articulated-body solves that go with it. O(links).
 
 Lee, Liu, Park, Srinivasa, *A Linear-Time Variational Integrator for Multibody Systems*, algorithm 2. Everything is in world

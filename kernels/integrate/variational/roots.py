@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Roots of DRNEA(dq) = impulse, one thread per (world, tree): RIQN, exact Newton and Broyden. O(links) per iteration.
 
     RIQN     dq <- dq - h (M + h D/2)^-1 f(dq), the matrix at q^k (Lee, Liu, Park, Srinivasa, algorithm 3)

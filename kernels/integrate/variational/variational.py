@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two ends of a step of the linear-time variational integrator (Lee, Liu, Park, Srinivasa; theory §6). O(links).
 
     begin_step   at the node (q, v): momenta, the factor of M + h D/2, the guess for dq

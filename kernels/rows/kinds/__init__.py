@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kinds of scalar rows: every file of this folder that has a `KIND` is one, called as the file. Its code is its place in `NAMES`."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Equality of two joints or tendons, x and y:
 
 φ = x − x_0 − p(y − y_0),   p(s) = c_0 + c_1 s + … + c_4 s⁴;   ∂φ/∂q_j = a_j − p'(y − y_0) b_j

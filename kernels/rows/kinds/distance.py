@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distance of the origins, held at a length:
 
 φ = ‖p_B − p_A‖ − length,   a = (p_B − p_A)/‖p_B − p_A‖

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dry friction of a joint or tendon: v_c = ẋ, R = σ w, v̂ = 0, |γ| ≤ h e."""
 
 from ...real import func, real, vec3, vec4

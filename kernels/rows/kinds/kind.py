@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a kind of row declares: its properties and its device functions, all of the same few signatures.
 
 geometry(Frames) → RowGeometry    of a row between two frames: φ and axis

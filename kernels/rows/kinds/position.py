@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Position along an axis e of frame A:
 
 φ = eᵀ R_Aᵀ (p_B − p_A),   a = R_A e

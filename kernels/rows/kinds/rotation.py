@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rotation about an axis e of frame A, Q = q_A* q_B with its scalar part q_w ≥ 0:
 
 φ = 2 eᵀ vec(Q),   a = R_A (q_w e + vec(Q) × e): the rotation vector up to third order

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A screw: how far B has come along the z axis of A, less what it has turned about it; a turn for each pitch p, right-handed if p > 0.
 
 With Q = q_A* q_B = (v, q_w), z = (p_B − p_A)·R_A e_z, s = sin(π z/p), c = cos(π z/p), and ψ = θ − 2π z/p of the angle θ of Q about z,

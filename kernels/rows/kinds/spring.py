@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spring and damper of a tendon, implicit, with δ = x beyond the slack interval:
 
 γ = −h (K (δ + h ẋ) + D ẋ):   R = 1/(h (h K + D)),   v̂ = −K δ/(h K + D)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stops of hinges, slides, ball joints and tendons, one-sided: a stop pushes only, 0 ≤ γ, with φ ≥ 0 the free side.
 
     φ = x − lower,   or   φ = upper − x;   of a ball joint x is the angle ‖r‖ of its rotation, ∂x/∂q = r/‖r‖

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tilt of B's z axis out of A's, about e = x or y of A, b = R_Aᵀ z_B:
 
 φ = eᵀ (z × b),   a = R_A (b_z e − (eᵀb) z): the z axes agree

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contact problem of a step as a quadratic program over cones: compliant constraints (Drumwright; theory §4).
 
     min ½ γᵀ(W + R)γ + (J v* − v̂)ᵀγ    over friction cones, half-lines, intervals and free rows,   W = J A⁻¹ Jᵀ   (`island_qp.py`)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quadratic programs over half-lines and friction cones: a primal-dual interior-point method (theory §4).
 
     min ½ xᵀHx + gᵀx   s.t.   A x ≥ q,   x_c ∈ K_c:  x ≥ 0,  or  μ x_n ≥ ‖x_t‖, x_n ≥ 0 in the order (t1, t2, n) or (t, n)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Newton system A + JᵀGJ of one island by one thread: what `kernels/solve/sap/newton.py` does by the lanes of a warp."""
 
 import warp as wp

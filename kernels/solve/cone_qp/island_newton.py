@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of the interior point (`island_qp.py`): Newton's method on the natural map x = P_K(x − u), u = Hx + g.
 
 The same linear system as in every step of the interior point, with the weights Ω = (1 − V)/V from the derivative V of P_K. Where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quadratic program of one island in scaled impulses, and the residual of a point (`island_qp.py`).
 
     x = γ/(b D),   H = D(W + R)D,   g = D(J v* − v̂)/b,   b = max |D(J v* − v̂)|

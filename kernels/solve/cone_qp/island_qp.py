@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quadratic program of compliant contact, island by island: a primal-dual interior point in the impulses (theory §4).
 
     min ½ γᵀ(W + R)γ + (J v* − v̂)ᵀγ   over friction cones, half-lines, intervals and free rows,   W = J A⁻¹Jᵀ

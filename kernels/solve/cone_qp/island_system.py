@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The linear systems of the quadratic program of a step (`kernels/solve/cone_qp/island_qp.py`), solved in the velocities.
 
     (H + QΩQᵀ) x = r,   H = D(J A⁻¹Jᵀ + R)D,   D the scaling of the impulses,   Q the axes of the cones, Ω ≥ 0 diagonal in them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data of a cone QP (`kernels/solve/cone_qp/cone_qp.py`) and their scaling.
 
     x = b D x̃, y = (b/c) E ỹ:   H̃ = c DHD, g̃ = (c/b) Dg, Ã = EAD, q̃ = Eq/b

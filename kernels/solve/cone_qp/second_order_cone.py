@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second-order cone x_n ≥ ‖x_t‖ of up to three components, as the algebra that interior-point methods need.
 
 Vectors are (t1, t2, n); half-lines and plane cones are the same with the absent components 0. ∘ is the Jordan product,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The linear systems of the cone QP solver (`kernels/solve/cone_qp/cone_qp.py`), in the axes of the cones.
 
     (H + QΩQᵀ) Δx − Aᵀ Δy = r_x,   A Δx + w⁻¹ Δy = r_y

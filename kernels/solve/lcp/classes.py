@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classes of a boxed LCP: the arrays, and x, w and residual that go with given classes (theory §5).
 
 A is symmetric positive semidefinite, of any rank. Every row is separating S, clamping C or at its bound U; with the classes

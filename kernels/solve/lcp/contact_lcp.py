@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contact problem of a step as a boxed LCP (Werling et al., §4; theory §5), and the impulses kept between steps.
 
     w = (W + R) x − b ≥ 0 ⟂ x  on normals and one-sided rows,  |x_t| ≤ μ x_n on tangents,  γ = x − shift

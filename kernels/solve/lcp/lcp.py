@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boxed LCP with coupled friction bounds, solved by pivoting (theory §5; Werling et al., §4).
 
     find x:  w = A x − b,  l ≤ x ≤ u,  x = l ⇒ w ≥ 0,  x = u ⇒ w ≤ 0,  l < x < u ⇒ w = 0

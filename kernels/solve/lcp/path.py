@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths of solutions of a boxed LCP that change one class at a time (Lemke's method; continuation).
 
 The solution for the right-hand side target + θd and bounds wider by θe is followed from a start where it is known to θ = 0,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the solvers ask of the law of one contact; in copies with spin rows (`SPIN`, `laws/spin_cone.py`) of a contact and its spin rows.
 
 There the arrays over contacts have twice as many slots: of C contacts, slot C + c holds the spin rows of contact c, with a Jacobian, an R and impulses

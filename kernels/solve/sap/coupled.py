@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The linear system of Coulomb's law, (A + JᵀGJ) x = b with G = S + p eᵀ of every contact, and its transpose (theory §3.6).
 
 Directly by UᵀDL in the envelope of the symmetric part, which is LᵀDL of `newton.py` where no contact of the island slides; without a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Islands: trees that active constraints join, found anew every step, and their order of elimination (theory §3.4).
 
 Nodes are trees, edges are pairs of trees that a contact or a row joins. Every connected component is solved by itself, so

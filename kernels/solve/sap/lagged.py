@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coulomb's law solved together with the step: the fixed point of the lagged convex model, by Newton's method (theory §3.6).
 
     A (v − v*) = Jᵀγ,   γ_i obeys the law of `laws/coulomb.py` at J_i v,   scalar rows as in `sap.py`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Newton system H x = b of one island, H = A + JᵀGJ, G given per constraint (theory §3.4).
 
 Direct: H in rows of an envelope, trees in the order of `islands.py`, factored as LᵀDL. Iterative: conjugate gradients, H

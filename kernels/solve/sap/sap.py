@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SAP: the convex contact problem of one step, solved by Newton's method (Castro, Permenter, Han; theory §3).
 
     ℓ(v) = ½ (v − v*)ᵀ A (v − v*) + Σ ℓ_i(J_i v),   ∇ℓ = A (v − v*) − Jᵀγ(v),   H = A + JᵀGJ

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other starts for the solver of Coulomb's law (`lagged.py`): passes of the convex problem, lagged behind its slips, and scattered ones.
 
 All that is not said to be for one lane is called by all lanes together (`linalg/lanes.py`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches of spheres on planes on the host, whose contact has a closed form and no polygons (`kernels/contact/hydroelastic/caps.py`)."""
 
 import numpy as np

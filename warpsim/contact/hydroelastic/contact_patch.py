@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches of hydroelastic contact on the host, as `Simulator.contact_patches` gives them: of a step that has been made, or of any positions."""
 
 import typing

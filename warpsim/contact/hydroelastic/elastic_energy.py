@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The elastic energy of two pressure fields, U = ∫ min(p_A, p_B) dV over what both geoms fill, of which the forces of their polygons are the derivatives.
 
 Exact on the host: cells are convex and pressures linear, so U is a sum over pairs of cells, each cut by the plane of equal pressure. With div(x p) = 4 p − p(0) and

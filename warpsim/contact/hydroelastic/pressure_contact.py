@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of hydroelastic contact: tables of pressure fields on the device, the polygons of a step, and their launches."""
 
 import typing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MJCF files, `mujoco.MjSpec`s and ready `mujoco.MjModel`s to a `Model`. MuJoCo parses and compiles; its numbers are read.
 
 What is read, mapped, ignored and refused: `warpsim.files.mjcf.mjcf_report` and docs/mjcf.md.

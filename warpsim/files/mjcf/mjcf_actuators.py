@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The law and the state of an actuator of a compiled MuJoCo model, as `ModelBuilder.add_actuator` takes them."""
 
 import numpy as np

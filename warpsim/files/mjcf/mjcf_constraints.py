@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Equality constraints and tendons of a compiled MuJoCo model to a `ModelBuilder`.
 
 What cannot be read was told by `warpsim.files.mjcf.mjcf_report`; the same predicates decide here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an MJCF file stands for, counted before MuJoCo makes it: the limits are in `warpsim.files.limits`."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An MJCF model with everything it names, as one text and a virtual file system for MuJoCo, which then reads no disk.
 
 The XML is parsed once, here. Includes are written out, every file it names is looked for in the model's folder and packages

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`actuatorfrcrange` of joints and tendons to the force ranges of actuators.
 
 MuJoCo clamps three times (`mj_fwdActuation`): the sum of the forces of all actuators on a tendon, before gears and

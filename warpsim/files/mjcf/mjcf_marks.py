@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sites and cameras of a compiled MuJoCo model."""
 
 import mujoco

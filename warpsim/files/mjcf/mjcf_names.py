@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of the elements of a compiled MuJoCo model, all different."""
 
 import mujoco

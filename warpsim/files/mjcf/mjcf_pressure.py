@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressure-field contact in MJCF, which has none of its own: `<custom><numeric name="hydroelastic:GEOM" data="E resolution
 thickness margin"/></custom>`, E [Pa] or 0 for a rigid geom, lengths in m; what is left out or 0 is the default."""
 

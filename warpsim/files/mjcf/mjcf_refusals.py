@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which actuators, tendons and constraints of a compiled MuJoCo model can be simulated, and why the others cannot."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What becomes of every feature of a compiled MuJoCo model: used, mapped, ignored or refused, and why.
 
 `FIELDS` puts every attribute of `mujoco.MjModel` in one of the four categories (a test fails on one that is missing), so

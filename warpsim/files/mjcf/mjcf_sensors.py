@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sensors of a compiled MuJoCo model: which can be evaluated, and the places of those that cannot."""
 
 import mujoco

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a store says of itself, checked before anything is made of it: sizes, and the record of its run."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run needs to go on from a frame, as rows of bytes: a row per world holds all of its arrays, one after the other."""
 
 import dataclasses

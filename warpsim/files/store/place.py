@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a store lies: a folder of this machine, or a URL of fsspec (`s3://…`, `gs://…`, `memory://…`). Opened, checked, replaced."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of a source of controls as JSON and back: numbers, text, lists, tuples, dicts, arrays of NumPy, Warp and torch. No pickles."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rollout in a Zarr v3 store, whole or while it grows (docs/stores.md).
 
 Layout, version 2 (no pickles; readable by any Zarr v3 library):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A `Model` in a Zarr group: arrays as arrays, names and scalars as JSON attributes; no pickles."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the folder of a warpsim store holds, name by name, so that a folder with anything else in it is never replaced."""
 
 import dataclasses

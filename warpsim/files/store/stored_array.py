@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An array that stays in its store: what is asked for is read, the rest is not."""
 
 import numpy as np

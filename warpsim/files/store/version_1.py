@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stores of version 1: `frames` counts the rows, diagnostics have one row less, chunks hold every world."""
 
 from warpsim.files.store.place import STATE_NAMES

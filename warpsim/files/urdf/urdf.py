@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """URDF files to a `Model`, by a reader of our own: links, joints, inertias with repair, shapes with meshes.
 
 The file is read into a tree of `Link`s and `Joint`s (`warpsim.files.urdf.urdf_parse`), made sound (`warpsim.files.urdf.urdf_inertia`)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drake's contact properties in a URDF: `<drake:proximity_properties>` of a `<collision>`, and its two further shapes.
 
 https://drake.mit.edu/doxygen_cxx/group__multibody__parsing.html. A value stands in `value=`, or as text, as in SDF.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repair of the inertias that URDF files give, and rigid merging of links.
 
 Physical inertias have a positive semidefinite second moment S = tr(I)/2 1 − I (Wensing, Kim & Slotine 2018): that is

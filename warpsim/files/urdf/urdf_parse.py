@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The XML of a URDF into a tree of links and joints, with every number checked. https://wiki.ros.org/urdf/XML
 
 Lengths in m, angles in rad, masses in kg; poses are `[x y z qw qx qy qz]`.

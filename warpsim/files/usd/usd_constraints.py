@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joints of a USD stage that close loops, and their counterparts here: constraints between two bodies.
 
 The trees take all joints that they can (`warpsim.files.usd.usd_joints.span`); what is left, and what asks to be left out

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What UsdPhysics cannot say, or only in single precision, as JSON in `customData["warpsim"]` of our own stages.
 
 On the way back the schema's attributes rule: an exact value is taken only where it rounds to the attribute beside it, so

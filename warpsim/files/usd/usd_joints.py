@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joints of a USD stage and the kinematic trees they make.
 
 A UsdPhysics joint holds a frame in each of two bodies; at zero the frames coincide. The trees are spanned from the world,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opening a USD stage that may read nothing outside the model's folder, and its units and axes.
 
 USD composes a stage of layers: sublayers, references, payloads, value clips. Every layer is looked through before the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches between pressure fields in USD: one mesh for each pair of geoms and world, whose polygons change from frame to frame.
 
 `/World/Patches/<A>_<B>`, of several worlds `/World/Patches/World_<w>/<A>_<B>`: points, faceVertexCounts, faceVertexIndices and extent are time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressure-field contact in USD: attributes `warpsim:hydroelastic:*` of prims with PhysicsCollisionAPI.
 
 `modulus` (inf: rigid) [mass/(length s²)], `resolution`, `thickness` and `margin` [length] in the stage's units, doubles; of a

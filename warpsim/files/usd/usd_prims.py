@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """USD prims of a `Model`: geoms as gprims with meshes that draw them, bodies with mass, joints, in OpenUSD's Physics schema.
 
 Units are SI (metersPerUnit 1, kilogramsPerUnit 1), Z up; USD's angles are in degrees. Bodies are siblings under one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """USD Physics stages to a `Model`: rigid bodies, joints with limits and drives, shapes, masses, materials.
 
 Read by `usd-core`; only files in the model's folder are opened (`warpsim.files.usd.usd_open`). What our own export keeps beside

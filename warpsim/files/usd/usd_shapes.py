@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Geoms of a USD stage: gprims to shapes with material and mass, as `ModelBuilder.add_geom` takes them."""
 
 import dataclasses

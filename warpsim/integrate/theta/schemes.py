@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The theta-schemes of Castro, Permenter and Han, SAP, §II-C (theory §2), as options of a `Simulator`.
 
     v^θ = θ v + (1 − θ) v0,   v^θvq = θvq v + (1 − θvq) v0,   q^θ = q0 ⊕ h θ v^θvq,   q = q0 ⊕ h v^θvq

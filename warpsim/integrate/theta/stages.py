@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host side of the theta-schemes besides plain symplectic Euler: their workspace and launches (theory §2)."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of the linear-time variational integrator (Lee, Liu, Park, Srinivasa; theory §6)."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One step of the linear-time variational integrator, with contact (Lee, Liu, Park, Srinivasa; theory §6).
 
     node (q, v): p + h/2 F → DRNEA(dq*) = 0 → contact: A (dq/h − dq*/h) = Jᵀγ, A = M(q) + h D/2 → DRNEA(dq) = Jᵀγ

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a live page may be: at an address of this machine alone, at a port that is free."""
 
 import os

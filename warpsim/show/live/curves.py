@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Curves of the world that is looked at: energy, the solver's certificate, contacts, and any joint."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A body held by the mouse: a damped spring from the point that was grabbed to where the pointer is.
 
 The spring is as stiff as m ω², with m the mass that the point offers, 3 over the trace of J M⁻¹ Jᵀ, which makes it safe to take explicitly,

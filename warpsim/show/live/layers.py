@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be shown besides the geoms, of the world that is looked at: contacts, forces, frames, centres of mass, inertias, joint axes, patches."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The controls of a live page: widgets whose callbacks write to `Wishes` and never touch the simulator."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stored rollout on a live page: frames are read when they are shown, and frames that are added while it is open are found."""
 
 import time

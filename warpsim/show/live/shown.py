@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The geoms of the chosen worlds on a page, and what the mouse does to them."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the visitor of a live page has asked for. Callbacks of the page write it, in threads of their own; the loop reads it."""
 
 import dataclasses

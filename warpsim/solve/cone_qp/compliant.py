@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compliant constraints: options, and the contact solver of a step (Drumwright; theory §4)."""
 
 from dataclasses import InitVar, dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cone QPs: `solve_cone_qp` for problems given as arrays, and the workspace and launch of `kernels/solve/cone_qp/cone_qp.py` (theory §4)."""
 
 from collections.abc import Sequence

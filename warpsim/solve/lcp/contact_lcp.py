@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rigid contact by a boxed LCP: options, and the solver of a step (Werling et al.; theory §5)."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boxed LCPs: `solve_lcp` for problems given as arrays, and the workspace and launch of `kernels/solve/lcp/lcp.py` (theory §5)."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The law of `SAP(approximation="lagged")`: Coulomb's, at the fixed point of the lag, and the solver that finds it (theory §3.6)."""
 
 import warp as wp

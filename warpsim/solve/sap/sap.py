@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SAP contact solver: its options, and the workspace and launch of `kernels/solve/sap/sap.py` (theory §3)."""
 
 import dataclasses
