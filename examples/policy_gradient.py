@@ -8,9 +8,9 @@ differentiated through the simulator into the policy's weights. Random search (A
 than the network; the same rewards, 32 pairs of perturbed weights at once) gets the same number of env-steps. Needs torch.
 
 The gradients are those of softened contact (`SAP.smoothed`); every speed told is that of the true one. Over 32 steps of
-near-rigid contact a few worlds have derivatives a hundred times as long as the others' and drown them (docs/gradients.md).
-One run proves little, and over this many env-steps gradients do not win here: medians (quartiles) of seeds 0 to 4 are 0.28 (0.12
-to 0.42) m/s after 49,152 env-steps, and 0.27 (0.13 to 0.63) m/s for random search after 51,200
+near-rigid contact a few worlds have derivatives tens of times as long as the others' and drown them (docs/gradients.md).
+One run proves little, and over this many env-steps gradients lose here: medians (quartiles) of seeds 0 to 4 are 0.11 (0.11
+to 0.12) m/s after 49,152 env-steps, and 0.55 (0.27 to 0.73) m/s for random search after 51,200
 (`benchmarks/policy_gradient.py`). Where they do win: `throw_ball.py`.
 
 After Xu et al., Accelerated Policy Learning with Parallel Differentiable Simulation (2022); Mania, Guy, Recht, Simple
