@@ -262,7 +262,7 @@ class Parameters:
 
     def _known(self, name: str) -> None:
         if not isinstance(name, str) or name not in SPECS:
-            raise ValueError(f"no parameter {short(name)}; there are {_names_by_kind()}")
+            raise ValueError(f"no parameter {short(name)}, as body_mass is one; there are {_names_by_kind()}")
 
     def __repr__(self) -> str:
         own = ", ".join(sorted(self._expanded)) or "none"
