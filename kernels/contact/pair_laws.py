@@ -238,6 +238,15 @@ class Loads:
 
 
 @func
+def load_of(gravity: vec3, h: real, weight: real, softness: real, mass: real, counts: int) -> vec2:
+    """(γ_0, σ_m) of a contact of this compliance in a world of `mass`; `counts`: see `Loads`."""
+    least = real(1.0)
+    if counts == 1:
+        least = coulomb.least_share(softness, weight, mass)
+    return vec2(coulomb.supported_load(gravity, h, weight), least)
+
+
+@func
 def bearing_loads(
     scene: Scene, material: Material, contacts: Contacts, loads: Loads, mass: real, h: real, weight: wp.array2d(dtype=real), w: int
 ):  # fmt: skip
@@ -245,7 +254,7 @@ def bearing_loads(
     for c in range(lane(), contacts.count[w], lanes()):
         p = contacts.pair[w, c]
         law = contact_compliance(scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, p, h)
-        loads.load[w, c] = coulomb.supported_load(loads.gravity[w % loads.gravity.shape[0]], h, weight[w, c])
-        loads.least[w, c] = real(1.0)
-        if loads.counts == 1:
-            loads.least[w, c] = coulomb.least_share(law[0], weight[w, c], mass)
+        gravity = loads.gravity[w % loads.gravity.shape[0]]
+        found = load_of(gravity, h, weight[w, c], law[0], mass, loads.counts)
+        loads.load[w, c] = found[0]
+        loads.least[w, c] = found[1]

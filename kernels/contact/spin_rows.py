@@ -7,12 +7,12 @@ times the lengths μ_r/μ, μ_r/μ and μ_τ/μ. μ of that slot is 0 where none
 
 import warp as wp
 
-from ..laws import cone, coulomb
+from ..laws import cone
 from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
-from .pair_laws import Contacts, Scene, contact_law, friction_coefficient, pair_coefficient, total_mass
+from .pair_laws import Contacts, Scene, contact_law, friction_coefficient, load_of, pair_coefficient, total_mass
 
 TORSION = wp.constant(4)  # condim from which a contact resists spin about its normal
 ROLLING = wp.constant(6)  # and about its tangents
@@ -195,11 +195,8 @@ def coulomb_contact_impulse(
         )
         u = v_c[w, c] - v_hat
         mu = friction_coefficient(scene, friction, w, p)
-        load = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
-        least = real(1.0)
-        if counts == 1:
-            least = coulomb.least_share(softness, weight[w, c], total_mass(body_mass, w))
-        point, turn = spin_coulomb_impulse(u, v_c[w, at], R, mu, load, least)
+        load = load_of(gravity[w % gravity.shape[0]], h, weight[w, c], softness, total_mass(body_mass, w), counts)
+        point, turn = spin_coulomb_impulse(u, v_c[w, at], R, mu, load[0], load[1])
         gamma[w, c] = point
         gamma[w, at] = turn
 

@@ -5,7 +5,7 @@ import warp as wp
 
 from ..laws import cone, coulomb
 from ..real import kernel, real, vec2, vec3
-from .pair_laws import Contacts, Scene, contact_law, friction_coefficient, total_mass
+from .pair_laws import Contacts, Scene, contact_law, friction_coefficient, load_of, total_mass
 
 
 @kernel(taped=True)
@@ -65,8 +65,5 @@ def coulomb_contact_impulse(
         )
         u = v_c[w, c] - v_hat
         mu = friction_coefficient(scene, friction, w, p)
-        load = coulomb.supported_load(gravity[w % gravity.shape[0]], h, weight[w, c])
-        least = real(1.0)
-        if counts == 1:
-            least = coulomb.least_share(softness, weight[w, c], total_mass(body_mass, w))
-        gamma[w, c] = coulomb.coulomb_impulse(u, R, mu, load, least)
+        load = load_of(gravity[w % gravity.shape[0]], h, weight[w, c], softness, total_mass(body_mass, w), counts)
+        gamma[w, c] = coulomb.coulomb_impulse(u, R, mu, load[0], load[1])

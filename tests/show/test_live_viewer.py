@@ -196,12 +196,17 @@ def test_a_store_that_grows_while_it_is_watched(sim, tmp_path):
         sim.rollout(sim.state(), None, 40, store=path)
         page._look()
         page.run(seconds=0.1)
-        assert page.frame == 40 and "frame 40 of 41" in page._status.content
+        assert page.frame == 40 and "frame 40 of 41" in page._panel.status.content
         np.testing.assert_array_equal(page._poses(40), whole.poses()[40])
-        page.newest, page.speed, page._wished = False, 0.25, 3
+        page.newest, page._wishes.speed = False, 0.25
+        page._wishes.ask(lambda: page.seek(3))
         page.run(seconds=0.05)
         assert 3 <= page.frame < 40
+        page._wishes.playing, page._wishes.steps = False, 2  # Step, twice, of a page that is paused
+        at = page.frame
+        page.run(seconds=0.2)
+        assert page.frame == at + 2
         shutil.rmtree(path)
         page._look()
-        assert "cannot be read" in page._status.content
+        assert "cannot be read" in page._panel.status.content
         page.run(seconds=0.1)

@@ -20,6 +20,7 @@ from warpsim.model.builder_records import Body, Geom, Joint, with_mass
 from warpsim.model.builder_values import (
     array_of,
     geom_type_of,
+    hertz_of,
     hfield_of,
     hull_limit,
     inertia_of,
@@ -307,10 +308,7 @@ class ModelBuilder:
             self.hfields.append(hfield_of(name, hfield, label))
             x, y, top, base = self.hfields[-1].size
             size = np.array([x, y, max(top * max(self.hfields[-1].data.max(), 0.0), base)])  # what bounds it
-        modulus = scalar_of(hertz_modulus, f"{label}: hertz_modulus [Pa]")
-        if modulus > 0 and (kind != GeomType.SPHERE or stiffness < np.inf):
-            why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
-            raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
+        modulus = hertz_of(hertz_modulus, kind, stiffness, label)
         material = (friction, stiffness, time, restitution, modulus)
         masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"), condim)
         masks += (whole(priority, f"{label}: priority", error=ModelError),)

@@ -21,6 +21,15 @@ def scalar_of(value, label: str) -> float:
     return number(value, label, rule, lambda x: 0 <= x < np.inf, ModelError)
 
 
+def hertz_of(value, kind: GeomType, stiffness: float, label: str) -> float:
+    """Hertz's modulus of a geom; 0: none."""
+    modulus = scalar_of(value, f"{label}: hertz_modulus [Pa]")
+    if modulus > 0 and (kind != GeomType.SPHERE or stiffness < np.inf):
+        why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
+        raise ModelError(f"{label}: hertz_modulus needs a sphere without a stiffness of its own, but {why}")
+    return modulus
+
+
 def positive_of(value, label: str) -> float:
     return number(value, label, "it must be positive and finite", lambda x: 0 < x < np.inf, ModelError)
 

@@ -13,7 +13,7 @@ LONGEST_LABEL = 40  # characters
 class Panel:
     """The widgets. `tell` shows a line about what happens; `ended` says that nothing more will."""
 
-    def __init__(self, server, wishes: Wishes, worlds: np.ndarray, layers, curves=(), title: str = "warpsim"):
+    def __init__(self, server, wishes: Wishes, worlds: np.ndarray, layers=(), curves=(), title: str = "warpsim"):
         self.server, self.wishes, gui = server, wishes, server.gui
         gui.configure_theme(show_logo=False, show_share_button=False)
         gui.main_panel.dock_right()
@@ -23,9 +23,10 @@ class Panel:
         self._tabs = tabs
         with tabs.add_tab("Run"):
             self._run(gui, worlds)
-        with tabs.add_tab("Show"):
-            for name in layers:
-                self._check(gui, name, wishes.layers)
+        if layers:
+            with tabs.add_tab("Show"):
+                for name in layers:
+                    self._check(gui, name, wishes.layers)
         if curves:
             with tabs.add_tab("Plots"):
                 self.plots = gui.add_folder("curves")

@@ -7,8 +7,9 @@ import numpy as np
 
 from warpsim.files.store.place import StoreError
 from warpsim.model import host_kinematics
-from warpsim.show.live.panel import SPEEDS
+from warpsim.show.live.panel import Panel
 from warpsim.show.live.shown import Shown
+from warpsim.show.live.wishes import Wishes
 from warpsim.trajectory import Trajectory, host_array
 
 LOOK = 1.0  # s between looks at what was added to the store
@@ -17,18 +18,17 @@ DRAWN = 40.0  # frames a second at most
 
 
 class Playback:
-    """The page of a store at `path`: play, pause, a slider over the frames, speed, the world that is looked at.
+    """The page of a store at `path`: the live page's Run tab, with a slider over the frames.
 
     It reads a frame at a time, so its memory does not grow with the run; at the end it waits for more, or begins anew where nothing is added.
     `worlds`, `port` and `host` as of `Viewer`.
     """
 
     def __init__(self, path, worlds=None, port: int = 8080, host: str = "127.0.0.1"):
-        self.path = path
+        self.path, self._wishes = path, Wishes()
         self._trajectory = Trajectory.load(path)
         self._times = self._trajectory.clock()
-        self.frame, self.playing, self.speed, self.follow, self.newest = 0, True, 1.0, True, False
-        self.closed, self._looked, self._drawn, self.world = False, time.perf_counter(), -1, 0
+        self.frame, self.newest, self._drawn, self._looked = 0, False, -1, time.perf_counter()
         self._shown = Shown(self._trajectory.model, self._poses(0), worlds, self._trajectory.worlds, port, host, None)
         self.url = self._shown.url
         self._make_panel()
@@ -43,11 +43,13 @@ class Playback:
         last = started = time.perf_counter()
         clock = float(self._times[self.frame])
         try:
-            while not self.closed and (seconds is None or last - started < seconds):
+            while not self._wishes.closed and (seconds is None or last - started < seconds):
                 now = time.perf_counter()
                 if now - self._looked > LOOK:
                     self._look()
-                clock = self._advance(clock, now - last)
+                before = self.frame
+                self._wishes.work()
+                clock = self._advance(clock if self.frame == before else float(self._times[self.frame]), now - last)
                 last = now
                 if self.frame != self._drawn:
                     self._draw()
@@ -55,10 +57,14 @@ class Playback:
         except KeyboardInterrupt:
             pass
 
+    def seek(self, frame: int) -> None:
+        """Go to a frame."""
+        self.frame = min(frame, self.frames - 1)
+
     def close(self) -> None:
         """End the page."""
-        if not self.closed:
-            self.closed = True
+        if not self._wishes.closed:
+            self._wishes.closed = True
             self._shown.stop()
 
     def __enter__(self) -> "Playback":
@@ -69,17 +75,16 @@ class Playback:
 
     def _advance(self, clock: float, passed: float) -> float:
         """Move `frame` on; the time [s] that is shown."""
-        times, wish = self._times, self._wished
-        if wish is not None:
-            self._wished, self.frame = None, min(wish, self.frames - 1)
-            return float(times[self.frame])
-        if not self.playing:
+        times, wishes = self._times, self._wishes
+        if wishes.steps > 0:
+            self.seek(self.frame + 1)
+        if not wishes.take_step() or not wishes.playing:
             return float(times[self.frame])
         if self.newest:
             self.frame = self.frames - 1
             return float(times[-1])
-        clock += passed * self.speed
-        if clock > times[-1] + LOOK * self.speed and self.frame == self.frames - 1:  # nothing was added meanwhile
+        clock += passed * wishes.speed
+        if clock > times[-1] + LOOK * wishes.speed and self.frame == self.frames - 1:  # nothing was added meanwhile
             clock = float(times[0])
         self.frame = max(int(np.searchsorted(times, clock, side="right")) - 1, 0)
         return clock
@@ -98,7 +103,8 @@ class Playback:
 
     def _lost(self, error: Exception) -> None:
         """The store is not there, or is another: what is shown stays."""
-        self._drawn, self._status.content = self.frame, f"the store cannot be read: {str(error).split(chr(10))[0]}"
+        self._drawn = self.frame
+        self._panel.tell(f"the store cannot be read: {str(error).splitlines()[0]}")
 
     def _poses(self, frame: int) -> np.ndarray:
         """Of the bodies in all worlds `(worlds, nbody, 7)`."""
@@ -113,53 +119,27 @@ class Playback:
             self._lost(error)
             return
         self._shown.place(poses)
-        self._shown.follow(self.world if self.follow else None)
+        self._shown.follow(self._wishes.world if self._wishes.follow else None)
         self._drawn = self.frame
         if self._slider.value != self.frame:
             self._slider.value = self.frame
-        self._status.content = (
-            f"**{self._times[self.frame]:.2f} s** of {self._times[-1]:.2f} s, frame {self.frame} of {self.frames}"
-        )
+        seconds, end = self._times[self.frame], self._times[-1]
+        self._panel.tell(f"**{seconds:.2f} s** of {end:.2f} s, frame {self.frame} of {self.frames}")
 
     def _make_panel(self) -> None:
-        gui, self._wished = self._shown.server.gui, None
-        gui.configure_theme(show_logo=False, show_share_button=False)
-        gui.set_panel_label(self._trajectory.model.name)
-        self._status = gui.add_markdown("")
-        play = gui.add_button("Pause")
+        name = self._trajectory.model.name
+        self._panel = Panel(self._shown.server, self._wishes, self._shown.worlds, title=name)
+        self._panel.on_reset = lambda: self.seek(0)
+        gui = self._shown.server.gui
         self._slider = gui.add_slider("frame", 0, max(self.frames - 1, 1), 1, 0)
-        speed = gui.add_dropdown("speed", [f"{x:g} x" for x in SPEEDS], initial_value="1 x")
         newest = gui.add_checkbox("stay at the newest frame", False)
-        follow = gui.add_checkbox("camera follows", True)
-        worlds = self._shown.worlds
-
-        @play.on_click
-        def _(_event) -> None:
-            self.playing = not self.playing
-            play.label = "Pause" if self.playing else "Play"
 
         @self._slider.on_update
         def _(event) -> None:
             if event.client is not None:  # a visitor's, not our own
-                self._wished = int(self._slider.value)
-
-        @speed.on_update
-        def _(_event) -> None:
-            self.speed = float(speed.value.removesuffix(" x"))
+                frame = int(self._slider.value)
+                self._wishes.ask(lambda: self.seek(frame))
 
         @newest.on_update
         def _(_event) -> None:
             self.newest = newest.value
-
-        @follow.on_update
-        def _(_event) -> None:
-            self.follow = follow.value
-
-        if len(worlds) > 1:
-            world = gui.add_number("world", int(worlds[0]), min=int(worlds.min()), max=int(worlds.max()), step=1)
-
-            @world.on_update
-            def _(_event) -> None:
-                found = np.flatnonzero(worlds == world.value)
-                if len(found):
-                    self.world = int(found[0])
