@@ -118,6 +118,8 @@ def test_run_and_view_show_patches(assets, capsys, tmp_path):
         (["run", "ANT", "--device", "abacus"], "abacus"),
         (["run", "ANT", "--usd", "/no/such/folder/a.usd"], "/no/such/folder"),
         (["view", "missing.zarr"], "missing.zarr"),
+        (["view", "missing.zarr", "--live"], "missing.zarr"),
+        (["view", "missing.zarr", "--live", "--out", "a.html"], "leave out --live"),
         (["bench", "--engines", "abacus"], "abacus"),
     ],
 )
