@@ -29,7 +29,7 @@ from warpsim.files.scene import (
 from warpsim.files.usd.usd_worlds import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.show.bands import band_colors, bands, largest_triangles
-from warpsim.show.page_scene import add_group, set_up, shape_groups
+from warpsim.show.page_scene import RECORDED, add_group, set_up, shape_groups
 from warpsim.show.strings import Strings
 
 DEFAULT_WORLDS = 64
@@ -112,7 +112,7 @@ class _Patches:
                     f"/patches/band_{k}",
                     vertices=np.zeros((3, 3), np.float32),
                     faces=np.arange(3, dtype=np.uint32)[None],
-                    color=tuple(np.round(255 * color**PATCH_GAMMA).astype(int).tolist()),
+                    color=tuple(np.round(255 * RECORDED * color**PATCH_GAMMA).astype(int).tolist()),
                     flat_shading=True,
                     side="double",
                     cast_shadow=False,
@@ -169,8 +169,8 @@ def _record(server, trajectory, rows, rate, chosen, origins, groups, patches, st
         geoms = geoms.astype(np.float32)
         for frame in geoms:
             if serializer is None:
-                set_up(server, model, origins, frame)
-                handles = [add_group(server, model, group, frame) for group in groups]
+                set_up(server, model, origins, frame, shade=RECORDED)
+                handles = [add_group(server, model, group, frame, shade=RECORDED) for group in groups]
                 if patches is not None:
                     patches.add(server)
                 strings.show(server)

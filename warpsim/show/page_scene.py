@@ -12,6 +12,9 @@ TILES = ((150, 162, 178), (122, 136, 156))
 HAZE = (219, 230, 241)  # what the floor fades into
 GAMMA = 1.7  # viser's tone mapping washes colours out; this brings them back
 FIELD_OF_VIEW = np.radians(40.0)
+# A recording has viser's map of surroundings as well as one lamp: its client puts the map back at every loop, and loads it anew where it was
+# taken away. Colours are as much darker there.
+RECORDED = 0.62
 LARGEST_ROOM = 0.6  # m, around the geoms' places in the first view
 
 
@@ -27,11 +30,11 @@ def shape_groups(model) -> list[np.ndarray]:
     return [np.array(group) for group in drawn.values()]
 
 
-def add_group(server, model, group, frame, under: str = ""):
-    """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major."""
+def add_group(server, model, group, frame, under: str = "", shade: float = 1.0):
+    """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major; `shade`: of a recording `RECORDED`."""
     vertices, faces = triangles(model, int(group[0]))
     placed = frame[:, group].reshape(-1, 7)
-    colors = np.tile(np.round(255 * geom_colors(model)[group, :3] ** GAMMA).astype(np.uint8), (len(frame), 1))
+    colors = np.tile(np.round(255 * shade * geom_colors(model)[group, :3] ** GAMMA).astype(np.uint8), (len(frame), 1))
     alpha = float(model.geom_rgba[group[0], 3])
     kind = GeomType(model.geom_type[group[0]])
     return server.scene.add_batched_meshes_simple(
@@ -47,23 +50,24 @@ def add_group(server, model, group, frame, under: str = ""):
     )
 
 
-def set_up(server, model, origins, frame, under: str = "") -> None:
-    """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`."""
+def set_up(server, model, origins, frame, under: str = "", shade: float = 1.0) -> None:
+    """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`; `shade` as in `add_group`."""
     scene = server.scene
     scene.set_up_direction("+z")
     scene.world_axes.visible = False
     sky = np.linspace(SKY, np.array(HAZE) / 255, 64)[:, None] * 255
     scene.set_background_image(np.broadcast_to(sky, (64, 2, 3)).astype(np.uint8), format="png")
     scene.configure_default_lights(cast_shadow=True)
-    scene.configure_environment_map(None)  # a picture would be loaded anew at every loop of the playback
-    scene.add_light_hemisphere("/sky", sky_color=(255, 255, 255), ground_color=(150, 150, 160), intensity=1.2)
+    if shade == 1.0:
+        scene.configure_environment_map(None)
+        scene.add_light_hemisphere("/sky", sky_color=(255, 255, 255), ground_color=(150, 150, 160), intensity=1.2)
     moving = frame[:, (model.geom_type != GeomType.PLANE) & model.geom_visible, :3].reshape(-1, 3)
     low, high = moving.min(axis=0), moving.max(axis=0)
     size = max(float((high - low).max()), 1.0)
     floors = horizontal_planes(model)
     if len(floors):
         height = float(model.geom_pose[floors[0], 2])
-        add_floor(scene, height, (low + high) / 2, 6 * size + 20, under)
+        add_floor(scene, height, (low + high) / 2, 6 * size + 20, under, shade)
     centre = (low + high) / 2
     direction = np.array([0.75, -1.0, 0.6]) / np.linalg.norm([0.75, -1.0, 0.6])
     room = min(LARGEST_ROOM, 3.0 * float(bounding_radii(model)[model.geom_visible].max()))
@@ -76,7 +80,7 @@ def set_up(server, model, origins, frame, under: str = "") -> None:
     camera.fov = float(FIELD_OF_VIEW)
 
 
-def add_floor(scene, height: float, centre, size: float, under: str) -> None:
+def add_floor(scene, height: float, centre, size: float, under: str, shade: float) -> None:
     """A checkered square: two batches of one-metre tiles would be many, so one mesh per colour."""
     tile = 2.0 ** np.round(np.log2(max(size / 40, 0.25)))
     count = int(np.ceil(size / tile))
@@ -93,7 +97,7 @@ def add_floor(scene, height: float, centre, size: float, under: str) -> None:
             f"{under}/ground/{('light', 'dark')[color]}",
             vertices=vertices.astype(np.float32),
             faces=faces.astype(np.uint32),
-            color=TILES[color],
+            color=tuple(round(shade * x) for x in TILES[color]),
             flat_shading=True,
             side="double",
             cast_shadow=False,
