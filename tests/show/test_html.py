@@ -39,7 +39,9 @@ def test_page_is_whole_and_plays_the_recording(tmp_path, capfd):
     messages, _ = recording(page)
     assert messages["durationSeconds"] == pytest.approx(21 / 25)
     kinds = {message["type"] for _, message in messages["messages"]}
-    assert "EnvironmentMapMessage" not in kinds  # the client would load its own again at every loop, and look otherwise until then
+    assert (
+        "EnvironmentMapMessage" not in kinds
+    )  # the client would load its own again at every loop, and look otherwise until then
     times = sorted({round(time * 25) for time, _ in messages["messages"]})
     assert times == list(range(21))
     updates = [m for _, m in messages["messages"] if m["type"] == "SceneNodeUpdateMessage"]
