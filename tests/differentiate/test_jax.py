@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX: a rollout under jit, grad and vmap, against differences and against the simulator."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from adapter_samples import STEPS, WORLDS, cart_pole
@@ -82,3 +85,30 @@ def test_errors_say_what_to_change():
     plain = cart_pole(requires_grad=False)
     with pytest.raises(ValueError, match="requires_grad=True"):
         jax.grad(lambda u: ws.jax.rollout(plain, q, v, u)[0].sum())(controls)
+
+
+def test_simulators_are_forgotten():
+    """What XLA keeps of a rollout does not keep the simulator: its memory goes with the last reference."""
+    sim = cart_pole(requires_grad=False)
+    q, v, controls, _ = inputs(sim)
+    for _ in range(3):
+        ws.jax.rollout(sim, q, v, controls)
+    gone = weakref.ref(sim)
+    del sim
+    gc.collect()
+    assert gone() is None
+
+
+def test_calls_are_compiled_once():
+    """Rollouts outside `jit` are not programs of their own each time."""
+    sim = cart_pole()
+    q, v, controls, _ = inputs(sim)
+    gradient = jax.grad(lambda u: ws.jax.rollout(sim, q, v, u)[0][-1].sum())
+    seen = []
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: seen.append(name))
+    gradient(controls)
+    assert any("compile" in name for name in seen)
+    other = 2 * controls
+    seen.clear()
+    gradient(other)
+    assert not any("compile" in name for name in seen), seen

@@ -3,16 +3,19 @@
 
     q, v = ws.jax.rollout(sim, q, v, controls)         # (rows, worlds, nq), (rows, worlds, nv)
 
-The simulator is called back with host arrays (`jax.pure_callback`), on every platform alike. Nothing is carried from the
-forward to the backward pass, which therefore repeats the rollout on a tape: it costs one forward pass more than torch's.
-Parameters that are not arguments must be the same in both, or the backward pass raises.
-JAX runs callbacks on threads of its own: wait for its results (`block_until_ready`) before using the simulator elsewhere.
+XLA calls the simulator with its own buffers (`wp.jax_callable`), on the CPU or on JAX's stream of a GPU: nothing passes through the
+host. Arrays must be on the simulator's device. Nothing is carried from the forward to the backward pass, which therefore repeats the rollout on a tape:
+it costs one forward pass more than torch's. Parameters that are not arguments must be the same in both, or the backward pass raises.
+XLA calls on threads of its own: wait for its results (`block_until_ready`) before using the simulator elsewhere.
 """
 
+import inspect
 import threading
+import weakref
 import zlib
 
 import numpy as np
+import warp as wp
 
 from warpsim.checks import whole
 from warpsim.differentiate.taped import (
@@ -20,7 +23,6 @@ from warpsim.differentiate.taped import (
     Inputs,
     TapedRollout,
     count_steps,
-    device_array,
     expansion,
     input_shapes,
 )
@@ -30,6 +32,7 @@ from warpsim.state import import_or_explain
 jax = import_or_explain("jax", "jax")
 
 _lock = threading.Lock()  # a simulator has one workspace
+_calls = weakref.WeakKeyDictionary()  # by simulator: what XLA calls, by what is asked for
 
 
 def rollout(
@@ -63,29 +66,22 @@ def rollout(
     given = {name: x for name, x in given.items() if x is not None or name in "qv"} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     arrays = [_array(sim, name, value, shapes[name]) for name, value in given.items()]
-    call = _Call(sim, tuple(given), steps, {"substeps": substeps, "every": every}, checkpoint_every)
+    key = (tuple(given), steps, substeps, every, checkpoint_every)
+    call = _calls.setdefault(sim, {}).get(key)
+    if call is None:
+        call = _calls[sim][key] = _Call(sim, tuple(given), [(x.shape, x.dtype) for x in arrays], steps, key[2:])
 
     @jax.custom_vjp
     def run(*arrays):
-        return jax.pure_callback(call.forward, call.results(), *arrays, vmap_method="sequential")
-
-    @_first_order
-    def marked(*arrays):
-        like = (*call.results(), jax.ShapeDtypeStruct((len(SPECS),), "uint32"))
-        return tuple(jax.pure_callback(call.marked_forward, like, *arrays, vmap_method="sequential"))
-
-    @_first_order
-    def adjoint(arrays, marks, bars):
-        like = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays)
-        return jax.pure_callback(call.backward, like, marks, *arrays, *bars, vmap_method="sequential")
+        return tuple(call.forward(*arrays))
 
     def forward(*arrays):
         if not sim.requires_grad:
             raise ValueError("a gradient is asked for, but this simulator was made without requires_grad=True")
-        *rows, marks = marked(*arrays)
+        *rows, marks = call.marked_forward(*arrays)
         return tuple(rows), (arrays, marks)
 
-    run.defvjp(forward, lambda kept, bars: adjoint(*kept, bars))
+    run.defvjp(forward, lambda kept, bars: tuple(call.backward(kept[1], *kept[0], *bars)))
     return run(*arrays)
 
 
@@ -101,37 +97,50 @@ def _first_order(function):
 
 
 class _Call:
-    """The two host functions of one rollout."""
+    """What XLA calls in one kind of rollout: `forward`, `marked_forward` and `backward`, functions of JAX's arrays."""
 
-    def __init__(self, sim, names, steps: int, options: dict, checkpoint_every: int | None):
-        self.sim, self.names, self.steps, self.options = sim, names, steps, options
-        self.rows = tuple(name for name in STATE_NAMES if name in names)  # what comes out
-        self.checkpoint_every = checkpoint_every
+    def __init__(self, sim, names, inputs, steps: int, options):
+        self.sim = weakref.ref(sim)  # Warp never forgets a function it has given to XLA
+        self.names, self.steps = names, steps
+        self.options = dict(zip(("substeps", "every", "checkpoint_every"), options, strict=True))
+        self.row_names = tuple(name for name in STATE_NAMES if name in names)  # what comes out
+        sizes, count = sim._inputs.start_sizes, steps // self.options["every"] + 1
+        rows = [((count, sim.worlds, sizes[name]), inputs[0][1]) for name in self.row_names]
+        marks = ((len(SPECS),), np.dtype("uint32"))
+        self.forward = _called(self._forward, inputs, rows)
+        self.marked_forward = _first_order(_called(self._marked_forward, inputs, [*rows, marks]))
+        self.backward = _first_order(_called(self._backward, [marks, *inputs, *rows], inputs))
 
-    def results(self):
-        rows, sim = self.steps // self.options["every"] + 1, self.sim
-        sizes = sim._inputs.start_sizes
-        return tuple(jax.ShapeDtypeStruct((rows, sim.worlds, sizes[name]), sim.dtype) for name in self.rows)
+    def _simulator(self, array):
+        """The simulator, where the array is on its device."""
+        sim = self.sim()
+        if sim is None:
+            raise ReferenceError(
+                "the simulator of this compiled ws.jax.rollout is gone; keep it while the function is used"
+            )
+        if array.device != sim.device:
+            place = "cpu" if sim.device.is_cpu else "cuda"
+            raise ValueError(
+                f"the arrays are on {array.device}, the simulator on {sim.device}; put them there: jax.device_put(x, jax.devices({place!r})[0])"
+            )
+        return sim
 
-    def _values(self, arrays) -> dict:
-        pairs = zip(self.names, (np.asarray(x) for x in arrays), strict=True)
-        return {name: device_array(self.sim, name, x, x.shape) for name, x in pairs}
+    def _forward(self, arrays, out):
+        sim = self._simulator(arrays[0])
+        options = {name: self.options[name] for name in ("substeps", "every")}
+        inputs = Inputs(sim, dict(zip(self.names, arrays, strict=True)))
+        trajectory = sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **options)
+        for name, rows in zip(self.row_names, out, strict=True):
+            wp.copy(rows, getattr(trajectory, name))
 
-    def forward(self, *arrays):
-        with _lock:
-            inputs = Inputs(self.sim, self._values(arrays))
-            trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
-            return tuple(getattr(trajectory, name).numpy().copy() for name in self.rows)
+    def _marked_forward(self, arrays, out):
+        """As `_forward`, with marks of the parameters that are not arguments."""
+        self._forward(arrays, out[:-1])
+        out[-1].assign(self._marks(self.sim()))
 
-    def marked_forward(self, *arrays):
-        """As `forward`, with marks of the parameters that are not arguments."""
-        rows = self.forward(*arrays)
-        with _lock:
-            return *rows, self._marks()
-
-    def _marks(self) -> np.ndarray:
+    def _marks(self, sim) -> np.ndarray:
         """A number per parameter in the order of `SPECS`: 0 where it is the model's or an argument, else a checksum."""
-        parameters, marks = self.sim.parameters, np.zeros(len(SPECS), dtype=np.uint32)
+        parameters, marks = sim.parameters, np.zeros(len(SPECS), dtype=np.uint32)
         for i, name in enumerate(SPECS):
             if name in parameters.expanded and name not in self.names:
                 values = parameters.stored(name).numpy()
@@ -139,23 +148,45 @@ class _Call:
                     marks[i] = zlib.crc32(values.tobytes()) | 1
         return marks
 
-    def backward(self, marks, *arrays):
+    def _backward(self, arrays, out):
+        marks, *arrays = arrays
+        sim = self._simulator(marks)
+        changed = [name for name, a, b in zip(SPECS, marks.numpy(), self._marks(sim), strict=True) if a != b]
+        if changed:
+            raise ValueError(
+                f"parameters[{changed[0]!r}] was changed between the forward and the backward pass of ws.jax.rollout; "
+                f"leave it as it is, or make it an argument: parameters={{{changed[0]!r}: ...}}"
+            )
+        count = len(self.names)
+        run = TapedRollout(sim, dict(zip(self.names, arrays[:count], strict=True)), self.steps, **self.options)
+        rows = (getattr(run.trajectory, name) for name in self.row_names)
+        found = run.gradients(grads=dict(zip(rows, arrays[count:], strict=True)))
+        for name, bar in zip(self.names, out, strict=True):
+            wp.copy(bar, found[name])
+
+
+def _called(function, inputs, outputs):
+    """`function(inputs, outputs)` of device arrays as a compiled function of JAX's arrays; both are given as (shape, dtype)."""
+
+    def entered(*arrays):
         with _lock:
-            changed = [name for name, a, b in zip(SPECS, np.asarray(marks), self._marks(), strict=True) if a != b]
-            if changed:
-                raise ValueError(
-                    f"parameters[{changed[0]!r}] was changed between the forward and the backward pass of ws.jax.rollout; "
-                    f"leave it as it is, or make it an argument: parameters={{{changed[0]!r}: ...}}"
-                )
-            arrays, bars = arrays[: len(self.names)], arrays[len(self.names) :]
-            options = self.options | {"checkpoint_every": self.checkpoint_every}
-            run = TapedRollout(self.sim, self._values(arrays), self.steps, **options)
-            rows = (getattr(run.trajectory, name) for name in self.rows)
-            seeds = {
-                a: device_array(self.sim, "gradient", np.asarray(g), a.shape) for a, g in zip(rows, bars, strict=True)
-            }
-            found = run.gradients(grads=seeds)
-            return tuple(found[name].numpy().copy() for name in self.names)
+            function(arrays[: len(inputs)], arrays[len(inputs) :])
+
+    names = [f"in_{i}" for i in range(len(inputs))] + [f"out_{i}" for i in range(len(outputs))]
+    kinds = [wp.array(dtype=wp.dtype_from_numpy(dtype), ndim=len(shape)) for shape, dtype in (*inputs, *outputs)]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    entered.__annotations__ = dict(zip(names, kinds, strict=True))
+    entered.__signature__ = inspect.Signature(
+        [inspect.Parameter(n, kind, annotation=k) for n, k in zip(names, kinds, strict=True)]
+    )
+    call = wp.jax_callable(
+        entered,
+        len(outputs),
+        wp.JaxCallableGraphMode.NONE,
+        vmap_method="sequential",
+        output_dims={n: s for n, (s, _) in zip(names[len(inputs) :], outputs, strict=True)},
+    )
+    return jax.jit(call)  # traced once: each trace is a program of its own to XLA
 
 
 def _array(sim, name: str, value, wanted: tuple[int, ...]):
