@@ -97,11 +97,16 @@ KINDS = {
     "check_gradients horizons": "count list", "check_gradients step_sizes": "step sizes", "ilqr cost": "cost", "mppi cost": "cost",
     "ilqr limits": "limits", "mppi limits": "limits", "mppi noise": "noise", "mppi correlation": "fraction", "identify parameters": "table",
     "Cost running": "callable", "MPC plan": "callable", "MPC controls": "array", "ContactProblem mu": "array", "solve_cone_qp cones": "cones",
-    "robots.path name": "choice", "RandomControls seed": "seed", "RandomStream seed": "seed", "check_gradients seed": "generator", "mppi seed": "generator", "ilqr iterations": "count", "identify iterations": "count", "solve_lcp rows": "counts", "solve_cone_qp rows": "counts",
+    "ModelBuilder wind": "3 numbers", "ModelBuilder.add_geom hydroelastic": "options", "ModelBuilder.add_geom max_hull_vertices": "count from 1",
+    "ModelBuilder.add_geom fluid": "coefficients", "ModelBuilder.add_actuator group": "integer", "ModelBuilder.add_actuator dynamics": "choice",
+    "ModelBuilder.add_actuator muscle": "options", "Simulator hydroelastic": "options", "Trajectory.to_usd form": "choice",
+    "Trajectory.to_usd contact_forces": "array", "robots.path name": "choice", "RandomControls seed": "seed", "RandomStream seed": "seed", "check_gradients seed": "generator", "mppi seed": "generator", "ilqr iterations": "count", "identify iterations": "count", "solve_lcp rows": "counts", "solve_cone_qp rows": "counts",
     "SAP beta": "positive", "SAP sigma": "positive", "cluster.rollout address": None, "cluster.resume address": None, "cluster.map address": None,
     "cluster.map items": None, "Trajectory.rows worlds": "worlds", "load_fault sim": "simulator", "resume sim": "simulator",
 }  # fmt: skip
 WRONG |= {
+    "options": ("x", 3, Thing(), ws.SymplecticEuler()),
+    "coefficients": ("x", [1.0, 2.0], [NAN] * 5, Thing(), {}),
     "generator": ("x", 2.5, -1, Thing()),
     "counts": ("x", 2.5, -1, [77], Thing(), np.zeros((5, 77))),
     "integer": ("x", 2.5, NAN, [1], Thing(), True),
@@ -136,7 +141,8 @@ BY_NAME = {
     "error_reduction": "fraction", "restitution_threshold": "not negative", "tangential_damping": "not negative", "modulus": "positive",
     "thickness": "positive", "length": "number", "coefficients": "array", "pitch": "number", "A": "array", "J": "array", "v_star": "array",
     "H": "array", "g": "array", "hi": "array", "findex": "array", "R": "array", "mesh": "table", "hfield": "table", "range": "range",
-    "low": "array", "high": "array", "mean": "array", "deviation": "array", "out": "simulator's", "formulation": "choice",
+    "activation": "array", "mocap": "array", "activation_range": "range", "margin": "number", "torsional_friction": "not negative",
+    "rolling_friction": "not negative", "low": "array", "high": "array", "mean": "array", "deviation": "array", "out": "simulator's", "formulation": "choice",
     "classes": "array", "variables": "counts", "v_hat": "array", "v0": "array", "phi": "array", "dt": "positive", "M": "array", "contacts": "counts",
     "problem": "model", "parameters": "table", "gain": "array", "bias": "array", "columns_": "count",
 }  # fmt: skip

@@ -85,7 +85,8 @@ def dynamics_of(dynamics, label: str) -> tuple[DynamicsType, np.ndarray]:
     """The kind and the times (3,) [s] of None, "integrator", ("filter", τ), ("filterexact", τ) or ("muscle", rise, fall, width)."""
     if dynamics is None:
         return DynamicsType.NONE, np.zeros(3)
-    name, *times = (dynamics,) if isinstance(dynamics, str) else tuple(dynamics) if np.iterable(dynamics) else (None,)
+    words = [dynamics] if isinstance(dynamics, str) else list(dynamics) if np.iterable(dynamics) else []
+    name, *times = words or [None]
     if not isinstance(name, str) or name not in TIMES:
         forms = 'None, "integrator", ("filter", tau), ("filterexact", tau) or ("muscle", rise, fall, width)'
         raise ModelError(f"{label}: dynamics is {short(dynamics)}; use {forms}")

@@ -82,7 +82,7 @@ NEXT_PATIENCE = 16
 RESTART_KINDS = wp.constant(3)
 QUICK_PATIENCE = wp.constant(4)
 QUICK_TURN = wp.constant(6)
-ROUNDED_RESTARTS = wp.constant(4)  # an error near rounding that so many have not lowered is rounding
+ROUNDED_RESTARTS = wp.constant(8)  # an error near rounding that so many have not lowered is rounding
 # Contacts stiffen under their loads once these are known so well.
 BEARS_AT = 0.3
 # Above this error v0 with the impulses of the law there is not near the solution, as it is at rest, and the start is v* without impulses.
