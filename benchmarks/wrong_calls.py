@@ -99,12 +99,19 @@ KINDS = {
     "Cost running": "callable", "MPC plan": "callable", "MPC controls": "array", "ContactProblem mu": "array", "solve_cone_qp cones": "cones",
     "ModelBuilder wind": "3 numbers", "ModelBuilder.add_geom hydroelastic": "options", "ModelBuilder.add_geom max_hull_vertices": "count from 1",
     "ModelBuilder.add_geom fluid": "coefficients", "ModelBuilder.add_actuator group": "integer", "ModelBuilder.add_actuator dynamics": "choice",
-    "ModelBuilder.add_actuator muscle": "options", "Simulator hydroelastic": "options", "Trajectory.to_usd form": "choice",
-    "Trajectory.to_usd contact_forces": "array", "robots.path name": "choice", "RandomControls seed": "seed", "RandomStream seed": "seed", "check_gradients seed": "generator", "mppi seed": "generator", "ilqr iterations": "count", "identify iterations": "count", "solve_lcp rows": "counts", "solve_cone_qp rows": "counts",
+    "ModelBuilder.add_actuator muscle": "options", "ModelBuilder.add_camera name": "new name", "ModelBuilder.add_camera body": "name",
+    "ModelBuilder.add_site name": "new name", "ModelBuilder.add_site body": "name", "ModelBuilder.add_site type": "builder's shape", "ModelBuilder.add_site size": "array",
+    "ModelBuilder.add_sensor name": "new name", "ModelBuilder.add_sensor kind": "choice", "ModelBuilder.add_sensor object": "name", "Simulator.ray_sensor body": "name",
+    "ModelBuilder.add_sensor datatype": "data type", "Simulator.ray_sensor geoms": "names", "Simulator.ray_sensor ignore": "names", "Simulator.ray_sensor max_distance": "not negative",
+    "Hydroelastic resolution": "positive", "Hydroelastic modulus": "not negative", "Hydroelastic margin": "not negative", "Hydroelastic field": "options", "Muscle range": "range", "Muscle length_range": "range", "Muscle times": "muscle times",
+    "reach targets": "table", "reach damping": "positive", "reach posture_weight": "not negative", "reach largest_step": "positive", "Simulator hydroelastic": "options", "Trajectory.to_usd form": "choice",
+    "Trajectory.to_usd contact_forces": "array", "robots.path name": "choice", "RandomControls seed": "seed", "RandomStream seed": "seed", "check_gradients seed": "generator", "mppi seed": "generator", "ilqr iterations": "count", "identify iterations": "count", "reach iterations": "count", "solve_lcp rows": "counts", "solve_cone_qp rows": "counts",
     "SAP beta": "positive", "SAP sigma": "positive", "cluster.rollout address": None, "cluster.resume address": None, "cluster.map address": None,
     "cluster.map items": None, "Trajectory.rows worlds": "worlds", "load_fault sim": "simulator", "resume sim": "simulator",
 }  # fmt: skip
 WRONG |= {
+    "data type": ("nope", 77, "", [], Thing()),
+    "muscle times": ("x", [-1.0, 1.0], [NAN, 1.0], [1.0, 2.0, 3.0], Thing(), {}),
     "options": ("x", 3, Thing(), ws.SymplecticEuler()),
     "coefficients": ("x", [1.0, 2.0], [NAN] * 5, Thing(), {}),
     "generator": ("x", 2.5, -1, Thing()),
@@ -142,7 +149,9 @@ BY_NAME = {
     "thickness": "positive", "length": "number", "coefficients": "array", "pitch": "number", "A": "array", "J": "array", "v_star": "array",
     "H": "array", "g": "array", "hi": "array", "findex": "array", "R": "array", "mesh": "table", "hfield": "table", "range": "range",
     "activation": "array", "mocap": "array", "activation_range": "range", "margin": "number", "torsional_friction": "not negative",
-    "rolling_friction": "not negative", "low": "array", "high": "array", "mean": "array", "deviation": "array", "out": "simulator's", "formulation": "choice",
+    "rolling_friction": "not negative", "fovy": "positive", "resolution": "counts", "rgba": "array", "cutoff": "not negative", "start": "array", "end": "array",
+    "delta": "array", "posture": "array", "force": "not negative", "lmin": "not negative", "lmax": "positive", "vmax": "positive", "fpmax": "not negative", "fvmax": "not negative", "width": "not negative",
+    "object": "name", "gravity_compensation": "flag", "low": "array", "high": "array", "mean": "array", "deviation": "array", "out": "simulator's", "formulation": "choice",
     "classes": "array", "variables": "counts", "v_hat": "array", "v0": "array", "phi": "array", "dt": "positive", "M": "array", "contacts": "counts",
     "problem": "model", "parameters": "table", "gain": "array", "bias": "array", "columns_": "count",
 }  # fmt: skip
@@ -226,6 +235,10 @@ def calls_of_simulators() -> dict:
         "Simulator.linearize": method(lambda: sim(requires_grad=True), "linearize", state=STATE),
         "Simulator.ray_cast": method(sim, "ray_cast", state=STATE, origin=[[0.0, 0, 5]], direction=[[0.0, 0, -1]]),
         "Simulator.capture": method(sim, "capture", function=dict),
+        "Simulator.acceleration": method(lambda: stepped(reactions=True), "acceleration", state=STATE),
+        "Simulator.body_velocity": method(sim, "body_velocity", state=STATE),
+        "Simulator.about_centre": method(sim, "about_centre", state=STATE),
+        "Simulator.ray_sensor": method(sim, "ray_sensor", origin=[[0.0, 0, 5]], direction=[[0.0, 0, -1]]),
     }
 
 
@@ -244,12 +257,21 @@ def calls_of_models() -> dict:
         "ModelBuilder.add_keyframe": method(builder, "add_keyframe", name="new"),
         "ModelBuilder.add_model": method(builder, "add_model", other=MODEL, prefix="b_"),
         "ModelBuilder.add_pair": method(builder, "add_pair", geom_a="bone", geom_b="skin", friction=0.5),
+        "ModelBuilder.add_camera": method(builder, "add_camera", name="new"),
+        "ModelBuilder.add_site": method(builder, "add_site", name="new"),
+        "ModelBuilder.add_sensor": method(builder, "add_sensor", kind="jointpos", object="elbow", name="new"),
+        "ModelBuilder.add_effort_limit": method(builder, "add_effort_limit", joint="elbow", range=[-1.0, 1.0]),
         "ModelBuilder.exclude": method(builder, "exclude", body_a="upper", body_b="ball"),
         "Model.body": plain(MODEL.body, name="ball"),
         "Model.joint": plain(MODEL.joint, name="elbow"),
         "Model.geom": plain(MODEL.geom, name="bone"),
         "Model.tendon": plain(MODEL.tendon, name="cord"),
         "Model.actuator": plain(MODEL.actuator, name="motor"),
+        "Model.difference": plain(MODEL.difference, start=MODEL.q0, end=MODEL.q0),
+        "Model.displace": plain(MODEL.displace, q=MODEL.q0, delta=np.zeros(MODEL.nv)),
+        "Model.to_mjcf": plain(MODEL.to_mjcf),
+        "Hydroelastic": plain(ws.Hydroelastic, modulus=1e5),
+        "Muscle": plain(ws.Muscle, force=100.0, length_range=(0.1, 0.3)),
         "Model.joint_coordinates": plain(MODEL.joint_coordinates, name="root"),
     }
 
@@ -300,6 +322,7 @@ def calls_of_the_rest(folder: str) -> dict:
         "ilqr": lambda: with_sim(
             ws.ilqr, dtype="float64", requires_grad=True, controls=zeros((3, WORLDS, 1)), cost=COST, iterations=1
         ),
+        "reach": lambda: with_reach(targets={"ball": [0.5, 0.0, 2.0, 1.0, 0, 0, 0]}),
         "mppi": lambda: with_sim(ws.mppi, noise=0.1, controls=zeros((3, WORLDS, 1)), cost=COST, samples=4),
         "identify": lambda: with_sim(
             ws.identify,
@@ -326,8 +349,12 @@ def with_sim(function, dtype="float32", requires_grad=False, **keywords):
     return function, {"sim": s, "state": s.state()} | keywords
 
 
-def stepped() -> ws.Simulator:
-    s = sim()
+def with_reach(**keywords):
+    return ws.reach, {"sim": sim(dtype="float64"), "q": np.tile(MODEL.q0, (WORLDS, 1))} | keywords
+
+
+def stepped(**options) -> ws.Simulator:
+    s = sim(**options)
     s.step(s.state())
     return s
 
@@ -419,7 +446,7 @@ SAYS = {
     "memory": ("memory", "bytes"), "worlds": ("world",), "name ": ("name",), "pose": ("pose", "quaternion"), "pose_a": ("pose",), "pose_b": ("pose",),
     "keyframe": ("keyframe",), "tau": ("tau",), "parent": ("parent", "body"), "joint": ("joint",), "tendon": ("tendon",), "geom_a": ("geom",), "geom_b": ("geom",),
     "body_a": ("body",), "body_b": ("body",), "range": ("range",), "prefix": ("prefix", "name"), "out": ("out",), "of": ("of",), "problem": ("problem",),
-    "plan": ("plan",), "temperature": ("temperature",),
+    "plan": ("plan",), "object": ("sensor",), "field": ("field", "tetrahedra"), "temperature": ("temperature",),
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsim.checks import number, numbers
+from warpsim.checks import number, numbers, short
 from warpsim.errors import ModelError
 from warpsim.model.builder_values import pose_of, size_of, vector_of
 from warpsim.model.model import GeomType, Model
@@ -55,7 +55,9 @@ def make_camera(name: str, body: int, pose, fovy, resolution) -> Camera:
     fovy = number(fovy, f"{label}: fovy", rule, lambda x: 0 < x < np.pi, ModelError)
     pixels = numbers(resolution, f"{label}: resolution", ModelError)
     if pixels.shape != (2,) or not (pixels >= 1).all() or (pixels != np.round(pixels)).any():
-        raise ModelError(f"{label}: resolution is {pixels.tolist()}; give width and height in whole pixels, 1 or more")
+        raise ModelError(
+            f"{label}: resolution is {short(pixels.tolist())}; give width and height in whole pixels, 1 or more"
+        )
     return Camera(name, body, pose_of(pose, label), fovy, pixels.astype(np.int32))
 
 

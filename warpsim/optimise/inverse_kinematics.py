@@ -49,6 +49,8 @@ def reach(
     last iterate, whatever its errors: a world whose target is out of reach ends as near as its damping lets it. Float64 simulators are
     meant; `sim` is only read.
     """
+    if not isinstance(sim, Simulator):
+        raise ValueError(f"sim is a {type(sim).__name__}; give a Simulator")
     model = sim.model
     iterations = whole(iterations, "iterations", 0)
     damping, largest = positive(damping, "damping"), positive(largest_step, "largest_step")
