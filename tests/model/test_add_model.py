@@ -419,6 +419,50 @@ def test_what_stays_the_scenes_is_reported(models):
     said = {line.feature: line for line in model.report if line.status == "ignored"}
     assert {"gravity", "timestep", "density"} <= set(said) and "0.002" in said["timestep"].detail
     assert "viscosity" not in said and (model.timestep, model.fluid_density) == (0.01, 1.0)
+    used = [line.feature for line in model.report if line.status == "used"]
+    assert not any(feature.startswith(("option timestep", "option gravity")) for feature in used)
+
+
+def soft(name: str, friction: float) -> ModelBuilder:
+    """A sphere above a box, of other friction, by the rule of models from code."""
+    b = ModelBuilder(name)
+    b.add_body(name, mass=1.0, inertia=[1, 1, 1])
+    b.add_joint(name, "slide", name="up")
+    b.add_geom("sphere", [0.1], body=name, name="ball", friction=friction)
+    b.add_geom("box", [0.1, 0.1, 0.1], name="base", friction=4 * friction)
+    return b
+
+
+def test_models_of_two_friction_rules_meet_as_the_error_says(models):
+    """A scene has one rule: the error names both and the way out, which gives the rule of the builder to the pairs of both; without geoms none is asked."""
+    b = ModelBuilder("both")
+    b.add_model(models[0])
+    model = soft("s", 0.2).build()
+    with pytest.raises(ModelError, match=r"'s' has friction_rule HARMONIC.*MAXIMUM.*replace\(model, friction_rule=") as error:
+        b.add_model(model, prefix="s/")
+    assert "None" not in str(error.value)
+    b.add_model(dataclasses.replace(model, friction_rule=b.friction_rule), prefix="s/")
+    both = b.build()
+    assert set(both.pair_rule) == {FrictionRule.MAXIMUM}
+    bare = ModelBuilder("bare")
+    bare.add_body("weight", mass=1.0, inertia=[1, 1, 1])
+    b.add_model(bare.build(), parent="wrist")
+    assert b.build().friction_rule == FrictionRule.MAXIMUM
+
+
+@pytest.mark.parametrize("other, words", [(ModelBuilder("x"), r"build\(\)"), ("arm.xml", r"'arm\.xml'.*ws\.load")])
+def test_what_is_no_model_yet_is_told_how_to_become_one(other, words):
+    with pytest.raises(ModelError, match=words):
+        ModelBuilder("scene").add_model(other)
+
+
+def test_any_error_leaves_the_builder_as_it_was(models, monkeypatch):
+    """One that is no `ModelError` too, half way through."""
+    b = ModelBuilder("scene")
+    monkeypatch.setattr("warpsim.model.appending._append_actuators", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        b.add_model(models[0])
+    assert repr(b) == "ModelBuilder('scene': empty)"
 
 
 def test_geoms_of_the_models_world_weigh_nothing_and_that_is_reported(models):
