@@ -198,6 +198,33 @@ def test_accelerations_are_those_of_mujocos_attach():
         np.testing.assert_allclose(found, data.qacc_smooth, rtol=0, atol=1e-12 * np.abs(found).max())
 
 
+def test_a_chain_touches_and_measures_as_mujocos_attach():
+    """Arm, hand on its wrist and tool in the hand, turned at both: forces of contact within a step (1e-9, of the solver) and all sensors after it."""
+    child = gripper_xml("plate", keyframe=False)
+    spec, chain = mujoco.MjSpec.from_string(arm_xml(False)), ModelBuilder("chain", timestep=0.002)
+    chain.add_model(loaded(arm_xml(False)))
+    for prefix, parent in (("g/", "wrist"), ("t/", "g/palm")):
+        frame = spec.body(parent).add_frame(pos=POSE[:3], quat=POSE[3:])
+        spec.attach(mujoco.MjSpec.from_string(child), prefix=prefix, frame=frame)
+        chain.add_model(loaded(child), POSE, prefix, parent)
+    ours, theirs = chain.build(), load_mujoco(spec.compile())
+    assert ours.actuator_names == theirs.actuator_names and ours.sensor_names == theirs.sensor_names
+    sims = [ws.Simulator(m, device="cpu", dtype="float64", solver=ws.SAP(tolerance=1e-12)) for m in (ours, theirs)]
+    touched = 0
+    for q, v in motions(ours):
+        after = [sim.step(sim.state(q=q, v=v)) for sim in sims]
+        values = [
+            np.concatenate([sim.sensors(s).numpy()[0], s.v.numpy()[0]]) for sim, s in zip(sims, after, strict=True)
+        ]
+        np.testing.assert_allclose(*values, rtol=0, atol=1e-9 * np.abs(values[1]).max())
+        forces = [dict(zip(sim.model.body_names, sim.contact_force().numpy()[0], strict=True)) for sim in sims]
+        scale = max(np.linalg.norm(force) for force in forces[1].values())
+        for body, force in forces[0].items():
+            np.testing.assert_allclose(force, forces[1][body], rtol=0, atol=1e-9 * max(scale, 1.0), err_msg=body)
+        touched += scale > 1.0
+    assert touched
+
+
 PAIRS = {  # of the package robosuite: arm, gripper; each arm's last body is "right_hand"
     "panda": ("panda", "panda_gripper"),
     "sawyer": ("sawyer", "rethink_gripper"),
@@ -438,7 +465,9 @@ def test_models_of_two_friction_rules_meet_as_the_error_says(models):
     b = ModelBuilder("both")
     b.add_model(models[0])
     model = soft("s", 0.2).build()
-    with pytest.raises(ModelError, match=r"'s' has friction_rule HARMONIC.*MAXIMUM.*replace\(model, friction_rule=") as error:
+    with pytest.raises(
+        ModelError, match=r"'s' has friction_rule HARMONIC.*MAXIMUM.*replace\(model, friction_rule="
+    ) as error:
         b.add_model(model, prefix="s/")
     assert "None" not in str(error.value)
     b.add_model(dataclasses.replace(model, friction_rule=b.friction_rule), prefix="s/")
