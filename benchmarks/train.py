@@ -11,6 +11,7 @@ as they end, and those that are there are not made again.
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import time
@@ -90,7 +91,10 @@ def main() -> None:
     def keep(name: str, kind: str, seed: int, make) -> None:
         runs = result["tasks"].setdefault(name, {}).setdefault(kind, {})
         if str(seed) not in runs:
-            runs[str(seed)] = make()
+            runs[str(seed)] = make() | {
+                "date": time.strftime("%Y-%m-%d"),
+                "load": [round(x, 1) for x in os.getloadavg()],
+            }
             shown = {k: runs[str(seed)].get(k) for k in ("return", "distance", "cpu_seconds", "env_steps", "faults")}
             print(name, kind, seed, shown, flush=True)
             path.write_text(json.dumps(result, indent=1) + "\n")
@@ -143,7 +147,27 @@ def markdown(result: dict) -> str:
     m = result["machine"]
     seeds = ", ".join(sorted({seed for found in result["tasks"].values() for seed in found["ppo"]}))
     note = f"Medians over the seeds {seeds}, and each. Distances are along x; where a task does not go anywhere they mean nothing. One thread. {m['date']}, {m['processor']}, {m['cores']} cores"
-    return "\n".join([*lines, "", note, ""])
+    return "\n".join([*lines, "", note, *later(result), ""])
+
+
+def later(result: dict) -> list[str]:
+    """A line for the runs of each task and kind that were made on another day than the rest, with the load at their ends."""
+    lines = []
+    for name, found in result["tasks"].items():
+        for kind in ("ppo", "shac", "gymnasium"):
+            runs = [
+                run
+                for run in found.get(kind, {}).values()
+                if run.get("date", result["machine"]["date"]) != result["machine"]["date"]
+            ]
+            if runs:
+                loads = [run["load"][0] for run in runs]
+                days = ", ".join(sorted({run["date"] for run in runs}))
+                lines.append(
+                    f"{name} by {kind.upper()}: {days}, at loads of {min(loads):.0f} to {max(loads):.0f}, which lengthens processor times; "
+                    f'what is "as long" beside it had those of {result["machine"]["date"]}.'
+                )
+    return ["", *lines] if lines else []
 
 
 if __name__ == "__main__":

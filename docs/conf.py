@@ -45,6 +45,7 @@ nb_execution_timeout = 300
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_output_stderr = "remove"  # Warp says there that the machine has no GPU
 highlight_language = "none"  # indented blocks are formulas
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tutorials and the programs of the documentation's first pages run from top to bottom, as printed."""
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -46,10 +47,17 @@ def test_tutorials_run(path, tmp_path):
     assert run("\n".join(cells(path)), tmp_path).strip()
 
 
-@pytest.mark.parametrize("name", ["concepts"])
-def test_programs_of_first_pages_run(name, tmp_path):
+SLOW = [pytest.param(page, marks=pytest.mark.slow) for page in ("README", "docs/quickstart", "docs/scenes")]
+PAGE_NEEDS = {"docs/quickstart": ("torch",), "docs/scenes": ("robosuite",)}
+
+
+@pytest.mark.parametrize("page", ["docs/concepts", *SLOW])
+def test_programs_of_first_pages_run(page, tmp_path):
     """Python blocks run one after the other, as printed."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{name}.md").read_text(), flags=re.S)
+    for package in PAGE_NEEDS.get(page, ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package}")
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / f"{page}.md").read_text(), flags=re.S)
     assert blocks
     run("\n".join(blocks), tmp_path)
 

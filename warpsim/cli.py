@@ -651,7 +651,7 @@ def _can_compile_cuda() -> bool:
 def _console(stderr: bool = False):
     from rich.console import Console
 
-    return Console(stderr=stderr)
+    return Console(stderr=stderr, force_jupyter=False)  # lines there too, as all that a cell prints
 
 
 def _quiet() -> None:

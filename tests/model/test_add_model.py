@@ -198,6 +198,33 @@ def test_accelerations_are_those_of_mujocos_attach():
         np.testing.assert_allclose(found, data.qacc_smooth, rtol=0, atol=1e-12 * np.abs(found).max())
 
 
+def test_a_chain_touches_and_measures_as_mujocos_attach():
+    """Arm, hand on its wrist and tool in the hand, turned at both: forces of contact within a step (1e-9, of the solver) and all sensors after it."""
+    child = gripper_xml("plate", keyframe=False)
+    spec, chain = mujoco.MjSpec.from_string(arm_xml(False)), ModelBuilder("chain", timestep=0.002)
+    chain.add_model(loaded(arm_xml(False)))
+    for prefix, parent in (("g/", "wrist"), ("t/", "g/palm")):
+        frame = spec.body(parent).add_frame(pos=POSE[:3], quat=POSE[3:])
+        spec.attach(mujoco.MjSpec.from_string(child), prefix=prefix, frame=frame)
+        chain.add_model(loaded(child), POSE, prefix, parent)
+    ours, theirs = chain.build(), load_mujoco(spec.compile())
+    assert ours.actuator_names == theirs.actuator_names and ours.sensor_names == theirs.sensor_names
+    sims = [ws.Simulator(m, device="cpu", dtype="float64", solver=ws.SAP(tolerance=1e-12)) for m in (ours, theirs)]
+    touched = 0
+    for q, v in motions(ours):
+        after = [sim.step(sim.state(q=q, v=v)) for sim in sims]
+        values = [
+            np.concatenate([sim.sensors(s).numpy()[0], s.v.numpy()[0]]) for sim, s in zip(sims, after, strict=True)
+        ]
+        np.testing.assert_allclose(*values, rtol=0, atol=1e-9 * np.abs(values[1]).max())
+        forces = [dict(zip(sim.model.body_names, sim.contact_force().numpy()[0], strict=True)) for sim in sims]
+        scale = max(np.linalg.norm(force) for force in forces[1].values())
+        for body, force in forces[0].items():
+            np.testing.assert_allclose(force, forces[1][body], rtol=0, atol=1e-9 * max(scale, 1.0), err_msg=body)
+        touched += scale > 1.0
+    assert touched
+
+
 PAIRS = {  # of the package robosuite: arm, gripper; each arm's last body is "right_hand"
     "panda": ("panda", "panda_gripper"),
     "sawyer": ("sawyer", "rethink_gripper"),
@@ -419,6 +446,52 @@ def test_what_stays_the_scenes_is_reported(models):
     said = {line.feature: line for line in model.report if line.status == "ignored"}
     assert {"gravity", "timestep", "density"} <= set(said) and "0.002" in said["timestep"].detail
     assert "viscosity" not in said and (model.timestep, model.fluid_density) == (0.01, 1.0)
+    used = [line.feature for line in model.report if line.status == "used"]
+    assert not any(feature.startswith(("option timestep", "option gravity")) for feature in used)
+
+
+def soft(name: str, friction: float) -> ModelBuilder:
+    """A sphere above a box, of other friction, by the rule of models from code."""
+    b = ModelBuilder(name)
+    b.add_body(name, mass=1.0, inertia=[1, 1, 1])
+    b.add_joint(name, "slide", name="up")
+    b.add_geom("sphere", [0.1], body=name, name="ball", friction=friction)
+    b.add_geom("box", [0.1, 0.1, 0.1], name="base", friction=4 * friction)
+    return b
+
+
+def test_models_of_two_friction_rules_meet_as_the_error_says(models):
+    """A scene has one rule: the error names both and the way out, which gives the rule of the builder to the pairs of both; without geoms none is asked."""
+    b = ModelBuilder("both")
+    b.add_model(models[0])
+    model = soft("s", 0.2).build()
+    with pytest.raises(
+        ModelError, match=r"'s' has friction_rule HARMONIC.*MAXIMUM.*replace\(model, friction_rule="
+    ) as error:
+        b.add_model(model, prefix="s/")
+    assert "None" not in str(error.value)
+    b.add_model(dataclasses.replace(model, friction_rule=b.friction_rule), prefix="s/")
+    both = b.build()
+    assert set(both.pair_rule) == {FrictionRule.MAXIMUM}
+    bare = ModelBuilder("bare")
+    bare.add_body("weight", mass=1.0, inertia=[1, 1, 1])
+    b.add_model(bare.build(), parent="wrist")
+    assert b.build().friction_rule == FrictionRule.MAXIMUM
+
+
+@pytest.mark.parametrize("other, words", [(ModelBuilder("x"), r"build\(\)"), ("arm.xml", r"'arm\.xml'.*ws\.load")])
+def test_what_is_no_model_yet_is_told_how_to_become_one(other, words):
+    with pytest.raises(ModelError, match=words):
+        ModelBuilder("scene").add_model(other)
+
+
+def test_any_error_leaves_the_builder_as_it_was(models, monkeypatch):
+    """One that is no `ModelError` too, half way through."""
+    b = ModelBuilder("scene")
+    monkeypatch.setattr("warpsim.model.appending._append_actuators", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        b.add_model(models[0])
+    assert repr(b) == "ModelBuilder('scene': empty)"
 
 
 def test_geoms_of_the_models_world_weigh_nothing_and_that_is_reported(models):

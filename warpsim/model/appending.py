@@ -5,7 +5,7 @@ import copy
 
 import numpy as np
 
-from warpsim.checks import listed
+from warpsim.checks import listed, short
 from warpsim.errors import ModelError
 from warpsim.model import hydroelastic
 from warpsim.model.actuators import actuator_kind, state_options
@@ -37,20 +37,13 @@ def append_model(
     before = {key: copy.copy(value) for key, value in vars(b).items()}
     try:
         return _append(b, other, place(b, other, pose, prefix, parent, free))
-    except ModelError:
+    except BaseException:
         vars(b).update(before)
         raise
 
 
 def _append(b, other: Model, at: Placement) -> list[int]:
-    for key in ("friction_rule", "filter_parent"):
-        ours, theirs = getattr(b, key), getattr(other, key)
-        if ours is not None and ours != theirs:
-            raise ModelError(
-                f"model {other.name!r} has {key} {theirs!r}, the builder {ours!r}: set builder.{key} to None to take the "
-                "model's, or load them as one file"
-            )
-        setattr(b, key, FrictionRule(theirs) if key == "friction_rule" else theirs)
+    _join_rules(b, other)
     _append_bodies(b, other, at)
     _append_joints(b, other, at)
     _append_geoms(b, other, at)
@@ -63,12 +56,24 @@ def _append(b, other: Model, at: Placement) -> list[int]:
     _append_actuators(b, other, at)
     append_sensors(b, other, at)
     _append_keyframes(b, other, at)
-    b.report.extend(
-        line for line in other.report if line.feature != hydroelastic.FEATURE
-    )  # it is said anew of the whole
+    _report(b, other)
     _report_masses(b, other, at)
-    _report_options(b, other)
     return list(range(at.first[ObjectType.BODY], len(b.bodies)))
+
+
+def _join_rules(b, other: Model) -> None:
+    """One rule of friction and one of contact with parents for the scene; a model without geoms has none to lose."""
+    for key in ("friction_rule", "filter_parent"):
+        ours, theirs = getattr(b, key), getattr(other, key)
+        if ours is None:
+            setattr(b, key, FrictionRule(theirs) if key == "friction_rule" else theirs)
+        elif ours != theirs and other.ngeom:
+            said = [FrictionRule(x).name if x in tuple(FrictionRule) else short(x) for x in (theirs, ours)]
+            said = said if key == "friction_rule" else [theirs, short(ours)]
+            raise ModelError(
+                f"model {other.name!r} has {key} {said[0]}, the builder {said[1]}, and a scene has one for all its contacts; to have "
+                f"the builder's in those of this model too add dataclasses.replace(model, {key}=builder.{key})"
+            )
 
 
 def _append_bodies(b, other: Model, at: Placement) -> None:
@@ -287,14 +292,18 @@ def _append_pairs(b, other: Model, at: Placement) -> None:
         )
 
 
-def _report_options(b, other: Model) -> None:
-    """What is one for the whole scene stays the builder's."""
+def _report(b, other: Model) -> None:
+    """Its lines; what is one for the whole scene stays the builder's."""
     theirs = {"gravity": other.gravity, "timestep": other.timestep, "wind": other.wind}
     theirs |= {"density": other.fluid_density, "viscosity": other.fluid_viscosity}
-    for key, value in theirs.items():
-        if not np.array_equal(getattr(b, key), value):
-            what = f"{np.asarray(value).tolist()}: that of the scene that {other.name!r} is added to counts"
-            b.report.append(ReportLine(key, "ignored", what))
+    lost = {key: value for key, value in theirs.items() if not np.array_equal(getattr(b, key), value)}
+    for line in other.report:
+        said_anew = line.feature == hydroelastic.FEATURE  # of the whole
+        if not said_anew and not line.feature.startswith(tuple(f"option {key} = " for key in lost)):
+            b.report.append(line)
+    for key, value in lost.items():
+        what = f"{np.asarray(value).tolist()}: that of the scene that {other.name!r} is added to counts"
+        b.report.append(ReportLine(key, "ignored", what))
 
 
 def _report_masses(b, other: Model, at: Placement) -> None:

@@ -630,11 +630,13 @@ class ModelBuilder:
         Root bodies hang on `parent`; geoms, sites, cameras, constraints and excluded contacts of its world are the body's. A body with a free joint cannot
         hang on another: `free="weld"` fixes it, "keep" leaves it free in the world, there at the start. Mocap bodies are refused below a body. `prefix`
         goes before all names. Keyframes and report lines come along; gravity, timestep and medium stay the builder's. The friction rule and the parent
-        filter of `other` must be the builder's, or the builder's not yet set. After an error the builder is as it was.
+        filter of `other`, if it has geoms, must be the builder's, or the builder's not yet set. After an error the builder is as it was.
         """
-        for called, value, kind, wanted in (("other", other, Model, "built Model"), ("prefix", prefix, str, "text")):
-            if not isinstance(value, kind):
-                raise ModelError(f"add_model: {called} is {short(value)}; give a {wanted}")
+        if not isinstance(other, Model):
+            hint = "build() it" if isinstance(other, ModelBuilder) else "ws.load reads robot files"
+            raise ModelError(f"add_model: other is {short(other)}; give a built Model: {hint}")
+        if not isinstance(prefix, str):
+            raise ModelError(f"add_model: prefix is {short(prefix)}; give a text")
         return appending.append_model(self, other, pose_of(pose, "add_model"), prefix, self._body(parent), free)
 
     def build(self) -> Model:
