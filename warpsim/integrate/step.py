@@ -140,11 +140,16 @@ class Step:
 
     def _borrow(self) -> None:
         """Keep what is read before the solver begins, and by nobody after, in memory that it writes to then."""
-        lender, dynamics = Lender(self.solver.idle()), self.dynamics
-        names = ["A_factor", "composite", "z", *([] if self.scalar_rows.can_stall else ["M_factor"])]
-        for name in names:
-            setattr(self, name, lender.take(getattr(self, name)))
-        dynamics.link_A, dynamics.link_f = lender.take(dynamics.link_A), lender.take(dynamics.link_f)
+        lender = Lender(self.solver.idle())
+        stalls, patches = self.scalar_rows.can_stall, self.collision.pressure is not None
+        lent = {
+            self: ("A_factor", *(() if stalls else ("M_factor",)), "composite", "link_V_star", "z", "bias"),
+            self.dynamics: ("link_A", "link_f"),
+            self.collision: () if patches else ("geom_X", "geom_capsule", "geom_speed"),
+        }
+        for owner, names in lent.items():
+            for name in names:
+                setattr(owner, name, lender.take(getattr(owner, name)))
 
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""
