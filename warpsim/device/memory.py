@@ -63,6 +63,12 @@ class Lender:
         return array
 
 
+def adopt(own, other, names) -> None:
+    """Put arrays of `other`, an object or a struct, in the place of those of these names that `own` has."""
+    for name in names:
+        setattr(own, name, getattr(other, name))
+
+
 def array_bytes(value) -> int:
     """Bytes of every distinct allocation that `value` reaches: arrays and their gradients, lists, dicts, structs, and objects
     of this package or derived from it."""

@@ -4,14 +4,26 @@
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
+from warpsim.device.memory import adopt
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
 from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
 
 KRYLOV_VECTORS = 6
-LAG = ("K", "missed", "dv", "v", "kept_v", "R", "v_hat", "gamma", "row_gamma")  # what a launch writes before it reads it
+LAG = (
+    "K",
+    "missed",
+    "dv",
+    "v",
+    "kept_v",
+    "R",
+    "v_hat",
+    "gamma",
+    "row_gamma",
+)  # what a launch writes before it reads it
 
 
 class LaggedLaw(ContactLaw):
@@ -23,6 +35,12 @@ class LaggedLaw(ContactLaw):
         super().attach(problem)
         self.load, self.least = (self.dynamics.array(self.collision.capacity, self.types.real) for _ in range(2))
         problem.weight, problem.load, problem.least = self.weight, self.load, self.least
+
+    def share(self, other: ContactLaw) -> None:
+        super().share(other)
+        if type(other) is type(self):
+            self.load, self.least = self.problem.load, self.problem.least = other.load, other.least
+            self.problem.weight = self.weight
 
     def _loads(self):
         loads = super()._loads()
@@ -66,6 +84,11 @@ class LaggedSolver(SAPSolver):
         self.lag.krylov = self.zeros((W, KRYLOV_VECTORS, nv if cg else 0))
         self.lag.slope, self.lag.island_error = self.zeros((W, self.trees)), self.zeros((W, self.trees))
         self.lag.error = self.zeros(W)
+
+    def share(self, other: ContactSolver) -> None:
+        super().share(other)
+        if self.works_like(other):
+            adopt(self.lag, other.lag, [name for name in self.lag._cls.vars if name not in ("G", "error")])
 
     def _scratch_shapes(self) -> dict[str, tuple]:
         C, K, nv, S = self.max_contacts, self.rows, self.nv, self.scalar

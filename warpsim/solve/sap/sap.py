@@ -218,6 +218,18 @@ class SAPSolver(ContactSolver):
     def idle(self) -> list[wp.array]:
         return [] if self.options.keep_factor else [self.scratch.whole]
 
+    def share(self, other: ContactSolver) -> None:
+        if self.works_like(other):
+            self.scratch, self.work = other.scratch, other.work
+
+    def works_like(self, other: ContactSolver) -> bool:
+        """Whether another solver has the same workspace."""
+        return (
+            type(other) is type(self)
+            and other.has_factor == self.has_factor
+            and other.max_contacts == self.max_contacts
+        )
+
     def _scratch_shapes(self) -> dict[str, tuple]:
         """Shape in a world and dtype of what every launch writes before it reads it, by name."""
         C, K, nv, S = self.max_contacts, self.rows, self.nv, self.scalar
