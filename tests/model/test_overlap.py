@@ -164,11 +164,26 @@ def test_slots_follow_the_contacts_of_the_start():
 
 
 @pytest.mark.parametrize("robot, slots", [("ant", 25), ("humanoid", 32), ("half_cheetah", 16), ("humanoidstandup", 32)])
-def test_slots_of_robots_are_those_of_all_geoms_on_the_ground(assets, robot, slots):
-    """Memory per world: few of their pairs touch at the start; 29 points of the humanoid can be on the ground at once, and 32 is the least."""
+def test_slots_of_robots_are_those_of_each_geom_in_contact(assets, robot, slots):
+    """Memory per world: few of their pairs touch at the start; the humanoid's geoms, each on the ground, have 29 points, and 32 is the least."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert ws.Simulator(load(assets(robot)), device="cpu").max_contacts == slots
+
+
+@pytest.mark.parametrize("boxes, slots", [(3, 32), (5, 40), (12, 64)])
+def test_slots_of_a_fan_of_boxes(boxes, slots):
+    """Boxes on hinges of one base, far apart: 8 points a box, though every two of them may touch."""
+    b = ws.ModelBuilder("fan")
+    base = b.add_body("base")
+    b.add_joint(base, "free")
+    for k in range(boxes):
+        body = b.add_body(f"box_{k}", parent=base, pose=[k, 0, 0])
+        b.add_joint(body, "hinge", name=f"hinge_{k}", axis=[0, 1, 0])
+        b.add_geom("box", [0.1] * 3, body=body)
+    if boxes == 3:  # 24 points with each other
+        b.add_geom("plane", body=-1, pose=[0, 0, -1])
+    assert ws.Simulator(b.build(), device="cpu").max_contacts == slots
 
 
 def test_a_humanoid_at_play_needs_half_its_slots(assets, device):
