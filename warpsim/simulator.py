@@ -49,8 +49,8 @@ class Simulator:
     `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
     `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.Compliant(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
     is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
-    None is 64, 16 more for each further tree, and as many as what touches at the model's start can use; those of hydroelastic contact are beside
-    them. `hydroelastic`: what stands for a patch between pressure fields, "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md);
+    None is 64, 16 more for each further tree, but of one tree as many points as its geoms have together when each touches one other, if that is less, 32 at least;
+    and as many as what touches at the model's start can use; those of hydroelastic contact are beside them. `hydroelastic`: what stands for a patch between pressure fields, "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md);
     `max_polygons` per world, by default twice the cells of each pair, but 192 for one tree and 64 more for each further one at most, in patches three times
     that; CONTACT_OVERFLOW says that there are more. Geoms that overlap
     there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints

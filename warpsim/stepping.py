@@ -459,6 +459,7 @@ class Stepper:
     def adjoint(self) -> StepAdjoint:
         device_model = copy.copy(self.device_model)
         device_model.parameters = AdjointParameters(self.parameters)
+        device_model.beside = self.step
         self._own_link_pose(device_model)
         slots = self.step.collision.capacity or None
         return step_adjoint(self.integrator)(device_model, self.contact_model, slots, self.replay, self.integrator)

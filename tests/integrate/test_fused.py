@@ -16,12 +16,13 @@ from warpsim.solve.sap.sap import SAPSolver
 
 WORLDS, STEPS = 2, 40
 LAWS = {"lagged": ws.SAP(), "convex": ws.SAP(approximation="convex"), "LCP": ws.LCP(), "no contact": ws.NoContact()}
+CONJUGATE = {"cg": ws.SAP(linear_solver="cg"), "convex cg": ws.SAP(approximation="convex", linear_solver="cg")}
 
 
 def run(scene: str, law: str, device, dtype: str = "float64") -> list[np.ndarray]:
     """States after a while under random controls, and diagnostics."""
     model = same_bits.SCENES[scene]()
-    sim = ws.Simulator(model, WORLDS, solver=LAWS[law], dtype=dtype, device=device)
+    sim = ws.Simulator(model, WORLDS, solver=(LAWS | CONJUGATE)[law], dtype=dtype, device=device)
     state = sim.state(v=0.2 * np.random.default_rng(3).normal(size=(WORLDS, model.nv)))
     table, found = same_bits.controls(scene, model, STEPS), []
     for k in range(STEPS):
@@ -61,8 +62,8 @@ def test_what_a_step_launches(device, monkeypatch):
     assert {f"fused.{fused.smooth_motion.__name__}", f"fused.{fused.finish.__name__}"} < set(names)
 
 
-@pytest.mark.parametrize("law", ["lagged", "convex", "LCP"])
-@pytest.mark.parametrize("scene", ["ant", "gripper", "rows"])
+@pytest.mark.parametrize("law", ["lagged", "convex", "LCP", *CONJUGATE])
+@pytest.mark.parametrize("scene", ["ant", "gripper", "rows", "clutter"])
 def test_a_solver_lends_what_may_hold_anything(scene, law, device, monkeypatch):
     """NaN in all that a solver calls idle, before each of its launches, changes no bit."""
     expected = run(scene, law, device, "float32")

@@ -24,6 +24,7 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact/convex_contacts.py
 SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
 SLOTS_PER_ROBOT = 64
+LEAST_SLOTS = 32  # of a robot whose geoms have fewer contact points together
 HULL_WARNING = 0.02  # of a mesh's size
 SLOTS_PER_FURTHER_TREE = 16
 CHUNK = 4096  # pairs at a time
@@ -113,16 +114,28 @@ def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 def default_capacity(model: Model, hulls: dict[int, np.ndarray]) -> int:
     """Contact slots per world: what the pairs can produce, but at most 64 for one tree and 16 more for each further one;
-    more where the pairs that touch at q0 can produce more."""
+    of one tree alone as many as its geoms have together when each touches one other, if that is less, but 32 at least. More where the pairs that touch at q0 can produce more."""
     points = _points(model, np.arange(model.point_pairs))
     moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
     usual = SLOTS_PER_ROBOT + SLOTS_PER_FURTHER_TREE * (moving - 1)
+    if moving == 1:
+        usual = min(usual, max(LEAST_SLOTS, _points_of_geoms(model)))
     if points <= usual:
         return points
     start = start_of(model, hulls)
     if _points(model, start.near) <= usual:
         return usual
     return max(usual, _points(model, start.touching()))
+
+
+def _points_of_geoms(model: Model) -> int:
+    """Contact points when each geom that moves touches one other, of the geoms that it may touch that with the most points."""
+    pairs, most = model.pair_geom[: model.point_pairs], np.zeros(model.ngeom, dtype=int)
+    table = np.array([[PAIR_POINTS.get((a, b), 1) for b in GeomType] for a in GeomType])
+    first, second = model.geom_type[pairs].T
+    np.maximum.at(most, pairs, table[first, second][:, None])
+    moves = [link >= 0 and bool(model.ancestors(int(link))) for link in geom_links(model)]
+    return int(most[np.array(moves, dtype=bool)].sum())
 
 
 def _points(model: Model, pairs) -> int:

@@ -1,9 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes on the device that an object of this package holds, and how far indices reach there."""
 
+import math
+
 import warp as wp
 
 LARGEST_INDEX = 2**31 - 1  # of the device's integers, and of the length of an array
+
+
+GRAIN = 32  # [bytes] what lies within a world's row begins at a multiple of it
+
+
+class SideBySide:
+    """Arrays (worlds, …) of zeros by name, `shapes[name]` the shape in a world and the dtype; what they have of a world lies side by side in its row of
+    `whole`, so that a `Lender` of it has long rows."""
+
+    def __init__(self, worlds: int, shapes: dict[str, tuple[tuple[int, ...], type]], device):
+        begin, end = {}, 0
+        for name, (shape, kind) in shapes.items():
+            begin[name] = end
+            end += _aligned(math.prod(shape) * wp.types.type_size_in_bytes(kind))
+        self.whole = wp.zeros((worlds, end // 4), dtype=wp.int32, device=device)
+        self.arrays = {
+            name: _part(self.whole, begin[name], (worlds, *shape), kind) for name, (shape, kind) in shapes.items()
+        }
+
+
+def _aligned(size: int) -> int:
+    return -(-size // GRAIN) * GRAIN
+
+
+def _part(owner: wp.array, begin: int, shape: tuple[int, ...], kind) -> wp.array:
+    """The array (worlds, …) of this shape that begins so many bytes into each row of `owner`."""
+    if 0 in shape:
+        return wp.zeros(shape, dtype=kind, device=owner.device)
+    item = wp.types.type_size_in_bytes(kind)
+    strides = (owner.strides[0], *(item * math.prod(shape[axis + 1 :]) for axis in range(1, len(shape))))
+    place = {"ptr": owner.ptr + begin, "device": owner.device, "copy": False}
+    found = wp.array(dtype=kind, shape=shape, strides=strides, **place)
+    found._ref = owner
+    return found
 
 
 class Lender:
@@ -11,8 +47,6 @@ class Lender:
 
     What is taken may hold anything, and holds nothing any more once the owner of `arrays` writes to them.
     """
-
-    GRAIN = 32  # [bytes] what is given out begins at a multiple of it in every world's row
 
     def __init__(self, arrays):
         self._rows = [(array, array.strides[0]) for array in arrays if array.size and array.is_contiguous]
@@ -23,15 +57,16 @@ class Lender:
         row = array.strides[0] if array.size else 0
         for k, (owner, size) in enumerate(self._rows):
             if row and self._used[k] + row <= size and owner.shape[0] == array.shape[0]:
-                strides = (size, *array.strides[1:])
-                found = wp.array(
-                    ptr=owner.ptr + self._used[k], dtype=array.dtype, shape=array.shape, strides=strides, device=array.device,
-                    copy=False,
-                )  # fmt: skip
-                found._ref = owner
-                self._used[k] += -(-row // self.GRAIN) * self.GRAIN
+                found = _part(owner, self._used[k], array.shape, array.dtype)
+                self._used[k] += _aligned(row)
                 return found
         return array
+
+
+def adopt(own, other, names) -> None:
+    """Put arrays of `other`, an object or a struct, in the place of those of these names that `own` has."""
+    for name in names:
+        setattr(own, name, getattr(other, name))
 
 
 def array_bytes(value) -> int:

@@ -70,7 +70,7 @@ class StepAdjoint:
         self.fluid = FluidAdjoint(device_model, step) if step.fluid is not None else None
         self.v = array(nv, S)
         self.q_node = self.q  # where forces and contacts are taken
-        self.weight = array(C, S)
+        self.weight = twin(step.law.weight)
         follows = self.step.scheme.order > 1
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
         self.actuation = None if step.actuation is None else TapedActuation(step.actuation)
@@ -89,7 +89,8 @@ class StepAdjoint:
             self.pressure = PressureRates(step.collision)
             self.compliance = array(C, t.vec2)
             step.law.compliance = self.compliance
-        self.M = self.dynamics.blocks()
+        reads_mass = self.reads_mass or self.rows.forward.has_frames
+        self.M = self.dynamics.blocks() if reads_mass else twin(step.A)  # of which only the gradient is used then
         self.pushed_inertia = step.dynamics.array(model.nlink, t.vec10)
         # residual
         self.a, self.inverse_dynamics = array(nv, S), array(nv, S)
@@ -254,7 +255,6 @@ class StepAdjoint:
         """The arrays that the equations are taped with, from those of the step repeated."""
         step = self.step
         assign(self.v, step.solver.solution.v)
-        assign(self.weight, step.law.weight)
         if self.wrench is not None:
             assign(self.wrench, step.wrench)
 
@@ -446,9 +446,7 @@ class StepAdjoint:
 
     def _balance_arrays(self) -> list[wp.array]:
         """What a momentum balance writes, but for r."""
-        found = [self.a, self.inverse_dynamics, self.force, self.damping, self.link_F]
-        dynamics = self.dynamics
-        found += [dynamics.link_V, dynamics.link_A, dynamics.link_f]
+        found = [self.a, self.inverse_dynamics, self.force, self.damping, self.link_F, self.dynamics.link_V]
         return [x for x in found if x is not None]
 
     def record_inertia(self, h: float, v: wp.array) -> None:

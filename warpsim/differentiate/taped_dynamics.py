@@ -23,7 +23,7 @@ class TapedDynamics(Dynamics):
             self.link_X, self.dof_S, self.link_I = (twin(x) for x in (of.link_X, of.dof_S, of.link_I))
         t, W, n = device_model.types, self.worlds, self.model.nlink
         scratch = {"dtype": t.vec6, "device": device_model.device}
-        self._wrench, self._pushed = wp.zeros((W, n), **scratch), wp.zeros((W, n), **scratch)
+        self.link_A, self.link_f, self._wrench, self._pushed = (wp.zeros((W, n), **scratch) for _ in range(4))
 
     def position(self, q: wp.array) -> None:
         if any(self.parameter_gradient(name).size for name in ("joint_pose", "joint_axis")):

@@ -118,7 +118,7 @@ class SchemeAdjoint(StepAdjoint):
     def _balance_arrays(self) -> list[wp.array]:
         found = [*super()._balance_arrays(), self.effective]
         if self.scheme.implicit:
-            found += [self.between.link_V, self.between.link_A, self.between.link_f]
+            found += [self.between.link_V]
         return found
 
     def _record_configuration(self, h: float) -> None:

@@ -13,7 +13,7 @@ from warpsim.contact.collision import Collision
 from warpsim.contact.sticking import Sticking
 from warpsim.device.copies import kernels_of
 from warpsim.device.cores import usable_cores
-from warpsim.device.memory import Lender
+from warpsim.device.memory import Lender, adopt
 from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.actuation import Actuation, is_needed
@@ -112,6 +112,9 @@ class Step:
         self.fused = FusedStep(self) if self._is_plain else None
         if self.fused is not None and make_solver is None:
             self._borrow()
+        beside = device_model.beside
+        if beside is not None and self.fused is not None and beside.fused is not None:
+            self._share(beside)
         if self.compensation is not None:
             self.allow_wrench()
 
@@ -140,11 +143,35 @@ class Step:
 
     def _borrow(self) -> None:
         """Keep what is read before the solver begins, and by nobody after, in memory that it writes to then."""
-        lender, dynamics = Lender(self.solver.idle()), self.dynamics
-        names = ["A_factor", "composite", "z", *([] if self.scalar_rows.can_stall else ["M_factor"])]
-        for name in names:
-            setattr(self, name, lender.take(getattr(self, name)))
-        dynamics.link_A, dynamics.link_f = lender.take(dynamics.link_A), lender.take(dynamics.link_f)
+        lender = Lender(self.solver.idle())
+        stalls, patches = self.scalar_rows.can_stall, self.collision.pressure is not None
+        lent = {
+            self: ("A_factor", *(() if stalls else ("M_factor",)), "composite", "link_V_star", "z", "bias"),
+            self.dynamics: ("link_A", "link_f"),
+            self.collision: () if patches else ("geom_X", "geom_capsule", "geom_speed"),
+        }
+        for owner, names in lent.items():
+            for name in names:
+                setattr(owner, name, lender.take(getattr(owner, name)))
+
+    def _share(self, other: "Step") -> None:
+        """Work in the memory of another step of the model, which works at other times: not in what is read after it, nor in what is read here after
+        the solver and lent to that one there."""
+        geoms = () if self.collision.pressure is not None else ("geom_X", "geom_capsule", "geom_speed")
+        rows, kinematics = self.scalar_rows, ("link_X", "dof_S", "link_I", "link_V", "link_A", "link_f")
+        own = ("A", "A_factor", "v_star", "bias", "force", "damping", "zero_acceleration", "link_V_star", "q_next")
+        adopt(self, other, own)
+        adopt(self.dynamics, other.dynamics, kinematics)
+        adopt(self.collision, other.collision, geoms)
+        adopt(rows, other.scalar_rows, ("phi", "phi_between", "floor", "speed", "inertia", "q_ahead", "link_X_ahead"))
+        adopt(rows.rows, other.scalar_rows.rows, ("J", "R", "weight", "v_hat", "lower", "upper"))
+        problem = self.solver.problem
+        if self.collision.slots == other.collision.slots:
+            problem.J = self.collision.contacts.J = other.collision.contacts.J
+            self.law.share(other.law)
+        problem.A, problem.v_star = self.A, self.v_star
+        rows.attach(problem)
+        self.solver.share(other.solver)
 
     def allow_wrench(self) -> None:
         """Make room for wrenches on bodies (torque, force), zero until they are given."""

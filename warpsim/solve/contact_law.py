@@ -32,6 +32,12 @@ class ContactLaw:
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, t.real)
         self.R, self.v_hat = problem.R, problem.v_hat
 
+    def share(self, other: "ContactLaw") -> None:
+        """Fill the arrays of another law, where that is of the same kind."""
+        if type(other) is type(self):
+            self.weight, self.R, self.v_hat = other.weight, other.R, other.v_hat
+            self.problem.R, self.problem.v_hat, self.problem.mu = other.R, other.v_hat, other.problem.mu
+
     def kernels(self) -> list:
         """Kernels that `regularise` and `solve` use, and those compiled together with them."""
         return kernels_of(contact, self.types.real)

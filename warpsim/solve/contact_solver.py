@@ -74,6 +74,10 @@ class ContactSolver:
         """Arrays (worlds, …) that may hold anything when a launch begins, and whose contents nobody needs between steps."""
         return []
 
+    def share(self, other: "ContactSolver") -> None:
+        """Work in the memory of another solver of this size, which works at other times, where that is known to be of the same kind; not in that of its
+        solution, nor of what a step hands to the next."""
+
     def complete(self) -> None:
         """The struct `problem` is filled: take what depends on its sizes."""
 

@@ -17,8 +17,10 @@ class DeviceModel:
 
     `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`. `threads`: ranges that its worlds are divided into, see `Replay`.
     `hydroelastic`: the choices of `warpsim/contact/hydroelastic/pressure_contact.py`. `reactions`: whether steps keep accelerations and
-    what joints bear.
+    what joints bear. `beside`: the `Step` in whose memory those that are made of this device model may work, or None.
     """
+
+    beside = None
 
     def __init__(
         self,

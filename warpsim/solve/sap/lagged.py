@@ -4,13 +4,26 @@
 import warp as wp
 
 from warpsim.device.copies import copy, kernels_of
+from warpsim.device.memory import adopt
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
 from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
 
 KRYLOV_VECTORS = 6
+LAG = (
+    "K",
+    "missed",
+    "dv",
+    "v",
+    "kept_v",
+    "R",
+    "v_hat",
+    "gamma",
+    "row_gamma",
+)  # what a launch writes before it reads it
 
 
 class LaggedLaw(ContactLaw):
@@ -22,6 +35,12 @@ class LaggedLaw(ContactLaw):
         super().attach(problem)
         self.load, self.least = (self.dynamics.array(self.collision.capacity, self.types.real) for _ in range(2))
         problem.weight, problem.load, problem.least = self.weight, self.load, self.least
+
+    def share(self, other: ContactLaw) -> None:
+        super().share(other)
+        if type(other) is type(self):
+            self.load, self.least = self.problem.load, self.problem.least = other.load, other.least
+            self.problem.weight = self.weight
 
     def _loads(self):
         loads = super()._loads()
@@ -50,32 +69,33 @@ class LaggedSolver(SAPSolver):
 
     def __init__(self, *size, **keywords):
         super().__init__(*size, **keywords)
-        W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
+        W, nv, C = self.worlds, self.nv, self.max_contacts
         cg = self.options.linear_solver == newton.CG
         self.lag = copy(coupled.Lag, self.code)()
-        self.lag.K = self.zeros(self.work.newton.H.shape)
+        for name in LAG:
+            setattr(self.lag, name, self.scratch.arrays[f"lag_{name}"])
         self.lag.G = self.zeros((W, C if self.options.keep_factor else 0), self.work.newton.G.dtype)
         # The convex surrogate's rates are read while it is solved only, and u_c is written when the solution is found.
         self.lag.p, self.lag.delta, self.lag.row_delta = self.work.dv_c, self.work.u_c, self.work.row_u_c
-        self.lag.missed, self.lag.dv = self.zeros((W, nv)), self.zeros((W, nv))
-        self.lag.v, self.lag.R, self.lag.v_hat = (
-            self.zeros((W, nv)),
-            self.zeros((W, C), self.vec3),
-            self.zeros((W, C), self.vec3),
-        )
         large = cg and C > surrogate.MANY_CONTACTS
         self.lag.slip, self.lag.slip_change = (self.zeros((W, C if large else 0)) for _ in range(2))
         self.lag.relaxation = self.zeros((W, self.trees if large else 0))
-        self.lag.kept_v, self.lag.gamma = self.zeros((W, nv)), self.zeros((W, C), self.vec3)
-        self.lag.row_gamma = self.zeros((W, K))
         self.surrogate = copy(problems.Problem, self.code)()
         self.lag.krylov = self.zeros((W, KRYLOV_VECTORS, nv if cg else 0))
         self.lag.slope, self.lag.island_error = self.zeros((W, self.trees)), self.zeros((W, self.trees))
         self.lag.error = self.zeros(W)
 
-    def idle(self) -> list[wp.array]:
-        found = super().idle()
-        return [*found, self.lag.K, self.lag.gamma, self.lag.R, self.lag.v_hat] if found else []
+    def share(self, other: ContactSolver) -> None:
+        super().share(other)
+        if self.works_like(other):
+            adopt(self.lag, other.lag, [name for name in self.lag._cls.vars if name not in ("G", "error")])
+
+    def _scratch_shapes(self) -> dict[str, tuple]:
+        C, K, nv, S = self.max_contacts, self.rows, self.nv, self.scalar
+        found = super()._scratch_shapes()
+        shapes = {"K": found["H"], **dict.fromkeys(("missed", "dv", "v", "kept_v"), ((nv,), S))}
+        shapes |= {**dict.fromkeys(("R", "v_hat", "gamma"), ((C,), self.vec3)), "row_gamma": ((K,), S)}
+        return found | {f"lag_{name}": shapes[name] for name in LAG}
 
     @property
     def slopes(self) -> wp.array:

@@ -10,6 +10,7 @@ import warp as wp
 
 from warpsim import checks
 from warpsim.device.copies import copy, kernels_of
+from warpsim.device.memory import SideBySide
 from warpsim.kernels.linalg.vector import CHUNK, padded
 from warpsim.kernels.solve.sap import islands, newton, sap
 from warpsim.solve.contact_law import ContactLaw
@@ -24,6 +25,7 @@ DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
 ABSOLUTE_TOLERANCE = 1e-16
 
 APPROXIMATIONS = ("convex", "lagged")
+VECTORS = ("p_star", "m", "j_c", "dv", "dp")  # (worlds, nv)
 # "auto" changes to conjugate gradients above this many dofs in a world of several trees.
 AUTO_CG_DOFS = 2400
 
@@ -145,19 +147,27 @@ def envelope_columns(solver: ContactSolver) -> int:
     return padded(solver.nv) if solver.trees < 2 else solver.nv + CHUNK - 1
 
 
-def newton_workspace(solver: ContactSolver, direct: bool):
-    """The Newton system of every island of a solver's problem, with a matrix or for conjugate gradients."""
+def newton_shapes(solver: ContactSolver, direct: bool) -> dict[str, tuple]:
+    """Shape in a world and dtype of what a Newton system writes before it reads it: matrix, slopes of contacts and rows."""
+    couplings = solver.max_contacts // 2 if solver.spin else 0
+    return {
+        "H": ((solver.nv if direct else 0, envelope_columns(solver)), solver.scalar),
+        "G": ((solver.max_contacts + couplings,), wp.types.matrix((3, 3), solver.scalar)),
+        "row_G": ((solver.rows,), solver.scalar),
+    }
+
+
+def newton_workspace(solver: ContactSolver, direct: bool, given: dict[str, wp.array] | None = None):
+    """The Newton system of every island of a solver's problem, with a matrix or for conjugate gradients. `given`: arrays of `newton_shapes`."""
     W, nv, cg, zeros = solver.worlds, solver.nv, not direct, solver.zeros
     system = copy(newton.Newton, solver.code)()
-    system.H = zeros((W, 0 if cg else nv, envelope_columns(solver)))
+    for name, (shape, kind) in newton_shapes(solver, direct).items():
+        setattr(system, name, zeros((W, *shape), kind) if given is None else given[name])
     system.first = zeros((W, nv), int)
     system.x = zeros((W, envelope_columns(solver)))
     system.P = zeros((W, nv if cg else 0, padded(int(np.diff(solver.tree_v).max(initial=0)))))
     for name in ("residual", "z", "direction", "product"):
         setattr(system, name, zeros((W, nv if cg else 0)))
-    couplings = solver.max_contacts // 2 if solver.spin else 0
-    system.G = zeros((W, solver.max_contacts + couplings), wp.types.matrix((3, 3), solver.scalar))
-    system.row_G = zeros((W, solver.rows))
     return system
 
 
@@ -191,6 +201,7 @@ class SAPSolver(ContactSolver):
         self.options.linear_solver = newton.LINEAR_SOLVERS[options.direct_or_cg(self.tree_v)]
         self.options.keep_factor = int(keep_factor)
         self.options.free_start = 1
+        self.scratch = SideBySide(self.worlds, self._scratch_shapes(), self.device)
         self.work = self._workspace()
 
     @property
@@ -205,20 +216,36 @@ class SAPSolver(ContactSolver):
         return [*kernels_of(sap, self.code), *kernels_of(islands, self.code)]
 
     def idle(self) -> list[wp.array]:
-        if self.options.keep_factor:
-            return []
-        return [self.work.newton.H, self.work.newton.G, self.work.u_c, self.work.dv_c]
+        return [] if self.options.keep_factor else [self.scratch.whole]
+
+    def share(self, other: ContactSolver) -> None:
+        if self.works_like(other):
+            self.scratch, self.work = other.scratch, other.work
+
+    def works_like(self, other: ContactSolver) -> bool:
+        """Whether another solver has the same workspace."""
+        return (
+            type(other) is type(self)
+            and other.has_factor == self.has_factor
+            and other.max_contacts == self.max_contacts
+        )
+
+    def _scratch_shapes(self) -> dict[str, tuple]:
+        """Shape in a world and dtype of what every launch writes before it reads it, by name."""
+        C, K, nv, S = self.max_contacts, self.rows, self.nv, self.scalar
+        found = newton_shapes(self, direct=self.has_factor)
+        found |= dict.fromkeys(VECTORS, ((nv,), S))
+        for name in ("u_c", "dv_c"):
+            found |= {name: ((C,), self.vec3), f"row_{name}": ((K,), S)}
+        return found
 
     def _workspace(self):
-        W, nv, C, K = self.worlds, self.nv, self.max_contacts, self.rows
+        W, arrays = self.worlds, self.scratch.arrays
         work = copy(sap.Workspace, self.code)()
-        work.newton = newton_workspace(self, direct=self.options.linear_solver != newton.CG)
+        work.newton = newton_workspace(self, self.has_factor, arrays)
         work.islands = islands_workspace(self)
-        for name in ("p_star", "m", "j_c", "dv", "dp"):
-            setattr(work, name, self.zeros((W, nv)))
-        for name in ("u_c", "dv_c"):
-            setattr(work, name, self.zeros((W, C), self.vec3))
-            setattr(work, "row_" + name, self.zeros((W, K)))
+        for name in (*VECTORS, "u_c", "dv_c", "row_u_c", "row_dv_c"):
+            setattr(work, name, arrays[name])
         work.norms = self.zeros((W, self.trees), self.vec3)
         work.iterations, work.status = (self.zeros((W, self.trees), int) for _ in range(2))
         return work
