@@ -67,6 +67,10 @@ class Output:
         """Whether a file begins with this frame, in which every attribute needs a value."""
         return frame == 0
 
+    def ends(self, frame: int) -> bool:
+        """Whether a file ends with this frame: a value that is not in it would be interpolated towards that of the next file."""
+        return False
+
     def save(self) -> None:
         """Save what there is."""
         _save(self.layer)
@@ -122,6 +126,10 @@ class ClipOutput(Output):
     def begins(self, frame: int) -> bool:
         """Whether a file begins with this frame, in which every attribute needs a value."""
         return frame % self.frames == 0
+
+    def ends(self, frame: int) -> bool:
+        """Whether a file ends with this frame: a value that is not in it would be interpolated towards that of the next file."""
+        return (frame + 1) % self.frames == 0
 
     def save(self) -> None:
         """Save what there is."""

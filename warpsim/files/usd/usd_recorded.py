@@ -98,7 +98,7 @@ class _Held:
     def set(self, known, value, frame: int, count: int) -> None:
         """`known` is the value as what can be compared, `value` as what is written, in `count` bytes."""
         begins = self.output.begins(frame)
-        if known == self.known and not begins:
+        if known == self.known and not (begins or self.output.ends(frame)):
             return
         if self.frame is not None and self.frame < frame - 1 and not begins:
             self.output.sample(self.attribute, self.value, frame - 1, count)
