@@ -85,7 +85,7 @@ def convert(
     if errors:
         warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=4)
     try:
-        kept = read_kept(m)
+        kept = read_kept(m, lines)
         b = collect(m, lines, idle_tendons(kept))
         b = restore(b, kept) if kept else b
         if decompose:

@@ -60,9 +60,9 @@ def to_mjcf(model: Model, path=None) -> str:
     if path is None:
         return _Writer(model, None).text()
     path = check_file(path, SUFFIXES)
-    writer = _Writer(model, f"{path.stem}_assets")
+    name = path.stem.replace("\\", "_") + "_assets"  # MuJoCo takes a backslash for a slash
+    writer, folder = _Writer(model, name), path.parent / name
     text = writer.text()
-    folder = path.parent / f"{path.stem}_assets"
     if writer.files:
         check_folder(folder).mkdir(exist_ok=True)
     for name, data in writer.files.items():
