@@ -37,7 +37,9 @@ def rest_data(model: Model) -> dict:
 def _sensor(model: Model, s: int) -> dict:
     keys = ("type", "object_type", "size", "cutoff", "datatype", "constants")
     ends = zip(model.sensor_object_type[s], model.sensor_object[s].tolist(), strict=True)
-    named = [model.joint_names[i] if t == ObjectType.JOINT else i for t, i in ends]  # a builder's joints have another order
+    named = [
+        model.joint_names[i] if t == ObjectType.JOINT else i for t, i in ends
+    ]  # a builder's joints have another order
     return {"name": model.sensor_names[s], "object": named} | {key: getattr(model, f"sensor_{key}")[s] for key in keys}
 
 
