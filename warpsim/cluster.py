@@ -425,7 +425,7 @@ def _read_whole(trajectory):
 
     rows = {name: np.asarray(getattr(trajectory, name)) for name in state_names(trajectory.model)}
     measured = {name: np.asarray(a) for name, a in trajectory.diagnostics.items()}
-    return Trajectory(trajectory.model, **rows, diagnostics=measured)
+    return Trajectory(trajectory.model, **rows, diagnostics=measured, undrawn=trajectory.undrawn)
 
 
 __all__ = ["ShardLost", "map", "resume", "rollout"]

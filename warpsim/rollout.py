@@ -177,7 +177,8 @@ def rollout(
         state = state.clone() if tape is None else state
         final = run(state, in_place=tape is None, progress=progress, visit=visit, kept=kept)
     rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
-    return Trajectory(sim.model, *rows, activation=recorder.activation, mocap=recorder.mocap)
+    told = {"activation": recorder.activation, "mocap": recorder.mocap, "undrawn": sim.parameters.undrawn()}
+    return Trajectory(sim.model, *rows, **told)
 
 
 class _Kept:

@@ -241,6 +241,7 @@ def begin_store(
         "mocap": mocap,
         "run": run,
         "column": column,
+        "undrawn": sim.parameters.undrawn(),
     }
     Store.create(path, sim.model, worlds, run["steps"] // run["every"] + 1, **options)
     store = Store(path)

@@ -35,6 +35,7 @@ class Trajectory:
     gradients    a `GradientReport`, where the rollout was asked for gradient norms
     activation   (T+1, worlds, na) activations of actuators with dynamics; None for a model without
     mocap        (T+1, worlds, nmocap, 7) where the mocap bodies were; None: where the model has them, if it has any
+    undrawn      names of the simulator's parameters that shape or place geoms and were not the model's, whose pictures would be wrong
 
     Raises `ValueError` naming the array whose shape does not fit the others.
     """
@@ -48,6 +49,7 @@ class Trajectory:
     gradients: "GradientReport | None" = None
     activation: Any = None
     mocap: Any = None
+    undrawn: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -229,7 +231,7 @@ class Trajectory:
 
     def render(self, path: PathLike, worlds: Selection | None = None, frame: int = -1, **options: Any) -> None:
         """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_image`, `patches=True` among them."""
-        from warpsim.files.scene import world_indices
+        from warpsim.files.scene import warn_undrawn, world_indices
         from warpsim.show.render import render_png
 
         if not -self.frames <= whole(frame, "frame") < self.frames:
@@ -237,6 +239,7 @@ class Trajectory:
         q = self.rows("q", [frame % self.frames])[0]
         chosen = world_indices(min(9, self.worlds) if worlds is None else worlds, self.worlds)
         mocap = None if self.mocap is None else self.rows("mocap", [frame % self.frames])[0][chosen]
+        warn_undrawn(self, 3)
         render_png(self.model, q[chosen], path, mocap=mocap, **options)
 
 

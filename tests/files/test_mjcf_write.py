@@ -409,6 +409,32 @@ def test_packed_arrays_lose_nothing(array):
     assert np.array_equal(unpack(pack(array)), array)
 
 
+def test_an_effort_limit_where_a_string_pulls(tmp_path):
+    """MuJoCo's range would clamp what an actuator on sites does, too, and `ws.load` refuses it: it is kept, and told."""
+    b = ModelBuilder(wind=(1, 2, 3))  # of no medium
+    first, site = b.add_body("first", mass=1.0, inertia=[1, 1, 1]), []
+    b.add_joint(first, name="first", axis=(0, 1, 0))
+    second = b.add_body("second", parent=first, pose=[0, 0, -1], mass=1.0, inertia=[1, 1, 1])
+    b.add_joint(second, name="second", axis=(0, 1, 0))
+    site = [b.add_site(name, body=second, pose=[x, 0, 0]) for name, x in (("s", 0.1), ("t", 0.2))]
+    b.add_actuator("first"), b.add_actuator("first")
+    b.add_actuator(
+        site=site[0], reference_site=site[1], gear=(1, 0, 0, 0, 0, 0)
+    )  # moves neither joint: both move with them
+    b.add_effort_limit("first", (-1, 2), gravity_compensation=True)
+    model = b.build()
+    ws.Simulator(model, device="cpu")
+    with pytest.warns(UserWarning, match="effort limit of joint 'first'"):
+        model.to_mjcf(tmp_path / "model.xml")
+    assert differing(model, ws.load(tmp_path / "model.xml")) == []
+
+
+def test_a_name_with_a_backslash(tmp_path):
+    """MuJoCo takes one in the name of a file for a slash, so that the folder of the shapes has none."""
+    model = everything()
+    assert differing(model, quietly(lambda: saved(model, tmp_path / "a\\b.xml"))) == []
+
+
 # What cannot be written ------------------------------------------------------------------------------------------------
 
 
@@ -513,3 +539,28 @@ def test_a_spec_can_be_changed():
     )
     model = ws.load(spec)
     assert "cart/cart" in model.body_names and "trunk" in model.body_names
+
+
+def test_what_a_spec_keeps_goes_with_it_to_another():
+    """Under the names that it has there, what MJCF cannot say of each element still counts; rules for a whole model do not, and the report says so."""
+    model = everything()
+    spec = mujoco.MjSpec()
+    spec.attach(quietly(model.to_mjspec), prefix="its/", suffix="!", frame=spec.worldbody.add_frame(pos=[0, 3, 0]))
+    read = quietly(lambda: ws.load(spec))
+    for name in ("soft", "hertz", "box", "field", "hills"):
+        g, h = model.geom(name), read.geom(f"its/{name}!")
+        for key in ("stiffness", "restitution", "hertz_modulus", "dissipation_time", "hydroelastic"):
+            ours, theirs = (getattr(m, f"geom_{key}")[i] for m, i in ((model, g), (read, h)))
+            assert np.array_equal(ours, theirs, equal_nan=True), (name, key)
+    free = [
+        m.joint_damping[m.joint_coordinates(name)[1]]
+        for m, name in ((model, "free & easy"), (read, "its/free & easy!"))
+    ]
+    assert np.array_equal(*free)
+    assert "its/idle!" in read.tendon_names and len(read.site_names) == len(model.site_names)
+    lines = [line for line in read.report if line.feature == f"custom text its/{NAME}!"]
+    assert [line.status for line in lines] == ["ignored"]
+    assert lines[0].detail.startswith("friction_rule, pairs")
+    text = spec.text(f"its/{NAME}!")
+    text.data = text.data.replace('"geom"', '"gone')
+    assert read.ngeom == quietly(lambda: ws.load(spec)).ngeom  # damaged: plain MJCF, with a line

@@ -106,6 +106,22 @@ def test_clips_hold_what_one_file_holds(tmp_path, recorded, forces, form):
         assert times == set(range(10 * k, min(10 * k + 10, STEPS + 1)))
 
 
+@pytest.mark.parametrize("form", [None, "named", "instanced"])
+def test_clips_hold_what_changes_at_their_ends(tmp_path, recorded, forces, form):
+    """Clips that begin with a change, after frames without one: no frame is a mixture of what two clips have."""
+    changing = np.repeat(forces[::5], 5, axis=0)  # in frames 6, 11, …
+    options = {"form": form, "worlds": [0] if form is None else [0, 2], "contact_forces": changing}
+    recorded.to_usd(tmp_path / "one.usdc", **options)
+    recorded.to_usd(tmp_path / "clips", frames_per_file=6, **options)
+    one, clips = (Usd.Stage.Open(str(tmp_path / name)) for name in ("one.usdc", "clips/stage.usda"))
+    found = [path for path in samples(one) if path.name.endswith("contactForce")]
+    assert found
+    for path in found:
+        for frame in range(STEPS + 1):
+            values = [np.array(stage.GetAttributeAtPath(path).Get(frame)) for stage in (one, clips)]
+            np.testing.assert_allclose(*values, rtol=1e-6, err_msg=f"{path}, {frame}")
+
+
 def test_named_worlds_have_the_simulated_poses(tmp_path, recorded):
     """`/World/Worlds/World_<w>/<body>` stands where forward kinematics and the grid put it, and shares its prototype's meshes."""
     recorded.to_usd(tmp_path / "a.usdc", worlds=[0, 2], form="named", spacing=3.0)
@@ -339,6 +355,10 @@ def test_what_cannot_be_written_is_named_and_nothing_is_left(tmp_path, recorded,
         ({"path": tmp_path / "none" / "a", "frames_per_file": 5}, "does not exist"),
         ({"contact_forces": forces[1:]}, r"contact_forces has shape \(24, 3.*\(25, 3"),
         ({"diagnostics": 1}, "diagnostics"),
+        ({"form": "named", "worlds": [0, 2, 0]}, r"\[0, 2, 0\].*once"),
+        ({"path": tmp_path / "a\nb.usda"}, "OpenUSD cannot read"),
+        ({"path": tmp_path / "a:SDF_FORMAT_ARGS:b=c.usda"}, "OpenUSD cannot read"),
+        ({"path": tmp_path / "a\\b", "frames_per_file": 5}, "OpenUSD cannot read"),
     ]:
         with pytest.raises(ValueError, match=words):
             recorded.to_usd(**({"path": tmp_path / "a.usdc"} | options))
@@ -425,6 +445,25 @@ def test_a_stored_run_is_written_as_one_in_memory(tmp_path, recorded):
     recorded.to_usd(tmp_path / "a.usda", diagnostics=True)
     ws.Trajectory.load(tmp_path / "a.zarr").to_usd(tmp_path / "b.usda", diagnostics=True)
     assert (tmp_path / "a.usda").read_bytes() == (tmp_path / "b.usda").read_bytes()
+
+
+def test_shapes_that_differ_between_worlds_are_told(tmp_path):
+    """Sizes and places that are not the model's are drawn as the model's, with a warning that names them; from a store and a copy of it too."""
+    sim = ws.Simulator(ws.load(ws.robots.path("hopper")), 2, device="cpu")
+    sim.parameters["geom_size"] = sim.parameters["geom_size"].numpy()  # the same
+    assert sim.rollout(sim.state(), steps=1).undrawn == ()
+    sim.parameters["geom_size"] = sim.parameters["geom_size"].numpy() * np.array([1.0, 1.1])[:, None, None]
+    kept = sim.rollout(sim.state(), steps=1, store=tmp_path / "run.zarr")
+    kept.save(tmp_path / "copy.zarr")
+    found = [
+        sim.rollout(sim.state(), steps=1),
+        ws.Trajectory.load(tmp_path / "run.zarr"),
+        ws.Trajectory.load(tmp_path / "copy.zarr"),
+    ]
+    for trajectory in found:
+        assert trajectory.undrawn == ("geom_size",)
+        with pytest.warns(UserWarning, match="geom_size of this simulation"):
+            trajectory.to_usd(tmp_path / "run.usdc")
 
 
 def test_a_run_in_which_nothing_moves(tmp_path):

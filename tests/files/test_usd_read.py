@@ -463,6 +463,41 @@ def test_gravity_compensation_and_effort_limits_come_back(tmp_path):
         np.testing.assert_array_equal(getattr(read, name), getattr(model, name), err_msg=name)
 
 
+def out_of_order():
+    """Two trees whose bodies are added in turns, so that the joints of the model have another order than the bodies, with what refers to joints."""
+    b = ModelBuilder("turns", wind=(1, 2, 3))  # of no medium
+    trunk = [
+        b.add_body(f"trunk {k}", mass=1.0, inertia=[0.1, 0.2, 0.25], pose=[k, 0, 0, -0.6, 0.8, 0, 0]) for k in (0, 1)
+    ]
+    for k, body in enumerate(trunk):
+        b.add_joint(body, "hinge", name=f"a{k}", axis=(0, 1, 0))
+        b.add_joint(body, "hinge", name=f"b{k}", axis=(0, 1, 1))  # neither orthogonal: USD has no joint for the two
+    for k, body in enumerate(trunk):
+        leaf = b.add_body(f"leaf {k}", parent=body, mass=1.0, inertia=[0.1, 0.1, 0.1], pose=[0, 0, 1])
+        b.add_joint(leaf, "hinge" if k else "ball", name=f"c{k}")
+    for name in ("a1", "c1"):
+        b.add_actuator(name)
+        b.add_actuator(name)
+    b.add_effort_limit("a1", range=(-1, 2))
+    b.add_effort_limit("c1", range=(-3, 4))
+    b.add_sensor("jointpos", "a1", name="angle")
+    return b.build()
+
+
+def test_what_refers_to_joints_comes_back_in_any_order_of_bodies(tmp_path):
+    """Effort limits and sensors of their joints; roots with joints that USD has no name for where they were, also when drawn at other positions; the wind of
+    no medium."""
+    model = out_of_order()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.to_usd(tmp_path / "rest.usda")
+        model.to_usd(tmp_path / "moved.usda", q=model.displace(model.q0, np.full(model.nv, 0.3)))
+    for name in ("rest.usda", "moved.usda"):
+        read = load(tmp_path / name)
+        same(model, read)
+        assert np.array_equal(np.sign(read.link_pose[:, 3]), np.sign(model.link_pose[:, 3]))
+
+
 def test_a_stage_of_several_worlds_is_no_model(tmp_path):
     """One clear error for a picture of many worlds, whose physics is not there; one world is a model."""
     model = ws.load(ws.robots.path("ant"))

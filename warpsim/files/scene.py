@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every picture of a trajectory needs: which worlds and frames, where each world stands, and colours."""
 
+import warnings
+
 import numpy as np
 
 from warpsim.checks import positive, short
@@ -42,6 +44,16 @@ def world_indices(worlds, count: int) -> np.ndarray:
     if chosen.min() < 0 or chosen.max() >= count:
         raise ValueError(f"worlds={short(chosen.tolist())}: indices must be 0 to {count - 1}")
     return chosen
+
+
+def warn_undrawn(trajectory, depth: int = 4) -> None:
+    """Warn that what is drawn has the model's parameters where the simulation had others."""
+    if trajectory.undrawn:
+        warnings.warn(
+            f"parameters {', '.join(trajectory.undrawn)} of this simulation were not the model's, by which it is drawn; a world that is to be drawn "
+            "by its own: dataclasses.replace(trajectory, model=..., undrawn=())",
+            stacklevel=depth,
+        )
 
 
 def frame_rows(time, fps: float | None, limit: float = 60.0) -> tuple[np.ndarray, float]:

@@ -79,6 +79,9 @@ SPECS = {
 }
 
 
+DRAWN = ("joint_pose", "joint_axis", "geom_size", "geom_pose")  # what shapes and places geoms
+
+
 class Parameters:
     """Mapping of parameter names to device arrays `(worlds, …)`; see the list in `SPECS`.
 
@@ -147,6 +150,15 @@ class Parameters:
     def expanded(self) -> list[str]:
         """The parameters that have been asked for, in the order of `SPECS`."""
         return [name for name in SPECS if name in self._expanded]
+
+    def undrawn(self) -> tuple[str, ...]:
+        """Those of `DRAWN` that are not the model's in every world: pictures, which know the model alone, do not show them."""
+        found = []
+        for name in (name for name in DRAWN if name in self._expanded and not self.device.is_capturing):
+            ours = self._default(name).astype(self._numpy)
+            if not np.array_equal(self._arrays[name].numpy(), np.broadcast_to(ours, (self.worlds, *ours.shape))):
+                found.append(name)
+        return tuple(found)
 
     def initial(self, name: str) -> Array:
         """The model's values of an expanded parameter, leading dimension 1: what it was until it was asked for."""

@@ -24,6 +24,7 @@ from warpsim.files.scene import (
     frame_rows,
     grid_origins,
     roomy_spacing,
+    warn_undrawn,
     world_indices,
 )
 from warpsim.files.usd.usd_worlds import continuous_signs
@@ -55,6 +56,7 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         spacing = positive(spacing, "spacing", "m")
     model = trajectory.model
     chosen = world_indices(min(DEFAULT_WORLDS, trajectory.worlds) if worlds is None else worlds, trajectory.worlds)
+    warn_undrawn(trajectory)
     rows, rate = frame_rows(trajectory.clock(), fps, limit=30.0)
     if spacing is None:
         last = trajectory.rows("q", rows[-1:])[0][chosen]

@@ -85,7 +85,7 @@ def convert(
     if errors:
         warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=4)
     try:
-        kept = read_kept(m)
+        kept = read_kept(m, lines)
         b = collect(m, lines, idle_tendons(kept))
         b = restore(b, kept) if kept else b
         if decompose:
@@ -100,8 +100,9 @@ def convert(
 def collect(m, lines: list[ReportLine], idle=()) -> ModelBuilder:
     """Everything in a compiled `mujoco.MjModel` that can be simulated, by the MJCF alone; of tendons that do nothing those called `idle`."""
     b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
+    b.wind = np.array(m.opt.wind)
     if fluid(m):
-        b.density, b.viscosity, b.wind = float(m.opt.density), float(m.opt.viscosity), np.array(m.opt.wind)
+        b.density, b.viscosity = float(m.opt.density), float(m.opt.viscosity)
     b.report = lines
     b.friction_rule = FrictionRule.MAXIMUM
     b.filter_parent = not disabled(m, "FILTERPARENT")

@@ -27,7 +27,7 @@ from warpsim.files.mjcf.mjcf_report import KEPT as NAME
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType, own_option
 from warpsim.model.geometry import compose
-from warpsim.model.model import FrictionRule, GeomType, HField, TetField
+from warpsim.model.model import FrictionRule, GeomType, HField, ReportLine, TetField
 from warpsim.model.renumber import LISTS, renumber
 
 VERSION = 1
@@ -89,11 +89,31 @@ def unpack(data: dict) -> np.ndarray:
     return array.astype(np.int64 if dtype.kind == "i" else float)
 
 
-def read_kept(m) -> dict:
-    """What the text of a compiled model says; empty without one. Raises `ModelError` where it is none of ours."""
-    index = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_TEXT, NAME)
-    if index < 0:
-        return {}
+def read_kept(m, lines: list[ReportLine]) -> dict:
+    """What the texts of a compiled model say; empty without one. Raises `ModelError` where the model's own is none of ours.
+
+    `lines` gets one for each text of a model that was attached to this one whose rules for the whole model do not count.
+    """
+    names = {mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_TEXT, i): i for i in range(m.ntext)}
+    kept = _text(m, names[NAME], NAME) if NAME in names else {}
+    for name in (name for name in names if NAME in name and name != NAME):
+        try:
+            found, whole = _attached(_text(m, names[name], name), *name.split(NAME, 1))
+            merged = {
+                key: value | kept.get(key, {}) if isinstance(value, dict) else [*kept.get(key, []), *value]
+                for key, value in found.items()
+            }
+        except DAMAGE as error:
+            lines.append(ReportLine(f"custom text {name}", "ignored", f"not what to_mjcf writes: {short(str(error))}"))
+            continue
+        kept |= merged
+        if whole:
+            why = f"{', '.join(whole)}: of the whole model, which was attached to this one"
+            lines.append(ReportLine(f"custom text {name}", "ignored", why))
+    return kept
+
+
+def _text(m, index: int, name: str) -> dict:
     start = int(m.text_adr[index])
     text = bytes(m.text_data[start : start + int(m.text_size[index])]).rstrip(b"\0").decode(errors="replace")
     try:
@@ -102,9 +122,29 @@ def read_kept(m) -> dict:
         kept = None
     if not isinstance(kept, dict) or kept.get("version") != VERSION:
         raise ModelError(
-            f"text {NAME!r} is not what to_mjcf of this version writes; remove it, and the file reads as plain MJCF"
+            f"text {name!r} is not what to_mjcf of this version writes; remove it, and the file reads as plain MJCF"
         )
     return kept
+
+
+def _attached(kept: dict, before: str, after: str) -> tuple[dict, list[str]]:
+    """What is kept of the elements of a model, whose names in another have more `before` and `after`; and what else is kept, of it as a whole."""
+
+    def renamed(name: str) -> str:
+        return before + name + after
+
+    by_name = {*FIELDS, "shape", "hull", "field"}
+    found: dict = {key: {renamed(name): x for name, x in kept[key].items()} for key in kept.keys() & by_name}
+    for key in kept.keys() & {"aids", "tendons"}:
+        found[key] = [renamed(name) for name in kept[key]]
+    between = [c for c in kept.get("constraints", ()) if None not in c["bodies"]]
+    if between:
+        found["constraints"] = [
+            c | {"name": renamed(c["name"]), "bodies": [renamed(name) for name in c["bodies"]]} for c in between
+        ]
+    whole = [key for key in ("friction_rule", "pairs", "effort_limits") if key in kept]
+    whole += [f"constraint {c['name']!r}" for c in kept.get("constraints", ()) if None in c["bodies"]]
+    return found, whole
 
 
 def idle_tendons(kept: dict) -> list[str]:

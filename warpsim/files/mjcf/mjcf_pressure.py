@@ -14,9 +14,16 @@ PREFIX = "hydroelastic:"
 
 
 def named_numerics(m) -> dict[int, str]:
-    """The numeric fields that are of geoms: their index and the name of the geom."""
-    names = {i: mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_NUMERIC, i) or "" for i in range(m.nnumeric)}
-    return {i: name.removeprefix(PREFIX) for i, name in names.items() if name.startswith(PREFIX)}
+    """The numeric fields that are of geoms: their index and the name of the geom.
+
+    Of a spec that was attached to another the field and the geom have the same words before and after their names.
+    """
+    found = {}
+    for i in range(m.nnumeric):
+        before, prefix, after = (mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_NUMERIC, i) or "").partition(PREFIX)
+        if prefix and (not before or mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_GEOM, before + after) >= 0):
+            found[i] = before + after
+    return found
 
 
 def pressure_fields(m) -> dict[int, Hydroelastic]:

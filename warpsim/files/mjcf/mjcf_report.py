@@ -668,7 +668,7 @@ def _rest(r: _Report, m) -> None:
         r.refuse(r.name(mujoco.mjtObj.mjOBJ_FLEX, index), "is a flexible body", "replace it by rigid ones")
     for index in range(m.nplugin):
         r.refuse(r.name(mujoco.mjtObj.mjOBJ_PLUGIN, index), "is a plugin", "remove it")
-    own = int(mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_TEXT, KEPT) >= 0)
+    own = sum(KEPT in mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_TEXT, i) for i in range(m.ntext))
     r.count(f"custom text {KEPT}", USED, own, "text", "what to_mjcf keeps beside the MJCF")
     r.count("keyframes", USED, m.nkey, "keyframe")
     r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")

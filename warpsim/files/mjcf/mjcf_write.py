@@ -19,6 +19,7 @@ from warpsim.files.mjcf import mjcf_kept
 from warpsim.files.mjcf.mjcf import collect
 from warpsim.files.mjcf.mjcf_elements import add, check_names, text_of, unless
 from warpsim.files.mjcf.mjcf_files import write
+from warpsim.files.mjcf.mjcf_force_limits import MOVING, ForceLimits
 from warpsim.files.mjcf.mjcf_kept import FIELDS, KINDS, NAME, agrees, pack, plain
 from warpsim.files.mjcf.mjcf_pressure import PREFIX
 from warpsim.files.mjcf.mjcf_refusals import tendon_roles
@@ -59,9 +60,9 @@ def to_mjcf(model: Model, path=None) -> str:
     if path is None:
         return _Writer(model, None).text()
     path = check_file(path, SUFFIXES)
-    writer = _Writer(model, f"{path.stem}_assets")
+    name = path.stem.replace("\\", "_") + "_assets"  # MuJoCo takes a backslash for a slash
+    writer, folder = _Writer(model, name), path.parent / name
     text = writer.text()
-    folder = path.parent / f"{path.stem}_assets"
     if writer.files:
         check_folder(folder).mkdir(exist_ok=True)
     for name, data in writer.files.items():
@@ -98,12 +99,13 @@ class _Writer:
             for element in elements:
                 if element.get("name") in solref:
                     element.set("solref", text_of(solref[element.get("name")]))
-        if any(soft):
+        unsaid = unsaid_efforts(tree, m)
+        if any(soft) or unsaid:
             m = self.compiled(tree)
         idle = [tendon.name for t, tendon in enumerate(self.b.tendons) if not tendon_roles(m, t)]
         kept, told = differences(self.b, collect(m, [], idle), [name for name, _, _ in self.sites])
         kept |= {"tendons": idle} if idle else {}
-        told += self.frictions()
+        told += self.frictions() + [f"effort limit of joint {name!r}" for name in unsaid]
         if kept:
             data = json.dumps({"version": mjcf_kept.VERSION} | kept, separators=(",", ":"))
             custom = tree.find("custom")
@@ -195,6 +197,17 @@ def records(model: Model) -> ModelBuilder:
     for g, geom in enumerate(b.geoms):
         geom.size, geom.hydroelastic, geom.fluid = model.geom_size[g], model.geom_hydroelastic[g], model.geom_fluid[g]
     return b
+
+
+def unsaid_efforts(tree: xml.Element, m: mujoco.MjModel) -> list[str]:
+    """Take out the ranges of efforts of joints that sites, tendons on sites or contacts move, which MuJoCo's would clamp too; the joints' names."""
+    moving = [j for j, outcome in ForceLimits(m).joints.items() if outcome == MOVING]
+    names = [mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_JOINT, j) for j in moving]
+    for element in tree.find("worldbody").iter("joint"):
+        if element.get("name") in names:
+            element.attrib.pop("actuatorfrcrange", None)
+            element.attrib.pop("actuatorgravcomp", None)
+    return names
 
 
 def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:

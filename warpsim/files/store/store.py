@@ -2,7 +2,7 @@
 """A rollout in a Zarr v3 store, whole or while it grows (docs/stores.md).
 
 Layout, version 2 (no pickles; readable by any Zarr v3 library):
-    attributes    format, version, frames (that it is to have), worlds, column, block, diagnostics, model, timestep, run
+    attributes    format, version, frames (that it is to have), worlds, column, block, diagnostics, model, timestep, undrawn, run
     q, v          (frames, worlds, n)    time (frames, worlds) [s]    activation (frames, worlds, na) of models that have any
     diagnostics/  (frames, worlds) each; row 0 belongs to no step and is 0
     commits       (columns, 4) of each column of worlds: its frames and steps that are whole, its checkpoint's slot, the version of `sources`
@@ -104,6 +104,7 @@ class Store:
         mocap=None,
         run=None,
         column=None,
+        undrawn=(),
     ):
         """Make the arrays of a store and its attributes, last; nothing is committed.
 
@@ -114,6 +115,7 @@ class Store:
         mocap        (steps, worlds, nmocap, 7) that it was given
         run          what to know of it besides, as JSON, with its number of `steps`
         column       worlds that one writer has to itself; default: up to 4,096
+        undrawn      see `Trajectory`
         """
         import zarr
 
@@ -160,6 +162,7 @@ class Store:
                 "diagnostics": sorted(diagnostics),
                 "model": model.name,
                 "timestep": float(model.timestep),
+                "undrawn": list(undrawn),
                 "run": None if run is None else run | {"layout": layout.to_json()},
             }
         )
@@ -267,9 +270,8 @@ def save_trajectory(trajectory, path) -> None:
     dtypes = {name: _dtype(getattr(trajectory, name)) for name in names}
     diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
     with writing(path, "nothing is kept there"), fresh(path) as new:
-        Store.create(
-            new, trajectory.model, trajectory.worlds, trajectory.frames, dtypes=dtypes, diagnostics=diagnostics
-        )
+        options = {"dtypes": dtypes, "diagnostics": diagnostics, "undrawn": trajectory.undrawn}
+        Store.create(new, trajectory.model, trajectory.worlds, trajectory.frames, **options)
         store = Store(new)
         everyone = slice(0, trajectory.worlds)
         for start in range(0, trajectory.frames, store.block):
@@ -312,7 +314,8 @@ def load_trajectory(path, model: Model | None = None):
     diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
     for array in (*rows.values(), *diagnostics.values()):
         array.require(frames, stored.worlds)
-    return Trajectory(model, **rows, diagnostics=diagnostics)
+    undrawn = tuple(map(str, root.attrs.get("undrawn", ())))
+    return Trajectory(model, **rows, diagnostics=diagnostics, undrawn=undrawn)
 
 
 def _dtype(array):

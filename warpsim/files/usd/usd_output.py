@@ -10,7 +10,7 @@ import os
 import pathlib
 import re
 
-from warpsim.checks import whole
+from warpsim.checks import short, whole
 from warpsim.files.output import check_file, check_folder, replacing, usual_mode
 
 SAVE_BYTES = 16 * 2**20  # of time samples between saves of the layer
@@ -20,6 +20,7 @@ CLIP = re.compile(r"clip_\d{4,}\.usdc")
 COPIED = ("upAxis", "metersPerUnit", "kilogramsPerUnit", "defaultPrim", "startTimeCode", "endTimeCode", "comment")
 COPIED += ("timeCodesPerSecond", "framesPerSecond")  # metadata of a stage
 ROOT = "/World"
+ARGUMENTS = ":SDF_FORMAT_ARGS:"  # what follows in a path are arguments of its format
 
 
 class Output:
@@ -30,6 +31,7 @@ class Output:
 
     def __init__(self, path):
         self.path = check_file(path, SUFFIXES)
+        check_readable(self.path)
 
     def __enter__(self):
         from pxr import Sdf
@@ -67,6 +69,10 @@ class Output:
         """Whether a file begins with this frame, in which every attribute needs a value."""
         return frame == 0
 
+    def ends(self, frame: int) -> bool:
+        """Whether a file ends with this frame: a value that is not in it would be interpolated towards that of the next file."""
+        return False
+
     def save(self) -> None:
         """Save what there is."""
         _save(self.layer)
@@ -98,6 +104,7 @@ class ClipOutput(Output):
     def __init__(self, path, frames: int):
         self.frames = whole(frames, "frames_per_file", 1)
         self.path = check_folder(path)
+        check_readable(self.path, "\\")
         if self.path.suffix in SUFFIXES:
             raise ValueError(f"{self.path}: frames_per_file writes a folder; give a name without {self.path.suffix}")
         if self.path.is_dir() and not all(f.name in CLIPS or CLIP.fullmatch(f.name) for f in self.path.iterdir()):
@@ -122,6 +129,10 @@ class ClipOutput(Output):
     def begins(self, frame: int) -> bool:
         """Whether a file begins with this frame, in which every attribute needs a value."""
         return frame % self.frames == 0
+
+    def ends(self, frame: int) -> bool:
+        """Whether a file ends with this frame: a value that is not in it would be interpolated towards that of the next file."""
+        return (frame + 1) % self.frames == 0
 
     def save(self) -> None:
         """Save what there is."""
@@ -189,6 +200,15 @@ class ClipOutput(Output):
     def _reload(self) -> None:
         for file in self.path.iterdir():
             _reload(file)
+
+
+def check_readable(path: pathlib.Path, also: str = "") -> None:
+    """Raise `ValueError` for a path that OpenUSD writes but cannot read: with control characters, arguments, or one of the characters `also`."""
+    full = str(path.absolute())
+    wrong = [c for c in full if ord(c) < 32 or 127 <= ord(c) < 160 or c in also]
+    wrong += [ARGUMENTS] if ARGUMENTS in full else []
+    if wrong:
+        raise ValueError(f"{short(full)}: OpenUSD cannot read a path with {short(wrong[0])}; give another name")
 
 
 def _declare(layer, attribute) -> None:

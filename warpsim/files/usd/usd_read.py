@@ -320,7 +320,7 @@ class _Reader:
                     why = f"its frames are {rest:.3g} apart (m or rad); the body starts where the joint says"
                     self.report.append(ReportLine(f"joint {joint.name!r}", "mapped", why))
         free = joint is None and body.moves
-        if joint is not None and joint.kind == "free" and parent is None:
+        if joint is not None and joint.kind == "free" and parent is None and not body.own.get("joints"):
             free, pose = True, body.pose
         index = b.add_body(
             body.name,

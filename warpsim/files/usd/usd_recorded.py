@@ -8,7 +8,7 @@ before its frame; the first frame has those of the first step. A value is writte
 
 import numpy as np
 
-from warpsim.checks import numbers
+from warpsim.checks import numbers, short
 from warpsim.files.usd.usd_values import vec3
 from warpsim.files.usd.usd_worlds import ROBOTS
 from warpsim.model.host_kinematics import row_chunks
@@ -25,6 +25,8 @@ class Recorded:
         self.names = list(trajectory.diagnostics) if diagnostics else []
         if diagnostics and not self.names:
             raise ValueError("diagnostics=True: this trajectory has none; they are recorded by sim.rollout")
+        for name in self.names:
+            _check_name(name, contact_forces is not None)
         self.forces = None if contact_forces is None else numbers(contact_forces, "contact_forces")
         expected = (trajectory.steps, trajectory.worlds, trajectory.model.nbody, 3)
         if self.forces is not None and self.forces.shape != expected:
@@ -83,9 +85,25 @@ class Recorded:
         """USD's type of a diagnostic, its array and NumPy's."""
         from pxr import Sdf, Vt
 
-        if self.trajectory.rows(name, [0]).dtype.kind in "iub":
-            return Sdf.ValueTypeNames.Int, Vt.IntArray, np.int32
-        return Sdf.ValueTypeNames.Double, Vt.DoubleArray, np.float64
+        dtype, types = self.trajectory.rows(name, [0]).dtype, Sdf.ValueTypeNames
+        if dtype.kind not in "iub":
+            return types.Double, Vt.DoubleArray, np.float64
+        if np.can_cast(dtype, np.int32):
+            return types.Int, Vt.IntArray, np.int32
+        return (
+            (types.Int64, Vt.Int64Array, np.int64)
+            if np.can_cast(dtype, np.int64)
+            else (types.UInt64, Vt.UInt64Array, np.uint64)
+        )
+
+
+def _check_name(name: str, forces: bool) -> None:
+    from pxr import Sdf
+
+    full = f"warpsim:{name}"
+    if not Sdf.Path.IsValidNamespacedIdentifier(full) or (forces and full == FORCE):
+        why = "are the contact forces" if full == FORCE else "is no name of an attribute of USD"
+        raise ValueError(f"diagnostics {short(name)}: {full!r} {why}; give it another name, of letters, digits and _")
 
 
 class _Held:
@@ -98,7 +116,7 @@ class _Held:
     def set(self, known, value, frame: int, count: int) -> None:
         """`known` is the value as what can be compared, `value` as what is written, in `count` bytes."""
         begins = self.output.begins(frame)
-        if known == self.known and not begins:
+        if known == self.known and not (begins or self.output.ends(frame)):
             return
         if self.frame is not None and self.frame < frame - 1 and not begins:
             self.output.sample(self.attribute, self.value, frame - 1, count)

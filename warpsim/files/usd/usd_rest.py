@@ -4,7 +4,6 @@ Part of the world's data (`usd_extra.world_data`)."""
 
 import numpy as np
 
-from warpsim.model.actuators import EffortLimit
 from warpsim.model.model import Model
 from warpsim.model.sensor_records import make_sensor, sensor_arguments
 from warpsim.model.sensor_types import ObjectType, SensorType
@@ -13,11 +12,15 @@ from warpsim.model.sensor_types import ObjectType, SensorType
 def rest_data(model: Model) -> dict:
     """Those of them that the model has."""
     found: dict = {}
-    if model.has_fluid:
+    if model.has_fluid or np.any(model.wind):
         found["medium"] = {"density": model.fluid_density, "viscosity": model.fluid_viscosity, "wind": model.wind}
+    efforts = (
+        ("joint", model.joint_names, model.joint_effort_range),
+        ("tendon", model.tendon_names, model.tendon_effort_range),
+    )
     limits = [
-        [key, int(i), *map(float, ranges[i]), key == "joint" and bool(model.joint_effort_gravity[i])]
-        for key, ranges in (("joint", model.joint_effort_range), ("tendon", model.tendon_effort_range))
+        [key, names[i], *map(float, ranges[i]), key == "joint" and bool(model.joint_effort_gravity[i])]
+        for key, names, ranges in efforts
         for i in np.flatnonzero(np.isfinite(ranges).any(1))
     ]
     found |= {"effort_limits": limits} if limits else {}
@@ -32,8 +35,12 @@ def rest_data(model: Model) -> dict:
 
 
 def _sensor(model: Model, s: int) -> dict:
-    keys = ("type", "object_type", "object", "size", "cutoff", "datatype", "constants")
-    return {"name": model.sensor_names[s]} | {key: getattr(model, f"sensor_{key}")[s] for key in keys}
+    keys = ("type", "object_type", "size", "cutoff", "datatype", "constants")
+    ends = zip(model.sensor_object_type[s], model.sensor_object[s].tolist(), strict=True)
+    named = [
+        model.joint_names[i] if t == ObjectType.JOINT else i for t, i in ends
+    ]  # a builder's joints have another order
+    return {"name": model.sensor_names[s], "object": named} | {key: getattr(model, f"sensor_{key}")[s] for key in keys}
 
 
 def add_medium_and_cameras(b, own: dict) -> None:
@@ -48,13 +55,15 @@ def add_medium_and_cameras(b, own: dict) -> None:
 
 def add_rest(b, own: dict) -> None:
     """Ranges of efforts, and sensors; `b` has all else."""
-    for key, index, low, high, gravity in own.get("effort_limits", []):
-        joint, tendon = (int(index), -1) if key == "joint" else (-1, int(index))
-        if max(joint, tendon) < len(b.joints if tendon < 0 else b.tendons):
-            b.effort_limits.append(EffortLimit(joint, tendon, np.array([low, high], float), bool(gravity)))
+    for key, name, low, high, gravity in own.get("effort_limits", []):
+        if name in {item.name for item in (b.joints if key == "joint" else b.tendons)}:
+            b.add_effort_limit(**{str(key): name}, range=(low, high), gravity_compensation=bool(gravity))
     for data in own.get("sensors", []):
         kind = SensorType(data["type"])
-        ends = [(ObjectType(t), int(i)) for t, i in zip(data["object_type"], data["object"], strict=True)]
+        ends = [
+            (ObjectType(t), i if isinstance(i, str) else int(i))
+            for t, i in zip(data["object_type"], data["object"], strict=True)
+        ]
         constants = np.array(data["constants"], float)
         given, options = sensor_arguments(kind, ends, constants, int(data["size"]))
         b.sensors.append(make_sensor(b, data["name"], kind, *given, data["cutoff"], data["datatype"], options))

@@ -9,9 +9,9 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import choice, flag, positive
+from warpsim.checks import choice, flag, positive, short
 from warpsim.files.patch_frames import refuse_without_fields, see_through
-from warpsim.files.scene import default_spacing, frame_rows, grid_origins, shown_spheres, world_indices
+from warpsim.files.scene import default_spacing, frame_rows, grid_origins, shown_spheres, warn_undrawn, world_indices
 from warpsim.files.usd import usd_constraints, usd_extra, usd_prims
 from warpsim.files.usd.usd_looks import Materials, write_cameras, write_view
 from warpsim.files.usd.usd_output import ClipOutput, Output
@@ -63,7 +63,10 @@ def write_trajectory(
     model = trajectory.model
     form = choice(form, "form", FORMS) if form is not None else None
     chosen = world_indices(worlds, trajectory.worlds)
+    if form == "named" and len(np.unique(chosen)) < len(chosen):
+        raise ValueError(f"worlds={short(chosen.tolist())}: form='named' gives a world one place; name each once")
     recorded = Recorded(trajectory, chosen, flag(diagnostics, "diagnostics"), contact_forces)
+    warn_undrawn(trajectory)
     rows, rate = frame_rows(trajectory.clock(), fps)
     spacing = default_spacing(model) if spacing is None else positive(spacing, "spacing", "m")
     origins = grid_origins(len(chosen), spacing)  # that of one world is 0
