@@ -4,13 +4,13 @@
 import numpy as np
 
 from warpsim.checks import positive
-from warpsim.files.scene import default_spacing, grid_origins, world_indices
+from warpsim.files.scene import bounding_radii, default_spacing, grid_origins, world_indices
 from warpsim.model.host_kinematics import geom_poses
 from warpsim.show.live.address import checked_address
 from warpsim.show.page_scene import add_group, set_up, shape_groups
 
 DEFAULT_WORLDS = 64
-LEAST_SHIFT = 1e-3  # m
+LEAST_SHIFT = 1e-3  # of the largest geom's radius, at most [m]
 MOVING = "/moving"  # what everything is under that a followed world shifts: the cameras stay where their visitors have put them
 PULL_COLOR = (250, 120, 30)
 
@@ -36,7 +36,9 @@ class Shown:
         moving = model.geom_body >= 0
         self._root = frame[:, moving if moving.any() else slice(None), :3].mean(axis=1)
         self._offset = np.zeros(3)
-        self._centre: np.ndarray | None = self._root[0].copy()
+        self._least_shift = LEAST_SHIFT * min(1.0, float(bounding_radii(model)[model.geom_visible].max()) or 1.0)
+        self._centre: np.ndarray | None = None
+        self.follow(0)
         self._pull = None
 
     def _frame(self, poses: np.ndarray) -> np.ndarray:
@@ -66,10 +68,10 @@ class Shown:
 
     def follow(self, k: int | None) -> None:
         """Let the scene move so that the geoms of a world stay where they are on the page, None: let it be."""
-        centre = None if k is None else self._root[k].copy()
+        centre = None if k is None or not np.isfinite(self._root[k]).all() else self._root[k].copy()
         if centre is not None and self._centre is not None:
             shift = centre - self._centre
-            if np.abs(shift).max() < LEAST_SHIFT:
+            if np.abs(shift).max() < self._least_shift:
                 return
             self._offset -= shift
             self._scene.position = tuple(self._offset.tolist())
@@ -100,19 +102,16 @@ class Shown:
             handle.on_click(clicked)
 
     def on_drag(self, function) -> None:
-        """`function(phase, k, geom, place, target)` while a geom is dragged: "start", "update", "end"."""
+        """`function(phase, who, k, geom, place, target)` while a geom is dragged: "start", "update", "end"; `who` drags, and the places are in the
+        axes of the world shown."""
         for handle, group in zip(self.handles, self.groups, strict=True):
 
             async def dragged(event, group=group) -> None:
                 i = event.instance_index
                 if i is not None:
-                    function(
-                        event.phase,
-                        i // len(group),
-                        int(group[i % len(group)]),
-                        event.start_position,
-                        event.end_position,
-                    )
+                    k, ends = i // len(group), (event.start_position, event.end_position)
+                    place, target = (np.asarray(x) - self._offset - self.origins[k] for x in ends)
+                    function(event.phase, event.client_id, k, int(group[i % len(group)]), place, target)
 
             handle.on_drag(dragged)
 
