@@ -29,6 +29,7 @@ OF_FREEDOMS = (
     "joint_friction",
     "joint_reference",
 )  # a row for each of the velocities
+NOT_DRAWN = ("geom_size", "geom_pose")
 REST = 0.05  # s between looks at the controls while paused
 
 
@@ -135,6 +136,9 @@ class Viewer:
             self.sim.parameters[name] = values
         except ValueError as error:
             self._panel.warn(str(error))
+            return
+        if name in NOT_DRAWN:
+            self._panel.warn(f"{name} acts from now on; the page goes on drawing the model's own")
 
     # what the visitor does -----------------------------------------------------------------------------------------------
 
@@ -312,8 +316,11 @@ class Viewer:
     def _draw_when_due(self) -> None:
         now = time.perf_counter()
         if now >= self._next:
-            self._next = max(self._next + 1.0 / self.fps, now)
             self._draw()
+            done = time.perf_counter()
+            self._next = max(
+                self._next + 1.0 / self.fps, done + (done - now)
+            )  # on a busy machine half of the time is the steps'
 
     def _poses(self) -> np.ndarray:
         """Poses of the bodies `(worlds, nbody, 7)`."""
@@ -327,6 +334,8 @@ class Viewer:
         self._tell(now)
         poses = self._poses()
         shown.place(poses)
+        mocap = self.state.mocap
+        shown.place_tendons(self.state.q.numpy(), None if mocap is None else mocap.numpy())
         k = wishes.world
         world = int(shown.worlds[k])
         layers = set(wishes.layers) - (set() if self._stepped else set(OF_A_STEP))

@@ -43,8 +43,8 @@ def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> No
         raise OSError(f"cannot listen at {host}, port {port}: {why}; give another --port or --host") from error
     with server:
         name = f"[{host}]" if ":" in host else host
-        ready(f"http://{name}:{server.server_address[1]}{token}/")
         try:
+            ready(f"http://{name}:{server.server_address[1]}{token}/")
             server.serve_forever()
         except KeyboardInterrupt:
             pass

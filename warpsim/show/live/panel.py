@@ -8,7 +8,7 @@ from warpsim.show.live.wishes import Wishes
 SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 MOST_SLIDERS = 40
 LONGEST_LABEL = 40  # characters
-MARKUP = '!"#$&()*+-.<=>@[\\]^_`{|}~'
+MARKUP = '!"#$&()*+-.:<=>@[\\]^_`{|}~'
 
 
 def plain(text: str) -> str:
@@ -110,6 +110,10 @@ class Panel:
                 found = np.flatnonzero(worlds == self.world.value)
                 if len(found):
                     wishes.world = int(found[0])
+                    wishes.ask(self._look)
+
+    def _look(self) -> None:
+        """Show the parameter of the world that is looked at; there may be none."""
 
     def on_reset(self) -> None:
         """What the button does; the viewer gives its own."""
@@ -152,10 +156,18 @@ class Panel:
             entry = gui.add_dropdown("of", entries(name.value))
             value = gui.add_number("value", read(name.value, 0), step=1e-6)
             everywhere = gui.add_checkbox("in all worlds", True)
+            note = gui.add_markdown("")
             button = gui.add_button("Set")
 
             def look() -> None:
-                value.value = read(name.value, entry.options.index(entry.value))
+                value.value = found = read(name.value, entry.options.index(entry.value))
+                note.content = (
+                    ""
+                    if np.isfinite(found)
+                    else {np.inf: "no limit (inf)", -np.inf: "no limit (-inf)"}.get(found, "the default (nan)")
+                )
+
+            self._look = look
 
             @name.on_update
             def _(_event) -> None:
@@ -171,6 +183,7 @@ class Panel:
             def _(_event) -> None:
                 given = (name.value, entry.options.index(entry.value), float(value.value), bool(everywhere.value))
                 wishes.ask(lambda: write(*given))
+                wishes.ask(look)  # what was refused, or is of a lower precision
 
 
 def slider_range(limits: np.ndarray) -> tuple[float, float]:

@@ -124,11 +124,14 @@ class Playback:
 
     def _draw(self) -> None:
         try:
-            poses = self._poses(self.frame)
+            run, frame = self._trajectory, self.frame
+            poses, q = self._poses(frame), host_array(run.q[frame])
+            mocap = None if run.mocap is None else host_array(run.mocap[frame])
         except (StoreError, OSError) as error:
             self._lost(error)
             return
         self._shown.place(poses)
+        self._shown.place_tendons(q, mocap)
         self._shown.follow(self._wishes.world if self._wishes.follow else None)
         self._drawn = self.frame
         if self._slider.value != self.frame:

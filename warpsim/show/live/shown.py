@@ -8,6 +8,7 @@ from warpsim.files.scene import bounding_radii, default_spacing, grid_origins, w
 from warpsim.model.host_kinematics import geom_poses
 from warpsim.show.live.address import checked_address
 from warpsim.show.page_scene import add_group, set_up, shape_groups
+from warpsim.show.strings import LiveStrings
 
 DEFAULT_WORLDS = 64
 LEAST_SHIFT = 1e-3  # of the largest geom's radius, at most [m]
@@ -40,6 +41,7 @@ class Shown:
         self._centre: np.ndarray | None = None
         self.follow(0)
         self._pull = None
+        self._strings = LiveStrings(model, self.origins, MOVING)
 
     def _frame(self, poses: np.ndarray) -> np.ndarray:
         """Poses of the geoms `(worlds shown, ngeom, 7)` on the page."""
@@ -66,6 +68,10 @@ class Shown:
         if moving.any():
             self._root = np.where(bad[:, None], self._root, frame[:, moving, :3].mean(axis=1))
 
+    def place_tendons(self, q: np.ndarray, mocap: np.ndarray | None) -> None:
+        """Move the tendons to `q (all worlds, nq)` and `mocap (all worlds, nmocap, 7)`."""
+        self._strings.show(self.server, q[self.worlds], None if mocap is None else mocap[self.worlds])
+
     def follow(self, k: int | None) -> None:
         """Let the scene move so that the geoms of a world stay where they are on the page, None: let it be."""
         centre = None if k is None or not np.isfinite(self._root[k]).all() else self._root[k].copy()
@@ -76,6 +82,10 @@ class Shown:
             self._offset -= shift
             self._scene.position = tuple(self._offset.tolist())
         self._centre = centre
+
+    def in_world(self, k: int, place) -> np.ndarray:
+        """A place on the page in the axes of the k-th world shown, wherever following has moved the scene."""
+        return np.asarray(place) - self._offset - self.origins[k]
 
     def show_pull(self, start: np.ndarray, end: np.ndarray, k: int) -> None:
         """The spring between a body that is dragged and the pointer."""
@@ -110,7 +120,7 @@ class Shown:
                 i = event.instance_index
                 if i is not None:
                     k, ends = i // len(group), (event.start_position, event.end_position)
-                    place, target = (np.asarray(x) - self._offset - self.origins[k] for x in ends)
+                    place, target = (self.in_world(k, x) for x in ends)
                     function(event.phase, event.client_id, k, int(group[i % len(group)]), place, target)
 
             handle.on_drag(dragged)
