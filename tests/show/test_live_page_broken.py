@@ -99,6 +99,7 @@ def test_a_start_that_is_not_finite_is_framed(sim):
 
 def test_drags_where_the_scene_has_moved(view):
     """The page's places are those of the scene that a followed world has moved; what is grabbed is where it was grabbed."""
+    view._shown.follow(None)
     view._shown.follow(1)
     poses = view._poses().copy()
     poses[1, :, :3] += [7.0, -2.0, 0.0]
@@ -303,7 +304,7 @@ def test_tendons_are_drawn_live():
     b.add_geom("capsule", [0.03, 0.2], body=arm)
     b.add_site("here", pose=[0, 0, 2])
     b.add_site("there", body=arm, pose=[0.3, 0, 0])
-    b.add_tendon(path=["here", "there"], name="string", stiffness=1.0)
+    b.add_tendon(path=["here", "there"], name="string")
     sim = ws.Simulator(b.build(), worlds=2, device="cpu")
     with ws.Viewer(sim, port=0) as view:
         view.show()
