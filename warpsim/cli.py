@@ -371,8 +371,12 @@ class View:
     def __call__(self) -> None:
         if not 0 <= self.port < 1 << 16:
             raise ValueError(f"port is {self.port}; give 0 to 65535")
-        if pathlib.Path(self.source).suffix.lower() in ROBOT_FILES and pathlib.Path(self.source).is_file():
+        if pathlib.Path(self.source).suffix.lower() in ROBOT_FILES and not pathlib.Path(self.source).is_dir():
             self._step_live()
+        elif self.dt is not None or self.device is not None:
+            raise ValueError(
+                f"{self.source} is a stored rollout, which is not stepped; --dt and --device are of robot files"
+            )
         elif self.live:
             self._play_store()
         else:
@@ -405,7 +409,7 @@ class View:
 
         from warpsim import Trajectory
         from warpsim.files.output import check_file
-        from warpsim.show.serve import serve
+        from warpsim.show.serve import ended_by_signals, serve
 
         if self.out:
             check_file(self.out)
@@ -416,8 +420,9 @@ class View:
             return
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "index.html"
-            trajectory.to_html(page, worlds=self.worlds, patches=self.patches)
-            serve(folder, self.port, self.host, lambda link: print(f"{link}  (stop with Ctrl-C)", flush=True))
+            with ended_by_signals():
+                trajectory.to_html(page, worlds=self.worlds, patches=self.patches)
+                serve(folder, self.port, self.host, lambda link: print(f"{link}  (stop with Ctrl-C)", flush=True))
 
 
 @dataclasses.dataclass

@@ -2,7 +2,7 @@
 """`Viewer`: a simulator in the browser, stepped live."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from warpsim.checks import positive, short
 from warpsim.model.geometry import rotate
 from warpsim.show.live.curves import Curves, curve_names
 from warpsim.show.live.drag import Drag
-from warpsim.show.live.layers import Layers
-from warpsim.show.live.panel import Panel
+from warpsim.show.live.layers import OF_A_STEP, Layers
+from warpsim.show.live.panel import Panel, plain
 from warpsim.show.live.shown import Shown
 from warpsim.show.live.wishes import Wishes
 
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from warpsim.state import State
 
 LATE = 0.2  # s that the clock may be behind before it starts anew
-MOST_ENTRIES = 500  # of a parameter that the page lists
+OF_FREEDOMS = (
+    "joint_stiffness",
+    "joint_damping",
+    "joint_armature",
+    "joint_friction",
+    "joint_reference",
+)  # a row for each of the velocities
+NOT_DRAWN = ("geom_size", "geom_pose")
 REST = 0.05  # s between looks at the controls while paused
 
 
@@ -72,6 +79,9 @@ class Viewer:
         self.url = self._shown.url
         self._layers = Layers(self._shown.server, sim.model, sim)
         self._drag: Drag | None = None
+        self._dragging: int | None = None  # the visitor who does
+        self._synced = self._restart = False  # the program steps itself; and is to begin anew
+        self._stepped = True  # so that the contacts of the last step are this state's
         self._next = self._due = self._told = time.perf_counter()
         self.on_reset: Callable | None = None
         self._told_of = ""  # what was clicked last
@@ -96,10 +106,21 @@ class Viewer:
     def _entries(self, name: str) -> list[str]:
         """The entries of a parameter, by the element and the number in its row."""
         shape = self.sim.parameters.stored(name).numpy().shape[1:]
-        element = self.sim.model.names.get(name.split("_")[0], ())
+        element = self._rows_of(name)
         rows = element if len(shape) and len(element) == shape[0] else [str(k) for k in range(shape[0] if shape else 1)]
         rest = [",".join(map(str, index)) for index in np.ndindex(*shape[1:])] if len(shape) > 1 else [""]
-        return [f"{row} {index}".strip() for row in rows for index in rest][:MOST_ENTRIES]
+        return [f"{row} {index}".strip() for row in rows for index in rest]
+
+    def _rows_of(self, name: str) -> Sequence[str]:
+        """The names of a parameter's rows, where they have any."""
+        model, kind = self.sim.model, name.split("_")[0]
+        if name in OF_FREEDOMS:
+            joints = np.searchsorted(model.joint_v, np.arange(model.nv), side="right") - 1
+            places = np.arange(model.nv) - model.joint_v[joints]
+            single = np.bincount(joints, minlength=model.njoint)[joints] == 1
+            names = [model.joint_names[j] for j in joints]
+            return [n if alone else f"{n} {k}" for n, k, alone in zip(names, places, single, strict=True)]
+        return model.names.get({"control": "actuator", "force": "actuator", "muscle": "actuator"}.get(kind, kind), ())
 
     def _read(self, name: str, entry: int) -> float:
         values = self.sim.parameters.stored(name).numpy()
@@ -115,6 +136,9 @@ class Viewer:
             self.sim.parameters[name] = values
         except ValueError as error:
             self._panel.warn(str(error))
+            return
+        if name in NOT_DRAWN:
+            self._panel.warn(f"{name} acts from now on; the page goes on drawing the model's own")
 
     # what the visitor does -----------------------------------------------------------------------------------------------
 
@@ -125,25 +149,36 @@ class Viewer:
         if self._panel.world is not None:
             self._panel.world.value = int(self._shown.worlds[k])
         name = "the world" if body < 0 else f"body {model.body_names[body]}, {model.body_mass[body]:.4g} kg"
-        self._told_of = f"{model.geom_names[geom]} of {name}"
+        self._told_of = plain(f"{model.geom_names[geom]} of {name}")
 
-    def _on_drag(self, phase: str, k: int, geom: int, place, target) -> None:
-        """A geom is dragged: a spring from where it was grabbed to the pointer."""
+    def _on_drag(self, phase: str, who: int, k: int, geom: int, place: np.ndarray, target: np.ndarray) -> None:
+        """A geom is dragged: a spring from where it was grabbed to the pointer. One visitor drags at a time, others wait until they let go."""
         world, body = int(self._shown.worlds[k]), int(self.sim.model.geom_body[geom])
-        origin = self._shown.origins[k]
-        if phase == "end" or body < 0:
-            self._wishes.ask(self._let_go)
-        elif self._drag is None:
-            self._wishes.ask(lambda: self._grab(world, body, np.asarray(place) - origin))
-        else:
-            self._drag.target = np.asarray(target) - origin
+        if phase == "start" and body >= 0:
+            self._wishes.ask(lambda: self._grab(who, world, body, place))
+        elif phase == "update":
+            self._wishes.ask(lambda: self._pull(who, target))
+        elif phase == "end":
+            self._wishes.ask(lambda: self._let_go(who))
 
-    def _grab(self, world: int, body: int, place: np.ndarray) -> None:
-        self._drag = Drag(self.sim, self.state, world, body, place, self._poses()[world, body].astype(float))
+    def _grab(self, who: int, world: int, body: int, place: np.ndarray) -> None:
+        pose = self._poses()[world, body].astype(float)
+        if not np.isfinite(self.state.q.numpy()[world]).all():
+            self._panel.warn(f"world {world} is not finite, so nothing pulls in it; Reset brings it back")
+        elif self._synced:
+            self._panel.warn("the program steps by itself, so that nothing pulls here")
+        elif self._drag is None or self._dragging == who:
+            self._drag, self._dragging = Drag(self.sim, self.state, world, body, place, pose), who
 
-    def _let_go(self) -> None:
-        self._drag = None
-        self._shown.hide_pull()
+    def _pull(self, who: int, target: np.ndarray) -> None:
+        if self._drag is not None and self._dragging == who:
+            self._drag.target = target
+
+    def _let_go(self, who: int | None = None) -> None:
+        """No drag; of a visitor: not theirs."""
+        if who is None or self._dragging == who:
+            self._drag, self._dragging = None, None
+            self._shown.hide_pull()
 
     # the loop ------------------------------------------------------------------------------------------------------------
 
@@ -180,17 +215,21 @@ class Viewer:
         self.show()
         return self.state
 
-    def sync(self, state: "State", seconds: float | None = None) -> None:
-        """Go on with a state that the program stepped to itself: waits while the page is paused, and until the clock has come to it.
+    def sync(self, state: "State", seconds: float | None = None) -> Any:
+        """Show a state that the program stepped to itself: waits while the page is paused, and until the clock has come to it. Returns the state
+        to go on with: this one, or the start after a *Reset*. Neither sliders nor drags act.
 
         `seconds`: simulated time since the last one; None is what the two states say.
         """
         self.sim._stepper.check_state(state)
         if seconds is None:
             seconds = self._seconds(state) - self._seconds(self.state)
+        self._synced, self._restart = True, False
         self._wait(seconds)
-        self.state = state
+        if not self._restart:
+            self.state, self._stepped = state, True
         self._draw_when_due()
+        return self.state
 
     def show(self, state: "State | None" = None) -> None:
         """Draw a state now, the viewer's own or another that it then goes on with."""
@@ -202,7 +241,10 @@ class Viewer:
 
     def reset(self) -> None:
         """Back to the start, in all worlds; a program that steps itself gives `on_reset`, which returns its new state."""
-        self.state = self._start.clone() if self.on_reset is None else self.on_reset()
+        state = self._start.clone() if self.on_reset is None else self.on_reset()
+        self.sim._stepper.check_state(state)
+        self.state, self._stepped, self._restart = state, False, True
+        self._let_go()
         self._curves.clear()
         self._draw()
 
@@ -241,13 +283,18 @@ class Viewer:
             time.sleep(REST)
             wishes.work()
         now = time.perf_counter()
+        seconds = self.sim.dt if seconds is None or seconds <= 0 else seconds
         if paused or now > self._due + LATE:
             self._due = now
         while self.running and now < self._due:
             self._draw_when_due()
             time.sleep(min(self._due - now, REST))
+            wishes.work()
+            if not wishes.playing:
+                return self._wait(seconds)
             now = time.perf_counter()
-        self._due += (self.sim.dt if seconds is None or seconds <= 0 else seconds) / wishes.speed
+            self._due = min(self._due, now + seconds / wishes.speed)  # the speed may have been raised
+        self._due += seconds / wishes.speed
 
     def _advance(self, control, tau=None, mocap=None) -> None:
         wishes, sim = self._wishes, self.sim
@@ -263,33 +310,45 @@ class Viewer:
             poses = self._poses()[self._drag.world].astype(float)
             wrench = self._drag.wrench(self.state, poses, sim.model.body_com)
         state = self.state.without_gradient() if sim.requires_grad else self.state
-        self.state = sim.step(state, control, tau=tau, wrench=wrench, mocap=mocap)
+        self.state, self._stepped = sim.step(state, control, tau=tau, wrench=wrench, mocap=mocap), True
         self._draw_when_due()
 
     def _draw_when_due(self) -> None:
         now = time.perf_counter()
         if now >= self._next:
-            self._next = max(self._next + 1.0 / self.fps, now)
             self._draw()
+            done = time.perf_counter()
+            self._next = max(
+                self._next + 1.0 / self.fps, done + (done - now)
+            )  # on a busy machine half of the time is the steps'
 
     def _poses(self) -> np.ndarray:
         """Poses of the bodies `(worlds, nbody, 7)`."""
         return self.sim.kinematics(self.state.q, self.state.mocap).numpy()
 
     def _draw(self) -> None:
+        if not self.running:
+            return
         now = time.perf_counter()
         wishes, shown = self._wishes, self._shown
         self._tell(now)
         poses = self._poses()
         shown.place(poses)
+        mocap = self.state.mocap
+        shown.place_tendons(self.state.q.numpy(), None if mocap is None else mocap.numpy())
         k = wishes.world
         world = int(shown.worlds[k])
-        self._layers.refresh(set(wishes.layers), world, poses[world].astype(float), shown.origins[k])
-        self._curves.add(set(wishes.plots), self.state, world)
+        layers = set(wishes.layers) - (set() if self._stepped else set(OF_A_STEP))
+        if not np.isfinite(poses[world]).all():
+            layers.clear()
+        self._layers.refresh(layers, world, poses[world].astype(float), shown.origins[k])
+        self._curves.add(set(wishes.plots), self.state, world, self._stepped)
         if self._drag is not None and world == self._drag.world:
             pose = poses[world, self._drag.body].astype(float)
             shown.show_pull(pose[:3] + rotate(pose[3:], self._drag.point), self._drag.target, k)
-        shown.follow(k if wishes.follow else None)
+        shown.follow(
+            k if wishes.follow and self._drag is None else None
+        )  # else the pointer would pull away from the body that it pulls
 
     def _tell(self, now: float) -> None:
         """Simulated time, pace and rate, twice a second; how a bad world is marked."""
@@ -304,5 +363,7 @@ class Viewer:
         flagged = int(np.count_nonzero(self.state.memory["flags"].numpy()))
         text = f"**{seconds:.2f} s**, {pace:.2f} x real time, {rate:.0f} frames/s"
         text += f"\n\n{flagged} of {self.sim.worlds} worlds flagged" if flagged else ""
+        if not np.isfinite(self.state.q.numpy()[int(self._shown.worlds[self._wishes.world])]).all():
+            text += "\n\nthis world is not finite; it is drawn where it was"
         text += f"\n\n{self._told_of}" if self._told_of else ""
         self._panel.tell(text)

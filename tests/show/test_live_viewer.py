@@ -171,7 +171,7 @@ def test_a_mocap_body_follows_the_pointer():
     sim = ws.Simulator(b.build(), worlds=2, device="cpu")
     with ws.Viewer(sim, port=0, fps=1000.0) as view:
         view._wishes.speed = 1e6
-        view._grab(1, 0, np.array([0.1, 0.0, 1.0]))
+        view._grab(0, 1, 0, np.array([0.1, 0.0, 1.0]))
         view._drag.target = np.array([0.6, 0.2, 1.0])
         for _ in range(200):
             view.step()

@@ -33,16 +33,24 @@ def tendon_frames(model, q, rows, world: int, mocap=None) -> Iterator[np.ndarray
 
     Sizes are the model's; on the device of q, or the usual one where it is on the host.
     """
-    device = q.device if isinstance(q, wp.array) else wp.get_preferred_device()
-    device_model = DeviceModel(model, POSITIONS, "float64", device)
-    dynamics = Dynamics(device_model)
-    lines = Lines(device_model, dynamics)
+    points = TendonPoints(model, POSITIONS, q.device if isinstance(q, wp.array) else wp.get_preferred_device())
     for part in row_chunks(np.asarray(rows), max(model.nq, 1) * 8 * q.shape[1]):
         positions = host_rows(q, part)[:, world].astype(float)
         moved = None if mocap is None else host_rows(mocap, part)[:, world].astype(float)
         for start in range(0, len(part), POSITIONS):
             few = slice(start, start + POSITIONS)
-            yield from _points(lines, positions[few], None if moved is None else moved[few])
+            yield from points(positions[few], None if moved is None else moved[few])
+
+
+class TendonPoints:
+    """The points `(n, points, 3)` [m] of all spatial tendons at `q (n, nq)` and `mocap (n, nmocap, 7)`, for n up to `most`."""
+
+    def __init__(self, model, most: int, device):
+        device_model = DeviceModel(model, most, "float64", device)
+        self._lines = Lines(device_model, Dynamics(device_model))
+
+    def __call__(self, q: np.ndarray, mocap=None) -> np.ndarray:
+        return _points(self._lines, q, mocap)
 
 
 def _points(lines: Lines, q: np.ndarray, mocap) -> np.ndarray:

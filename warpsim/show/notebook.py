@@ -55,11 +55,13 @@ def _picture(trajectory) -> str:
 
     from warpsim.show.render import render_image
 
-    q = trajectory.rows("q", [trajectory.frames - 1])[0][:PICTURED]
-    q = q[np.isfinite(q).all(axis=1)]
+    row = [trajectory.frames - 1]
+    q = trajectory.rows("q", row)[0][:PICTURED]
+    good = np.isfinite(q).all(axis=1)
+    q, mocap = q[good], None if trajectory.mocap is None else trajectory.rows("mocap", row)[0][:PICTURED][good]
     if not len(q) or not trajectory.model.ngeom:
         return ""
     data = io.BytesIO()
-    imsave(data, render_image(trajectory.model, q, width=WIDTH, height=HEIGHT, samples=1), format="png")
+    imsave(data, render_image(trajectory.model, q, width=WIDTH, height=HEIGHT, samples=1, mocap=mocap), format="png")
     text = base64.b64encode(data.getvalue()).decode()
     return f'<img alt="the last frame" width="{WIDTH}" height="{HEIGHT}" src="data:image/png;base64,{text}">'

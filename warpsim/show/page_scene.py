@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from warpsim.files.scene import bounding_radii, geom_colors, horizontal_planes
+from warpsim.files.scene import bounding_radii, fit_view, geom_colors, horizontal_planes
 from warpsim.files.shapes import triangles
 from warpsim.model.model import GeomType
 
@@ -15,7 +15,9 @@ FIELD_OF_VIEW = np.radians(40.0)
 # A recording has viser's map of surroundings as well as one lamp: its client puts the map back at every loop, and loads it anew where it was
 # taken away. Colours are as much darker there.
 RECORDED = 0.62
-LARGEST_ROOM = 0.6  # m, around the geoms' places in the first view
+ROOM = 1.25  # of each geom's radius in the first view
+ASPECT = 1.1  # width over height that the first view has room in, beside the panel
+NEAR, FAR = 0.01, 1000.0  # m, where viser's camera begins and ends to see, unless the scene is smaller or larger
 
 
 def shape_groups(model) -> list[np.ndarray]:
@@ -38,7 +40,7 @@ def add_group(server, model, group, frame, under: str = "", shade: float = 1.0):
     alpha = float(model.geom_rgba[group[0], 3])
     kind = GeomType(model.geom_type[group[0]])
     return server.scene.add_batched_meshes_simple(
-        f"{under}/robots/{model.geom_names[group[0]].replace('/', '_')}",
+        f"{under}/robots/{int(group[0])}",  # of names two may be one path
         vertices=vertices.astype(np.float32),
         faces=faces.astype(np.uint32),
         batched_positions=placed[:, :3],
@@ -61,28 +63,40 @@ def set_up(server, model, origins, frame, under: str = "", shade: float = 1.0) -
     if shade == 1.0:
         scene.configure_environment_map(None)
         scene.add_light_hemisphere("/sky", sky_color=(255, 255, 255), ground_color=(150, 150, 160), intensity=1.2)
-    moving = frame[:, (model.geom_type != GeomType.PLANE) & model.geom_visible, :3].reshape(-1, 3)
-    low, high = moving.min(axis=0), moving.max(axis=0)
-    size = max(float((high - low).max()), 1.0)
+    centers, radii = framed_spheres(model, frame)
+    low, high = (centers - radii[:, None]).min(axis=0), (centers + radii[:, None]).max(axis=0)
+    size = float((high - low).max())
     floors = horizontal_planes(model)
     if len(floors):
         height = float(model.geom_pose[floors[0], 2])
-        add_floor(scene, height, (low + high) / 2, 6 * size + 20, under, shade)
-    centre = (low + high) / 2
-    direction = np.array([0.75, -1.0, 0.6]) / np.linalg.norm([0.75, -1.0, 0.6])
-    room = min(LARGEST_ROOM, 3.0 * float(bounding_radii(model)[model.geom_visible].max()))
-    reach = 0.5 * float(np.linalg.norm(high - low)) + room
-    distance = 0.76 * reach / np.tan(FIELD_OF_VIEW / 2)
+        add_floor(scene, height, (low + high) / 2, min(60 * size, 6 * max(size, 1.0) + 20), under, shade)
+    eye, target = fit_view(centers, ROOM * radii, ASPECT, np.degrees(FIELD_OF_VIEW))
+    distance = float(np.linalg.norm(eye - target))
     camera = server.initial_camera
-    camera.position = tuple(centre + distance * direction)
-    camera.look_at = tuple(centre)
-    camera.up = (0.0, 0.0, 1.0)
+    camera.position, camera.look_at, camera.up = tuple(eye), tuple(target), (0.0, 0.0, 1.0)
     camera.fov = float(FIELD_OF_VIEW)
+    camera.near, camera.far = min(NEAR, distance / 50), max(FAR, 20 * distance)
+
+
+def framed_spheres(model, frame) -> tuple[np.ndarray, np.ndarray]:
+    """Centres `(n, 3)` and radii `(n,)` of what the first view has in it, of the geoms at `frame (worlds, ngeom, 7)`: all that is drawn but the
+    ground, or the ground where there is nothing else."""
+    drawn = model.geom_visible & (model.geom_type != GeomType.PLANE)
+    radii = bounding_radii(model)
+    if (drawn & (model.geom_type != GeomType.HFIELD)).any():
+        drawn = drawn & (model.geom_type != GeomType.HFIELD)
+    else:
+        radii = np.linalg.norm(model.geom_size[:, :2], axis=1)
+    centers = frame[:, drawn, :3].astype(float)
+    radii = np.broadcast_to(radii[drawn], centers.shape[:-1]).reshape(-1)
+    centers = centers.reshape(-1, 3)
+    found = np.isfinite(centers).all(axis=1)
+    return (centers[found], radii[found]) if found.any() else (np.zeros((1, 3)), np.ones(1))
 
 
 def add_floor(scene, height: float, centre, size: float, under: str, shade: float) -> None:
     """A checkered square: two batches of one-metre tiles would be many, so one mesh per colour."""
-    tile = 2.0 ** np.round(np.log2(max(size / 40, 0.25)))
+    tile = 2.0 ** np.round(np.log2(size / 40))
     count = int(np.ceil(size / tile))
     start = np.round(centre[:2] / (2 * tile)) * 2 * tile
     x, y = np.meshgrid(np.arange(-count, count), np.arange(-count, count), indexing="ij")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder as a web page: for this machine, or behind a token for others."""
 
+import contextlib
 import functools
 import hmac
 import http.server
 import ipaddress
 import secrets
+import signal
 import socket
 from collections.abc import Callable
 
@@ -41,11 +43,27 @@ def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> No
         raise OSError(f"cannot listen at {host}, port {port}: {why}; give another --port or --host") from error
     with server:
         name = f"[{host}]" if ":" in host else host
-        ready(f"http://{name}:{server.server_address[1]}{token}/")
         try:
+            ready(f"http://{name}:{server.server_address[1]}{token}/")
             server.serve_forever()
         except KeyboardInterrupt:
             pass
+
+
+@contextlib.contextmanager
+def ended_by_signals():
+    """SIGTERM and SIGHUP end what is within as an exception would, so that nothing is left behind; the exit code is theirs."""
+
+    def end(number, _frame):
+        raise SystemExit(128 + number)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
+    usual = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
 def is_loopback(host: str) -> bool:

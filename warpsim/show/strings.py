@@ -4,8 +4,9 @@
 from collections.abc import Iterator
 
 import numpy as np
+import warp as wp
 
-from warpsim.files.tendon_lines import tendon_counts, tendon_frames
+from warpsim.files.tendon_lines import TendonPoints, tendon_counts, tendon_frames
 from warpsim.forces.lines import line_tendons
 
 COLOR = (190, 60, 50)
@@ -55,3 +56,29 @@ class Strings:
         text = f"tendons of the first {len(self.frames)} worlds"
         style = "position:fixed;left:12px;bottom:40px;z-index:10;font:12px sans-serif;color:#223;pointer-events:none"
         return f'<div style="{style}">{text}</div>'
+
+
+class LiveStrings:
+    """The tendons of worlds that are shown live, each about its origin, under a path of the page."""
+
+    def __init__(self, model, origins: np.ndarray, under: str):
+        self.pieces, self.under, self._handle = pieces_of(model), under, None
+        self.origins = origins[: MOST_PIECES // max(len(self.pieces), 1)]
+        if len(self.pieces):
+            self._points = TendonPoints(model, len(self.origins), wp.get_preferred_device())
+
+    def show(self, server, q: np.ndarray, mocap: np.ndarray | None) -> None:
+        """Those at `q (worlds shown, nq)` and `mocap (worlds shown, nmocap, 7)`; what is not finite is left out."""
+        if not len(self.pieces):
+            return
+        few = len(self.origins)
+        placed = self._points(q[:few].astype(float), None if mocap is None else mocap[:few].astype(float))
+        placed = (placed + self.origins[:, None])[np.isfinite(q[:few]).all(axis=1)]
+        points = placed[:, self.pieces].reshape(-1, 2, 3).astype(np.float32)
+        if self._handle is None and len(points):
+            options = {"thickness": THICKNESS, "thickness_units": "screen"}
+            self._handle = server.scene.add_line_segments(f"{self.under}/tendons", points, COLOR, **options)
+        elif self._handle is not None:
+            self._handle.visible = bool(len(points))
+            if len(points) and not np.array_equal(points, self._handle.points):
+                self._handle.points = points

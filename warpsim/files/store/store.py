@@ -318,5 +318,12 @@ def load_trajectory(path, model: Model | None = None):
     return Trajectory(model, **rows, diagnostics=diagnostics, undrawn=undrawn)
 
 
+def has_geoms_of(path, model: Model) -> bool:
+    """Whether the model in a store has the bodies and geoms of another, so that they look alike; reads three arrays."""
+    group = read(path, lambda: open_root(path, "r")["model"])
+    names = ("geom_type", "geom_size", "geom_body")
+    return all(np.array_equal(read(path, lambda name=name: group[name][...]), getattr(model, name)) for name in names)
+
+
 def _dtype(array):
     return host_rows(array, [0]).dtype if len(array.shape) and array.shape[0] else np.dtype("float64")

@@ -10,6 +10,7 @@ from warpsim.model.model import JointType
 SECONDS = 10.0  # that a curve shows
 MOST_POINTS = 400
 SMALLEST = 1e-16  # that a logarithm is taken of
+OF_A_STEP = ("certificate", "contacts")
 COLORS = ("#2f6fb2", "#d8652b", "#3b9a57", "#8d5fb8")
 
 
@@ -30,19 +31,26 @@ class Curves:
         self.gui, self.folder, self.sim, self.model = gui, folder, sim, sim.model
         self._kept: dict[str, collections.deque] = {}
         self._handles: dict[str, object] = {}
+        self._world = -1
 
     def clear(self) -> None:
         """Begin anew."""
         for kept in self._kept.values():
             kept.clear()
 
-    def add(self, shown: set, state, world: int) -> None:
-        """Take a point of every curve that is shown, and draw them; remove the others."""
+    def add(self, shown: set, state, world: int, stepped: bool = True) -> None:
+        """Take a point of every curve that is shown, and draw them; remove the others. With another world they begin
+        anew. `stepped`: whether the solver's last step is that of this state."""
+        if world != self._world:
+            self._world = world
+            self.clear()
         for name in set(self._handles) - shown:
             self._handles.pop(name).remove()
             self._kept.pop(name)
         time = float(state.time.numpy()[world])
         for name in [n for n in curve_names(self.model) if n in shown]:
+            if not stepped and name in OF_A_STEP:
+                continue
             labels, values = self._values(name, state, world)
             kept = self._kept.setdefault(name, collections.deque())
             if kept and time <= kept[-1][0]:

@@ -19,10 +19,10 @@ LAYERS = (
     "joint axes",
     "patches",
 )
+OF_A_STEP = ("contact points", "contact forces", "patches")
 FORCE_LENGTH = 1.0  # of the model's size, of a force as large as its weight
 CONTACT_COLOR, FORCE_COLOR, AXIS_COLOR = (235, 60, 60), (250, 190, 40), (90, 60, 220)
 COM_COLOR, INERTIA_COLOR = (30, 30, 30), (60, 160, 90)
-NOWHERE = np.zeros((1, 2, 3), np.float32)
 CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 EDGES = np.array([(a, b) for a in range(8) for b in range(a + 1, 8) if np.abs(CORNERS[a] - CORNERS[b]).sum() == 2])
 
@@ -72,9 +72,18 @@ class Layers:
         if "patches" in shown:
             self._patches(world, origin)
 
-    def _points(self, name: str, points: np.ndarray, color) -> None:
-        points = points.astype(np.float32) if len(points) else NOWHERE[:, 0]
+    def _drawn(self, name: str, count: int):
+        """What is on the page under a name, seen only while there is something to draw; None if nothing was yet."""
         handle = self._handles.get(name)
+        if handle is not None and handle.visible != bool(count):
+            handle.visible = bool(count)
+        return handle
+
+    def _points(self, name: str, points: np.ndarray, color) -> None:
+        points = points.astype(np.float32)
+        handle = self._drawn(name, len(points))
+        if not len(points):
+            return
         if handle is None:
             self._handles[name] = self.server.scene.add_point_cloud(
                 _path(name), points, color, point_size=0.04 * self.size, point_shape="circle", precision="float32"
@@ -85,8 +94,10 @@ class Layers:
             handle.colors = np.array(color, np.uint8)
 
     def _arrows(self, name: str, ends: np.ndarray, color) -> None:
-        ends = ends.astype(np.float32) if len(ends) else NOWHERE
-        old = self._handles.get(name)
+        ends = ends.astype(np.float32)
+        old = self._drawn(name, len(ends))
+        if not len(ends):
+            return
         if old is not None and old.points.shape == ends.shape:
             old.points = ends
             return
@@ -95,8 +106,9 @@ class Layers:
         self._handles[name] = self.server.scene.add_arrows(_path(name), ends, color, **sizes)
 
     def _lines(self, name: str, ends: np.ndarray, color) -> None:
-        handle = self._handles.get(name)
-        ends = ends.astype(np.float32) if len(ends) else NOWHERE
+        handle, ends = self._drawn(name, len(ends)), ends.astype(np.float32)
+        if not len(ends):
+            return
         if handle is None:
             options = {"thickness": 2.0, "thickness_units": "screen"}
             self._handles[name] = self.server.scene.add_line_segments(_path(name), ends, color, **options)
@@ -131,7 +143,7 @@ class Layers:
         lines = [
             _placed(pose, corners)[EDGES] for pose, corners in zip(placed, self._boxes, strict=True) if len(corners)
         ]
-        self._lines("inertia boxes", np.concatenate(lines) if lines else NOWHERE, INERTIA_COLOR)
+        self._lines("inertia boxes", np.concatenate(lines) if lines else np.zeros((0, 2, 3)), INERTIA_COLOR)
 
     def _axes(self, placed: np.ndarray) -> None:
         model, ends = self.model, []

@@ -8,6 +8,12 @@ from warpsim.show.live.wishes import Wishes
 SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 MOST_SLIDERS = 40
 LONGEST_LABEL = 40  # characters
+MARKUP = '!"#$&()*+-.:<=>@[\\]^_`{|}~'
+
+
+def plain(text: str) -> str:
+    """Text as Markdown that shows it as it is, whatever is in it."""
+    return "".join(f"&#{ord(c)};" if c in MARKUP else c for c in text)
 
 
 class Panel:
@@ -32,6 +38,8 @@ class Panel:
                 self.plots = gui.add_folder("curves")
                 for name in curves[:MOST_SLIDERS]:
                     self._check(gui, name, wishes.plots)
+                if len(curves) > MOST_SLIDERS:
+                    self._more(curves[MOST_SLIDERS:])
 
     def tab(self, name: str):
         """Another page of widgets."""
@@ -53,6 +61,15 @@ class Panel:
         @box.on_update
         def _(_event) -> None:
             (chosen.add if box.value else chosen.discard)(name)
+
+    def _more(self, names) -> None:
+        """A list for the curves that have no box of their own; one of them is shown."""
+        none, wishes = "none", self.wishes
+        other = self.server.gui.add_dropdown("another", [none, *names], initial_value=none)
+
+        @other.on_update
+        def _(_event) -> None:
+            wishes.plots = (wishes.plots - set(names)) | ({other.value} - {none})
 
     def _run(self, gui, worlds: np.ndarray) -> None:
         wishes = self.wishes
@@ -93,6 +110,10 @@ class Panel:
                 found = np.flatnonzero(worlds == self.world.value)
                 if len(found):
                     wishes.world = int(found[0])
+                    wishes.ask(self._look)
+
+    def _look(self) -> None:
+        """Show the parameter of the world that is looked at; there may be none."""
 
     def on_reset(self) -> None:
         """What the button does; the viewer gives its own."""
@@ -115,8 +136,9 @@ class Panel:
                 gui.add_markdown(f"and {model.nu - MOST_SLIDERS} actuators more, which stay at 0")
 
     def _slider(self, gui, name: str, actuator: int, limits: np.ndarray) -> None:
-        low, high = np.where(np.isfinite(limits), limits, (-1.0, 1.0)).tolist()
+        low, high = slider_range(limits)
         if low >= high:
+            gui.add_markdown(plain(f"{name[:LONGEST_LABEL]}: always {low:g}"))
             return
         start = float(np.clip(0.0, low, high))
         slider = gui.add_slider(name[:LONGEST_LABEL], low, high, (high - low) / 200, start)
@@ -134,10 +156,18 @@ class Panel:
             entry = gui.add_dropdown("of", entries(name.value))
             value = gui.add_number("value", read(name.value, 0), step=1e-6)
             everywhere = gui.add_checkbox("in all worlds", True)
+            note = gui.add_markdown("")
             button = gui.add_button("Set")
 
             def look() -> None:
-                value.value = read(name.value, entry.options.index(entry.value))
+                value.value = found = read(name.value, entry.options.index(entry.value))
+                note.content = (
+                    ""
+                    if np.isfinite(found)
+                    else {np.inf: "no limit (inf)", -np.inf: "no limit (-inf)"}.get(found, "the default (nan)")
+                )
+
+            self._look = look
 
             @name.on_update
             def _(_event) -> None:
@@ -153,3 +183,12 @@ class Panel:
             def _(_event) -> None:
                 given = (name.value, entry.options.index(entry.value), float(value.value), bool(everywhere.value))
                 wishes.ask(lambda: write(*given))
+                wishes.ask(look)  # what was refused, or is of a lower precision
+
+
+def slider_range(limits: np.ndarray) -> tuple[float, float]:
+    """From and to of a slider: the control's own range, of an open end as far as 1 beyond 0 and the other end."""
+    low, high = map(float, limits)
+    if not np.isfinite(low):
+        low = min(-1.0, high - 1.0) if np.isfinite(high) else -1.0
+    return (low, high) if np.isfinite(high) else (low, max(1.0, low + 1.0))

@@ -6,8 +6,9 @@ import time
 import numpy as np
 
 from warpsim.files.store.place import StoreError
+from warpsim.files.store.store import has_geoms_of
 from warpsim.model import host_kinematics
-from warpsim.show.live.panel import Panel
+from warpsim.show.live.panel import Panel, plain
 from warpsim.show.live.shown import Shown
 from warpsim.show.live.wishes import Wishes
 from warpsim.trajectory import Trajectory, host_array
@@ -27,7 +28,7 @@ class Playback:
     def __init__(self, path, worlds=None, port: int = 8080, host: str = "127.0.0.1"):
         self.path, self._wishes = path, Wishes()
         self._trajectory = Trajectory.load(path)
-        self._times = self._trajectory.clock()
+        self._times, self._readable = self._trajectory.clock(), True
         self.frame, self.newest, self._drawn, self._looked = 0, False, -1, time.perf_counter()
         self._shown = Shown(self._trajectory.model, self._poses(0), worlds, self._trajectory.worlds, port, host, None)
         self.url = self._shown.url
@@ -51,7 +52,7 @@ class Playback:
                 self._wishes.work()
                 clock = self._advance(clock if self.frame == before else float(self._times[self.frame]), now - last)
                 last = now
-                if self.frame != self._drawn:
+                if self.frame != self._drawn and self._readable:
                     self._draw()
                 time.sleep(max(REST, 1.0 / DRAWN - (time.perf_counter() - now)))
         except KeyboardInterrupt:
@@ -94,17 +95,26 @@ class Playback:
         self._looked = time.perf_counter()
         try:
             found = Trajectory.load(self.path, self._trajectory.model)
+            if found.worlds != self._trajectory.worlds or not has_geoms_of(self.path, found.model):
+                raise StoreError("it is another now, of other worlds or another model; view it anew")
         except (StoreError, OSError) as error:
+            self._readable = False
             self._lost(error)
             return
-        if found.frames != self.frames:
-            self._trajectory, self._times = found, found.clock()
+        if not self._readable:  # it is back
+            self._readable, self._drawn = True, -1
+        times = found.clock()
+        if not np.array_equal(times[: self.frames], self._times):  # another run
+            self._drawn = -1
+        self._trajectory, self._times = found, times
+        self.frame = min(self.frame, self.frames - 1)
+        if self._slider.max != max(self.frames - 1, 1):
             self._slider.max = max(self.frames - 1, 1)
 
     def _lost(self, error: Exception) -> None:
         """The store is not there, or is another: what is shown stays."""
         self._drawn = self.frame
-        self._panel.tell(f"the store cannot be read: {str(error).splitlines()[0]}")
+        self._panel.tell(plain(f"the store cannot be read: {str(error).splitlines()[0]}"))
 
     def _poses(self, frame: int) -> np.ndarray:
         """Of the bodies in all worlds `(worlds, nbody, 7)`."""
@@ -114,17 +124,22 @@ class Playback:
 
     def _draw(self) -> None:
         try:
-            poses = self._poses(self.frame)
+            run, frame = self._trajectory, self.frame
+            poses, q = self._poses(frame), host_array(run.q[frame])
+            mocap = None if run.mocap is None else host_array(run.mocap[frame])
         except (StoreError, OSError) as error:
             self._lost(error)
             return
         self._shown.place(poses)
+        self._shown.place_tendons(q, mocap)
         self._shown.follow(self._wishes.world if self._wishes.follow else None)
         self._drawn = self.frame
         if self._slider.value != self.frame:
             self._slider.value = self.frame
         seconds, end = self._times[self.frame], self._times[-1]
-        self._panel.tell(f"**{seconds:.2f} s** of {end:.2f} s, frame {self.frame} of {self.frames}")
+        bad = int(np.count_nonzero(~np.isfinite(poses).all(axis=(1, 2))))
+        note = f"\n\n{bad} of {len(poses)} worlds are not finite; they are drawn where they were" if bad else ""
+        self._panel.tell(f"**{seconds:.2f} s** of {end:.2f} s, frame {self.frame} of {self.frames}{note}")
 
     def _make_panel(self) -> None:
         name = self._trajectory.model.name
