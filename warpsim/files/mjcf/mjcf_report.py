@@ -674,7 +674,6 @@ def _rest(r: _Report, m) -> None:
     r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")
     for feature, amount, element, why in (
         ("lights", m.nlight, "light", "visual"),
-        ("textures", m.ntex, "texture", "visual"),
         ("skins", m.nskin, "skin", "visual"),
         ("custom numeric fields", m.nnumeric - len(named_numerics(m)), "field", "user data"),
         ("custom text fields", m.ntext - own, "field", "user data"),
@@ -686,5 +685,5 @@ def _rest(r: _Report, m) -> None:
     r.count("cameras", USED, m.ncam, "camera", "frame, angle of view and resolution; all count as fixed to their body")
     pressures = len(named_numerics(m))
     r.count("custom numeric fields hydroelastic:*", USED, pressures, "geom", "contact by pressure fields")
-    r.count("materials", USED, m.nmat, "material", "colour only")
+    r.count("materials", USED, m.nmat, "material", "how geoms look: colour, image, shine")
     r.count("meshes", USED, m.nmesh, "mesh", "mass, inertia and drawing; contact of the convex hull")
