@@ -10,15 +10,29 @@
 - height field, and mesh without coordinates of its own: (x, y) from above, with corners of the image in the middle
 - mesh: its own coordinates
 
-An image repeats `repeat` times over that; of a `uniform` material `repeat` times half an extent in metres.
+An image repeats `repeat` times over that; of a `uniform` material `repeat` times half an extent in metres. The six squares of a cube
+are seen from the middle of the shape, or of the shape over its half extents where the material is not `uniform`; a face lies
+whole on one of them.
 """
 
 import numpy as np
 
-from warpsim.model.looks import VisualMaterial, material_of
+from warpsim.model.looks import VisualMaterial, material_of, png_size
 from warpsim.model.model import GeomType
 
 ROUND = (GeomType.SPHERE, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.CAPSULE)
+# Of the squares +x, -x, +y, -y, +z, -z of a cube map: what is to the right and what is down.
+CUBE = np.array(
+    [
+        [[0, 0, -1], [0, -1, 0]],
+        [[0, 0, 1], [0, -1, 0]],
+        [[1, 0, 0], [0, 0, 1]],
+        [[1, 0, 0], [0, 0, -1]],
+        [[1, 0, 0], [0, -1, 0]],
+        [[-1, 0, 0], [0, -1, 0]],
+    ],
+    float,
+)
 
 
 def project(points, half, material: VisualMaterial) -> np.ndarray:
@@ -33,6 +47,8 @@ def texture_coordinates(model, geom: int, corners) -> np.ndarray:
     kind, material, corners = GeomType(model.geom_type[geom]), material_of(model, geom), np.asarray(corners, float)
     size = np.array(model.geom_size[geom], float)
     mesh = model.meshes[model.geom_mesh[geom]] if model.geom_mesh[geom] >= 0 else None
+    if material.texture is not None and material.texture.kind == "cube":
+        return _on_cube(kind, corners, half_extents(kind, size), material)
     if kind == GeomType.HFIELD or (kind == GeomType.MESH and mesh.uv is None):
         return project(corners, size[:2], material)
     half = half_extents(kind, size)
@@ -59,6 +75,24 @@ def half_extents(kind: GeomType, size) -> np.ndarray:
     if kind in (GeomType.CYLINDER, GeomType.CAPSULE):
         return np.array([size[0], size[0], size[1]])
     return np.where(np.asarray(size) > 0, size, 1.0)
+
+
+def _on_cube(kind: GeomType, corners, half, material: VisualMaterial) -> np.ndarray:
+    """Coordinates in an image of six squares below each other, by the conventions of cube maps."""
+    toward = corners / (1.0 if kind in (GeomType.MESH, GeomType.HFIELD) else half)
+    if kind == GeomType.CAPSULE:
+        beyond = np.abs(corners[..., 2]) - half[2]
+        ends = np.sign(corners[..., 2]) * (1.0 + beyond / half[0])
+        toward[..., 2] = np.where(beyond > 0, ends, toward[..., 2])
+    toward = toward * (half if material.uniform else 1.0)
+    middle = toward.mean(axis=1)
+    axis = np.abs(middle).argmax(axis=1)
+    side = 2 * axis + (np.take_along_axis(middle, axis[:, None], axis=1)[:, 0] < 0)
+    depth = np.abs(np.take_along_axis(toward, axis[:, None, None], axis=2)[..., 0])
+    right, down = ((toward * CUBE[side, k, None]).sum(axis=-1) / np.maximum(depth, 1e-12) for k in range(2))
+    edge = 1.0 - 1.0 / max(1, png_size(material.texture.data)[0])  # half a pixel inside, of the square alone
+    right, down = (np.clip(x, -edge, edge) for x in (right, down))
+    return np.stack([0.5 + 0.5 * right, 1.0 - (side[:, None] + 0.5 + 0.5 * down) / 6.0], axis=-1)
 
 
 def _on_box(corners) -> tuple[np.ndarray, np.ndarray]:
