@@ -78,7 +78,7 @@ def half_extents(kind: GeomType, size) -> np.ndarray:
 
 
 def _on_cube(kind: GeomType, corners, half, material: VisualMaterial) -> np.ndarray:
-    """Coordinates in an image of six squares below each other, by the conventions of cube maps."""
+    """Coordinates in an image of six squares below each other, or one for all, by the conventions of cube maps."""
     toward = corners / (1.0 if kind in (GeomType.MESH, GeomType.HFIELD) else half)
     if kind == GeomType.CAPSULE:
         beyond = np.abs(corners[..., 2]) - half[2]
@@ -90,9 +90,30 @@ def _on_cube(kind: GeomType, corners, half, material: VisualMaterial) -> np.ndar
     side = 2 * axis + (np.take_along_axis(middle, axis[:, None], axis=1)[:, 0] < 0)
     depth = np.abs(np.take_along_axis(toward, axis[:, None, None], axis=2)[..., 0])
     right, down = ((toward * CUBE[side, k, None]).sum(axis=-1) / np.maximum(depth, 1e-12) for k in range(2))
-    edge = 1.0 - 1.0 / max(1, png_size(material.texture.data)[0])  # half a pixel inside, of the square alone
+    width, height = png_size(material.texture.data)
+    side, squares = (side[:, None], 6.0) if height != width else (0, 1.0)
+    edge = 1.0 - 1.0 / width  # half a pixel inside, of the square alone
     right, down = (np.clip(x, -edge, edge) for x in (right, down))
-    return np.stack([0.5 + 0.5 * right, 1.0 - (side[:, None] + 0.5 + 0.5 * down) / 6.0], axis=-1)
+    return np.stack([0.5 + 0.5 * right, 1.0 - (side + 0.5 + 0.5 * down) / squares], axis=-1)
+
+
+def on_cube(model, geom: int) -> bool:
+    """Whether a geom is a box with the image of a cube that is seen on its sides at other depths than theirs."""
+    material = material_of(model, geom)
+    cube = material is not None and material.texture is not None and material.texture.kind == "cube"
+    return cube and material.uniform and model.geom_type[geom] == GeomType.BOX
+
+
+def divide(vertices, faces, parts: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """Triangles as `parts`^2 smaller ones, each with vertices of its own."""
+    corners = np.asarray(vertices, float)[faces]
+    steps = [(i, j) for i in range(parts) for j in range(parts - i)]
+    small = [[(i, j), (i + 1, j), (i, j + 1)] for i, j in steps]
+    small += [[(i + 1, j), (i + 1, j + 1), (i, j + 1)] for i, j in steps if i + j < parts - 1]
+    weights = np.array(small, float) / parts
+    weights = np.concatenate([1.0 - weights.sum(axis=-1, keepdims=True), weights], axis=-1)
+    points = np.einsum("tcw,mwx->mtcx", weights, corners).reshape(-1, 3)
+    return points, np.arange(len(points)).reshape(-1, 3)
 
 
 def _on_box(corners) -> tuple[np.ndarray, np.ndarray]:

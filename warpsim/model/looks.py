@@ -22,7 +22,7 @@ SUFFIX = {PNG: ".png", JPEG: ".jpg"}
 
 
 class Texture(typing.NamedTuple):
-    """An image: `data`, the bytes of a PNG or JPEG file; `kind` "2d", or "cube" for six squares below each other: +x, -x, +y, -y, +z, -z, as cube maps have them."""
+    """An image: `data`, the bytes of a PNG or JPEG file; `kind` "2d", or "cube" for six squares of a PNG below each other, +x, -x, +y, -y, +z, -z as cube maps have them, or one for all."""
 
     name: str
     data: bytes
@@ -103,6 +103,11 @@ def checked_texture(texture: Texture, label: str) -> Texture:
     choice(texture.kind, f"{label}: kind", KINDS, ModelError)
     if not isinstance(texture.data, bytes) or not texture.data.startswith((PNG, JPEG)):
         raise ModelError(f"{label}: is no PNG or JPEG image; convert it")
+    width, height = png_size(texture.data)
+    if (texture.data.startswith(PNG) and width < 1) or (texture.kind == "cube" and height not in (width, 6 * width)):
+        raise ModelError(
+            f"{label}: a {texture.kind} PNG of {width} x {height} pixels; a cube needs 1 or 6 squares below each other"
+        )
     return texture
 
 

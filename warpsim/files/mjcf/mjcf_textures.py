@@ -69,8 +69,12 @@ def read_texture(source: Source) -> Texture:
         _check_pixels(1.0, *size)
         attributes[key], assets[f"image_{k}.png"] = f"image_{k}.png", data
     flipped = any(attributes.get(key, "false").strip() == "true" for key in ("hflip", "vflip"))
-    if kind == "2d" and list(files) == ["file"] and not flipped:
-        return Texture(source.name, next(iter(assets.values())), "2d")
+    square = (
+        attributes.get("gridsize", "1 1").split() == ["1", "1"]
+        and len(set(png_size(next(iter(assets.values()), b"")))) == 1
+    )
+    if list(files) == ["file"] and not flipped and (kind == "2d" or (kind == "cube" and square)):
+        return Texture(source.name, next(iter(assets.values())), kind)
     attributes = {key: value for key, value in attributes.items() if key not in ("class", "content_type", "name")}
     root = xml.Element("mujoco")
     xml.SubElement(xml.SubElement(root, "asset"), "texture", attributes | {"name": "t"})
@@ -104,8 +108,6 @@ def compiled_texture(m, index: int, name: str) -> Texture:
     if kind is None or channels not in (3, 4):
         raise ModelError("is a skybox" if kind is None else f"has {channels} channels; images have 3 or 4")
     pixels = m.tex_data[start : start + width * height * channels].reshape(height, width, channels)
-    if kind == "cube" and width == height:
-        pixels = np.tile(pixels, (6, 1, 1))
     return Texture(name, encode_png(pixels), kind)
 
 
