@@ -33,7 +33,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
 from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.mjcf.mjcf_spec import CALLED, compile_spec
-from warpsim.files.mjcf.mjcf_textures import add_looks
+from warpsim.files.mjcf.mjcf_textures import Images, add_looks
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
@@ -90,7 +90,7 @@ def convert(
     try:
         kept = read_kept(m)
         b = collect(m, lines, idle_tendons(kept))
-        add_looks(b, m, textures)
+        add_looks(b, m, Images(m, textures))
         b = restore(b, kept) if kept else b
         if decompose:
             _decompose(b, decompose)

@@ -28,6 +28,7 @@ from warpsim.model.model import ReportLine
 DIRECTORIES = ("meshdir", "texturedir", "assetdir")
 MESHES = {"model/obj": ".obj", "model/stl": ".stl", "model/vnd.mujoco.msh": ".msh"}
 MESH_SUFFIXES = tuple(MESHES.values())
+DEFAULTS = "default classes of textures are not read; write their attributes out"
 UNREAD = "not read: nothing draws them, and they cannot change the motion"
 
 
@@ -98,6 +99,8 @@ class _Reader:
         _Includes(self, file).expand(root)
         self.directories(root, file.parent)
         check_values(root, self.where)
+        defaults = (element for default in root.iter("default") for element in default.findall("texture"))
+        self.texture_defaults = any(element.attrib.keys() - {"class"} for element in defaults)
         models = {}
         for parent in list(root.iter()):
             for child in list(parent):
@@ -177,17 +180,13 @@ class _Reader:
         element.attrib.clear()
         if parent.tag == "asset":
             element.attrib.update(kept | numbered(len(self.textures)) | ({"name": name} if name else {}))
-            self.textures.append(Source(name, attributes, own))
-        elif attributes.keys() - {"class"}:
-            self.texture_defaults = True
+            self.textures.append(Source(name, attributes, own, DEFAULTS if self.texture_defaults else ""))
 
     def texture_finder(self, element: Element) -> Callable[[str], bytes]:
         """What reads a file of a texture: in `texturedir`, then beside the file that names it."""
         folders, strip = (self.texture_folder, pathlib.Path(element.file).parent), self.strip
 
         def find(name: str) -> bytes:
-            if self.texture_defaults:
-                raise ModelError("default classes of textures are not read; write their attributes out")
             name = check_name(name)
             name = name.rpartition("/")[2] if strip else name
             return read_bytes(self.folders.first(name, [folder / name for folder in folders]), limits.MAX_MESH_BYTES)

@@ -25,6 +25,7 @@ from warpsim.model.model import GeomType, ReportLine
 
 COLOUR = 1  # mjTEXROLE_RGB: the role of the image that colours
 KINDS = {0: "2d", 1: "cube"}  # mjtTexture; 2 is a skybox
+SIX = {"gridsize": "6 1", "gridlayout": "RLUDFB"}  # the six squares of a cube below each other, as MuJoCo keeps them
 SIDES = ("fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
 
 
@@ -35,6 +36,7 @@ class Source:
     name: str
     attributes: dict[str, str]
     find: Callable[[str], bytes]
+    why: str = ""  # why it cannot be read
 
 
 def numbered(index: int) -> dict[str, str]:
@@ -53,6 +55,8 @@ def _number(m, index: int) -> int:
 
 def read_texture(source: Source) -> Texture:
     """The image of a source. Raises `ModelError` with what is wrong."""
+    if source.why:
+        raise ModelError(source.why)
     attributes = dict(source.attributes)
     kind = attributes.get("type", "cube")
     files = {key: value for key, value in attributes.items() if key.startswith("file") and value}
@@ -69,11 +73,7 @@ def read_texture(source: Source) -> Texture:
         _check_pixels(1.0, *size)
         attributes[key], assets[f"image_{k}.png"] = f"image_{k}.png", data
     flipped = any(attributes.get(key, "false").strip() == "true" for key in ("hflip", "vflip"))
-    square = (
-        attributes.get("gridsize", "1 1").split() == ["1", "1"]
-        and len(set(png_size(next(iter(assets.values()), b"")))) == 1
-    )
-    if list(files) == ["file"] and not flipped and (kind == "2d" or (kind == "cube" and square)):
+    if list(files) == ["file"] and not flipped and (kind == "2d" or (kind == "cube" and _is_cube(attributes, *size))):
         return Texture(source.name, next(iter(assets.values())), kind)
     attributes = {key: value for key, value in attributes.items() if key not in ("class", "content_type", "name")}
     root = xml.Element("mujoco")
@@ -86,6 +86,14 @@ def read_texture(source: Source) -> Texture:
             why = why.replace(f"image_{k}.png", name)
         raise ModelError(why) from None
     return compiled_texture(m, 0, source.name)
+
+
+def _is_cube(attributes: dict, width: int, height: int) -> bool:
+    """Whether an image is one square for all sides, or six below each other in MuJoCo's own order."""
+    grid = attributes.get("gridsize", "1 1").split()
+    layout = attributes.get("gridlayout", "").strip(" .")
+    ours = grid == SIX["gridsize"].split() and layout == SIX["gridlayout"] and height == 6 * width
+    return ours or (grid == ["1", "1"] and height == width)
 
 
 def _count(attributes: dict, key: str) -> float:
@@ -145,9 +153,8 @@ class Images:
             return None
 
 
-def add_looks(b: ModelBuilder, m, sources: typing.Sequence[Source] = ()) -> None:
-    """Give the geoms of a builder, which are those of `m`, their materials, and lines to its report."""
-    images = Images(m, sources)
+def add_looks(b: ModelBuilder, m, images) -> None:
+    """Give the geoms of a builder, which are those of `m`, their materials with `Images`, and lines to its report."""
     materials: dict[tuple, VisualMaterial] = {}
     for g, geom in enumerate(b.geoms[: m.ngeom]):
         index = int(m.geom_matid[g])
