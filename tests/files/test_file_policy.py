@@ -226,7 +226,7 @@ def test_textures_and_skins_never_block(folders, name, default):
     told = {line.feature: line for line in model.report}
     assert told["files of skins"].status == "ignored"
     assert not model.visual_materials
-    for texture, why in (("t", name[:60] or "no PNG"), ("b", "100000")):
+    for texture, why in (("t", name[:60] or "Cannot load"), ("b", "100000")):
         line = told[f"texture {texture!r}"]
         assert line.status == "ignored" and ("default classes" if default else why) in line.detail
 

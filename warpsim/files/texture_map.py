@@ -17,10 +17,12 @@ whole on one of them.
 
 import numpy as np
 
+from warpsim.files.shapes import triangles
 from warpsim.model.looks import VisualMaterial, material_of, png_size
 from warpsim.model.model import GeomType
 
-ROUND = (GeomType.SPHERE, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.CAPSULE)
+KEPT = (GeomType.MESH, GeomType.HFIELD, GeomType.ELLIPSOID)  # whose triangles are those of the shape
+WIDE = 0.35  # angle [rad] over which a side of a triangle is wide on a cube
 # Of the squares +x, -x, +y, -y, +z, -z of a cube map: what is to the right and what is down.
 CUBE = np.array(
     [
@@ -97,23 +99,30 @@ def _on_cube(kind: GeomType, corners, half, material: VisualMaterial) -> np.ndar
     return np.stack([0.5 + 0.5 * right, 1.0 - (side + 0.5 + 0.5 * down) / squares], axis=-1)
 
 
-def on_cube(model, geom: int) -> bool:
-    """Whether a geom is a box with the image of a cube that is seen on its sides at other depths than theirs."""
-    material = material_of(model, geom)
-    cube = material is not None and material.texture is not None and material.texture.kind == "cube"
-    return cube and material.uniform and model.geom_type[geom] == GeomType.BOX
-
-
-def divide(vertices, faces, parts: int = 16) -> tuple[np.ndarray, np.ndarray]:
-    """Triangles as `parts`^2 smaller ones, each with vertices of its own."""
+def drawn_triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """The mesh that draws a geom, as `shapes.triangles`; of one with a cube's image no triangle is wide as seen from its middle."""
+    vertices, faces = triangles(model, geom, segments)
+    material, kind = material_of(model, geom), GeomType(model.geom_type[geom])
+    if material is None or material.texture is None or material.texture.kind != "cube" or kind in KEPT:
+        return vertices, faces
+    if kind == GeomType.BOX and not material.uniform:
+        return vertices, faces  # each side is a square of its own
     corners = np.asarray(vertices, float)[faces]
+    toward = corners / np.maximum(np.linalg.norm(corners, axis=-1, keepdims=True), 1e-12)
+    wide = (toward * np.roll(toward, 1, axis=1)).sum(axis=-1).min(axis=1) < np.cos(WIDE)
+    small = _divide(corners[wide], 16 if kind == GeomType.BOX else 8)
+    points = np.concatenate([corners[~wide].reshape(-1, 3), small])
+    return points, np.arange(len(points)).reshape(-1, 3)
+
+
+def _divide(corners, parts: int) -> np.ndarray:
+    """Corners of the `parts`^2 smaller triangles of each of `corners (m, 3, 3)`."""
     steps = [(i, j) for i in range(parts) for j in range(parts - i)]
     small = [[(i, j), (i + 1, j), (i, j + 1)] for i, j in steps]
     small += [[(i + 1, j), (i + 1, j + 1), (i, j + 1)] for i, j in steps if i + j < parts - 1]
     weights = np.array(small, float) / parts
     weights = np.concatenate([1.0 - weights.sum(axis=-1, keepdims=True), weights], axis=-1)
-    points = np.einsum("tcw,mwx->mtcx", weights, corners).reshape(-1, 3)
-    return points, np.arange(len(points)).reshape(-1, 3)
+    return np.einsum("tcw,mwx->mtcx", weights, corners).reshape(-1, 3)
 
 
 def _on_box(corners) -> tuple[np.ndarray, np.ndarray]:

@@ -122,7 +122,10 @@ def _textures(spec, folders: Folders | None) -> list[Source]:
         attributes |= {"type": TYPES[int(texture.type)], "nchannel": str(texture.nchannel)}
         attributes |= {key: str(bool(getattr(texture, key))).lower() for key in ("hflip", "vflip")}
         if attributes["type"] != "2d" and texture.file:
-            attributes |= {"gridsize": " ".join(map(str, texture.gridsize)), "gridlayout": str(texture.gridlayout)}
+            attributes |= {
+                "gridsize": " ".join(map(str, texture.gridsize)),
+                "gridlayout": "".join(texture.gridlayout[i] for i in range(12)).strip("\0"),
+            }
         name = texture.name or pathlib.PurePosixPath(texture.file.replace("\\", "/")).stem
         find = functools.partial(_image, spec, str(texture.compiler.texturedir), folders)
         pixel = numbered(len(found))
