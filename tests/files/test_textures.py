@@ -429,6 +429,15 @@ def test_images_that_cannot_be_read_are_named(tmp_path):
         assert line.status == "ignored" and why in line.detail and not images(model)
 
 
+def test_materials_of_urdf_meshes_are_named(tmp_path):
+    """They are not read, and the report says of which files."""
+    (tmp_path / "o.obj").write_text("mtllib o.mtl\n" + TETRAHEDRON)
+    shape = '<geometry><mesh filename="o.obj"/></geometry>'
+    (tmp_path / "r.urdf").write_text(f'<robot name="r"><link name="a"><visual>{shape}</visual></link></robot>')
+    line = next(line for line in ws.load(tmp_path / "r.urdf").report if line.feature == "materials of mesh files")
+    assert line.status == "ignored" and "o.obj" in line.detail
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [

@@ -95,16 +95,19 @@ def show_image(stage, surface, shader, path: str, material: VisualMaterial, colo
     reader = UsdShade.Shader.Define(stage, parent.AppendChild("Coordinates"))
     reader.CreateIdAttr("UsdPrimvarReader_float2")
     reader.CreateInput("varname", Sdf.ValueTypeNames.String).Set(ST)
-    image = UsdShade.Shader.Define(stage, parent.AppendChild("Image"))
-    image.CreateIdAttr("UsdUVTexture")
-    image.CreateInput("file", Sdf.ValueTypeNames.Asset).Set(Sdf.AssetPath(path))
-    image.CreateInput("sourceColorSpace", Sdf.ValueTypeNames.Token).Set("sRGB")
-    for key in ("wrapS", "wrapT"):
-        image.CreateInput(key, Sdf.ValueTypeNames.Token).Set("repeat")
-    if not np.allclose(color, 1.0):
-        image.CreateInput("scale", Sdf.ValueTypeNames.Float4).Set(Gf.Vec4f(*map(float, color), 1.0))
     found = reader.CreateOutput("result", Sdf.ValueTypeNames.Float2)
-    image.CreateInput("st", Sdf.ValueTypeNames.Float2).ConnectToSource(found)
-    rgb = image.CreateOutput("rgb", Sdf.ValueTypeNames.Float3)
-    for key in ("diffuseColor", "emissiveColor") if material.emission else ("diffuseColor",):
+    for name, key, share in (("Image", "diffuseColor", 1.0), ("Glow", "emissiveColor", min(material.emission, 1.0))):
+        if share == 0.0:
+            continue
+        image = UsdShade.Shader.Define(stage, parent.AppendChild(name))
+        image.CreateIdAttr("UsdUVTexture")
+        image.CreateInput("file", Sdf.ValueTypeNames.Asset).Set(Sdf.AssetPath(path))
+        image.CreateInput("sourceColorSpace", Sdf.ValueTypeNames.Token).Set("sRGB")
+        for wrap in ("wrapS", "wrapT"):
+            image.CreateInput(wrap, Sdf.ValueTypeNames.Token).Set("repeat")
+        scale = share * np.asarray(color, float)
+        if not np.allclose(scale, 1.0):
+            image.CreateInput("scale", Sdf.ValueTypeNames.Float4).Set(Gf.Vec4f(*scale.tolist(), 1.0))
+        image.CreateInput("st", Sdf.ValueTypeNames.Float2).ConnectToSource(found)
+        rgb = image.CreateOutput("rgb", Sdf.ValueTypeNames.Float3)
         shader.CreateInput(key, Sdf.ValueTypeNames.Color3f).ConnectToSource(rgb)
