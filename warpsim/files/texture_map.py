@@ -22,7 +22,8 @@ from warpsim.model.looks import VisualMaterial, material_of, png_size
 from warpsim.model.model import GeomType
 
 KEPT = (GeomType.MESH, GeomType.HFIELD, GeomType.ELLIPSOID)  # whose triangles are those of the shape
-WIDE = 0.35  # angle [rad] over which a side of a triangle is wide on a cube
+WIDE, WIDE_ON_FLAT = 0.35, 0.12  # angles [rad] over which a side of a triangle is wide on a cube
+HALVINGS = 16  # at most, of a side
 # Of the squares +x, -x, +y, -y, +z, -z of a cube map: what is to the right and what is down.
 CUBE = np.array(
     [
@@ -108,21 +109,22 @@ def drawn_triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, n
     if kind == GeomType.BOX and not material.uniform:
         return vertices, faces  # each side is a square of its own
     corners = np.asarray(vertices, float)[faces]
-    toward = corners / np.maximum(np.linalg.norm(corners, axis=-1, keepdims=True), 1e-12)
-    wide = (toward * np.roll(toward, 1, axis=1)).sum(axis=-1).min(axis=1) < np.cos(WIDE)
-    small = _divide(corners[wide], 16 if kind == GeomType.BOX else 8)
-    points = np.concatenate([corners[~wide].reshape(-1, 3), small])
-    return points, np.arange(len(points)).reshape(-1, 3)
+    for _ in range(HALVINGS):
+        toward = corners / np.maximum(np.linalg.norm(corners, axis=-1, keepdims=True), 1e-12)
+        cosine = (toward * np.roll(toward, -1, axis=1)).sum(axis=-1)  # of the sides from each corner to the next
+        widest = cosine.argmin(axis=1)
+        wide = cosine.min(axis=1) < np.cos(WIDE if kind in (GeomType.CAPSULE, GeomType.SPHERE) else WIDE_ON_FLAT)
+        if not wide.any():
+            break
+        corners = np.concatenate([corners[~wide], *_halves(corners[wide], widest[wide])])
+    return corners.reshape(-1, 3), np.arange(corners.shape[0] * 3).reshape(-1, 3)
 
 
-def _divide(corners, parts: int) -> np.ndarray:
-    """Corners of the `parts`^2 smaller triangles of each of `corners (m, 3, 3)`."""
-    steps = [(i, j) for i in range(parts) for j in range(parts - i)]
-    small = [[(i, j), (i + 1, j), (i, j + 1)] for i, j in steps]
-    small += [[(i + 1, j), (i + 1, j + 1), (i, j + 1)] for i, j in steps if i + j < parts - 1]
-    weights = np.array(small, float) / parts
-    weights = np.concatenate([1.0 - weights.sum(axis=-1, keepdims=True), weights], axis=-1)
-    return np.einsum("tcw,mwx->mtcx", weights, corners).reshape(-1, 3)
+def _halves(corners, side) -> tuple[np.ndarray, np.ndarray]:
+    """The two halves of each of `corners (m, 3, 3)`, cut in the middle of the side that begins at corner `side (m,)`."""
+    a, b, c = (np.take_along_axis(corners, ((side + k) % 3)[:, None, None], axis=1)[:, 0] for k in range(3))
+    middle = 0.5 * (a + b)
+    return np.stack([a, middle, c], axis=1), np.stack([middle, b, c], axis=1)
 
 
 def _on_box(corners) -> tuple[np.ndarray, np.ndarray]:
