@@ -85,6 +85,12 @@ FIELDS = (
     ),
     (
         USED,
+        "materials and images on geoms, for drawing",
+        "tex_* mat_emission mat_metallic mat_reflectance mat_roughness mat_shininess mat_specular mat_tex* mesh_texcoord* "
+        "mesh_facetexcoord",
+    ),
+    (
+        USED,
         "mesh triangles, for drawing and contact",
         "mesh_vert mesh_vertadr mesh_vertnum mesh_face mesh_faceadr mesh_facenum",
     ),
@@ -260,13 +266,12 @@ FIELDS = (
         IGNORED,
         "visual",
         "vis cam_ipd cam_output cam_user cam_targetbodyid cam_poscom0 "
-        "cam_pos0 cam_mat0 site_group site_sameframe site_user light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
-        "mat_shininess mat_specular mat_tex*",
+        "cam_pos0 cam_mat0 site_group site_sameframe site_user light_* skin_* geom_castshadow",
     ),
     (
         IGNORED,
-        "other data of meshes: normals, textures, hulls, as-loaded pose and scale",
-        "mesh_normal* mesh_texcoord* mesh_facenormal mesh_facetexcoord mesh_graph* mesh_poly* mesh_bvh* mesh_oct* "
+        "other data of meshes: normals, hulls, as-loaded pose and scale",
+        "mesh_normal* mesh_facenormal mesh_graph* mesh_poly* mesh_bvh* mesh_oct* "
         "mesh_extrema mesh_pathadr mesh_pos mesh_quat mesh_scale",
     ),
     (
