@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of our USD by Blender, on the CPU: an ant, four of them, a gripper that lifts a box, a clutter, pressure between two geoms.
+"""Pictures of our USD by Blender, on the CPU: an ant, four of them, a gripper that lifts a box, a clutter, pressure between two geoms,
+images on a floor and on meshes.
 
-python -m benchmarks.blender --blender PYTHON [--out docs] [--only usd_ant ...]
+python -m benchmarks.blender --blender PYTHON [--out docs] [--only usd_ant ...] [--corpus build/corpus]
 
-PYTHON is an interpreter that has the package `bpy`, which needs a Python of its own version (5.0: 3.11). The scenes are simulated here, exported,
+PYTHON is an interpreter that has the package `bpy`, which needs a Python of its own version (5.0: 3.11). The scenes are made here, exported,
 imported there by `bpy.ops.wm.usd_import` and rendered as they stand in the file: its camera, its lights, its materials. Fails where a mesh came
-without a material, or where a picture has no colours.
+without a material, or where a picture has no colours. `usd_objects` needs robosuite, unpacked in the corpus (`make corpus`), and is left out without.
 """
 
 import argparse
+import math
 import pathlib
 import subprocess
 import sys
@@ -53,12 +55,45 @@ def _pressure():
     return sim.rollout(sim.state([0, 0, 0.06, 1, 0, 0, 0]), steps=60)
 
 
-# Name: trajectory, options of to_usd, and the frame that is drawn.
+def _floor():
+    import gymnasium
+
+    import warpsim as ws
+
+    return ws.load(pathlib.Path(gymnasium.__file__).parent / "envs/mujoco/assets/ant.xml")
+
+
+def _objects(corpus: pathlib.Path):
+    """robosuite's groceries on a board; None without them."""
+    import warpsim as ws
+    from warpsim.model.geometry import rotate
+    from warpsim.model.host_kinematics import body_poses
+
+    root = corpus / "robosuite" / "models" / "assets"
+    if not root.is_dir():
+        return None
+    b = ws.ModelBuilder("groceries")
+    wood = ws.VisualMaterial(ws.Texture.read(root / "textures" / "light-wood.png"), repeat=(2, 2), uniform=True)
+    b.add_geom("box", [0.22, 0.16, 0.015], pose=[0, 0, -0.015], name="board", material=wood, rgba=[1, 1, 1, 1])
+    at = {"can": (-0.16, 0.0, 0.4), "cereal": (-0.06, 0.07, 0.3), "milk": (0.04, -0.04, 0.5)}
+    at |= {"bread": (0.1, 0.07, 0.2), "lemon": (0.12, -0.08, 1.0)}
+    for name, (x, y, turn) in at.items():
+        b.friction_rule = b.filter_parent = None
+        part = ws.load(root / "objects" / f"{name}.xml", root=root)
+        turned = rotate(body_poses(part, part.q0)[-1, 3:], rotate(part.geom_pose[0, 3:], part.meshes[0].vertices))
+        z = -(turned[:, 2].min() + body_poses(part, part.q0)[-1, 2] + part.geom_pose[0, 2])  # it stands on the board
+        b.add_model(part, pose=[x, y, z, math.cos(turn / 2), 0, 0, math.sin(turn / 2)], prefix=f"{name}_")
+    return b.build()
+
+
+# Name: trajectory or model, options of to_usd, and the frame that is drawn.
 PICTURES: dict[str, tuple[Callable, dict, int]] = {
     "usd_ant": (lambda: _ant(1), {}, 40),
     "usd_ants": (lambda: _ant(4), {}, 40),
     "usd_gripper": (_gripper, {}, 110),
     "usd_clutter": (_clutter, {}, 40),
+    "usd_floor": (_floor, {}, 0),
+    "usd_objects": (_objects, {}, 0),
     "usd_pressure": (_pressure, {"patches": True}, 15),
 }
 
@@ -107,6 +142,7 @@ def main() -> None:
     parser.add_argument("--blender", default=sys.executable, help="a Python that has bpy")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("docs"))
     parser.add_argument("--only", nargs="*", choices=PICTURES, default=list(PICTURES))
+    parser.add_argument("--corpus", type=pathlib.Path, default=pathlib.Path("build/corpus"))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     code = "import sys; from benchmarks.blender import render; render(sys.argv[1], sys.argv[2], int(sys.argv[3]))"
@@ -114,7 +150,11 @@ def main() -> None:
         for name in arguments.only:
             make, options, frame = PICTURES[name]
             stage, picture = f"{folder}/{name}.usdc", arguments.out.absolute() / f"{name}.png"
-            make().to_usd(stage, **options)
+            shown = make(arguments.corpus) if make is _objects else make()
+            if shown is None:
+                print(f"{picture}: not drawn, there is no robosuite in {arguments.corpus}", flush=True)
+                continue
+            shown.to_usd(stage, **options)
             subprocess.run([arguments.blender, "-c", code, stage, str(picture), str(frame)], check=True)
             _finish(picture)
 

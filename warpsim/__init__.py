@@ -29,6 +29,8 @@ _PUBLIC = {
         "ModelBuilder",
         "Muscle",
         "Pulley",
+        "Texture",
+        "VisualMaterial",
     ),
     "warpsim.simulator": ("Simulator",),
     "warpsim.streaming": ("resume",),
@@ -109,6 +111,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.model import ModelBuilder as ModelBuilder
     from warpsim.model import Muscle as Muscle
     from warpsim.model import Pulley as Pulley
+    from warpsim.model import Texture as Texture
+    from warpsim.model import VisualMaterial as VisualMaterial
     from warpsim.optimise.cost import Cost as Cost
     from warpsim.optimise.identify import Identification as Identification
     from warpsim.optimise.identify import identify as identify

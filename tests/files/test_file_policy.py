@@ -211,21 +211,24 @@ NAMES = ["../secret/mesh.obj", "none.png", "", "x" * 5000, "/etc/passwd", "r.xml
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-def test_textures_and_skins_never_block(folders, name):
-    """Missing, broken or outside: they cannot change the motion, are not read, and the report says so."""
-    text = f"""<mujoco><compiler texturedir="../.."/><default><texture file="{name}" gridsize="3 4"/></default><asset>
+@pytest.mark.parametrize("default", ["", '<default><texture gridsize="3 4"/></default>'], ids=["own", "default"])
+def test_textures_and_skins_never_block(folders, name, default):
+    """Missing, broken, too large or outside: they cannot change the motion, are not read, and the report says so by name."""
+    text = f"""<mujoco><compiler texturedir="../.."/>{default}<asset>
     <texture name="t" type="2d" file="{name}"/><texture name="c" fileleft="{name}"/><texture type="skybox" file="{name}"/>
-    <texture name="b" type="cube" builtin="checker" width="100000" height="100000"/>
+    <texture name="b" type="cube" builtin="checker" width="100000" height="100000"/><material name="w" texture="b"/>
     <material name="u" texture="t" rgba="1 0 0 1"/><material name="v"><layer texture="c" role="orm"/></material></asset>
-    <worldbody><geom size="1" material="u"/></worldbody><deformable><skin name="s" file="{name}"/></deformable>
+    <worldbody><geom size="1" material="u"/><geom size="2" material="w"/></worldbody><deformable><skin name="s" file="{name}"/></deformable>
     <custom><tuple name="t"><element objtype="skin" objname="s"/><element objtype="material" objname="u"/></tuple></custom>
     </mujoco>"""
     model = load(write(folders, text))
-    assert model.ngeom == 1 and model.geom_rgba[0].tolist() == [1, 0, 0, 1]
+    assert model.ngeom == 2 and model.geom_rgba[0].tolist() == [1, 0, 0, 1]
     told = {line.feature: line for line in model.report}
     assert told["files of skins"].status == "ignored"
-    if name:
-        assert told["files of textures"].detail.startswith("3: not read")
+    assert not model.visual_materials
+    for texture, why in (("t", name[:60] or "Cannot load"), ("b", "100000")):
+        line = told[f"texture {texture!r}"]
+        assert line.status == "ignored" and ("default classes" if default else why) in line.detail
 
 
 @pytest.mark.parametrize("name", ["../secret/mesh.obj", "none.obj", "r.urdf", "broken.obj"])

@@ -15,7 +15,8 @@ from benchmarks.corpus import written
 from scenes.constraints import every_constraint
 from scenes.examples import asset
 from scenes.zoo import ZOO
-from warpsim.files.mjcf.mjcf_kept import NAME, agrees, pack, unpack
+from warpsim.files.mjcf.mjcf_arrays import pack, unpack
+from warpsim.files.mjcf.mjcf_kept import NAME, agrees
 from warpsim.model import ModelBuilder
 
 GYM = (
@@ -506,12 +507,16 @@ def test_a_spec_opens_nothing_else(folder, tmp_path_factory):
         ws.load(mujoco.MjSpec.from_string(MESH.format("x.exe"), assets={"x.exe": b""}))
 
 
-def test_textures_and_skins_of_a_spec_are_left_out():
+def test_missing_textures_and_skins_of_a_spec_are_left_out():
+    """With a line of the report each; the spec stays as it is."""
     spec = mujoco.MjSpec()
     spec.add_texture(name="t", file="nothing.png", type=mujoco.mjtTexture.mjTEXTURE_2D)
+    material = spec.add_material(name="m")
+    material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "t"
+    spec.worldbody.add_geom(size=[1, 0, 0], material="m")
     spec.add_skin(name="s", file="nothing.skn")
-    features = {line.feature for line in ws.load(spec).report}
-    assert {"files of textures", "files of skins"} <= features
+    lines = {line.feature: line.detail for line in ws.load(spec).report}
+    assert "'nothing.png' is not in spec.assets" in lines["texture 't'"] and "files of skins" in lines
     assert spec.textures[0].file == "nothing.png" and len(spec.skins) == 1
 
 

@@ -21,9 +21,11 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.files.limits import ISOLATED_BYTES, ISOLATED_SECONDS
+from warpsim.model.looks import FIELDS, Texture, VisualMaterial
 from warpsim.model.model import HField, Keyframe, Mesh, Model, ReportLine
 
-ROWS = {row.__name__: row for row in (HField, Keyframe, Mesh, ReportLine)}
+ROWS = {row.__name__: row for row in (HField, Keyframe, Mesh, ReportLine, Texture)}
+ROWS["VisualMaterial"] = lambda *of: VisualMaterial(of[-1], *of[:-1])
 CODE = "from warpsim.files.isolated import child; child()"
 
 
@@ -124,11 +126,18 @@ def _bound(size: int, seconds: float) -> None:
 def _write(model: Model, folder: pathlib.Path) -> None:
     """Leave a model as arrays and the rest as JSON that refers to them."""
     arrays: list[np.ndarray] = []
+    known: dict[bytes, int] = {}
 
     def plain(value):
         if isinstance(value, np.ndarray):
             arrays.append(value)
             return {"array": len(arrays) - 1}
+        if isinstance(value, bytes):
+            if value not in known:
+                known[value] = plain(np.frombuffer(value, np.uint8))["array"]
+            return {"bytes": known[value]}
+        if isinstance(value, VisualMaterial):
+            return {"row": "VisualMaterial", "of": [plain(getattr(value, key)) for key in (*FIELDS, "texture")]}
         if type(value).__name__ in ROWS:
             return {"row": type(value).__name__, "of": [plain(part) for part in value]}
         if isinstance(value, Mapping):
@@ -152,6 +161,8 @@ def _read(folder: pathlib.Path) -> Model:
                 return value
             if "array" in value:
                 return arrays[f"arr_{value['array']}"]
+            if "bytes" in value:
+                return arrays[f"arr_{value['bytes']}"].tobytes()
             if "row" in value:
                 return ROWS[value["row"]](*(whole(part) for part in value["of"]))
             if "map" in value:

@@ -27,6 +27,7 @@ from warpsim.model.mesh_mass import convex_hull
 MAX_MESH_VERTICES = 4_000_000
 MAX_INSTANCES = 100_000  # of nodes in a DAE
 SUFFIXES = (".stl", ".obj", ".dae", ".gltf", ".glb")
+COLOURED = {".obj": b"mtllib", ".dae": b"<library_materials", ".gltf": b'"materials"', ".glb": b'"materials"'}
 CACHED_MESHES = 128  # files kept in memory: a robot names most of its meshes twice or more
 DECOMPOSITION = {"threshold": 0.05, "max_convex_hull": 16, "preprocess_resolution": 30, "seed": 0}  # coacd's settings
 COLLADA_UNUSED = (
@@ -58,6 +59,12 @@ def load_mesh(path, scale=(1.0, 1.0, 1.0), folders: Folders | None = None) -> tu
     if not np.abs(vertices).max() < 1e9:
         raise ModelError(f"{path}: vertices as far as {np.abs(vertices).max():g} m from the origin; check the scale")
     return vertices, faces[:, ::-1] if np.prod(scale) < 0 else faces
+
+
+def has_colours(path: pathlib.Path) -> bool:
+    """Whether a mesh file names materials of its own, which are not read."""
+    word = COLOURED.get(path.suffix.lower())
+    return word is not None and path.stat().st_size <= MAX_MESH_BYTES and word in read_bytes(path, MAX_MESH_BYTES)
 
 
 @functools.lru_cache(maxsize=CACHED_MESHES)

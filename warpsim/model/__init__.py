@@ -4,6 +4,7 @@
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.hydroelastic import Hydroelastic
+from warpsim.model.looks import Texture, VisualMaterial
 from warpsim.model.model import GeomType, JointType, Model, ReportLine
 from warpsim.model.muscle import Muscle
 from warpsim.model.tendon_paths import Pulley
@@ -18,4 +19,6 @@ __all__ = [
     "Muscle",
     "Pulley",
     "ReportLine",
+    "Texture",
+    "VisualMaterial",
 ]

@@ -11,6 +11,7 @@ from warpsim.model import hydroelastic
 from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_vector
+from warpsim.model.looks import material_of
 from warpsim.model.marks import append_marks
 from warpsim.model.model import (
     JOINT_NQ,
@@ -247,7 +248,7 @@ def _append_geoms(b, other: Model, at: Placement) -> None:
         mesh, limit = None, MAX_HULL_VERTICES
         if other.geom_mesh[g] >= 0:
             source = other.meshes[other.geom_mesh[g]]
-            mesh, limit = (source.vertices, source.faces), source.max_hull_vertices
+            mesh, limit = (source.vertices, source.faces, source.uv), source.max_hull_vertices
         time = other.geom_dissipation_time[g]
         b.add_geom(
             GeomType(other.geom_type[g]),
@@ -275,6 +276,7 @@ def _append_geoms(b, other: Model, at: Placement) -> None:
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             visible=other.geom_visible[g],
             max_hull_vertices=limit,
+            material=material_of(other, g),
         )
 
 

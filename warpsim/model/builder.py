@@ -19,6 +19,7 @@ from warpsim.model.actuators import Actuator, EffortLimit, activation_options, a
 from warpsim.model.builder_records import Body, Geom, Joint, with_mass
 from warpsim.model.builder_values import (
     array_of,
+    bounds_of,
     geom_type_of,
     hertz_of,
     hfield_of,
@@ -41,6 +42,7 @@ from warpsim.model.foundation import add_foundation
 from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_lengths
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.hydroelastic import geom_row
+from warpsim.model.looks import VisualMaterial, checked_material
 from warpsim.model.marks import Camera, Site, make_camera, make_site
 from warpsim.model.model import (
     JOINT_NQ,
@@ -277,11 +279,12 @@ class ModelBuilder:
         torsional_friction: Any = TORSIONAL_FRICTION,
         rolling_friction: Any = ROLLING_FRICTION,
         margin: Any = 0.0,
+        material: VisualMaterial | None = None,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
         `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
-        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)`, solid inside; it touches as its hull, cut to `max_hull_vertices`),
+        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)` or `(vertices, faces, uv)`, see `model.Mesh`, solid inside; it touches as its hull, cut to `max_hull_vertices`),
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. `condim`: 1 has no friction, 3 sliding friction, 4
@@ -289,7 +292,7 @@ class ModelBuilder:
         the tangents [m]); of a pair the larger condim counts. Without sliding friction a pair has neither. Geoms touch at points where they are
         nearer than the sum of their `margin` [m], and rest that far apart.
         `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
-        `fluid`: True, or its five coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box.
+        `fluid`: True, or its five coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box. `rgba`, and a `ws.VisualMaterial` as `material`, are how it looks.
         """
         body = self._body(body)
         name = self._name("geom", name, [g.name for g in self.geoms])
@@ -306,27 +309,25 @@ class ModelBuilder:
         spin = check_lengths(torsional_friction, rolling_friction, margin, label)
         if hfield is not None:
             self.hfields.append(hfield_of(name, hfield, label))
-            x, y, top, base = self.hfields[-1].size
-            size = np.array([x, y, max(top * max(self.hfields[-1].data.max(), 0.0), base)])  # what bounds it
+            size = bounds_of(self.hfields[-1])
         modulus = hertz_of(hertz_modulus, kind, stiffness, label)
-        material = (friction, stiffness, time, restitution, modulus)
+        law = (friction, stiffness, time, restitution, modulus)
         masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"), condim)
         masks += (whole(priority, f"{label}: priority", error=ModelError),)
         visible = flag(visible, f"{label}: visible", ModelError)
         pose, rgba = pose_of(pose, label), vector_of(rgba, 4, f"{label}: rgba")
-        index = -1
+        index = -1 if mesh is None else len(self.meshes)
         if mesh is not None:
             limit = hull_limit(max_hull_vertices, f"{label}: max_hull_vertices")
             self.meshes.append(mesh_of(name, mesh, label)._replace(max_hull_vertices=limit))
             size = np.abs(self.meshes[-1].vertices).max(0)  # what bounds it
-            index = len(self.meshes) - 1
         soft, field = geom_row(hydroelastic, kind, size, label), -1
         if hydroelastic is not None and hydroelastic.field is not None:
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
         drag = medium.ellipsoid_row(kind, size, fluid, label)
-        looks = (density, rgba, index, visible)
-        geom = Geom(name, kind, body, size, pose, *material, *masks, *looks, soft, field, drag, *spin)
+        looks, look = (density, rgba, index, visible), checked_material(material, label)
+        geom = Geom(name, kind, body, size, pose, *law, *masks, *looks, soft, field, drag, *spin, look)
         self.geoms.append(geom)
         return len(self.geoms) - 1
 

@@ -9,6 +9,7 @@ import numpy as np
 from warpsim.errors import ModelError
 from warpsim.model import mesh_mass
 from warpsim.model.geometry import combine_masses, rotate, rotation_matrix, volume_and_inertia
+from warpsim.model.looks import VisualMaterial
 from warpsim.model.model import GeomType, JointType
 
 
@@ -68,6 +69,7 @@ class Geom:
     torsional_friction: float
     rolling_friction: float
     margin: float
+    material: VisualMaterial | None = None
 
 
 def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:

@@ -58,11 +58,20 @@ def pair_of(value, label: str, wanted: str):
 
 
 def mesh_of(name: str, mesh, label: str) -> Mesh:
-    vertices, faces = (array_of(x, f"{label}: mesh") for x in pair_of(mesh, f"{label}: mesh", "(vertices, faces)"))
+    *mesh, uv = (
+        mesh
+        if isinstance(mesh, tuple) and len(mesh) == 3
+        else (*pair_of(mesh, f"{label}: mesh", "(vertices, faces)"), None)
+    )
+    vertices, faces = (array_of(x, f"{label}: mesh") for x in mesh)
     shaped = all(x.ndim == 2 and x.shape[1] == 3 and len(x) for x in (vertices, faces))
     if not shaped or not np.isfinite(vertices).all() or not np.isin(faces, np.arange(len(vertices))).all():
         raise ModelError(f"{label}: the mesh needs finite vertices (n, 3) and faces (m, 3) that index them")
-    return Mesh(name, vertices.copy(), faces.astype(int))
+    if uv is not None:
+        uv = array_of(uv, f"{label}: uv of its mesh").astype(np.float32)
+        if uv.shape != (*faces.shape, 2) or not np.isfinite(uv).all():
+            raise ModelError(f"{label}: uv of its mesh has shape {uv.shape}; give finite numbers {(*faces.shape, 2)}")
+    return Mesh(name, vertices.copy(), faces.astype(int), uv=uv)
 
 
 def hull_limit(value, label: str) -> int:
@@ -81,6 +90,12 @@ def hfield_of(name: str, hfield, label: str) -> HField:
             f"{label}: a height field needs four positive sizes [m] and data (rows, columns) >= 0, 2 or more"
         )
     return HField(name, size, data.copy())
+
+
+def bounds_of(field: HField) -> np.ndarray:
+    """Half extents (3,) that bound a height field."""
+    x, y, top, base = field.size
+    return np.array([x, y, max(top * max(field.data.max(), 0.0), base)])
 
 
 def vector_of(value, size: int, label: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from warpsim.model import hydroelastic, medium
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.friction_rules import pair_rules
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix
+from warpsim.model.looks import compile_looks
 from warpsim.model.marks import compile_marks
 from warpsim.model.model import (
     JOINT_NQ,
@@ -118,6 +119,7 @@ def _compile_geoms(b) -> dict:
     found: dict = {f"geom_{key}": np.array(values(key), dtype=np.int32) for key in whole}
     found |= {f"geom_{key}": np.array(values(key), dtype=float) for key in real}
     found |= {f"geom_{key}": _stack(values(key), (n,)) for key, n in rows.items()}
+    found |= compile_looks(b.geoms)
     return found | {"geom_names": tuple(values("name")), "geom_visible": np.array(values("visible"), dtype=bool)}
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from warpsim.annotations import Numbers, PathLike
 from warpsim.checks import listed, short
 from warpsim.errors import ModelError
+from warpsim.model.looks import VisualMaterial
 from warpsim.model.muscle import FORCE
 from warpsim.reprs import show
 
@@ -120,12 +121,16 @@ MAX_HULL_VERTICES = 64  # of a mesh in contact unless asked: support scans are l
 
 
 class Mesh(typing.NamedTuple):
-    """Triangle mesh in geom axes: `vertices (n, 3)` [m], `faces (m, 3)`; in contact its hull, of at most `max_hull_vertices` vertices."""
+    """Triangle mesh in geom axes: `vertices (n, 3)` [m], `faces (m, 3)`; in contact its hull, of at most `max_hull_vertices` vertices.
+
+    `uv (m, 3, 2)`: where the corners of the faces lie in an image, whose lower left is (0, 0); None without.
+    """
 
     name: str
     vertices: np.ndarray
     faces: np.ndarray
     max_hull_vertices: int = MAX_HULL_VERTICES
+    uv: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return show("Mesh", self._asdict())
@@ -352,11 +357,15 @@ class Model:
     # Where contact at points acts: margins of two geoms add up to their pair's, φ is their distance less it.
     geom_margin: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m]
     pair_margin: np.ndarray = None  # type: ignore[assignment]  # (npair,) [m]
+    # How geoms look besides their colour (`warpsim/model/looks.py`).
+    visual_materials: tuple[VisualMaterial, ...] = ()
+    geom_visual_material: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into visual_materials, -1
 
     def __post_init__(self) -> None:
         empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
         defaults = empty | {
             "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
+            "geom_visual_material": (self.geom_visual_material is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
             "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
             "actuator_site": (self.actuator_site is None, lambda: np.full((self.nu, 2), -1, np.int32)),

@@ -53,6 +53,7 @@ INDICES = {
     "geom_body": (-1, "nbody"),
     "geom_mesh": (-1, "nmesh"),
     "geom_field": (-1, "nfield"),
+    "geom_visual_material": (-1, "nmaterial"),
     "pair_geom": (0, "ngeom"),
     "excluded": (-1, "nbody"),
     "constraint_body": (-1, "nbody"),
@@ -82,6 +83,7 @@ def check_tables(model: Model) -> None:
         "nsensor": model.nsensor,
     }
     counts |= {"nmesh": len(model.meshes), "nfield": len(model.fields)}
+    counts["nmaterial"] = len(model.visual_materials)
     for name, value in vars(model).items():
         rows = ROWS.get(name) or OWNER.get(name.split("_")[0])
         if rows and len(value) != _count(rows, counts):
@@ -103,6 +105,10 @@ def check_tables(model: Model) -> None:
     for mesh in model.meshes:
         hull_limit(mesh.max_hull_vertices, f"mesh {mesh.name!r}: max_hull_vertices")
         _check_range(f"faces of mesh {mesh.name!r}", mesh.faces, 0, len(mesh.vertices))
+        if mesh.uv is not None and mesh.uv.shape != (*mesh.faces.shape, 2):
+            raise ModelError(
+                f"uv of mesh {mesh.name!r} has the shape {mesh.uv.shape}; it must be {(*mesh.faces.shape, 2)}"
+            )
     for field in model.fields:
         _check_range(f"tetrahedra of field {field.name!r}", field.tetrahedra, 0, len(field.vertices))
         if field.pressure.shape != (len(field.vertices),):

@@ -33,6 +33,7 @@ from warpsim.files.mjcf.mjcf_refusals import (
 from warpsim.files.mjcf.mjcf_report import feature_report, fluid
 from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.mjcf.mjcf_spec import CALLED, compile_spec
+from warpsim.files.mjcf.mjcf_textures import Images, add_looks
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import missing
 from warpsim.model.builder import ModelBuilder
@@ -51,13 +52,15 @@ def load_mujoco(
     if isinstance(source, mujoco.MjModel):
         return convert(source, "mujoco.MjModel", actuators, unsupported, decompose)
     if isinstance(source, mujoco.MjSpec):
-        m, lines = compile_spec(source, packages, root)
-        return convert(m, CALLED, actuators, unsupported, decompose, lines)
+        m, lines, textures = compile_spec(source, packages, root)
+        return convert(m, CALLED, actuators, unsupported, decompose, lines, textures)
     path = pathlib.Path(source)
     if not path.is_file():
         raise ModelError(f"{path}: {missing(path)}")
     files = bundle(path, packages, root)
-    return convert(compile_bundle(files, path), str(path), actuators, unsupported, decompose, files.report)
+    return convert(
+        compile_bundle(files, path), str(path), actuators, unsupported, decompose, files.report, files.textures
+    )
 
 
 def compile_bundle(files: Bundle, path) -> mujoco.MjModel:
@@ -75,9 +78,9 @@ def compile_bundle(files: Bundle, path) -> mujoco.MjModel:
 
 
 def convert(
-    m, source: str, actuators: str | None = None, unsupported: str = "error", decompose=False, report=()
+    m, source: str, actuators: str | None = None, unsupported: str = "error", decompose=False, report=(), textures=()
 ) -> Model:
-    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` lines about its files."""
+    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` lines about its files, `textures` their sources."""
     lines, errors = feature_report(m)
     lines += report
     if errors and unsupported == "error":
@@ -87,6 +90,7 @@ def convert(
     try:
         kept = read_kept(m, lines)
         b = collect(m, lines, idle_tendons(kept))
+        add_looks(b, m, Images(m, textures))
         b = restore(b, kept) if kept else b
         if decompose:
             _decompose(b, decompose)

@@ -3,7 +3,7 @@
 
 The XML is parsed once, here. Includes are written out, every file it names is looked for in the model's folder and packages
 only, read, and handed over as bytes under a name made of their hash, so that no file of the disk can stand in for it.
-Sub-models are treated alike. Textures and skins are not read: nothing here draws them, and they cannot change the motion.
+Sub-models are treated alike. Skins are not read: nothing here draws them. Textures are `mjcf_textures.Source`s, and MuJoCo sees one pixel of each.
 
 Where a file is looked for is MuJoCo's rule: an asset in `meshdir` of the main file's folder, then beside the included file
 that names it; an include in the main file's folder, then beside the including one; a sub-model beside the file that names it.
@@ -21,14 +21,15 @@ from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.mjcf.mjcf_counts import Sizes, check_grid, check_values
+from warpsim.files.mjcf.mjcf_textures import Source, numbered
 from warpsim.files.safe_files import Element, Folders, check_name, parse_xml, read_bytes
 from warpsim.model.model import ReportLine
 
 DIRECTORIES = ("meshdir", "texturedir", "assetdir")
 MESHES = {"model/obj": ".obj", "model/stl": ".stl", "model/vnd.mujoco.msh": ".msh"}
 MESH_SUFFIXES = tuple(MESHES.values())
+DEFAULTS = "default classes of textures are not read; write their attributes out"
 UNREAD = "not read: nothing draws them, and they cannot change the motion"
-BLANK = {"builtin": "flat", "width": "1", "height": "1", "nchannel": "3"}  # what stands for every texture
 
 
 @dataclasses.dataclass
@@ -42,6 +43,7 @@ class Bundle:
     texts: list[str]  # of the sub-models, as MuJoCo is given them
     places: list[list]  # of every text, sub-models first and the main one last: the element that each line is
     label: Callable
+    textures: list[Source]
 
     def explain(self, message: str, document: int = -1) -> str:
         """A message of MuJoCo about text `document`, with the user's names of files and lines."""
@@ -60,11 +62,10 @@ def bundle(path: pathlib.Path, packages=None, root=None) -> Bundle:
     """Read an MJCF file and all it names. Raises `ModelError` for what is outside, missing, too large or no XML."""
     reader = _Reader(path, Folders(path, packages, root))
     reader.document(path.absolute(), ())
-    for count, what in ((reader.textures, "files of textures"), (reader.skins, "files of skins")):
-        if count:
-            reader.report.append(ReportLine(what, "ignored", f"{count}: {UNREAD}"))
+    if reader.skins:
+        reader.report.append(ReportLine("files of skins", "ignored", f"{reader.skins}: {UNREAD}"))
     *texts, main = reader.texts
-    return Bundle(main, reader.assets, reader.report, reader.names, texts, reader.places, reader.label)
+    return Bundle(main, reader.assets, reader.report, reader.names, texts, reader.places, reader.label, reader.textures)
 
 
 class _Reader:
@@ -79,7 +80,9 @@ class _Reader:
         self.texts: list[str] = []
         self.sizes = Sizes(self.where)
         self.documents: dict[str, str] = {}
-        self.textures = self.skins = self.files = self.bytes = self.xml_bytes = 0
+        self.textures: list[Source] = []
+        self.texture_defaults = False
+        self.skins = self.files = self.bytes = self.xml_bytes = 0
 
     def document(self, file: pathlib.Path, parents: tuple) -> str:
         """Read the model in `file` and return the name under which MuJoCo finds it."""
@@ -96,6 +99,8 @@ class _Reader:
         _Includes(self, file).expand(root)
         self.directories(root, file.parent)
         check_values(root, self.where)
+        defaults = (element for default in root.iter("default") for element in default.findall("texture"))
+        self.texture_defaults = any(element.attrib.keys() - {"class"} for element in defaults)
         models = {}
         for parent in list(root.iter()):
             for child in list(parent):
@@ -139,13 +144,15 @@ class _Reader:
 
     def directories(self, root: Element, folder: pathlib.Path) -> None:
         """Take the compiler's directories out; as in MuJoCo, the last of several values counts."""
-        mesh, strip = "", False
+        mesh, texture, strip = "", "", False
         for compiler in root.findall("compiler"):
             mesh = compiler.get("meshdir", compiler.get("assetdir", mesh))
+            texture = compiler.get("texturedir", compiler.get("assetdir", texture))
             strip = compiler.get("strippath", str(strip)).strip().lower() == "true"
             for key in (*DIRECTORIES, "strippath"):
                 compiler.attrib.pop(key, None)
-        self.mesh_folder, self.strip = folder / mesh.replace("\\", "/"), strip
+        self.mesh_folder, self.texture_folder = (folder / name.replace("\\", "/") for name in (mesh, texture))
+        self.strip = strip
 
     def assets_of(self, parent: Element, element: Element) -> None:
         """Replace what an element names by bytes, or by nothing where it is only drawn."""
@@ -165,14 +172,26 @@ class _Reader:
             raise ModelError(f"{self.where(element)}: unknown attribute {short(named[0])}")
 
     def texture(self, parent: Element, element: Element) -> None:
-        """One grey pixel for every texture, under its name."""
+        """One pixel for every texture, under its name, which says where its source is."""
         files = [value for key, value in element.items() if key.startswith("file") and value]
         name = element.get("name") or (_stem(element.get("file", "")) if files else "")
         kept = {key: element.get(key) for key in ("type", "class") if key in element.attrib}
+        attributes, own = dict(element.attrib), self.texture_finder(element)
         element.attrib.clear()
         if parent.tag == "asset":
-            element.attrib.update(kept | BLANK | ({"name": name} if name else {}))
-            self.textures += bool(files)
+            element.attrib.update(kept | numbered(len(self.textures)) | ({"name": name} if name else {}))
+            self.textures.append(Source(name, attributes, own, DEFAULTS if self.texture_defaults else ""))
+
+    def texture_finder(self, element: Element) -> Callable[[str], bytes]:
+        """What reads a file of a texture: in `texturedir`, then beside the file that names it."""
+        folders, strip = (self.texture_folder, pathlib.Path(element.file).parent), self.strip
+
+        def find(name: str) -> bytes:
+            name = check_name(name)
+            name = name.rpartition("/")[2] if strip else name
+            return read_bytes(self.folders.first(name, [folder / name for folder in folders]), limits.MAX_MESH_BYTES)
+
+        return find
 
     def forget_skins(self, root: Element) -> None:
         """Tuples may name skins, of which those with files are gone."""
@@ -227,10 +246,10 @@ class _Reader:
             found = self.folders.first(name, [called])
         except ModelError as error:
             raise ModelError(f"{where}: {error}") from None
-        mesh_folder, strip = self.mesh_folder, self.strip
+        before = self.mesh_folder, self.texture_folder, self.strip
         self.count(found.stat().st_size, True)
         opaque = self.document(called, parents)
-        self.mesh_folder, self.strip = mesh_folder, strip
+        self.mesh_folder, self.texture_folder, self.strip = before
         element.attrib.pop("content_type", None)
         element.set("file", opaque)
         return os.path.realpath(found)

@@ -9,10 +9,10 @@ The text has, each where needed:
 - "shape": {geom: mesh or height field in double precision, and the pose}; "field": {geom: tetrahedra of a pressure field}
 - "order": {kind: names}, where MuJoCo numbers bodies and what is on them otherwise
 - "aids": sites that stand for frames of constraints; "constraints": those MJCF has no words for; "tendons" that do nothing
+- "looks": materials, images and coordinates in them (`mjcf_kept_looks`)
 - "effort_limits", "pairs": {"mjcf", "value"}; "friction_rule"
 """
 
-import base64
 import json
 import zlib
 from typing import Any
@@ -22,7 +22,8 @@ import numpy as np
 
 from warpsim.checks import short
 from warpsim.errors import ModelError
-from warpsim.files import limits
+from warpsim.files.mjcf.mjcf_arrays import unpack
+from warpsim.files.mjcf.mjcf_kept_looks import restore_looks
 from warpsim.files.mjcf.mjcf_report import KEPT as NAME
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType, own_option
@@ -34,7 +35,6 @@ VERSION = 1
 ROUNDING = 1e-9  # relative difference that counts as rounding of what the file says
 SINGLE = 1e-5  # of shapes, which MuJoCo keeps in single precision
 TINY = 1e-13
-DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32}
 FIELDS = {
     "body": ("pose", "mass", "com", "inertia", "axes", "gravcomp"),
     "joint": ("anchor", "axis", "range", "stiffness", "damping", "armature", "friction", "reference", "q0"),
@@ -66,27 +66,6 @@ def agrees(first, second, tolerance: float = ROUNDING) -> bool:
     scale = max(np.abs(a[finite]).max(initial=0.0), np.abs(b[finite]).max(initial=0.0))
     near = np.abs(np.where(finite, a, 0.0) - np.where(finite, b, 0.0)) <= tolerance * scale + TINY
     return bool((near & (finite | (a == b) | (np.isnan(a) & np.isnan(b)))).all())
-
-
-def pack(array) -> dict:
-    """An array as text that loses nothing."""
-    array = np.asarray(array)
-    if array.dtype.kind != "i":
-        array = array.astype(np.float32) if (array.astype(np.float32) == array).all() else array.astype(float)
-    key = "i4" if array.dtype.kind == "i" else f"f{array.dtype.itemsize}"
-    data = np.ascontiguousarray(array, DTYPES[key]).tobytes()
-    return {"dtype": key, "shape": list(array.shape), "zlib": base64.b64encode(zlib.compress(data)).decode()}
-
-
-def unpack(data: dict) -> np.ndarray:
-    """The array of `pack`."""
-    dtype, shape = np.dtype(DTYPES[data["dtype"]]), [int(n) for n in data["shape"]]
-    size = int(np.prod(shape, dtype=float)) * dtype.itemsize
-    if min(shape, default=0) < 0 or size > limits.MAX_MESH_BYTES:
-        raise ValueError(f"an array of the shape {shape}")
-    found = zlib.decompressobj().decompress(base64.b64decode(data["zlib"], validate=True), size + 1)
-    array = np.frombuffer(found, dtype).reshape(shape)
-    return array.astype(np.int64 if dtype.kind == "i" else float)
 
 
 def read_kept(m, lines: list[ReportLine]) -> dict:
@@ -142,7 +121,7 @@ def _attached(kept: dict, before: str, after: str) -> tuple[dict, list[str]]:
         found["constraints"] = [
             c | {"name": renamed(c["name"]), "bodies": [renamed(name) for name in c["bodies"]]} for c in between
         ]
-    whole = [key for key in ("friction_rule", "pairs", "effort_limits") if key in kept]
+    whole = [key for key in ("friction_rule", "pairs", "effort_limits", "looks") if key in kept]
     whole += [f"constraint {c['name']!r}" for c in kept.get("constraints", ()) if None in c["bodies"]]
     return found, whole
 
@@ -173,6 +152,7 @@ def _restore(b: ModelBuilder, kept: dict) -> None:
         for item in getattr(b, KINDS[kind]):
             _restore_fields(item, kept.get(kind, {}).get(item.name, {}), fields)
     _restore_shapes(b, kept)
+    restore_looks(b, kept)
     _restore_lists(b, kept)
 
 

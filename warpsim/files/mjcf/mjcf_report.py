@@ -85,6 +85,12 @@ FIELDS = (
     ),
     (
         USED,
+        "materials and images on geoms, for drawing",
+        "tex_* mat_emission mat_metallic mat_reflectance mat_roughness mat_shininess mat_specular mat_tex* mesh_texcoord* "
+        "mesh_facetexcoord",
+    ),
+    (
+        USED,
         "mesh triangles, for drawing and contact",
         "mesh_vert mesh_vertadr mesh_vertnum mesh_face mesh_faceadr mesh_facenum",
     ),
@@ -260,13 +266,12 @@ FIELDS = (
         IGNORED,
         "visual",
         "vis cam_ipd cam_output cam_user cam_targetbodyid cam_poscom0 "
-        "cam_pos0 cam_mat0 site_group site_sameframe site_user light_* tex_* skin_* geom_castshadow mat_emission mat_metallic mat_reflectance mat_roughness "
-        "mat_shininess mat_specular mat_tex*",
+        "cam_pos0 cam_mat0 site_group site_sameframe site_user light_* skin_* geom_castshadow",
     ),
     (
         IGNORED,
-        "other data of meshes: normals, textures, hulls, as-loaded pose and scale",
-        "mesh_normal* mesh_texcoord* mesh_facenormal mesh_facetexcoord mesh_graph* mesh_poly* mesh_bvh* mesh_oct* "
+        "other data of meshes: normals, hulls, as-loaded pose and scale",
+        "mesh_normal* mesh_facenormal mesh_graph* mesh_poly* mesh_bvh* mesh_oct* "
         "mesh_extrema mesh_pathadr mesh_pos mesh_quat mesh_scale",
     ),
     (
@@ -674,7 +679,6 @@ def _rest(r: _Report, m) -> None:
     r.count("time of keyframes", IGNORED, np.count_nonzero(m.key_time), "keyframe", "the clock starts at 0")
     for feature, amount, element, why in (
         ("lights", m.nlight, "light", "visual"),
-        ("textures", m.ntex, "texture", "visual"),
         ("skins", m.nskin, "skin", "visual"),
         ("custom numeric fields", m.nnumeric - len(named_numerics(m)), "field", "user data"),
         ("custom text fields", m.ntext - own, "field", "user data"),
@@ -686,5 +690,5 @@ def _rest(r: _Report, m) -> None:
     r.count("cameras", USED, m.ncam, "camera", "frame, angle of view and resolution; all count as fixed to their body")
     pressures = len(named_numerics(m))
     r.count("custom numeric fields hydroelastic:*", USED, pressures, "geom", "contact by pressure fields")
-    r.count("materials", USED, m.nmat, "material", "colour only")
+    r.count("materials", USED, m.nmat, "material", "how geoms look: colour, image, shine")
     r.count("meshes", USED, m.nmesh, "mesh", "mass, inertia and drawing; contact of the convex hull")

@@ -2,9 +2,10 @@
 """A `mujoco.MjSpec` to a compiled model, by the rules of files (`mjcf_files`): MuJoCo opens nothing.
 
 The user's spec stays as it is. In a copy, every mesh and height field that a spec names is looked for in its assets, then in the
-model's folder and packages only, read, and handed to MuJoCo as bytes; textures and skins from files are left out.
+model's folder and packages only, read, and handed to MuJoCo as bytes; of textures from files it sees one pixel (`mjcf_textures`), skins from files are left out.
 """
 
+import functools
 import hashlib
 import os
 import pathlib
@@ -16,14 +17,18 @@ from warpsim.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.mjcf.mjcf_counts import check_grid
 from warpsim.files.mjcf.mjcf_files import MESH_SUFFIXES, MESHES, UNREAD
+from warpsim.files.mjcf.mjcf_textures import SIDES, Source, numbered
 from warpsim.files.safe_files import Folders, check_name, read_bytes
 from warpsim.model.model import ReportLine
 
 CALLED = "mujoco.MjSpec"
+TYPES = ("2d", "cube", "skybox")  # mjtTexture
 
 
-def compile_spec(spec: mujoco.MjSpec, packages=None, root=None) -> tuple[mujoco.MjModel, list[ReportLine]]:
-    """The model that MuJoCo compiles from a spec, and lines for the report. Raises `ModelError` naming the asset and the fix."""
+def compile_spec(
+    spec: mujoco.MjSpec, packages=None, root=None
+) -> tuple[mujoco.MjModel, list[ReportLine], list[Source]]:
+    """The model that MuJoCo compiles from a spec, lines for the report and its textures. Raises `ModelError` naming the asset and the fix."""
     copy = spec.copy()
     folders = _folders(copy, packages, root)
     names: dict[str, str] = {}
@@ -44,9 +49,10 @@ def compile_spec(spec: mujoco.MjSpec, packages=None, root=None) -> tuple[mujoco.
             element.name = element.name or pathlib.PurePosixPath(name.replace("\\", "/")).stem
             element.file, element.content_type = opaque, ""
             copy.assets[opaque] = data
+    textures = _textures(copy, folders)
     report = _undrawn(copy)
     try:
-        return copy.compile(), report
+        return copy.compile(), report, textures
     except Exception as error:
         why = str(error)
         for opaque, name in names.items():
@@ -97,13 +103,48 @@ def _asset(spec, element, folders: Folders | None, kind: str, label: str) -> tup
 
 
 def _undrawn(spec) -> list[ReportLine]:
-    """Leave out textures and skins that are in files; a grey pixel stands for each texture."""
-    textures = [t for t in spec.textures if t.file or any(t.cubefiles)]
+    """Leave out skins that are in files."""
     skins = [s for s in spec.skins if s.file]
-    for texture in textures:
-        texture.file, texture.cubefiles = "", [""] * len(texture.cubefiles)
-        texture.builtin, texture.width, texture.height = mujoco.mjtBuiltin.mjBUILTIN_FLAT, 1, 1
     for skin in skins:
         spec.delete(skin)
-    found = (len(textures), "files of textures"), (len(skins), "files of skins")
-    return [ReportLine(what, "ignored", f"{count}: {UNREAD}") for count, what in found if count]
+    return [ReportLine("files of skins", "ignored", f"{len(skins)}: {UNREAD}")] if skins else []
+
+
+def _textures(spec, folders: Folders | None) -> list[Source]:
+    """The textures that are in files; in the spec a pixel stands for each."""
+    found: list[Source] = []
+    for texture in spec.textures:
+        if not (texture.file or any(texture.cubefiles)):
+            if texture.width == 1 and texture.builtin != mujoco.mjtBuiltin.mjBUILTIN_NONE:
+                texture.width = texture.height = 2  # the same picture; one pixel stands for a file
+            continue
+        attributes = {"file": texture.file} if texture.file else dict(zip(SIDES, texture.cubefiles, strict=True))
+        attributes |= {"type": TYPES[int(texture.type)], "nchannel": str(texture.nchannel)}
+        attributes |= {key: str(bool(getattr(texture, key))).lower() for key in ("hflip", "vflip")}
+        if attributes["type"] != "2d" and texture.file:
+            attributes |= {
+                "gridsize": " ".join(map(str, texture.gridsize)),
+                "gridlayout": "".join(texture.gridlayout[i] for i in range(12)).strip("\0"),
+            }
+        name = texture.name or pathlib.PurePosixPath(texture.file.replace("\\", "/")).stem
+        find = functools.partial(_image, spec, str(texture.compiler.texturedir), folders)
+        pixel = numbered(len(found))
+        found.append(Source(name, attributes, find))
+        texture.name, texture.file, texture.cubefiles = name, "", [""] * len(texture.cubefiles)
+        texture.builtin, texture.width, texture.height = mujoco.mjtBuiltin.mjBUILTIN_FLAT, 1, 1
+        texture.nchannel, texture.content_type = 3, ""
+        texture.rgb1 = texture.rgb2 = [float(x) for x in pixel["rgb1"].split()]
+    return found
+
+
+def _image(spec, directory: str, folders: Folders | None, name: str) -> bytes:
+    """The bytes of an image that a texture names: of the assets, else in `texturedir` or the model's folder."""
+    name = check_name(name)
+    name = name.rpartition("/")[2] if spec.strippath else name
+    placed = os.path.join(directory.replace("\\", "/"), name)
+    known = next((key for key in (placed, name, name.rpartition("/")[2]) if key in spec.assets), None)
+    if known is not None:
+        return bytes(spec.assets[known])
+    if folders is None:
+        raise ModelError(f"{short(name)} is not in spec.assets; put its bytes there, or give root=")
+    return read_bytes(folders.first(name, [folders.file.parent / placed, folders.root / name]), limits.MAX_MESH_BYTES)

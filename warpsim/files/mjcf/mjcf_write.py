@@ -17,13 +17,16 @@ from warpsim.checks import listed
 from warpsim.errors import ModelError
 from warpsim.files.mjcf import mjcf_kept
 from warpsim.files.mjcf.mjcf import collect
+from warpsim.files.mjcf.mjcf_arrays import pack
 from warpsim.files.mjcf.mjcf_elements import add, check_names, text_of, unless
 from warpsim.files.mjcf.mjcf_files import write
 from warpsim.files.mjcf.mjcf_force_limits import MOVING, ForceLimits
-from warpsim.files.mjcf.mjcf_kept import FIELDS, KINDS, NAME, agrees, pack, plain
+from warpsim.files.mjcf.mjcf_kept import FIELDS, KINDS, NAME, agrees, plain
+from warpsim.files.mjcf.mjcf_kept_looks import keep_looks
 from warpsim.files.mjcf.mjcf_pressure import PREFIX
 from warpsim.files.mjcf.mjcf_refusals import tendon_roles
 from warpsim.files.mjcf.mjcf_report import DEFAULT_SOLIMP
+from warpsim.files.mjcf.mjcf_textures import add_looks
 from warpsim.files.mjcf.mjcf_write_acts import (
     SAID,
     find_aids,
@@ -37,6 +40,7 @@ from warpsim.files.mjcf.mjcf_write_acts import (
     write_tendons,
 )
 from warpsim.files.mjcf.mjcf_write_bodies import Shapes, write_world
+from warpsim.files.mjcf.mjcf_write_looks import Looks, Written
 from warpsim.files.output import check_file, check_folder, replacing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
@@ -103,7 +107,9 @@ class _Writer:
         if any(soft) or unsaid:
             m = self.compiled(tree)
         idle = [tendon.name for t, tendon in enumerate(self.b.tendons) if not tendon_roles(m, t)]
-        kept, told = differences(self.b, collect(m, [], idle), [name for name, _, _ in self.sites])
+        read = collect(m, [], idle)
+        add_looks(read, m, Written(m, self.looks))
+        kept, told = differences(self.b, read, [name for name, _, _ in self.sites])
         kept |= {"tendons": idle} if idle else {}
         told += self.frictions() + [f"effort limit of joint {name!r}" for name in unsaid]
         if kept:
@@ -123,7 +129,8 @@ class _Writer:
         add(root, "compiler", angle="radian", inertiafromgeom="false")
         self.options(root)
         shapes = Shapes(root, self.folder)
-        bodies = write_world(b, root, shapes)
+        self.looks = Looks(shapes)
+        bodies = write_world(b, root, shapes, self.looks)
         write_aids(self.sites, root, bodies)
         write_contacts(b, root)
         write_tendons(b, root)
@@ -275,6 +282,7 @@ def differences(b: ModelBuilder, read: ModelBuilder, aids: list[str]) -> tuple[d
         if found:
             kept[kind] = found
     _keep_shapes(b, read, kept)
+    keep_looks(b, read, kept)
     _keep_lists(b, read, kept)
     return kept, told
 

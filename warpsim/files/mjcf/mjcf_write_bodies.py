@@ -8,6 +8,7 @@ import xml.etree.ElementTree as xml
 import numpy as np
 
 from warpsim.files.mjcf.mjcf_elements import add, limits_of, pose_of, short_of, unless
+from warpsim.files.mjcf.mjcf_write_looks import Looks
 from warpsim.model.by_content import content
 from warpsim.model.geometry import compose, rotation_matrix
 from warpsim.model.model import SIZES, GeomType, HField, JointType, Mesh
@@ -30,7 +31,8 @@ class Shapes:
 
     def mesh(self, mesh: Mesh) -> str:
         """The name of a mesh."""
-        key = content(mesh.vertices) + content(mesh.faces)
+        uv = mesh.uv if self.folder is not None else None
+        key = content(mesh.vertices) + content(mesh.faces) + (b"" if uv is None else content(uv))
         if key not in self.known:
             self.known[key] = mesh.name
             what = {"name": mesh.name, "inertia": "shell" if _is_flat(mesh) else None}
@@ -40,7 +42,7 @@ class Shapes:
                 add(self.section, "mesh", **what, vertex=points, face=" ".join(map(str, faces.ravel().tolist())))
             else:
                 lines = [f"v {x:.9g} {y:.9g} {z:.9g}\n" for x, y, z in vertices]
-                lines += [f"f {i} {j} {k}\n" for i, j, k in (faces + 1).tolist()]
+                lines += _corners(faces, uv)
                 add(self.section, "mesh", **what, file=self.file(mesh.name, ".obj", "".join(lines).encode()))
         return self.known[key]
 
@@ -75,6 +77,16 @@ class Shapes:
         return str(pathlib.PurePosixPath(self.folder or "") / unique)
 
 
+def _corners(faces, uv) -> list[str]:
+    """The faces of an OBJ file, with the coordinates `uv (m, 3, 2)` of their corners in an image or None."""
+    if uv is None:
+        return [f"f {i} {j} {k}\n" for i, j, k in (faces + 1).tolist()]
+    places, index = np.unique(uv.reshape(-1, 2), axis=0, return_inverse=True)
+    lines = [f"vt {u:.9g} {v:.9g}\n" for u, v in places.tolist()]
+    both = np.stack([faces, index.reshape(faces.shape)], axis=-1) + 1
+    return lines + [f"f {a}/{x} {b}/{y} {c}/{z}\n" for (a, x), (b, y), (c, z) in both.tolist()]
+
+
 def _is_flat(mesh: Mesh) -> bool:
     """Whether MuJoCo would find no volume in a mesh; its inertia, which every body has of its own, is a shell's then."""
     corners = mesh.vertices[mesh.faces]
@@ -83,7 +95,7 @@ def _is_flat(mesh: Mesh) -> bool:
     return bool(volume <= FLAT * np.prod(np.maximum(np.ptp(mesh.vertices, axis=0), np.ptp(mesh.vertices) * 1e-3)))
 
 
-def write_world(b, root: xml.Element, shapes: Shapes) -> list[xml.Element]:
+def write_world(b, root: xml.Element, shapes: Shapes, looks: Looks) -> list[xml.Element]:
     """Write the worldbody; returns the elements of the bodies."""
     world = add(root, "worldbody")
     efforts = {limit.joint: limit for limit in b.effort_limits if limit.joint >= 0}
@@ -103,7 +115,7 @@ def write_world(b, root: xml.Element, shapes: Shapes) -> list[xml.Element]:
         _joint(elements[joint.body], joint, efforts.get(j))
     for g, geom in enumerate(b.geoms):
         parent = elements[geom.body] if geom.body >= 0 else world
-        _geom(b, parent, geom, heights.get(g), shapes)
+        _geom(b, parent, geom, heights.get(g), shapes, looks)
     for site in b.sites:
         size = np.asarray(site.size)[: SIZES[GeomType(site.type)]]
         parent = elements[site.body] if site.body >= 0 else world
@@ -163,7 +175,7 @@ def _joint(parent: xml.Element, joint, effort) -> None:
     add(parent, "joint", name=joint.name, type=unless(kind.name.lower(), "hinge"), **options)
 
 
-def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes) -> None:
+def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes, looks: Looks) -> None:
     kind, pose = GeomType(geom.type), geom.pose
     options: dict = {"size": np.asarray(geom.size)[: SIZES.get(kind, 3)]}
     if kind == GeomType.PLANE and geom.size[2] <= 0:
@@ -182,6 +194,7 @@ def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes) 
         "margin": unless(geom.margin, 0.0),
     }
     options |= {"group": None if geom.visible else HIDDEN, "rgba": unless(short_of(geom.rgba), (0.5, 0.5, 0.5, 1.0))}
+    options["material"] = looks.name(geom.material) if geom.material is not None else None
     if geom.fluid[0] > 0:
         options |= {"fluidshape": "ellipsoid", "fluidcoef": geom.fluid[1:6]}
     add(parent, "geom", name=geom.name, type=unless(kind.name.lower(), "sphere"), **pose_of(pose), **options)

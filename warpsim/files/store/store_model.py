@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 
+from warpsim.model.looks import FIELDS, Texture, VisualMaterial, textures_of
 from warpsim.model.model import MAX_HULL_VERTICES, HField, Keyframe, Mesh, Model, ReportLine, TetField
 from warpsim.model.tables import check_tables
 
@@ -23,6 +24,10 @@ def model_to_group(model: Model, group) -> None:
             for index, mesh in enumerate(value):
                 put(group, f"mesh_{index}_vertices", mesh.vertices)
                 put(group, f"mesh_{index}_faces", mesh.faces)
+                if mesh.uv is not None:
+                    put(group, f"mesh_{index}_uv", mesh.uv)
+        elif field.name == "visual_materials":
+            attributes |= _looks_to_group(value, group)
         elif field.name == "keyframes":
             attributes["keyframes"] = list(value)
             for index, frame in enumerate(value.values()):
@@ -58,9 +63,17 @@ def model_from_group(group) -> Model:
         if name == "meshes":
             limits = attributes.get("max_hull_vertices", [MAX_HULL_VERTICES] * len(attributes[name]))
             values[name] = tuple(
-                Mesh(label, group[f"mesh_{i}_vertices"][...], group[f"mesh_{i}_faces"][...], limit)
+                Mesh(
+                    label,
+                    group[f"mesh_{i}_vertices"][...],
+                    group[f"mesh_{i}_faces"][...],
+                    limit,
+                    _optional(group, f"mesh_{i}_uv"),
+                )
                 for i, (label, limit) in enumerate(zip(attributes[name], limits, strict=True))
             )
+        elif name == "visual_materials":
+            values[name] = _looks_from_group(attributes, group)
         elif name == "hfields":
             labels = attributes.get(name, [])
             values[name] = tuple(
@@ -96,6 +109,29 @@ def model_from_group(group) -> Model:
     model = Model(**values)
     check_tables(model)
     return model
+
+
+def _optional(group, name: str):
+    return group[name][...] if name in group else None
+
+
+def _looks_to_group(materials, group) -> dict:
+    """Write the images of materials as arrays of bytes; the rest, as attributes."""
+    textures = textures_of(materials)
+    for index, texture in enumerate(textures):
+        put(group, f"texture_{index}", np.frombuffer(texture.data, np.uint8))
+    rows = [[textures.index(m.texture) if m.texture else -1, *(getattr(m, key) for key in FIELDS)] for m in materials]
+    return {"textures": [[texture.name, texture.kind] for texture in textures], "visual_materials": rows}
+
+
+def _looks_from_group(attributes: dict, group) -> tuple[VisualMaterial, ...]:
+    labels = attributes.get("textures", [])
+    textures = [Texture(name, group[f"texture_{i}"][...].tobytes(), kind) for i, (name, kind) in enumerate(labels)]
+    rows = attributes.get("visual_materials", [])
+    return tuple(
+        VisualMaterial(textures[index] if index >= 0 else None, **dict(zip(FIELDS, row, strict=True)))
+        for index, *row in rows
+    )
 
 
 def full(array):

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 
 from warpsim.model.model import Model
 
-LISTS = re.compile(r"(mesh|keyframe|hfield)_\d+_\w+")  # the model's arrays that belong to no field of their own
+LISTS = re.compile(
+    r"(mesh|keyframe|hfield|field)_\d+_\w+|texture_\d+"
+)  # the model's arrays that belong to no field of their own
 UNFINISHED = re.compile(r"(zarr|c|\d+)\.[0-9a-f]{32}\.partial")  # what a killed process leaves of a file of Zarr's
 FAULT = re.compile(r"tau|wrench|contact_(geoms|feature|point|frame|phi|impulse)")
 SLOTS = ("slot_0", "slot_1")

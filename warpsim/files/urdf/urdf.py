@@ -10,12 +10,12 @@ import warnings
 
 import numpy as np
 
-from warpsim.checks import short
+from warpsim.checks import listed, short
 from warpsim.errors import ModelError
 from warpsim.files import tet_files
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
-from warpsim.files.meshes import convex_parts, load_mesh
+from warpsim.files.meshes import convex_parts, has_colours, load_mesh
 from warpsim.files.pressure_fields import fitted, properties
 from warpsim.files.safe_files import Folders, read_xml
 from warpsim.files.urdf.urdf_inertia import absorb, repair_inertias, repair_massless
@@ -115,6 +115,7 @@ class _Writer:
         self.counts: dict[str, int] = {}
         self.geom_names: set[str] = set()
         self.undrawn: list[str] = []  # links with a visual mesh that cannot be read
+        self.coloured: set[str] = set()  # names of mesh files with colours of their own
 
     def add(self, link: Link, base: str) -> None:
         """Add a link with its joint and shapes; a root called "world" is the world."""
@@ -237,6 +238,8 @@ class _Writer:
         """Triangles of a mesh file, and `soft` with the field of a file of tetrahedra, whose surface the triangles are then."""
         path = self.folders.find(shape.file)
         if path.suffix.lower() not in tet_files.SUFFIXES:
+            if not shape.touches and has_colours(path):
+                self.coloured.add(path.name)
             return *load_mesh(path, shape.scale, self.folders), soft
         vertices, tets = tet_files.read_tetrahedra(path)
         vertices = vertices * shape.scale
@@ -292,4 +295,7 @@ class _Writer:
         free = sum(j.type == JointType.FREE for j in self.b.joints)
         if free:
             lines.append(ReportLine("free joints", "used", f"{free}: their q is the pose in the world"))
+        if self.coloured:
+            why = f"{listed(sorted(self.coloured))}: geoms have the colours of the URDF"
+            lines.append(ReportLine("materials of mesh files", "ignored", why))
         self.b.report[:0] = lines

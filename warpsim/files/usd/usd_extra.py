@@ -11,6 +11,7 @@ import numpy as np
 
 from warpsim.files.usd.usd_rest import rest_data
 from warpsim.model.actuators import state_options
+from warpsim.model.looks import FIELDS, material_of
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
 from warpsim.model.muscle import MuscleRows
 from warpsim.model.targets import target_of
@@ -256,6 +257,12 @@ def geom_data(model, geom: int) -> dict:
         data["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
     if model.geom_fluid[geom, 0] > 0:
         data["fluid"] = model.geom_fluid[geom]
+    material = material_of(model, geom)
+    if material is not None:
+        image, mesh = material.texture, int(model.geom_mesh[geom])
+        data["look"] = {"texture": None if image is None else [image.name, image.kind]}
+        data["look"] |= {key: getattr(material, key) for key in FIELDS}
+        data["look"]["uv"] = mesh >= 0 and model.meshes[mesh].uv is not None
     return data | {
         "index": geom,
         "type": GeomType(model.geom_type[geom]).name.lower(),

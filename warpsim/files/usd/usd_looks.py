@@ -5,12 +5,16 @@ Blender gives materials to meshes alone, so that every shape is drawn by one. Co
 linear. `/View` stands outside the default prim: a stage that refers to the file gets neither camera nor lights.
 """
 
+import dataclasses
+
 import numpy as np
 
 from warpsim.files.scene import fit_view, geom_colors, view_axes
 from warpsim.files.shapes import corner_normals
+from warpsim.files.usd.usd_textures import Images, has_image, shine, show_image, write_coordinates
 from warpsim.files.usd.usd_values import Names, keep_name, set_pose, vec3
 from warpsim.model.geometry import matrix_quaternion
+from warpsim.model.looks import material_of
 
 ROUGHNESS = 0.5
 VIEW = "/View"
@@ -36,10 +40,10 @@ def displayed(color) -> np.ndarray:
 class Materials:
     """Shared materials of one stage: preview surfaces by colour, physics materials by friction and restitution."""
 
-    def __init__(self, stage, path: str, model):
+    def __init__(self, stage, path: str, model, images: Images):
         from pxr import UsdGeom
 
-        self.stage, self.path, self.model = stage, path, model
+        self.stage, self.path, self.model, self.images = stage, path, model, images
         self.colors = geom_colors(model)
         self.colors[:, :3] = linear(np.clip(self.colors[:, :3], 0.0, 1.0))
         self.made: dict = {}
@@ -55,18 +59,31 @@ class Materials:
         if color[3] < 1:
             gprim.CreateDisplayOpacityAttr([float(color[3])])
         binding = UsdShade.MaterialBindingAPI.Apply(prim)
-        binding.Bind(self._surface(color))
+        binding.Bind(self._surface(color, geom))
+        if has_image(self.model, geom) and prim.IsA(UsdGeom.Mesh):
+            write_coordinates(prim, self.model, geom)
         if physics:
             material = self._physics(geom)
             binding.Bind(material, UsdShade.Tokens.weakerThanDescendants, "physics")
 
-    def _surface(self, color):
+    def _surface(self, color, geom: int):
         from pxr import Sdf
 
-        key = ("color", *np.round(color, 4))
+        material = material_of(self.model, geom)
+        look = None if material is None else dataclasses.replace(material, repeat=(1.0, 1.0), uniform=False)
+        key = ("color", *np.round(color, 4), look)
         if key not in self.made:
-            self.made[key], shader = preview_surface(self.stage, f"{self.path}/Color_{len(self.made)}")
-            shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(vec3(color[:3]))
+            name = "Color" if look is None or look.texture is None else "Image"
+            self.made[key], shader = preview_surface(self.stage, f"{self.path}/{name}_{len(self.made)}")
+            if look is not None:
+                shine(shader, look)
+            if name == "Image":
+                show_image(self.stage, self.made[key], shader, self.images.path(look.texture), look, color[:3])
+            else:
+                shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(vec3(color[:3]))
+                if look is not None and look.emission:
+                    emitted = vec3(np.minimum(look.emission, 1.0) * color[:3])
+                    shader.CreateInput("emissiveColor", Sdf.ValueTypeNames.Color3f).Set(emitted)
             shader.CreateInput("opacity", Sdf.ValueTypeNames.Float).Set(float(color[3]))
         return self.made[key]
 

@@ -11,7 +11,8 @@ import pathlib
 import re
 
 from warpsim.checks import short, whole
-from warpsim.files.output import check_file, check_folder, replacing, usual_mode
+from warpsim.files.output import check_file, check_folder, replacing, target, usual_mode
+from warpsim.files.usd.usd_textures import Images
 
 SAVE_BYTES = 16 * 2**20  # of time samples between saves of the layer
 SUFFIXES = (".usd", ".usdc", ".usda", ".usdz")
@@ -21,6 +22,7 @@ COPIED = ("upAxis", "metersPerUnit", "kilogramsPerUnit", "defaultPrim", "startTi
 COPIED += ("timeCodesPerSecond", "framesPerSecond")  # metadata of a stage
 ROOT = "/World"
 ARGUMENTS = ":SDF_FORMAT_ARGS:"  # what follows in a path are arguments of its format
+TEXTURES = "textures"  # folder of images among clips
 
 
 class Output:
@@ -43,7 +45,7 @@ class Output:
             self._mode = usual_mode(self._done.parent)
             self.partial = str(self._begin())
             self.layer = Sdf.Layer.CreateNew(self.partial)
-            self.unsaved = 0
+            self.unsaved, self.images = 0, Images(self._images_folder())
             self._stack = self._stack.pop_all()
         return self
 
@@ -78,6 +80,9 @@ class Output:
         _save(self.layer)
         self.unsaved = 0
 
+    def _images_folder(self) -> str:
+        return f"{self.path.stem}_textures"
+
     def _begin(self) -> pathlib.Path:
         suffix = ".usdc" if self.path.suffix == ".usdz" else self.path.suffix
         return self._done.with_name(f"layer{suffix}")
@@ -89,9 +94,12 @@ class Output:
         from pxr import Sdf, UsdUtils
 
         if self.path.suffix != ".usdz":
+            self.images.write(target(self.path).parent)
             os.replace(self.partial, self._done)
-        elif not UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(self.partial), str(self._done)):
-            raise OSError("the usdz package could not be made; is the disk full?")
+        else:
+            self.images.write(self._done.parent)
+            if not UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(self.partial), str(self._done)):
+                raise OSError("the usdz package could not be made; is the disk full?")
         os.chmod(self._done, self._mode)
 
     def _reload(self) -> None:
@@ -107,7 +115,7 @@ class ClipOutput(Output):
         check_readable(self.path, "\\")
         if self.path.suffix in SUFFIXES:
             raise ValueError(f"{self.path}: frames_per_file writes a folder; give a name without {self.path.suffix}")
-        if self.path.is_dir() and not all(f.name in CLIPS or CLIP.fullmatch(f.name) for f in self.path.iterdir()):
+        if self.path.is_dir() and not all(_is_ours(file) for file in self.path.iterdir()):
             raise ValueError(f"{self.path} holds something else than a stage in clips; give another name, or remove it")
 
     def sample(self, attribute, value, frame: int, count: int) -> None:
@@ -140,6 +148,9 @@ class ClipOutput(Output):
             if layer is not None:
                 _save(layer)
         self.unsaved = 0
+
+    def _images_folder(self) -> str:
+        return TEXTURES
 
     def _begin(self) -> pathlib.Path:
         from pxr import Sdf
@@ -181,6 +192,7 @@ class ClipOutput(Output):
             raise OSError("the stage could not be written")
         for file in self._done.iterdir():
             os.chmod(file, self._mode)
+        self.images.write(self._done, self._mode)
 
     def _clip_data(self, end: float) -> dict:
         """Value clips of `ROOT`, whose times are those of the stage."""
@@ -199,7 +211,13 @@ class ClipOutput(Output):
 
     def _reload(self) -> None:
         for file in self.path.iterdir():
-            _reload(file)
+            if file.is_file():
+                _reload(file)
+
+
+def _is_ours(file: pathlib.Path) -> bool:
+    """Whether a folder of clips has such a file."""
+    return file.name in CLIPS or bool(CLIP.fullmatch(file.name)) or (file.name == TEXTURES and file.is_dir())
 
 
 def check_readable(path: pathlib.Path, also: str = "") -> None:

@@ -10,7 +10,8 @@ import warnings
 
 import numpy as np
 
-from warpsim.files.shapes import field_of, triangles
+from warpsim.files.shapes import field_of
+from warpsim.files.texture_map import drawn_triangles
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_looks import define_floor, define_mesh
 from warpsim.files.usd.usd_pressure import write_pressure_field
@@ -77,7 +78,7 @@ def _drawn(stage, model, geom: int, path, half):
         raise ValueError(
             f"geom {model.geom_names[geom]!r}: USD export has no shape for type {kind.name}; remove the geom"
         )
-    return define_mesh(stage, path, *triangles(model, geom))
+    return define_mesh(stage, path, *drawn_triangles(model, geom))
 
 
 def _primitive(stage, model, geom: int, path, half):

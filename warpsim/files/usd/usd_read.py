@@ -23,6 +23,7 @@ from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
+from warpsim.files.usd.usd_read_looks import Looks
 from warpsim.files.usd.usd_rest import add_medium_and_cameras, add_rest
 from warpsim.files.usd.usd_shapes import OWN_FIELDS, decompose_transform, read_mass, read_shape
 from warpsim.model.builder import ModelBuilder
@@ -50,7 +51,7 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
     """Load a USD stage. See `warpsim.load` for the arguments; raises `ModelError` naming the file and the prim."""
     path = pathlib.Path(path)
     try:
-        reader = _Reader(open_stage(path, packages, root), path, decompose)
+        reader = _Reader(open_stage(path, packages, root), path, decompose, packages, root)
         reader.read()
         b = reader.build()
         refused = "; ".join(grouped(reader.refused, ": "))
@@ -72,7 +73,7 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
 class _Reader:
     """Goes through a stage once, then builds."""
 
-    def __init__(self, stage, path: pathlib.Path, decompose):
+    def __init__(self, stage, path: pathlib.Path, decompose, packages=None, root=None):
         from pxr import UsdGeom
 
         self.stage, self.path, self.decompose = stage, path, decompose
@@ -85,6 +86,7 @@ class _Reader:
         self.roots: list[str] = []
         self.refused: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
         self.report: list[ReportLine] = []
+        self.looks = Looks(path, packages, root, self.report)
         self.counts: collections.Counter = collections.Counter()
         self.names: dict[str, set[str]] = collections.defaultdict(set)
         root = stage.GetDefaultPrim() or stage.GetPseudoRoot()
@@ -457,6 +459,7 @@ class _Reader:
             own["contype"] = own["conaffinity"] = 0
         time = own.pop("dissipation_time", None)
         own["dissipation_time"] = None if time is None or np.isnan(time) else time
+        material = self.looks.own(shape)
         b.add_geom(
             shape.kind,
             shape.size,
@@ -464,7 +467,8 @@ class _Reader:
             pose=shape.pose,
             name=shape.name,
             density=0.0,
-            mesh=shape.mesh,
+            material=material,
+            mesh=self.looks.own_mesh(shape, material),
             hfield=shape.hfield,
             hydroelastic=self._pressure_field(shape),
             **own,
@@ -496,7 +500,9 @@ class _Reader:
                 label = f"{shape.name}_hull" if len(parts) == 1 else f"{shape.name}_part_{k}"
                 b.add_geom("mesh", mesh=part, name=label, visible=False, hydroelastic=soft, **common, **material)
         if shape.visible or not shape.touches:
-            b.add_geom("mesh", mesh=shape.mesh, name=shape.name, visible=shape.visible, **silent, **common)
+            look, mesh, colour = self.looks.foreign(shape)
+            common |= colour | {"material": look}
+            b.add_geom("mesh", mesh=mesh, name=shape.name, visible=shape.visible, **silent, **common)
 
     def _pressure_field(self, shape):
         """The hydroelastic properties of a shape, as its sizes allow."""

@@ -180,7 +180,7 @@ def _mesh(prim, to_body, units, label: str):
         raise ModelError(f"{label}: faceVertexCounts and faceVertexIndices do not fit its {len(points)} points")
     if not np.isfinite(points).all() or np.abs(points).max() > 1e9:
         raise ModelError(f"{label}: its points are not finite")
-    faces = _fan(counts, corners)
+    faces = fan(counts, corners)
     pose, scale = decompose_transform(to_body, label, shear=True)
     if scale is None:  # bake the whole transform
         points = points @ to_body[:3, :3].T + to_body[:3, 3]
@@ -192,7 +192,7 @@ def _mesh(prim, to_body, units, label: str):
     return "mesh", np.zeros(3), pose, (points, faces)
 
 
-def _fan(counts, corners) -> np.ndarray:
+def fan(counts, corners) -> np.ndarray:
     """Triangles of polygons, from the first corner of each."""
     starts = np.cumsum(counts) - counts
     triangles = np.repeat(np.arange(len(counts)), counts - 2)

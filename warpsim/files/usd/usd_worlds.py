@@ -40,7 +40,7 @@ def stream_instances(output, stage, trajectory, rows, chosen, origins, spacing: 
     from pxr import UsdGeom, Vt
 
     model = trajectory.model
-    materials = Materials(stage, "/World/Materials", model)
+    materials = Materials(stage, "/World/Materials", model, output.images)
     _write_static(stage, model, materials, origins, spacing)
     drawn = [b for b in range(model.nbody) if (model.geom_visible & (model.geom_body == b)).any()]
     if not drawn:
@@ -90,7 +90,7 @@ def stream_named(output, stage, trajectory, rows, chosen, origins, spacing: floa
     from pxr import UsdGeom
 
     model = trajectory.model
-    materials = Materials(stage, "/World/Materials", model)
+    materials = Materials(stage, "/World/Materials", model, output.images)
     _write_static(stage, model, materials, origins, spacing)
     stage.CreateClassPrim(PROTOTYPES)
     drawn = [b for b in range(model.nbody) if (model.geom_visible & (model.geom_body == b)).any()]

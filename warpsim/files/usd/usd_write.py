@@ -34,7 +34,7 @@ def write_model(model, path, q=None) -> None:
     with Output(path) as output:
         stage = _new_stage(output.layer, model)
         poses = body_poses(model, q)
-        _write_world(stage, model, poses)
+        _write_world(stage, model, poses, output.images)
         Tendons(stage, model, "/World").still(model, q)
         write_view(stage, *shown_spheres(model, poses))
 
@@ -80,7 +80,7 @@ def write_trajectory(
         _write_view(stage, trajectory, rows, chosen, origins)
         if form is None and len(chosen) == 1:
             first = next(body_pose_chunks(model, trajectory.q, rows[:1], chosen, trajectory.mocap))[0, 0]
-            bodies, ops = _write_world(stage, model, first)
+            bodies, ops = _write_world(stage, model, first, output.images)
             stream_poses(output, trajectory, rows, chosen, ops)
             Tendons(stage, model, "/World").stream(output, trajectory, rows, int(chosen[0]))
             recorded.on_prims(output, rows, [stage.GetPrimAtPath("/World/Robot")], [bodies])
@@ -133,11 +133,11 @@ def _write_view(stage, trajectory, rows, chosen, origins) -> None:
     write_view(stage, *map(np.concatenate, zip(*spheres, strict=True)))
 
 
-def _write_world(stage, model, poses) -> tuple[list, list]:
+def _write_world(stage, model, poses, images) -> tuple[list, list]:
     """Bodies at `poses (nbody, 7)`, geoms, joints and materials of one world; returns the bodies' prims and (translate, orient)."""
     from pxr import Usd, UsdGeom
 
-    materials = Materials(stage, "/World/Materials", model)
+    materials = Materials(stage, "/World/Materials", model, images)
     robot = UsdGeom.Xform.Define(stage, "/World/Robot")
     Usd.ModelAPI(robot.GetPrim()).SetKind("component")
     Usd.ModelAPI(stage.GetPrimAtPath("/World")).SetKind("assembly")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MJCF cannot say of how geoms look, for `mjcf_kept`: {"geoms": {name: {"mjcf": row, "value": index, "uv": array}}, "materials", "textures"}."""
+
+import base64
+
+import numpy as np
+
+from warpsim.files.mjcf.mjcf_arrays import pack, unpack
+from warpsim.model.looks import FIELDS, Texture, VisualMaterial, textures_of
+from warpsim.model.model import GeomType
+
+
+def row(material: VisualMaterial | None) -> list | None:
+    """A material without its image, which is called by its name, as JSON has it."""
+    if material is None:
+        return None
+    values = [getattr(material, key) for key in FIELDS]
+    name = material.texture.name if material.texture is not None else None
+    return [name, *(list(value) if isinstance(value, tuple) else value for value in values)]
+
+
+def keep_looks(b, read, kept: dict) -> None:
+    """Keep the materials, and the coordinates of meshes in their images, that came back otherwise."""
+    geoms: dict = {}
+    materials: dict[VisualMaterial | None, int] = {}
+    for geom, other in zip(b.geoms, read.geoms, strict=True):
+        if geom.material != other.material:
+            index = materials.setdefault(geom.material, len(materials))
+            geoms[geom.name] = {"mjcf": row(other.material), "value": index}
+        if geom.type == GeomType.MESH:
+            uv, was = b.meshes[geom.mesh].uv, read.meshes[other.mesh].uv
+            if (uv is None) != (was is None) or (uv is not None and not np.array_equal(uv, was)):
+                geoms.setdefault(geom.name, {})["uv"] = None if uv is None else pack(uv)
+    if not geoms:
+        return
+    images = textures_of(material for material in materials if material is not None)
+    kept["looks"] = {
+        "geoms": geoms,
+        "materials": [
+            None if m is None else [images.index(m.texture) if m.texture else None, *row(m)[1:]] for m in materials
+        ],
+        "textures": [[t.name, t.kind, base64.b64encode(t.data).decode()] for t in images],
+    }
+
+
+def restore_looks(b, kept: dict) -> None:
+    """Put back what `keep_looks` kept, where the file says of a geom's material what it said."""
+    data = kept.get("looks")
+    if data is None:
+        return
+    images = [Texture(str(name), base64.b64decode(text, validate=True), kind) for name, kind, text in data["textures"]]
+    materials = [
+        None if of is None else _material(None if of[0] is None else images[of[0]], of[1:]) for of in data["materials"]
+    ]
+    for geom in b.geoms:
+        entry = data["geoms"].get(geom.name)
+        if entry is None or ("mjcf" in entry and row(geom.material) != entry["mjcf"]):
+            continue
+        if "value" in entry:
+            geom.material = materials[entry["value"]]
+        if "uv" in entry and geom.type == GeomType.MESH:
+            mesh = b.meshes[geom.mesh]
+            uv = None if entry["uv"] is None else unpack(entry["uv"]).astype(np.float32)
+            if uv is None or uv.shape == (*mesh.faces.shape, 2):
+                b.meshes[geom.mesh] = mesh._replace(uv=uv)
+
+
+def _material(texture: Texture | None, values) -> VisualMaterial:
+    return VisualMaterial(texture, **dict(zip(FIELDS, values, strict=True)))

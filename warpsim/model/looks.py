@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How geoms look besides their colour: images on them and how they shine. Nothing here is physics.
+
+An image is kept as the bytes of its file, which tuples compare and hash by content: of equal ones a model keeps one.
+"""
+
+import dataclasses
+import os
+import pathlib
+import struct
+import typing
+import zlib
+
+import numpy as np
+
+from warpsim.checks import choice, flag, number, short
+from warpsim.errors import ModelError
+
+PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+KINDS = ("2d", "cube")
+SUFFIX = {PNG: ".png", JPEG: ".jpg"}
+
+
+class Texture(typing.NamedTuple):
+    """An image: `data`, the bytes of a PNG or JPEG file; `kind` "2d", or "cube" for six squares of a PNG below each other, +x, -x, +y, -y, +z, -z as cube maps have them, or one for all."""
+
+    name: str
+    data: bytes
+    kind: str = "2d"
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], kind: str = "2d") -> "Texture":
+        """The image in a file. Raises `ModelError` where there is none."""
+        file = pathlib.Path(path)
+        try:
+            return checked_texture(cls(file.stem, file.read_bytes(), kind), str(file))
+        except OSError as error:
+            raise ModelError(f"{file}: {error.strerror}") from None
+
+    @classmethod
+    def of_pixels(cls, pixels: typing.Any, name: str = "texture", kind: str = "2d") -> "Texture":
+        """The image of `pixels (height, width, 3 or 4)`, 0..255 as displayed (sRGB), the top row first."""
+        return checked_texture(cls(name, encode_png(pixels), kind), f"texture {name!r}")
+
+    @property
+    def suffix(self) -> str:
+        """`.png` or `.jpg`."""
+        return next(suffix for magic, suffix in SUFFIX.items() if self.data.startswith(magic))
+
+    def __repr__(self) -> str:
+        return f"Texture({short(self.name)}, {len(self.data)} bytes, {self.kind})"
+
+
+@dataclasses.dataclass(frozen=True)
+class VisualMaterial:
+    """How a geom looks besides its `rgba`, which multiplies the image: `add_geom(..., material=ws.VisualMaterial(texture))`.
+
+    `repeat`: how often the image stands side by side in x and y on a geom, or per metre of half its size if `uniform`, as MuJoCo's
+    `texrepeat` and `texuniform` (docs/usd.md). `emission`, `specular`, `shininess` and `reflectance` are from 0 to 1, as in MuJoCo;
+    `metallic` and `roughness` too, or None: not said. Raises `ModelError` naming the value and the fix.
+    """
+
+    texture: Texture | None = None
+    repeat: tuple[float, float] = (1.0, 1.0)
+    uniform: bool = False
+    emission: float = 0.0
+    specular: float = 0.5
+    shininess: float = 0.5
+    reflectance: float = 0.0
+    metallic: float | None = None
+    roughness: float | None = None
+
+    def __post_init__(self) -> None:
+        values: dict = {"uniform": flag(self.uniform, "VisualMaterial: uniform", ModelError)}
+        if self.texture is not None:
+            checked_texture(self.texture, "VisualMaterial: texture")
+        try:
+            first, second = (float(x) for x in self.repeat)
+        except (TypeError, ValueError):
+            raise ModelError(f"VisualMaterial: repeat is {short(self.repeat)}; give two numbers") from None
+        rule = "it must be positive and finite"
+        values["repeat"] = tuple(
+            number(x, "VisualMaterial: repeat", rule, lambda x: 0 < x < np.inf, ModelError) for x in (first, second)
+        )
+        for name in ("emission", "specular", "shininess", "reflectance", "metallic", "roughness"):
+            value = getattr(self, name)
+            if value is not None or name not in ("metallic", "roughness"):
+                rule = "it must be finite and not negative"
+                good = lambda x: 0 <= x < np.inf  # noqa: E731
+                values[name] = number(value, f"VisualMaterial: {name}", rule, good, ModelError)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+PLAIN = VisualMaterial()  # the same as none
+FIELDS = tuple(field.name for field in dataclasses.fields(VisualMaterial) if field.name != "texture")
+
+
+def checked_texture(texture: Texture, label: str) -> Texture:
+    """The texture; `ModelError` where it is no image of a kind that is known."""
+    if not isinstance(texture, Texture):
+        raise ModelError(f"{label} is {short(texture)}; give a ws.Texture, as ws.Texture.read(path) makes it")
+    choice(texture.kind, f"{label}: kind", KINDS, ModelError)
+    if not isinstance(texture.data, bytes) or not texture.data.startswith((PNG, JPEG)):
+        raise ModelError(f"{label}: is no PNG or JPEG image; convert it")
+    width, height = png_size(texture.data)
+    if (texture.data.startswith(PNG) and width < 1) or (texture.kind == "cube" and height not in (width, 6 * width)):
+        raise ModelError(
+            f"{label}: a {texture.kind} PNG of {width} x {height} pixels; a cube needs 1 or 6 squares below each other"
+        )
+    return texture
+
+
+def checked_material(material, label: str) -> VisualMaterial | None:
+    """A geom's material; None for one that says nothing."""
+    if material is not None and not isinstance(material, VisualMaterial):
+        raise ModelError(f"{label}: material is {short(material)}; give a ws.VisualMaterial")
+    return None if material == PLAIN else material
+
+
+def compile_looks(geoms) -> dict:
+    """The fields of a model: its materials, each once and equal images shared, and that of each geom."""
+    images: dict[Texture, Texture] = {}
+    found: dict[VisualMaterial, int] = {}
+    indices = np.full(len(geoms), -1, np.int32)
+    for g, geom in enumerate(geoms):
+        if geom.material is not None:
+            indices[g] = found.setdefault(geom.material, len(found))
+    shared = [
+        dataclasses.replace(material, texture=images.setdefault(material.texture, material.texture))
+        if material.texture is not None
+        else material
+        for material in found
+    ]
+    return {"visual_materials": tuple(shared), "geom_visual_material": indices}
+
+
+def material_of(model, geom: int) -> VisualMaterial | None:
+    """The material of a model's geom."""
+    index = int(model.geom_visual_material[geom])
+    return model.visual_materials[index] if index >= 0 else None
+
+
+def textures_of(materials) -> list[Texture]:
+    """The images of some materials, each once."""
+    return list(dict.fromkeys(material.texture for material in materials if material.texture is not None))
+
+
+def encode_png(pixels) -> bytes:
+    """A PNG file of `pixels (height, width, 1, 3 or 4)`, 0..255; the same bytes for the same pixels."""
+    pixels = np.asarray(pixels)
+    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4) or 0 in pixels.shape or pixels.dtype != np.uint8:
+        raise ModelError(
+            f"an image of {pixels.dtype} and the shape {pixels.shape}; give uint8 (height, width, 3), 0 to 255"
+        )
+    height, width, channels = pixels.shape
+    rows = np.zeros((height, 1 + width * channels), np.uint8)  # each begins with its filter, none
+    rows[:, 1:] = pixels.reshape(height, -1)
+    head = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
+    chunks = (
+        struct.pack(">I", len(data)) + key + data + struct.pack(">I", zlib.crc32(key + data)) for key, data in parts
+    )
+    return PNG + b"".join(chunks)
+
+
+def png_size(data: bytes) -> tuple[int, int]:
+    """(width, height) that the head of a PNG file announces; (0, 0) where it is none."""
+    if not data.startswith(PNG) or len(data) < 24:
+        return 0, 0
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height
