@@ -3,7 +3,8 @@
 
 The files of this folder are written once, against `real`. `warpsim.device` loads a copy of them per scalar type (packages
 `warpsim.kernels_float32`, `warpsim.kernels_float64`): two scalar types in one Warp module would recompile each other. Of the solver there are
-copies with spin rows besides (`warpsim.kernels_float32_spin`, …), in which branches on `SPIN`, a constant, go the other way.
+copies with spin rows besides (`warpsim.kernels_float32_spin`, …), in which branches on `SPIN`, a constant, go the other way, and copies by
+conjugate gradients (`…_cg`, `BY_CG`).
 Imported as `warpsim.kernels` the files are a directory: a kernel or a struct is an `Entry` that says where it stands,
 nothing is parsed or compiled, and `warpsim.device.launch(sap.solve, wp.float64, ...)` finds the copy.
 """
@@ -20,6 +21,7 @@ COPY = getattr(sys.modules[__package__], "REAL", None)  # the scalar type of thi
 SPIN = getattr(
     sys.modules[__package__], "SPIN", False
 )  # whether contacts have spin rows in this copy (`laws/spin_cone.py`)
+BY_CG = getattr(sys.modules[__package__], "BY_CG", False)  # whether SAP solves by conjugate gradients in this copy
 real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)
 vec3 = wp.types.vector(3, real)

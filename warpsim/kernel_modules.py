@@ -33,14 +33,19 @@ import warp as wp
 
 from warpsim import kernels
 from warpsim.checks import listed
-from warpsim.device.copies import BLOCK, SCALARS, Spinning, adjoints_of, copy
+from warpsim.device.copies import BLOCK, SCALARS, adjoints_of, copy, variant
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
-# Of the copies with spin rows those of the solvers are compiled, and what is beside them in their modules.
-SPIN_FOLDERS = ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus")
+# Of the copies with spin rows, and by conjugate gradients, those of the solvers are compiled, and what is beside them in their modules.
+VARIANTS = {
+    "": ("",),
+    "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
+    "_cg": ("solve.sap.",),
+    "_spin_cg": ("solve.sap.",),
+}
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
 # Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of
 # its own world, tree or row.
@@ -87,18 +92,18 @@ def build_all() -> dict[str, wp.Module]:
         file = importlib.import_module(info.name)
         for real in SCALARS.values():
             adjoints_of(copy(file, real))
-            if _spins(info.name.removeprefix(f"{kernels.__name__}.")):
-                copy(file, Spinning(real))
+            for suffix, folders in VARIANTS.items():
+                if info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
+                    copy(file, variant(real, "_spin" in suffix, "_cg" in suffix))
     modules = wp._src.context.user_modules
     named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
-    return {
-        name: module for name, module in named.items() if "_spin." not in name or _spins(name.partition("_spin.")[2])
-    }
+    return {name: module for name, module in named.items() if _is_launched(name)}
 
 
-def _spins(file: str) -> bool:
-    """Whether a file, named from the folder of kernels, is compiled with spin rows."""
-    return file.startswith(SPIN_FOLDERS)
+def _is_launched(module: str) -> bool:
+    """Whether a Warp module is of a file that is used in its variant; others are copied with these."""
+    package, _, file = module.removeprefix(PREFIX).partition(".")
+    return file.startswith(VARIANTS[package.removeprefix("float32").removeprefix("float64")])
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:

@@ -14,13 +14,34 @@ Functions named `team_*`, those of this file, and those of files that say so are
 by one lane, for itself. A number that all lanes have may be written by all.
 """
 
+import warp as wp
+
 from .. import real as device
 from ..real import real, vec3
+
+scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
 
 def by_device(gpu: str, cpu: str) -> str:
     """A body in C++ for each of the two."""
     return f"#if defined(__CUDA_ARCH__)\n{gpu}\n#else\n{cpu}\n#endif\n"
+
+
+def called(result: str, parameters: dict[str, str], body: str) -> str:
+    """A body in C++ for a GPU that is compiled once and called: `parameters`, what it is given by their declarations; SCALAR: `real`.
+
+    The compiler would have it wherever it is used, and machine code of more than some 100 kB is read again and again from memory that is as slow as the
+    rest. Given should be pointers and numbers: arrays and structs would be copied.
+    """
+    declared, given = ", ".join(parameters), ", ".join(parameters.values())
+    text = f"struct Called {{ static __device__ WP_NOINLINE {result} run({declared}) {{\n{body}\n}} }};\nreturn Called::run({given});\n"
+    return text.replace("SCALAR", scalar)
+
+
+def scoped(parameters: dict[str, str], body: str) -> str:
+    """The same for the CPU, where the compiler decides: parameters may have the names of arguments that they are parts of."""
+    declared, given = ", ".join(parameters), ", ".join(parameters.values())
+    return f"const auto run = []({declared}) {{\n{body}\n}};\nrun({given});\n".replace("SCALAR", scalar)
 
 
 SUM = """
@@ -61,7 +82,7 @@ def sync():
     ...
 
 
-@device.func_native(by_device(SUM, "return x;"))
+@device.func_native(by_device(called(scalar, {f"{scalar} x": "x"}, SUM), "return x;"))
 def team_sum(x: real) -> real:
     """Sum of x over the lanes; every lane has it."""
     ...

@@ -11,7 +11,7 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
-from .lanes import by_device
+from .lanes import by_device, called, scalar
 
 CHUNK = 8
 
@@ -27,8 +27,6 @@ const auto fma = [](v8 a, v8 x, v8 y) -> v8 {
 };
 """
 SUM_V8 = "(((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])))"
-
-scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
 
 def padded(columns: int) -> int:
@@ -166,16 +164,23 @@ for (int c = 0; c < size; c += 24) {
     for (int j = 0; j < count; ++j) py[c + j] = out[j];
 }
 """,
-    gpu="""
-const int stride = A.shape[1], size = end - begin;
-const SCALAR* rows = A.data + begin * stride;
+    gpu=called(
+        "void",
+        {
+            "const SCALAR* rows": "A.data + begin * A.shape[1]",
+            "const SCALAR* px": "x.data + begin",
+            "SCALAR* py": "y.data + begin",
+        }
+        | {"int stride": "A.shape[1]", "int size": "end - begin"},
+        """
 for (int j = threadIdx.x & 31; j < size; j += 32) {
     SCALAR sum = 0;
-    for (int i = 0; i < size; ++i) sum += rows[i * stride + j] * x.data[begin + i];
-    y.data[begin + j] = sum;
+    for (int i = 0; i < size; ++i) sum += rows[i * stride + j] * px[i];
+    py[j] = sum;
 }
 __syncwarp();
 """,
+    ),
 )
 COPY_LOWER = snippet(
     cpu="""
@@ -193,12 +198,16 @@ for (int i = 0; i < end - begin; ++i)
 )
 
 
-TEAM_COPY_LOWER = """
-const int n = A.shape[1], m = B.shape[1];
-for (int i = 0; i < end - begin; ++i)
-    for (int j = threadIdx.x & 31; j <= i; j += 32) B.data[(row + i) * m + column + j] = A.data[(begin + i) * n + j];
+TEAM_COPY_LOWER = called(
+    "void",
+    {f"const {scalar}* a": "A.data + begin * A.shape[1]", "int n": "A.shape[1]", "int size": "end - begin"}
+    | {f"{scalar}* b": "B.data + row * B.shape[1] + column", "int m": "B.shape[1]"},
+    """
+for (int i = 0; i < size; ++i)
+    for (int j = threadIdx.x & 31; j <= i; j += 32) b[i * m + j] = a[i * n + j];
 __syncwarp();
-"""
+""",
+)
 
 
 @device.func_native(by_device(TEAM_COPY_LOWER, COPY_LOWER))

@@ -34,21 +34,29 @@ _copies: dict = {}
 
 
 @dataclasses.dataclass(frozen=True)
-class Spinning:
-    """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin_cone.py`)."""
+class Variant:
+    """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin_cone.py`), or whose SAP solves by
+    conjugate gradients. What only some models need would else be in the machine code of all."""
 
     real: type
+    spin: bool = False
+    cg: bool = False
 
     @property
     def __name__(self) -> str:
-        return f"{self.real.__name__}_spin"
+        return self.real.__name__ + ("_spin" if self.spin else "") + ("_cg" if self.cg else "")
+
+
+def variant(real: type, spin: bool = False, cg: bool = False):
+    """The scalar type itself where nothing is asked for beyond it."""
+    return Variant(real, spin, cg) if spin or cg else real
 
 
 _adjoints: dict[str, dict[str, wp.Kernel]] = {}
 
 
 def copy(item, real, taped: bool = False):
-    """The copy for scalar type `real`, or `Spinning(real)`, of a file of device code, a kernel or a struct.
+    """The copy for scalar type `real`, or a `Variant` of it, of a file of device code, a kernel or a struct.
 
     A kernel is the one with an adjoint if it has no other, or if `taped` and it has both. A `wp.Kernel` is its own copy.
     """
@@ -134,7 +142,8 @@ def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
     if package not in sys.modules:
         made = types.ModuleType(package, f"The device code for {real.__name__}, see {__name__}.")
         made.__path__, made.__package__ = list(warpsim.kernels.__path__), package
-        made.REAL, made.SPIN = (real.real, True) if isinstance(real, Spinning) else (real, False)
+        chosen = real if isinstance(real, Variant) else Variant(real)
+        made.REAL, made.SPIN, made.BY_CG = chosen.real, chosen.spin, chosen.cg
         sys.modules[package] = made
     return importlib.import_module(package + file.__name__.removeprefix(SOURCE))
 

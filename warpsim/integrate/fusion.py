@@ -52,7 +52,7 @@ class FusedStep:
     def certifies(self) -> bool:
         """Whether `finish` certifies the solution, of a solver that a step launches once and no backward pass asks for a factor."""
         step = self.step
-        known = type(step.solver) in (SAPSolver, LaggedSolver) and not step.solver.spin
+        known = type(step.solver) in (SAPSolver, LaggedSolver) and step.solver.code is step.solver.scalar
         return known and type(step.law).solve is ContactLaw.solve and not step.solver.options.keep_factor
 
     def finish(self, h: float) -> None:

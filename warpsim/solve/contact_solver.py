@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import SCALARS, Spinning, copy, launch
+from warpsim.device.copies import SCALARS, copy, launch, variant
 from warpsim.device.threads import alone
 from warpsim.kernels.solve import problem as problems
 
@@ -20,7 +20,7 @@ class ContactSolver:
     `tree_v (trees + 1,)`: the diagonal blocks of A, by first dof. `row_support (K, Mr)`, padded, with `row_support_size`:
     the dofs of the scalar rows. `problem` (struct) is otherwise filled by the caller with its own arrays, field by field,
     and `solution` (struct) holds the results; see `kernels/solve/problem.py`. `spin`: contacts have spin rows in as many slots more, see
-    `kernels/solve/sap/contact_laws.py`; of solvers that know them. A subclass has `launch()`, which solves every
+    `kernels/solve/sap/contact_laws.py`; of solvers that know them, as `cg`, by conjugate gradients. A subclass has `launch()`, which solves every
     world off the tape and returns `solution`, and `kernels()`, see `Step`.
     """
 
@@ -36,6 +36,7 @@ class ContactSolver:
         dtype: str = "float32",
         device=None,
         spin: bool = False,
+        cg: bool = False,
     ):
         if dtype not in SCALARS:
             raise ValueError(f'{type(self).__name__}: dtype is {dtype!r}; choose "float32" or "float64".')
@@ -49,7 +50,7 @@ class ContactSolver:
         self.row_support_size = np.asarray(row_support_size, dtype=np.int32)
         self.rows = len(self.row_support)
         self.scalar, self.spin = SCALARS[dtype], spin
-        self.code = Spinning(self.scalar) if spin else self.scalar  # the copy of the device code
+        self.code = variant(self.scalar, spin, cg)  # the copy of the device code
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 

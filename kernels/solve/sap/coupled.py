@@ -13,12 +13,11 @@ from ...linalg.lanes import lane, lanes, sync, team_sum
 from ...linalg.ldu import team_ldu_factor_envelope, team_ldu_solve_envelope, team_ldu_solve_transposed
 from ...linalg.ltdl import team_ltdl_factor_envelope
 from ...linalg.team_loops import team_copy_triangle, team_row_copy
-from ...real import func, mat33, real, struct, vec3
+from ...real import BY_CG, func, mat33, real, struct, vec3
 from ..problem import Problem
 from .contact_laws import add_rank_one, add_rank_one_product, slips
 from .islands import Islands
 from .newton import (
-    CG,
     Range,
     assemble,
     from_slots,
@@ -29,7 +28,7 @@ from .newton import (
     solve_prepared,
     to_slots,
 )
-from .sap import Options, Workspace
+from .sap import Workspace
 
 # Iterations of the linear solver without a factor, per dof and at least.
 KRYLOV_TRIALS_PER_DOF = 4
@@ -214,12 +213,10 @@ def stabilised_gradients(
 
 
 @func
-def prepare_coupled(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, w: int, r: Range, slides: int
-) -> int:
+def prepare_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, slides: int) -> int:
     """The factor of A + JᵀGJ, or a preconditioner of its symmetric part; 0 where it is sound."""
     failed = wp.int32(0)
-    if options.linear_solver == CG:
+    if BY_CG:
         failed = prepare_preconditioner(problem, work.newton, work.islands, w, r)
     else:
         H = work.newton.H[w]
@@ -235,14 +232,14 @@ def prepare_coupled(
 
 @func
 def solve_coupled(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, w: int, r: Range, slides: int, transposed: int,
-    forcing: real, b: wp.array1d(dtype=real),
+    problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, slides: int, transposed: int, forcing: real,
+    b: wp.array1d(dtype=real),
 ) -> real:  # fmt: skip
     """b ← (A + JᵀGJ)⁻¹ b, or its transpose, after `prepare_coupled`; what is left, in parts of b, 0 with a factor."""
     rest = real(0.0)
     if slides == 0:
-        solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, b)
-    elif options.linear_solver == CG:
+        solve_prepared(problem, work.newton, work.islands, w, r, forcing, b)
+    elif BY_CG:
         rest = stabilised_gradients(problem, work, lag, w, r, transposed, forcing, b)
     else:
         x = work.newton.x[w]

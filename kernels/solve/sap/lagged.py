@@ -25,7 +25,7 @@ from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_row_copy, team_sparse_add_three, team_support_add_three
-from ...real import SPIN, func, kernel, real, struct, vec3
+from ...real import BY_CG, SPIN, func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from .contact_laws import (
     contact_rho,
@@ -41,7 +41,7 @@ from .contact_laws import (
     slips,
 )
 from .coupled import Lag, prepare_coupled, solve_coupled
-from .newton import CG, Range, island_range, multiply_A, row_rate
+from .newton import Range, island_range, multiply_A, row_rate
 from .sap import (
     OPPOSED_ITERATIONS,
     SHARED_TOLERANCE,
@@ -269,22 +269,22 @@ def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balan
 
 @func
 def lagged_step(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range, circling: bool,
-    share_before: real, slides: int, forcing: real,
+    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, circling: bool, share_before: real,
+    slides: int, forcing: real,
 ) -> real:  # fmt: skip
     """v and γ by a share of the step that the linearised equations ask for; that share: 1 unless the iteration is `circling`."""
     dv = work.dv[w]
     along = real(0.0)
     unprepared = bool(True)
     while unprepared:  # at last of its symmetric part, which is positive definite
-        unprepared = prepare_coupled(problem, work, lag, options, w, r, slides) != 0 and slides > 0
+        unprepared = prepare_coupled(problem, work, lag, w, r, slides) != 0 and slides > 0
         if unprepared:
             slides = wp.int32(0)
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         dv[i] = dv[i] + work.j_c[w, i] - work.m[w, i]
     sync()
-    solve_coupled(problem, work, lag, options, w, r, slides, 0, forcing, dv)
+    solve_coupled(problem, work, lag, w, r, slides, 0, forcing, dv)
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         along += problem.A[w, i, i - problem.dof_begin[i]] * dv[i] * lag.dv[w, i]
@@ -342,14 +342,16 @@ def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solu
     sync()
 
 
-@func
-def keep_lagged_factor(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range
-):
+@kernel(lanes=True)
+def keep_factor(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
     """The factor with the slopes of the law at v, for `solve_lagged_adjoint`; `slope` says whether any contact slides.
 
-    Where it is singular, v is not a differentiable function of anything: its gradient shall be no number.
+    Where it is singular, v is not a differentiable function of anything: its gradient shall be no number. Launch over (worlds, trees, lanes).
     """
+    w, island, _lane = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    r = island_range(work.islands, w, island)
     slides = wp.int32(0)
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
@@ -370,9 +372,9 @@ def keep_lagged_factor(
     sync()
     slides = team_count(slides)
     slope = real(slides)
-    if prepare_coupled(problem, work, lag, options, w, r, slides) != 0:
+    if prepare_coupled(problem, work, lag, w, r, slides) != 0:
         slope = real(wp.nan)
-    if slides == 0 and options.linear_solver != CG:
+    if slides == 0 and not BY_CG:
         for k in range(r.slot_begin, r.slot_end):
             team_row_copy(work.newton.H[w, k], lag.K[w, k], work.newton.first[w, k], k)
     lag.slope[w, r.island] = slope
@@ -524,7 +526,7 @@ def iterate_lagged(
         else:
             slides = wp.where(held, 0, balance.slides)
             circling = stalled > CYCLE_PATIENCE
-            share = lagged_step(problem, work, lag, options, solution, w, r, circling, share, slides, real(cg_adjoint))
+            share = lagged_step(problem, work, lag, solution, w, r, circling, share, slides, real(cg_adjoint))
             iterations += 1
             # Slopes are more sensitive than v: from a solution one more step, of quadratic convergence.
             polished = wp.where(missed <= limit, 2, wp.max(polished, 1))
@@ -553,8 +555,6 @@ def solve_lagged(
         status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
         project_impulses(problem, work, lag, solution, w, r)
     work.status[w, island] = status
-    if options.keep_factor == 1:
-        keep_lagged_factor(problem, work, lag, options, solution, w, r)
 
 
 @func
@@ -576,8 +576,7 @@ def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Soluti
 
 @kernel(lanes=True)
 def solve_lagged_adjoint(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, v_bar: wp.array2d(dtype=real),
-    seed: wp.array2d(dtype=real),
+    problem: Problem, work: Workspace, lag: Lag, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)
 ):  # fmt: skip
     """seed = −(A + JᵀGJ)⁻ᵀ v̄ from what `keep_factor` left, no number where that is singular. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
@@ -592,7 +591,7 @@ def solve_lagged_adjoint(
         i = work.islands.dof[w, at]
         seed[w, i] = -v_bar[w, i]
     sync()
-    rest = solve_coupled(problem, work, lag, options, w, r, slides, 1, real(cg_adjoint), seed[w])
+    rest = solve_coupled(problem, work, lag, w, r, slides, 1, real(cg_adjoint), seed[w])
     if slope - slope != real(0.0) or not (rest <= wp.sqrt(real(cg_adjoint))):
         for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
             i = work.islands.dof[w, at]

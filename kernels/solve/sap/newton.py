@@ -2,7 +2,7 @@
 """The Newton system H x = b of one island, H = A + JᵀGJ, G given per constraint (theory §3.4).
 
 Direct: H in rows of an envelope, trees in the order of `islands.py`, factored as LᵀDL. Iterative: conjugate gradients, H
-never formed, preconditioned by the factors of H's tree blocks; memory and work per iteration are linear in the scene.
+never formed, preconditioned by the factors of H's tree blocks (`BY_CG`, copies of their own); memory and work per iteration are linear in the scene.
 
 Called by all lanes together (`linalg/lanes.py`): each does some of an island's dofs, contacts and rows.
 What says "by one lane" does not. Each function that writes ends with a `sync`.
@@ -27,13 +27,11 @@ from ...linalg.team_loops import (
     team_support_add,
 )
 from ...linalg.vector import team_block_times, team_copy_lower
-from ...real import func, mat33, real, struct, vec3
+from ...real import BY_CG, func, mat33, real, struct, vec3
 from ..problem import Problem
 from .contact_laws import acts, add_block_gram, add_gram, coupled_force
 from .islands import Islands
 
-LINEAR_SOLVERS = {"cholesky": 0, "cg": 1}
-CG = wp.constant(1)
 CG_TRIALS_PER_DOF = 4  # rounding can cost CG more iterations than there are dofs
 CG_TRIALS = 20
 WHOLE_ROWS = wp.constant(32)
@@ -208,10 +206,10 @@ def prepare_preconditioner(problem: Problem, newton: Newton, islands: Islands, w
 
 
 @func
-def prepare(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range, linear_solver: int) -> int:
+def prepare(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range) -> int:
     """Factor H, or CG's preconditioner, from G; 0 where it is positive definite and finite."""
     failed = wp.int32(0)
-    if linear_solver == CG:
+    if BY_CG:
         failed = prepare_preconditioner(problem, newton, islands, w, r)
     else:
         assemble(problem, newton, islands, w, r)
@@ -317,12 +315,11 @@ def solve_prepared(
     islands: Islands,
     w: int,
     r: Range,
-    linear_solver: int,
     forcing: real,
     b: wp.array1d(dtype=real),
 ):
     """b ← H⁻¹ b after `prepare`; `forcing` is CG's relative tolerance."""
-    if linear_solver == CG:
+    if BY_CG:
         conjugate_gradients(problem, newton, islands, w, r, forcing, b)
     else:
         to_slots(islands, w, r, b, newton.x[w])

@@ -97,8 +97,7 @@ class Options:
     absolute: real  # ε_a [√J]
     max_iterations: int
     line_search: int  # value of LINE_SEARCHES
-    linear_solver: int  # value of newton.LINEAR_SOLVERS
-    keep_factor: int  # 1: leave the factor of H at the solution in the workspace
+    keep_factor: int  # 1: `keep_factor` follows, for gradients
     free_start: int  # 1: v* may be the first guess
 
 
@@ -212,7 +211,7 @@ def opposing_impulses(problem: Problem, work: Workspace, solution: Solution, w: 
 
 
 @func
-def linearise(problem: Problem, work: Workspace, options: Options, w: int, r: Range) -> int:
+def linearise(problem: Problem, work: Workspace, w: int, r: Range) -> int:
     """G of every constraint at the present u_c, and from it the factor of H, or of CG's preconditioner; 0 if sound."""
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         linearise_convex(problem, work.newton.G[w], work.u_c[w], w, work.islands.contact[w, at])
@@ -222,11 +221,11 @@ def linearise(problem: Problem, work: Workspace, options: Options, w: int, r: Ra
         y_k = -work.row_u_c[w, k] / R_k
         work.newton.row_G[w, k] = box_hessian(y_k, R_k, problem.row_lower[w, k], problem.row_upper[w, k])
     sync()
-    return prepare(problem, work.newton, work.islands, w, r, options.linear_solver)
+    return prepare(problem, work.newton, work.islands, w, r)
 
 
 @func
-def newton_step(problem: Problem, work: Workspace, options: Options, w: int, r: Range, forcing: real) -> Step:
+def newton_step(problem: Problem, work: Workspace, w: int, r: Range, forcing: real) -> Step:
     """Δv = −H⁻¹∇ℓ, Δp = AΔv, Δv_c = JΔv, and what the line search needs of them."""
     dv = work.dv[w]
     dp = work.dp[w]
@@ -234,7 +233,7 @@ def newton_step(problem: Problem, work: Workspace, options: Options, w: int, r: 
         i = work.islands.dof[w, at]
         dv[i] = work.j_c[w, i] - work.m[w, i]
     sync()
-    solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, forcing, dv)
+    solve_prepared(problem, work.newton, work.islands, w, r, forcing, dv)
     multiply_A(problem, work.islands, w, r, dv, dp)
     step = Step()
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
@@ -314,35 +313,42 @@ def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step,
 def exact_line_search(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> real:
     """α with dℓ/dα = 0: 1 when it is as good, else safeguarded Newton on a bracket (rtsafe, Numerical Recipes §9.4)."""
     alpha = real(1.0)
-    slope = line_slope(problem, work, solution, w, r, step, alpha)
-    if wp.abs(slope) <= real(ACCEPTED_SLOPE) * -step.slope:
-        return alpha
     low = real(0.0)
-    high = alpha
-    while slope < real(0.0) and alpha < real(LARGEST_STEP):
-        low = alpha
-        alpha = real(2.0) * alpha
-        high = alpha
+    high = real(1.0)
+    accepted = real(ACCEPTED_SLOPE)
+    previous = real(0.0)
+    trials = wp.int32(0)
+    bracketed = bool(False)
+    searching = bool(True)
+    while searching:
         slope = line_slope(problem, work, solution, w, r, step, alpha)
-    if slope < real(0.0):
-        return alpha
-    previous = real(2.0) * wp.abs(slope)
-    for _trial in range(ROOT_TRIALS):
         size = wp.abs(slope)
-        if size <= real(root_slope) * -step.slope or high - low <= real(epsilon) * high:
-            break
-        newton = alpha - slope / line_curvature(problem, work, w, r, step, alpha)
-        # Bisect when Newton leaves the bracket or does not halve the slope.
-        if newton > low and newton < high and size <= real(0.5) * previous:
-            alpha = newton
-        else:
-            alpha = real(0.5) * (low + high)
-        previous = size
-        slope = line_slope(problem, work, solution, w, r, step, alpha)
         if slope < real(0.0):
             low = alpha
         else:
             high = alpha
+        if not bracketed:  # until it has a root
+            if size <= accepted * -step.slope or (slope < real(0.0) and alpha >= real(LARGEST_STEP)):
+                searching = bool(False)
+            elif slope < real(0.0):
+                alpha = real(2.0) * alpha
+                high = alpha
+            else:
+                bracketed = bool(True)
+                previous = real(2.0) * size
+            accepted = real(-1.0)  # of α = 1 alone
+        if searching and bracketed:
+            if trials == ROOT_TRIALS or size <= real(root_slope) * -step.slope or high - low <= real(epsilon) * high:
+                searching = bool(False)
+            else:
+                newton = alpha - slope / line_curvature(problem, work, w, r, step, alpha)
+                # Bisect when Newton leaves the bracket or does not halve the slope.
+                if newton > low and newton < high and size <= real(0.5) * previous:
+                    alpha = newton
+                else:
+                    alpha = real(0.5) * (low + high)
+                previous = size
+                trials += 1
     return alpha
 
 
@@ -350,14 +356,20 @@ def exact_line_search(problem: Problem, work: Workspace, solution: Solution, w: 
 def backtracking_line_search(problem: Problem, work: Workspace, w: int, r: Range, step: Step) -> real:
     """Largest-decrease point of 1.25 · 0.8ᵏ that meets Armijo's rule: walk down while the cost falls."""
     alpha = real(BACKTRACK_START)
-    change = cost_change(problem, work, w, r, step, alpha)
-    for _trial in range(BACKTRACK_TRIALS):
-        shorter = real(BACKTRACK_FACTOR) * alpha
+    shorter = alpha
+    change = real(0.0)
+    trials = wp.int32(0)
+    walking = bool(True)
+    while walking:
         shorter_change = cost_change(problem, work, w, r, step, shorter)
-        if shorter_change > change and change < real(ARMIJO) * alpha * step.slope:
-            return alpha
-        alpha = shorter
-        change = shorter_change
+        walking = trials < BACKTRACK_TRIALS
+        if trials > 0 and shorter_change > change and change < real(ARMIJO) * alpha * step.slope:
+            walking = bool(False)
+        else:
+            alpha = shorter
+            change = shorter_change
+        shorter = real(BACKTRACK_FACTOR) * alpha
+        trials += 1
     return alpha
 
 
@@ -454,12 +466,12 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
             elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < real(stall_level)):
                 status = wp.int32(NOT_CONVERGED)
                 running = 0
-            elif linearise(problem, work, options, w, r) != 0:
+            elif linearise(problem, work, w, r) != 0:
                 status = wp.int32(NOT_CONVERGED)
                 running = 0
             else:
                 forcing = wp.min(real(CG_FORCING), wp.sqrt(error))
-                step = newton_step(problem, work, options, w, r, forcing)
+                step = newton_step(problem, work, w, r, forcing)
                 if step.slope < real(0.0):
                     alpha = real(1.0)
                     if options.line_search == 1 and -step.slope > real(cost_level) * scale * scale:
@@ -472,10 +484,17 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
                     if not settled:
                         status = wp.int32(NOT_CONVERGED)
                     running = 0
-    if options.keep_factor == 1:
-        linearise(problem, work, options, w, r)
     work.iterations[w, island] = iterations
     work.status[w, island] = status
+
+
+@kernel(lanes=True)
+def keep_factor(problem: Problem, work: Workspace):
+    """The factor of H at the solution, for `solve_adjoint`. Launch over (worlds, trees, lanes)."""
+    w, island, _lane = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    linearise(problem, work, w, island_range(work.islands, w, island))
 
 
 @func
@@ -508,9 +527,7 @@ def certify(problem: Problem, work: Workspace, solution: Solution):
 
 
 @kernel(lanes=True)
-def solve_adjoint(
-    problem: Problem, work: Workspace, options: Options, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)
-):
+def solve_adjoint(problem: Problem, work: Workspace, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)):
     """seed = −H⁻¹ v̄ from what `keep_factor` left. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
@@ -520,7 +537,7 @@ def solve_adjoint(
         i = work.islands.dof[w, at]
         seed[w, i] = -v_bar[w, i]
     sync()
-    solve_prepared(problem, work.newton, work.islands, w, r, options.linear_solver, real(cg_adjoint), seed[w])
+    solve_prepared(problem, work.newton, work.islands, w, r, real(cg_adjoint), seed[w])
 
 
 @kernel

@@ -154,8 +154,8 @@ def solve_surrogate(
         if stalled > 0:
             rounded = wp.sqrt(squares[0]) <= real(opposed_level) * opposing_impulses(surrogate, work, solution, w, r)
         if error > precision and iterations < most and not rounded:
-            if linearise(surrogate, work, options, w, r) == 0:
-                step = newton_step(surrogate, work, options, w, r, real(CG_FORCING))
+            if linearise(surrogate, work, w, r) == 0:
+                step = newton_step(surrogate, work, w, r, real(CG_FORCING))
                 if step.slope < real(0.0):
                     alpha = exact_line_search(surrogate, work, solution, w, r, step)
                     advance(surrogate, work, solution, w, r, alpha)
@@ -243,7 +243,7 @@ def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w
     )  # fmt: skip
 
 
-@func
+@func(inline=False)
 def restart(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, restarts: int, error: real, kept: real,

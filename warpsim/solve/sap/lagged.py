@@ -7,7 +7,7 @@ from warpsim.device.copies import copy, kernels_of
 from warpsim.device.memory import adopt
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, islands, lagged, newton, surrogate
+from warpsim.kernels.solve.sap import coupled, islands, lagged, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
@@ -70,7 +70,7 @@ class LaggedSolver(SAPSolver):
     def __init__(self, *size, **keywords):
         super().__init__(*size, **keywords)
         W, nv, C = self.worlds, self.nv, self.max_contacts
-        cg = self.options.linear_solver == newton.CG
+        cg = not self.has_factor
         self.lag = copy(coupled.Lag, self.code)()
         for name in LAG:
             setattr(self.lag, name, self.scratch.arrays[f"lag_{name}"])
@@ -126,11 +126,13 @@ class LaggedSolver(SAPSolver):
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         inputs = [self.problem, self.surrogate, self.work, self.lag, self.options, self.solution]
         self.run(lagged.solve_lagged, per_tree, inputs)
+        if self.options.keep_factor:
+            self.run(lagged.keep_factor, per_tree, [self.problem, self.work, self.lag, self.solution])
         if not self.certified_later:
             self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −(∂r/∂v)⁻ᵀ v̄ `(worlds, nv)` at the last solution, NaN where that is singular; needs `keep_factor`."""
-        inputs = [self.problem, self.work, self.lag, self.options, v_bar, seed]
+        inputs = [self.problem, self.work, self.lag, v_bar, seed]
         self.run(lagged.solve_lagged_adjoint, (self.worlds, self.trees), inputs)

@@ -25,6 +25,7 @@ DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
 ABSOLUTE_TOLERANCE = 1e-16
 
 APPROXIMATIONS = ("convex", "lagged")
+LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 VECTORS = ("p_star", "m", "j_c", "dv", "dp")  # (worlds, nv)
 # "auto" changes to conjugate gradients above this many dofs in a world of several trees.
 AUTO_CG_DOFS = 2400
@@ -63,7 +64,7 @@ class SAP(ContactModel):
         for name in ("beta", "sigma"):
             checks.positive(getattr(self, name), f"SAP: {name}")
         checks.choice(self.line_search, "SAP: line_search", sap.LINE_SEARCHES)
-        checks.choice(self.linear_solver, "SAP: linear_solver", ("auto", *newton.LINEAR_SOLVERS))
+        checks.choice(self.linear_solver, "SAP: linear_solver", LINEAR_SOLVERS)
         if self.approximation is not None:
             checks.choice(self.approximation, "SAP: approximation", APPROXIMATIONS)
         if self.supported_load is not None:
@@ -191,22 +192,18 @@ class SAPSolver(ContactSolver):
     """Workspace and launches of the SAP sap. With `keep_factor`, `solve_adjoint` works after `launch`."""
 
     def __init__(self, *size, options: SAP | None = None, keep_factor: bool = False, **keywords):
-        super().__init__(*size, **keywords)
         options = SAP() if options is None else options
+        self.has_factor = options.direct_or_cg(size[1]) == "cholesky"
+        super().__init__(*size, cg=not self.has_factor, **keywords)
         self.options = copy(sap.Options, self.code)()
         self.options.tolerance = options.relative_tolerance(self.dtype)
         self.options.absolute = ABSOLUTE_TOLERANCE
         self.options.max_iterations = int(options.max_iterations)
         self.options.line_search = sap.LINE_SEARCHES[options.line_search]
-        self.options.linear_solver = newton.LINEAR_SOLVERS[options.direct_or_cg(self.tree_v)]
         self.options.keep_factor = int(keep_factor)
         self.options.free_start = 1
         self.scratch = SideBySide(self.worlds, self._scratch_shapes(), self.device)
         self.work = self._workspace()
-
-    @property
-    def has_factor(self) -> bool:
-        return self.options.linear_solver != newton.CG
 
     def start_at(self, v: wp.array) -> None:
         super().start_at(v)
@@ -255,6 +252,8 @@ class SAPSolver(ContactSolver):
         per_tree = (self.worlds, self.trees)
         self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
         self.run(sap.solve, per_tree, [self.problem, self.work, self.options, self.solution])
+        if self.options.keep_factor:
+            self.run(sap.keep_factor, per_tree, [self.problem, self.work])
         if not self.certified_later:
             self.run(sap.certify, self.worlds, [self.problem, self.work, self.solution])
         return self.solution
@@ -275,7 +274,7 @@ class SAPSolver(ContactSolver):
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −H⁻¹ v̄ `(worlds, nv)` with the Hessian at the last solution; needs `keep_factor`."""
-        inputs = [self.problem, self.work, self.options, v_bar, seed]
+        inputs = [self.problem, self.work, v_bar, seed]
         self.run(sap.solve_adjoint, (self.worlds, self.trees), inputs)
 
 
