@@ -15,30 +15,41 @@ import warp as wp
 ENTRIES = """
 // Every use of a named constant has a variable of its own.
 namespace wp {
+// In one instruction where the compiler, which does not unroll either, would not find it.
+template <typename T> CUDA_CALLABLE inline T* moved(T* from, int i, int bytes)
+{
+#if defined(__CUDA_ARCH__) && defined(SHORT_CODE)
+    long long to;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(to) : "r"(i), "r"(bytes), "l"(reinterpret_cast<long long>(from)));
+    return static_cast<T*>(__cvta_global_to_generic(to));
+#else
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(from) + size_t(i) * bytes);
+#endif
+}
 template <typename T> CUDA_CALLABLE inline T* row_at(const array_t<T>& a, int i)
 {
     assert(i >= 0 && i < a.shape[0]);
-    return reinterpret_cast<T*>(reinterpret_cast<char*>(a.data) + size_t(i) * a.strides[0]);
+    return moved(a.data, i, a.strides[0]);
 }
 template <typename T> CUDA_CALLABLE inline T* row_at(const array_t<T>& a, int i, int j)
 {
     assert(j >= 0 && j < a.shape[1]);
-    return reinterpret_cast<T*>(reinterpret_cast<char*>(row_at(a, i)) + size_t(j) * a.strides[1]);
+    return moved(row_at(a, i), j, a.strides[1]);
 }
 template <typename T> CUDA_CALLABLE inline T* address(const array_t<T>& a, int i)
 {
     assert(a.ndim == 1 && i >= 0 && i < a.shape[0]);
-    return a.data + i;
+    return moved(a.data, i, int(sizeof(T)));
 }
 template <typename T> CUDA_CALLABLE inline T* address(const array_t<T>& a, int i, int j)
 {
     assert(a.ndim == 2 && j >= 0 && j < a.shape[1]);
-    return row_at(a, i) + j;
+    return moved(row_at(a, i), j, int(sizeof(T)));
 }
 template <typename T> CUDA_CALLABLE inline T* address(const array_t<T>& a, int i, int j, int k)
 {
     assert(a.ndim == 3 && k >= 0 && k < a.shape[2]);
-    return row_at(a, i, j) + k;
+    return moved(row_at(a, i, j), k, int(sizeof(T)));
 }
 template <typename T> CUDA_CALLABLE inline void array_store(const array_t<T>& a, int i, T value)
 {
@@ -170,12 +181,20 @@ def _fresh_constants() -> None:
 _fresh_constants()
 # An experimental part of Warp: without it modules begin with nothing, and are right, but slower.
 _options = getattr(wp, "ModuleBuildOptions", None)
-OPTIONS = _options and _options(extra_cpu_preamble=ENTRIES + LOOPS + GRADIENTS, extra_cuda_preamble=ENTRIES)
+_ON_CPU = ENTRIES + LOOPS + GRADIENTS
+OPTIONS = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble=ENTRIES)
+SHORT = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble="#define SHORT_CODE\n" + ENTRIES)
 
 
-def warp_module(name: str) -> wp.Module:
-    """The Warp module of a name, with this at its beginning."""
+def warp_module(name: str, short: bool = False) -> wp.Module:
+    """The Warp module of a name, with this at its beginning.
+
+    `short`: CUDA does not unroll its loops, which halves its machine code: of solvers, whose iterations are else longer than the processors'
+    instruction caches. The CPU compiles at this level in either case.
+    """
     module = wp.get_module(name)
+    if short:
+        module.options["optimization_level"] = 2
     if OPTIONS is not None:
-        module.options["extra_build_options"] = OPTIONS
+        module.options["extra_build_options"] = SHORT if short else OPTIONS
     return module

@@ -33,7 +33,7 @@ import warp as wp
 
 from warpsim import kernels
 from warpsim.checks import listed
-from warpsim.device.copies import BLOCK, SCALARS, adjoints_of, copy, variant
+from warpsim.device.copies import SCALARS, adjoints_of, block_of, copy, variant
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
@@ -113,7 +113,7 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
     """
     wp.config.log_level = wp.LOG_WARNING
     module = _modules()[name]
-    module.options["block_dim"] = BLOCK
+    module.options["block_dim"] = block_of(module.kernels.values())
     start = time.perf_counter()
     count, shared, error = len(module.kernels), 0, None
     digest = ""

@@ -57,17 +57,12 @@ def _named(i: Instruction, m):
 
 
 def _all(i: Instruction, m):
-    """bar.sync: all threads of the block, which must be one warp; bar.warp.sync: those that it names."""
+    """bar.sync: all threads of the block; bar.warp.sync: those that it names. Other warps of a block, which keep pace and no more
+    (`kernels/linalg/lanes.py`), are not run and not waited for."""
     if "warp" in i.opcode:
         return _named(i, m)
     everyone = np.ones(LANES, bool)
-
-    def members() -> np.ndarray:
-        if m.special["%ntid.x"][0] > LANES:
-            raise NotImplementedError(f"{i.text} of a block of several warps: only one is run")
-        return everyone
-
-    return members
+    return lambda: everyone
 
 
 def _barrier(i: Instruction, m):

@@ -8,23 +8,23 @@ import warp as wp
 
 from .. import real as device
 from ..real import real, vec3
-from .lanes import by_device, called, scoped
-from .loops import CONTACT, ROWS_OF_J
-from .team_loops import IN_BLOCKS, IN_SLOTS, PAIRS, TO_BLOCKS, TO_SLOTS, vector
+from .lanes import by_device
+from .team_loops import IN_BLOCKS, IN_SLOTS, PAIRS
 
-ROWS = (
-    ROWS_OF_J
-    + """
-const auto* K1 = K0 + width;
-const auto* K2 = K1 + width;
+ROWS = """
+const auto* J0 = J.data;
+const auto* J1 = J0 + J.shape[1];
+const auto* J2 = J1 + J.shape[1];
+const auto* K0 = K.data;
+const auto* K1 = K0 + K.shape[1];
+const auto* K2 = K1 + K.shape[1];
+const int* dof = support.data;
 """
-)
-BOTH = CONTACT | {"const SCALAR* K0": "K.data"} | vector("l")
 ENTRY = """
-    const auto left_a = l0 * J0[a] + l1 * J1[a] + l2 * J2[a];
-    const auto left_b = l0 * J0[b] + l1 * J1[b] + l2 * J2[b];
-    const auto right_a = r0 * K0[a] + r1 * K1[a] + r2 * K2[a];
-    const auto right_b = r0 * K0[b] + r1 * K1[b] + r2 * K2[b];
+    const auto left_a = l.c[0] * J0[a] + l.c[1] * J1[a] + l.c[2] * J2[a];
+    const auto left_b = l.c[0] * J0[b] + l.c[1] * J1[b] + l.c[2] * J2[b];
+    const auto right_a = r.c[0] * K0[a] + r.c[1] * K1[a] + r.c[2] * K2[a];
+    const auto right_b = r.c[0] * K0[b] + r.c[1] * K1[b] + r.c[2] * K2[b];
     const auto entry = left_a * right_b + right_a * left_b;
 """
 CPU_PAIRS = """
@@ -34,10 +34,10 @@ for (int b = 0; b <= a; ++b) {
 }
 """
 ONE_SIDED = """
-    const int s_a = slot[dof[a]], s_b = slot[dof[b]];
-    const auto entry = (l0 * J0[a] + l1 * J1[a] + l2 * J2[a]) * K2[b];
-    if (s_a >= s_b) H[s_a * n + s_b] += entry;
-    else U[s_b * n + s_a] += entry;
+    const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
+    const auto entry = (l.c[0] * J0[a] + l.c[1] * J1[a] + l.c[2] * J2[a]) * K2[b];
+    if (s_a >= s_b) H.data[s_a * H.shape[1] + s_b] += entry;
+    else U.data[s_b * H.shape[1] + s_a] += entry;
 """
 TEAM_SQUARE = """
 for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
@@ -54,14 +54,12 @@ for (int b = 0; b < size; ++b) {
 """
 
 
-def for_pairs(parameters: dict[str, str], body: str, gpu: str = PAIRS, cpu: str = CPU_PAIRS) -> str:
+def for_pairs(body: str, gpu: str = PAIRS, cpu: str = CPU_PAIRS) -> str:
     """A body for every pair of entries of the support."""
-    parameters = BOTH | parameters
-    on_gpu = called("void", parameters, ROWS + gpu.replace("BODY", body))
-    return by_device(on_gpu, scoped(parameters, ROWS + cpu.replace("BODY", body)))
+    return by_device(ROWS + gpu.replace("BODY", body), ROWS + cpu.replace("BODY", body))
 
 
-@device.func_native(for_pairs(vector("r") | TO_SLOTS, ENTRY + IN_SLOTS))
+@device.func_native(for_pairs(ENTRY + IN_SLOTS))
 def team_support_add_cross(
     J: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),
@@ -76,7 +74,7 @@ def team_support_add_cross(
     ...
 
 
-@device.func_native(for_pairs(vector("r") | TO_BLOCKS, ENTRY + IN_BLOCKS))
+@device.func_native(for_pairs(ENTRY + IN_BLOCKS))
 def team_support_add_block_cross(
     J: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),
@@ -91,7 +89,7 @@ def team_support_add_block_cross(
     ...
 
 
-@device.func_native(for_pairs(TO_SLOTS | {"SCALAR* U": "U.data"}, ONE_SIDED, TEAM_SQUARE, CPU_SQUARE))
+@device.func_native(for_pairs(ONE_SIDED, TEAM_SQUARE, CPU_SQUARE))
 def team_support_add_cross_rank_one(
     J: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),

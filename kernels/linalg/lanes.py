@@ -14,12 +14,8 @@ Functions named `team_*`, those of this file, and those of files that say so are
 by one lane, for itself. A number that all lanes have may be written by all.
 """
 
-import warp as wp
-
 from .. import real as device
 from ..real import real, vec3
-
-scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
 
 def by_device(gpu: str, cpu: str) -> str:
@@ -27,23 +23,9 @@ def by_device(gpu: str, cpu: str) -> str:
     return f"#if defined(__CUDA_ARCH__)\n{gpu}\n#else\n{cpu}\n#endif\n"
 
 
-def called(result: str, parameters: dict[str, str], body: str) -> str:
-    """A body in C++ for a GPU that is compiled once and called: `parameters`, what it is given by their declarations; SCALAR: `real`.
-
-    The compiler would have it wherever it is used, and machine code of more than some 100 kB is read again and again from memory that is as slow as the
-    rest. Given should be pointers and numbers: arrays and structs would be copied.
-    """
-    declared, given = ", ".join(parameters), ", ".join(parameters.values())
-    text = f"struct Called {{ static __device__ WP_NOINLINE {result} run({declared}) {{\n{body}\n}} }};\nreturn Called::run({given});\n"
-    return text.replace("SCALAR", scalar)
-
-
-def scoped(parameters: dict[str, str], body: str) -> str:
-    """The same for the CPU, where the compiler decides: parameters may have the names of arguments that they are parts of."""
-    declared, given = ", ".join(parameters), ", ".join(parameters.values())
-    return f"const auto run = []({declared}) {{\n{body}\n}};\nrun({given});\n".replace("SCALAR", scalar)
-
-
+# Warps of a block where their kernels keep `pace`, and where a warp's part of an array in shared memory begins.
+WARPS = 4
+OWN_PART = "(threadIdx.x & ~31)"
 SUM = """
 auto sum = x;
 for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
@@ -82,9 +64,16 @@ def sync():
     ...
 
 
-@device.func_native(by_device(called(scalar, {f"{scalar} x": "x"}, SUM), "return x;"))
+@device.func_native(by_device(SUM, "return x;"))
 def team_sum(x: real) -> real:
     """Sum of x over the lanes; every lane has it."""
+    ...
+
+
+@device.func_native(by_device("__syncthreads();", ""))
+def pace():
+    """Wait for the other warps of the block that are not gone. Nothing depends on it but time: between two of these they read the same machine code, more
+    of which than the processor's instruction cache holds each would read from farther away. They may have come to different ones."""
     ...
 
 

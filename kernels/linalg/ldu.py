@@ -10,10 +10,8 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
-from .lanes import called
 from .vector import eliminated, scalar, snippet, solve_by_eights
 
-SIZES = {"int* starts": "first.data + begin", "int n": "H.shape[1]", "int size": "end - begin", "int begin": "begin"}
 # As in `ltdl.py`: what stands in a chunk of eight beside the envelope of row k is set to 0 when the row is eliminated.
 FACTOR = snippet(
     cpu="""
@@ -55,15 +53,16 @@ for (int k = size - 1; k >= 0; --k) {
 }
 return 0;
 """,
-    gpu=called(
-        "int",
-        {"SCALAR* lower": "H.data + begin * (H.shape[1] + 1)", "SCALAR* upper": "K.data + begin * (H.shape[1] + 1)"}
-        | SIZES,
-        """
-const int lane = threadIdx.x & 31;
+    gpu="""
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+SCALAR* lower = H.data + begin * n + begin;
+SCALAR* upper = K.data + begin * n + begin;
+int* starts = first.data + begin;
 if (size <= 32) {
-    __shared__ int place[32];
-    __shared__ SCALAR own_held[32], own_scaled_held[32], turned_held[32], turned_scaled_held[32];
+    __shared__ int places[32 * WARPS];
+    __shared__ SCALAR all_own_held[32 * WARPS], all_own_scaled_held[32 * WARPS], all_turned_held[32 * WARPS], all_turned_scaled_held[32 * WARPS];
+    int* const place = places + OWN_PART;
+    SCALAR *const own_held = all_own_held + OWN_PART, *const own_scaled_held = all_own_scaled_held + OWN_PART, *const turned_held = all_turned_held + OWN_PART, *const turned_scaled_held = all_turned_scaled_held + OWN_PART;
     FIRST_PAIRS
     char* const below = (char*)lower;
     char* const above = (char*)upper;
@@ -118,7 +117,6 @@ for (int k = size - 1; k >= 0; --k) {
 }
 return 0;
 """,
-    ),
 )
 # UP and DOWN are the matrices of the pass from the last row up, and of that from the first row down; D is H's in either case.
 SOLVE = snippet(
@@ -131,23 +129,19 @@ const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
 """
     + solve_by_eights("up", "down", "diagonal", "starts[k] - begin"),
-    gpu=called(
-        "void",
-        {
-            "const SCALAR* up": "UP.data + begin * (H.shape[1] + 1)",
-            "const SCALAR* down": "DOWN.data + begin * (H.shape[1] + 1)",
-        }
-        | {"const SCALAR* diagonal": "H.data + begin * (H.shape[1] + 1)", "SCALAR* px": "x.data + begin"}
-        | SIZES,
-        """
-const int lane = threadIdx.x & 31;
+    gpu="""
+const int n = H.shape[1], size = end - begin, corner = begin * n + begin, lane = threadIdx.x & 31;
+const SCALAR* up = UP.data + corner;
+const SCALAR* down = DOWN.data + corner;
+const int* starts = first.data + begin;
+SCALAR* px = x.data + begin;
 if (size <= 32) {
     SCALAR y = lane < size ? px[lane] : (SCALAR)0;
     for (int k = size - 1; k > 0; --k) {
         const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
         if (lane < k) y -= x_k * up[k * n + lane];
     }
-    if (lane < size) y /= diagonal[lane * n + lane];
+    if (lane < size) y /= H.data[corner + lane * n + lane];
     for (int k = 1; k < size; ++k) {
         SCALAR sum = lane < k ? down[k * n + lane] * y : (SCALAR)0;
         for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
@@ -164,13 +158,12 @@ if (size <= 32) {
         SCALAR sum = 0;
         for (int j = starts[k] - begin + lane; j < k; j += 32) sum += down[k * n + j] * px[j];
         for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
-        if (lane == 0) px[k] = px[k] / diagonal[k * n + k] - sum;
+        if (lane == 0) px[k] = px[k] / H.data[corner + k * n + k] - sum;
         __syncwarp();
     }
 }
 __syncwarp();
 """,
-    ),
 )
 
 

@@ -10,7 +10,6 @@ import warp as wp
 
 from .. import real as device
 from ..real import mat33, real, vec3
-from .lanes import by_device, called, scalar
 from .vector import snippet
 
 AXPY = """
@@ -61,20 +60,15 @@ auto* __restrict__ py = y.data;
 for (int j = 0; j < size; ++j) py[j] = a * px[j];
 """
 DOT_AT = DOT.replace("y.data", "y.data + offset").replace("first", "0").replace("last", "size")
-CALLED_DOT_AT = called(
-    "SCALAR",
-    {"const SCALAR* px": "x.data", "const SCALAR* py": "y.data + offset", "int size": "size"},
-    """
-SCALAR sum = 0;
-for (int j = 0; j < size; ++j) sum += px[j] * py[j];
-return sum;
-""",
-)
 GATHER = """
+const auto* J0 = J.data;
+const auto* J1 = J0 + J.shape[1];
+const auto* J2 = J1 + J.shape[1];
+const int* dof = support.data;
 SCALAR a = 0, b = 0, c = 0, a_odd = 0, b_odd = 0, c_odd = 0;
 int j = 0;
 for (; j + 1 < size; j += 2) {
-    const auto even = px[dof[j]], odd = px[dof[j + 1]];
+    const auto even = x.data[dof[j]], odd = x.data[dof[j + 1]];
     a += J0[j] * even;
     b += J1[j] * even;
     c += J2[j] * even;
@@ -83,28 +77,12 @@ for (; j + 1 < size; j += 2) {
     c_odd += J2[j + 1] * odd;
 }
 if (j < size) {
-    const auto even = px[dof[j]];
+    const auto even = x.data[dof[j]];
     a += J0[j] * even;
     b += J1[j] * even;
     c += J2[j] * even;
 }
 return wp::vec_t<3, SCALAR>(a + a_odd, b + b_odd, c + c_odd);
-"""
-ROWS_OF_J = """
-const auto* J1 = J0 + width;
-const auto* J2 = J1 + width;
-"""
-CONTACT = {
-    "const SCALAR* J0": "J.data",
-    "int width": "J.shape[1]",
-    "const int* dof": "support.data",
-    "int size": "size",
-}
-CPU_GATHER = """
-const auto* J0 = J.data;
-const int width = J.shape[1];
-const int* dof = support.data;
-const auto* px = x.data;
 """
 SCATTER = """
 const auto* J0 = J.data;
@@ -175,15 +153,11 @@ GRAM = snippet(
 
 
 SPARSE_DOT = """
-SCALAR sum = 0;
-for (int j = 0; j < size; ++j) sum += pa[j] * px[dof[j]];
-return sum;
-"""
-SPARSE_ROW = {"const SCALAR* pa": "a.data", "const int* dof": "support.data", "int size": "size"}
-CPU_SPARSE_ROW = """
 const auto* pa = a.data;
 const int* dof = support.data;
-const auto* px = x.data;
+SCALAR sum = 0;
+for (int j = 0; j < size; ++j) sum += pa[j] * x.data[dof[j]];
+return sum;
 """
 SPARSE_ADD = """
 const auto* pa = a.data;
@@ -204,6 +178,8 @@ for (int i = 0; i < size; ++i) {
     }
 }
 """
+
+scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
 
 # `row_*`: on one-dimensional views over [first, last). `support_*`: on the compressed Jacobian of one contact, `sparse_*` on
@@ -264,18 +240,13 @@ def row_scaled_copy(a: real, x: wp.array1d(dtype=real), first: int, y: wp.array1
     ...
 
 
-@device.func_native(by_device(CALLED_DOT_AT, DOT_AT).replace("SCALAR", scalar))
+@device.func_native(DOT_AT.replace("SCALAR", scalar))
 def row_dot_at(x: wp.array1d(dtype=real), size: int, y: wp.array1d(dtype=real), offset: int) -> real:
     """x[:size]ᵀ y[offset:offset + size]."""
     ...
 
 
-@device.func_native(
-    by_device(
-        called("wp::vec_t<3, SCALAR>", CONTACT | {"const SCALAR* px": "x.data"}, ROWS_OF_J + GATHER),
-        CPU_GATHER + ROWS_OF_J + GATHER,
-    ).replace("SCALAR", scalar)
-)
+@device.func_native(GATHER.replace("SCALAR", scalar))
 def support_rate(
     J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=real)
 ) -> vec3:
@@ -304,11 +275,7 @@ def support_add_gram(
     ...
 
 
-@device.func_native(
-    by_device(
-        called("SCALAR", SPARSE_ROW | {"const SCALAR* px": "x.data"}, SPARSE_DOT), CPU_SPARSE_ROW + SPARSE_DOT
-    ).replace("SCALAR", scalar)
-)
+@device.func_native(SPARSE_DOT.replace("SCALAR", scalar))
 def sparse_dot(a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=real)) -> real:
     """aᵀx over the support of a."""
     ...

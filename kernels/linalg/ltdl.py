@@ -15,7 +15,7 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
-from .lanes import by_device, called
+from .lanes import by_device
 from .vector import eliminated, scalar, snippet, solve_by_eights
 
 # Entries of row k from the first column of its tree or island on are H_k[0 …]; those beyond the diagonal, within its chunk of eight, are
@@ -159,10 +159,13 @@ for (int k = begin; k < end; ++k) {
 )
 # By the lanes of a warp: columns side by side, rows one after the other. Up to 32 of them a lane keeps its x to itself.
 TEAM_FACTOR_BLOCK = """
-const int lane = threadIdx.x & 31;
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+SCALAR* base = H.data + begin * n;
 if (size <= 32) {
-    __shared__ int place[32];
-    __shared__ SCALAR own_held[32], scaled_held[32];
+    __shared__ int places[32 * WARPS];
+    __shared__ SCALAR all_own_held[32 * WARPS], all_scaled_held[32 * WARPS];
+    int* const place = places + OWN_PART;
+    SCALAR *const own_held = all_own_held + OWN_PART, *const scaled_held = all_scaled_held + OWN_PART;
     FIRST_PAIRS
     char* const corner = (char*)base;
     for (int k = size - 1; k >= 0; --k) {
@@ -200,7 +203,9 @@ for (int k = size - 1; k >= 0; --k) {
 return 0;
 """
 TEAM_SOLVE_BLOCK = """
-const int lane = threadIdx.x & 31;
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+const SCALAR* base = H.data + begin * n;
+SCALAR* px = x.data + begin;
 if (size <= 32) {
     SCALAR y = lane < size ? px[lane] : (SCALAR)0;
     for (int k = size - 1; k >= 0; --k) {
@@ -232,10 +237,14 @@ __syncwarp();
 """
 
 TEAM_FACTOR_ENVELOPE = """
-const int lane = threadIdx.x & 31;
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+SCALAR* base = H.data + begin * n + begin;
+int* starts = first.data + begin;
 if (size <= 32) {
-    __shared__ int place[32];
-    __shared__ SCALAR own_held[32], scaled_held[32];
+    __shared__ int places[32 * WARPS];
+    __shared__ SCALAR all_own_held[32 * WARPS], all_scaled_held[32 * WARPS];
+    int* const place = places + OWN_PART;
+    SCALAR *const own_held = all_own_held + OWN_PART, *const scaled_held = all_scaled_held + OWN_PART;
     FIRST_PAIRS
     char* const corner = (char*)base;
     for (int k = size - 1; k >= 0; --k) {
@@ -278,7 +287,10 @@ for (int k = size - 1; k >= 0; --k) {
 return 0;
 """
 TEAM_SOLVE_ENVELOPE = """
-const int lane = threadIdx.x & 31;
+const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+const SCALAR* base = H.data + begin * n + begin;
+const int* starts = first.data + begin;
+SCALAR* px = x.data + begin;
 if (size <= 32) {
     const SCALAR* column = base + lane;
     SCALAR y = lane < size ? px[lane] : (SCALAR)0;
@@ -315,25 +327,18 @@ KEEP = "own_held[rank] = own;\n        scaled_held[rank] = scaled;"
 UPDATE = "*(SCALAR*)(corner + at) -= scaled_held[a] * own_held[b];"
 
 
-SIZES = {"int n": "H.shape[1]", "int size": "end - begin"}
-IN_BLOCK = {"SCALAR* base": "H.data + begin * H.shape[1]"} | SIZES
-IN_ENVELOPE = {"SCALAR* base": "H.data + begin * (H.shape[1] + 1)", "int* starts": "first.data + begin"}
-IN_ENVELOPE |= SIZES | {"int begin": "begin"}
-OF_X = {"SCALAR* px": "x.data + begin"}
-
-
-def team(result: str, parameters: dict[str, str], text: str) -> str:
+def team(text: str) -> str:
     """A body for the lanes of a warp."""
-    return called(result, parameters, eliminated(text, KEEP, UPDATE)).replace("SCALAR", scalar)
+    return eliminated(text, KEEP, UPDATE).replace("SCALAR", scalar)
 
 
-@device.func_native(by_device(team("int", IN_BLOCK, TEAM_FACTOR_BLOCK), FACTOR_BLOCK))
+@device.func_native(by_device(team(TEAM_FACTOR_BLOCK), FACTOR_BLOCK))
 def team_ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
     """`ltdl_factor_block` by all lanes; what others wrote to H before was followed by a `sync`."""
     ...
 
 
-@device.func_native(by_device(team("void", IN_BLOCK | OF_X, TEAM_SOLVE_BLOCK), SOLVE_BLOCK))
+@device.func_native(by_device(team(TEAM_SOLVE_BLOCK), SOLVE_BLOCK))
 def team_ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real)):
     """`ltdl_solve_block` by all lanes; what others wrote to H and x before was followed by a `sync`."""
     ...
@@ -365,7 +370,7 @@ def ltdl_solve_envelope(
     ...
 
 
-@device.func_native(by_device(team("int", IN_ENVELOPE, TEAM_FACTOR_ENVELOPE), FACTOR_ENVELOPE))
+@device.func_native(by_device(team(TEAM_FACTOR_ENVELOPE), FACTOR_ENVELOPE))
 def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """`ltdl_factor_envelope` by all lanes; what others wrote to H and `first` before was followed by a `sync`.
 
@@ -374,7 +379,7 @@ def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, f
     ...
 
 
-@device.func_native(by_device(team("void", IN_ENVELOPE | OF_X, TEAM_SOLVE_ENVELOPE), SOLVE_ENVELOPE))
+@device.func_native(by_device(team(TEAM_SOLVE_ENVELOPE), SOLVE_ENVELOPE))
 def team_ltdl_solve_envelope(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):

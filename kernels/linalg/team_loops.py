@@ -9,10 +9,15 @@ import warp as wp
 from .. import real as device
 from ..real import mat33, real, vec3
 from . import loops
-from .lanes import by_device, called, scoped
-from .loops import CONTACT, ROWS_OF_J, SPARSE_ROW
+from .lanes import by_device
 from .vector import PAIR
 
+ROWS = """
+const auto* J0 = J.data;
+const auto* J1 = J0 + J.shape[1];
+const auto* J2 = J1 + J.shape[1];
+const int* dof = support.data;
+"""
 PAIRS = (
     PAIR
     + """
@@ -24,67 +29,51 @@ __syncwarp();
 """
 )
 CONTACT_ENTRY = """
-    const auto g0 = g00 * J0[a] + g01 * J1[a] + g02 * J2[a];
-    const auto g1 = g10 * J0[a] + g11 * J1[a] + g12 * J2[a];
-    const auto g2 = g20 * J0[a] + g21 * J1[a] + g22 * J2[a];
+    const auto g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
+    const auto g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
+    const auto g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
     const auto entry = g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
 """
 ROW_ENTRY = """
     const auto entry = g * pa[a] * pa[b];
 """
 IN_SLOTS = """
-    const int s_a = slot[dof[a]], s_b = slot[dof[b]];
-    H[s_a > s_b ? s_a * n + s_b : s_b * n + s_a] += entry;
+    const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
+    H.data[s_a > s_b ? s_a * H.shape[1] + s_b : s_b * H.shape[1] + s_a] += entry;
 """
 IN_BLOCKS = """
-    const int begin = dof_begin[dof[a]];
-    if (dof[b] >= begin) H[dof[a] * n + dof[b] - begin] += entry;
+    const int begin = dof_begin.data[dof[a]];
+    if (dof[b] >= begin) H.data[dof[a] * H.shape[1] + dof[b] - begin] += entry;
 """
-TO_SLOTS = {"const int* slot": "slot.data", "SCALAR* H": "H.data", "int n": "H.shape[1]"}
-TO_BLOCKS = {"const int* dof_begin": "dof_begin.data", "SCALAR* H": "H.data", "int n": "H.shape[1]"}
-G_BY_ENTRIES = {f"SCALAR g{i}{j}": f"G.data[{i}][{j}]" for i in range(3) for j in range(3)}
-
-
-def vector(name: str) -> dict[str, str]:
-    """What a body is given of a vec3, by its entries."""
-    return {f"SCALAR {name}{axis}": f"{name}.c[{axis}]" for axis in range(3)}
-
-
-TEAM_GRAM = called(
-    "void", CONTACT | G_BY_ENTRIES | TO_SLOTS, ROWS_OF_J + PAIRS.replace("BODY", CONTACT_ENTRY + IN_SLOTS)
-)
-TEAM_BLOCK_GRAM = called(
-    "void", CONTACT | G_BY_ENTRIES | TO_BLOCKS, ROWS_OF_J + PAIRS.replace("BODY", CONTACT_ENTRY + IN_BLOCKS)
-)
-G_OF_ROW = {"SCALAR g": "g"}
-TEAM_SPARSE_GRAM = called("void", SPARSE_ROW | G_OF_ROW | TO_SLOTS, PAIRS.replace("BODY", ROW_ENTRY + IN_SLOTS))
-TEAM_SPARSE_BLOCK_GRAM = called("void", SPARSE_ROW | G_OF_ROW | TO_BLOCKS, PAIRS.replace("BODY", ROW_ENTRY + IN_BLOCKS))
-TEAM_SCATTER = called(
-    "void",
-    CONTACT | vector("f") | {"SCALAR* px": "x.data"},
-    ROWS_OF_J
+TEAM_GRAM = ROWS + PAIRS.replace("BODY", CONTACT_ENTRY + IN_SLOTS)
+TEAM_BLOCK_GRAM = ROWS + PAIRS.replace("BODY", CONTACT_ENTRY + IN_BLOCKS)
+ROW = "const auto* pa = a_row.data;\nconst int* dof = support.data;\n"
+TEAM_SPARSE_GRAM = ROW + PAIRS.replace("BODY", ROW_ENTRY + IN_SLOTS)
+TEAM_SPARSE_BLOCK_GRAM = ROW + PAIRS.replace("BODY", ROW_ENTRY + IN_BLOCKS)
+TEAM_SCATTER = (
+    ROWS
     + """
-for (int j = threadIdx.x & 31; j < size; j += 32) px[dof[j]] += J0[j] * f0 + J1[j] * f1 + J2[j] * f2;
+for (int j = threadIdx.x & 31; j < size; j += 32)
+    x.data[dof[j]] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
 __syncwarp();
-""",
+"""
 )
-SCATTER_THREE = """
+SCATTER_THREE = (
+    ROWS
+    + """
 for (int j = LANE; j < size; j += LANES) {
     const int d = dof[j];
-    px[d] += J0[j] * f0 + J1[j] * f1 + J2[j] * f2;
-    py[d] += J0[j] * g0 + J1[j] * g1 + J2[j] * g2;
-    pz[d] += J0[j] * h0 + J1[j] * h1 + J2[j] * h2;
+    x.data[d] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
+    y.data[d] += J0[j] * g.c[0] + J1[j] * g.c[1] + J2[j] * g.c[2];
+    z.data[d] += J0[j] * h.c[0] + J1[j] * h.c[1] + J2[j] * h.c[2];
 }
 """
-XYZ = {"SCALAR* px": "x.data", "SCALAR* py": "y.data", "SCALAR* pz": "z.data"}
-TEAM_SPARSE_ADD = called(
-    "void",
-    SPARSE_ROW | {"SCALAR f": "f", "SCALAR* px": "x.data"},
-    """
-for (int j = threadIdx.x & 31; j < size; j += 32) px[dof[j]] += f * pa[j];
-__syncwarp();
-""",
 )
+TEAM_SPARSE_ADD = """
+const int* dof = support.data;
+for (int j = threadIdx.x & 31; j < size; j += 32) x.data[dof[j]] += f * a.data[j];
+__syncwarp();
+"""
 BLOCK_GRAM = """
 const auto* J0 = J.data;
 const auto* J1 = J0 + J.shape[1];
@@ -112,11 +101,12 @@ for (int i = 0; i < size; ++i) {
 }
 """
 SPARSE_ADD_THREE = """
+const int* dof = support.data;
 for (int j = LANE; j < size; j += LANES) {
     const int d = dof[j];
-    px[d] += f * pa[j];
-    py[d] += g * pa[j];
-    pz[d] += h * pa[j];
+    x.data[d] += f * a.data[j];
+    y.data[d] += g * a.data[j];
+    z.data[d] += h * a.data[j];
 }
 """
 RANK_ONE = """
@@ -135,65 +125,52 @@ for (int a = 0; a < size; ++a) {
     }
 }
 """
-TEAM_RANK_ONE = called(
-    "void",
-    CONTACT | {"SCALAR p0": "p.c[0]", "SCALAR p1": "p.c[1]"} | TO_SLOTS | {"SCALAR* K": "K.data"},
-    ROWS_OF_J
+TEAM_RANK_ONE = (
+    ROWS
     + """
+const int n = H.shape[1];
 for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
     const int a = pair / size, b = pair - a * size;
-    const int s_a = slot[dof[a]], s_b = slot[dof[b]];
-    const auto entry = (p0 * J0[a] + p1 * J1[a]) * J2[b];
-    if (s_a >= s_b) H[s_a * n + s_b] += entry;
-    else K[s_b * n + s_a] += entry;
+    const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
+    const auto entry = (p.c[0] * J0[a] + p.c[1] * J1[a]) * J2[b];
+    if (s_a >= s_b) H.data[s_a * n + s_b] += entry;
+    else K.data[s_b * n + s_a] += entry;
 }
 __syncwarp();
-""",
+"""
 )
 # Rows of both have one length.
 CLEAR_TRIANGLE = """
 for (int k = begin; k < end; ++k)
-    for (int j = begin + LANE; j <= k; j += LANES) H[k * n + j] = 0;
+    for (int j = begin + LANE; j <= k; j += LANES) H.data[k * H.shape[1] + j] = 0;
 """
 COPY_TRIANGLE = """
 for (int k = begin; k < end; ++k)
-    for (int j = begin + LANE; j < k; j += LANES) K[k * n + j] = H[k * n + j];
+    for (int j = begin + LANE; j < k; j += LANES) K.data[k * H.shape[1] + j] = H.data[k * H.shape[1] + j];
 """
-IN_TRIANGLE = {"SCALAR* H": "H.data", "int n": "H.shape[1]", "int begin": "begin", "int end": "end"}
-PART = {"SCALAR* py": "y.data", "int first": "first", "int last": "last"}
-TEAM_COPY = called(
-    "void",
-    {"const SCALAR* px": "x.data"} | PART,
-    """
-for (int j = first + (threadIdx.x & 31); j < last; j += 32) py[j] = px[j];
+TEAM_COPY = """
+for (int j = first + (threadIdx.x & 31); j < last; j += 32) y.data[j] = x.data[j];
 __syncwarp();
-""",
-)
-TEAM_FILL = called(
-    "void",
-    {"SCALAR a": "a"} | PART,
-    """
-for (int j = first + (threadIdx.x & 31); j < last; j += 32) py[j] = a;
+"""
+TEAM_FILL = """
+for (int j = first + (threadIdx.x & 31); j < last; j += 32) y.data[j] = a;
 __syncwarp();
-""",
-)
+"""
 
 
-def for_lanes(parameters: dict[str, str], body: str) -> str:
+def for_lanes(body: str) -> str:
     """A body in C++ whose loops are over LANE, LANE + LANES, …"""
     gpu = body.replace("LANES", "32").replace("LANE", "(threadIdx.x & 31)") + "__syncwarp();\n"
-    return by_device(
-        called("void", parameters, gpu), scoped(parameters, body.replace("LANES", "1").replace("LANE", "0"))
-    )
+    return by_device(gpu, body.replace("LANES", "1").replace("LANE", "0"))
 
 
-@device.func_native(for_lanes(IN_TRIANGLE, CLEAR_TRIANGLE))
+@device.func_native(for_lanes(CLEAR_TRIANGLE))
 def team_clear_triangle(H: wp.array2d(dtype=real), begin: int, end: int):
     """0 in the lower triangle of the block [begin, end)."""
     ...
 
 
-@device.func_native(for_lanes(IN_TRIANGLE | {"SCALAR* K": "K.data"}, COPY_TRIANGLE))
+@device.func_native(for_lanes(COPY_TRIANGLE))
 def team_copy_triangle(H: wp.array2d(dtype=real), K: wp.array2d(dtype=real), begin: int, end: int):
     """K ← H in the strict lower triangle of the block [begin, end)."""
     ...
@@ -219,7 +196,7 @@ def team_support_add(
     ...
 
 
-@device.func_native(for_lanes(CONTACT | vector("f") | vector("g") | vector("h") | XYZ, ROWS_OF_J + SCATTER_THREE))
+@device.func_native(for_lanes(SCATTER_THREE))
 def team_support_add_three(
     J: wp.array2d(dtype=real),
     support: wp.array1d(dtype=int),
@@ -283,7 +260,7 @@ def team_sparse_add(
     ...
 
 
-@device.func_native(for_lanes(SPARSE_ROW | {"SCALAR f": "f", "SCALAR g": "g", "SCALAR h": "h"} | XYZ, SPARSE_ADD_THREE))
+@device.func_native(for_lanes(SPARSE_ADD_THREE))
 def team_sparse_add_three(
     a: wp.array1d(dtype=real),
     support: wp.array1d(dtype=int),
@@ -299,7 +276,7 @@ def team_sparse_add_three(
     ...
 
 
-@device.func_native(by_device(TEAM_SPARSE_GRAM, loops.SPARSE_GRAM))
+@device.func_native(by_device(TEAM_SPARSE_GRAM.replace("a_row", "a"), loops.SPARSE_GRAM))
 def team_sparse_add_gram(
     a: wp.array1d(dtype=real),
     support: wp.array1d(dtype=int),
@@ -312,7 +289,7 @@ def team_sparse_add_gram(
     ...
 
 
-@device.func_native(by_device(TEAM_SPARSE_BLOCK_GRAM, SPARSE_BLOCK_GRAM))
+@device.func_native(by_device(TEAM_SPARSE_BLOCK_GRAM.replace("a_row", "a"), SPARSE_BLOCK_GRAM))
 def team_sparse_add_block_gram(
     a: wp.array1d(dtype=real),
     support: wp.array1d(dtype=int),

@@ -11,7 +11,7 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
-from .lanes import by_device, called, scalar
+from .lanes import OWN_PART, WARPS, by_device
 
 CHUNK = 8
 
@@ -27,6 +27,8 @@ const auto fma = [](v8 a, v8 x, v8 y) -> v8 {
 };
 """
 SUM_V8 = "(((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])))"
+
+scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
 
 def padded(columns: int) -> int:
@@ -96,7 +98,7 @@ def solve_by_eights(up: str, down: str, diagonal: str, first: str) -> str:
 PAIR = """
 const auto row_of_pair = [](unsigned pair) -> unsigned { return (unsigned)((sqrtf(8.0f * pair + 1.0f) - 1.0f) * 0.5f); };
 """
-# Up to 32 rows on a GPU: a row's entries that are not 0 side by side, in shared memory (a block is one warp), and a pair of them a lane.
+# Up to 32 rows on a GPU: a row's entries that are not 0 side by side, in shared memory, and a pair of them a lane.
 # UPDATE is what becomes of the entry in row and column place[a] and place[b].
 ELIMINATE_PAIRS = """
     const unsigned below_lane = left & ((1u << lane) - 1);
@@ -128,7 +130,8 @@ const unsigned a_1 = row_of_pair(lane + 32), b_1 = lane + 32 - a_1 * (a_1 + 1) /
 def eliminated(text: str, keep: str, update: str) -> str:
     """A body with its PAIRS by `ELIMINATE_PAIRS`."""
     pairs = ELIMINATE_PAIRS.replace("KEEP", keep).replace("UPDATE", update)
-    return text.replace("FIRST_PAIRS", PAIR + FIRST_PAIRS).replace("PAIRS", pairs)
+    text = text.replace("FIRST_PAIRS", PAIR + FIRST_PAIRS).replace("PAIRS", pairs)
+    return text.replace("OWN_PART", OWN_PART).replace("WARPS", str(WARPS))
 
 
 BLOCK_TIMES = snippet(
@@ -164,23 +167,16 @@ for (int c = 0; c < size; c += 24) {
     for (int j = 0; j < count; ++j) py[c + j] = out[j];
 }
 """,
-    gpu=called(
-        "void",
-        {
-            "const SCALAR* rows": "A.data + begin * A.shape[1]",
-            "const SCALAR* px": "x.data + begin",
-            "SCALAR* py": "y.data + begin",
-        }
-        | {"int stride": "A.shape[1]", "int size": "end - begin"},
-        """
+    gpu="""
+const int stride = A.shape[1], size = end - begin;
+const SCALAR* rows = A.data + begin * stride;
 for (int j = threadIdx.x & 31; j < size; j += 32) {
     SCALAR sum = 0;
-    for (int i = 0; i < size; ++i) sum += rows[i * stride + j] * px[i];
-    py[j] = sum;
+    for (int i = 0; i < size; ++i) sum += rows[i * stride + j] * x.data[begin + i];
+    y.data[begin + j] = sum;
 }
 __syncwarp();
 """,
-    ),
 )
 COPY_LOWER = snippet(
     cpu="""
@@ -198,16 +194,12 @@ for (int i = 0; i < end - begin; ++i)
 )
 
 
-TEAM_COPY_LOWER = called(
-    "void",
-    {f"const {scalar}* a": "A.data + begin * A.shape[1]", "int n": "A.shape[1]", "int size": "end - begin"}
-    | {f"{scalar}* b": "B.data + row * B.shape[1] + column", "int m": "B.shape[1]"},
-    """
-for (int i = 0; i < size; ++i)
-    for (int j = threadIdx.x & 31; j <= i; j += 32) b[i * m + j] = a[i * n + j];
+TEAM_COPY_LOWER = """
+const int n = A.shape[1], m = B.shape[1];
+for (int i = 0; i < end - begin; ++i)
+    for (int j = threadIdx.x & 31; j <= i; j += 32) B.data[(row + i) * m + column + j] = A.data[(begin + i) * n + j];
 __syncwarp();
-""",
-)
+"""
 
 
 @device.func_native(by_device(TEAM_COPY_LOWER, COPY_LOWER))

@@ -21,7 +21,8 @@ from warpsim.kernels import real as real_module
 from warpsim.kernels.ranges import takes_first_world
 from warpsim.kernels.real import Entry, adjoint_module
 
-# Threads per block: one thread, or one warp, does a whole tree or world, so small blocks spread a few thousand over a GPU.
+# Threads per block: one thread, or one warp, does a whole tree or world, so small blocks spread a few thousand over a GPU. `block_of` knows those
+# that are larger.
 BLOCK = 32
 # Threads of a warp, which share the work of a world where a kernel has lanes.
 LANES = 32
@@ -69,10 +70,10 @@ def copy(item, real, taped: bool = False):
 
 
 def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False, **options) -> None:
-    """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`. All blocks are of `BLOCK` threads, for
+    """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`. Blocks are of `block_of` threads, for
     which `cuda-check` compiles: with another number Warp compiles the module again."""
-    options.setdefault("block_dim", BLOCK)
     tape, made = active_tape(), copy(kernel, real, taped)
+    options["block_dim"] = block_of([made])
     if getattr(made, "lanes", False):
         over = (dim,) if isinstance(dim, int) else tuple(dim)
         dim = (*over, lanes_on(wp.get_device(options.get("device"))))
@@ -103,6 +104,11 @@ def _by_rows(values, lent: list) -> list:
             found[k] = x.contiguous()
             lent.append((x, found[k]))
     return found
+
+
+def block_of(kernels) -> int:
+    """Threads per block on CUDA, of the kernels of a Warp module."""
+    return BLOCK * max((getattr(x, "warps", 1) for x in kernels), default=1)
 
 
 def lanes_on(device) -> int:

@@ -11,7 +11,7 @@ import warp as wp
 
 from warpsim.contact.collision import Collision
 from warpsim.contact.sticking import Sticking
-from warpsim.device.copies import kernels_of
+from warpsim.device.copies import block_of, kernels_of
 from warpsim.device.cores import usable_cores
 from warpsim.device.memory import Lender, adopt
 from warpsim.forces.lines import Lines, has_lines, line_motors
@@ -201,7 +201,11 @@ class Step:
         """Compile and load the kernels of a step, modules in parallel, the solver's, which takes longest, first."""
         modules = list({id(kernel.module): kernel.module for kernel in reversed(self.kernels())}.values())
         workers = wp.config.load_module_max_workers or min(usable_cores(), COMPILERS)
-        wp.force_load(self.device_model.device, modules=modules, block_dim=BLOCK, max_workers=workers)
+        device = self.device_model.device
+        blocks = [block_of(module.kernels.values()) if device.is_cuda else BLOCK for module in modules]
+        for block in sorted(set(blocks), reverse=True):  # the solver's are the larger ones
+            chosen = [module for module, its in zip(modules, blocks, strict=True) if its == block]
+            wp.force_load(device, modules=chosen, block_dim=block, max_workers=workers)
 
     def kernels(self) -> list:
         """The kernels that a step launches, and those compiled together with them."""

@@ -9,7 +9,7 @@ Called by all lanes together (`linalg/lanes.py`).
 
 import warp as wp
 
-from ...linalg.lanes import lane, lanes, sync, team_sum
+from ...linalg.lanes import lane, lanes, pace, sync, team_sum
 from ...linalg.ldu import team_ldu_factor_envelope, team_ldu_solve_envelope, team_ldu_solve_transposed
 from ...linalg.ltdl import team_ltdl_factor_envelope
 from ...linalg.team_loops import team_copy_triangle, team_row_copy
@@ -222,6 +222,7 @@ def prepare_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Rang
         H = work.newton.H[w]
         first = work.newton.first[w]
         assemble(problem, work.newton, work.islands, w, r)
+        pace()
         if slides == 0:
             failed = team_ltdl_factor_envelope(H, r.slot_begin, r.slot_end, first)
         else:

@@ -22,7 +22,7 @@ import warp as wp
 
 from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_FOUR_PI_SQUARED
-from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_value, team_vector
+from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_row_copy, team_sparse_add_three, team_support_add_three
 from ...real import BY_CG, SPIN, func, kernel, real, struct, vec3
@@ -87,7 +87,9 @@ ROUNDED_RESTARTS = wp.constant(8)  # an error near rounding that so many have no
 BEARS_AT = 0.3
 # Above this error v0 with the impulses of the law there is not near the solution, as it is at rest, and the start is v* without impulses.
 WARM_ERROR = 0.3
-
+# Status of an island that other starts are to be tried of.
+UNDECIDED = wp.constant(1 << 16)
+REGISTERS = 128
 
 polished_level = epsilon * 1e2  # slopes of a solution so exact need no further step
 
@@ -238,6 +240,7 @@ def linearise_all(
                 team_value(delta_k, of), work.dv[w],
             )  # fmt: skip
     sync()
+    pace()
     return measure(problem, work, lag, w, r, balance)
 
 
@@ -284,7 +287,9 @@ def lagged_step(
         i = work.islands.dof[w, at]
         dv[i] = dv[i] + work.j_c[w, i] - work.m[w, i]
     sync()
+    pace()
     solve_coupled(problem, work, lag, w, r, slides, 0, forcing, dv)
+    pace()
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         along += problem.A[w, i, i - problem.dof_begin[i]] * dv[i] * lag.dv[w, i]
@@ -342,7 +347,7 @@ def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solu
     sync()
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, warps=WARPS)
 def keep_factor(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
     """The factor with the slopes of the law at v, for `solve_lagged_adjoint`; `slope` says whether any contact slides.
 
@@ -450,111 +455,154 @@ def is_solved(
     return solved
 
 
-@func
-def iterate_lagged(
-    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
-    r: Range, tolerance: real,
-) -> int:  # fmt: skip
-    """Newton's method on one island until its law and balance hold; the status."""
-    status = wp.int32(0)
-    iterations = wp.int32(0)
-    best = real(0.0)
-    kept = real(wp.inf)
-    stalled = wp.int32(0)
-    fresh = bool(True)
-    restarts = wp.int32(0)
-    many = is_large(lag, r)
-    patience = first_patience(problem, work, lag, w, r)
-    begun = wp.where(patience > 0, 0, -1)
-    rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
-    polished = wp.where(many, 2, 0)  # by a linear solver that does not polish anything
-    near = bool(True)
-    bears = bool(True)
-    share = real(1.0)
-    starting = patience > 0
-    ending = bool(False)
-    running = bool(True)
-    while running:
-        if starting:
-            start_lagged(problem, work, near, solution, w, r)
-            starting = bool(False)
-        held = holds_bounds(stalled, restarts)
-        balance = unknown()
-        if patience > 0:
-            balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
-        missed = wp.sqrt(wp.max(balance.momentum, balance.law))
-        error = relative_error(balance)
-        limit = options.absolute + tolerance * wp.sqrt(balance.scale)
-        if not (held and share >= real(MOST_SHARE)):
-            stalled += 1
-        if fresh or error < real(CYCLE_SHRINK) * best:
-            best = error
-            stalled = wp.int32(0)
-            fresh = bool(False)
-        lag.island_error[w, r.island] = balance.error
-        lost = is_lost(balance)
-        if ending:
+def island_solver(quick: bool):
+    """A device function that solves one island; `quick`: it leaves those that other starts are to be tried of, and is a third as long."""
+
+    @func
+    def iterate_lagged(
+        problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+        r: Range, tolerance: real,
+    ) -> int:  # fmt: skip
+        """Newton's method on one island until its law and balance hold; the status."""
+        status = wp.int32(0)
+        iterations = wp.int32(0)
+        best = real(0.0)
+        kept = real(wp.inf)
+        stalled = wp.int32(0)
+        fresh = bool(True)
+        restarts = wp.int32(0)
+        many = is_large(lag, r)
+        patience = first_patience(problem, work, lag, w, r)
+        begun = wp.where(patience > 0, 0, -1)
+        rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
+        polished = wp.where(many, 2, 0)  # by a linear solver that does not polish anything
+        near = bool(True)
+        bears = bool(True)
+        share = real(1.0)
+        starting = patience > 0
+        ending = bool(False)
+        running = bool(True)
+        if wp.static(quick) and not starting:
+            status = wp.int32(UNDECIDED)
             running = bool(False)
-        elif near and iterations == 0 and patience > 0 and not (error < real(WARM_ERROR)):
-            near = bool(False)
-            bears = bool(False)
-            fresh = bool(True)
-            starting = bool(True)
-        elif lost and (iterations == begun or iterations >= options.max_iterations):
-            status = wp.int32(NON_FINITE)
-            running = bool(False)
-        elif not bears and error < real(BEARS_AT):
-            bears = bool(True)
-            fresh = bool(True)
-        elif not lost and is_solved(problem, work, options, solution, w, r, missed, limit, error, stalled, polished):
-            running = bool(False)
-        elif iterations >= options.max_iterations or (restarts >= rounded and error < real(stall_level)):
-            status = wp.int32(NOT_CONVERGED)
-            ending = kept < error
-            running = ending
+        while running:
+            pace()
+            if starting:
+                start_lagged(problem, work, near, solution, w, r)
+                starting = bool(False)
+            held = holds_bounds(stalled, restarts)
+            balance = unknown()
+            if patience > 0:
+                balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
+            missed = wp.sqrt(wp.max(balance.momentum, balance.law))
+            error = relative_error(balance)
+            limit = options.absolute + tolerance * wp.sqrt(balance.scale)
+            if not (held and share >= real(MOST_SHARE)):
+                stalled += 1
+            if fresh or error < real(CYCLE_SHRINK) * best:
+                best = error
+                stalled = wp.int32(0)
+                fresh = bool(False)
+            lag.island_error[w, r.island] = balance.error
+            lost = is_lost(balance)
             if ending:
-                give_back(problem, work, lag, solution, w, r)  # and measure it
-        elif lost or stalled >= patience or (many and restarts > 0):
-            iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts, error, kept)
-            kept = wp.where(error < kept, error, kept)
-            begun = iterations
-            restarts += 1
-            polished = wp.max(polished, 1)
-            patience = wp.int32(NEXT_PATIENCE)
-            fresh = bool(True)
-            stalled = wp.int32(0)
+                running = bool(False)
+            elif near and iterations == 0 and patience > 0 and not (error < real(WARM_ERROR)):
+                near = bool(False)
+                bears = bool(False)
+                fresh = bool(True)
+                starting = bool(True)
+            elif lost and (iterations == begun or iterations >= options.max_iterations):
+                status = wp.int32(NON_FINITE)
+                running = bool(False)
+            elif not bears and error < real(BEARS_AT):
+                bears = bool(True)
+                fresh = bool(True)
+            elif not lost and is_solved(
+                problem, work, options, solution, w, r, missed, limit, error, stalled, polished
+            ):
+                running = bool(False)
+            elif iterations >= options.max_iterations or (restarts >= rounded and error < real(stall_level)):
+                status = wp.int32(NOT_CONVERGED)
+                ending = kept < error
+                running = ending
+                if wp.static(not quick) and ending:
+                    give_back(problem, work, lag, solution, w, r)  # and measure it
+            elif lost or stalled >= patience or (many and restarts > 0):
+                if wp.static(quick):
+                    status = wp.int32(UNDECIDED)
+                    running = bool(False)
+                else:
+                    iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts, error, kept)
+                    kept = wp.where(error < kept, error, kept)
+                    begun = iterations
+                    restarts += 1
+                    polished = wp.max(polished, 1)
+                    patience = wp.int32(NEXT_PATIENCE)
+                    fresh = bool(True)
+                    stalled = wp.int32(0)
+            else:
+                pace()
+                slides = wp.where(held, 0, balance.slides)
+                circling = stalled > CYCLE_PATIENCE
+                share = lagged_step(problem, work, lag, solution, w, r, circling, share, slides, real(cg_adjoint))
+                iterations += 1
+                # Slopes are more sensitive than v: from a solution one more step, of quadratic convergence.
+                polished = wp.where(missed <= limit, 2, wp.max(polished, 1))
+        work.iterations[w, r.island] = iterations
+        return status
+
+    @func
+    def solve_island(
+        problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+        island: int,
+    ):  # fmt: skip
+        """v and γ of one island."""
+        r = island_range(work.islands, w, island)
+        status = wp.int32(0)
+        lag.island_error[w, island] = real(0.0)
+        work.iterations[w, island] = wp.int32(0)
+        if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
+            status = keep_free_motion(problem, work, solution, w, r)
         else:
-            slides = wp.where(held, 0, balance.slides)
-            circling = stalled > CYCLE_PATIENCE
-            share = lagged_step(problem, work, lag, solution, w, r, circling, share, slides, real(cg_adjoint))
-            iterations += 1
-            # Slopes are more sensitive than v: from a solution one more step, of quadratic convergence.
-            polished = wp.where(missed <= limit, 2, wp.max(polished, 1))
-    work.iterations[w, r.island] = iterations
-    return status
+            tolerance = options.tolerance
+            if work.islands.count[w] > 1:
+                tolerance = tolerance * real(SHARED_TOLERANCE)
+            status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
+            if status != UNDECIDED:
+                project_impulses(problem, work, lag, solution, w, r)
+        work.status[w, island] = status
+
+    return solve_island
 
 
-@kernel(lanes=True, registers=168)
-def solve_lagged(
-    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
-):  # fmt: skip
-    """One island per warp: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. Launch over (worlds, trees, lanes)."""
+solve_any = island_solver(quick=False)
+solve_most = island_solver(quick=True)
+
+
+@kernel(lanes=True, registers=REGISTERS, warps=WARPS, part="quick")
+def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
+    """Before `solve_lagged`, on a GPU: most islands. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
-    r = island_range(work.islands, w, island)
-    status = wp.int32(0)
-    lag.island_error[w, island] = real(0.0)
-    work.iterations[w, island] = wp.int32(0)
-    if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
-        status = keep_free_motion(problem, work, solution, w, r)
-    else:
-        tolerance = options.tolerance
-        if work.islands.count[w] > 1:
-            tolerance = tolerance * real(SHARED_TOLERANCE)
-        status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
-        project_impulses(problem, work, lag, solution, w, r)
-    work.status[w, island] = status
+    solve_most(problem, problem, work, lag, options, solution, w, island)
+
+
+@kernel(lanes=True, registers=168, warps=WARPS)
+def solve_lagged(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int
+):  # fmt: skip
+    """One island per warp: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. `left` 1: of the islands those that `try_lagged` has left.
+
+    Launch over (worlds, trees, lanes).
+    """
+    w, island, _lane = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    if left == 1 and work.status[w, island] != UNDECIDED:
+        return
+    solve_any(problem, surrogate, work, lag, options, solution, w, island)
 
 
 @func
@@ -566,7 +614,7 @@ def worst_island(work: Workspace, island_error: wp.array2d(dtype=real), w: int) 
     return error
 
 
-@kernel
+@kernel(warps=WARPS)
 def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
     """As `sap.certify`, and the worst contact of every world. Launch over worlds."""
     w = wp.tid()
@@ -574,7 +622,7 @@ def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Soluti
     lag.error[w] = worst_island(work, lag.island_error, w)
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, warps=WARPS)
 def solve_lagged_adjoint(
     problem: Problem, work: Workspace, lag: Lag, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)
 ):  # fmt: skip

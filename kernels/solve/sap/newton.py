@@ -10,7 +10,7 @@ What says "by one lane" does not. Each function that writes ends with a `sync`.
 
 import warp as wp
 
-from ...linalg.lanes import lane, lanes, sync, team_sum
+from ...linalg.lanes import lane, lanes, pace, sync, team_sum
 from ...linalg.loops import row_dot_at, sparse_dot, support_rate
 from ...linalg.ltdl import (
     team_ltdl_factor_block,
@@ -213,6 +213,7 @@ def prepare(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range
         failed = prepare_preconditioner(problem, newton, islands, w, r)
     else:
         assemble(problem, newton, islands, w, r)
+        pace()
         failed = team_ltdl_factor_envelope(newton.H[w], r.slot_begin, r.slot_end, newton.first[w])
     return failed
 

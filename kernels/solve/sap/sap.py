@@ -21,7 +21,7 @@ import warp as wp
 
 from ...laws.bounds import box_cost, box_hessian, box_impulse
 from ...laws.cone import cone_cost, contact_regularization, contact_stabilization
-from ...linalg.lanes import lane, lanes, sync, team_max, team_sum
+from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_max, team_sum
 from ...linalg.team_loops import team_sparse_add, team_support_add
 from ...real import func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
@@ -410,7 +410,7 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
     return status
 
 
-@kernel(lanes=True, registers=168)
+@kernel(lanes=True, registers=168, warps=WARPS)
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
     """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
@@ -432,6 +432,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
         fresh = wp.int32(0)
         running = wp.int32(1)
         while running == 1:
+            pace()
             if fresh == 0:
                 start(problem, work, solution, w, r)
                 fresh = 1
@@ -443,6 +444,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
             if scale > real(0.0):
                 error = gradient / scale
             total = squares[0] + squares[1] + squares[2]
+            pace()
             # At v* every impulse is still to be given: one below the tolerance would be left out in all of its steps.
             settled = gradient <= options.absolute + tolerance * scale
             if iterations == 0 or error < real(STALL_SHRINK) * best:
@@ -471,7 +473,9 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
                 running = 0
             else:
                 forcing = wp.min(real(CG_FORCING), wp.sqrt(error))
+                pace()
                 step = newton_step(problem, work, w, r, forcing)
+                pace()
                 if step.slope < real(0.0):
                     alpha = real(1.0)
                     if options.line_search == 1 and -step.slope > real(cost_level) * scale * scale:
@@ -488,7 +492,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
     work.status[w, island] = status
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, warps=WARPS)
 def keep_factor(problem: Problem, work: Workspace):
     """The factor of H at the solution, for `solve_adjoint`. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
@@ -519,14 +523,14 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
     solution.status[w] = status
 
 
-@kernel
+@kernel(warps=WARPS)
 def certify(problem: Problem, work: Workspace, solution: Solution):
     """Iterations, momentum error and status of every world; γ = 0 where nothing acts. Launch over worlds."""
     w = wp.tid()
     certify_world(problem, work, solution, w)
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, warps=WARPS)
 def solve_adjoint(problem: Problem, work: Workspace, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)):
     """seed = −H⁻¹ v̄ from what `keep_factor` left. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
@@ -540,7 +544,7 @@ def solve_adjoint(problem: Problem, work: Workspace, v_bar: wp.array2d(dtype=rea
     solve_prepared(problem, work.newton, work.islands, w, r, real(cg_adjoint), seed[w])
 
 
-@kernel
+@kernel(warps=WARPS)
 def regularize(
     # in
     w_effective: wp.array2d(dtype=real),

@@ -243,7 +243,7 @@ def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w
     )  # fmt: skip
 
 
-@func(inline=False)
+@func
 def restart(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, restarts: int, error: real, kept: real,

@@ -112,7 +112,8 @@ class LaggedSolver(SAPSolver):
 
     def kernels(self) -> list:
         S = self.code
-        return [*kernels_of(lagged, S), *kernels_of(islands, S)]
+        quick = kernels_of(lagged, S, "quick") if self.device.is_cuda else []
+        return [*kernels_of(lagged, S), *quick, *kernels_of(islands, S)]
 
     def errors(self) -> list[wp.array]:
         return [self.lag.island_error, self.lag.error]
@@ -124,8 +125,10 @@ class LaggedSolver(SAPSolver):
         for name in self.problem._cls.vars:
             setattr(self.surrogate, name, getattr(self.problem, name))
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
-        inputs = [self.problem, self.surrogate, self.work, self.lag, self.options, self.solution]
-        self.run(lagged.solve_lagged, per_tree, inputs)
+        rest = [self.work, self.lag, self.options, self.solution]
+        if self.device.is_cuda:
+            self.run(lagged.try_lagged, per_tree, [self.problem, *rest])
+        self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.device.is_cuda)])
         if self.options.keep_factor:
             self.run(lagged.keep_factor, per_tree, [self.problem, self.work, self.lag, self.solution])
         if not self.certified_later:
