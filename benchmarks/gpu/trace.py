@@ -21,7 +21,7 @@ import warpsim as ws
 from warpsim.device.copies import LANES
 
 ARCH = 90  # sm_90: H100, H200
-SLOW = (".sap.lagged", ".sap.sap")  # modules whose CUDA code takes minutes to compile
+SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes minutes to compile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +103,20 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
+    """Within it the simulator launches what it would on a GPU."""
+    solver = sim._step.solver
+    tries_first = getattr(solver, "tries_first", None)
+    if tries_first is not None:
+        solver.tries_first = True
+    try:
+        yield
+    finally:
+        if tries_first is not None:
+            solver.tries_first = tries_first
+
+
+@contextlib.contextmanager
 def unreplayed(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches its kernels one by one instead of replaying them from a graph."""
     replay = sim._stepper.replay
@@ -128,7 +142,7 @@ def step_launches(sim: ws.Simulator, state: ws.State, control=None, make=Launch.
 
     wp.copy = copy
     try:
-        with intercepted(each), unreplayed(sim):
+        with intercepted(each), unreplayed(sim), as_on_gpu(sim):
             sim.step(state, control, out=state)
     finally:
         wp.copy = original

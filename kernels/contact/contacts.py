@@ -9,7 +9,7 @@ for B's side and -1 for A's: common ancestors cancel exactly and are not stored.
 import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
-from ..linalg.lanes import lane, lanes, sync, team_bits, team_count, team_number, team_take
+from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_take
 from ..real import func, kernel, mat33, real, transform, vec2, vec3, vec5, vec6
 from ..tree import joints as jt
 from ..tree import spatial as sp
@@ -242,9 +242,9 @@ def find_features(
 def add_contacts(
     topology: Topology, scene: Scene, h: real, geom_size: wp.array2d(dtype=vec3), link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6), link_V_star: wp.array2d(dtype=vec6), geom_X: wp.array2d(dtype=transform), w: int, p: int,
-    manifold: Manifold, count: int, contacts: Contacts,
+    manifold: Manifold, count: int, stores: bool, contacts: Contacts,
 ):  # fmt: skip
-    """Store those of pair p that touch, or will; how many there are then, and flags."""
+    """Those of pair p that touch, or will, stored from place `count` on, or counted from there; the place after them, and flags."""
     row = w % geom_size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
@@ -263,7 +263,8 @@ def add_contacts(
         flags = flags | (found & UNRESOLVED)
         if found & TOUCHES != 0:
             if now < contacts.pair.shape[1]:
-                store_contact(contacts, w, now, p, feature, g)
+                if stores:
+                    store_contact(contacts, w, now, p, feature, g)
                 now += 1
             else:
                 flags = flags | CONTACT_OVERFLOW
@@ -355,14 +356,21 @@ def detect(
                 p = grid.candidate[candidates + own]
             if p < scene.point_pairs:
                 manifold = find_features(scene, h, geom_size, geom_X, geom_speed, w, p)
-        for of in range(lanes()):  # in the order of pairs
-            if team_number(manifold.count, of) > 0:
-                if lane() == of:
-                    count, found = add_contacts(
-                        topology, scene, h, geom_size, link_X, link_V, link_V_star, geom_X, w, p, manifold, count, contacts
-                    )  # fmt: skip
-                    flags = flags | found
-                count = team_number(count, of)
+        # Places are in the order of pairs: those of a lane begin where the ones before it end, so that several lanes count theirs first.
+        begin = int(count)
+        number = int(0)
+        for turn in range(wp.where(lanes() == 1, 1, 0), 2):
+            number = int(0)
+            if manifold.count > 0:
+                end, found = add_contacts(
+                    topology, scene, h, geom_size, link_X, link_V, link_V_star, geom_X, w, p, manifold, begin, turn == 1,
+                    contacts,
+                )  # fmt: skip
+                number = end - begin
+                flags = flags | found
+            if turn == 0:
+                begin = count + team_before(number)
+        count += team_count(number)
     contacts.count[w] = count
     contacts.flags[w] = team_bits(flags)
     if completes == 1:

@@ -77,6 +77,23 @@ def pace():
     ...
 
 
+BEFORE = """
+const int lane = threadIdx.x & 31;
+int sum = x;
+for (int other = 1; other < 32; other <<= 1) {
+    const int y = __shfl_up_sync(0xffffffffu, sum, other);
+    if (lane >= other) sum += y;
+}
+return sum - x;
+"""
+
+
+@device.func_native(by_device(BEFORE, "return 0;"))
+def team_before(x: int) -> int:
+    """Sum of a number over the lanes before this one."""
+    ...
+
+
 @device.func_native(by_device(SUM, "return x;"))
 def team_count(x: int) -> int:
     """Sum of a number over the lanes."""

@@ -89,7 +89,6 @@ BEARS_AT = 0.3
 WARM_ERROR = 0.3
 # Status of an island that other starts are to be tried of.
 UNDECIDED = wp.constant(1 << 16)
-REGISTERS = 128
 
 polished_level = epsilon * 1e2  # slopes of a solution so exact need no further step
 
@@ -580,7 +579,7 @@ solve_any = island_solver(quick=False)
 solve_most = island_solver(quick=True)
 
 
-@kernel(lanes=True, registers=REGISTERS, warps=WARPS, part="quick")
+@kernel(lanes=True, registers=128, warps=WARPS, part="quick")
 def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
     """Before `solve_lagged`, on a GPU: most islands. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()

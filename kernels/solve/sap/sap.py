@@ -410,7 +410,7 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
     return status
 
 
-@kernel(lanes=True, registers=168, warps=WARPS)
+@kernel(lanes=True, registers=128, warps=WARPS)
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
     """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()

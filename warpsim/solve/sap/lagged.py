@@ -71,6 +71,8 @@ class LaggedSolver(SAPSolver):
         super().__init__(*size, **keywords)
         W, nv, C = self.worlds, self.nv, self.max_contacts
         cg = not self.has_factor
+        # Where many warps share a processor, most islands are solved by a kernel that does nothing else, whose code and registers are few.
+        self.tries_first = self.device.is_cuda
         self.lag = copy(coupled.Lag, self.code)()
         for name in LAG:
             setattr(self.lag, name, self.scratch.arrays[f"lag_{name}"])
@@ -112,7 +114,7 @@ class LaggedSolver(SAPSolver):
 
     def kernels(self) -> list:
         S = self.code
-        quick = kernels_of(lagged, S, "quick") if self.device.is_cuda else []
+        quick = kernels_of(lagged, S, "quick") if self.tries_first else []
         return [*kernels_of(lagged, S), *quick, *kernels_of(islands, S)]
 
     def errors(self) -> list[wp.array]:
@@ -126,9 +128,9 @@ class LaggedSolver(SAPSolver):
             setattr(self.surrogate, name, getattr(self.problem, name))
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         rest = [self.work, self.lag, self.options, self.solution]
-        if self.device.is_cuda:
+        if self.tries_first:
             self.run(lagged.try_lagged, per_tree, [self.problem, *rest])
-        self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.device.is_cuda)])
+        self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.tries_first)])
         if self.options.keep_factor:
             self.run(lagged.keep_factor, per_tree, [self.problem, self.work, self.lag, self.solution])
         if not self.certified_later:
