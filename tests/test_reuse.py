@@ -83,6 +83,59 @@ def test_steps_within_a_capture_of_ones_own(sim):
     np.testing.assert_array_equal(state.q.numpy(), positions(sim, 10)[-1])
 
 
+def test_inputs_within_a_capture_of_ones_own(assets):
+    """A graph with a control from the host, or with none, is the step with that control or none, whatever steps were made around it; and so are
+    steps made after it."""
+    sim = ws.Simulator(ws.load(assets("half_cheetah")), worlds=64, device="cpu")
+    u = np.random.default_rng(0).uniform(-1, 1, (64, sim.model.nu)).astype("float32")
+    start = sim.state()
+    pushed, free = sim.step(start, u).v.numpy().copy(), sim.step(start).v.numpy().copy()
+    assert not np.array_equal(pushed, free)
+    out, graphs = sim.state(), {}
+    for name, control in (("free", None), ("pushed", u.copy())):
+        with wp.ScopedCapture(device="cpu") as capture:
+            sim.step(start, control, out=out)
+        graphs[name] = capture.graph
+        del control
+        junk = [np.full((64, sim.model.nu), 9.0, np.float32) for _ in range(200)]  # where what is freed was
+        np.testing.assert_array_equal(sim.step(start).v.numpy(), free)
+    for name, expected in (("pushed", pushed), ("free", free), ("pushed", pushed)):
+        for control, plain in ((u, pushed), (None, free)):
+            np.testing.assert_array_equal(sim.step(start, control).v.numpy(), plain)
+            wp.capture_launch(graphs[name])
+            np.testing.assert_array_equal(out.v.numpy(), expected)
+    np.testing.assert_array_equal(sim.step(start).v.numpy(), free)
+    assert len(junk) == 200
+
+
+def test_a_start_within_a_capture_of_ones_own(assets):
+    """A graph with a reset to a start from the host repeats it."""
+    sim = ws.Simulator(ws.load(assets("half_cheetah")), worlds=64, device="cpu")
+    q = np.tile(sim.model.q0, (64, 1)) + 0.1
+    state = sim.state()
+    sim.reset(state, [0])  # what the model's start is made of cannot be uploaded while a graph is captured
+    with wp.ScopedCapture(device="cpu") as capture:
+        sim.reset(state, np.arange(64), q=q.copy())
+    junk = [np.full(q.shape, 9.0, np.float32) for _ in range(200)]
+    for _ in range(3):
+        sim.step(state, out=state)
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(state.q.numpy(), q.astype("float32"))
+    assert len(junk) == 200
+
+
+def test_forces_of_steps_of_other_substeps(assets):
+    """Contact forces of a step that is replayed are impulses by its own step size, not by that of the step captured last."""
+    sim = ws.Simulator(ws.load(assets("ant")), worlds=2, device="cpu")
+    state = sim.rollout(sim.state(), steps=100).final
+    expected, out = {}, sim.state()
+    for substeps in (1, 4, 1, 4, 1, 4):
+        sim.step(state, substeps=substeps, out=out)
+        force = sim.contact_force().numpy().copy()
+        np.testing.assert_array_equal(force, expected.setdefault(substeps, force))
+    assert expected[1].any()
+
+
 def test_reset_by_a_mask_within_a_graph(sim):
     """A step and a reset of the worlds of a mask in one graph: those start anew, the others go on, whatever the mask holds then."""
     mask = wp.zeros(3, dtype=bool, device="cpu")

@@ -124,6 +124,8 @@ class Stepper:
         self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
         self._compiled = False  # whether the kernels of a step are
         self._zero_inputs: set[str] = set()
+        self._knows_inputs = True  # whether no graph of a user's own writes to them, whenever it is replayed
+        self._handed: list[wp.array] = []  # what such graphs read besides the arrays of the user and of the simulator
         self._zeros: wp.array | None = None
         self._inputs_on_host: dict[
             str, tuple[wp.array, np.ndarray]
@@ -205,7 +207,7 @@ class Stepper:
         with tape_paused() as tape:
             row_of = self._row_of(chosen)
             given = dict(start or {}) | ({} if mocap is None else {"mocap": mocap})
-            given = {k: x if isinstance(x, wp.array) else wp.array(x, dtype=S, device=device) for k, x in given.items()}
+            given = {k: x if isinstance(x, wp.array) else self._uploaded(x, S) for k, x in given.items()}
             sources = self._model_start | given
             for name, array in state.arrays().items():
                 if array.size:
@@ -228,7 +230,7 @@ class Stepper:
             return row_of
         rows = np.full(self.worlds, -1, np.int32)
         rows[chosen] = np.arange(len(chosen))
-        return wp.array(rows, dtype=wp.int32, device=self.device)
+        return self._uploaded(rows, wp.int32)
 
     @functools.cached_property
     def _model_start(self) -> dict[str, wp.array]:
@@ -275,6 +277,7 @@ class Stepper:
             found = (before, after) if captured else (_borrowed(before), _borrowed(after))
             self._step_between(*found, substeps)
 
+        self.step.last_h = self.dt / substeps  # a replay does not say
         key = ("step", substeps, *(a.ptr for a in before.values()), *(a.ptr for a in after.values()))
         self.replay.run(key, launch, divided=False)
         return out
@@ -316,19 +319,37 @@ class Stepper:
 
     def _copy_input(self, target: wp.array, values, name: str) -> None:
         """Copy an argument into the step's own array; None is zero."""
+        captured = capturing(self.device)  # and not executed now
+        if captured and not self.replay.capturing:
+            self._knows_inputs = False
         if values is None:
-            if self.replay.capturing or name not in self._zero_inputs:
+            if captured or not self._knows_inputs or name not in self._zero_inputs:
                 target.zero_()
-                self._zero_inputs.add(name)
+                if not captured:
+                    self._zero_inputs.add(name)
             return
         self._zero_inputs.discard(name)
         shape = self.inputs.force_shapes[name]
-        if self.device.is_cpu and is_on_host(values) and not capturing(self.device):
+        if self.device.is_cpu and is_on_host(values) and not captured:
             if self._inputs_on_host.get(name, (None,))[0] is not target:
                 self._inputs_on_host[name] = (target, target.numpy())
             self._inputs_on_host[name][1][...] = self.inputs.host_array(values, shape, name)
         else:
+            if is_on_host(values):
+                values = self._uploaded(self.inputs.host_array(values, shape, name), self.device_model.types.real)
             wp.copy(target, self.inputs.device_array(values, shape, name))
+
+    def _uploaded(self, values, kind) -> wp.array:
+        """Host values on the device. What a graph in the making reads is held, where it came from included: it has addresses alone."""
+        if not capturing(self.device):
+            return wp.array(values, dtype=kind, device=self.device)
+        host = np.array(values, dtype=wp.dtype_to_numpy(kind), order="C")
+        found = given = wp.array(host, dtype=kind, device="cpu", copy=False)
+        if not self.device.is_cpu:
+            found = wp.empty(given.shape, dtype=kind, device=self.device)
+            wp.copy(found, given)
+        self._handed += [given, found]
+        return found
 
     def replay_of(self, stages):
         """A callable that replays what was captured of a user's function, which writes the inputs on its own."""
