@@ -329,7 +329,7 @@ def test_a_singular_system_has_no_gradient(device):
     solver = sim._stepper.adjoint.contact.solver
     assert np.isfinite(start.v.grad.numpy()).all()
     slope = solver.lag.slope.numpy().copy()
-    slope[1] = np.nan  # what `keep_lagged_factor` says of a factor with a pivot of zero
+    slope[1] = np.nan  # what `keep_factor` says of a factor with a pivot of zero
     solver.lag.slope.assign(slope)
     ones = wp.ones((3, sim.model.nv), dtype=wp.float64, device=device)
     seed = wp.zeros_like(ones)
