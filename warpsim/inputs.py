@@ -148,8 +148,9 @@ class Inputs:
         return values
 
     def host_array(self, values, shape, name: str) -> np.ndarray:
-        """Host values of this shape as an array of this dtype."""
-        values = self.numbers(values, name)
+        """Host values of this shape as an array of this dtype, or as the array of floating-point numbers that they are."""
+        if type(values) is not np.ndarray or values.dtype.kind != "f":
+            values = self.numbers(values, name)
         _refuse_shape(values, shape, name)
         return values
 
@@ -267,13 +268,15 @@ class Inputs:
 
 def is_on_host(values) -> bool:
     """Whether these are numbers of the host: no array of Warp, of torch, or of another package on CUDA."""
+    if type(values) is np.ndarray:
+        return True
     if isinstance(values, wp.array):
         return False
     return type(values).__module__.split(".")[0] != "torch" and not hasattr(values, "__cuda_array_interface__")
 
 
 def _refuse_shape(values, shape, name: str) -> None:
-    if values.shape != tuple(shape):
+    if values.shape != shape:
         raise ValueError(f"{name} has shape {values.shape}; it must be {tuple(shape)}")
 
 

@@ -246,6 +246,10 @@ class Simulator:
         and returned (`out is state` is allowed); without it a new one is. Under a tape the step keeps copies of its inputs
         and of the parameters asked for so far (`parameters.bytes_per_world()`), so that they may be written to afterwards.
         """
+        if mocap is None and self._watch is None and active_tape() is None:
+            after = self._stepper.repeat(state, control, tau, wrench, substeps, out)
+            if after is not None:
+                return after
         self._stepper.check_state(state)
         substeps = whole(substeps, "substeps", 1)
         state = self._stepper.with_mocap(state, mocap)

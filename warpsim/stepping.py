@@ -27,6 +27,7 @@ from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
 from warpsim.kernels.linalg import words
+from warpsim.repeats import Repeats
 from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
 from warpsim.spare_states import SpareStates
@@ -131,6 +132,7 @@ class Stepper:
             str, tuple[wp.array, np.ndarray]
         ] = {}  # an array of the step on the CPU, and its memory
         self._spare = SpareStates(self.blank_state)
+        self._repeats = Repeats()
 
     # states --------------------------------------------------------------------------------------------------------------
 
@@ -181,7 +183,7 @@ class Stepper:
         self.inputs.refuse_mocap(mocap)
         told = state.alias()
         if active_tape() is None:
-            self._copy_input(self._mocap_given, mocap, "mocap")
+            self._copy_input(self._mocap_given, mocap, "mocap", capturing(self.device))
             told.memory["mocap"] = self._mocap_given
             return told
         mocap = self.inputs.device_array(mocap, self.inputs.force_shapes["mocap"], "mocap")
@@ -258,6 +260,29 @@ class Stepper:
         self.step.last_h = h
         self.replay.run(("advance", h), lambda: self.step.launch(h), compile=self.step.compile)
 
+    def repeat(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State | None:
+        """`plain_step` between arrays that have seen it before, so that there is nothing to check; None if they have not."""
+        if type(state) is not State or type(substeps) is not int or capturing(self.device):
+            return None
+        if out is None:
+            if self.requires_grad or getattr(state.q, "requires_grad", True):
+                return None
+            out = self._spare.take()
+        elif type(out) is not State or out.recorded:
+            return None
+        graphs = self._repeats.find(self._version, substeps, state, out)
+        if graphs is None or (wrench is not None and self.step.wrench is None):
+            return None
+        self._copy_forces(control, tau, wrench, captured=False)
+        self.step.last_h = self.dt / substeps
+        self.replay.play(graphs)
+        return out
+
+    @property
+    def _version(self) -> tuple:
+        """Changes when arrays move that graphs hold addresses of."""
+        return self.replay.cleared, self.parameters.version
+
     def plain_step(
         self, state: State, control=None, tau=None, wrench=None, substeps: int = 1, out: State | None = None
     ) -> State:
@@ -280,6 +305,9 @@ class Stepper:
         self.step.last_h = self.dt / substeps  # a replay does not say
         key = ("step", substeps, *(a.ptr for a in before.values()), *(a.ptr for a in after.values()))
         self.replay.run(key, launch, divided=False)
+        graphs = None if captured else self.replay.found(key)
+        if graphs is not None:
+            self._repeats.keep(self._version, substeps, state, out, graphs)
         return out
 
     def _step_between(self, before: dict[str, wp.array], after: dict[str, wp.array], substeps: int) -> None:
@@ -309,24 +337,28 @@ class Stepper:
 
     def set_forces(self, control, tau, wrench) -> None:
         step = self.step
-        self._copy_input(step.control, control, "control")
-        self._copy_input(step.tau, tau, "tau")
         if wrench is not None and step.wrench is None:
             step.allow_wrench()
             self.replay.clear()
-        if step.wrench is not None:
-            self._copy_input(step.wrench, wrench, "wrench")
+        self._copy_forces(control, tau, wrench, capturing(self.device))
 
-    def _copy_input(self, target: wp.array, values, name: str) -> None:
-        """Copy an argument into the step's own array; None is zero."""
-        captured = capturing(self.device)  # and not executed now
+    def _copy_forces(self, control, tau, wrench, captured: bool) -> None:
+        step = self.step
+        self._copy_input(step.control, control, "control", captured)
+        self._copy_input(step.tau, tau, "tau", captured)
+        if step.wrench is not None:
+            self._copy_input(step.wrench, wrench, "wrench", captured)
+
+    def _copy_input(self, target: wp.array, values, name: str, captured: bool) -> None:
+        """Copy an argument into the step's own array; None is zero. `captured`: for a graph, and not executed now."""
+        if values is None and self._knows_inputs and not captured and name in self._zero_inputs:
+            return
         if captured and not self.replay.capturing:
             self._knows_inputs = False
         if values is None:
-            if captured or not self._knows_inputs or name not in self._zero_inputs:
-                target.zero_()
-                if not captured:
-                    self._zero_inputs.add(name)
+            target.zero_()
+            if not captured:
+                self._zero_inputs.add(name)
             return
         self._zero_inputs.discard(name)
         shape = self.inputs.force_shapes[name]

@@ -257,9 +257,12 @@ def test_an_interrupt_leaves_the_simulator_usable():
         for delay in np.linspace(0.0005, 0.004, 12):
             state = start(sim)
             with pytest.raises(KeyboardInterrupt):
-                signal.setitimer(signal.ITIMER_REAL, delay)
+                signal.setitimer(
+                    signal.ITIMER_REAL, delay, 0.05
+                )  # again where the first fell into a finalizer, which keeps it
                 while True:
                     sim.step(state, out=state)
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

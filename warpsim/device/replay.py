@@ -61,12 +61,18 @@ class Replay:
         self._dividing = False  # whether a graph of `run` itself is being captured
         self._stages: Stages = []  # of the capture in progress
         self._graphs: dict[tuple, Stages] = {}  # the one used last is the last
+        self.cleared = 0  # how often
         self._version = 0
         self._seen: list[tuple] = []
 
     def clear(self) -> None:
         """Forget all graphs, because an array has moved."""
         self._graphs.clear()
+        self.cleared += 1
+
+    def found(self, key: tuple) -> Stages | None:
+        """The graphs of `run` for this key, None where there are none yet."""
+        return self._graphs.get(key)
 
     def capture(self, function) -> Stages:
         """What `function()` launches, for `play`; nothing is executed. What it gives to `run` is divided, the rest is not."""

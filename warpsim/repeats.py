@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps taken again between the same arrays: their graphs, found without checking or naming anything anew."""
+
+import weakref
+
+from warpsim.state import State
+
+KEPT = 16  # as many as `Replay` keeps
+
+
+class Repeats:
+    """Graphs by the very arrays that they read and write. No array is held: an entry whose arrays are gone, or are others, is none.
+
+    `version`: of what else the graphs hold addresses of; with another one all are forgotten.
+    """
+
+    def __init__(self):
+        self._graphs: dict[tuple, tuple] = {}
+        self._version: tuple = ()
+
+    def find(self, version: tuple, substeps: int, state: State, out: State):
+        """The graphs of this step, None where it was not `keep`-ed with these arrays."""
+        if version != self._version:
+            return None
+        references, graphs = self._graphs.get((substeps, id(state.q), id(out.q)), (None, None))
+        if references is None:
+            return None
+        arrays = _arrays(state, out)
+        if len(arrays) != len(references):
+            return None
+        for reference, array in zip(references, arrays, strict=True):
+            if reference() is not array:
+                return None
+        return graphs
+
+    def keep(self, version: tuple, substeps: int, state: State, out: State, graphs) -> None:
+        """Remember the graphs of a step that has been checked."""
+        if version != self._version:
+            self._graphs.clear()
+            self._version = version
+        while len(self._graphs) >= KEPT:
+            del self._graphs[next(iter(self._graphs))]
+        references = tuple(weakref.ref(array) for array in _arrays(state, out))
+        self._graphs[substeps, id(state.q), id(out.q)] = references, graphs
+
+
+def _arrays(state: State, out: State) -> tuple:
+    arrays = (state.q, state.v, state.time, *state.memory.values())
+    return arrays if out is state else (*arrays, out.q, out.v, out.time, *out.memory.values())
