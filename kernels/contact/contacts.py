@@ -199,7 +199,7 @@ def next_pairs(
     at = int(k)
     if lanes() == 1:
         own = next_candidate(
-            scene.pair_geom, candidate, candidates, scene.geom_type, geom_X, geom_capsule, geom_speed, h, at, pairs
+            0, scene.pair_geom, candidate, candidates, scene.geom_type, geom_X, geom_capsule, geom_speed, h, at, pairs
         )
         at = own + 1
     else:
@@ -210,7 +210,7 @@ def next_pairs(
             hit = int(0)
             if mine < pairs:
                 nearest = next_candidate(
-                    scene.pair_geom, candidate, candidates, scene.geom_type, geom_X, geom_capsule, geom_speed, h, mine, mine + 1
+                    0, scene.pair_geom, candidate, candidates, scene.geom_type, geom_X, geom_capsule, geom_speed, h, mine, mine + 1
                 )  # fmt: skip
                 if nearest == mine:
                     hit = int(1)

@@ -10,15 +10,17 @@ import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, UNRESOLVED
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec5, vec6
+from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .broadphase import Grid
-from .contacts import TOUCHES, geom_pose_world, look_ahead, store_contact
+from .contacts import TOUCHES, geom_pose_world, look_ahead, point_velocity, store_contact
 from .cull import boxes_apart, next_candidate
 from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
 from .narrow.heightfield import detect as detect_features
 from .narrow.heightfield import evaluate
 from .narrow.manifold import contact_features, is_general
+from .narrow.nearing import Nearing, fastest
 from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape
 from .pair_laws import Contacts, Scene, margin_of, seen_from
@@ -43,6 +45,38 @@ def geom_shape(scene: Scene, convex_scene: ConvexScene, geom_size: wp.array2d(dt
 
 
 @func
+def relative_motion(
+    topology: Topology, scene: Scene, h: real, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6),
+    link_V_star: wp.array2d(dtype=vec6), w: int, p: int, middle: vec3, radius: real, reach: real,
+) -> Nearing:  # fmt: skip
+    """What geom B of pair p does as geom A sees it within h, where all that may touch lies within `radius` of the middle of B."""
+    motion = Nearing()
+    l_a = scene.geom_link[scene.pair_geom[p, 0]]
+    l_b = scene.geom_link[scene.pair_geom[p, 1]]
+    way = point_velocity(topology, link_X, link_V, w, l_b, middle) - point_velocity(
+        topology, link_X, link_V, w, l_a, middle
+    )
+    way_star = point_velocity(topology, link_X, link_V_star, w, l_b, middle)
+    way_star -= point_velocity(topology, link_X, link_V_star, w, l_a, middle)
+    motion.way = h * way
+    motion.way_star = h * way_star
+    if l_b >= 0:
+        motion.turn = h * sp.angular(link_V[w, l_b])
+        motion.turn_star = h * sp.angular(link_V_star[w, l_b])
+    if l_a >= 0:
+        motion.turn -= h * sp.angular(link_V[w, l_a])
+        motion.turn_star -= h * sp.angular(link_V_star[w, l_a])
+    motion.radius = radius
+    motion.margin = wp.max(margin_of(scene, p), real(0.0))
+    motion.reach = reach
+    if scene.expect_impacts == 0:
+        motion.reach = wp.min(reach, motion.margin + fastest(motion))
+    else:  # one may be stopped, and the other go on
+        motion.margin = reach
+    return motion
+
+
+@func
 def pair_at(convex_scene: ConvexScene, grid: Grid, w: int, k: int) -> int:
     """The pair at a place of the list: of those that the broad phase leaves, or of all with a general shape."""
     if grid.capacity > 0:
@@ -58,10 +92,10 @@ def next_pair(
     """The next place of the list, from k on, of a pair that may meet within h."""
     if grid.capacity > 0:
         return next_candidate(
-            scene.pair_geom, grid.candidate, w * grid.capacity, scene.geom_type, geom_X, geom_capsule, geom_speed, h, k, pairs
+            1, scene.pair_geom, grid.candidate, w * grid.capacity, scene.geom_type, geom_X, geom_capsule, geom_speed, h, k, pairs
         )  # fmt: skip
     return next_candidate(
-        scene.pair_geom, convex_scene.pair, 0, scene.geom_type, geom_X, geom_capsule, geom_speed, h, k, pairs
+        1, scene.pair_geom, convex_scene.pair, 0, scene.geom_type, geom_X, geom_capsule, geom_speed, h, k, pairs
     )
 
 
@@ -93,16 +127,11 @@ def detect(
     k = int(0)
     while k < pairs:
         k = next_pair(scene, convex_scene, grid, geom_X[w], geom_capsule[w], geom_speed[w], h, w, k, pairs)
-        p = int(0)
-        general = bool(False)
+        p = scene.point_pairs
         if k < pairs:
             p = pair_at(convex_scene, grid, w, k)
-            general = is_general(scene.geom_type[scene.pair_geom[p, 0]]) or is_general(
-                scene.geom_type[scene.pair_geom[p, 1]]
-            )
-            general = general and p < scene.point_pairs
         near = bool(False)
-        if general:
+        if p < scene.point_pairs:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
             reach = seen_from(scene, geom_speed, h, w, p)
@@ -110,10 +139,16 @@ def detect(
             shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
             X_a = geom_X[w, a]
             X_b = geom_X[w, b]
-            near = boxes_apart(shape_a.type, X_a, shape_a.size, shape_b.type, X_b, shape_b.size) <= reach
-        if near:
             radius_b = bounding_radius(shape_b.type, shape_b.size)
-            manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach)
+            middle = wp.transform_get_translation(X_b)
+            motion = relative_motion(
+                topology, scene, h, link_X, link_V, link_V_star, w, p, middle, radius_b + reach, reach
+            )  # fmt: skip
+            apart, along = boxes_apart(shape_a.type, X_a, shape_a.size, shape_b.type, X_b, shape_b.size)
+            motion.first = along
+            near = apart <= motion.reach
+        if near:
+            manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach, motion)
             margin = margin_of(scene, p)
             ways = longest_ways(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
             for i in range(manifold.count):

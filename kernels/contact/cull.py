@@ -13,7 +13,7 @@ from .. import real as device
 from ..linalg.vector import scalar
 from ..real import func, real, transform, vec3, vec5
 from .narrow.features import bounding_radius
-from .narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, HEIGHT_FIELD, MESH, PLANE, SPHERE
+from .narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, GENERAL, HEIGHT_FIELD, MESH, PLANE, SPHERE
 
 NEXT = """
 const SCALAR* poses = (const SCALAR*)geom_X.data;
@@ -21,6 +21,7 @@ const SCALAR* capsules = (const SCALAR*)geom_capsule.data;
 for (; k < pairs; ++k) {
     const int p = candidates < 0 ? k : candidate.data[candidates + k];
     const int a = pair_geom.data[2 * p], b = pair_geom.data[2 * p + 1];
+    if ((GENERAL >> geom_type.data[a] | GENERAL >> geom_type.data[b]) & 1 ^ general) continue;
     const SCALAR fast_a = geom_speed.data[a], fast_b = geom_speed.data[b];
     if (!(fast_a >= 0 && fast_b >= 0)) continue;
     const SCALAR* X = poses + 7 * a;
@@ -66,8 +67,9 @@ return pairs;
 """
 
 
-@device.func_native(NEXT.replace("SCALAR", scalar))
+@device.func_native(NEXT.replace("SCALAR", scalar).replace("GENERAL", str(sum(1 << int(kind) for kind in GENERAL))))
 def next_candidate(
+    general: int,
     pair_geom: wp.array2d(dtype=int),
     candidate: wp.array1d(dtype=int),
     candidates: int,
@@ -79,7 +81,7 @@ def next_candidate(
     k: int,
     pairs: int,
 ) -> int:
-    """The first place from k on of a pair that may meet within h, or `pairs`. Pairs are those of `candidate` from `candidates` on, or all where
+    """The first place from k on of a pair that may meet within h, or `pairs`; `general` 1: of those with a shape `is_general`, 0: of the others. Pairs are those of `candidate` from `candidates` on, or all where
     that is negative; geoms without a speed, of inactive bodies or not finite, take no part.
     """
     ...
@@ -129,11 +131,14 @@ def half_extents(type: int, size: vec3) -> vec3:
 
 
 @func
-def boxes_apart(type_a: int, X_a: transform, size_a: vec3, type_b: int, X_b: transform, size_b: vec3) -> real:
-    """Lower bound on the distance of two geoms: how far the boxes around them are apart along one of their six axes; 0 for a plane."""
+def boxes_apart(type_a: int, X_a: transform, size_a: vec3, type_b: int, X_b: transform, size_b: vec3):
+    """Lower bound on the distance of two geoms: how far the boxes around them are apart along one of their six axes, and the way along it from
+    A to B; 0 for a plane, and where they overlap.
+    """
     half_a = half_extents(type_a, size_a)
     half_b = half_extents(type_b, size_b)
     apart = real(0.0)
+    along = vec3(real(0.0), real(0.0), real(0.0))
     if half_a[0] >= real(0.0) and half_b[0] >= real(0.0):
         R_a = wp.quat_to_matrix(wp.transform_get_rotation(X_a))
         R_b = wp.quat_to_matrix(wp.transform_get_rotation(X_b))
@@ -147,5 +152,10 @@ def boxes_apart(type_a: int, X_a: transform, size_a: vec3, type_b: int, X_b: tra
             for j in range(3):
                 reach_a += half_b[j] * wp.abs(C[i, j])
                 reach_b += half_a[j] * wp.abs(C[j, i])
-            apart = wp.max(apart, wp.max(wp.abs(d_a[i]) - reach_a, wp.abs(d_b[i]) - reach_b))
-    return apart
+            if wp.abs(d_a[i]) - reach_a > apart:
+                apart = wp.abs(d_a[i]) - reach_a
+                along = wp.sign(d_a[i]) * vec3(R_a[0, i], R_a[1, i], R_a[2, i])
+            if wp.abs(d_b[i]) - reach_b > apart:
+                apart = wp.abs(d_b[i]) - reach_b
+                along = wp.sign(d_b[i]) * vec3(R_b[0, i], R_b[1, i], R_b[2, i])
+    return apart, along

@@ -14,6 +14,7 @@ from warpsim.device.copies import copy, scalar_types
 from warpsim.kernels.contact.narrow import convex as convex_module
 from warpsim.kernels.contact.narrow import convex_features as features_module
 from warpsim.kernels.contact.narrow import manifold as manifold_module
+from warpsim.kernels.contact.narrow import nearing as nearing_module
 from warpsim.kernels.contact.narrow import shape as shape_module
 from warpsim.model import ModelBuilder
 from warpsim.model.hull import convex_table
@@ -56,7 +57,7 @@ def table(S, scale=1.0):
     out = copy(shape_module, S).MeshTable()
     for key, value in host.items():
         if key != "deviation":
-            dtype = t.vec3 if key in ("vertex", "face_normal") else wp.int32
+            dtype = {"vertex": t.vec3, "face_normal": t.vec3, "extent": t.real}.get(key, wp.int32)
             setattr(out, key, wp.array(value, dtype=dtype, device=DEVICE))
     return out
 
@@ -67,7 +68,7 @@ def kernels(S):
     t = scalar_types(S)
     st = copy(shape_module, S)
     detect, evaluate = copy(convex_module, S).detect, copy(features_module, S).evaluate
-    MeshTable, Shape = st.MeshTable, st.Shape
+    MeshTable, Shape, Nearing = st.MeshTable, st.Shape, copy(nearing_module, S).Nearing
 
     contact_features = copy(manifold_module, S).contact_features
 
@@ -79,6 +80,7 @@ def kernels(S):
         poses: wp.array2d(dtype=t.transform),
         sizes: wp.array2d(dtype=t.vec3),
         margin: S,
+        motions: wp.array2d(dtype=t.vec3),
         counts: wp.array(dtype=wp.int32),  # out from here
         features: wp.array2d(dtype=wp.vec3i),
         phi: wp.array2d(dtype=S),
@@ -94,7 +96,17 @@ def kernels(S):
         b.type = kinds[i, 1]
         b.mesh = meshes[i, 1]
         b.size = sizes[i, 1]
-        manifold = detect(table, a, poses[i, 0], b, poses[i, 1], margin)
+        motion = Nearing()
+        motion.margin = margin
+        motion.reach = margin
+        if motions.shape[0] > 0:
+            motion.margin = S(0.0)
+            motion.way = motions[i, 0]
+            motion.turn = motions[i, 1]
+            motion.way_star = motions[i, 2]
+            motion.turn_star = motions[i, 3]
+            motion.radius = motions[i, 4][0]
+        manifold = detect(table, a, poses[i, 0], b, poses[i, 1], margin, motion)
         counts[i] = manifold.count
         k = wp.int32(0)
         while k < manifold.count:
@@ -110,9 +122,10 @@ def kernels(S):
 
 
 class Contacts:
-    """Host copies of the outputs; unused rows of phi are +inf."""
+    """Host copies of the outputs; unused rows of phi are +inf. `motion` (n, 5, 3): the ways, angles and (the last one's first) radius of
+    `Nearing`; without it nothing is left out for where it goes."""
 
-    def __init__(self, S, kinds, poses, sizes, margin, meshes=None, scale=1.0):
+    def __init__(self, S, kinds, poses, sizes, margin, meshes=None, scale=1.0, motion=()):
         t, n, dtype = scalar_types(S), len(poses), NUMPY[S]
         kinds = np.broadcast_to(np.asarray(kinds, np.int32), (n, 2))
         meshes = default_meshes(n) if meshes is None else np.broadcast_to(np.asarray(meshes, np.int32), (n, 2))
@@ -130,6 +143,7 @@ class Contacts:
             wp.array(np.asarray(poses, dtype), dtype=t.transform, device=DEVICE),
             wp.array(np.asarray(sizes, dtype), dtype=t.vec3, device=DEVICE),
             margin,
+            wp.array(np.asarray(motion, dtype).reshape(-1, 5, 3), dtype=t.vec3, device=DEVICE),
         ]
         wp.launch(kernels(S), n, inputs=inputs, outputs=out, device=DEVICE)
         self.count, self.features, self.phi, self.point, self.normal = (a.numpy() for a in out)

@@ -287,7 +287,7 @@ class Collision:
         for k, (first, count) in enumerate(arrays["mesh_range"][: len(m.meshes), :2]):
             self.hulls[k] = arrays["vertex"][first : first + count]
         for key, value in arrays.items():
-            kind = t.vec3 if key in ("vertex", "face_normal") else wp.int32
+            kind = {"vertex": t.vec3, "face_normal": t.vec3, "extent": t.real}.get(key, wp.int32)
             setattr(table, key, wp.array(value, dtype=kind, device=device))
         scene.table = table
         return scene

@@ -233,4 +233,23 @@ def convex_table(model: Model) -> dict[str, np.ndarray]:
     }
     for name in ("mesh_range", "deviation"):
         tables[name][: len(shared)] = tables[name][shared]
-    return tables | {"field_range": fields}
+    return tables | {"field_range": fields} | _of_vertices(tables["vertex"], tables["edge"], tables["mesh_range"])
+
+
+def _of_vertices(vertex: np.ndarray, edge: np.ndarray, ranges: np.ndarray) -> dict[str, np.ndarray]:
+    """The edges at every vertex (`MeshTable.edges_at`, `edge_at`), and of every mesh how far the farther of its vertices with the most
+    and the least x is from its origin (`extent`), from `vertex`, `edge` and `mesh_range`."""
+    own = ranges[ranges[:, 1] > 0]
+    own = own[np.unique(own[:, 0], return_index=True)[1]]  # rows that meshes share once, in their order
+    at = (edge + np.repeat(own[:, 0], own[:, 3])[:, None]).reshape(-1)
+    number = np.repeat(np.arange(len(edge)) - np.repeat(own[:, 2], own[:, 3]), 2)
+    order = np.argsort(at, kind="stable")
+    mesh, begin = np.repeat(np.arange(len(own)), own[:, 1]), np.cumsum([0, *own[:, 1]])[:-1]
+    ends = [vertex[np.lexsort((sign * vertex[:, 0], mesh))[begin]] for sign in (1.0, -1.0)]
+    extent = np.append(np.linalg.norm(ends, axis=2).max(axis=0), 0.0)  # the last of those without vertices
+    row = np.where(ranges[:, 1] > 0, np.searchsorted(own[:, 0], ranges[:, 0]), -1)
+    return {
+        "edge_at": number[order].astype(np.int32),
+        "edges_at": np.searchsorted(at[order], np.arange(len(vertex) + 1)).astype(np.int32),
+        "extent": extent[row],
+    }

@@ -19,6 +19,7 @@ from .convex_features import local_feature, record_normal
 from .features import orthogonal
 from .gjk import Pair, deepest, lowest, nearest
 from .manifold import CAPSULE, CYLINDER, ELLIPSOID, MESH, NO_REFERENCE, PLANE, Manifold, add_contact
+from .nearing import Nearing, seen_in
 from .shape import (
     FIRST_RIM_POINT,
     NO_FEATURE,
@@ -180,11 +181,11 @@ def lying(geom: Shape, n: vec3) -> real:
 
 @func(inline=False)
 def convex_convex(
-    table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: real
+    table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: real, motion: Nearing
 ) -> Manifold:
     """Contacts of two convex geoms, neither a plane."""
     pair = make_pair(table, geom_a, X_a, geom_b, X_b)
-    near = nearest(table, pair, margin + radius(geom_a) + radius(geom_b))
+    near = nearest(table, pair, seen_in(wp.transform_get_rotation(X_a), motion), real(FACE_BIAS) * pair.size)
     if near.status == 1:
         return Manifold()
     n = near.n
@@ -288,7 +289,9 @@ def plane_mesh(table: MeshTable, pair: Pair, margin: real) -> Manifold:
 
 
 @func(inline=False)
-def detect(table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: real) -> Manifold:
+def detect(
+    table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: real, motion: Nearing
+) -> Manifold:
     """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.
 
     The features are those of `convex_features.evaluate`. Plane–plane gives none.
@@ -302,4 +305,4 @@ def detect(table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: 
         if geom_b.type == ELLIPSOID and geometry(table, pair, wp.vec3i(0, 0, NO_REFERENCE)).phi < margin:
             return add_contact(Manifold(), 0, 0, NO_REFERENCE)
         return Manifold()
-    return convex_convex(table, geom_a, X_a, geom_b, X_b, margin)
+    return convex_convex(table, geom_a, X_a, geom_b, X_b, margin, motion)

@@ -15,7 +15,8 @@ Iterations are bounded; what is returned then is the best normal so far. Normals
 import warp as wp
 
 from ...real import func, quat, real, struct, vec3
-from .shape import MeshTable, Shape, support
+from .nearing import Nearing, reach_along
+from .shape import MeshTable, Shape, radius, support
 
 GJK_ITERATIONS = 48
 EPA_ITERATIONS = 56
@@ -54,7 +55,7 @@ class Pair:
 
 @struct
 class Nearest:
-    """Status (0 apart, 1 farther than asked, 2 touching or overlapping), and the last normal with its separation."""
+    """Status (0 apart, 1 farther than asked, 2 touching or overlapping), the last normal with its separation."""
 
     status: wp.int32
     n: vec3
@@ -164,21 +165,38 @@ def reduce(simplex: Simplex, w: vec3) -> Simplex:
     return best
 
 
+@func
+def apart(pair: Pair, motion: Nearing, n: vec3, bound: real, distance: real, bias: real) -> wp.bool:
+    """Whether geoms with a separation `bound` of their cores along n, `distance` at most, cannot touch within a step. Their contact's normal
+    is a direction in which they are no more than `bias` nearer than they are: so far it is from n, whose cosine with it is bound/distance.
+    """
+    phi = bound - radius(pair.a) - radius(pair.b)
+    if phi <= motion.margin or distance <= real(0.0):
+        return False
+    off = wp.sqrt(real(2.0) * (wp.max(distance - bound, real(0.0)) + bias) / distance)
+    return phi > reach_along(motion, n, off)
+
+
 @func(inline=False)
-def nearest(table: MeshTable, pair: Pair, reach: real) -> Nearest:
-    """GJK: the point of D nearest to the origin, given up once it is farther than `reach`."""
+def nearest(table: MeshTable, pair: Pair, motion: Nearing, bias: real) -> Nearest:
+    """GJK: the point of D nearest to the origin, given up once it is seen that the motion leaves the geoms `apart`."""
     result = Nearest()
-    v = pair.p
+    v = motion.first
+    if wp.dot(v, v) == real(0.0):
+        v = pair.p
     if wp.dot(v, v) == real(0.0):
         v = vec3(real(1.0), real(0.0), real(0.0))
     result.n = wp.normalize(v)
-    result.bound = real(-1e30)
-    v = lowest(table, pair, v)
+    v = lowest(table, pair, result.n)
+    result.bound = wp.dot(result.n, v)
     simplex = Simplex()
     simplex.vertex[0] = v
     simplex.count = 1
     simplex.v = v
     simplex.square = wp.dot(v, v)
+    if apart(pair, motion, result.n, result.bound, wp.sqrt(simplex.square), bias):
+        result.status = 1
+        return result
     k = wp.int32(0)
     while k < GJK_ITERATIONS:
         distance = wp.sqrt(simplex.square)
@@ -191,7 +209,7 @@ def nearest(table: MeshTable, pair: Pair, reach: real) -> Nearest:
         if bound > result.bound:
             result.bound = bound
             result.n = n
-        if bound > reach:
+        if apart(pair, motion, n, bound, distance, bias):
             result.status = 1
             return result
         if distance - bound <= real(converged) * pair.size:

@@ -48,9 +48,16 @@ MAX_POINTS = wp.constant(8)  # two quadrilaterals intersect in at most eight ver
 features_type = wp.types.matrix((8, 3), wp.int32)
 
 
+GENERAL = (
+    HEIGHT_FIELD,
+    ELLIPSOID,
+    CYLINDER,
+    MESH,
+)  # what only the general narrow phase (`convex.py`, `convex_contacts.py`) handles
+
+
 @func
 def is_general(type: wp.int32) -> wp.bool:
-    """Types that only the general narrow phase (`convex.py`, `convex_contacts.py`) handles."""
     return type == HEIGHT_FIELD or type == ELLIPSOID or type == CYLINDER or type == MESH
 
 

@@ -42,7 +42,10 @@ class MeshTable:
     """Convex meshes as flat arrays (see `warpsim.model.hull`)."""
 
     vertex: wp.array(dtype=vec3)
+    extent: wp.array(dtype=real)  # per mesh, a length of the order of its size
     edge: wp.array2d(dtype=int)  # two vertices, numbered within the mesh
+    edges_at: wp.array(dtype=int)  # of every vertex and one more: where its edges begin in `edge_at`
+    edge_at: wp.array(dtype=int)  # numbered within the mesh, ascending
     face: wp.array2d(dtype=int)  # start and count in face_vertex and face_edge
     face_vertex: wp.array(dtype=int)
     face_edge: wp.array(dtype=int)
@@ -113,9 +116,7 @@ def radius(shape: Shape) -> real:
 def extent(table: MeshTable, shape: Shape) -> real:
     """A length of the order of the shape's size, for tolerances."""
     if shape.type == MESH:
-        low = wp.length(support(table, shape, vec3(real(1.0), real(0.0), real(0.0))))
-        high = wp.length(support(table, shape, vec3(real(-1.0), real(0.0), real(0.0))))
-        return wp.max(low, high)
+        return table.extent[shape.mesh]
     if shape.type == PLANE:
         return real(0.0)
     if shape.type == SPHERE:
@@ -133,34 +134,23 @@ def mesh_edge_toward(table: MeshTable, mesh: wp.int32, point: wp.int32, d: vec3)
     x = table.vertex[start + point]
     best = NO_FEATURE
     least = real(0.0)
-    k = wp.int32(0)
-    while k < table.mesh_range[mesh, 3]:
-        i = table.edge[first + k, 0]
-        j = table.edge[first + k, 1]
-        if i == point or j == point:
-            u = table.vertex[start + i + j - point] - x
-            slope = -wp.dot(u, d) / wp.length(u)
-            if best == NO_FEATURE or slope < least:
-                least = slope
-                best = FIRST_MESH_EDGE + k
-        k += 1
+    at = table.edges_at[start + point]
+    while at < table.edges_at[start + point + 1]:
+        k = table.edge_at[at]
+        other = table.edge[first + k, 0] + table.edge[first + k, 1] - point
+        u = table.vertex[start + other] - x
+        slope = -wp.dot(u, d) / wp.length(u)
+        if best == NO_FEATURE or slope < least:
+            least = slope
+            best = FIRST_MESH_EDGE + k
+        at += 1
     return best
 
 
 @func(inline=False)
 def mesh_face_toward(table: MeshTable, mesh: wp.int32, d: vec3) -> wp.int32:
     """The face whose normal is most aligned with d."""
-    first = table.mesh_range[mesh, 4]
-    best = wp.int32(0)
-    largest = real(-2.0)
-    k = wp.int32(0)
-    while k < table.mesh_range[mesh, 5]:
-        c = wp.dot(table.face_normal[first + k], d)
-        if c > largest:
-            largest = c
-            best = k
-        k += 1
-    return FIRST_MESH_FACE + best
+    return FIRST_MESH_FACE + farthest_vertex(table.face_normal, table.mesh_range[mesh, 4], table.mesh_range[mesh, 5], d)
 
 
 @func(inline=False)

@@ -38,7 +38,8 @@ ACCEPTED_SLOPE = 0.1
 ROOT_SLOPE = {wp.float32: 1e-4, wp.float64: 1e-10}
 ROOT_TRIALS = 60
 LARGEST_STEP = 16.0
-# Contacts per tree up to which the free motion is a better start than the velocity before: most of them let go or slide.
+# Contacts of a tree up to which the free motion is a better start than the velocity before: most of them let go or slide. Not of trees that
+# bear on each other: in a pile at v* every contact gives way, and finds its load again one after the other.
 FEW_CONTACTS = wp.constant(4)
 # Backtracking (Castro et al., §IV-B): start, factor and Armijo constant.
 BACKTRACK_START = 1.25
@@ -112,8 +113,9 @@ class Step:
 
 @func
 def first_guess(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> bool:
-    """v = v0, or v* where that is to be tried and few contacts are to change it; whether it is v*."""
-    free = options.free_start == 1 and r.contact_end - r.contact_begin <= FEW_CONTACTS * (r.tree_end - r.tree_begin)
+    """v = v0, or v* where that is to be tried and few contacts of a single tree are to change it; whether it is v*."""
+    few = r.tree_end - r.tree_begin == 1 and r.contact_end - r.contact_begin <= FEW_CONTACTS
+    free = options.free_start == 1 and few
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         solution.v[w, i] = problem.v0[w, i]
