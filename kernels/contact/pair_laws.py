@@ -24,9 +24,11 @@ class Scene:
     geom_link: wp.array(dtype=int)  # -1: fixed to the world
     placed: wp.array(dtype=int)  # geoms that take part
     pair_geom: wp.array2d(dtype=int)
-    pair_rule: wp.array(dtype=wp.uint8)
+    pair_kind: wp.array(dtype=wp.uint8)  # row of `kind_rule` and `kind_margin`, less 256 times
+    pair_kind_high: wp.array(dtype=int)  # this; as many rows as the last above 0 has
+    kind_rule: wp.array(dtype=int)
+    kind_margin: wp.array(dtype=real)  # [m]
     pair_friction: wp.array(dtype=real)  # of RULE_EXPLICIT; as many rows as the last of those has
-    pair_margin: wp.array(dtype=real)  # [m] as many rows as the last above or below 0 has
     geom_reach: wp.array(dtype=real)  # [m] the largest margin of a geom's pairs; 0 of planes
     point_pairs: int  # the pairs up to this one touch at points, the others by pressure fields (`hydroelastic/`)
     support: wp.array2d(dtype=int)
@@ -87,9 +89,23 @@ def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
 
 
 @func
+def kind_of(scene: Scene, p: int) -> int:
+    """Pairs of one kind have one rule and one margin: few numbers for many pairs."""
+    kind = int(scene.pair_kind[p])
+    if p < scene.pair_kind_high.shape[0]:
+        kind = kind + 256 * scene.pair_kind_high[p]
+    return kind
+
+
+@func
+def rule_of(scene: Scene, p: int) -> int:
+    return scene.kind_rule[kind_of(scene, p)]
+
+
+@func
 def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> real:
     """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
-    rule = int(scene.pair_rule[p])
+    rule = rule_of(scene, p)
     row = w % friction.shape[0]
     a = friction[row, scene.pair_geom[p, 0]]
     b = friction[row, scene.pair_geom[p, 1]]
@@ -163,10 +179,7 @@ def pair_recovery(speed: real, compliance: real) -> real:
 @func
 def margin_of(scene: Scene, p: int) -> real:
     """How far apart the geoms of pair p are where φ = 0 [m]."""
-    margin = real(0.0)
-    if p < scene.pair_margin.shape[0]:
-        margin = scene.pair_margin[p]
-    return margin
+    return scene.kind_margin[kind_of(scene, p)]
 
 
 @func

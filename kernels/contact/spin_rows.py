@@ -12,7 +12,16 @@ from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
-from .pair_laws import Contacts, Scene, contact_law, friction_coefficient, load_of, pair_coefficient, total_mass
+from .pair_laws import (
+    Contacts,
+    Scene,
+    contact_law,
+    friction_coefficient,
+    load_of,
+    pair_coefficient,
+    rule_of,
+    total_mass,
+)
 
 TORSION = wp.constant(4)  # condim from which a contact resists spin about its normal
 ROLLING = wp.constant(6)  # and about its tangents
@@ -36,7 +45,7 @@ def spin_lengths(
     found = vec2(real(0.0), real(0.0))
     if p < scene.point_pairs:
         condim = spin.condim[p]
-        rule = int(scene.pair_rule[p])
+        rule = rule_of(scene, p)
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
         mu = friction_coefficient(scene, friction, w, p)

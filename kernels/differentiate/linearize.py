@@ -10,7 +10,9 @@ X ← H⁻¹X by the factor that the solver left, and the rows of the Jacobians 
 
 import warp as wp
 
+from ..linalg.ldu import upper_row
 from ..linalg.loops import row_axpy, row_axpy_at, row_scale, row_scaled_copy
+from ..linalg.vector import CHUNK
 from ..real import kernel, real, vec3
 from ..solve.problem import Problem
 from ..solve.sap.newton import island_range
@@ -81,7 +83,7 @@ def list_dofs(problem: Problem, work: Workspace, dof: wp.array2d(dtype=int)):
 @kernel
 def solve_columns(
     work: Workspace,
-    upper: wp.array3d(dtype=real),
+    has_upper: int,
     dof: wp.array2d(dtype=int),
     width: int,
     # in and out
@@ -89,7 +91,7 @@ def solve_columns(
 ):
     """X ← H⁻¹X from the factor, `width` columns per thread. Launch over (worlds, trees, column blocks).
 
-    `upper`: U of UᵀDL, that is H itself, L, where H is symmetric.
+    `has_upper` 1: the factor is UᵀDL (`linalg/ldu.py`), 0: LᵀDL.
     """
     w, island, block = wp.tid()
     if island >= work.islands.count[w]:
@@ -100,8 +102,13 @@ def solve_columns(
     for reverse in range(r.slot_end - r.slot_begin):
         k = r.slot_end - 1 - reverse
         x_k = X[w, dof[w, k]]
+        row = k
+        shift = int(0)
+        if has_upper == 1:
+            row = upper_row(r.slot_begin, r.slot_end, k)
+            shift = row + CHUNK - r.slot_begin
         for i in range(work.newton.first[w, k], k):
-            U_ki = upper[w, k, i]
+            U_ki = work.newton.H[w, row, shift + i]
             if U_ki != real(0.0):
                 row_axpy(-U_ki, x_k, X[w, dof[w, i]], first, last)
     for k in range(r.slot_begin, r.slot_end):

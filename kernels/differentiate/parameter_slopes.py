@@ -9,7 +9,7 @@ Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what th
 import warp as wp
 
 from ..contact import pair_laws
-from ..contact.pair_laws import Contacts, Material, Scene
+from ..contact.pair_laws import Contacts, Material, Scene, rule_of
 from ..laws import cone
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
 from ..rows.dispatch import law_slopes
@@ -209,7 +209,7 @@ def row_parameter_columns(
 @func
 def friction_shares(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> vec2:
     """∂μ/∂(μ_A, μ_B) of a pair by its rule; of two equal ones the second counts as the larger, as on the tape."""
-    rule = int(scene.pair_rule[p])
+    rule = rule_of(scene, p)
     row = w % friction.shape[0]
     a = friction[row, scene.pair_geom[p, 0]]
     b = friction[row, scene.pair_geom[p, 1]]

@@ -9,7 +9,7 @@ import warp as wp
 from .. import real as device
 from ..real import real, vec3
 from .lanes import by_device
-from .team_loops import IN_BLOCKS, IN_SLOTS, PAIRS
+from .team_loops import IN_BLOCKS, IN_SLOTS, PAIRS, mirrored
 
 ROWS = """
 const auto* J0 = J.data;
@@ -37,7 +37,7 @@ ONE_SIDED = """
     const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
     const auto entry = (l.c[0] * J0[a] + l.c[1] * J1[a] + l.c[2] * J2[a]) * K2[b];
     if (s_a >= s_b) H.data[s_a * H.shape[1] + s_b] += entry;
-    else U.data[s_b * H.shape[1] + s_a] += entry;
+    else MIRRORED += entry;
 """
 TEAM_SQUARE = """
 for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
@@ -89,7 +89,7 @@ def team_support_add_block_cross(
     ...
 
 
-@device.func_native(for_pairs(ONE_SIDED, TEAM_SQUARE, CPU_SQUARE))
+@device.func_native(mirrored(for_pairs(ONE_SIDED, TEAM_SQUARE, CPU_SQUARE)))
 def team_support_add_cross_rank_one(
     J: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),
@@ -98,7 +98,8 @@ def team_support_add_cross_rank_one(
     l: vec3,
     slot: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
-    U: wp.array2d(dtype=real),
+    begin: int,
+    end: int,
 ):
-    """Matrix + Jᵀ l eᵀ K, e the last row of K, stored as in `ldu.py`; dof d is row and column slot[d]."""
+    """Matrix + Jᵀ l eᵀ K, e the last row of K, in the block [begin, end), stored as in `ldu.py`; dof d is row and column slot[d]."""
     ...

@@ -2,26 +2,28 @@
 """Factorisation H = UᵀDL of one square matrix per world whose pattern is symmetric and whose values need not be.
 
 L and U are unit lower triangular; rows are eliminated from the last to the first without pivoting, as in `ltdl.py`, and kept in
-the same envelope: `H` holds the lower triangle, then D and L; `K` the strict upper triangle by columns, K[k, i] = H_ik with i < k,
-then U. Twice the work of LᵀDL.
+the same envelope. The lower triangle, then D and L, stands where it belongs in `H`; the strict upper one, then U, beside it, its columns as rows
+in reverse order, so that long ones lie where those of L are short: a square and two chunks of columns hold both (`upper_row`). Twice the
+work of LᵀDL.
 """
 
 import warp as wp
 
 from .. import real as device
-from ..real import real
-from .vector import eliminated, scalar, snippet, solve_by_eights
+from ..real import func, real
+from .vector import CHUNK, eliminated, scalar, snippet, solve_by_eights
 
 # As in `ltdl.py`: what stands in a chunk of eight beside the envelope of row k is set to 0 when the row is eliminated.
 FACTOR = snippet(
     cpu="""
 const int n = H.shape[1], size = end - begin;
 SCALAR* lower = H.data + begin * n + begin;
-SCALAR* upper = K.data + begin * n + begin;
+SCALAR* upper = lower + (size - 1) * (n + 1) + CHUNK;
+const int step = -(n + 1);
 int* starts = first.data + begin;
 for (int k = size - 1; k >= 0; --k) {
     SCALAR* L_k = lower + k * n;
-    SCALAR* U_k = upper + k * n;
+    SCALAR* U_k = upper + k * step;
     const SCALAR pivot = L_k[k];
     if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
     const SCALAR inverse = (SCALAR)1 / pivot;
@@ -33,7 +35,7 @@ for (int k = size - 1; k >= 0; --k) {
         const SCALAR H_ki = L_k[i], H_ik = U_k[i];
         if (H_ki == (SCALAR)0 && H_ik == (SCALAR)0) continue;
         SCALAR* L_i = lower + i * n;
-        SCALAR* U_i = upper + i * n;
+        SCALAR* U_i = upper + i * step;
         const int start_i = starts[i] - begin;
         if (start < start_i) {
             for (int j = chunk; j < start_i; ++j) L_i[j] = U_i[j] = 0;
@@ -56,7 +58,8 @@ return 0;
     gpu="""
 const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
 SCALAR* lower = H.data + begin * n + begin;
-SCALAR* upper = K.data + begin * n + begin;
+SCALAR* upper = lower + (size - 1) * (n + 1) + CHUNK;
+const int step = -(n + 1);
 int* starts = first.data + begin;
 if (size <= 32) {
     __shared__ int places[32 * WARPS];
@@ -66,9 +69,10 @@ if (size <= 32) {
     FIRST_PAIRS
     char* const below = (char*)lower;
     char* const above = (char*)upper;
+    const unsigned mirrored = row + (unsigned)sizeof(SCALAR);
     for (int k = size - 1; k >= 0; --k) {
         SCALAR* const L_k = lower + k * n + lane;
-        SCALAR* const U_k = upper + k * n + lane;
+        SCALAR* const U_k = upper + k * step + lane;
         const SCALAR own = lane <= k ? *L_k : (SCALAR)0;
         const SCALAR turned = lane < k ? *U_k : (SCALAR)0;
         const SCALAR pivot = __shfl_sync(0xffffffffu, own, k);
@@ -87,7 +91,7 @@ if (size <= 32) {
 }
 for (int k = size - 1; k >= 0; --k) {
     SCALAR* L_k = lower + k * n;
-    SCALAR* U_k = upper + k * n;
+    SCALAR* U_k = upper + k * step;
     const SCALAR pivot = L_k[k];
     if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
     const SCALAR inverse = (SCALAR)1 / pivot;
@@ -100,7 +104,7 @@ for (int k = size - 1; k >= 0; --k) {
             left &= left - 1;
             const SCALAR m = -U_k[i] * inverse, l = -L_k[i] * inverse;
             SCALAR* L_i = lower + i * n;
-            SCALAR* U_i = upper + i * n;
+            SCALAR* U_i = upper + i * step;
             const int start_i = starts[i] - begin;
             for (int j = start + lane; j <= i; j += 32) L_i[j] = (j >= start_i ? L_i[j] : (SCALAR)0) + m * L_k[j];
             for (int j = start + lane; j < i; j += 32) U_i[j] = (j >= start_i ? U_i[j] : (SCALAR)0) + l * U_k[j];
@@ -118,32 +122,33 @@ for (int k = size - 1; k >= 0; --k) {
 return 0;
 """,
 )
-# UP and DOWN are the matrices of the pass from the last row up, and of that from the first row down; D is H's in either case.
+# UP and DOWN are the triangles of the pass from the last row up, and of that from the first row down; D is in the lower one.
 SOLVE = snippet(
     cpu="""
 const int n = H.shape[1], size = end - begin, corner = begin * n + begin;
-const SCALAR* up = UP.data + corner;
-const SCALAR* down = DOWN.data + corner;
-const SCALAR* diagonal = H.data + corner;
+const SCALAR* lower = H.data + corner;
+const SCALAR* upper = lower + (size - 1) * (n + 1) + CHUNK;
+const int step = -(n + 1);
 const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
 """
-    + solve_by_eights("up", "down", "diagonal", "starts[k] - begin"),
+    + solve_by_eights("UP", "DOWN", "lower", "starts[k] - begin", "UP_STEP", "DOWN_STEP"),
     gpu="""
 const int n = H.shape[1], size = end - begin, corner = begin * n + begin, lane = threadIdx.x & 31;
-const SCALAR* up = UP.data + corner;
-const SCALAR* down = DOWN.data + corner;
+const SCALAR* lower = H.data + corner;
+const SCALAR* upper = lower + (size - 1) * (n + 1) + CHUNK;
+const int step = -(n + 1);
 const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
 if (size <= 32) {
     SCALAR y = lane < size ? px[lane] : (SCALAR)0;
     for (int k = size - 1; k > 0; --k) {
         const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
-        if (lane < k) y -= x_k * up[k * n + lane];
+        if (lane < k) y -= x_k * UP[k * UP_STEP + lane];
     }
     if (lane < size) y /= H.data[corner + lane * n + lane];
     for (int k = 1; k < size; ++k) {
-        SCALAR sum = lane < k ? down[k * n + lane] * y : (SCALAR)0;
+        SCALAR sum = lane < k ? DOWN[k * DOWN_STEP + lane] * y : (SCALAR)0;
         for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
         if (lane == k) y -= sum;
     }
@@ -151,12 +156,12 @@ if (size <= 32) {
 } else {
     for (int k = size - 1; k > 0; --k) {
         const SCALAR x_k = px[k];
-        for (int j = starts[k] - begin + lane; j < k; j += 32) px[j] -= x_k * up[k * n + j];
+        for (int j = starts[k] - begin + lane; j < k; j += 32) px[j] -= x_k * UP[k * UP_STEP + j];
         __syncwarp();
     }
     for (int k = 0; k < size; ++k) {
         SCALAR sum = 0;
-        for (int j = starts[k] - begin + lane; j < k; j += 32) sum += down[k * n + j] * px[j];
+        for (int j = starts[k] - begin + lane; j < k; j += 32) sum += DOWN[k * DOWN_STEP + j] * px[j];
         for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
         if (lane == 0) px[k] = px[k] / H.data[corner + k * n + k] - sum;
         __syncwarp();
@@ -173,13 +178,24 @@ KEEP = """own_held[rank] = own;
         turned_scaled_held[rank] = turned_scaled;"""
 # The diagonal of U is never read.
 UPDATE = """*(SCALAR*)(below + at) -= turned_scaled_held[a] * own_held[b];
-        *(SCALAR*)(above + at) -= own_scaled_held[a] * turned_held[b];"""
+        *(SCALAR*)(above + (int)(place[b] * (unsigned)sizeof(SCALAR)) - (int)(place[a] * mirrored)) -= own_scaled_held[a] * turned_held[b];"""
 
 
-@device.func_native(eliminated(FACTOR, KEEP, UPDATE).replace("SCALAR", scalar))
-def team_ldu_factor_envelope(
-    H: wp.array2d(dtype=real), K: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)
-) -> int:
+def triangles(text: str, up: str = "", down: str = "") -> str:
+    """A body with the triangles of its two passes."""
+    for name, triangle in (("UP", up), ("DOWN", down)):
+        text = text.replace(f"{name}_STEP", "n" if triangle == "lower" else "step").replace(name, triangle)
+    return text.replace("CHUNK", str(CHUNK))
+
+
+@func
+def upper_row(begin: int, end: int, k: int) -> int:
+    """The row of H in which row k of U stands, of the block [begin, end); its first entry is `CHUNK` to the right of that row's diagonal."""
+    return begin + end - 1 - k
+
+
+@device.func_native(triangles(eliminated(FACTOR, KEEP, UPDATE).replace("SCALAR", scalar)))
+def team_ldu_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`. 0, or k + 1 when pivot k is 0 or not finite.
 
     By all lanes, as the next two; on a GPU up to 32 rows are held whole, with zeros before `first`, which is written.
@@ -187,27 +203,17 @@ def team_ldu_factor_envelope(
     ...
 
 
-@device.func_native(SOLVE.replace("UP", "K").replace("DOWN", "H"))
+@device.func_native(triangles(SOLVE, up="upper", down="lower"))
 def team_ldu_solve_envelope(
-    H: wp.array2d(dtype=real),
-    K: wp.array2d(dtype=real),
-    begin: int,
-    end: int,
-    first: wp.array1d(dtype=int),
-    x: wp.array1d(dtype=real),
+    H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):
     """x ← H⁻¹ x on [begin, end)."""
     ...
 
 
-@device.func_native(SOLVE.replace("UP", "H").replace("DOWN", "K"))
+@device.func_native(triangles(SOLVE, up="lower", down="upper"))
 def team_ldu_solve_transposed(
-    H: wp.array2d(dtype=real),
-    K: wp.array2d(dtype=real),
-    begin: int,
-    end: int,
-    first: wp.array1d(dtype=int),
-    x: wp.array1d(dtype=real),
+    H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):
     """x ← H⁻ᵀ x on [begin, end)."""
     ...

@@ -10,7 +10,7 @@ from .. import real as device
 from ..real import mat33, real, vec3
 from . import loops
 from .lanes import by_device
-from .vector import PAIR
+from .vector import CHUNK, PAIR
 
 ROWS = """
 const auto* J0 = J.data;
@@ -121,7 +121,7 @@ for (int a = 0; a < size; ++a) {
     for (int b = 0; b < size; ++b) {
         const int s_b = slot.data[dof[b]];
         if (s_a >= s_b) H.data[s_a * n + s_b] += left * J2[b];
-        else K.data[s_b * n + s_a] += left * J2[b];
+        else MIRRORED += left * J2[b];
     }
 }
 """
@@ -134,7 +134,7 @@ for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
     const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
     const auto entry = (p.c[0] * J0[a] + p.c[1] * J1[a]) * J2[b];
     if (s_a >= s_b) H.data[s_a * n + s_b] += entry;
-    else K.data[s_b * n + s_a] += entry;
+    else MIRRORED += entry;
 }
 __syncwarp();
 """
@@ -145,8 +145,12 @@ for (int k = begin; k < end; ++k)
     for (int j = begin + LANE; j <= k; j += LANES) H.data[k * H.shape[1] + j] = 0;
 """
 COPY_TRIANGLE = """
-for (int k = begin; k < end; ++k)
-    for (int j = begin + LANE; j < k; j += LANES) K.data[k * H.shape[1] + j] = H.data[k * H.shape[1] + j];
+const int n = H.shape[1];
+for (int k = begin; k < end; ++k) {
+    const auto* row = H.data + k * n;
+    auto* mirrored = H.data + (begin + end - 1 - k) * (n + 1) + CHUNK - begin;
+    for (int j = (whole ? begin : first.data[k]) + LANE; j < k; j += LANES) mirrored[j] = row[j];
+}
 """
 TEAM_COPY = """
 for (int j = first + (threadIdx.x & 31); j < last; j += 32) y.data[j] = x.data[j];
@@ -156,6 +160,12 @@ TEAM_FILL = """
 for (int j = first + (threadIdx.x & 31); j < last; j += 32) y.data[j] = a;
 __syncwarp();
 """
+
+
+def mirrored(body: str) -> str:
+    """A body whose MIRRORED is the entry in row s_a and column s_b > s_a of a block [begin, end) that is stored as in `ldu.py`."""
+    place = "H.data[(begin + end - 1 - s_b) * (H.shape[1] + 1) + CHUNK + s_a - begin]"
+    return body.replace("MIRRORED", place.replace("CHUNK", str(CHUNK)))
 
 
 def for_lanes(body: str) -> str:
@@ -170,9 +180,9 @@ def team_clear_triangle(H: wp.array2d(dtype=real), begin: int, end: int):
     ...
 
 
-@device.func_native(for_lanes(COPY_TRIANGLE))
-def team_copy_triangle(H: wp.array2d(dtype=real), K: wp.array2d(dtype=real), begin: int, end: int):
-    """K ← H in the strict lower triangle of the block [begin, end)."""
+@device.func_native(for_lanes(COPY_TRIANGLE.replace("CHUNK", str(CHUNK))))
+def team_copy_triangle(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), whole: bool):
+    """The strict lower triangle of the block [begin, end), within its envelope or `whole`, to the upper one, which stands as `ldu.py` says."""
     ...
 
 
@@ -238,7 +248,7 @@ def team_support_add_block_gram(
     ...
 
 
-@device.func_native(by_device(TEAM_RANK_ONE, RANK_ONE))
+@device.func_native(mirrored(by_device(TEAM_RANK_ONE, RANK_ONE)))
 def team_support_add_rank_one(
     J: wp.array2d(dtype=real),
     support: wp.array1d(dtype=int),
@@ -246,9 +256,11 @@ def team_support_add_rank_one(
     p: vec3,
     slot: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
-    K: wp.array2d(dtype=real),
+    begin: int,
+    end: int,
 ):
-    """Matrix + Jᵀp eᵀJ of one contact, p in its tangent plane and e its normal, stored as in `ldu.py`; dof d is row and column slot[d]."""
+    """Matrix + Jᵀp eᵀJ of one contact, p in its tangent plane and e its normal, in the block [begin, end), stored as in `ldu.py`; dof d is
+    row and column slot[d]."""
     ...
 
 

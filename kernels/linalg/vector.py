@@ -50,7 +50,7 @@ SCALAR s[8];
 int chunk[8];
 for (int b = (size - 1) & ~7; b >= 0; b -= 8) {
     const int m = size - b < 8 ? size - b : 8;
-    const SCALAR* rows = UP + b * n;
+    const SCALAR* rows = UP + b * UP_STEP;
     int lowest = b;
     for (int r = 0; r < m; ++r) {
         const int k = b + r;
@@ -59,37 +59,39 @@ for (int b = (size - 1) & ~7; b >= 0; b -= 8) {
         if (chunk[r] < lowest) lowest = chunk[r];
     }
     for (int r = m - 1; r > 0; --r)
-        for (int i = 0; i < r; ++i) s[i] -= s[r] * rows[r * n + b + i];
+        for (int i = 0; i < r; ++i) s[i] -= s[r] * rows[r * UP_STEP + b + i];
     for (int r = 0; r < m; ++r) px[b + r] = s[r];
     for (int c = lowest; c < b; c += 8) {
         v8 y = *(const v8*)(px + c);
         for (int r = 0; r < m; ++r)
-            if (c >= chunk[r]) y = fma((v8)(-s[r]), *(const v8*)(rows + r * n + c), y);
+            if (c >= chunk[r]) y = fma((v8)(-s[r]), *(const v8*)(rows + r * UP_STEP + c), y);
         *(v8*)(px + c) = y;
     }
 }
 for (int b = 0; b < size; b += 8) {
     const int m = size - b < 8 ? size - b : 8;
-    const SCALAR* rows = DOWN + b * n;
+    const SCALAR* rows = DOWN + b * DOWN_STEP;
     SCALAR left[8];
     for (int r = 0; r < m; ++r) {
         const int k = b + r;
         v8 s = (SCALAR)0;
-        for (int c = (FIRST) & ~7; c < b; c += 8) s = fma(*(const v8*)(rows + r * n + c), *(const v8*)(px + c), s);
+        for (int c = (FIRST) & ~7; c < b; c += 8) s = fma(*(const v8*)(rows + r * DOWN_STEP + c), *(const v8*)(px + c), s);
         left[r] = px[k] / DIAGONAL[k * n + k] - SUM_V8;
     }
     for (int r = 0; r < m; ++r) {
         px[b + r] = left[r];
-        for (int i = r + 1; i < m; ++i) left[i] -= rows[i * n + b + r] * left[r];
+        for (int i = r + 1; i < m; ++i) left[i] -= rows[i * DOWN_STEP + b + r] * left[r];
     }
 }
 """
 
 
-def solve_by_eights(up: str, down: str, diagonal: str, first: str) -> str:
-    """`SOLVE_BY_EIGHTS` on `px`, `size` and rows of `n` numbers that the text in front of it names."""
+def solve_by_eights(up: str, down: str, diagonal: str, first: str, up_step: str = "n", down_step: str = "n") -> str:
+    """`SOLVE_BY_EIGHTS` on `px`, `size` and matrices that the text in front of it names: UP's rows are `up_step` numbers apart, DOWN's `down_step`,
+    DIAGONAL's n."""
     text = SOLVE_BY_EIGHTS
-    for name, what in {"UP": up, "DOWN": down, "DIAGONAL": diagonal, "FIRST": first}.items():
+    steps = {"UP_STEP": up_step, "DOWN_STEP": down_step}
+    for name, what in (steps | {"UP": up, "DOWN": down, "DIAGONAL": diagonal, "FIRST": first}).items():
         text = text.replace(name, what)
     return text
 

@@ -27,7 +27,6 @@ def kernels(dtype):
         kind: int,
         begin: wp.array(dtype=int),
         H: wp.array2d(dtype=S),
-        K: wp.array2d(dtype=S),
         first: wp.array(dtype=int),
         b: wp.array(dtype=S),
         x: wp.array(dtype=S),
@@ -42,11 +41,11 @@ def kernels(dtype):
                 status[island] = factor_l(H, low, high, first)
                 solve_l(H, low, high, first, x)
             else:
-                status[island] = factor_u(H, K, low, high, first)
+                status[island] = factor_u(H, low, high, first)
                 if kind == 1:
-                    solve_u(H, K, low, high, first, x)
+                    solve_u(H, low, high, first, x)
                 else:
-                    solve_t(H, K, low, high, first, x)
+                    solve_t(H, low, high, first, x)
             for i in range(low, high):
                 b[i] = x[i]
 
@@ -56,17 +55,21 @@ def kernels(dtype):
 def run(kind, matrix, first, b, dtype):
     """The solution, whether each island failed, and where rows begin after the fill-in; NaN stands wherever nothing was given."""
     kernel, S = kernels(dtype)
-    columns = SIZE + vector.CHUNK - 1
-    H, K = (np.full((SIZE, columns), np.nan) for _ in range(2))
-    for k in range(SIZE):
-        H[k, first[k] : k + 1] = matrix[k, first[k] : k + 1]
-        K[k, first[k] : k] = matrix[first[k] : k, k]
-    arrays = [wp.array(values, dtype=S, device="cpu") for values in (H, K)]
+    columns = SIZE + (2 if kind else 1) * vector.CHUNK - 1
+    H = np.full((SIZE, columns), np.nan)
+    for low, high in ISLANDS:
+        for k in range(low, high):
+            H[k, first[k] : k + 1] = matrix[k, first[k] : k + 1]
+            if kind:
+                row = low + high - 1 - k  # `ldu.upper_row`
+                shift = row + vector.CHUNK - low
+                H[row, shift + first[k] : shift + k] = matrix[first[k] : k, k]
+    H = wp.array(H, dtype=S, device="cpu")
     first = wp.array(first, dtype=int, device="cpu")
     b, x = wp.array(b, dtype=S, device="cpu"), wp.full(columns, np.nan, dtype=S, device="cpu")
     status = wp.zeros(len(ISLANDS), dtype=int, device="cpu")
     begin = wp.array([low for low, _ in ISLANDS] + [SIZE], dtype=int, device="cpu")
-    wp.launch(kernel, 1, [kind, begin, *arrays, first, b, x, status], device="cpu")
+    wp.launch(kernel, 1, [kind, begin, H, first, b, x, status], device="cpu")
     return b.numpy(), status.numpy(), first.numpy()
 
 

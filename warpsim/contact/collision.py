@@ -144,6 +144,14 @@ def _points(model: Model, pairs) -> int:
     return int(np.dot([PAIR_POINTS.get((GeomType(a), GeomType(b)), 1) for a, b in kinds], counts))
 
 
+def kinds_of_pairs(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(npair,) the kind of each pair of geoms, and of each kind the friction rule and the margin [m]."""
+    margins, margin = np.unique(model.pair_margin, return_inverse=True)
+    rules, rule = np.unique(model.pair_rule, return_inverse=True)
+    kinds, kind = np.unique(margin * max(len(rules), 1) + rule, return_inverse=True)
+    return kind, rules[kinds % max(len(rules), 1)], margins[kinds // max(len(rules), 1)]
+
+
 def reach_of(model: Model) -> np.ndarray:
     """The largest margin of each geom's pairs [m], 0 of planes: bounds of geoms grow by it."""
     reach = np.zeros(model.ngeom)
@@ -239,12 +247,16 @@ class Collision:
             ("pair_geom", m.pair_geom),
         ):
             setattr(scene, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=device))
-        scene.pair_rule = wp.array(m.pair_rule.astype(np.uint8), dtype=wp.uint8, device=device)
         explicit = np.flatnonzero(m.pair_rule == FrictionRule.EXPLICIT).max(initial=-1) + 1
-        margins = np.flatnonzero(m.pair_margin).max(initial=-1) + 1
+        kind, rules, margins = kinds_of_pairs(m)
+        scene.pair_kind = wp.array((kind % 256).astype(np.uint8), dtype=wp.uint8, device=device)
+        high = (kind // 256)[: np.flatnonzero(kind // 256).max(initial=-1) + 1]
+        scene.pair_kind_high, scene.kind_rule = (
+            wp.array(x.astype(np.int32), dtype=wp.int32, device=device) for x in (high, rules)
+        )
         for key, value in (
             ("pair_friction", m.pair_friction[:explicit]),
-            ("pair_margin", m.pair_margin[:margins]),
+            ("kind_margin", margins),
             ("geom_reach", reach_of(m)),
         ):
             setattr(scene, key, wp.array(value.astype(dtype), dtype=self.device_model.types.real, device=device))

@@ -268,7 +268,9 @@ class Linearizer:
         launch(kernels.list_dofs, nv, [problem, work, self.dof])
         width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
         blocks = -(-X.shape[2] // width)
-        launch(kernels.solve_columns, (self.model.ntree, blocks), [work, step.solver.upper, self.dof, width, X])
+        launch(
+            kernels.solve_columns, (self.model.ntree, blocks), [work, int(step.solver.has_upper), self.dof, width, X]
+        )
         for name, Y in result.arrays().items():
             if not Y.size:
                 continue

@@ -386,18 +386,17 @@ def normal_rate(problem: Problem, x: wp.array1d(dtype=real), rate: vec3, w: int,
 
 @func
 def add_rank_one(
-    problem: Problem, p: vec3, w: int, c: int, slot: wp.array1d(dtype=int), H: wp.array2d(dtype=real),
-    U: wp.array2d(dtype=real),
+    problem: Problem, p: vec3, w: int, c: int, slot: wp.array1d(dtype=int), H: wp.array2d(dtype=real), begin: int, end: int
 ):  # fmt: skip
-    """Jᵀp eᵀJ of slot c, e the normal of its contact."""
+    """Jᵀp eᵀJ of slot c, e the normal of its contact, to rows [begin, end)."""
     pair = problem.contact_pair[w, c]
     support = problem.support[pair]
     size = problem.support_size[pair]
     if is_spin(problem, c):
         J = problem.J[w, point_of(problem, c)]
-        team_support_add_cross_rank_one(problem.J[w, c], J, support, size, p, slot, H, U)
+        team_support_add_cross_rank_one(problem.J[w, c], J, support, size, p, slot, H, begin, end)
     else:
-        team_support_add_rank_one(problem.J[w, c], support, size, p, slot, H, U)
+        team_support_add_rank_one(problem.J[w, c], support, size, p, slot, H, begin, end)
 
 
 @func

@@ -12,7 +12,7 @@ import warp as wp
 from ...linalg.lanes import lane, lanes, pace, sync, team_sum
 from ...linalg.ldu import team_ldu_factor_envelope, team_ldu_solve_envelope, team_ldu_solve_transposed
 from ...linalg.ltdl import team_ltdl_factor_envelope
-from ...linalg.team_loops import team_copy_triangle, team_row_copy
+from ...linalg.team_loops import team_copy_triangle
 from ...real import BY_CG, func, mat33, real, struct, vec3
 from ..problem import Problem
 from .contact_laws import add_rank_one, add_rank_one_product, slips
@@ -45,7 +45,6 @@ KRYLOV_GROWTH = 1e4
 class Lag:
     """What the solver needs besides SAP's workspace; per world."""
 
-    K: wp.array3d(dtype=real)  # (worlds, nv, nv) upper triangle of H, by columns; empty without a factor
     G: wp.array2d(dtype=mat33)  # (worlds, C) with `keep_factor`: S + p eᵀ at the solution
     p: wp.array2d(dtype=vec3)  # (worlds, C) the part of G that is not symmetric
     delta: wp.array2d(dtype=vec3)  # (worlds, C)
@@ -95,17 +94,12 @@ def island_sum(
 def add_coupling(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
     """From the symmetric part of A + JᵀGJ to both of its triangles, in the same envelope."""
     H = work.newton.H[w]
-    K = lag.K[w]
-    if is_whole(r):
-        team_copy_triangle(H, K, r.slot_begin, r.slot_end)
-    else:
-        for k in range(r.slot_begin, r.slot_end):
-            team_row_copy(H[k], K[k], work.newton.first[w, k], k)
+    team_copy_triangle(H, r.slot_begin, r.slot_end, work.newton.first[w], is_whole(r))
     for at in range(r.contact_begin, r.contact_end):
         c = work.islands.contact[w, at]
         p = lag.p[w, c]
         if slips(p):
-            add_rank_one(problem, p, w, c, work.islands.slot[w], H, K)
+            add_rank_one(problem, p, w, c, work.islands.slot[w], H, r.slot_begin, r.slot_end)
 
 
 @func
@@ -227,7 +221,7 @@ def prepare_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Rang
             failed = team_ltdl_factor_envelope(H, r.slot_begin, r.slot_end, first)
         else:
             add_coupling(problem, work, lag, w, r)
-            failed = team_ldu_factor_envelope(H, lag.K[w], r.slot_begin, r.slot_end, first)
+            failed = team_ldu_factor_envelope(H, r.slot_begin, r.slot_end, first)
     return failed
 
 
@@ -248,8 +242,8 @@ def solve_coupled(
         first = work.newton.first[w]
         to_slots(work.islands, w, r, b, x)
         if transposed == 1:
-            team_ldu_solve_transposed(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
+            team_ldu_solve_transposed(H, r.slot_begin, r.slot_end, first, x)
         else:
-            team_ldu_solve_envelope(H, lag.K[w], r.slot_begin, r.slot_end, first, x)
+            team_ldu_solve_envelope(H, r.slot_begin, r.slot_end, first, x)
         from_slots(work.islands, w, r, x, b)
     return rest

@@ -24,7 +24,7 @@ from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
-from ...linalg.team_loops import team_row_copy, team_sparse_add_three, team_support_add_three
+from ...linalg.team_loops import team_copy_triangle, team_sparse_add_three, team_support_add_three
 from ...real import BY_CG, SPIN, func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from .contact_laws import (
@@ -379,8 +379,7 @@ def keep_factor(problem: Problem, work: Workspace, lag: Lag, solution: Solution)
     if prepare_coupled(problem, work, lag, w, r, slides) != 0:
         slope = real(wp.nan)
     if slides == 0 and not BY_CG:
-        for k in range(r.slot_begin, r.slot_end):
-            team_row_copy(work.newton.H[w, k], lag.K[w, k], work.newton.first[w, k], k)
+        team_copy_triangle(work.newton.H[w], r.slot_begin, r.slot_end, work.newton.first[w], False)
     lag.slope[w, r.island] = slope
 
 

@@ -13,17 +13,7 @@ from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
 
 KRYLOV_VECTORS = 6
-LAG = (
-    "K",
-    "missed",
-    "dv",
-    "v",
-    "kept_v",
-    "R",
-    "v_hat",
-    "gamma",
-    "row_gamma",
-)  # what a launch writes before it reads it
+LAG = ("missed", "dv", "v", "kept_v", "R", "v_hat", "gamma", "row_gamma")  # what a launch writes before it reads it
 
 
 class LaggedLaw(ContactLaw):
@@ -67,6 +57,8 @@ class LaggedSolver(SAPSolver):
     With `keep_factor`, `solve_adjoint` works after `launch`. It starts at v0 where that is near the solution, or where `start_at` says, and else at v*.
     """
 
+    has_upper = True
+
     def __init__(self, *size, **keywords):
         super().__init__(*size, **keywords)
         W, nv, C = self.worlds, self.nv, self.max_contacts
@@ -95,17 +87,13 @@ class LaggedSolver(SAPSolver):
     def _scratch_shapes(self) -> dict[str, tuple]:
         C, K, nv, S = self.max_contacts, self.rows, self.nv, self.scalar
         found = super()._scratch_shapes()
-        shapes = {"K": found["H"], **dict.fromkeys(("missed", "dv", "v", "kept_v"), ((nv,), S))}
+        shapes = dict.fromkeys(("missed", "dv", "v", "kept_v"), ((nv,), S))
         shapes |= {**dict.fromkeys(("R", "v_hat", "gamma"), ((C,), self.vec3)), "row_gamma": ((K,), S)}
         return found | {f"lag_{name}": shapes[name] for name in LAG}
 
     @property
     def slopes(self) -> wp.array:
         return self.lag.G
-
-    @property
-    def upper(self) -> wp.array:
-        return self.lag.K
 
     @property
     def lag_error(self) -> wp.array:

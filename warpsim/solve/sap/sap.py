@@ -144,7 +144,10 @@ class SAP(ContactModel):
 
 
 def envelope_columns(solver: ContactSolver) -> int:
-    """Columns of matrices in an envelope: rows of every island have room for whole chunks from its first column on."""
+    """Columns of matrices in an envelope: rows of every island have room for whole chunks from its first column on, and for two such rows
+    where a factor has an upper triangle (`ldu.py`)."""
+    if solver.has_upper:
+        return solver.nv + 2 * CHUNK - 1
     return padded(solver.nv) if solver.trees < 2 else solver.nv + CHUNK - 1
 
 
@@ -266,11 +269,6 @@ class SAPSolver(ContactSolver):
     def slopes(self) -> wp.array:
         """G = −∂γ/∂v_c `(worlds, max_contacts)` at the last solution; needs `keep_factor`, as the next."""
         return self.work.newton.G
-
-    @property
-    def upper(self) -> wp.array:
-        """U of the factor UᵀDL of A + JᵀGJ, whose D and L are in `work.newton.H`."""
-        return self.work.newton.H
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −H⁻¹ v̄ `(worlds, nv)` with the Hessian at the last solution; needs `keep_factor`."""
