@@ -29,23 +29,27 @@ def kernel(S):
         poses: wp.array2d(dtype=t.transform),
         sizes: wp.array2d(dtype=t.vec3),
         out: wp.array(dtype=S),
+        along: wp.array(dtype=t.vec3),
     ):
         i = wp.tid()
-        out[i] = boxes_apart(kind_a, poses[i, 0], sizes[i, 0], kind_b, poses[i, 1], sizes[i, 1])
+        distance, way = boxes_apart(kind_a, poses[i, 0], sizes[i, 0], kind_b, poses[i, 1], sizes[i, 1])
+        out[i] = distance
+        along[i] = way
 
     return apart
 
 
 def apart(S, pair, poses, sizes):
+    """How far the boxes are apart, and along which way."""
     t = scalar_types(S)
-    out = wp.zeros(len(poses), S, device=DEVICE)
+    out, along = wp.zeros(len(poses), S, device=DEVICE), wp.zeros(len(poses), t.vec3, device=DEVICE)
     inputs = [
         *pair,
         wp.array(poses.astype(NUMPY[S]), dtype=t.transform, device=DEVICE),
         wp.array(sizes.astype(NUMPY[S]), dtype=t.vec3, device=DEVICE),
     ]
-    wp.launch(kernel(S), len(poses), inputs=inputs, outputs=[out], device=DEVICE)
-    return out.numpy()
+    wp.launch(kernel(S), len(poses), inputs=inputs, outputs=[out, along], device=DEVICE)
+    return out.numpy(), along.numpy()
 
 
 @pytest.mark.parametrize("S", [wp.float64, wp.float32], ids=["float64", "float32"])
@@ -54,8 +58,10 @@ def test_boxes_are_no_farther_apart_than_the_geoms(S):
     for pair in itertools.combinations_with_replacement(KINDS, 2):
         poses, sizes = random_pairs(*pair, 200)
         distance = mujoco_distance(pair, poses, sizes)
-        found = apart(S, pair, poses, sizes)
+        found, along = apart(S, pair, poses, sizes)
         assert (found >= 0).all()
+        np.testing.assert_allclose(np.linalg.norm(along, axis=1), found > 0, atol=1e-6)
+        assert ((along * (poses[:, 1, :3] - poses[:, 0, :3])).sum(1) >= found - 1e-6).all()  # from A to B
         assert (found <= np.maximum(distance, 0) + (1e-8 if S is wp.float64 else 1e-5)).all(), pair
         far = distance > 0.5
         assert found[far].mean() > 0.4 * distance[far].mean(), pair
@@ -67,7 +73,10 @@ def test_boxes_along_the_axes_are_as_far_apart_as_they_look():
     poses[:, :, 6] = 1.0
     poses[:, :, :3] = rng.uniform(-2, 2, (100, 2, 3))
     gap = np.abs(poses[:, 0, :3] - poses[:, 1, :3]) - sizes.sum(1)
-    np.testing.assert_allclose(apart(wp.float64, (BOX, BOX), poses, sizes), np.maximum(gap.max(1), 0), atol=1e-14)
+    found, along = apart(wp.float64, (BOX, BOX), poses, sizes)
+    np.testing.assert_allclose(found, np.maximum(gap.max(1), 0), atol=1e-14)
+    off = np.flatnonzero(found > 0)
+    np.testing.assert_array_equal(np.abs(along[off]).argmax(1), gap[off].argmax(1))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
