@@ -312,8 +312,8 @@ class Stepper:
 
     def _step_between(self, before: dict[str, wp.array], after: dict[str, wp.array], substeps: int) -> None:
         if not self._compiled:
-            self._compiled = True
             self.step.compile()
+            self._compiled = True
         arrays = self.step.state_arrays()
         self._copy_arrays(before, arrays)
         for _ in range(substeps):

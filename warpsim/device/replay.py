@@ -11,6 +11,7 @@ import warnings
 
 import warp as wp
 
+from warpsim.device.interrupts import undisturbed
 from warpsim.device.pool import together
 from warpsim.device.ranges import NotDivisible, Worlds, operations, over, split
 from warpsim.device.threads import turn
@@ -79,11 +80,13 @@ class Replay:
         self.capturing, self._stages = True, []
         try:
             with turn(self.device), capture_stream(self.device):
-                wp.capture_begin(self.device)
                 try:
+                    with undisturbed():
+                        wp.capture_begin(self.device)
                     function()
                 finally:
-                    self._end_stage()
+                    with undisturbed():
+                        self._end_stage()
         finally:
             self.capturing = False
         return self._stages
@@ -106,11 +109,13 @@ class Replay:
         ):  # a graph of the user's own, which takes launches, not graphs
             launch()
         elif self.capturing:
-            self._end_stage()
+            with undisturbed():
+                self._end_stage()
             try:
                 self._stages += self._find(key, launch, divided, compile)
             finally:
-                wp.capture_begin(self.device)
+                with undisturbed():
+                    wp.capture_begin(self.device)
         elif compile is None and key not in self._seen and key not in self._graphs:
             self._seen = [*self._seen[1 - GRAPHS_KEPT :], key]
             launch()
@@ -152,12 +157,20 @@ class Replay:
     def _graph(self, launch, worlds: Worlds | None = None) -> wp.Graph:
         """What `launch()` launches, over a range of worlds or all."""
         within = contextlib.nullcontext() if worlds is None else over(worlds)
-        with turn(self.device), capture_stream(self.device), wp.ScopedCapture(device=self.device) as capture, within:
+        with (
+            undisturbed(),
+            turn(self.device),
+            capture_stream(self.device),
+            wp.ScopedCapture(device=self.device) as capture,
+            within,
+        ):
             launch()
         return capture.graph
 
     def _end_stage(self) -> None:
-        """End the graph in progress; one that holds nothing is left out."""
+        """End the graph in progress, if there is one; one that holds nothing is left out."""
+        if not capturing(self.device):
+            return
         used = self.device.is_cuda or operations() > 0
         graph = wp.capture_end(self.device)
         if used:

@@ -13,6 +13,7 @@ from warpsim.contact.collision import Collision
 from warpsim.contact.sticking import Sticking
 from warpsim.device.copies import block_of, kernels_of
 from warpsim.device.cores import usable_cores
+from warpsim.device.interrupts import load_together
 from warpsim.device.memory import Lender, adopt
 from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.integrate import SymplecticEuler, ThetaScheme
@@ -205,7 +206,7 @@ class Step:
         blocks = [block_of(module.kernels.values()) if device.is_cuda else BLOCK for module in modules]
         for block in sorted(set(blocks), reverse=True):  # the solver's are the larger ones
             chosen = [module for module, its in zip(modules, blocks, strict=True) if its == block]
-            wp.force_load(device, modules=chosen, block_dim=block, max_workers=workers)
+            load_together(device, chosen, block, workers)
 
     def kernels(self) -> list:
         """The kernels that a step launches, and those compiled together with them."""
