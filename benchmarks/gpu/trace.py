@@ -119,12 +119,13 @@ def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
 @contextlib.contextmanager
 def unreplayed(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches its kernels one by one instead of replaying them from a graph."""
-    replay = sim._stepper.replay
+    stepper, replay = sim._stepper, sim._stepper.replay
+    stepper.repeat = lambda *step: None
     replay.run = lambda key, launch, **options: launch()
     try:
         yield
     finally:
-        del replay.run
+        del replay.run, stepper.repeat
 
 
 def step_launches(sim: ws.Simulator, state: ws.State, control=None, make=Launch.make) -> list[Launch]:
