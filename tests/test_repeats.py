@@ -73,6 +73,11 @@ def test_a_wrong_array_in_a_known_state_is_refused(sim):
     state.memory["other"] = wp.zeros(2, dtype=wp.int32, device="cpu")
     with pytest.raises(ValueError, match="memory"):
         sim.step(state, out=state)
+    del state.memory["other"]
+    sim.step(state, out=state)
+    state.memory = {f"{name}s": array for name, array in state.memory.items()}
+    with pytest.raises(ValueError, match="memory"):
+        sim.step(state, out=state)
 
 
 @pytest.mark.parametrize("control", [np.zeros((1, 8)), np.zeros((2, 7)), [[0.0] * 8], "x", np.full((2, 8), "a")])

@@ -33,6 +33,7 @@ FLOORS = [
     *(
         "state",
         "spare_states",
+        "repeats",
         "trajectory",
         "differentiate",
         "files",

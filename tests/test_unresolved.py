@@ -166,3 +166,21 @@ def test_random_motion_of_robots_is_never_flagged(device, assets, robot, dtype):
     controls = np.repeat(rng.uniform(low, high, (100, 4, model.nu)), 10, axis=0).astype(dtype)
     final = sim.rollout(sim.state(), controls, every=1000).final
     np.testing.assert_array_equal(final.memory["flags"].numpy(), 0)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "kind, size", [("box", [0.1] * 3), ("mesh", [1.0] * 3), ("cylinder", [0.1] * 2), ("ellipsoid", [0.1] * 3)]
+)
+def test_shapes_that_part(device, dtype, kind, size):
+    """Every shape 14 cm beside a wall of 1 cm, from which it comes at 50 m/s, may have passed it; one at 1 m/s has not."""
+    for v, expected in ((50.0, ws.UNRESOLVED), (1.0, 0)):
+        b = builder()
+        b.add_geom("box", [0.01, 1, 1])
+        body = b.add_body("flies", pose=[0.25, 0, 0, 1, 0, 0, 0])
+        b.add_joint(body, "free")
+        corners = 0.1 * np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
+        faces = [(0, 1, 2), (1, 2, 3), (4, 5, 6), (5, 6, 7), (0, 1, 4), (2, 3, 6)]
+        mesh = {"mesh": (corners, faces)} if kind == "mesh" else {}
+        b.add_geom(kind, size, body=body, **mesh)
+        assert flags_after(b.build(), [v, 0, 0, 0, 0, 0], 1, dtype=dtype, device=device) == expected

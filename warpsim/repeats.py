@@ -9,7 +9,7 @@ KEPT = 16  # as many as `Replay` keeps
 
 
 class Repeats:
-    """Graphs by the very arrays that they read and write. No array is held: an entry whose arrays are gone, or are others, is none.
+    """Graphs by the very arrays that they read and write, and their names. No array is held: an entry whose arrays are gone, or are others, is none.
 
     `version`: of what else the graphs hold addresses of; with another one all are forgotten.
     """
@@ -22,8 +22,8 @@ class Repeats:
         """The graphs of this step, None where it was not `keep`-ed with these arrays."""
         if version != self._version:
             return None
-        references, graphs = self._graphs.get((substeps, id(state.q), id(out.q)), (None, None))
-        if references is None:
+        references, names, graphs = self._graphs.get((substeps, id(state.q), id(out.q)), (None, None, None))
+        if references is None or [*state.memory] != names or [*out.memory] != names:
             return None
         arrays = _arrays(state, out)
         if len(arrays) != len(references):
@@ -41,7 +41,7 @@ class Repeats:
         while len(self._graphs) >= KEPT:
             del self._graphs[next(iter(self._graphs))]
         references = tuple(weakref.ref(array) for array in _arrays(state, out))
-        self._graphs[substeps, id(state.q), id(out.q)] = references, graphs
+        self._graphs[substeps, id(state.q), id(out.q)] = references, [*state.memory], graphs
 
 
 def _arrays(state: State, out: State) -> tuple:

@@ -19,7 +19,7 @@ from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
 from .narrow.heightfield import detect as detect_features
 from .narrow.heightfield import evaluate
-from .narrow.manifold import contact_features, is_general
+from .narrow.manifold import HEIGHT_FIELD, contact_features, is_general
 from .narrow.nearing import Nearing, fastest
 from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape
@@ -47,9 +47,13 @@ def geom_shape(scene: Scene, convex_scene: ConvexScene, geom_size: wp.array2d(dt
 @func
 def relative_motion(
     topology: Topology, scene: Scene, h: real, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6),
-    link_V_star: wp.array2d(dtype=vec6), w: int, p: int, middle: vec3, radius: real, reach: real,
+    link_V_star: wp.array2d(dtype=vec6), w: int, p: int, middle: vec3, radius: real, reach: real, resolved: real,
 ) -> Nearing:  # fmt: skip
-    """What geom B of pair p does as geom A sees it within h, where all that may touch lies within `radius` of the middle of B."""
+    """What geom B of pair p does as geom A sees it within h, where all that may touch lies within `radius` of the middle of B.
+
+    Its direction counts for nothing where either may be stopped, where it leads farther than `resolved`, up to which a step resolves geoms that
+    part, and on height fields, where a geom that is deep in some prisms has the contact of one beside them.
+    """
     motion = Nearing()
     l_a = scene.geom_link[scene.pair_geom[p, 0]]
     l_b = scene.geom_link[scene.pair_geom[p, 1]]
@@ -69,10 +73,15 @@ def relative_motion(
     motion.radius = radius
     motion.margin = wp.max(margin_of(scene, p), real(0.0))
     motion.reach = reach
-    if scene.expect_impacts == 0:
-        motion.reach = wp.min(reach, motion.margin + fastest(motion))
-    else:  # one may be stopped, and the other go on
+    near = motion.margin + fastest(motion)
+    if (
+        scene.expect_impacts == 1
+        or fastest(motion) > resolved
+        or scene.geom_type[scene.pair_geom[p, 0]] == HEIGHT_FIELD
+    ):
         motion.margin = reach
+    else:
+        motion.reach = wp.min(reach, near)
     return motion
 
 
@@ -141,8 +150,9 @@ def detect(
             X_b = geom_X[w, b]
             radius_b = bounding_radius(shape_b.type, shape_b.size)
             middle = wp.transform_get_translation(X_b)
+            ways = longest_ways(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
             motion = relative_motion(
-                topology, scene, h, link_X, link_V, link_V_star, w, p, middle, radius_b + reach, reach
+                topology, scene, h, link_X, link_V, link_V_star, w, p, middle, radius_b + reach, reach, ways[1]
             )  # fmt: skip
             apart, along = boxes_apart(shape_a.type, X_a, shape_a.size, shape_b.type, X_b, shape_b.size)
             motion.first = along
@@ -150,7 +160,6 @@ def detect(
         if near:
             manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach, motion)
             margin = margin_of(scene, p)
-            ways = longest_ways(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
             for i in range(manifold.count):
                 feature = contact_features(manifold, i)
                 g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)

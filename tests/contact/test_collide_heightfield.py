@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Height fields: what rests, rolls and falls on them, against planes and energy."""
 
+import mujoco
 import numpy as np
 import pytest
 
+import warpsim
 from warpsim.model import ModelBuilder
 from warpsim.simulator import Simulator
 
@@ -67,3 +69,19 @@ def test_energy_does_not_grow_on_a_rough_field(body, terrain):
         assert energy < first + 1e-2
         if np.abs(q[:2]).max() < 1.9:
             assert q[2] > 0.05
+
+
+def test_contact_does_not_depend_on_the_way_out():
+    """A sphere deep in a steep field has the contact of a prism beside those that it is in, whichever way it moves."""
+    rows = np.random.default_rng(0).random((8, 8))
+    text = " ".join(map(str, rows.ravel()))
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><option timestep="0.01"/><asset><hfield name="h" nrow="8" ncol="8" size="1 1 1 .5" elevation="{text}"/></asset>'
+        '<worldbody><geom type="hfield" hfield="h"/><body><freejoint/><geom size=".05" mass="1"/></body></worldbody></mujoco>'
+    )
+    sim = Simulator(warpsim.load(model), 2, device="cpu", dtype="float64")
+    v = np.zeros((2, 6))
+    v[0, :3] = (1.16726, 0.18529, 0.54948)
+    v[1] = -v[0]
+    state = sim.state([-0.48492, -0.78571, 0.40782, 1, 0, 0, 0], v)
+    assert sim.contacts(state).count.tolist() == [1, 1]
