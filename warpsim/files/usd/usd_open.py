@@ -11,6 +11,7 @@ counted first.
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import zipfile
@@ -121,9 +122,14 @@ def _survive(path: pathlib.Path, packages, root) -> None:
 
 
 def probe(path: str, root: str, *folders: str) -> None:
-    """Read every value of a stage; what it raises is raised again by `open_stage` in the process that asked."""
+    """Read every value of a stage; what it raises is raised again by `open_stage` in the process that asked. A crash ends it at once: a handler
+    of crashes that prints stacks may wait for ever where memory is damaged.
+    """
     from pxr import Usd
 
+    for fatal in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"):
+        if hasattr(signal, fatal):
+            signal.signal(getattr(signal, fatal), signal.SIG_DFL)
     try:
         stage = _open(pathlib.Path(path), dict(enumerate(folders)), root or None)
         for prim in Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()):
