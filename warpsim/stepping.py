@@ -362,10 +362,12 @@ class Stepper:
             return
         self._zero_inputs.discard(name)
         shape = self.inputs.force_shapes[name]
-        if self.device.is_cpu and is_on_host(values) and not captured:
-            if self._inputs_on_host.get(name, (None,))[0] is not target:
-                self._inputs_on_host[name] = (target, target.numpy())
-            self._inputs_on_host[name][1][...] = self.inputs.host_array(values, shape, name)
+        if not captured and self.device.is_cpu and is_on_host(values):
+            array, memory = self._inputs_on_host.get(name, (None, None))
+            if array is not target:
+                memory = target.numpy()
+                self._inputs_on_host[name] = target, memory
+            memory[...] = self.inputs.host_array(values, shape, name)
         else:
             if is_on_host(values):
                 values = self._uploaded(self.inputs.host_array(values, shape, name), self.device_model.types.real)

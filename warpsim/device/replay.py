@@ -94,6 +94,9 @@ class Replay:
     def play(self, stages: Stages) -> None:
         """Replay what was captured."""
         for graphs in stages:
+            if len(graphs) == 1:
+                wp.capture_launch(graphs[0])
+                continue
             together([functools.partial(wp.capture_launch, graph) for graph in graphs], self.threads)
 
     def run(self, key: tuple, launch, *, divided: bool = True, compile=None) -> None:
