@@ -10,28 +10,30 @@ CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])  # times a quaternion
 def quaternion_multiply(a, b) -> np.ndarray:
     """Hamilton product of quaternions `(..., 4)`, scalar first."""
     a, b = np.asarray(a, float), np.asarray(b, float)
-    aw, ax, ay, az = np.moveaxis(a, -1, 0)
-    bw, bx, by, bz = np.moveaxis(b, -1, 0)
-    return np.stack(
-        [
-            aw * bw - ax * bx - ay * by - az * bz,
-            aw * bx + ax * bw + ay * bz - az * by,
-            aw * by - ax * bz + ay * bw + az * bx,
-            aw * bz + ax * by - ay * bx + az * bw,
-        ],
-        axis=-1,
-    )
+    aw, ax, ay, az = (a[..., i] for i in range(4))
+    bw, bx, by, bz = (b[..., i] for i in range(4))
+    product = np.empty(np.broadcast_shapes(a.shape, b.shape))
+    product[..., 0] = aw * bw - ax * bx - ay * by - az * bz
+    product[..., 1] = aw * bx + ax * bw + ay * bz - az * by
+    product[..., 2] = aw * by - ax * bz + ay * bw + az * bx
+    product[..., 3] = aw * bz + ax * by - ay * bx + az * bw
+    return product
 
 
 def rotation_matrix(quaternion) -> np.ndarray:
     """Rotation matrices `(..., 3, 3)` of unit quaternions `(..., 4)`, scalar first."""
-    w, x, y, z = np.moveaxis(np.asarray(quaternion, float), -1, 0)
+    quaternion = np.asarray(quaternion, float)
+    w, x, y, z = (quaternion[..., i] for i in range(4))
+    matrix = np.empty((*quaternion.shape[:-1], 3, 3))
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
     ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    for i, row in enumerate(rows):
+        for j, entry in enumerate(row):
+            matrix[..., i, j] = entry
+    return matrix
 
 
 def rotate(quaternion, vector) -> np.ndarray:

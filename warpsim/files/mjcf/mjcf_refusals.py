@@ -51,7 +51,8 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
         ("actuator_outnum", 1, "has several force outputs"),
         ("actuator_dampingpoly", 0, "has a nonlinear damping polynomial"),
     ):
-        if (np.asarray(getattr(m, field, [neutral] * (a + 1))[a]) != neutral).any():
+        values = getattr(m, field, None)  # not of every version of MuJoCo
+        if values is not None and (np.asarray(values[a]) != neutral).any():
             return what, "use a plain motor, position, velocity or general actuator"
     if not on_joint(m, a) and not on_tendon(m, a):
         return apart_refusal(m, a)
@@ -111,7 +112,8 @@ def on_tendon(m, a: int) -> bool:
 
 def tendon_actuators(m, t: int) -> list[int]:
     """The actuators on a tendon."""
-    return [a for a in range(actuator_count(m)) if on_tendon(m, a) and m.actuator_trnid[a][0] == t]
+    count = actuator_count(m)
+    return np.flatnonzero((m.actuator_trntype[:count] == _TRN_TENDON) & (m.actuator_trnid[:count, 0] == t)).tolist()
 
 
 def tendon_coefficients(m, t: int) -> dict[int, float] | None:
