@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps taken again between the same arrays: their graphs, found without checking or naming anything anew."""
+"""Steps taken again between the same arrays: the keys of their graphs, found without checking or naming anything anew."""
 
 import operator
 import weakref
@@ -10,36 +10,36 @@ KEPT = 16  # as many as `Replay` keeps
 
 
 class Repeats:
-    """Graphs by the very arrays that they read and write, and their names. No array is held: an entry whose arrays are gone, or are others, is none.
+    """Keys of graphs by the very arrays that they read and write, and their names. Neither an array nor a graph is held: an entry whose arrays are gone, or are others, is none.
 
     `version`: of what else the graphs hold addresses of; with another one all are forgotten.
     """
 
     def __init__(self):
-        self._graphs: dict[tuple, tuple] = {}
+        self._keys: dict[tuple, tuple] = {}
         self._version: tuple = ()
 
-    def find(self, version: tuple, substeps: int, state: State, out: State):
-        """The graphs of this step, None where it was not `keep`-ed with these arrays."""
+    def find(self, version: tuple, substeps: int, state: State, out: State) -> tuple | None:
+        """The key of this step's graphs, None where it was not `keep`-ed with these arrays."""
         if version != self._version:
             return None
-        references, names, graphs = self._graphs.get((substeps, id(state.q), id(out.q)), (None, None, None))
+        references, names, key = self._keys.get((substeps, id(state.q), id(out.q)), (None, None, None))
         if references is None or [*state.memory] != names or [*out.memory] != names:
             return None
         arrays = _arrays(state, out)
         if len(arrays) == len(references) and all(map(operator.is_, arrays, [known() for known in references])):
-            return graphs
+            return key
         return None
 
-    def keep(self, version: tuple, substeps: int, state: State, out: State, graphs) -> None:
-        """Remember the graphs of a step that has been checked."""
+    def keep(self, version: tuple, substeps: int, state: State, out: State, key: tuple) -> None:
+        """Remember the key of a step that has been checked."""
         if version != self._version:
-            self._graphs.clear()
+            self._keys.clear()
             self._version = version
-        while len(self._graphs) >= KEPT:
-            del self._graphs[next(iter(self._graphs))]
+        while len(self._keys) >= KEPT:
+            del self._keys[next(iter(self._keys))]
         references = tuple(weakref.ref(array) for array in _arrays(state, out))
-        self._graphs[substeps, id(state.q), id(out.q)] = references, [*state.memory], graphs
+        self._keys[substeps, id(state.q), id(out.q)] = references, [*state.memory], key
 
 
 def _arrays(state: State, out: State) -> tuple:

@@ -270,7 +270,8 @@ class Stepper:
             out = self._spare.take()
         elif type(out) is not State or out.recorded:
             return None
-        graphs = self._repeats.find(self._version, substeps, state, out)
+        key = self._repeats.find(self._version, substeps, state, out)
+        graphs = None if key is None else self.replay.found(key)
         if graphs is None or (wrench is not None and self.step.wrench is None):
             return None
         self._copy_forces(control, tau, wrench, captured=False)
@@ -305,9 +306,8 @@ class Stepper:
         self.step.last_h = self.dt / substeps  # a replay does not say
         key = ("step", substeps, *(a.ptr for a in before.values()), *(a.ptr for a in after.values()))
         self.replay.run(key, launch, divided=False)
-        graphs = None if captured else self.replay.found(key)
-        if graphs is not None:
-            self._repeats.keep(self._version, substeps, state, out, graphs)
+        if not captured and self.replay.found(key) is not None:
+            self._repeats.keep(self._version, substeps, state, out, key)
         return out
 
     def _step_between(self, before: dict[str, wp.array], after: dict[str, wp.array], substeps: int) -> None:

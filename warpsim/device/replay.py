@@ -72,8 +72,11 @@ class Replay:
         self.cleared += 1
 
     def found(self, key: tuple) -> Stages | None:
-        """The graphs of `run` for this key, None where there are none yet."""
-        return self._graphs.get(key)
+        """The graphs of `run` for this key, which are used now; None where there are none yet, or none any more."""
+        stages = self._graphs.pop(key, None)
+        if stages is not None:
+            self._graphs[key] = stages
+        return stages
 
     def capture(self, function) -> Stages:
         """What `function()` launches, for `play`; nothing is executed. What it gives to `run` is divided, the rest is not."""
