@@ -4,25 +4,19 @@
 import operator
 import weakref
 
+from warpsim.device.replay import GRAPHS_KEPT
 from warpsim.state import State
-
-KEPT = 16  # as many as `Replay` keeps
 
 
 class Repeats:
-    """Keys of graphs by the very arrays that they read and write, and their names. Neither an array nor a graph is held: an entry whose arrays are gone, or are others, is none.
-
-    `version`: of what else the graphs hold addresses of; with another one all are forgotten.
-    """
+    """Keys of graphs by the very arrays that they read and write, and their names. Neither an array nor a graph is held: an entry whose
+    arrays are gone, or are others, is none."""
 
     def __init__(self):
         self._keys: dict[tuple, tuple] = {}
-        self._version: tuple = ()
 
-    def find(self, version: tuple, substeps: int, state: State, out: State) -> tuple | None:
+    def find(self, substeps: int, state: State, out: State) -> tuple | None:
         """The key of this step's graphs, None where it was not `keep`-ed with these arrays."""
-        if version != self._version:
-            return None
         references, names, key = self._keys.get((substeps, id(state.q), id(out.q)), (None, None, None))
         if references is None or [*state.memory] != names or [*out.memory] != names:
             return None
@@ -31,12 +25,9 @@ class Repeats:
             return key
         return None
 
-    def keep(self, version: tuple, substeps: int, state: State, out: State, key: tuple) -> None:
+    def keep(self, substeps: int, state: State, out: State, key: tuple) -> None:
         """Remember the key of a step that has been checked."""
-        if version != self._version:
-            self._keys.clear()
-            self._version = version
-        while len(self._keys) >= KEPT:
+        while len(self._keys) >= GRAPHS_KEPT:
             del self._keys[next(iter(self._keys))]
         references = tuple(weakref.ref(array) for array in _arrays(state, out))
         self._keys[substeps, id(state.q), id(out.q)] = references, [*state.memory], key

@@ -270,7 +270,7 @@ class Stepper:
             out = self._spare.take()
         elif type(out) is not State or out.recorded:
             return None
-        key = self._repeats.find(self._version, substeps, state, out)
+        key = self._repeats.find(substeps, state, out)
         graphs = None if key is None else self.replay.found(key)
         if graphs is None or (wrench is not None and self.step.wrench is None):
             return None
@@ -278,11 +278,6 @@ class Stepper:
         self.step.last_h = self.dt / substeps
         self.replay.play(graphs)
         return out
-
-    @property
-    def _version(self) -> tuple:
-        """Changes when arrays move that graphs hold addresses of."""
-        return self.replay.cleared, self.parameters.version
 
     def plain_step(
         self, state: State, control=None, tau=None, wrench=None, substeps: int = 1, out: State | None = None
@@ -307,7 +302,7 @@ class Stepper:
         key = ("step", substeps, *(a.ptr for a in before.values()), *(a.ptr for a in after.values()))
         self.replay.run(key, launch, divided=False)
         if not captured and self.replay.found(key) is not None:
-            self._repeats.keep(self._version, substeps, state, out, key)
+            self._repeats.keep(substeps, state, out, key)
         return out
 
     def _step_between(self, before: dict[str, wp.array], after: dict[str, wp.array], substeps: int) -> None:
@@ -351,14 +346,13 @@ class Stepper:
 
     def _copy_input(self, target: wp.array, values, name: str, captured: bool) -> None:
         """Copy an argument into the step's own array; None is zero. `captured`: for a graph, and not executed now."""
-        if values is None and self._knows_inputs and not captured and name in self._zero_inputs:
-            return
         if captured and not self.replay.capturing:
             self._knows_inputs = False
         if values is None:
-            target.zero_()
-            if not captured:
-                self._zero_inputs.add(name)
+            if captured or not self._knows_inputs or name not in self._zero_inputs:
+                target.zero_()
+                if not captured:
+                    self._zero_inputs.add(name)
             return
         self._zero_inputs.discard(name)
         shape = self.inputs.force_shapes[name]

@@ -49,9 +49,6 @@ def together(calls: Sequence[Callable[[], object]], threads: int) -> None:
 
     Raises what one of them raised. An interrupt (Ctrl-C) is raised when all are done: none writes to memory afterwards.
     """
-    if len(calls) == 1:
-        calls[0]()
-        return
     left = collections.deque(calls)
     busy: list[_Worker] = []
     errors: list[BaseException | None] = []

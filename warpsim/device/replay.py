@@ -62,17 +62,18 @@ class Replay:
         self._dividing = False  # whether a graph of `run` itself is being captured
         self._stages: Stages = []  # of the capture in progress
         self._graphs: dict[tuple, Stages] = {}  # the one used last is the last
-        self.cleared = 0  # how often
         self._version = 0
         self._seen: list[tuple] = []
 
     def clear(self) -> None:
         """Forget all graphs, because an array has moved."""
         self._graphs.clear()
-        self.cleared += 1
 
     def found(self, key: tuple) -> Stages | None:
         """The graphs of `run` for this key, which are used now; None where there are none yet, or none any more."""
+        if self._version != self.parameters.version:
+            self.clear()
+            self._version = self.parameters.version
         stages = self._graphs.pop(key, None)
         if stages is not None:
             self._graphs[key] = stages
@@ -84,12 +85,10 @@ class Replay:
         try:
             with turn(self.device), capture_stream(self.device):
                 try:
-                    with undisturbed():
-                        wp.capture_begin(self.device)
+                    self._begin_stage()
                     function()
                 finally:
-                    with undisturbed():
-                        self._end_stage()
+                    self._end_stage()
         finally:
             self.capturing = False
         return self._stages
@@ -115,13 +114,11 @@ class Replay:
         ):  # a graph of the user's own, which takes launches, not graphs
             launch()
         elif self.capturing:
-            with undisturbed():
-                self._end_stage()
+            self._end_stage()
             try:
                 self._stages += self._find(key, launch, divided, compile)
             finally:
-                with undisturbed():
-                    wp.capture_begin(self.device)
+                self._begin_stage()
         elif compile is None and key not in self._seen and key not in self._graphs:
             self._seen = [*self._seen[1 - GRAPHS_KEPT :], key]
             launch()
@@ -130,17 +127,14 @@ class Replay:
 
     def _find(self, key: tuple, launch, divided: bool, compile) -> Stages:
         """The graphs of a key, captured where there are none."""
-        if self._version != self.parameters.version:
-            self.clear()
-            self._version = self.parameters.version
-        stages = self._graphs.pop(key, None)
+        stages = self.found(key)
         if stages is None:
             if compile is not None:
                 compile()
             stages = self._divide(launch) if divided else self.capture(launch)
             while len(self._graphs) >= GRAPHS_KEPT:
                 del self._graphs[next(iter(self._graphs))]
-        self._graphs[key] = stages
+            self._graphs[key] = stages
         return stages
 
     def _divide(self, launch) -> Stages:
@@ -173,11 +167,16 @@ class Replay:
             launch()
         return capture.graph
 
+    def _begin_stage(self) -> None:
+        with undisturbed():
+            wp.capture_begin(self.device)
+
     def _end_stage(self) -> None:
         """End the graph in progress, if there is one; one that holds nothing is left out."""
-        if not capturing(self.device):
-            return
-        used = self.device.is_cuda or operations() > 0
-        graph = wp.capture_end(self.device)
-        if used:
-            self._stages.append([graph])
+        with undisturbed():
+            if not capturing(self.device):
+                return
+            used = self.device.is_cuda or operations() > 0
+            graph = wp.capture_end(self.device)
+            if used:
+                self._stages.append([graph])
