@@ -19,8 +19,8 @@ from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
 from .narrow.heightfield import detect as detect_features
 from .narrow.heightfield import evaluate
-from .narrow.manifold import HEIGHT_FIELD, contact_features, is_general
-from .narrow.nearing import Nearing, fastest
+from .narrow.manifold import contact_features, is_general
+from .narrow.nearing import Nearing, fastest, within
 from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape
 from .pair_laws import Contacts, Scene, margin_of, seen_from
@@ -45,43 +45,44 @@ def geom_shape(scene: Scene, convex_scene: ConvexScene, geom_size: wp.array2d(dt
 
 
 @func
+def relative_velocity(
+    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), w: int, p: int,
+    point: vec3,
+):  # fmt: skip
+    """Linear velocity at a point, and angular velocity, of geom B of pair p as geom A sees it."""
+    l_a = scene.geom_link[scene.pair_geom[p, 0]]
+    l_b = scene.geom_link[scene.pair_geom[p, 1]]
+    linear = point_velocity(topology, link_X, link_V, w, l_b, point)
+    linear -= point_velocity(topology, link_X, link_V, w, l_a, point)
+    angular = vec3(real(0.0), real(0.0), real(0.0))
+    if l_b >= 0:
+        angular += sp.angular(link_V[w, l_b])
+    if l_a >= 0:
+        angular -= sp.angular(link_V[w, l_a])
+    return linear, angular
+
+
+@func
 def relative_motion(
     topology: Topology, scene: Scene, h: real, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6),
     link_V_star: wp.array2d(dtype=vec6), w: int, p: int, middle: vec3, radius: real, reach: real, resolved: real,
 ) -> Nearing:  # fmt: skip
     """What geom B of pair p does as geom A sees it within h, where all that may touch lies within `radius` of the middle of B.
 
-    Its direction counts for nothing where either may be stopped, where it leads farther than `resolved`, up to which a step resolves geoms that
-    part, and on height fields, where a geom that is deep in some prisms has the contact of one beside them.
+    Their motion counts for nothing where either may be stopped, or where it leads farther than `resolved`, up to which a step resolves geoms that part.
     """
     motion = Nearing()
-    l_a = scene.geom_link[scene.pair_geom[p, 0]]
-    l_b = scene.geom_link[scene.pair_geom[p, 1]]
-    way = point_velocity(topology, link_X, link_V, w, l_b, middle) - point_velocity(
-        topology, link_X, link_V, w, l_a, middle
-    )
-    way_star = point_velocity(topology, link_X, link_V_star, w, l_b, middle)
-    way_star -= point_velocity(topology, link_X, link_V_star, w, l_a, middle)
-    motion.way = h * way
-    motion.way_star = h * way_star
-    if l_b >= 0:
-        motion.turn = h * sp.angular(link_V[w, l_b])
-        motion.turn_star = h * sp.angular(link_V_star[w, l_b])
-    if l_a >= 0:
-        motion.turn -= h * sp.angular(link_V[w, l_a])
-        motion.turn_star -= h * sp.angular(link_V_star[w, l_a])
+    linear, angular = relative_velocity(topology, scene, link_X, link_V, w, p, middle)
+    motion.way = h * linear
+    motion.turn = h * angular
+    linear_star, angular_star = relative_velocity(topology, scene, link_X, link_V_star, w, p, middle)
+    motion.way_star = h * linear_star
+    motion.turn_star = h * angular_star
     motion.radius = radius
     motion.margin = wp.max(margin_of(scene, p), real(0.0))
-    motion.reach = reach
-    near = motion.margin + fastest(motion)
-    if (
-        scene.expect_impacts == 1
-        or fastest(motion) > resolved
-        or scene.geom_type[scene.pair_geom[p, 0]] == HEIGHT_FIELD
-    ):
-        motion.margin = reach
-    else:
-        motion.reach = wp.min(reach, near)
+    motion.reach = wp.min(reach, motion.margin + fastest(motion))
+    if scene.expect_impacts == 1 or fastest(motion) > resolved:
+        motion = within(reach)
     return motion
 
 

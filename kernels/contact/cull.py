@@ -67,7 +67,7 @@ return pairs;
 """
 
 
-@device.func_native(NEXT.replace("SCALAR", scalar).replace("GENERAL", str(sum(1 << int(kind) for kind in GENERAL))))
+@device.func_native(NEXT.replace("SCALAR", scalar).replace("GENERAL", str(int(GENERAL))))
 def next_candidate(
     general: int,
     pair_geom: wp.array2d(dtype=int),

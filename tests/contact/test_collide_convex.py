@@ -68,7 +68,7 @@ def kernels(S):
     t = scalar_types(S)
     st = copy(shape_module, S)
     detect, evaluate = copy(convex_module, S).detect, copy(features_module, S).evaluate
-    MeshTable, Shape, Nearing = st.MeshTable, st.Shape, copy(nearing_module, S).Nearing
+    MeshTable, Shape, within = st.MeshTable, st.Shape, copy(nearing_module, S).within
 
     contact_features = copy(manifold_module, S).contact_features
 
@@ -96,9 +96,7 @@ def kernels(S):
         b.type = kinds[i, 1]
         b.mesh = meshes[i, 1]
         b.size = sizes[i, 1]
-        motion = Nearing()
-        motion.margin = margin
-        motion.reach = margin
+        motion = within(margin)
         if motions.shape[0] > 0:
             motion.margin = S(0.0)
             motion.way = motions[i, 0]

@@ -21,7 +21,7 @@ from .convex import detect as detect_convex
 from .convex_features import evaluate as evaluate_convex
 from .features import ContactGeometry
 from .manifold import HEIGHT_FIELD, MESH, NO_REFERENCE, Manifold, add_contact, contact_features
-from .nearing import Nearing
+from .nearing import Nearing, within
 from .shape import FIRST_MESH_EDGE, FIRST_MESH_FACE, MeshTable, Shape, beyond_feature, features_toward
 
 PRISM_CODES = wp.constant(32)
@@ -120,16 +120,9 @@ def substitute(
 
 @func(inline=False)
 def field_contacts(
-    table: MeshTable,
-    geom_a: Shape,
-    X_a: transform,
-    geom_b: Shape,
-    X_b: transform,
-    radius_b: real,
-    margin: real,
-    motion: Nearing,
+    table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, radius_b: real, margin: real
 ) -> Manifold:
-    """Contacts of the prisms under the bounding sphere of geom B."""
+    """Contacts of the prisms under the bounding sphere of geom B, however it moves: one that is deep in some has the contact of another beside them."""
     features = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=wp.vec3i)
     points = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=vec3)
     phi = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=real)
@@ -161,7 +154,7 @@ def field_contacts(
         high = wp.max(table.vertex[top][2], wp.max(table.vertex[top + 1][2], table.vertex[top + 2][2]))
         manifold = Manifold()
         if center[2] - reach < high:
-            manifold = detect_convex(table, own, X_a, geom_b, X_b, margin, motion)
+            manifold = detect_convex(table, own, X_a, geom_b, X_b, margin, within(margin))
         k = wp.int32(0)
         while k < manifold.count:
             feature = contact_features(manifold, k)
@@ -203,16 +196,10 @@ def field_contacts(
 
 @func(inline=False)
 def detect(
-    table: MeshTable,
-    geom_a: Shape,
-    X_a: transform,
-    geom_b: Shape,
-    X_b: transform,
-    radius_b: real,
-    margin: real,
+    table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, radius_b: real, margin: real,
     motion: Nearing,
-) -> Manifold:
+) -> Manifold:  # fmt: skip
     """`convex.detect`, also of a height field as geom A; `radius_b` is the bounding radius of geom B."""
     if geom_a.type == HEIGHT_FIELD:
-        return field_contacts(table, geom_a, X_a, geom_b, X_b, radius_b, margin, motion)
+        return field_contacts(table, geom_a, X_a, geom_b, X_b, radius_b, margin)
     return detect_convex(table, geom_a, X_a, geom_b, X_b, margin, motion)

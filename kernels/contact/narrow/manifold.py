@@ -48,17 +48,14 @@ MAX_POINTS = wp.constant(8)  # two quadrilaterals intersect in at most eight ver
 features_type = wp.types.matrix((8, 3), wp.int32)
 
 
-GENERAL = (
-    HEIGHT_FIELD,
-    ELLIPSOID,
-    CYLINDER,
-    MESH,
-)  # what only the general narrow phase (`convex.py`, `convex_contacts.py`) handles
+# Bits of the types that only the general narrow phase (`convex.py`, `convex_contacts.py`) handles.
+GENERAL = wp.constant(sum(1 << int(kind) for kind in (HEIGHT_FIELD, ELLIPSOID, CYLINDER, MESH)))
 
 
 @func
 def is_general(type: wp.int32) -> wp.bool:
-    return type == HEIGHT_FIELD or type == ELLIPSOID or type == CYLINDER or type == MESH
+    """Whether the bit of a type is among `GENERAL`."""
+    return (GENERAL >> type) & 1 == 1
 
 
 @struct

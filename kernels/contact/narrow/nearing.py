@@ -24,6 +24,15 @@ class Nearing:
 
 
 @func
+def within(reach: real) -> Nearing:
+    """Of geoms that may touch wherever they are so near, however they move."""
+    motion = Nearing()
+    motion.margin = reach
+    motion.reach = reach
+    return motion
+
+
+@func
 def fastest(motion: Nearing) -> real:
     """How far any point of B may go."""
     now = wp.length(motion.way) + motion.radius * wp.length(motion.turn)
