@@ -10,9 +10,8 @@ X ← H⁻¹X by the factor that the solver left, and the rows of the Jacobians 
 
 import warp as wp
 
-from ..linalg.ldu import upper_row
 from ..linalg.loops import row_axpy, row_axpy_at, row_scale, row_scaled_copy
-from ..linalg.vector import CHUNK
+from ..linalg.triangles import upper_entry
 from ..real import kernel, real, vec3
 from ..solve.problem import Problem
 from ..solve.sap.newton import island_range
@@ -102,13 +101,10 @@ def solve_columns(
     for reverse in range(r.slot_end - r.slot_begin):
         k = r.slot_end - 1 - reverse
         x_k = X[w, dof[w, k]]
-        row = k
-        shift = int(0)
-        if has_upper == 1:
-            row = upper_row(r.slot_begin, r.slot_end, k)
-            shift = row + CHUNK - r.slot_begin
         for i in range(work.newton.first[w, k], k):
-            U_ki = work.newton.H[w, row, shift + i]
+            U_ki = work.newton.H[w, k, i]
+            if has_upper == 1:
+                U_ki = upper_entry(work.newton.H[w], r.slot_begin, r.slot_end, k, i)
             if U_ki != real(0.0):
                 row_axpy(-U_ki, x_k, X[w, dof[w, i]], first, last)
     for k in range(r.slot_begin, r.slot_end):

@@ -9,7 +9,8 @@ import warp as wp
 from .. import real as device
 from ..real import real, vec3
 from .lanes import by_device
-from .team_loops import IN_BLOCKS, IN_SLOTS, PAIRS, mirrored
+from .team_loops import IN_BLOCKS, IN_SLOTS, PAIRS
+from .triangles import CORNERS
 
 ROWS = """
 const auto* J0 = J.data;
@@ -34,10 +35,9 @@ for (int b = 0; b <= a; ++b) {
 }
 """
 ONE_SIDED = """
-    const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
+    const int s_a = slot.data[dof[a]] - begin, s_b = slot.data[dof[b]] - begin;
     const auto entry = (l.c[0] * J0[a] + l.c[1] * J1[a] + l.c[2] * J2[a]) * K2[b];
-    if (s_a >= s_b) H.data[s_a * H.shape[1] + s_b] += entry;
-    else MIRRORED += entry;
+    (s_a >= s_b ? lower[s_a * n + s_b] : upper[s_b * step + s_a]) += entry;
 """
 TEAM_SQUARE = """
 for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
@@ -89,7 +89,7 @@ def team_support_add_block_cross(
     ...
 
 
-@device.func_native(mirrored(for_pairs(ONE_SIDED, TEAM_SQUARE, CPU_SQUARE)))
+@device.func_native(CORNERS + for_pairs(ONE_SIDED, TEAM_SQUARE, CPU_SQUARE))
 def team_support_add_cross_rank_one(
     J: wp.array2d(dtype=real),
     K: wp.array2d(dtype=real),
@@ -101,5 +101,5 @@ def team_support_add_cross_rank_one(
     begin: int,
     end: int,
 ):
-    """Matrix + Jᵀ l eᵀ K, e the last row of K, in the block [begin, end), stored as in `ldu.py`; dof d is row and column slot[d]."""
+    """Matrix + Jᵀ l eᵀ K, e the last row of K, in the block [begin, end), stored as in `triangles.py`; dof d is row and column slot[d]."""
     ...

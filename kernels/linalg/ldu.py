@@ -2,24 +2,20 @@
 """Factorisation H = UᵀDL of one square matrix per world whose pattern is symmetric and whose values need not be.
 
 L and U are unit lower triangular; rows are eliminated from the last to the first without pivoting, as in `ltdl.py`, and kept in
-the same envelope. The lower triangle, then D and L, stands where it belongs in `H`; the strict upper one, then U, beside it, its columns as rows
-in reverse order, so that long ones lie where those of L are short: a square and two chunks of columns hold both (`upper_row`). Twice the
-work of LᵀDL.
+the same envelope: in the lower triangle D and L, in the upper one U, side by side in `H` (`triangles.py`). Twice the work of LᵀDL.
 """
 
 import warp as wp
 
 from .. import real as device
-from ..real import func, real
-from .vector import CHUNK, eliminated, scalar, snippet, solve_by_eights
+from ..real import real
+from .triangles import CORNERS
+from .vector import eliminated, scalar, snippet, solve_by_eights
 
 # As in `ltdl.py`: what stands in a chunk of eight beside the envelope of row k is set to 0 when the row is eliminated.
 FACTOR = snippet(
     cpu="""
-const int n = H.shape[1], size = end - begin;
-SCALAR* lower = H.data + begin * n + begin;
-SCALAR* upper = lower + (size - 1) * (n + 1) + CHUNK;
-const int step = -(n + 1);
+const int size = end - begin;
 int* starts = first.data + begin;
 for (int k = size - 1; k >= 0; --k) {
     SCALAR* L_k = lower + k * n;
@@ -56,10 +52,7 @@ for (int k = size - 1; k >= 0; --k) {
 return 0;
 """,
     gpu="""
-const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
-SCALAR* lower = H.data + begin * n + begin;
-SCALAR* upper = lower + (size - 1) * (n + 1) + CHUNK;
-const int step = -(n + 1);
+const int size = end - begin, lane = threadIdx.x & 31;
 int* starts = first.data + begin;
 if (size <= 32) {
     __shared__ int places[32 * WARPS];
@@ -125,19 +118,13 @@ return 0;
 # UP and DOWN are the triangles of the pass from the last row up, and of that from the first row down; D is in the lower one.
 SOLVE = snippet(
     cpu="""
-const int n = H.shape[1], size = end - begin, corner = begin * n + begin;
-const SCALAR* lower = H.data + corner;
-const SCALAR* upper = lower + (size - 1) * (n + 1) + CHUNK;
-const int step = -(n + 1);
+const int size = end - begin;
 const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
 """
     + solve_by_eights("UP", "DOWN", "lower", "starts[k] - begin", "UP_STEP", "DOWN_STEP"),
     gpu="""
-const int n = H.shape[1], size = end - begin, corner = begin * n + begin, lane = threadIdx.x & 31;
-const SCALAR* lower = H.data + corner;
-const SCALAR* upper = lower + (size - 1) * (n + 1) + CHUNK;
-const int step = -(n + 1);
+const int size = end - begin, lane = threadIdx.x & 31;
 const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
 if (size <= 32) {
@@ -146,7 +133,7 @@ if (size <= 32) {
         const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
         if (lane < k) y -= x_k * UP[k * UP_STEP + lane];
     }
-    if (lane < size) y /= H.data[corner + lane * n + lane];
+    if (lane < size) y /= lower[lane * n + lane];
     for (int k = 1; k < size; ++k) {
         SCALAR sum = lane < k ? DOWN[k * DOWN_STEP + lane] * y : (SCALAR)0;
         for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
@@ -163,7 +150,7 @@ if (size <= 32) {
         SCALAR sum = 0;
         for (int j = starts[k] - begin + lane; j < k; j += 32) sum += DOWN[k * DOWN_STEP + j] * px[j];
         for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
-        if (lane == 0) px[k] = px[k] / H.data[corner + k * n + k] - sum;
+        if (lane == 0) px[k] = px[k] / lower[k * n + k] - sum;
         __syncwarp();
     }
 }
@@ -181,20 +168,15 @@ UPDATE = """*(SCALAR*)(below + at) -= turned_scaled_held[a] * own_held[b];
         *(SCALAR*)(above + (int)(place[b] * (unsigned)sizeof(SCALAR)) - (int)(place[a] * mirrored)) -= own_scaled_held[a] * turned_held[b];"""
 
 
-def triangles(text: str, up: str = "", down: str = "") -> str:
-    """A body with the triangles of its two passes."""
+def passes(up: str, down: str) -> str:
+    """`SOLVE` with the triangles of its two passes."""
+    text = CORNERS + SOLVE
     for name, triangle in (("UP", up), ("DOWN", down)):
         text = text.replace(f"{name}_STEP", "n" if triangle == "lower" else "step").replace(name, triangle)
-    return text.replace("CHUNK", str(CHUNK))
+    return text
 
 
-@func
-def upper_row(begin: int, end: int, k: int) -> int:
-    """The row of H in which row k of U stands, of the block [begin, end); its first entry is `CHUNK` to the right of that row's diagonal."""
-    return begin + end - 1 - k
-
-
-@device.func_native(triangles(eliminated(FACTOR, KEEP, UPDATE).replace("SCALAR", scalar)))
+@device.func_native(CORNERS + eliminated(FACTOR, KEEP, UPDATE).replace("SCALAR", scalar))
 def team_ldu_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`. 0, or k + 1 when pivot k is 0 or not finite.
 
@@ -203,7 +185,7 @@ def team_ldu_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, fi
     ...
 
 
-@device.func_native(triangles(SOLVE, up="upper", down="lower"))
+@device.func_native(passes(up="upper", down="lower"))
 def team_ldu_solve_envelope(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):
@@ -211,7 +193,7 @@ def team_ldu_solve_envelope(
     ...
 
 
-@device.func_native(triangles(SOLVE, up="lower", down="upper"))
+@device.func_native(passes(up="lower", down="upper"))
 def team_ldu_solve_transposed(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):

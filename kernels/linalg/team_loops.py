@@ -10,7 +10,8 @@ from .. import real as device
 from ..real import mat33, real, vec3
 from . import loops
 from .lanes import by_device
-from .vector import CHUNK, PAIR
+from .triangles import CORNERS
+from .vector import PAIR
 
 ROWS = """
 const auto* J0 = J.data;
@@ -114,27 +115,23 @@ const auto* J0 = J.data;
 const auto* J1 = J0 + J.shape[1];
 const auto* J2 = J1 + J.shape[1];
 const int* dof = support.data;
-const int n = H.shape[1];
 for (int a = 0; a < size; ++a) {
-    const int s_a = slot.data[dof[a]];
+    const int s_a = slot.data[dof[a]] - begin;
     const auto left = p.c[0] * J0[a] + p.c[1] * J1[a];
     for (int b = 0; b < size; ++b) {
-        const int s_b = slot.data[dof[b]];
-        if (s_a >= s_b) H.data[s_a * n + s_b] += left * J2[b];
-        else MIRRORED += left * J2[b];
+        const int s_b = slot.data[dof[b]] - begin;
+        (s_a >= s_b ? lower[s_a * n + s_b] : upper[s_b * step + s_a]) += left * J2[b];
     }
 }
 """
 TEAM_RANK_ONE = (
     ROWS
     + """
-const int n = H.shape[1];
 for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
     const int a = pair / size, b = pair - a * size;
-    const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
+    const int s_a = slot.data[dof[a]] - begin, s_b = slot.data[dof[b]] - begin;
     const auto entry = (p.c[0] * J0[a] + p.c[1] * J1[a]) * J2[b];
-    if (s_a >= s_b) H.data[s_a * n + s_b] += entry;
-    else MIRRORED += entry;
+    (s_a >= s_b ? lower[s_a * n + s_b] : upper[s_b * step + s_a]) += entry;
 }
 __syncwarp();
 """
@@ -145,12 +142,8 @@ for (int k = begin; k < end; ++k)
     for (int j = begin + LANE; j <= k; j += LANES) H.data[k * H.shape[1] + j] = 0;
 """
 COPY_TRIANGLE = """
-const int n = H.shape[1];
-for (int k = begin; k < end; ++k) {
-    const auto* row = H.data + k * n;
-    auto* mirrored = H.data + (begin + end - 1 - k) * (n + 1) + CHUNK - begin;
-    for (int j = (whole ? begin : first.data[k]) + LANE; j < k; j += LANES) mirrored[j] = row[j];
-}
+for (int k = 0; k < end - begin; ++k)
+    for (int j = (whole ? 0 : first.data[begin + k] - begin) + LANE; j < k; j += LANES) upper[k * step + j] = lower[k * n + j];
 """
 TEAM_COPY = """
 for (int j = first + (threadIdx.x & 31); j < last; j += 32) y.data[j] = x.data[j];
@@ -160,12 +153,6 @@ TEAM_FILL = """
 for (int j = first + (threadIdx.x & 31); j < last; j += 32) y.data[j] = a;
 __syncwarp();
 """
-
-
-def mirrored(body: str) -> str:
-    """A body whose MIRRORED is the entry in row s_a and column s_b > s_a of a block [begin, end) that is stored as in `ldu.py`."""
-    place = "H.data[(begin + end - 1 - s_b) * (H.shape[1] + 1) + CHUNK + s_a - begin]"
-    return body.replace("MIRRORED", place.replace("CHUNK", str(CHUNK)))
 
 
 def for_lanes(body: str) -> str:
@@ -180,9 +167,9 @@ def team_clear_triangle(H: wp.array2d(dtype=real), begin: int, end: int):
     ...
 
 
-@device.func_native(for_lanes(COPY_TRIANGLE.replace("CHUNK", str(CHUNK))))
+@device.func_native(CORNERS + for_lanes(COPY_TRIANGLE))
 def team_copy_triangle(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), whole: bool):
-    """The strict lower triangle of the block [begin, end), within its envelope or `whole`, to the upper one, which stands as `ldu.py` says."""
+    """The strict lower triangle of the block [begin, end), within its envelope or `whole`, to the upper one (`triangles.py`)."""
     ...
 
 
@@ -248,7 +235,7 @@ def team_support_add_block_gram(
     ...
 
 
-@device.func_native(mirrored(by_device(TEAM_RANK_ONE, RANK_ONE)))
+@device.func_native(CORNERS + by_device(TEAM_RANK_ONE, RANK_ONE))
 def team_support_add_rank_one(
     J: wp.array2d(dtype=real),
     support: wp.array1d(dtype=int),
@@ -259,7 +246,7 @@ def team_support_add_rank_one(
     begin: int,
     end: int,
 ):
-    """Matrix + Jᵀp eᵀJ of one contact, p in its tangent plane and e its normal, in the block [begin, end), stored as in `ldu.py`; dof d is
+    """Matrix + Jᵀp eᵀJ of one contact, p in its tangent plane and e its normal, in the block [begin, end), stored as in `triangles.py`; dof d is
     row and column slot[d]."""
     ...
 

@@ -61,7 +61,7 @@ def run(kind, matrix, first, b, dtype):
         for k in range(low, high):
             H[k, first[k] : k + 1] = matrix[k, first[k] : k + 1]
             if kind:
-                row = low + high - 1 - k  # `ldu.upper_row`
+                row = low + high - 1 - k  # `triangles.upper_entry`
                 shift = row + vector.CHUNK - low
                 H[row, shift + first[k] : shift + k] = matrix[first[k] : k, k]
     H = wp.array(H, dtype=S, device="cpu")

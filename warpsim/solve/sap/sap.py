@@ -145,7 +145,7 @@ class SAP(ContactModel):
 
 def envelope_columns(solver: ContactSolver) -> int:
     """Columns of matrices in an envelope: rows of every island have room for whole chunks from its first column on, and for two such rows
-    where a factor has an upper triangle (`ldu.py`)."""
+    where a factor has an upper triangle (`triangles.py`)."""
     if solver.has_upper:
         return solver.nv + 2 * CHUNK - 1
     return padded(solver.nv) if solver.trees < 2 else solver.nv + CHUNK - 1
