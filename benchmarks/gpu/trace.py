@@ -106,14 +106,14 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
 def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches what it would on a GPU."""
     solver = sim._step.solver
-    tries_first = getattr(solver, "tries_first", None)
-    if tries_first is not None:
-        solver.tries_first = True
+    before = getattr(solver, "small_first", None)
+    if before is not None:
+        solver.small_first = solver.has_factor and not solver.spin
     try:
         yield
     finally:
-        if tries_first is not None:
-            solver.tries_first = tries_first
+        if before is not None:
+            solver.small_first = before
 
 
 @contextlib.contextmanager

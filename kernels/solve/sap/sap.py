@@ -64,6 +64,8 @@ FRESH_FRACTION = 1e-2
 SHARED_TOLERANCE = 0.5**0.5
 # Conjugate gradients stop at this fraction of the first residual, or at the root of the present momentum error if lower.
 CG_FORCING = 0.1
+# Status of an island that is left to another kernel.
+UNDECIDED = wp.constant(1 << 16)
 CG_ADJOINT = {wp.float32: 1e-6, wp.float64: 1e-13}  # of an adjoint solve, which nothing corrects afterwards
 
 epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
@@ -311,47 +313,55 @@ def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step,
     return team_sum(change)
 
 
-@func
-def exact_line_search(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> real:
-    """α with dℓ/dα = 0: 1 when it is as good, else safeguarded Newton on a bracket (rtsafe, Numerical Recipes §9.4)."""
-    alpha = real(1.0)
-    low = real(0.0)
-    high = real(1.0)
-    accepted = real(ACCEPTED_SLOPE)
-    previous = real(0.0)
-    trials = wp.int32(0)
-    bracketed = bool(False)
-    searching = bool(True)
-    while searching:
-        slope = line_slope(problem, work, solution, w, r, step, alpha)
-        size = wp.abs(slope)
-        if slope < real(0.0):
-            low = alpha
-        else:
-            high = alpha
-        if not bracketed:  # until it has a root
-            if size <= accepted * -step.slope or (slope < real(0.0) and alpha >= real(LARGEST_STEP)):
-                searching = bool(False)
-            elif slope < real(0.0):
-                alpha = real(2.0) * alpha
+def exact_search(line_slope, line_curvature):
+    """The exact line search by the functions of these names."""
+
+    @func
+    def exact_line_search(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> real:
+        """α with dℓ/dα = 0: 1 when it is as good, else safeguarded Newton on a bracket (rtsafe, Numerical Recipes §9.4)."""
+        alpha = real(1.0)
+        low = real(0.0)
+        high = real(1.0)
+        accepted = real(ACCEPTED_SLOPE)
+        previous = real(0.0)
+        trials = wp.int32(0)
+        bracketed = bool(False)
+        searching = bool(True)
+        while searching:
+            slope = line_slope(problem, work, solution, w, r, step, alpha)
+            size = wp.abs(slope)
+            if slope < real(0.0):
+                low = alpha
+            else:
                 high = alpha
-            else:
-                bracketed = bool(True)
-                previous = real(2.0) * size
-            accepted = real(-1.0)  # of α = 1 alone
-        if searching and bracketed:
-            if trials == ROOT_TRIALS or size <= real(root_slope) * -step.slope or high - low <= real(epsilon) * high:
-                searching = bool(False)
-            else:
-                newton = alpha - slope / line_curvature(problem, work, w, r, step, alpha)
-                # Bisect when Newton leaves the bracket or does not halve the slope.
-                if newton > low and newton < high and size <= real(0.5) * previous:
-                    alpha = newton
+            if not bracketed:  # until it has a root
+                if size <= accepted * -step.slope or (slope < real(0.0) and alpha >= real(LARGEST_STEP)):
+                    searching = bool(False)
+                elif slope < real(0.0):
+                    alpha = real(2.0) * alpha
+                    high = alpha
                 else:
-                    alpha = real(0.5) * (low + high)
-                previous = size
-                trials += 1
-    return alpha
+                    bracketed = bool(True)
+                    previous = real(2.0) * size
+                accepted = real(-1.0)  # of α = 1 alone
+            if searching and bracketed:
+                if trials == ROOT_TRIALS or size <= real(root_slope) * -step.slope or high - low <= real(epsilon) * high:
+                    searching = bool(False)
+                else:
+                    newton = alpha - slope / line_curvature(problem, work, w, r, step, alpha)
+                    # Bisect when Newton leaves the bracket or does not halve the slope.
+                    if newton > low and newton < high and size <= real(0.5) * previous:
+                        alpha = newton
+                    else:
+                        alpha = real(0.5) * (low + high)
+                    previous = size
+                    trials += 1
+        return alpha
+
+    return exact_line_search
+
+
+exact_line_search = exact_search(line_slope, line_curvature)
 
 
 @func
@@ -412,21 +422,16 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
     return status
 
 
-@kernel(lanes=True, registers=128, warps=WARPS)
-def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
-    """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees, lanes)."""
-    w, island, _lane = wp.tid()
-    if island >= work.islands.count[w]:
-        return
-    r = island_range(work.islands, w, island)
-    tolerance = options.tolerance
-    if work.islands.count[w] > 1:
-        tolerance = tolerance * real(SHARED_TOLERANCE)
-    iterations = wp.int32(0)
-    status = wp.int32(0)
-    if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
-        status = keep_free_motion(problem, work, solution, w, r)
-    else:
+def newton_method(first_guess, start, residual, opposing_impulses, linearise, newton_step, line_search, advance):
+    """The iteration by the functions of these names."""
+
+    @func
+    def iterate(
+        problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range, tolerance: real
+    ) -> int:
+        """Newton's method on one island, from its first guess on; the status."""
+        iterations = wp.int32(0)
+        status = wp.int32(0)
         free = first_guess(problem, work, options, solution, w, r)
         best = real(0.0)
         largest = real(0.0)
@@ -439,7 +444,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
                 start(problem, work, solution, w, r)
                 fresh = 1
             squares = residual(problem, work, solution, w, r)
-            work.norms[w, island] = squares
+            work.norms[w, r.island] = squares
             gradient = wp.sqrt(squares[0])
             scale = wp.sqrt(wp.max(squares[1], squares[2]))
             error = gradient
@@ -479,19 +484,75 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
                 step = newton_step(problem, work, w, r, forcing)
                 pace()
                 if step.slope < real(0.0):
-                    alpha = real(1.0)
-                    if options.line_search == 1 and -step.slope > real(cost_level) * scale * scale:
-                        alpha = backtracking_line_search(problem, work, w, r, step)
-                    else:
-                        alpha = exact_line_search(problem, work, solution, w, r, step)
+                    alpha = line_search(problem, work, options, solution, w, r, step, scale)
                     advance(problem, work, solution, w, r, alpha)
                     iterations += 1
                 else:
                     if not settled:
                         status = wp.int32(NOT_CONVERGED)
                     running = 0
-    work.iterations[w, island] = iterations
-    work.status[w, island] = status
+        work.iterations[w, r.island] = iterations
+        return status
+
+    return iterate
+
+
+@func
+def any_line_search(
+    problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range, step: Step, scale: real
+) -> real:
+    """The step to take, by the search that the options name."""
+    alpha = real(1.0)
+    if options.line_search == 1 and -step.slope > real(cost_level) * scale * scale:
+        alpha = backtracking_line_search(problem, work, w, r, step)
+    else:
+        alpha = exact_line_search(problem, work, solution, w, r, step)
+    return alpha
+
+
+iterate_any = newton_method(
+    first_guess, start, residual, opposing_impulses, linearise, newton_step, any_line_search, advance
+)
+
+
+@func
+def island_tolerance(work: Workspace, options: Options, w: int) -> real:
+    """ε_r of an island of the world."""
+    tolerance = options.tolerance
+    if work.islands.count[w] > 1:
+        tolerance = tolerance * real(SHARED_TOLERANCE)
+    return tolerance
+
+
+@func
+def is_free(r: Range) -> bool:
+    """Whether nothing acts on the island."""
+    return r.contact_end == r.contact_begin and r.row_end == r.row_begin
+
+
+@func
+def solve_island(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range):
+    """v and γ of one island."""
+    if is_free(r):
+        work.status[w, r.island] = keep_free_motion(problem, work, solution, w, r)
+        work.iterations[w, r.island] = 0
+    else:
+        tolerance = island_tolerance(work, options, w)
+        work.status[w, r.island] = iterate_any(problem, work, options, solution, w, r, tolerance)
+
+
+@kernel(lanes=True, registers=128, warps=WARPS)
+def solve(problem: Problem, work: Workspace, options: Options, solution: Solution, left: int):
+    """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. `left` 1: of the islands those that `solve_small` has left.
+
+    Launch over (worlds, trees, lanes).
+    """
+    w, island, _lane = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    if left == 1 and work.status[w, island] != UNDECIDED:
+        return
+    solve_island(problem, work, options, solution, w, island_range(work.islands, w, island))
 
 
 @kernel(lanes=True, warps=WARPS)

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear algebra of up to 32 unknowns and `ROWS` rows of constraints on CUDA: in shared memory, and in the registers of one warp.
+
+A lane has an unknown. J is dense there, a row of `STRIDE` numbers for each row of constraints, so that four numbers are read at once and
+lanes that read rows, or columns, meet no bank twice. A square `Q` holds A in its upper triangle, diagonal included, and below it what
+elimination leaves of H = A + JᵀGJ. H itself is in registers, a column (and a row, where it is not symmetric) in each lane, which is why
+its elimination is written out row by row. Everything beyond the n unknowns and the rows in use is 0, or never read.
+
+On the CPU, whose loops are elsewhere (`ltdl.py`, `ldu.py`, `loops.py`), these do nothing. All lanes call them; each ends with a `sync`.
+"""
+
+import warp as wp
+
+from .. import real as device
+from ..real import mat33, real, vec3
+from .lanes import by_device
+from .vector import scalar
+
+UNKNOWNS = wp.constant(32)
+STRIDE = wp.constant(UNKNOWNS + 4)  # of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own
+ROWS = wp.constant(48)
+
+QUAD = f"""
+struct alignas(16) quad {{ SCALAR v[4]; }};
+const auto quad_at = [](const SCALAR* p) {{ return *(const quad*)p; }};
+const int lane = threadIdx.x & 31, STRIDE = {STRIDE};
+"""
+
+
+def on_cuda(text: str, cpu: str = "") -> str:
+    """A body for CUDA alone."""
+    return by_device((QUAD + text).replace("SCALAR", scalar), cpu)
+
+
+def by_quads(text: str, each: str, end: int = UNKNOWNS) -> str:
+    """`text` for every @c = 0, 4, … < end, with EACH, the statement for each number of a quad, @t, which is number @j < end of a row."""
+    made = ""
+    for c in range(0, end, 4):
+        entries = [each.replace("@j", str(c + t)).replace("@t", str(t)) for t in range(4) if c + t < end]
+        made += text.replace("@c", str(c)).replace("EACH", " ".join(entries))
+    return made
+
+
+# Lane i has h[j] = H_ji, j ≥ i, and where H is not symmetric u[j] = H_ij; entries before the diagonal are never used.
+A_QUAD = "{ const quad a = quad_at(Q.data + lane * STRIDE + @c); EACH }\n"
+# Quads of columns that a row of constraints does not hold are left out. SLIDES: of G that are not symmetric, (J_iᵀ G)_n.
+CONTACTS = """
+for (int c = 0; c < contacts; ++c) {
+    const SCALAR* const g = (const SCALAR*)(G.data + c);
+    if (g[8] == (SCALAR)0) continue;
+    const SCALAR* const J_c = J.data + 3 * c * STRIDE;
+    const SCALAR a0 = J_c[lane], a1 = J_c[STRIDE + lane], a2 = J_c[2 * STRIDE + lane];
+    const unsigned held = __ballot_sync(0xffffffffu, a0 != (SCALAR)0 || a1 != (SCALAR)0 || a2 != (SCALAR)0);
+    SCALAR s0 = g[0] * a0 + g[1] * a1 + g[2] * a2;
+    SCALAR s1 = g[3] * a0 + g[4] * a1 + g[5] * a2;
+    const SCALAR s2 = g[6] * a0 + g[7] * a1 + g[8] * a2;
+    SLIDES
+QUADS}
+"""
+CONTACT_QUAD = """    if (held & (15u << @c)) {
+        const quad t1 = quad_at(J_c + @c), t2 = quad_at(J_c + STRIDE + @c), n_ = quad_at(J_c + 2 * STRIDE + @c);
+        EACH
+    }
+"""
+SCALAR_ROWS = """
+for (int k = 0; k < rows; ++k) {
+    const SCALAR g = row_G.data[k];
+    if (g == (SCALAR)0) continue;
+    const SCALAR* const J_k = J.data + (3 * contacts + k) * STRIDE;
+    const SCALAR a = J_k[lane], s = g * a;
+    const unsigned held = __ballot_sync(0xffffffffu, a != (SCALAR)0);
+QUADS}
+"""
+ROW_QUAD = "    if (held & (15u << @c)) { const quad row = quad_at(J_k + @c); EACH }\n"
+# Rows from the last to the first; the right-hand side, y, goes with them.
+ELIMINATE = """
+if (@k < n) {
+    const SCALAR pivot = __shfl_sync(0xffffffffu, h[@k], @k);
+    if (!(SOUND && pivot - pivot == (SCALAR)0)) return @k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot, y_k = __shfl_sync(0xffffffffu, y, @k);
+    if (lane == @k) own = inverse;
+    if (lane < @k) { KEEP }
+    __syncwarp();
+    const SCALAR left = lane < @k ? h[@k] * inverse : (SCALAR)0;
+    ABOVE
+QUADS}
+"""
+BACK = """
+for (int c = 0; c < n; c += 4) {
+    const quad row = quad_at(Q.data + lane * STRIDE + c);
+    for (int t = 0; t < 4; ++t) {
+        const SCALAR x_i = __shfl_sync(0xffffffffu, y * own, c + t);
+        if (lane > c + t) y -= row.v[t] * x_i;
+    }
+}
+__syncwarp();
+x.data[lane] = y * own;
+__syncwarp();
+return 0;
+"""
+
+
+def newton(start: str, slides: str, contact: str, row: str, sound: str, keep: str, above: str, quad: str, each: str):
+    """H assembled, eliminated and solved; the arguments are what differs between the symmetric and the other."""
+    text = "SCALAR h[32], u[32], y = x.data[lane], own = (SCALAR)0;\n" + by_quads(A_QUAD, start)
+    text += CONTACTS.replace("SLIDES", slides).replace("QUADS", by_quads(CONTACT_QUAD, contact))
+    text += SCALAR_ROWS.replace("QUADS", by_quads(ROW_QUAD, row))
+    for k in range(UNKNOWNS - 1, -1, -1):
+        step = ELIMINATE.replace("SOUND", sound).replace("KEEP", keep).replace("ABOVE", above)
+        step = step.replace("QUADS", by_quads(quad, each, k))
+        text += step.replace("@k", str(k)).replace("@turn", str(UNKNOWNS * (k % 2)))
+    return text + BACK
+
+
+SYMMETRIC = newton(
+    start="h[@j] = a.v[@t];",
+    slides="",
+    contact="h[@j] += s0 * t1.v[@t] + s1 * t2.v[@t] + s2 * n_.v[@t];",
+    row="h[@j] += s * row.v[@t];",
+    sound="pivot > (SCALAR)0",
+    keep="Q.data[@k * STRIDE + lane] = h[@k];",
+    above="y -= left * y_k;",
+    quad="    { const quad row = quad_at(Q.data + @k * STRIDE + @c); EACH }\n",
+    each="h[@j] -= left * row.v[@t];",
+)
+# H = (G J) from the left and (Gᵀ J) from the right: friction's p answers to the normal.
+COUPLED = newton(
+    start="h[@j] = a.v[@t]; u[@j] = a.v[@t];",
+    slides="""const SCALAR p0 = p.data[c].c[0], p1 = p.data[c].c[1], r2 = s2 + p0 * a0 + p1 * a1, r0 = s0, r1 = s1;
+    s0 += p0 * a2;
+    s1 += p1 * a2;""",
+    contact="""h[@j] += s0 * t1.v[@t] + s1 * t2.v[@t] + s2 * n_.v[@t];
+        u[@j] += r0 * t1.v[@t] + r1 * t2.v[@t] + r2 * n_.v[@t];""",
+    row="h[@j] += s * row.v[@t]; u[@j] += s * row.v[@t];",
+    sound="pivot != (SCALAR)0",
+    keep="Q.data[@k * STRIDE + lane] = h[@k]; column.data[@turn + lane] = u[@k];",
+    above="const SCALAR above = lane < @k ? u[@k] * inverse : (SCALAR)0; y -= above * y_k;",
+    quad="    { const quad row = quad_at(Q.data + @k * STRIDE + @c), col = quad_at(column.data + @turn + @c); EACH }\n",
+    each="h[@j] -= left * col.v[@t]; u[@j] -= above * row.v[@t];",
+)
+A_TIMES = """
+SCALAR sum = (SCALAR)0;
+for (int c = 0; c < n; c += 4) {
+    const quad a = quad_at(Q.data + lane * STRIDE + c), b = quad_at(x.data + c);
+    for (int t = 0; t < 4; ++t) sum += (c + t >= lane ? a.v[t] : Q.data[(c + t) * STRIDE + lane]) * b.v[t];
+}
+y.data[lane] = sum;
+__syncwarp();
+"""
+RATES = """
+for (int row = lane; row < rows; row += 32) {
+    SCALAR sum = (SCALAR)0;
+    for (int c = 0; c < n; c += 4) {
+        const quad a = quad_at(J.data + row * STRIDE + c), b = quad_at(x.data + c);
+        sum += (a.v[0] * b.v[0] + a.v[1] * b.v[1]) + (a.v[2] * b.v[2] + a.v[3] * b.v[3]);
+    }
+    rate.data[row] = sum;
+}
+__syncwarp();
+"""
+FORCES = """
+SCALAR sum = (SCALAR)0;
+for (int r = 0; r < rows; r += 4) {
+    const SCALAR* const J_r = J.data + r * STRIDE + lane;
+    const quad b = quad_at(f.data + r);
+    for (int t = 0; t < 4; ++t) sum += TERM;
+}
+x.data[lane] = sum;
+__syncwarp();
+"""
+THREE_FORCES = """
+SCALAR first = (SCALAR)0, second = (SCALAR)0, third = (SCALAR)0;
+for (int r = 0; r < rows; r += 4) {
+    const SCALAR* const J_r = J.data + r * STRIDE + lane;
+    const quad a = quad_at(f.data + r), b = quad_at(g.data + r), c = quad_at(e.data + r);
+    for (int t = 0; t < 4; ++t) {
+        const SCALAR entry = J_r[t * STRIDE];
+        first += entry * a.v[t];
+        second += entry * b.v[t];
+        third += entry * c.v[t];
+    }
+}
+x.data[lane] = first;
+y.data[lane] = second;
+z.data[lane] = third;
+__syncwarp();
+"""
+CLEAR = """
+const quad none = {};
+for (int k = 4 * lane; k < size; k += 128) *(quad*)(x + k) = none;
+__syncwarp();
+"""
+
+
+@device.func_native(on_cuda("SCALAR* const x = J.data; const int size = (rows + 3) / 4 * 4 * STRIDE;" + CLEAR))
+def team_clear_rows(J: wp.array2d(dtype=real), rows: int):
+    """0 in so many rows, and up to three more."""
+    ...
+
+
+@device.func_native(on_cuda(SYMMETRIC, "return 0;"))
+def team_newton_symmetric(
+    Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), row_G: wp.array1d(dtype=real),
+    n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
+) -> int:  # fmt: skip
+    """x ← (A + JᵀGJ)⁻¹ x, G of contacts symmetric; 0, or k + 1 where pivot k is not positive or not finite, and x is as it was."""
+    ...
+
+
+@device.func_native(on_cuda(COUPLED, "return 0;"))
+def team_newton_coupled(
+    Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), p: wp.array1d(dtype=vec3),
+    row_G: wp.array1d(dtype=real), column: wp.array1d(dtype=real), n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
+) -> int:  # fmt: skip
+    """x ← (A + JᵀGJ)⁻¹ x with G + p eᵀ of contacts, e their normal; 0, or k + 1 where pivot k is 0 or not finite, and x is as it was.
+
+    `column` has room for 64 numbers.
+    """
+    ...
+
+
+@device.func_native(on_cuda(A_TIMES))
+def team_A_times(Q: wp.array2d(dtype=real), n: int, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)):
+    """y ← A x."""
+    ...
+
+
+@device.func_native(on_cuda(RATES))
+def team_rates(J: wp.array2d(dtype=real), n: int, rows: int, x: wp.array1d(dtype=real), rate: wp.array1d(dtype=real)):
+    """J x."""
+    ...
+
+
+@device.func_native(on_cuda(FORCES.replace("TERM", "J_r[t * STRIDE] * b.v[t]")))
+def team_forces(J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), x: wp.array1d(dtype=real)):
+    """x ← Jᵀf; f is 0 up to a multiple of four."""
+    ...
+
+
+@device.func_native(on_cuda(FORCES.replace("TERM", "fabs(J_r[t * STRIDE] * b.v[t])")))
+def team_absolute_forces(J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), x: wp.array1d(dtype=real)):
+    """x ← |J|ᵀ|f|; f is 0 up to a multiple of four."""
+    ...
+
+
+@device.func_native(on_cuda(THREE_FORCES))
+def team_three_forces(
+    J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), g: wp.array1d(dtype=real), e: wp.array1d(dtype=real),
+    x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), z: wp.array1d(dtype=real),
+):  # fmt: skip
+    """x, y, z ← Jᵀf, Jᵀg, Jᵀe; they are 0 up to a multiple of four."""
+    ...

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Islands small enough for one warp to hold on CUDA: their data in shared memory, in the order of the rows of H (`linalg/registers.py`).
+
+Most robots' are. The solvers (`sap.py`, `lagged.py`) take the same way through them with the functions of `small_convex.py` and
+`small_lagged.py` in the place of their own, in kernels that are launched first and leave the islands that are larger. On the CPU these kernels
+solve the same islands by the functions for any, so that what is launched is the same on both.
+
+Rows of constraints stand one after the other, three of each contact and then the scalar ones: `u`, `du`, `gamma`, `R` and J have an entry for each.
+All lanes call what is not said to be for one; a lane has a dof, a contact and every 32nd scalar row.
+"""
+
+import warp as wp
+
+from ... import real as device
+from ...linalg.lanes import by_device, lane, lanes, sync, team_number
+from ...linalg.registers import ROWS, STRIDE, UNKNOWNS, team_clear_rows
+from ...linalg.vector import scalar
+from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3
+from ..problem import Problem, Solution
+from .newton import Range
+from .sap import Workspace
+
+CONTACTS = wp.constant(16)
+
+
+@struct
+class Small:
+    """The island, with n dofs, in shared memory; scratch is named by what it holds first."""
+
+    n: int
+    contacts: int
+    scalars: int  # rows beside those of contacts
+    rows: int  # of both
+    Q: wp.array2d(dtype=real)  # A and what elimination leaves, see `registers.py`
+    J: wp.array2d(dtype=real)
+    v: wp.array1d(dtype=real)  # per dof, as the next
+    v_star: wp.array1d(dtype=real)
+    p_star: wp.array1d(dtype=real)  # A v*
+    m: wp.array1d(dtype=real)  # A (v − v*)
+    j_c: wp.array1d(dtype=real)  # Jᵀγ
+    dv: wp.array1d(dtype=real)  # the step
+    dp: wp.array1d(dtype=real)  # A Δv; under Coulomb's law Jᵀ of the misses
+    before: wp.array1d(dtype=real)  # the step before
+    D_sq: wp.array1d(dtype=real)  # 1/diag(A)
+    u: wp.array1d(dtype=real)  # per row, as the next: J v − v̂; under Coulomb's law J v
+    du: wp.array1d(dtype=real)
+    gamma: wp.array1d(dtype=real)
+    miss: wp.array1d(dtype=real)
+    delta: wp.array1d(dtype=real)
+    R: wp.array1d(dtype=real)
+    v_hat: wp.array1d(dtype=real)
+    mu: wp.array1d(dtype=real)  # per contact, as the next
+    G: wp.array1d(dtype=mat33)
+    p: wp.array1d(dtype=vec3)
+    lower: wp.array1d(dtype=real)  # per scalar row, as the next
+    upper: wp.array1d(dtype=real)
+    row_G: wp.array1d(dtype=real)
+    column: wp.array1d(dtype=real)  # 64, of an elimination
+
+
+def shared(kind: str, *shape: int) -> str:
+    """An array of shared memory, of one block of one warp; none on the CPU."""
+    sizes = ", ".join(map(str, shape))
+    size = " * ".join(map(str, shape))
+    gpu = f"__shared__ alignas(16) {kind} entries[{size}];\nreturn wp::array_t<{kind}>(entries, {sizes});"
+    return by_device(gpu, f"return wp::array_t<{kind}>();")
+
+
+OF_DOFS = shared(scalar, UNKNOWNS)
+OF_ROWS = shared(scalar, ROWS)
+
+
+@device.func_native(shared(scalar, UNKNOWNS, STRIDE))
+def shared_Q() -> wp.array2d(dtype=real): ...
+
+
+@device.func_native(shared(scalar, ROWS, STRIDE))
+def shared_J() -> wp.array2d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_v() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_v_star() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_p_star() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_m() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_j_c() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_dv() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_dp() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_before() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_DOFS)
+def shared_D_sq() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_u() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_du() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_gamma() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_miss() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_delta() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_R() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_v_hat() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(shared(scalar, CONTACTS))
+def shared_mu() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(shared(f"wp::mat_t<3, 3, {scalar}>", CONTACTS))
+def shared_G() -> wp.array1d(dtype=mat33): ...
+
+
+@device.func_native(shared(f"wp::vec_t<3, {scalar}>", CONTACTS))
+def shared_p() -> wp.array1d(dtype=vec3): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_lower() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_upper() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(OF_ROWS)
+def shared_row_G() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(shared(scalar, 2 * UNKNOWNS))
+def shared_column() -> wp.array1d(dtype=real): ...
+
+
+@func
+def small_island(r: Range) -> Small:
+    """The island that this warp holds."""
+    x = Small()
+    x.n = r.slot_end - r.slot_begin
+    x.contacts = r.contact_end - r.contact_begin
+    x.scalars = r.row_end - r.row_begin
+    x.rows = 3 * x.contacts + x.scalars
+    x.Q = shared_Q()
+    x.J = shared_J()
+    x.v = shared_v()
+    x.v_star = shared_v_star()
+    x.p_star = shared_p_star()
+    x.m = shared_m()
+    x.j_c = shared_j_c()
+    x.dv = shared_dv()
+    x.dp = shared_dp()
+    x.before = shared_before()
+    x.D_sq = shared_D_sq()
+    x.u = shared_u()
+    x.du = shared_du()
+    x.gamma = shared_gamma()
+    x.miss = shared_miss()
+    x.delta = shared_delta()
+    x.R = shared_R()
+    x.v_hat = shared_v_hat()
+    x.mu = shared_mu()
+    x.G = shared_G()
+    x.p = shared_p()
+    x.lower = shared_lower()
+    x.upper = shared_upper()
+    x.row_G = shared_row_G()
+    x.column = shared_column()
+    return x
+
+
+@func
+def is_small(r: Range) -> bool:
+    """Whether a warp can hold the island."""
+    contacts = r.contact_end - r.contact_begin
+    fits = r.slot_end - r.slot_begin <= UNKNOWNS and contacts <= CONTACTS
+    fits = fits and 3 * contacts + r.row_end - r.row_begin <= ROWS
+    if SPIN or BY_CG:
+        fits = bool(False)
+    return fits
+
+
+@func
+def triple(x: wp.array1d(dtype=real), c: int) -> vec3:
+    """The entries of contact c. By one lane."""
+    return vec3(x[3 * c], x[3 * c + 1], x[3 * c + 2])
+
+
+@func
+def set_triple(x: wp.array1d(dtype=real), c: int, value: vec3):
+    """By one lane."""
+    x[3 * c] = value[0]
+    x[3 * c + 1] = value[1]
+    x[3 * c + 2] = value[2]
+
+
+@func
+def take_matrix(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
+    """A, v* and D²."""
+    team_clear_rows(x.Q, UNKNOWNS)
+    i = lane()
+    d = wp.int32(0)
+    begin = wp.int32(-1)
+    x.v[i] = real(0.0)
+    x.v_star[i] = real(0.0)
+    x.dv[i] = real(0.0)
+    x.before[i] = real(0.0)
+    x.D_sq[i] = real(0.0)
+    if i < x.n:
+        d = work.islands.dof[w, r.slot_begin + i]
+        begin = problem.dof_begin[d]
+        x.v_star[i] = problem.v_star[w, d]
+        x.D_sq[i] = real(1.0) / problem.A[w, d, d - begin]
+    for k in range(x.n):
+        d_k = team_number(d, k)
+        begin_k = team_number(begin, k)
+        if i >= k and begin == begin_k:
+            x.Q[k, i] = problem.A[w, d_k, d - begin]
+
+
+@func
+def take_contacts(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
+    """J, R, v̂ and μ of contacts."""
+    for c in range(x.contacts):
+        at = work.islands.contact[w, r.contact_begin + c]
+        pair = problem.contact_pair[w, at]
+        i = lane()
+        if i < problem.support_size[pair]:
+            s = work.islands.slot[w, problem.support[pair, i]] - r.slot_begin
+            for axis in range(3):
+                x.J[3 * c + axis, s] = problem.J[w, at, axis, i]
+    c = lane()
+    if c < x.contacts:
+        at = work.islands.contact[w, r.contact_begin + c]
+        set_triple(x.R, c, problem.R[w, at])
+        set_triple(x.v_hat, c, problem.v_hat[w, at])
+        x.mu[c] = problem.mu[w, at]
+
+
+@func
+def take_scalar_rows(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
+    """J, R, v̂ and bounds of scalar rows."""
+    for k in range(x.scalars):
+        at = work.islands.row[w, r.row_begin + k]
+        i = lane()
+        if i < problem.row_support_size[at]:
+            s = work.islands.slot[w, problem.row_support[at, i]] - r.slot_begin
+            x.J[3 * x.contacts + k, s] = problem.row_J[w, at, i]
+    for k in range(lane(), x.scalars, lanes()):
+        at = work.islands.row[w, r.row_begin + k]
+        x.R[3 * x.contacts + k] = problem.row_R[w, at]
+        x.v_hat[3 * x.contacts + k] = problem.row_v_hat[w, at]
+        x.lower[k] = problem.row_lower[w, at]
+        x.upper[k] = problem.row_upper[w, at]
+
+
+@func
+def take_island(problem: Problem, work: Workspace, w: int, r: Range):
+    """What does not change while it is solved."""
+    x = small_island(r)
+    take_matrix(problem, work, x, w, r)
+    team_clear_rows(x.J, x.rows)
+    for at in range(lane(), ROWS, lanes()):
+        x.gamma[at] = real(0.0)
+        x.miss[at] = real(0.0)
+        x.delta[at] = real(0.0)
+    sync()
+    take_contacts(problem, work, x, w, r)
+    take_scalar_rows(problem, work, x, w, r)
+    sync()
+
+
+@func
+def set_velocity(problem: Problem, work: Workspace, x: Small, w: int, r: Range, free: bool):
+    """v = v0, or v* where it is to be the start."""
+    i = lane()
+    if i < x.n:
+        x.v[i] = x.v_star[i]
+        if not free:
+            x.v[i] = problem.v0[w, work.islands.dof[w, r.slot_begin + i]]
+    sync()
+
+
+@func
+def give_solution(work: Workspace, solution: Solution, w: int, r: Range):
+    """v and impulses."""
+    x = small_island(r)
+    i = lane()
+    if i < x.n:
+        solution.v[w, work.islands.dof[w, r.slot_begin + i]] = x.v[i]
+    if i < x.contacts:
+        solution.gamma[w, work.islands.contact[w, r.contact_begin + i]] = triple(x.gamma, i)
+    for k in range(i, x.scalars, lanes()):
+        solution.row_gamma[w, work.islands.row[w, r.row_begin + k]] = x.gamma[3 * x.contacts + k]
+    sync()
