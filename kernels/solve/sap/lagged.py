@@ -44,12 +44,15 @@ from .coupled import Lag, prepare_coupled, solve_coupled
 from .newton import Range, island_range, multiply_A, row_rate
 from .sap import (
     OPPOSED_ITERATIONS,
-    SHARED_TOLERANCE,
+    UNDECIDED,
+    UNTRIED,
     Options,
     Workspace,
     certify_world,
     cg_adjoint,
     epsilon,
+    is_free,
+    island_tolerance,
     keep_free_motion,
     opposed_level,
     opposing_impulses,
@@ -87,9 +90,6 @@ ROUNDED_RESTARTS = wp.constant(8)  # an error near rounding that so many have no
 BEARS_AT = 0.3
 # Above this error v0 with the impulses of the law there is not near the solution, as it is at rest, and the start is v* without impulses.
 WARM_ERROR = 0.3
-# Status of an island that other starts are to be tried of.
-UNDECIDED = wp.constant(1 << 16)
-
 polished_level = epsilon * 1e2  # slopes of a solution so exact need no further step
 
 
@@ -437,24 +437,18 @@ def is_lost(balance: Balance) -> bool:
 
 
 @func
-def is_solved(
-    problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range, missed: real, limit: real,
-    error: real, stalled: int, polished: int,
-) -> bool:  # fmt: skip
-    """Whether law and balance hold to the tolerance, or to the rounding of impulses that oppose each other.
+def is_solved(options: Options, missed: real, limit: real, error: real, polished: int) -> bool:
+    """Whether law and balance hold to the tolerance.
 
     A start within the tolerance is taken one step further, lest a contact at rest creeps by it in each step; a solution whose factor is wanted
     is polished already.
     """
     exact = error <= real(polished_level) and (polished > 0 or options.keep_factor == 1)
-    solved = missed <= limit and (polished > options.keep_factor or exact or error == real(0.0))
-    if not solved and stalled >= OPPOSED_ITERATIONS:
-        solved = missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
-    return solved
+    return missed <= limit and (polished > options.keep_factor or exact or error == real(0.0))
 
 
-def island_solver(quick: bool):
-    """A device function that solves one island; `quick`: it leaves those that other starts are to be tried of, and is a third as long."""
+def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, lagged_step):
+    """The iteration by the functions of these names; `quick`: it leaves islands that other starts are to be tried of, and is a third as long."""
 
     @func
     def iterate_lagged(
@@ -516,8 +510,12 @@ def island_solver(quick: bool):
             elif not bears and error < real(BEARS_AT):
                 bears = bool(True)
                 fresh = bool(True)
-            elif not lost and is_solved(
-                problem, work, options, solution, w, r, missed, limit, error, stalled, polished
+            elif not lost and (
+                is_solved(options, missed, limit, error, polished)
+                or (
+                    stalled >= OPPOSED_ITERATIONS
+                    and missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
+                )
             ):
                 running = bool(False)
             elif iterations >= options.max_iterations or (restarts >= rounded and error < real(stall_level)):
@@ -550,57 +548,59 @@ def island_solver(quick: bool):
         work.iterations[w, r.island] = iterations
         return status
 
+    return iterate_lagged
+
+
+def island_solver(iterate):
+    """A device function that solves one island by an iteration."""
+
     @func
     def solve_island(
-        problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
-        island: int,
+        problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range
     ):  # fmt: skip
         """v and γ of one island."""
-        r = island_range(work.islands, w, island)
         status = wp.int32(0)
-        lag.island_error[w, island] = real(0.0)
-        work.iterations[w, island] = wp.int32(0)
-        if r.contact_end == r.contact_begin and r.row_end == r.row_begin:
+        lag.island_error[w, r.island] = real(0.0)
+        work.iterations[w, r.island] = wp.int32(0)
+        if is_free(r):
             status = keep_free_motion(problem, work, solution, w, r)
         else:
-            tolerance = options.tolerance
-            if work.islands.count[w] > 1:
-                tolerance = tolerance * real(SHARED_TOLERANCE)
-            status = iterate_lagged(problem, surrogate, work, lag, options, solution, w, r, tolerance)
+            tolerance = island_tolerance(work, options, w)
+            status = iterate(problem, surrogate, work, lag, options, solution, w, r, tolerance)
             if status != UNDECIDED:
                 project_impulses(problem, work, lag, solution, w, r)
-        work.status[w, island] = status
+        work.status[w, r.island] = status
 
     return solve_island
 
 
-solve_any = island_solver(quick=False)
-solve_most = island_solver(quick=True)
+solve_any = island_solver(newton_method(False, start_lagged, linearise_all, opposing_impulses, lagged_step))
+solve_most = island_solver(newton_method(True, start_lagged, linearise_all, opposing_impulses, lagged_step))
 
 
 @kernel(lanes=True, registers=128, warps=WARPS, part="quick")
 def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
-    """Before `solve_lagged`, on a GPU: most islands. Launch over (worlds, trees, lanes)."""
+    """Before `solve_lagged` and after `try_small`, on a GPU: of the islands those that are larger. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
-    if island >= work.islands.count[w]:
+    if island >= work.islands.count[w] or work.status[w, island] != UNTRIED:
         return
-    solve_most(problem, problem, work, lag, options, solution, w, island)
+    solve_most(problem, problem, work, lag, options, solution, w, island_range(work.islands, w, island))
 
 
 @kernel(lanes=True, registers=168, warps=WARPS)
 def solve_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int
 ):  # fmt: skip
-    """One island per warp: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. `left` 1: of the islands those that `try_lagged` has left.
+    """One island per warp: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. `left` 1: of the islands those that kernels before it have left.
 
     Launch over (worlds, trees, lanes).
     """
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
-    if left == 1 and work.status[w, island] != UNDECIDED:
+    if left == 1 and work.status[w, island] < UNDECIDED:
         return
-    solve_any(problem, surrogate, work, lag, options, solution, w, island)
+    solve_any(problem, surrogate, work, lag, options, solution, w, island_range(work.islands, w, island))
 
 
 @func

@@ -64,9 +64,10 @@ FRESH_FRACTION = 1e-2
 SHARED_TOLERANCE = 0.5**0.5
 # Conjugate gradients stop at this fraction of the first residual, or at the root of the present momentum error if lower.
 CG_FORCING = 0.1
-# Status of an island that is left to another kernel.
-UNDECIDED = wp.constant(1 << 16)
 CG_ADJOINT = {wp.float32: 1e-6, wp.float64: 1e-13}  # of an adjoint solve, which nothing corrects afterwards
+# Statuses of islands left to another kernel: that other starts are to be tried of, and that no kernel has tried yet.
+UNDECIDED = wp.constant(1 << 16)
+UNTRIED = wp.constant(1 << 17)
 
 epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
 stall_level = epsilon * STALL_EPSILONS
@@ -550,7 +551,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
-    if left == 1 and work.status[w, island] != UNDECIDED:
+    if left == 1 and work.status[w, island] < UNDECIDED:
         return
     solve_island(problem, work, options, solution, w, island_range(work.islands, w, island))
 

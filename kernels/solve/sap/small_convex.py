@@ -23,13 +23,14 @@ from .contact_laws import contact_y
 from .newton import Range, island_range
 from .sap import (
     FEW_CONTACTS,
-    UNDECIDED,
+    UNTRIED,
     Options,
     Step,
     Workspace,
     exact_search,
     is_free,
     island_tolerance,
+    keep_free_motion,
     newton_method,
     solve_island,
 )
@@ -206,7 +207,7 @@ def give_rates(work: Workspace, w: int, r: Range):
         work.row_u_c[w, work.islands.row[w, r.row_begin + k]] = x.u[3 * x.contacts + k]
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, registers=152)
 def solve_small(problem: Problem, work: Workspace, options: Options, solution: Solution):
     """Before `sap.solve`, on a GPU: islands that one warp holds. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
@@ -214,9 +215,12 @@ def solve_small(problem: Problem, work: Workspace, options: Options, solution: S
         return
     r = island_range(work.islands, w, island)
     if options.line_search == 1 or not is_small(r):
-        work.status[w, island] = UNDECIDED
-    elif lanes() == 1 or is_free(r):
+        work.status[w, island] = UNTRIED
+    elif lanes() == 1:
         solve_island(problem, work, options, solution, w, r)
+    elif is_free(r):
+        work.status[w, island] = keep_free_motion(problem, work, solution, w, r)
+        work.iterations[w, island] = 0
     else:
         tolerance = island_tolerance(work, options, w)
         work.status[w, island] = iterate_small(problem, work, options, solution, w, r, tolerance)

@@ -7,7 +7,7 @@ from warpsim.device.copies import copy, kernels_of
 from warpsim.device.memory import adopt
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, islands, lagged, surrogate
+from warpsim.kernels.solve.sap import coupled, islands, lagged, small_lagged, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
@@ -63,8 +63,6 @@ class LaggedSolver(SAPSolver):
         super().__init__(*size, **keywords)
         W, nv, C = self.worlds, self.nv, self.max_contacts
         cg = not self.has_factor
-        # Where many warps share a processor, most islands are solved by a kernel that does nothing else, whose code and registers are few.
-        self.tries_first = self.device.is_cuda
         self.lag = copy(coupled.Lag, self.code)()
         for name in LAG:
             setattr(self.lag, name, self.scratch.arrays[f"lag_{name}"])
@@ -102,8 +100,8 @@ class LaggedSolver(SAPSolver):
 
     def kernels(self) -> list:
         S = self.code
-        quick = kernels_of(lagged, S, "quick") if self.tries_first else []
-        return [*kernels_of(lagged, S), *quick, *kernels_of(islands, S)]
+        first = [*kernels_of(small_lagged, S), *kernels_of(lagged, S, "quick")] if self.small_first else []
+        return [*kernels_of(lagged, S), *first, *kernels_of(islands, S)]
 
     def errors(self) -> list[wp.array]:
         return [self.lag.island_error, self.lag.error]
@@ -116,9 +114,10 @@ class LaggedSolver(SAPSolver):
             setattr(self.surrogate, name, getattr(self.problem, name))
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         rest = [self.work, self.lag, self.options, self.solution]
-        if self.tries_first:
+        if self.small_first:  # where many warps share a processor, by kernels that do nothing else, whose code and registers are few
+            self.run(small_lagged.try_small, per_tree, [self.problem, *rest])
             self.run(lagged.try_lagged, per_tree, [self.problem, *rest])
-        self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.tries_first)])
+        self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.small_first)])
         if self.options.keep_factor:
             self.run(lagged.keep_factor, per_tree, [self.problem, self.work, self.lag, self.solution])
         if not self.certified_later:

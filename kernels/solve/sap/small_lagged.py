@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The iteration of Coulomb's law (`lagged.py`) on islands that one warp holds (`small.py`): the same functions on its shared memory.
+
+Here `u` is J v; the law is met at u − v̂. All that is not said to be for one lane is called by all lanes together.
+"""
+
+import warp as wp
+
+from ...laws.bounds import box_impulse
+from ...laws.cone import INVERSE_MASS_FLOOR
+from ...laws.coulomb import Linearised, coulomb_impulse, coulomb_newton
+from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum
+from ...linalg.registers import (
+    team_A_times,
+    team_absolute_forces,
+    team_newton_coupled,
+    team_newton_symmetric,
+    team_rates,
+    team_three_forces,
+)
+from ...real import func, kernel, real, vec3
+from ..problem import Problem, Solution
+from .coupled import Lag
+from .lagged import (
+    LEAST_SHARE,
+    MOST_SHARE,
+    SHARE_AGAINST,
+    SHARE_ALONG,
+    TINY,
+    Balance,
+    newton_method,
+    solve_most,
+)
+from .newton import Range, island_range
+from .sap import UNDECIDED, UNTRIED, Options, Workspace, epsilon, is_free, island_tolerance, keep_free_motion
+from .small_convex import give_rates
+from .small_convex import iterate_small as iterate_convex
+from .small import Small, give_solution, is_small, set_triple, set_velocity, small_island, take_island, triple
+
+CONVEX_SHARE = 0.3  # of the tolerance, for islands without contacts, as their restarts have it
+
+
+@func
+def small_start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
+    """v* without impulses; `near`: v0 with those of the law there. A v* in p_star. `near` is tried first, with what it takes of the island."""
+    if near:
+        take_island(problem, work, w, r)
+    x = small_island(r)
+    set_velocity(problem, work, x, w, r, not near)
+    team_A_times(x.Q, x.n, x.v_star, x.p_star)
+    team_rates(x.J, x.n, x.rows, x.v, x.u)
+    c = lane()
+    if c < x.contacts:
+        gamma = vec3(real(0.0), real(0.0), real(0.0))
+        if near:
+            at = work.islands.contact[w, r.contact_begin + c]
+            u = triple(x.u, c) - triple(x.v_hat, c)
+            gamma = coulomb_impulse(u, triple(x.R, c), x.mu[c], problem.load[w, at], problem.least[w, at])
+        set_triple(x.gamma, c, gamma)
+    for k in range(lane(), x.scalars, lanes()):
+        at = 3 * x.contacts + k
+        gamma_k = real(0.0)
+        if near:
+            gamma_k = box_impulse((x.v_hat[at] - x.u[at]) / x.R[at], x.lower[k], x.upper[k])
+        x.gamma[at] = gamma_k
+    sync()
+
+
+@func
+def small_contact(problem: Problem, work: Workspace, x: Small, w: int, r: Range, c: int, held: bool, bears: bool) -> Linearised:
+    """The law of contact c linearised at the present (v, γ). By one lane."""
+    at = work.islands.contact[w, r.contact_begin + c]
+    rho = wp.max(problem.weight[w, at], real(INVERSE_MASS_FLOOR))
+    least = problem.least[w, at]
+    if not bears:
+        least = real(1.0)
+    u = triple(x.u, c) - triple(x.v_hat, c)
+    return coulomb_newton(triple(x.gamma, c), u, triple(x.R, c), x.mu[c], problem.load[w, at], least, rho, held)
+
+
+@func
+def small_row(x: Small, k: int) -> real:
+    """G and δ of a scalar row at its (γ, v_c), as `linearise_row`; its miss. By one lane."""
+    at = 3 * x.contacts + k
+    R_k = x.R[at]
+    gamma_k = x.gamma[at]
+    rho = real(0.0)
+    for i in range(x.n):
+        rho += x.J[at, i] * x.J[at, i] * x.D_sq[i]
+    if rho <= real(epsilon) * R_k:
+        rho = R_k
+    y_k = gamma_k - (x.u[at] - x.v_hat[at] + R_k * gamma_k) / rho
+    held = box_impulse(y_k, x.lower[k], x.upper[k])
+    x.row_G[k] = real(0.0)
+    x.delta[at] = held - gamma_k
+    if y_k > x.lower[k] and y_k < x.upper[k]:
+        x.row_G[k] = real(1.0) / R_k
+        x.delta[at] = (x.v_hat[at] - x.u[at]) / R_k - gamma_k
+    return gamma_k - held
+
+
+@func
+def small_linearise_all(
+    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool, bears: bool
+) -> Balance:
+    """Every constraint linearised at the present (v, γ); Jᵀγ, A (v − v*) and Jᵀmiss, and what they amount to."""
+    x = small_island(r)
+    balance = Balance()
+    x.dv[lane()] = x.v[lane()] - x.v_star[lane()]
+    sync()
+    team_A_times(x.Q, x.n, x.dv, x.m)
+    team_rates(x.J, x.n, x.rows, x.v, x.u)
+    c = lane()
+    if c < x.contacts:
+        found = small_contact(problem, work, x, w, r, c, held, bears)
+        rho = wp.max(problem.weight[w, work.islands.contact[w, r.contact_begin + c]], real(INVERSE_MASS_FLOOR))
+        gamma = triple(x.gamma, c)
+        x.G[c] = found.S
+        x.p[c] = found.p
+        set_triple(x.miss, c, found.miss)
+        set_triple(x.delta, c, found.delta)
+        balance.misses = rho * wp.dot(found.miss, found.miss)
+        balance.impulses = rho * wp.dot(gamma, gamma)
+        balance.error = rho * wp.length(found.miss)
+        if found.p[0] != real(0.0) or found.p[1] != real(0.0):
+            balance.slides = 1
+    for k in range(lane(), x.scalars, lanes()):
+        x.miss[3 * x.contacts + k] = small_row(x, k)
+    sync()
+    team_three_forces(x.J, x.rows, x.gamma, x.miss, x.delta, x.j_c, x.dp, x.dv)
+    return small_measure(work, x, w, r, balance)
+
+
+@func
+def small_measure(work: Workspace, x: Small, w: int, r: Range, balance: Balance) -> Balance:
+    """The sums of `Balance`, as `measure`."""
+    i = lane()
+    missed = x.dp[i]
+    impulse = x.j_c[i] - missed
+    residual = x.m[i] - impulse
+    momentum = x.m[i] + x.p_star[i]
+    squares = x.D_sq[i] * vec3(residual * residual, momentum * momentum, impulse * impulse)
+    sums = vec3(team_sum(squares[0]), team_sum(squares[1]), team_sum(squares[2]))
+    work.norms[w, r.island] = sums
+    balance.error = team_max(balance.error)
+    balance.misses = team_sum(balance.misses)
+    balance.impulses = team_sum(balance.impulses)
+    balance.slides = team_count(balance.slides)
+    balance.momentum = sums[0]
+    balance.scale = wp.max(sums[1], sums[2])
+    share = balance.misses / wp.max(wp.max(balance.impulses, balance.scale), real(TINY))
+    balance.law = wp.max(team_sum(x.D_sq[i] * missed * missed), share * balance.scale)
+    return balance
+
+
+@func
+def small_opposing(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
+    """‖D |J|ᵀ|γ|‖. Overwrites what held Jᵀ of the misses."""
+    x = small_island(r)
+    team_absolute_forces(x.J, x.rows, x.gamma, x.dp)
+    total = x.dp[lane()]
+    return wp.sqrt(team_sum(total * total * x.D_sq[lane()]))
+
+
+@func
+def small_lagged_step(
+    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, circling: bool, share_before: real,
+    slides: int, forcing: real,
+) -> real:  # fmt: skip
+    """v and γ by a share of the step that the linearised equations ask for, as `lagged_step`; no numbers where these have no solution."""
+    x = small_island(r)
+    i = lane()
+    x.dv[i] = x.dv[i] + x.j_c[i] - x.m[i]
+    sync()
+    failed = slides
+    if slides > 0:
+        failed = team_newton_coupled(x.Q, x.J, x.G, x.p, x.row_G, x.column, x.n, x.contacts, x.scalars, x.dv)
+    if slides == 0 or failed != 0:  # at last of its symmetric part, which is positive definite
+        failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.n, x.contacts, x.scalars, x.dv)
+    dv = x.dv[i]
+    if failed != 0:
+        dv = real(wp.nan)
+    along = real(0.0)
+    if i < x.n:
+        along = dv * x.before[i] / x.D_sq[i]
+    along = team_sum(along)
+    x.before[i] = dv
+    share = real(1.0)
+    if circling:
+        share = wp.max(real(LEAST_SHARE), real(SHARE_AGAINST) * share_before)
+        if along > real(0.0):
+            share = wp.min(real(MOST_SHARE), real(SHARE_ALONG) * share_before)
+    team_rates(x.J, x.n, x.rows, x.dv, x.du)
+    if i < x.contacts:
+        rate = triple(x.du, i)
+        change = triple(x.delta, i) - x.G[i] * rate - rate[2] * x.p[i]
+        set_triple(x.gamma, i, triple(x.gamma, i) + share * change)
+    for k in range(i, x.scalars, lanes()):
+        at = 3 * x.contacts + k
+        x.gamma[at] = x.gamma[at] + share * (x.delta[at] - x.row_G[k] * x.du[at])
+    if i < x.n:
+        x.v[i] = x.v[i] + share * dv
+    sync()
+    return share
+
+
+iterate_small = newton_method(True, small_start_lagged, small_linearise_all, small_opposing, small_lagged_step)
+
+
+@func
+def small_project(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
+    """The impulses within their cones and bounds, nearest to the last trial, and u_c = J v − v̂ beside them."""
+    x = small_island(r)
+    team_rates(x.J, x.n, x.rows, x.v, x.u)
+    c = lane()
+    if c < x.contacts:
+        work.u_c[w, work.islands.contact[w, r.contact_begin + c]] = triple(x.u, c) - triple(x.v_hat, c)
+        set_triple(x.gamma, c, triple(x.gamma, c) - small_contact(problem, work, x, w, r, c, False, True).miss)
+    for k in range(lane(), x.scalars, lanes()):
+        at = 3 * x.contacts + k
+        work.row_u_c[w, work.islands.row[w, r.row_begin + k]] = x.u[at] - x.v_hat[at]
+        x.gamma[at] = x.gamma[at] - small_row(x, k)
+    sync()
+
+
+@kernel(lanes=True, registers=152)
+def try_small(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
+    """Before `solve_lagged`, on a GPU: islands that one warp holds, but those that other starts are to be tried of. Launch over (worlds, trees, lanes)."""
+    w, island, _lane = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    r = island_range(work.islands, w, island)
+    if not is_small(r):
+        work.status[w, island] = UNTRIED
+    elif lanes() == 1:
+        solve_most(problem, problem, work, lag, options, solution, w, r)
+    elif is_free(r):
+        lag.island_error[w, island] = real(0.0)
+        work.iterations[w, island] = wp.int32(0)
+        work.status[w, island] = keep_free_motion(problem, work, solution, w, r)
+    elif r.contact_end == r.contact_begin and options.keep_factor == 0:  # a convex problem
+        lag.island_error[w, island] = real(0.0)
+        tolerance = real(CONVEX_SHARE) * island_tolerance(work, options, w)
+        work.status[w, island] = iterate_convex(problem, work, options, solution, w, r, tolerance)
+        give_solution(work, solution, w, r)
+        give_rates(work, w, r)
+    else:
+        lag.island_error[w, island] = real(0.0)
+        tolerance = island_tolerance(work, options, w)
+        status = iterate_small(problem, problem, work, lag, options, solution, w, r, tolerance)
+        if status != UNDECIDED:
+            small_project(problem, work, lag, w, r)
+            give_solution(work, solution, w, r)
+        work.status[w, island] = status
