@@ -18,7 +18,7 @@ from .vector import scalar
 
 UNKNOWNS = wp.constant(32)
 STRIDE = wp.constant(UNKNOWNS + 4)  # of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own
-ROWS = wp.constant(48)
+ROWS = wp.constant(40)
 
 QUAD = f"""
 struct alignas(16) quad {{ SCALAR v[4]; }};
@@ -105,6 +105,7 @@ def newton(start: str, slides: str, contact: str, row: str, sound: str, keep: st
     text = "SCALAR h[32], u[32], y = x.data[lane], own = (SCALAR)0;\n" + by_quads(A_QUAD, start)
     text += CONTACTS.replace("SLIDES", slides).replace("QUADS", by_quads(CONTACT_QUAD, contact))
     text += SCALAR_ROWS.replace("QUADS", by_quads(ROW_QUAD, row))
+    text += "__syncwarp();\n"
     for k in range(UNKNOWNS - 1, -1, -1):
         step = ELIMINATE.replace("SOUND", sound).replace("KEEP", keep).replace("ABOVE", above)
         step = step.replace("QUADS", by_quads(quad, each, k))

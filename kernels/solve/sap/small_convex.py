@@ -183,6 +183,7 @@ def small_advance(problem: Problem, work: Workspace, solution: Solution, w: int,
     """v ← v + αΔv, and with it A (v − v*) and u."""
     x = small_island(r)
     i = lane()
+    sync()
     x.v[i] = x.v[i] + alpha * x.dv[i]
     x.m[i] = x.m[i] + alpha * x.dp[i]
     for at in range(lane(), x.rows, lanes()):

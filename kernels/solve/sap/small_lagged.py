@@ -32,7 +32,7 @@ from .lagged import (
     solve_most,
 )
 from .newton import Range, island_range
-from .sap import UNDECIDED, UNTRIED, Options, Workspace, epsilon, is_free, island_tolerance, keep_free_motion
+from .sap import UNDECIDED, UNTRIED, Options, Workspace, epsilon, is_free, island_tolerance, iterate_any, keep_free_motion
 from .small_convex import give_rates
 from .small_convex import iterate_small as iterate_convex
 from .small import Small, give_solution, is_small, set_triple, set_velocity, small_island, take_island, triple
@@ -230,22 +230,24 @@ def try_small(problem: Problem, work: Workspace, lag: Lag, options: Options, sol
     if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
+    free = r.contact_end == r.contact_begin and options.keep_factor == 0  # a convex problem, then
+    lag.island_error[w, island] = real(0.0)
     if not is_small(r):
         work.status[w, island] = UNTRIED
-    elif lanes() == 1:
-        solve_most(problem, problem, work, lag, options, solution, w, r)
     elif is_free(r):
-        lag.island_error[w, island] = real(0.0)
         work.iterations[w, island] = wp.int32(0)
         work.status[w, island] = keep_free_motion(problem, work, solution, w, r)
-    elif r.contact_end == r.contact_begin and options.keep_factor == 0:  # a convex problem
-        lag.island_error[w, island] = real(0.0)
+    elif free:
         tolerance = real(CONVEX_SHARE) * island_tolerance(work, options, w)
-        work.status[w, island] = iterate_convex(problem, work, options, solution, w, r, tolerance)
-        give_solution(work, solution, w, r)
-        give_rates(work, w, r)
+        if lanes() == 1:
+            work.status[w, island] = iterate_any(problem, work, options, solution, w, r, tolerance)
+        else:
+            work.status[w, island] = iterate_convex(problem, work, options, solution, w, r, tolerance)
+            give_solution(work, solution, w, r)
+            give_rates(work, w, r)
+    elif lanes() == 1:
+        solve_most(problem, problem, work, lag, options, solution, w, r)
     else:
-        lag.island_error[w, island] = real(0.0)
         tolerance = island_tolerance(work, options, w)
         status = iterate_small(problem, problem, work, lag, options, solution, w, r, tolerance)
         if status != UNDECIDED:
