@@ -139,6 +139,64 @@ COUPLED = newton(
     quad="    { const quad row = quad_at(Q.data + @k * STRIDE + @c), col = quad_at(column.data + @turn + @c); EACH }\n",
     each="h[@j] -= left * col.v[@t]; u[@j] -= above * row.v[@t];",
 )
+# Rows of M, then of A = M + h D, which is M where nothing damps; their factors, and A⁻¹ y from what elimination has left in shared memory.
+DAMPED = """
+const int n = end - begin, stride = A.shape[1];
+SCALAR* const rows = A.data + begin * stride;
+__shared__ alignas(16) SCALAR eliminated[32 * STRIDE];
+const bool own_row = lane < n;
+const SCALAR damping = own_row ? D.data[begin + lane] : (SCALAR)0;
+const SCALAR rest = own_row ? h * (force.data[begin + lane] - damping * v0.data[begin + lane] - bias.data[begin + lane]) : (SCALAR)0;
+const bool damped = __any_sync(0xffffffffu, damping != (SCALAR)0);
+SCALAR column[32], y, own;
+for (int turn = damped ? 0 : 1; turn < 2; ++turn) {
+    if (turn == 1 && damped) {
+        if (own_row) rows[lane * stride + lane] += h * damping;
+        __syncwarp();
+    }
+    SCALAR* const factor = (turn == 1 ? A_factor.data : M_factor.data) + begin * stride + lane;
+    SCALAR* const other = M_factor.data + begin * stride + lane;
+    y = rest;
+    own = (SCALAR)0;
+LOAD
+ELIMINATE
+}
+for (int c = 0; c < n; c += 4) {
+    const quad row = quad_at(eliminated + lane * STRIDE + c);
+    for (int t = 0; t < 4; ++t) {
+        const SCALAR x_i = __shfl_sync(0xffffffffu, y * own, c + t);
+        if (lane > c + t) y -= row.v[t] * x_i;
+    }
+}
+if (own_row) v_star.data[begin + lane] = y * own + v0.data[begin + lane];
+__syncwarp();
+"""
+DAMPED_LOAD = "    column[@k] = @k < n && lane <= @k ? rows[@k * stride + lane] : (SCALAR)0;\n"
+DAMPED_ROW = """    if (@k < n) {
+        const SCALAR pivot = __shfl_sync(0xffffffffu, column[@k], @k);
+        const SCALAR inverse = (SCALAR)1 / pivot, y_k = __shfl_sync(0xffffffffu, y, @k);
+        if (lane == @k) own = inverse;
+        if (lane < @k) eliminated[@k * STRIDE + lane] = column[@k];
+        __syncwarp();
+        const SCALAR left = lane < @k ? column[@k] * inverse : (SCALAR)0;
+        y -= left * y_k;
+        if (lane <= @k) factor[@k * stride] = lane < @k ? left : pivot;
+        if (!damped && lane <= @k) other[@k * stride] = lane < @k ? left : pivot;
+QUADS    }
+"""
+DAMPED_QUAD = "        { const quad row = quad_at(eliminated + @k * STRIDE + @c); EACH }\n"
+
+
+def damped() -> str:
+    """`DAMPED` for every row."""
+    load = "".join(DAMPED_LOAD.replace("@k", str(k)) for k in range(UNKNOWNS))
+    rows = ""
+    for k in range(UNKNOWNS - 1, -1, -1):
+        quads = by_quads(DAMPED_QUAD, "column[@j] -= left * row.v[@t];", k)
+        rows += DAMPED_ROW.replace("QUADS", quads).replace("@k", str(k))
+    return DAMPED.replace("LOAD", load).replace("ELIMINATE", rows)
+
+
 A_TIMES = """
 SCALAR sum = (SCALAR)0;
 for (int c = 0; c < n; c += 4) {
@@ -217,6 +275,16 @@ def team_newton_coupled(
 
     `column` has room for 64 numbers.
     """
+    ...
+
+
+@device.func_native(on_cuda(damped()))
+def team_damped_motion(
+    h: real, D: wp.array1d(dtype=real), force: wp.array1d(dtype=real), bias: wp.array1d(dtype=real), v0: wp.array1d(dtype=real),
+    begin: int, end: int, A: wp.array2d(dtype=real), M_factor: wp.array2d(dtype=real), A_factor: wp.array2d(dtype=real),
+    v_star: wp.array1d(dtype=real),
+):  # fmt: skip
+    """On rows [begin, end), 32 at most: A ← A + h D, LᵀDL of both, and v* ← v0 + h A⁻¹ (force − D v0 − bias). In blocks of one warp."""
     ...
 
 

@@ -41,22 +41,42 @@ class Topology:
     tree_levels: wp.array(dtype=wp.int32)
 
 
-# What links hand on to their children is found level by level, the links of a level side by side, and on the CPU in the order of the links.
+# By several lanes what is a link's own is found for all links side by side, and handed on to children level by level; by one in the order of the links.
 
 
 @func
-def turns(topology: Topology, tree: int) -> int:
-    """How often all links of a tree are gone through, so that each comes after its parent."""
-    n = int(1)
-    if lanes() > 1:
-        n = topology.tree_levels[tree]
-    return n
+def team_add_parents(topology: Topology, first: int, end: int, levels: int, x: wp.array1d(dtype=vec6)):
+    """To each link's x its parent's, from the roots down. By all lanes, several."""
+    for level in range(1, levels):
+        for l in range(first + lane(), end, lanes()):
+            if topology.link_level[l] == level:
+                x[l] = x[topology.link_parent[l]] + x[l]
+        sync()
 
 
 @func
-def is_turn(topology: Topology, l: int, turn: int) -> bool:
-    """Whether link l is one of this turn."""
-    return lanes() == 1 or topology.link_level[l] == turn
+def local_pose(
+    topology: Topology,
+    link_pose: wp.array2d(dtype=transform),
+    joint_pose: wp.array3d(dtype=real),
+    joint_anchor: wp.array(dtype=vec3),
+    joint_axis: wp.array2d(dtype=vec3),
+    q0: wp.array(dtype=real),
+    q: wp.array2d(dtype=real),
+    w: int,
+    l: int,
+) -> transform:
+    """X_pose X_J(q) X_anchor of link l in its parent, of a free joint in the world."""
+    joint = topology.link_joint[l]
+    local = link_pose[w % link_pose.shape[0], l]
+    if joint >= 0:
+        axis = joint_axis[w % joint_axis.shape[0], joint]
+        local = joints.joint_transform(topology.link_type[l], axis, q, q0, w, topology.link_q[l])
+        if topology.link_type[l] != joints.FREE:
+            rotation = wp.transform_get_rotation(local)
+            back = wp.transform_get_translation(local) - wp.quat_rotate(rotation, joint_anchor[joint])
+            local = joints.read_pose(joint_pose, w % joint_pose.shape[0], joint) * transform(back, rotation)
+    return local
 
 
 @func
@@ -129,11 +149,20 @@ def team_place(
     link_X: wp.array2d(dtype=transform),
 ):
     """World poses of the links of a tree. By all lanes."""
-    for turn in range(turns(topology, tree)):
-        for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
-            if is_turn(topology, l, turn):
-                place_link(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l, link_X)
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    if lanes() == 1:
+        for l in range(first, end):
+            place_link(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l, link_X)
+    else:
+        for l in range(first + lane(), end, lanes()):
+            link_X[w, l] = local_pose(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l)
         sync()
+        for turn in range(1, topology.tree_levels[tree]):
+            for l in range(first + lane(), end, lanes()):
+                if topology.link_level[l] == turn and topology.link_type[l] != joints.FREE:
+                    link_X[w, l] = link_X[w, topology.link_parent[l]] * link_X[w, l]
+            sync()
 
 
 @func
@@ -298,11 +327,16 @@ def team_move(
     link_V: wp.array2d(dtype=vec6),
 ):
     """Spatial velocities of the links of a tree. By all lanes."""
-    for turn in range(turns(topology, tree)):
-        for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
-            if is_turn(topology, l, turn):
-                move_link(topology, dof_S, v, w, l, link_V)
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    if lanes() == 1:
+        for l in range(first, end):
+            move_link(topology, dof_S, v, w, l, link_V)
+    else:
+        for l in range(first + lane(), end, lanes()):
+            link_V[w, l] = joint_velocity(topology.link_type[l], dof_S, v, w, topology.link_v[l])
         sync()
+        team_add_parents(topology, first, end, topology.tree_levels[tree], link_V[w])
 
 
 @func
@@ -314,6 +348,27 @@ def turning_velocity(kind: int, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dty
     else:
         a = joint_velocity(kind, dof_S, v, w, j)
     return a
+
+
+@func
+def own_acceleration(
+    topology: Topology, dof_S: wp.array2d(dtype=vec6), link_V: wp.array2d(dtype=vec6), v: wp.array2d(dtype=real),
+    a: wp.array2d(dtype=real), w: int, l: int,
+) -> vec6:  # fmt: skip
+    """V x S v + S a of the joint of link l."""
+    kind = topology.link_type[l]
+    j = topology.link_v[l]
+    return sp.cross_motion(link_V[w, l], turning_velocity(kind, dof_S, v, w, j)) + joint_velocity(kind, dof_S, a, w, j)
+
+
+@func
+def link_force(
+    link_I: wp.array2d(dtype=vec10), link_V: wp.array2d(dtype=vec6), link_A: wp.array2d(dtype=vec6), w: int, l: int
+) -> vec6:
+    """The force that the acceleration of link l takes."""
+    I = link_I[w, l]
+    V = link_V[w, l]
+    return sp.momentum(I, link_A[w, l]) + sp.cross_force(V, sp.momentum(I, V))
 
 
 @func
@@ -333,16 +388,12 @@ def accelerate_link(
 ):
     """A_l = A_parent + V x S v + S a, gravity as an acceleration of the world, and the force f_l that it takes."""
     parent = topology.link_parent[l]
-    kind = topology.link_type[l]
-    j = topology.link_v[l]
-    V = link_V[w, l]
-    own = sp.cross_motion(V, turning_velocity(kind, dof_S, v, w, j)) + joint_velocity(kind, dof_S, a, w, j)
+    own = own_acceleration(topology, dof_S, link_V, v, a, w, l)
     if parent < 0:
         link_A[w, l] = own + sp.join(vec3(real(0.0), real(0.0), real(0.0)), -g)
     else:
         link_A[w, l] = link_A[w, parent] + own
-    I = link_I[w, l]
-    link_f[w, l] = sp.momentum(I, link_A[w, l]) + sp.cross_force(V, sp.momentum(I, V))
+    link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
 
 
 @kernel(twin=True)
@@ -431,10 +482,19 @@ def team_inverse_dynamics(
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     g = gravity[w % gravity.shape[0]]
-    for turn in range(turns(topology, tree)):
+    if lanes() == 1:
+        for l in range(first, end):
+            accelerate_link(topology, g, dof_S, link_I, link_V, v, a, w, l, link_A, link_f)
+    else:
         for l in range(first + lane(), end, lanes()):
-            if is_turn(topology, l, turn):
-                accelerate_link(topology, g, dof_S, link_I, link_V, v, a, w, l, link_A, link_f)
+            A = own_acceleration(topology, dof_S, link_V, v, a, w, l)
+            if topology.link_parent[l] < 0:
+                A += sp.join(vec3(real(0.0), real(0.0), real(0.0)), -g)
+            link_A[w, l] = A
+        sync()
+        team_add_parents(topology, first, end, topology.tree_levels[tree], link_A[w])
+        for l in range(first + lane(), end, lanes()):
+            link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
         sync()
     team_add_vectors_to_parents(topology.link_parent, first, end, link_f[w])
     for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):

@@ -11,6 +11,7 @@ from ...flags import NONFINITE, NOT_CONVERGED
 from ...forces.actuators import actuator_law, clamped, has_row
 from ...linalg.lanes import lane, lanes, sync, team_bits, team_count
 from ...linalg.ltdl import team_ltdl_factor_block, team_ltdl_solve_block
+from ...linalg.registers import UNKNOWNS, team_damped_motion
 from ...linalg.vector import team_copy_lower
 from ...real import func, kernel, real
 from ...solve.sap import sap
@@ -62,14 +63,19 @@ def team_free_motion(
     """`free_motion` of one tree by all lanes."""
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
-    factor_both(h, D[w], begin, end, A[w], M_factor[w], A_factor[w])
-    for i in range(begin + lane(), end, lanes()):
-        v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
-    sync()
-    team_ltdl_solve_block(A_factor[w], begin, end, v_star[w])
-    for i in range(begin + lane(), end, lanes()):
-        v_star[w, i] = v_star[w, i] + v0[w, i]
-    sync()
+    if lanes() > 1 and end - begin <= UNKNOWNS:
+        team_damped_motion(
+            h, D[w], force[w], bias[w], v0[w], begin, end, A[w], M_factor[w], A_factor[w], v_star[w]
+        )  # fmt: skip
+    else:
+        factor_both(h, D[w], begin, end, A[w], M_factor[w], A_factor[w])
+        for i in range(begin + lane(), end, lanes()):
+            v_star[w, i] = h * (force[w, i] - D[w, i] * v0[w, i] - bias[w, i])
+        sync()
+        team_ltdl_solve_block(A_factor[w], begin, end, v_star[w])
+        for i in range(begin + lane(), end, lanes()):
+            v_star[w, i] = v_star[w, i] + v0[w, i]
+        sync()
 
 
 @kernel(lanes=True)

@@ -4,11 +4,12 @@
 Nodes are trees, edges are pairs of trees that a contact or a row joins. Every connected component is solved by itself, so
 that a tree without contact costs nothing and no island waits for another. Within one, trees are numbered breadth first
 from a peripheral tree, neighbours of low degree first (Cuthill and McKee 1969): the Hessian then keeps its entries near
-the diagonal, and rows are eliminated from the last to the first. One thread per world, O(trees + constraints).
+the diagonal, and rows are eliminated from the last to the first. By one lane, O(trees + constraints); a single tree by all.
 """
 
 import warp as wp
 
+from ...linalg.lanes import lane, lanes, team_count, team_rank
 from ...real import SPIN, func, kernel, real, struct
 from ..problem import Problem
 from .contact_laws import has_spin, point_slots
@@ -203,25 +204,56 @@ def sort_constraints(problem: Problem, islands: Islands, w: int, contacts: int, 
             islands.row_end[w, k + 1] = at + 1
 
 
-@kernel
-def find_islands(problem: Problem, islands: Islands):
-    """Islands of every world, their constraints, and the rows of H. Launch over worlds."""
-    w = wp.tid()
-    trees = problem.tree_v.shape[0] - 1
-    slots = islands.contact.shape[1]
+@func
+def team_list(islands_of: wp.array1d(dtype=int), filled: int, hit: int, entry: int) -> int:
+    """The entries of lanes with a hit listed from `filled` on, in the order of the lanes; the new end. By all lanes."""
+    rank = team_rank(hit)
+    if hit != 0:
+        islands_of[filled + rank] = entry
+    return filled + team_count(hit)
+
+
+@func
+def team_whole(problem: Problem, islands: Islands, w: int, contacts: int):
+    """The only tree is the only island. By all lanes."""
+    for d in range(lane(), problem.dof_tree.shape[0], lanes()):
+        islands.slot[w, d] = d
+        islands.dof[w, d] = d
+    listed = wp.int32(0)
+    for first in range(0, contacts, lanes()):
+        c = first + lane()
+        hit = wp.int32(0)
+        if c < contacts:
+            hit = wp.where(problem.support_size[problem.contact_pair[w, c]] > 0, 1, 0)
+        listed = team_list(islands.contact[w], listed, hit, c)
     if SPIN:
-        slots = point_slots(problem)
-    contacts = wp.min(problem.contacts[w], slots)
-    count = wp.min(trees, 1)
-    islands.tree_end[w, 0] = 0
-    islands.slot_end[w, 0] = 0
-    if trees == 1:
+        for first in range(0, contacts, lanes()):
+            c = first + lane()
+            hit = wp.int32(0)
+            if c < contacts:
+                if problem.support_size[problem.contact_pair[w, c]] > 0 and has_spin(problem, w, c):
+                    hit = wp.int32(1)
+            listed = team_list(islands.contact[w], listed, hit, point_slots(problem) + c)
+    rows = wp.int32(0)
+    for first in range(0, problem.row_support.shape[0], lanes()):
+        k = first + lane()
+        hit = wp.int32(0)
+        if k < problem.row_support.shape[0]:
+            hit = wp.where(problem.row_R[w, k] > real(0.0), 1, 0)
+        rows = team_list(islands.row[w], rows, hit, k)
+    if lane() == 0:
         islands.tree[w, 0] = 0
-        islands.tree_end[w, 1] = 1
         islands.of_tree[w, 0] = 0
-    elif trees > 1:
-        count = find_components(problem, islands, w, trees, contacts)
-    islands.count[w] = count
+        islands.tree_end[w, 1] = 1
+        islands.slot_end[w, 1] = problem.dof_tree.shape[0]
+        islands.contact_end[w, 1] = listed
+        islands.row_end[w, 1] = rows
+
+
+@func
+def find_several(problem: Problem, islands: Islands, w: int, trees: int, contacts: int) -> int:
+    """The islands of several trees, and how many there are. By one lane."""
+    count = find_components(problem, islands, w, trees, contacts)
     slot = int(0)
     for k in range(count):
         for at in range(islands.tree_end[w, k], islands.tree_end[w, k + 1]):
@@ -232,3 +264,25 @@ def find_islands(problem: Problem, islands: Islands):
                 slot += 1
         islands.slot_end[w, k + 1] = slot
     sort_constraints(problem, islands, w, contacts, count)
+    return count
+
+
+@kernel(lanes=True)
+def find_islands(problem: Problem, islands: Islands):
+    """Islands of every world, their constraints, and the rows of H. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    trees = problem.tree_v.shape[0] - 1
+    slots = islands.contact.shape[1]
+    if SPIN:
+        slots = point_slots(problem)
+    contacts = wp.min(problem.contacts[w], slots)
+    if lane() == 0:
+        islands.tree_end[w, 0] = 0
+        islands.slot_end[w, 0] = 0
+        islands.contact_end[w, 0] = 0
+        islands.row_end[w, 0] = 0
+        islands.count[w] = wp.min(trees, 1)
+    if trees == 1:
+        team_whole(problem, islands, w, contacts)
+    elif trees > 1 and lane() == 0:
+        islands.count[w] = find_several(problem, islands, w, trees, contacts)
