@@ -135,7 +135,7 @@ def team_forces(
     sync()
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, registers=128)
 def smooth_motion(
     topology: Topology,
     bodies: Bodies,

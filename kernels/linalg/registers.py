@@ -25,18 +25,20 @@ struct alignas(16) quad {{ SCALAR v[4]; }};
 const auto quad_at = [](const SCALAR* p) {{ return *(const quad*)p; }};
 const int lane = threadIdx.x & 31, STRIDE = {STRIDE};
 """
+# An iteration is to fit into the processor's instruction cache.
+LOOP = "#pragma unroll 1\nfor "
 
 
 def on_cuda(text: str, cpu: str = "") -> str:
     """A body for CUDA alone."""
-    return by_device((QUAD + text).replace("SCALAR", scalar), cpu)
+    return by_device((QUAD + text).replace("LOOP ", LOOP).replace("SCALAR", scalar), cpu)
 
 
 def by_quads(text: str, each: str, end: int = UNKNOWNS) -> str:
-    """`text` for every @c = 0, 4, … < end, with EACH, the statement for each number of a quad, @t, which is number @j < end of a row."""
+    """`text` for every @c = 0, 4, … < end, with EACH, the statement for each number of a quad, @t, which is number @j of a row."""
     made = ""
     for c in range(0, end, 4):
-        entries = [each.replace("@j", str(c + t)).replace("@t", str(t)) for t in range(4) if c + t < end]
+        entries = [each.replace("@j", str(c + t)).replace("@t", str(t)) for t in range(4)]
         made += text.replace("@c", str(c)).replace("EACH", " ".join(entries))
     return made
 
@@ -45,7 +47,7 @@ def by_quads(text: str, each: str, end: int = UNKNOWNS) -> str:
 A_QUAD = "{ const quad a = quad_at(Q.data + lane * STRIDE + @c); EACH }\n"
 # Quads of columns that a row of constraints does not hold are left out. SLIDES: of G that are not symmetric, (J_iᵀ G)_n.
 CONTACTS = """
-for (int c = 0; c < contacts; ++c) {
+LOOP (int c = 0; c < contacts; ++c) {
     const SCALAR* const g = (const SCALAR*)(G.data + c);
     if (g[8] == (SCALAR)0) continue;
     const SCALAR* const J_c = J.data + 3 * c * STRIDE;
@@ -63,7 +65,7 @@ CONTACT_QUAD = """    if (held & (15u << @c)) {
     }
 """
 SCALAR_ROWS = """
-for (int k = 0; k < rows; ++k) {
+LOOP (int k = 0; k < rows; ++k) {
     const SCALAR g = row_G.data[k];
     if (g == (SCALAR)0) continue;
     const SCALAR* const J_k = J.data + (3 * contacts + k) * STRIDE;
@@ -72,45 +74,66 @@ for (int k = 0; k < rows; ++k) {
 QUADS}
 """
 ROW_QUAD = "    if (held & (15u << @c)) { const quad row = quad_at(J_k + @c); EACH }\n"
-# Rows from the last to the first; the right-hand side, y, goes with them.
-ELIMINATE = """
-if (@k < n) {
-    const SCALAR pivot = __shfl_sync(0xffffffffu, h[@k], @k);
-    if (!(SOUND && pivot - pivot == (SCALAR)0)) return @k + 1;
-    const SCALAR inverse = (SCALAR)1 / pivot, y_k = __shfl_sync(0xffffffffu, y, @k);
-    if (lane == @k) own = inverse;
-    if (lane < @k) { KEEP }
-    __syncwarp();
-    const SCALAR left = lane < @k ? h[@k] * inverse : (SCALAR)0;
-    ABOVE
-QUADS}
+# Eight rows, from row k = WIDTH − 1 on to the first; the right-hand side, y, goes with them. The row to be eliminated is always the last register:
+# each update moves the others up by one. The row is broadcast from `passed`, moved likewise; two copies of it take turns.
+EIGHT = """
+if (k >= WIDTH - 8) {
+    LOOP (int s = 0; s < 8; ++s, --k) {
+        const SCALAR pivot = __shfl_sync(0xffffffffu, h[LAST], k);
+        TEST
+        const SCALAR inverse = (SCALAR)1 / pivot, y_k = __shfl_sync(0xffffffffu, y, k);
+        SCALAR* const row = passed + TURN * (s & 1);
+        if (lane == k) own = inverse;
+        if (lane < k) {
+            row[lane + s] = h[LAST];
+            KEEP
+        }
+        __syncwarp();
+        const SCALAR left = lane < k ? h[LAST] * inverse : (SCALAR)0;
+        ABOVE
+QUADS    }
+    BACK
+}
 """
+TURN = UNKNOWNS + 8
+
+
+def eights(test: str, keep: str, above: str, columns: tuple[str, ...]) -> str:
+    """`EIGHT` for 32, 24, 16 and 8 rows. `columns`: (array in registers, factor, its copy in shared memory) of what is updated."""
+    text = ""
+    for width in range(UNKNOWNS, 0, -8):
+        quads, back = "", ""
+        for c in range(width - 4, -1, -4):
+            for x, factor, row in columns:
+                each = [f"{x}[{j + 1}] = {x}[{j}] - {factor} * e.v[{j - c}];" for j in range(c + 3, c - 1, -1) if j + 1 < width]
+                quads += f"        {{ const quad e = quad_at({row} + {c}); {' '.join(each)} }}\n"
+        for x, _, _ in columns:
+            back += " ".join(f"{x}[{j}] = {x}[{j + 8}];" for j in range(width - 8))
+        step = EIGHT.replace("TEST", test).replace("KEEP", keep).replace("ABOVE", above).replace("QUADS", quads).replace("BACK", back)
+        text += step.replace("WIDTH", str(width)).replace("LAST", str(width - 1)).replace("TURN", str(TURN * len(columns)))
+    return text
+
+
+# x_k = (y_k − Σ_{i<k} H_ki x_i)/D_k, from the rows kept below the diagonal of Q.
 BACK = """
-for (int c = 0; c < n; c += 4) {
-    const quad row = quad_at(Q.data + lane * STRIDE + c);
+LOOP (int c = 0; c < n; c += 4) {
+    const quad row = quad_at(Q_rows + lane * STRIDE + c);
     for (int t = 0; t < 4; ++t) {
         const SCALAR x_i = __shfl_sync(0xffffffffu, y * own, c + t);
         if (lane > c + t) y -= row.v[t] * x_i;
     }
 }
-__syncwarp();
-x.data[lane] = y * own;
-__syncwarp();
-return 0;
 """
 
 
-def newton(start: str, slides: str, contact: str, row: str, sound: str, keep: str, above: str, quad: str, each: str):
+def newton(start: str, slides: str, contact: str, row: str, sound: str, keep: str, above: str, columns: tuple) -> str:
     """H assembled, eliminated and solved; the arguments are what differs between the symmetric and the other."""
     text = "SCALAR h[32], u[32], y = x.data[lane], own = (SCALAR)0;\n" + by_quads(A_QUAD, start)
     text += CONTACTS.replace("SLIDES", slides).replace("QUADS", by_quads(CONTACT_QUAD, contact))
     text += SCALAR_ROWS.replace("QUADS", by_quads(ROW_QUAD, row))
-    text += "__syncwarp();\n"
-    for k in range(UNKNOWNS - 1, -1, -1):
-        step = ELIMINATE.replace("SOUND", sound).replace("KEEP", keep).replace("ABOVE", above)
-        step = step.replace("QUADS", by_quads(quad, each, k))
-        text += step.replace("@k", str(k)).replace("@turn", str(UNKNOWNS * (k % 2)))
-    return text + BACK
+    text += "SCALAR *const passed = scratch.data, *const Q_rows = Q.data;\nint k = n - 1;\n__syncwarp();\n"
+    text += eights(f"if (!({sound} && pivot - pivot == (SCALAR)0)) return k + 1;", keep, above, columns) + BACK
+    return text + "__syncwarp();\nx.data[lane] = y * own;\n__syncwarp();\nreturn 0;\n"
 
 
 SYMMETRIC = newton(
@@ -119,10 +142,9 @@ SYMMETRIC = newton(
     contact="h[@j] += s0 * t1.v[@t] + s1 * t2.v[@t] + s2 * n_.v[@t];",
     row="h[@j] += s * row.v[@t];",
     sound="pivot > (SCALAR)0",
-    keep="Q.data[@k * STRIDE + lane] = h[@k];",
+    keep="Q_rows[k * STRIDE + lane] = h[LAST];",
     above="y -= left * y_k;",
-    quad="    { const quad row = quad_at(Q.data + @k * STRIDE + @c); EACH }\n",
-    each="h[@j] -= left * row.v[@t];",
+    columns=(("h", "left", "row"),),
 )
 # H = (G J) from the left and (Gᵀ J) from the right: friction's p answers to the normal.
 COUPLED = newton(
@@ -134,72 +156,55 @@ COUPLED = newton(
         u[@j] += r0 * t1.v[@t] + r1 * t2.v[@t] + r2 * n_.v[@t];""",
     row="h[@j] += s * row.v[@t]; u[@j] += s * row.v[@t];",
     sound="pivot != (SCALAR)0",
-    keep="Q.data[@k * STRIDE + lane] = h[@k]; column.data[@turn + lane] = u[@k];",
-    above="const SCALAR above = lane < @k ? u[@k] * inverse : (SCALAR)0; y -= above * y_k;",
-    quad="    { const quad row = quad_at(Q.data + @k * STRIDE + @c), col = quad_at(column.data + @turn + @c); EACH }\n",
-    each="h[@j] -= left * col.v[@t]; u[@j] -= above * row.v[@t];",
+    keep=f"Q_rows[k * STRIDE + lane] = h[LAST]; row[{TURN} + lane + s] = u[LAST];",
+    above="const SCALAR above = lane < k ? u[LAST] * inverse : (SCALAR)0; y -= above * y_k;",
+    columns=(("h", "left", f"row + {TURN}"), ("u", "above", "row")),
 )
-# Rows of M, then of A = M + h D, which is M where nothing damps; their factors, and A⁻¹ y from what elimination has left in shared memory.
+# Rows of M, then of A = M + h D, which is M where nothing damps; their factors, and A⁻¹ y from what elimination has left in shared memory. Rows
+# up to the next multiple of eight are those of the identity.
 DAMPED = """
-const int n = end - begin, stride = A.shape[1];
+const int rows_used = end - begin, stride = A.shape[1], n = (rows_used + 7) & ~7;
 SCALAR* const rows = A.data + begin * stride;
-__shared__ alignas(16) SCALAR eliminated[32 * STRIDE];
-const bool own_row = lane < n;
-const SCALAR damping = own_row ? D.data[begin + lane] : (SCALAR)0;
-const SCALAR rest = own_row ? h * (force.data[begin + lane] - damping * v0.data[begin + lane] - bias.data[begin + lane]) : (SCALAR)0;
+__shared__ alignas(16) SCALAR Q_rows[32 * STRIDE];
+__shared__ alignas(16) SCALAR passed[2 * TURN];
+const bool used = lane < rows_used;
+const SCALAR damping = used ? D.data[begin + lane] : (SCALAR)0;
+const SCALAR rest = used ? h_step * (force.data[begin + lane] - damping * v0.data[begin + lane] - bias.data[begin + lane]) : (SCALAR)0;
 const bool damped = __any_sync(0xffffffffu, damping != (SCALAR)0);
-SCALAR column[32], y, own;
-for (int turn = damped ? 0 : 1; turn < 2; ++turn) {
+SCALAR h[32], y, own;
+LOOP (int turn = damped ? 0 : 1; turn < 2; ++turn) {
     if (turn == 1 && damped) {
-        if (own_row) rows[lane * stride + lane] += h * damping;
+        if (used) rows[lane * stride + lane] += h_step * damping;
         __syncwarp();
     }
     SCALAR* const factor = (turn == 1 ? A_factor.data : M_factor.data) + begin * stride + lane;
     SCALAR* const other = M_factor.data + begin * stride + lane;
     y = rest;
     own = (SCALAR)0;
+    int k = n - 1;
 LOAD
-ELIMINATE
+EIGHTS
 }
-for (int c = 0; c < n; c += 4) {
-    const quad row = quad_at(eliminated + lane * STRIDE + c);
-    for (int t = 0; t < 4; ++t) {
-        const SCALAR x_i = __shfl_sync(0xffffffffu, y * own, c + t);
-        if (lane > c + t) y -= row.v[t] * x_i;
-    }
-}
-if (own_row) v_star.data[begin + lane] = y * own + v0.data[begin + lane];
+BACK
+if (used) v_star.data[begin + lane] = y * own + v0.data[begin + lane];
 __syncwarp();
 """
-DAMPED_LOAD = "    column[@k] = @k < n && lane <= @k ? rows[@k * stride + lane] : (SCALAR)0;\n"
-DAMPED_ROW = """    if (@k < n) {
-        const SCALAR pivot = __shfl_sync(0xffffffffu, column[@k], @k);
-        const SCALAR inverse = (SCALAR)1 / pivot, y_k = __shfl_sync(0xffffffffu, y, @k);
-        if (lane == @k) own = inverse;
-        if (lane < @k) eliminated[@k * STRIDE + lane] = column[@k];
-        __syncwarp();
-        const SCALAR left = lane < @k ? column[@k] * inverse : (SCALAR)0;
-        y -= left * y_k;
-        if (lane <= @k) factor[@k * stride] = lane < @k ? left : pivot;
-        if (!damped && lane <= @k) other[@k * stride] = lane < @k ? left : pivot;
-QUADS    }
-"""
-DAMPED_QUAD = "        { const quad row = quad_at(eliminated + @k * STRIDE + @c); EACH }\n"
+DAMPED_LOAD = "    h[@k] = lane == @k ? (SCALAR)1 : (SCALAR)0;\n    if (@k < rows_used && lane <= @k) h[@k] = rows[@k * stride + lane];\n"
+DAMPED_STORE = """if (lane <= k && k < rows_used) factor[k * stride] = lane < k ? left : pivot;
+        if (!damped && lane <= k && k < rows_used) other[k * stride] = lane < k ? left : pivot;
+        y -= left * y_k;"""
 
 
 def damped() -> str:
-    """`DAMPED` for every row."""
+    """`DAMPED` with its rows."""
     load = "".join(DAMPED_LOAD.replace("@k", str(k)) for k in range(UNKNOWNS))
-    rows = ""
-    for k in range(UNKNOWNS - 1, -1, -1):
-        quads = by_quads(DAMPED_QUAD, "column[@j] -= left * row.v[@t];", k)
-        rows += DAMPED_ROW.replace("QUADS", quads).replace("@k", str(k))
-    return DAMPED.replace("LOAD", load).replace("ELIMINATE", rows)
+    text = eights("", "Q_rows[k * STRIDE + lane] = h[LAST];", DAMPED_STORE, (("h", "left", "row"),))
+    return DAMPED.replace("TURN", str(TURN)).replace("LOAD", load).replace("EIGHTS", text).replace("BACK", BACK)
 
 
 A_TIMES = """
 SCALAR sum = (SCALAR)0;
-for (int c = 0; c < n; c += 4) {
+LOOP (int c = 0; c < n; c += 4) {
     const quad a = quad_at(Q.data + lane * STRIDE + c), b = quad_at(x.data + c);
     for (int t = 0; t < 4; ++t) sum += (c + t >= lane ? a.v[t] : Q.data[(c + t) * STRIDE + lane]) * b.v[t];
 }
@@ -207,9 +212,9 @@ y.data[lane] = sum;
 __syncwarp();
 """
 RATES = """
-for (int row = lane; row < rows; row += 32) {
+LOOP (int row = lane; row < rows; row += 32) {
     SCALAR sum = (SCALAR)0;
-    for (int c = 0; c < n; c += 4) {
+    LOOP (int c = 0; c < n; c += 4) {
         const quad a = quad_at(J.data + row * STRIDE + c), b = quad_at(x.data + c);
         sum += (a.v[0] * b.v[0] + a.v[1] * b.v[1]) + (a.v[2] * b.v[2] + a.v[3] * b.v[3]);
     }
@@ -217,9 +222,21 @@ for (int row = lane; row < rows; row += 32) {
 }
 __syncwarp();
 """
+INERTIAS = """
+if (lane < rows) {
+    const SCALAR* const J_k = J.data + (first + lane) * STRIDE;
+    SCALAR sum = (SCALAR)0;
+    LOOP (int c = 0; c < n; c += 4) {
+        const quad a = quad_at(J_k + c), b = quad_at(x.data + c);
+        for (int t = 0; t < 4; ++t) sum += a.v[t] * a.v[t] * b.v[t];
+    }
+    inertia.data[lane] = sum;
+}
+__syncwarp();
+"""
 FORCES = """
 SCALAR sum = (SCALAR)0;
-for (int r = 0; r < rows; r += 4) {
+LOOP (int r = 0; r < rows; r += 4) {
     const SCALAR* const J_r = J.data + r * STRIDE + lane;
     const quad b = quad_at(f.data + r);
     for (int t = 0; t < 4; ++t) sum += TERM;
@@ -229,7 +246,7 @@ __syncwarp();
 """
 THREE_FORCES = """
 SCALAR first = (SCALAR)0, second = (SCALAR)0, third = (SCALAR)0;
-for (int r = 0; r < rows; r += 4) {
+LOOP (int r = 0; r < rows; r += 4) {
     const SCALAR* const J_r = J.data + r * STRIDE + lane;
     const quad a = quad_at(f.data + r), b = quad_at(g.data + r), c = quad_at(e.data + r);
     for (int t = 0; t < 4; ++t) {
@@ -246,7 +263,11 @@ __syncwarp();
 """
 CLEAR = """
 const quad none = {};
-for (int k = 4 * lane; k < size; k += 128) *(quad*)(x + k) = none;
+LOOP (int k = 4 * lane; k < size; k += 128) *(quad*)(x + k) = none;
+__syncwarp();
+"""
+ADD_ROWS = """
+for (int r = lane; r < rows; r += 32) y.data[r] += a * x.data[r];
 __syncwarp();
 """
 
@@ -260,27 +281,27 @@ def team_clear_rows(J: wp.array2d(dtype=real), rows: int):
 @device.func_native(on_cuda(SYMMETRIC, "return 0;"))
 def team_newton_symmetric(
     Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), row_G: wp.array1d(dtype=real),
-    n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
+    scratch: wp.array1d(dtype=real), n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
 ) -> int:  # fmt: skip
-    """x ← (A + JᵀGJ)⁻¹ x, G of contacts symmetric; 0, or k + 1 where pivot k is not positive or not finite, and x is as it was."""
+    """x ← (A + JᵀGJ)⁻¹ x, G of contacts symmetric; 0, or k + 1 where pivot k is not positive or not finite, and x is as it was.
+
+    n is a multiple of eight, `scratch` has room for 160 numbers, as in the next.
+    """
     ...
 
 
 @device.func_native(on_cuda(COUPLED, "return 0;"))
 def team_newton_coupled(
     Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), p: wp.array1d(dtype=vec3),
-    row_G: wp.array1d(dtype=real), column: wp.array1d(dtype=real), n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
+    row_G: wp.array1d(dtype=real), scratch: wp.array1d(dtype=real), n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
 ) -> int:  # fmt: skip
-    """x ← (A + JᵀGJ)⁻¹ x with G + p eᵀ of contacts, e their normal; 0, or k + 1 where pivot k is 0 or not finite, and x is as it was.
-
-    `column` has room for 64 numbers.
-    """
+    """x ← (A + JᵀGJ)⁻¹ x with G + p eᵀ of contacts, e their normal; 0, or k + 1 where pivot k is 0 or not finite, and x is as it was."""
     ...
 
 
 @device.func_native(on_cuda(damped()))
 def team_damped_motion(
-    h: real, D: wp.array1d(dtype=real), force: wp.array1d(dtype=real), bias: wp.array1d(dtype=real), v0: wp.array1d(dtype=real),
+    h_step: real, D: wp.array1d(dtype=real), force: wp.array1d(dtype=real), bias: wp.array1d(dtype=real), v0: wp.array1d(dtype=real),
     begin: int, end: int, A: wp.array2d(dtype=real), M_factor: wp.array2d(dtype=real), A_factor: wp.array2d(dtype=real),
     v_star: wp.array1d(dtype=real),
 ):  # fmt: skip
@@ -297,6 +318,14 @@ def team_A_times(Q: wp.array2d(dtype=real), n: int, x: wp.array1d(dtype=real), y
 @device.func_native(on_cuda(RATES))
 def team_rates(J: wp.array2d(dtype=real), n: int, rows: int, x: wp.array1d(dtype=real), rate: wp.array1d(dtype=real)):
     """J x."""
+    ...
+
+
+@device.func_native(on_cuda(INERTIAS))
+def team_inertias(
+    J: wp.array2d(dtype=real), n: int, first: int, rows: int, x: wp.array1d(dtype=real), inertia: wp.array1d(dtype=real)
+):
+    """Σ_i J_ki² x_i of rows first, …, 32 at most."""
     ...
 
 
@@ -318,4 +347,10 @@ def team_three_forces(
     x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), z: wp.array1d(dtype=real),
 ):  # fmt: skip
     """x, y, z ← Jᵀf, Jᵀg, Jᵀe; they are 0 up to a multiple of four."""
+    ...
+
+
+@device.func_native(on_cuda(ADD_ROWS))
+def team_add_rows(a: real, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), rows: int):
+    """y ← y + a x."""
     ...

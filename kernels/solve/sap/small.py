@@ -6,14 +6,14 @@ Most robots' are. The solvers (`sap.py`, `lagged.py`) take the same way through 
 solve the same islands by the functions for any, so that what is launched is the same on both.
 
 Rows of constraints stand one after the other, three of each contact and then the scalar ones: `u`, `du`, `gamma`, `R` and J have an entry for each.
-All lanes call what is not said to be for one; a lane has a dof, a contact and every 32nd scalar row.
+All lanes call what is not said to be for one; a lane has a dof, a contact and a scalar row.
 """
 
 import warp as wp
 
 from ... import real as device
 from ...linalg.lanes import by_device, lane, lanes, sync, team_number
-from ...linalg.registers import ROWS, STRIDE, UNKNOWNS, team_clear_rows
+from ...linalg.registers import ROWS, STRIDE, UNKNOWNS, team_clear_rows, team_inertias
 from ...linalg.vector import scalar
 from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3
 from ..problem import Problem, Solution
@@ -25,9 +25,10 @@ CONTACTS = wp.constant(12)
 
 @struct
 class Small:
-    """The island, with n dofs, in shared memory; scratch is named by what it holds first."""
+    """The island in shared memory; scratch is named by what it holds first."""
 
-    n: int
+    dofs: int
+    n: int  # dofs, up to the next multiple of eight, with rows of the identity in A
     contacts: int
     scalars: int  # rows beside those of contacts
     rows: int  # of both
@@ -55,7 +56,8 @@ class Small:
     lower: wp.array1d(dtype=real)  # per scalar row, as the next
     upper: wp.array1d(dtype=real)
     row_G: wp.array1d(dtype=real)
-    column: wp.array1d(dtype=real)  # 64, of an elimination
+    rho: wp.array1d(dtype=real)  # ρ of a scalar row, see `lagged.row_inertia`
+    scratch: wp.array1d(dtype=real)  # 160, of an elimination
 
 
 def shared(kind: str, *shape: int) -> str:
@@ -166,15 +168,20 @@ def shared_upper() -> wp.array1d(dtype=real): ...
 def shared_row_G() -> wp.array1d(dtype=real): ...
 
 
-@device.func_native(shared(scalar, 2 * UNKNOWNS))
-def shared_column() -> wp.array1d(dtype=real): ...
+@device.func_native(OF_ROWS)
+def shared_rho() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(shared(scalar, 160))
+def shared_scratch() -> wp.array1d(dtype=real): ...
 
 
 @func
 def small_island(r: Range) -> Small:
     """The island that this warp holds."""
     x = Small()
-    x.n = r.slot_end - r.slot_begin
+    x.dofs = r.slot_end - r.slot_begin
+    x.n = (x.dofs + 7) // 8 * 8
     x.contacts = r.contact_end - r.contact_begin
     x.scalars = r.row_end - r.row_begin
     x.rows = 3 * x.contacts + x.scalars
@@ -202,7 +209,8 @@ def small_island(r: Range) -> Small:
     x.lower = shared_lower()
     x.upper = shared_upper()
     x.row_G = shared_row_G()
-    x.column = shared_column()
+    x.rho = shared_rho()
+    x.scratch = shared_scratch()
     return x
 
 
@@ -211,7 +219,8 @@ def is_small(r: Range) -> bool:
     """Whether a warp can hold the island."""
     contacts = r.contact_end - r.contact_begin
     fits = r.slot_end - r.slot_begin <= UNKNOWNS and contacts <= CONTACTS
-    fits = fits and 3 * contacts + r.row_end - r.row_begin <= ROWS
+    scalars = r.row_end - r.row_begin
+    fits = fits and scalars <= UNKNOWNS and 3 * contacts + scalars <= ROWS
     if SPIN or BY_CG:
         fits = bool(False)
     return fits
@@ -243,12 +252,14 @@ def take_matrix(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
     x.dv[i] = real(0.0)
     x.before[i] = real(0.0)
     x.D_sq[i] = real(0.0)
-    if i < x.n:
+    if i < x.dofs:
         d = work.islands.dof[w, r.slot_begin + i]
         begin = problem.dof_begin[d]
         x.v_star[i] = problem.v_star[w, d]
         x.D_sq[i] = real(1.0) / problem.A[w, d, d - begin]
-    for k in range(x.n):
+    elif i < x.n:
+        x.Q[i, i] = real(1.0)
+    for k in range(x.dofs):
         d_k = team_number(d, k)
         begin_k = team_number(begin, k)
         if i >= k and begin == begin_k:
@@ -283,7 +294,8 @@ def take_scalar_rows(problem: Problem, work: Workspace, x: Small, w: int, r: Ran
         if i < problem.row_support_size[at]:
             s = work.islands.slot[w, problem.row_support[at, i]] - r.slot_begin
             x.J[3 * x.contacts + k, s] = problem.row_J[w, at, i]
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         at = work.islands.row[w, r.row_begin + k]
         x.R[3 * x.contacts + k] = problem.row_R[w, at]
         x.v_hat[3 * x.contacts + k] = problem.row_v_hat[w, at]
@@ -305,13 +317,14 @@ def take_island(problem: Problem, work: Workspace, w: int, r: Range):
     take_contacts(problem, work, x, w, r)
     take_scalar_rows(problem, work, x, w, r)
     sync()
+    team_inertias(x.J, x.n, 3 * x.contacts, x.scalars, x.D_sq, x.rho)
 
 
 @func
 def set_velocity(problem: Problem, work: Workspace, x: Small, w: int, r: Range, free: bool):
     """v = v0, or v* where it is to be the start."""
     i = lane()
-    if i < x.n:
+    if i < x.dofs:
         x.v[i] = x.v_star[i]
         if not free:
             x.v[i] = problem.v0[w, work.islands.dof[w, r.slot_begin + i]]
@@ -323,10 +336,10 @@ def give_solution(work: Workspace, solution: Solution, w: int, r: Range):
     """v and impulses."""
     x = small_island(r)
     i = lane()
-    if i < x.n:
+    if i < x.dofs:
         solution.v[w, work.islands.dof[w, r.slot_begin + i]] = x.v[i]
     if i < x.contacts:
         solution.gamma[w, work.islands.contact[w, r.contact_begin + i]] = triple(x.gamma, i)
-    for k in range(i, x.scalars, lanes()):
-        solution.row_gamma[w, work.islands.row[w, r.row_begin + k]] = x.gamma[3 * x.contacts + k]
+    if i < x.scalars:
+        solution.row_gamma[w, work.islands.row[w, r.row_begin + i]] = x.gamma[3 * x.contacts + i]
     sync()

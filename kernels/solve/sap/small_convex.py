@@ -13,6 +13,7 @@ from ...linalg.registers import (
     UNKNOWNS,
     team_A_times,
     team_absolute_forces,
+    team_add_rows,
     team_forces,
     team_newton_symmetric,
     team_rates,
@@ -56,9 +57,7 @@ def small_start(problem: Problem, work: Workspace, solution: Solution, w: int, r
     team_A_times(x.Q, x.n, x.dv, x.m)
     team_A_times(x.Q, x.n, x.v_star, x.p_star)
     team_rates(x.J, x.n, x.rows, x.v, x.u)
-    for at in range(lane(), x.rows, lanes()):
-        x.u[at] = x.u[at] - x.v_hat[at]
-    sync()
+    team_add_rows(real(-1.0), x.v_hat, x.u, x.rows)
 
 
 @func
@@ -69,7 +68,8 @@ def small_residual(problem: Problem, work: Workspace, solution: Solution, w: int
     if c < x.contacts:
         R = triple(x.R, c)
         set_triple(x.gamma, c, cone_impulse(contact_y(triple(x.u, c), R), R, x.mu[c]))
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         at = 3 * x.contacts + k
         x.gamma[at] = box_impulse(-x.u[at] / x.R[at], x.lower[k], x.upper[k])
     sync()
@@ -99,7 +99,8 @@ def small_linearise(problem: Problem, work: Workspace, w: int, r: Range) -> int:
     if c < x.contacts:
         R = triple(x.R, c)
         x.G[c] = cone_hessian(contact_y(triple(x.u, c), R), R, x.mu[c])
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         at = 3 * x.contacts + k
         R_k = x.R[at]
         x.row_G[k] = box_hessian(-x.u[at] / R_k, R_k, x.lower[k], x.upper[k])
@@ -114,7 +115,7 @@ def small_newton_step(problem: Problem, work: Workspace, w: int, r: Range, forci
     i = lane()
     x.dv[i] = x.j_c[i] - x.m[i]
     sync()
-    failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.n, x.contacts, x.scalars, x.dv)
+    failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.scratch, x.n, x.contacts, x.scalars, x.dv)
     step = Step()
     if failed == 0:
         team_A_times(x.Q, x.n, x.dv, x.dp)
@@ -140,7 +141,8 @@ def small_line_slope(
         R = triple(x.R, c)
         gamma = cone_impulse(contact_y(triple(x.u, c) + alpha * du, R), R, x.mu[c])
         slope -= wp.dot(du, gamma - triple(x.gamma, c))
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         at = 3 * x.contacts + k
         gamma_k = box_impulse(-(x.u[at] + alpha * x.du[at]) / x.R[at], x.lower[k], x.upper[k])
         slope -= x.du[at] * (gamma_k - x.gamma[at])
@@ -159,7 +161,8 @@ def small_line_curvature(problem: Problem, work: Workspace, w: int, r: Range, st
         du = triple(x.du, c)
         R = triple(x.R, c)
         curvature += wp.dot(du, cone_hessian(contact_y(triple(x.u, c) + alpha * du, R), R, x.mu[c]) * du)
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         at = 3 * x.contacts + k
         R_k = x.R[at]
         y_k = -(x.u[at] + alpha * x.du[at]) / R_k
@@ -186,9 +189,7 @@ def small_advance(problem: Problem, work: Workspace, solution: Solution, w: int,
     sync()
     x.v[i] = x.v[i] + alpha * x.dv[i]
     x.m[i] = x.m[i] + alpha * x.dp[i]
-    for at in range(lane(), x.rows, lanes()):
-        x.u[at] = x.u[at] + alpha * x.du[at]
-    sync()
+    team_add_rows(alpha, x.du, x.u, x.rows)
 
 
 iterate_small = newton_method(
@@ -204,7 +205,8 @@ def give_rates(work: Workspace, w: int, r: Range):
     c = lane()
     if c < x.contacts:
         work.u_c[w, work.islands.contact[w, r.contact_begin + c]] = triple(x.u, c)
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         work.row_u_c[w, work.islands.row[w, r.row_begin + k]] = x.u[3 * x.contacts + k]
 
 

@@ -57,7 +57,8 @@ def small_start_lagged(problem: Problem, work: Workspace, near: bool, solution: 
             u = triple(x.u, c) - triple(x.v_hat, c)
             gamma = coulomb_impulse(u, triple(x.R, c), x.mu[c], problem.load[w, at], problem.least[w, at])
         set_triple(x.gamma, c, gamma)
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         at = 3 * x.contacts + k
         gamma_k = real(0.0)
         if near:
@@ -84,9 +85,7 @@ def small_row(x: Small, k: int) -> real:
     at = 3 * x.contacts + k
     R_k = x.R[at]
     gamma_k = x.gamma[at]
-    rho = real(0.0)
-    for i in range(x.n):
-        rho += x.J[at, i] * x.J[at, i] * x.D_sq[i]
+    rho = x.rho[k]
     if rho <= real(epsilon) * R_k:
         rho = R_k
     y_k = gamma_k - (x.u[at] - x.v_hat[at] + R_k * gamma_k) / rho
@@ -124,7 +123,8 @@ def small_linearise_all(
         balance.error = rho * wp.length(found.miss)
         if found.p[0] != real(0.0) or found.p[1] != real(0.0):
             balance.slides = 1
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         x.miss[3 * x.contacts + k] = small_row(x, k)
     sync()
     team_three_forces(x.J, x.rows, x.gamma, x.miss, x.delta, x.j_c, x.dp, x.dv)
@@ -174,14 +174,14 @@ def small_lagged_step(
     sync()
     failed = slides
     if slides > 0:
-        failed = team_newton_coupled(x.Q, x.J, x.G, x.p, x.row_G, x.column, x.n, x.contacts, x.scalars, x.dv)
+        failed = team_newton_coupled(x.Q, x.J, x.G, x.p, x.row_G, x.scratch, x.n, x.contacts, x.scalars, x.dv)
     if slides == 0 or failed != 0:  # at last of its symmetric part, which is positive definite
-        failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.n, x.contacts, x.scalars, x.dv)
+        failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.scratch, x.n, x.contacts, x.scalars, x.dv)
     dv = x.dv[i]
     if failed != 0:
         dv = real(wp.nan)
     along = real(0.0)
-    if i < x.n:
+    if i < x.dofs:
         along = dv * x.before[i] / x.D_sq[i]
     along = team_sum(along)
     x.before[i] = dv
@@ -195,10 +195,11 @@ def small_lagged_step(
         rate = triple(x.du, i)
         change = triple(x.delta, i) - x.G[i] * rate - rate[2] * x.p[i]
         set_triple(x.gamma, i, triple(x.gamma, i) + share * change)
-    for k in range(i, x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         at = 3 * x.contacts + k
         x.gamma[at] = x.gamma[at] + share * (x.delta[at] - x.row_G[k] * x.du[at])
-    if i < x.n:
+    if i < x.dofs:
         x.v[i] = x.v[i] + share * dv
     sync()
     return share
@@ -216,7 +217,8 @@ def small_project(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range)
     if c < x.contacts:
         work.u_c[w, work.islands.contact[w, r.contact_begin + c]] = triple(x.u, c) - triple(x.v_hat, c)
         set_triple(x.gamma, c, triple(x.gamma, c) - small_contact(problem, work, x, w, r, c, False, True).miss)
-    for k in range(lane(), x.scalars, lanes()):
+    k = lane()
+    if k < x.scalars:
         at = 3 * x.contacts + k
         work.row_u_c[w, work.islands.row[w, r.row_begin + k]] = x.u[at] - x.v_hat[at]
         x.gamma[at] = x.gamma[at] - small_row(x, k)
