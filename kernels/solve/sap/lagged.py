@@ -447,7 +447,7 @@ def is_solved(options: Options, missed: real, limit: real, error: real, polished
     return missed <= limit and (polished > options.keep_factor or exact or error == real(0.0))
 
 
-def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, lagged_step):
+def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back):
     """The iteration by the functions of these names; `quick`: it leaves islands that other starts are to be tried of, and is a third as long."""
 
     @func
@@ -574,8 +574,9 @@ def island_solver(iterate):
     return solve_island
 
 
-solve_any = island_solver(newton_method(False, start_lagged, linearise_all, opposing_impulses, lagged_step))
-solve_most = island_solver(newton_method(True, start_lagged, linearise_all, opposing_impulses, lagged_step))
+VERBS = (start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back)
+solve_any = island_solver(newton_method(False, *VERBS))
+solve_most = island_solver(newton_method(True, *VERBS))
 
 
 @kernel(lanes=True, registers=128, warps=WARPS, part="quick")

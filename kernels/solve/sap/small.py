@@ -267,8 +267,19 @@ def take_matrix(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
 
 
 @func
+def take_laws(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
+    """R, v̂ and μ of contacts."""
+    c = lane()
+    if c < x.contacts:
+        at = work.islands.contact[w, r.contact_begin + c]
+        set_triple(x.R, c, problem.R[w, at])
+        set_triple(x.v_hat, c, problem.v_hat[w, at])
+        x.mu[c] = problem.mu[w, at]
+
+
+@func
 def take_contacts(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
-    """J, R, v̂ and μ of contacts."""
+    """J of contacts, and their laws."""
     for c in range(x.contacts):
         at = work.islands.contact[w, r.contact_begin + c]
         pair = problem.contact_pair[w, at]
@@ -277,12 +288,7 @@ def take_contacts(problem: Problem, work: Workspace, x: Small, w: int, r: Range)
             s = work.islands.slot[w, problem.support[pair, i]] - r.slot_begin
             for axis in range(3):
                 x.J[3 * c + axis, s] = problem.J[w, at, axis, i]
-    c = lane()
-    if c < x.contacts:
-        at = work.islands.contact[w, r.contact_begin + c]
-        set_triple(x.R, c, problem.R[w, at])
-        set_triple(x.v_hat, c, problem.v_hat[w, at])
-        x.mu[c] = problem.mu[w, at]
+    take_laws(problem, work, x, w, r)
 
 
 @func

@@ -91,6 +91,18 @@ def relax_slips(problem: Problem, work: Workspace, lag: Lag, solution: Solution,
 
 
 @func
+def lag_contact(problem: Problem, lag: Lag, w: int, c: int, gamma_n: real, slip: real):
+    """R and v̂ of a contact behind its impulse and slip. By one lane."""
+    R = problem.R[w, c]
+    load = problem.load[w, c]
+    least = problem.least[w, c]
+    slope = compression_slope(gamma_n, R[2], load, least)
+    rest = compression(gamma_n, R[2], load, least) - slope * gamma_n
+    lag.R[w, c] = vec3(R[0], R[1], slope)
+    lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
+
+
+@func
 def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
     """The convex problem whose solution is that of Coulomb's law where its v and γ are the present ones: v̂_n − μ‖s‖, and c linear.
 
@@ -103,64 +115,66 @@ def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
         c = work.islands.contact[w, at]
         if not is_spin(problem, c):
             gamma_n = solution.gamma[w, c][2]
-            R = problem.R[w, c]
-            load = problem.load[w, c]
             slip = real(0.0)
             if is_large(lag, r):
                 slip = lag.slip[w, c]
             elif gamma_n > real(0.0):
                 slip = slip_speed(problem, solution, w, c)
-            least = problem.least[w, c]
-            slope = compression_slope(gamma_n, R[2], load, least)
-            rest = compression(gamma_n, R[2], load, least) - slope * gamma_n
-            lag.R[w, c] = vec3(R[0], R[1], slope)
-            lag.v_hat[w, c] = problem.v_hat[w, c] - vec3(real(0.0), real(0.0), slip + rest)
+            lag_contact(problem, lag, w, c, gamma_n, slip)
     sync()
+
+
+def convex_passes(start, residual, opposing_impulses, linearise, newton_step, line_search, advance):
+    """SAP's iteration on the convex problem by the functions of these names."""
+
+    @func
+    def iterate(surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real) -> int:
+        """From the present v to so small an error; how many iterations."""
+        start(surrogate, work, solution, w, r)
+        most = wp.int32(SURROGATE_ITERATIONS)
+        if is_large(lag, r):
+            most = wp.int32(SURROGATE_MANY_ITERATIONS)
+        iterations = wp.int32(0)
+        stalled = wp.int32(0)
+        best = real(wp.inf)
+        running = wp.int32(1)
+        while running == 1:
+            squares = residual(surrogate, work, solution, w, r)
+            error = wp.sqrt(squares[0] / wp.max(squares[1], squares[2]))
+            running = wp.int32(0)
+            stalled += 1
+            if error < real(SURROGATE_SHRINK) * best:
+                best = error
+                stalled = wp.int32(0)
+            rounded = bool(False)  # impulses that oppose each other leave no smaller error
+            if stalled > 0:
+                rounded = wp.sqrt(squares[0]) <= real(opposed_level) * opposing_impulses(surrogate, work, solution, w, r)
+            if error > precision and iterations < most and not rounded:
+                if linearise(surrogate, work, w, r) == 0:
+                    step = newton_step(surrogate, work, w, r, real(CG_FORCING))
+                    if step.slope < real(0.0):
+                        alpha = line_search(surrogate, work, solution, w, r, step)
+                        advance(surrogate, work, solution, w, r, alpha)
+                        iterations += 1
+                        running = wp.int32(1)
+        return iterations
+
+    return iterate
+
+
+iterate_convex = convex_passes(start, residual, opposing_impulses, linearise, newton_step, exact_line_search, advance)
 
 
 @func
 def solve_surrogate(
-    surrogate: Problem,
-    work: Workspace,
-    lag: Lag,
-    options: Options,
-    solution: Solution,
-    w: int,
-    r: Range,
-    precision: real,
+    surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real
 ) -> int:
     """SAP's iteration on it, to so small an error, from where the last one ended; how many."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         solution.v[w, i] = lag.v[w, i]
     sync()
-    start(surrogate, work, solution, w, r)
-    most = wp.int32(SURROGATE_ITERATIONS)
-    if is_large(lag, r):
-        most = wp.int32(SURROGATE_MANY_ITERATIONS)
-    iterations = wp.int32(0)
-    stalled = wp.int32(0)
-    best = real(wp.inf)
-    running = wp.int32(1)
-    while running == 1:
-        squares = residual(surrogate, work, solution, w, r)
-        error = wp.sqrt(squares[0] / wp.max(squares[1], squares[2]))
-        running = wp.int32(0)
-        stalled += 1
-        if error < real(SURROGATE_SHRINK) * best:
-            best = error
-            stalled = wp.int32(0)
-        rounded = bool(False)  # impulses that oppose each other leave no smaller error
-        if stalled > 0:
-            rounded = wp.sqrt(squares[0]) <= real(opposed_level) * opposing_impulses(surrogate, work, solution, w, r)
-        if error > precision and iterations < most and not rounded:
-            if linearise(surrogate, work, w, r) == 0:
-                step = newton_step(surrogate, work, w, r, real(CG_FORCING))
-                if step.slope < real(0.0):
-                    alpha = exact_line_search(surrogate, work, solution, w, r, step)
-                    advance(surrogate, work, solution, w, r, alpha)
-                    iterations += 1
-                    running = wp.int32(1)
+    iterations = iterate_convex(surrogate, work, lag, solution, w, r, precision)
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         lag.v[w, i] = solution.v[w, i]
@@ -188,6 +202,12 @@ def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solut
 
 
 @func
+def scattered(restarts: int, place: int) -> real:
+    """Between 0 and 2, by a lot that never changes."""
+    return real(2.0) * real(wp.randf(wp.rand_init(restarts, place)))
+
+
+@func
 def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, restarts: int):
     """v0 without impulses; later with normal ones between none and twice what would stop each contact alone, by a lot that never changes."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
@@ -199,7 +219,7 @@ def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int,
         if restarts > 1 and not is_spin(problem, c):
             u = contact_u(problem, problem.v_star[w], w, c)
             alone = wp.max(real(0.0), -u[2]) / contact_rho(problem, w, c)
-            gamma_n = real(2.0) * real(wp.randf(wp.rand_init(restarts, at - r.contact_begin))) * alone
+            gamma_n = scattered(restarts, at - r.contact_begin) * alone
         solution.gamma[w, c] = vec3(real(0.0), real(0.0), gamma_n)
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
         solution.row_gamma[w, work.islands.row[w, at]] = real(0.0)
@@ -244,6 +264,17 @@ def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w
 
 
 @func
+def surrogate_precision(lag: Lag, options: Options, r: Range, error: real) -> real:
+    """The error that a pass of the convex problem comes down to."""
+    precision = real(SURROGATE_TOLERANCE)
+    if r.contact_end == r.contact_begin:
+        precision = real(0.3) * options.tolerance
+    elif is_large(lag, r) and error < real(1.0):
+        precision = wp.max(real(0.1) * error, real(0.3) * options.tolerance)
+    return wp.min(precision, real(SURROGATE_TOLERANCE))
+
+
+@func
 def restart(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, restarts: int, error: real, kept: real,
@@ -260,13 +291,7 @@ def restart(
     else:
         if restarts == 0:
             start_surrogate(problem, work, lag, solution, w, r)
-        precision = real(SURROGATE_TOLERANCE)
-        if r.contact_end == r.contact_begin:
-            precision = real(0.3) * options.tolerance
-        elif is_large(lag, r) and error < real(1.0):
-            precision = wp.max(real(0.1) * error, real(0.3) * options.tolerance)
-        iterations = solve_surrogate(
-            surrogate, work, lag, options, solution, w, r, wp.min(precision, real(SURROGATE_TOLERANCE))
-        )
+        precision = surrogate_precision(lag, options, r, error)
+        iterations = solve_surrogate(surrogate, work, lag, solution, w, r, precision)
         lag_surrogate(problem, work, lag, solution, w, r)
     return wp.max(iterations, 1)

@@ -6,8 +6,9 @@ import warp as wp
 from warpsim.device.copies import copy, kernels_of
 from warpsim.device.memory import adopt
 from warpsim.kernels.contact import spin_rows, taped_contacts
+from warpsim.kernels.linalg.registers import UNKNOWNS
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, islands, lagged, small_lagged, surrogate
+from warpsim.kernels.solve.sap import coupled, islands, lagged, small_lagged, small_restarts, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
@@ -100,7 +101,9 @@ class LaggedSolver(SAPSolver):
 
     def kernels(self) -> list:
         S = self.code
-        first = [*kernels_of(small_lagged, S), *kernels_of(lagged, S, "quick")] if self.small_first else []
+        first = [*kernels_of(small_lagged, S), *kernels_of(small_restarts, S)] if self.small_first else []
+        if self.small_first and self.nv > UNKNOWNS:
+            first += kernels_of(lagged, S, "quick")
         return [*kernels_of(lagged, S), *first, *kernels_of(islands, S)]
 
     def errors(self) -> list[wp.array]:
@@ -116,7 +119,9 @@ class LaggedSolver(SAPSolver):
         rest = [self.work, self.lag, self.options, self.solution]
         if self.small_first:  # where many warps share a processor, by kernels that do nothing else, whose code and registers are few
             self.run(small_lagged.try_small, per_tree, [self.problem, *rest])
-            self.run(lagged.try_lagged, per_tree, [self.problem, *rest])
+            self.run(small_restarts.solve_left, per_tree, [self.problem, self.surrogate, *rest])
+            if self.nv > UNKNOWNS:
+                self.run(lagged.try_lagged, per_tree, [self.problem, *rest])
         self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.small_first)])
         if self.options.keep_factor:
             self.run(lagged.keep_factor, per_tree, [self.problem, self.work, self.lag, self.solution])

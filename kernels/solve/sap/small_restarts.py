@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other starts (`surrogate.py`) of islands that one warp holds: those that `small_lagged.try_small` has left.
+
+All that is not said to be for one lane is called by all lanes together.
+"""
+
+import warp as wp
+
+from ...laws.cone import INVERSE_MASS_FLOOR
+from ...linalg.lanes import lane, lanes, sync
+from ...linalg.registers import team_rates
+from ...real import func, kernel, real, vec3
+from ..problem import Problem, Solution
+from .coupled import Lag
+from .lagged import newton_method, solve_any
+from .newton import Range, island_range
+from .sap import UNDECIDED, Options, Workspace, island_tolerance
+from .small import Small, give_solution, is_small, set_triple, set_velocity, small_island, take_laws, triple
+from .small_convex import (
+    small_advance,
+    small_exact_search,
+    small_linearise,
+    small_newton_step,
+    small_opposing_impulses,
+    small_residual,
+    small_start,
+)
+from .small_lagged import VERBS, small_project
+from .surrogate import convex_passes, lag_contact, scattered, surrogate_precision
+
+iterate_surrogate = convex_passes(
+    small_start, small_residual, small_opposing_impulses, small_linearise, small_newton_step, small_exact_search, small_advance
+)
+
+
+@func
+def small_keep(work: Workspace, lag: Lag, w: int, r: Range):
+    """As `keep_point`."""
+    x = small_island(r)
+    i = lane()
+    if i < x.dofs:
+        lag.kept_v[w, work.islands.dof[w, r.slot_begin + i]] = x.v[i]
+    if i < x.contacts:
+        lag.gamma[w, work.islands.contact[w, r.contact_begin + i]] = triple(x.gamma, i)
+    if i < x.scalars:
+        lag.row_gamma[w, work.islands.row[w, r.row_begin + i]] = x.gamma[3 * x.contacts + i]
+
+
+@func
+def small_give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
+    """As `give_back`."""
+    x = small_island(r)
+    i = lane()
+    sync()
+    if i < x.dofs:
+        x.v[i] = lag.kept_v[w, work.islands.dof[w, r.slot_begin + i]]
+    if i < x.contacts:
+        set_triple(x.gamma, i, lag.gamma[w, work.islands.contact[w, r.contact_begin + i]])
+    if i < x.scalars:
+        x.gamma[3 * x.contacts + i] = lag.row_gamma[w, work.islands.row[w, r.row_begin + i]]
+    sync()
+
+
+@func
+def small_scatter(problem: Problem, work: Workspace, x: Small, w: int, r: Range, restarts: int):
+    """As `scatter_start`."""
+    set_velocity(problem, work, x, w, r, False)
+    team_rates(x.J, x.n, x.rows, x.v_star, x.u)
+    c = lane()
+    if c < x.contacts:
+        gamma_n = real(0.0)
+        if restarts > 1:
+            rho = wp.max(problem.weight[w, work.islands.contact[w, r.contact_begin + c]], real(INVERSE_MASS_FLOOR))
+            gamma_n = scattered(restarts, c) * wp.max(real(0.0), x.v_hat[3 * c + 2] - x.u[3 * c + 2]) / rho
+        set_triple(x.gamma, c, vec3(real(0.0), real(0.0), gamma_n))
+    if c < x.scalars:
+        x.gamma[3 * x.contacts + c] = real(0.0)
+    sync()
+
+
+@func
+def small_pass(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range,
+    first: bool, error: real,
+) -> int:  # fmt: skip
+    """A pass of the convex problem, lagged behind the one before where it is not the first; its iterations."""
+    x = small_island(r)
+    i = lane()
+    sync()
+    if first:
+        set_velocity(problem, work, x, w, r, x.contacts == 0)
+    else:
+        if i < x.dofs:
+            x.v[i] = lag.v[w, work.islands.dof[w, r.slot_begin + i]]
+        if i < x.contacts:
+            at = work.islands.contact[w, r.contact_begin + i]
+            set_triple(x.R, i, lag.R[w, at])
+            set_triple(x.v_hat, i, lag.v_hat[w, at])
+        sync()
+    precision = surrogate_precision(lag, options, r, error)
+    iterations = iterate_surrogate(surrogate, work, lag, solution, w, r, precision)
+    sync()
+    take_laws(problem, work, x, w, r)
+    sync()
+    team_rates(x.J, x.n, x.rows, x.v, x.u)
+    if i < x.dofs:
+        lag.v[w, work.islands.dof[w, r.slot_begin + i]] = x.v[i]
+    if i < x.contacts:
+        gamma = triple(x.gamma, i)
+        R_t = x.R[3 * i]
+        s = triple(x.u, i) - triple(x.v_hat, i) + R_t * gamma
+        slip = real(0.0)
+        if gamma[2] > real(0.0):
+            slip = x.mu[i] * wp.sqrt(s[0] * s[0] + s[1] * s[1])
+        lag_contact(problem, lag, w, work.islands.contact[w, r.contact_begin + i], gamma[2], slip)
+    sync()
+    return iterations
+
+
+@func
+def small_restart(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+    r: Range, restarts: int, error: real, kept: real,
+) -> int:  # fmt: skip
+    """As `restart`."""
+    iterations = wp.int32(0)
+    if error < kept:
+        small_keep(work, lag, w, r)
+    if restarts % 2 == 1:
+        small_scatter(problem, work, small_island(r), w, r, restarts)
+    else:
+        iterations = small_pass(
+            problem, surrogate, work, lag, options, solution, w, r, restarts == 0, error
+        )  # fmt: skip
+    return wp.max(iterations, 1)
+
+
+iterate_left = newton_method(False, *VERBS, small_restart, small_give_back)
+
+
+@kernel(lanes=True, registers=152)
+def solve_left(problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
+    """After `try_small`, on a GPU: islands that one warp holds and that it has left. Launch over (worlds, trees, lanes)."""
+    w, island, _lane = wp.tid()
+    if island >= work.islands.count[w] or work.status[w, island] != UNDECIDED:
+        return
+    r = island_range(work.islands, w, island)
+    if is_small(r):
+        if lanes() == 1:
+            solve_any(problem, surrogate, work, lag, options, solution, w, r)
+        else:
+            tolerance = island_tolerance(work, options, w)
+            status = iterate_left(problem, surrogate, work, lag, options, solution, w, r, tolerance)
+            small_project(problem, work, lag, w, r)
+            give_solution(work, solution, w, r)
+            work.status[w, island] = status
