@@ -51,6 +51,9 @@ class Small:
     R: wp.array1d(dtype=real)
     v_hat: wp.array1d(dtype=real)
     mu: wp.array1d(dtype=real)  # per contact, as the next
+    weight: wp.array1d(dtype=real)  # ρ, and the next two, of Coulomb's law
+    load: wp.array1d(dtype=real)
+    least: wp.array1d(dtype=real)
     G: wp.array1d(dtype=mat33)
     p: wp.array1d(dtype=vec3)
     lower: wp.array1d(dtype=real)  # per scalar row, as the next
@@ -148,6 +151,18 @@ def shared_v_hat() -> wp.array1d(dtype=real): ...
 def shared_mu() -> wp.array1d(dtype=real): ...
 
 
+@device.func_native(shared(scalar, CONTACTS))
+def shared_weight() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(shared(scalar, CONTACTS))
+def shared_load() -> wp.array1d(dtype=real): ...
+
+
+@device.func_native(shared(scalar, CONTACTS))
+def shared_least() -> wp.array1d(dtype=real): ...
+
+
 @device.func_native(shared(f"wp::mat_t<3, 3, {scalar}>", CONTACTS))
 def shared_G() -> wp.array1d(dtype=mat33): ...
 
@@ -204,6 +219,9 @@ def small_island(r: Range) -> Small:
     x.R = shared_R()
     x.v_hat = shared_v_hat()
     x.mu = shared_mu()
+    x.weight = shared_weight()
+    x.load = shared_load()
+    x.least = shared_least()
     x.G = shared_G()
     x.p = shared_p()
     x.lower = shared_lower()

@@ -7,7 +7,6 @@ Here `u` is J v; the law is met at u − v̂. All that is not said to be for one
 import warp as wp
 
 from ...laws.bounds import box_impulse
-from ...laws.cone import INVERSE_MASS_FLOOR
 from ...laws.coulomb import Linearised, coulomb_impulse, coulomb_newton
 from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum
 from ...linalg.registers import (
@@ -20,6 +19,7 @@ from ...linalg.registers import (
 )
 from ...real import func, kernel, real, vec3
 from ..problem import Problem, Solution
+from .contact_laws import contact_rho
 from .coupled import Lag
 from .lagged import (
     LEAST_SHARE,
@@ -42,11 +42,24 @@ CONVEX_SHARE = 0.3  # of the tolerance, for islands without contacts, as their r
 
 
 @func
+def take_loads(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
+    """ρ and loads of contacts."""
+    c = lane()
+    if c < x.contacts:
+        at = work.islands.contact[w, r.contact_begin + c]
+        x.weight[c] = contact_rho(problem, w, at)
+        x.load[c] = problem.load[w, at]
+        x.least[c] = problem.least[w, at]
+    sync()
+
+
+@func
 def small_start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
     """v* without impulses; `near`: v0 with those of the law there. A v* in p_star. `near` is tried first, with what it takes of the island."""
+    x = small_island(r)
     if near:
         take_island(problem, work, w, r)
-    x = small_island(r)
+        take_loads(problem, work, x, w, r)
     set_velocity(problem, work, x, w, r, not near)
     team_A_times(x.Q, x.n, x.v_star, x.p_star)
     team_rates(x.J, x.n, x.rows, x.v, x.u)
@@ -54,9 +67,8 @@ def small_start_lagged(problem: Problem, work: Workspace, near: bool, solution: 
     if c < x.contacts:
         gamma = vec3(real(0.0), real(0.0), real(0.0))
         if near:
-            at = work.islands.contact[w, r.contact_begin + c]
             u = triple(x.u, c) - triple(x.v_hat, c)
-            gamma = coulomb_impulse(u, triple(x.R, c), x.mu[c], problem.load[w, at], problem.least[w, at])
+            gamma = coulomb_impulse(u, triple(x.R, c), x.mu[c], x.load[c], x.least[c])
         set_triple(x.gamma, c, gamma)
     k = lane()
     if k < x.scalars:
@@ -69,15 +81,13 @@ def small_start_lagged(problem: Problem, work: Workspace, near: bool, solution: 
 
 
 @func
-def small_contact(problem: Problem, work: Workspace, x: Small, w: int, r: Range, c: int, held: bool, bears: bool) -> Linearised:
+def small_contact(x: Small, c: int, held: bool, bears: bool) -> Linearised:
     """The law of contact c linearised at the present (v, γ). By one lane."""
-    at = work.islands.contact[w, r.contact_begin + c]
-    rho = wp.max(problem.weight[w, at], real(INVERSE_MASS_FLOOR))
-    least = problem.least[w, at]
+    least = x.least[c]
     if not bears:
         least = real(1.0)
     u = triple(x.u, c) - triple(x.v_hat, c)
-    return coulomb_newton(triple(x.gamma, c), u, triple(x.R, c), x.mu[c], problem.load[w, at], least, rho, held)
+    return coulomb_newton(triple(x.gamma, c), u, triple(x.R, c), x.mu[c], x.load[c], least, x.weight[c], held)
 
 
 @func
@@ -112,8 +122,8 @@ def small_linearise_all(
     team_rates(x.J, x.n, x.rows, x.v, x.u)
     c = lane()
     if c < x.contacts:
-        found = small_contact(problem, work, x, w, r, c, held, bears)
-        rho = wp.max(problem.weight[w, work.islands.contact[w, r.contact_begin + c]], real(INVERSE_MASS_FLOOR))
+        found = small_contact(x, c, held, bears)
+        rho = x.weight[c]
         gamma = triple(x.gamma, c)
         x.G[c] = found.S
         x.p[c] = found.p
@@ -218,7 +228,7 @@ def small_project(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range)
     c = lane()
     if c < x.contacts:
         work.u_c[w, work.islands.contact[w, r.contact_begin + c]] = triple(x.u, c) - triple(x.v_hat, c)
-        set_triple(x.gamma, c, triple(x.gamma, c) - small_contact(problem, work, x, w, r, c, False, True).miss)
+        set_triple(x.gamma, c, triple(x.gamma, c) - small_contact(x, c, False, True).miss)
     k = lane()
     if k < x.scalars:
         at = 3 * x.contacts + k
@@ -227,7 +237,7 @@ def small_project(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range)
     sync()
 
 
-@kernel(lanes=True, registers=152)
+@kernel(lanes=True, registers=168)
 def try_small(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
     """Before `solve_lagged`, on a GPU: islands that one warp holds, but those that other starts are to be tried of. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()

@@ -6,7 +6,6 @@ All that is not said to be for one lane is called by all lanes together.
 
 import warp as wp
 
-from ...laws.cone import INVERSE_MASS_FLOOR
 from ...linalg.lanes import lane, lanes, sync
 from ...linalg.registers import team_rates
 from ...real import func, kernel, real, vec3
@@ -70,8 +69,7 @@ def small_scatter(problem: Problem, work: Workspace, x: Small, w: int, r: Range,
     if c < x.contacts:
         gamma_n = real(0.0)
         if restarts > 1:
-            rho = wp.max(problem.weight[w, work.islands.contact[w, r.contact_begin + c]], real(INVERSE_MASS_FLOOR))
-            gamma_n = scattered(restarts, c) * wp.max(real(0.0), x.v_hat[3 * c + 2] - x.u[3 * c + 2]) / rho
+            gamma_n = scattered(restarts, c) * wp.max(real(0.0), x.v_hat[3 * c + 2] - x.u[3 * c + 2]) / x.weight[c]
         set_triple(x.gamma, c, vec3(real(0.0), real(0.0), gamma_n))
     if c < x.scalars:
         x.gamma[3 * x.contacts + c] = real(0.0)
@@ -138,7 +136,7 @@ def small_restart(
 iterate_left = newton_method(False, *VERBS, small_restart, small_give_back)
 
 
-@kernel(lanes=True, registers=152)
+@kernel(lanes=True, registers=168)
 def solve_left(problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
     """After `try_small`, on a GPU: islands that one warp holds and that it has left. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
