@@ -46,6 +46,7 @@ VARIANTS = {
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
 }
+ONLY_PLAIN = ("solve.sap.small",)  # that are not launched in any of these copies
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
 # Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of
 # its own world, tree or row.
@@ -103,7 +104,8 @@ def build_all() -> dict[str, wp.Module]:
 def _is_launched(module: str) -> bool:
     """Whether a Warp module is of a file that is used in its variant; others are copied with these."""
     package, _, file = module.removeprefix(PREFIX).partition(".")
-    return file.startswith(VARIANTS[package.removeprefix("float32").removeprefix("float64")])
+    suffix = package.removeprefix("float32").removeprefix("float64")
+    return file.startswith(VARIANTS[suffix]) and not (suffix and file.startswith(ONLY_PLAIN))
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:

@@ -17,7 +17,9 @@ from .lanes import by_device
 from .vector import scalar
 
 UNKNOWNS = wp.constant(32)
-STRIDE = wp.constant(UNKNOWNS + 4)  # of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own
+STRIDE = wp.constant(
+    UNKNOWNS + 4
+)  # of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own
 ROWS = wp.constant(40)
 
 QUAD = f"""
@@ -105,12 +107,24 @@ def eights(test: str, keep: str, above: str, columns: tuple[str, ...]) -> str:
         quads, back = "", ""
         for c in range(width - 4, -1, -4):
             for x, factor, row in columns:
-                each = [f"{x}[{j + 1}] = {x}[{j}] - {factor} * e.v[{j - c}];" for j in range(c + 3, c - 1, -1) if j + 1 < width]
+                each = [
+                    f"{x}[{j + 1}] = {x}[{j}] - {factor} * e.v[{j - c}];"
+                    for j in range(c + 3, c - 1, -1)
+                    if j + 1 < width
+                ]
                 quads += f"        {{ const quad e = quad_at({row} + {c}); {' '.join(each)} }}\n"
         for x, _, _ in columns:
             back += " ".join(f"{x}[{j}] = {x}[{j + 8}];" for j in range(width - 8))
-        step = EIGHT.replace("TEST", test).replace("KEEP", keep).replace("ABOVE", above).replace("QUADS", quads).replace("BACK", back)
-        text += step.replace("WIDTH", str(width)).replace("LAST", str(width - 1)).replace("TURN", str(TURN * len(columns)))
+        step = (
+            EIGHT.replace("TEST", test)
+            .replace("KEEP", keep)
+            .replace("ABOVE", above)
+            .replace("QUADS", quads)
+            .replace("BACK", back)
+        )
+        text += (
+            step.replace("WIDTH", str(width)).replace("LAST", str(width - 1)).replace("TURN", str(TURN * len(columns)))
+        )
     return text
 
 

@@ -215,31 +215,6 @@ def test_bad_options_are_refused(option, word):
         ws.SAP(**option)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_islands_tried_first_have_the_bits_of_others(device, assets, dtype):
-    """A kernel without other starts solves most islands, as on a GPU, and leaves the rest to the whole solver: bodies in the air with limits only,
-    at rest, sliding and in a heap have the same velocities, impulses and iterations, bit by bit."""
-    rng = np.random.default_rng(3)
-    for model in (ws.load(assets("humanoid")), clutter(12)):
-        worlds, left = 24, 0
-        start = {"q": np.tile(model.q0, (worlds, 1)), "v": rng.normal(0, 2.0, (worlds, model.nv))}
-        start["q"][:, 2] += rng.uniform(-0.3, 0.3, worlds)
-        found = []
-        for tries in (False, True):
-            sim = ws.Simulator(model, worlds, dtype=dtype, device=device)
-            sim._step.solver.tries_first = tries
-            state = sim.state(**start)
-            path = []
-            for _ in range(40):
-                sim.step(state, out=state)
-                path += [state.q.numpy().copy(), state.v.numpy().copy(), sim.diagnostics.numpy()["iterations"].copy()]
-                if tries:
-                    left += (sim._step.solver.work.iterations.numpy() > 16).sum()
-            found.append(path)
-        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*found, strict=True))
-        assert left  # some had more iterations than the first kernel takes before it leaves an island
-
-
 def test_worlds_do_not_depend_on_each_other(device):
     """World i of many has the bits of the same world alone, with both corrections."""
     solver = ws.SAP(approximation="lagged", supported_load=True)

@@ -346,7 +346,11 @@ def exact_search(line_slope, line_curvature):
                     previous = real(2.0) * size
                 accepted = real(-1.0)  # of α = 1 alone
             if searching and bracketed:
-                if trials == ROOT_TRIALS or size <= real(root_slope) * -step.slope or high - low <= real(epsilon) * high:
+                if (
+                    trials == ROOT_TRIALS
+                    or size <= real(root_slope) * -step.slope
+                    or high - low <= real(epsilon) * high
+                ):
                     searching = bool(False)
                 else:
                     newton = alpha - slope / line_curvature(problem, work, w, r, step, alpha)

@@ -10,7 +10,6 @@ from ...laws.bounds import box_hessian, box_impulse
 from ...laws.cone import cone_hessian, cone_impulse
 from ...linalg.lanes import lane, lanes, sync, team_sum
 from ...linalg.registers import (
-    UNKNOWNS,
     team_A_times,
     team_absolute_forces,
     team_add_rows,
@@ -35,7 +34,7 @@ from .sap import (
     newton_method,
     solve_island,
 )
-from .small import give_solution, is_small, set_velocity, small_island, take_island, triple, set_triple
+from .small import give_solution, is_small, set_triple, set_velocity, small_island, take_island, triple
 
 
 @func

@@ -32,11 +32,21 @@ from .lagged import (
     solve_most,
 )
 from .newton import Range, island_range
-from .sap import UNDECIDED, UNTRIED, Options, Workspace, epsilon, is_free, island_tolerance, iterate_any, keep_free_motion
+from .sap import (
+    UNDECIDED,
+    UNTRIED,
+    Options,
+    Workspace,
+    epsilon,
+    is_free,
+    island_tolerance,
+    iterate_any,
+    keep_free_motion,
+)
+from .small import Small, give_solution, is_small, set_triple, set_velocity, small_island, take_island, triple
 from .small_convex import give_rates
 from .small_convex import iterate_small as iterate_convex
 from .surrogate import give_back, restart
-from .small import Small, give_solution, is_small, set_triple, set_velocity, small_island, take_island, triple
 
 CONVEX_SHARE = 0.3  # of the tolerance, for islands without contacts, as their restarts have it
 

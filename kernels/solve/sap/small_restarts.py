@@ -28,7 +28,13 @@ from .small_lagged import VERBS, small_project
 from .surrogate import convex_passes, lag_contact, scattered, surrogate_precision
 
 iterate_surrogate = convex_passes(
-    small_start, small_residual, small_opposing_impulses, small_linearise, small_newton_step, small_exact_search, small_advance
+    small_start,
+    small_residual,
+    small_opposing_impulses,
+    small_linearise,
+    small_newton_step,
+    small_exact_search,
+    small_advance,
 )
 
 

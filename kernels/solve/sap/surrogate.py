@@ -128,7 +128,9 @@ def convex_passes(start, residual, opposing_impulses, linearise, newton_step, li
     """SAP's iteration on the convex problem by the functions of these names."""
 
     @func
-    def iterate(surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real) -> int:
+    def iterate(
+        surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real
+    ) -> int:
         """From the present v to so small an error; how many iterations."""
         start(surrogate, work, solution, w, r)
         most = wp.int32(SURROGATE_ITERATIONS)
@@ -148,7 +150,9 @@ def convex_passes(start, residual, opposing_impulses, linearise, newton_step, li
                 stalled = wp.int32(0)
             rounded = bool(False)  # impulses that oppose each other leave no smaller error
             if stalled > 0:
-                rounded = wp.sqrt(squares[0]) <= real(opposed_level) * opposing_impulses(surrogate, work, solution, w, r)
+                rounded = wp.sqrt(squares[0]) <= real(opposed_level) * opposing_impulses(
+                    surrogate, work, solution, w, r
+                )
             if error > precision and iterations < most and not rounded:
                 if linearise(surrogate, work, w, r) == 0:
                     step = newton_step(surrogate, work, w, r, real(CG_FORCING))

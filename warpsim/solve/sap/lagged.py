@@ -117,7 +117,7 @@ class LaggedSolver(SAPSolver):
             setattr(self.surrogate, name, getattr(self.problem, name))
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         rest = [self.work, self.lag, self.options, self.solution]
-        if self.small_first:  # where many warps share a processor, by kernels that do nothing else, whose code and registers are few
+        if self.small_first:
             self.run(small_lagged.try_small, per_tree, [self.problem, *rest])
             self.run(small_restarts.solve_left, per_tree, [self.problem, self.surrogate, *rest])
             if self.nv > UNKNOWNS:
