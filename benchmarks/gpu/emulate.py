@@ -33,7 +33,7 @@ LANES = 32
 # solver what its own tolerance leaves.
 TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 SOLVER_TOLERANCE = {"float32": 5e-3, "float64": 1e-5}
-SOLVERS = ("solve", "solve_small", "try_small", "solve_left", "try_lagged", "solve_lagged")
+SOLVERS = ("solve", "solve_small", "solve_small_lagged", "try_lagged", "solve_lagged")
 SCRATCH = (
     "work",
     "lag",

@@ -21,12 +21,7 @@ import warpsim as ws
 from warpsim.device.copies import LANES
 
 ARCH = 90  # sm_90: H100, H200
-SLOW = (
-    ".sap.lagged",
-    ".sap.lagged_quick",
-    ".sap.sap",
-    ".sap.small_restarts",
-)  # modules whose CUDA code takes long to compile
+SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes long to compile
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,8 +34,9 @@ def starts(model, rng):
 @pytest.mark.parametrize("law", list(LAWS))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_small_islands_are_solved_as_others(device, assets, law, dtype):
-    """From the same states, steps of both have the same velocities within the tolerance, converge alike, and leave no island undecided; among
-    them are islands of limits alone, islands larger than a warp holds, and, of Coulomb's law, some that need another start."""
+    """From the same states, steps of both have the same velocities, on the CPU bit by bit and on a GPU within the tolerance, converge alike, and
+    leave no island to nobody; among them are islands of limits alone, islands larger than a warp holds, and, of Coulomb's law, some that need
+    another start."""
     rng = np.random.default_rng(3)
     restarted = larger = 0
     for model in (ws.load(assets("humanoid")), clutter(12)):
@@ -48,7 +49,8 @@ def test_small_islands_are_solved_as_others(device, assets, law, dtype):
             scale = np.abs(found[0]).max(1, keepdims=True)
             assert np.array_equal(*flags)
             sound = flags[0] == 0
-            assert np.all(np.abs(found[0] - found[1]) <= CLOSE[dtype] * scale, where=sound[:, None])
+            close = CLOSE[dtype] * scale if plain.device.is_cuda else 0.0
+            assert np.all(np.abs(found[0] - found[1]) <= close, where=sound[:, None])
             work = small._step.solver.work
             assert work.status.numpy().max() < sap.UNDECIDED
             restarted += (work.iterations.numpy() > 16).sum()
@@ -74,7 +76,7 @@ def test_gradients_need_nothing_else(device, assets, law):
         tape.backward(grads={state.v: wp.ones_like(state.v), state.q: wp.ones_like(state.q)})
         found.append(first.v.grad.numpy().copy())
     scale = np.abs(found[0]).max(1, keepdims=True)
-    close = np.abs(found[0] - found[1]) <= 1e-4 * scale
+    close = np.abs(found[0] - found[1]) <= (1e-4 * scale if sim.device.is_cuda else 0.0)
     assert close.all(1).mean() >= 0.9  # the others are near a kink, where two solutions may lie on its sides
 
 

@@ -581,7 +581,7 @@ solve_most = island_solver(newton_method(True, *VERBS))
 
 @kernel(lanes=True, registers=128, warps=WARPS, part="quick")
 def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
-    """Before `solve_lagged` and after `try_small`, on a GPU: of the islands those that are larger. Launch over (worlds, trees, lanes)."""
+    """Before `solve_lagged` and after `solve_small_lagged`, on a GPU: of the islands those that are larger. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w] or work.status[w, island] != UNTRIED:
         return

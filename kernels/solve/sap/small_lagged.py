@@ -8,7 +8,7 @@ import warp as wp
 
 from ...laws.bounds import box_impulse
 from ...laws.coulomb import Linearised, coulomb_impulse, coulomb_newton
-from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum
+from ...linalg.lanes import lane, sync, team_count, team_max, team_sum
 from ...linalg.registers import (
     team_A_times,
     team_absolute_forces,
@@ -17,38 +17,14 @@ from ...linalg.registers import (
     team_rates,
     team_three_forces,
 )
-from ...real import func, kernel, real, vec3
+from ...real import func, real, vec3
 from ..problem import Problem, Solution
 from .contact_laws import contact_rho
 from .coupled import Lag
-from .lagged import (
-    LEAST_SHARE,
-    MOST_SHARE,
-    SHARE_AGAINST,
-    SHARE_ALONG,
-    TINY,
-    Balance,
-    newton_method,
-    solve_most,
-)
-from .newton import Range, island_range
-from .sap import (
-    UNDECIDED,
-    UNTRIED,
-    Options,
-    Workspace,
-    epsilon,
-    is_free,
-    island_tolerance,
-    iterate_any,
-    keep_free_motion,
-)
-from .small import Small, give_solution, is_small, set_triple, set_velocity, small_island, take_island, triple
-from .small_convex import give_rates
-from .small_convex import iterate_small as iterate_convex
-from .surrogate import give_back, restart
-
-CONVEX_SHARE = 0.3  # of the tolerance, for islands without contacts, as their restarts have it
+from .lagged import LEAST_SHARE, MOST_SHARE, SHARE_AGAINST, SHARE_ALONG, TINY, Balance
+from .newton import Range
+from .sap import Workspace, epsilon
+from .small import Small, set_triple, set_velocity, small_island, triple
 
 
 @func
@@ -65,11 +41,8 @@ def take_loads(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
 
 @func
 def small_start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
-    """v* without impulses; `near`: v0 with those of the law there. A v* in p_star. `near` is tried first, with what it takes of the island."""
+    """v* without impulses; `near`: v0 with those of the law there. A v* in p_star."""
     x = small_island(r)
-    if near:
-        take_island(problem, work, w, r)
-        take_loads(problem, work, x, w, r)
     set_velocity(problem, work, x, w, r, not near)
     team_A_times(x.Q, x.n, x.v_star, x.p_star)
     team_rates(x.J, x.n, x.rows, x.v, x.u)
@@ -226,10 +199,6 @@ def small_lagged_step(
     return share
 
 
-VERBS = (small_start_lagged, small_linearise_all, small_opposing, small_lagged_step)
-iterate_small = newton_method(True, *VERBS, restart, give_back)
-
-
 @func
 def small_project(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
     """The impulses within their cones and bounds, nearest to the last trial, and u_c = J v − v̂ beside them."""
@@ -245,36 +214,3 @@ def small_project(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range)
         work.row_u_c[w, work.islands.row[w, r.row_begin + k]] = x.u[at] - x.v_hat[at]
         x.gamma[at] = x.gamma[at] - small_row(x, k)
     sync()
-
-
-@kernel(lanes=True, registers=168)
-def try_small(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
-    """Before `solve_lagged`, on a GPU: islands that one warp holds, but those that other starts are to be tried of. Launch over (worlds, trees, lanes)."""
-    w, island, _lane = wp.tid()
-    if island >= work.islands.count[w]:
-        return
-    r = island_range(work.islands, w, island)
-    free = r.contact_end == r.contact_begin and options.keep_factor == 0  # a convex problem, then
-    lag.island_error[w, island] = real(0.0)
-    if not is_small(r):
-        work.status[w, island] = UNTRIED
-    elif is_free(r):
-        work.iterations[w, island] = wp.int32(0)
-        work.status[w, island] = keep_free_motion(problem, work, solution, w, r)
-    elif free:
-        tolerance = real(CONVEX_SHARE) * island_tolerance(work, options, w)
-        if lanes() == 1:
-            work.status[w, island] = iterate_any(problem, work, options, solution, w, r, tolerance)
-        else:
-            work.status[w, island] = iterate_convex(problem, work, options, solution, w, r, tolerance)
-            give_solution(work, solution, w, r)
-            give_rates(work, w, r)
-    elif lanes() == 1:
-        solve_most(problem, problem, work, lag, options, solution, w, r)
-    else:
-        tolerance = island_tolerance(work, options, w)
-        status = iterate_small(problem, problem, work, lag, options, solution, w, r, tolerance)
-        if status != UNDECIDED:
-            small_project(problem, work, lag, w, r)
-            give_solution(work, solution, w, r)
-        work.status[w, island] = status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other starts (`surrogate.py`) of islands that one warp holds: those that `small_lagged.try_small` has left.
+"""Coulomb's law on islands that one warp holds: the iteration of `small_lagged.py`, and the other starts of `surrogate.py`.
 
 All that is not said to be for one lane is called by all lanes together.
 """
@@ -13,8 +13,18 @@ from ..problem import Problem, Solution
 from .coupled import Lag
 from .lagged import newton_method, solve_any
 from .newton import Range, island_range
-from .sap import UNDECIDED, Options, Workspace, island_tolerance
-from .small import Small, give_solution, is_small, set_triple, set_velocity, small_island, take_laws, triple
+from .sap import UNTRIED, Options, Workspace, is_free, island_tolerance, keep_free_motion
+from .small import (
+    Small,
+    give_solution,
+    is_small,
+    set_triple,
+    set_velocity,
+    small_island,
+    take_island,
+    take_laws,
+    triple,
+)
 from .small_convex import (
     small_advance,
     small_exact_search,
@@ -24,7 +34,14 @@ from .small_convex import (
     small_residual,
     small_start,
 )
-from .small_lagged import VERBS, small_project
+from .small_lagged import (
+    small_lagged_step,
+    small_linearise_all,
+    small_opposing,
+    small_project,
+    small_start_lagged,
+    take_loads,
+)
 from .surrogate import convex_passes, lag_contact, scattered, surrogate_precision
 
 iterate_surrogate = convex_passes(
@@ -139,22 +156,38 @@ def small_restart(
     return wp.max(iterations, 1)
 
 
-iterate_left = newton_method(False, *VERBS, small_restart, small_give_back)
+iterate_small = newton_method(
+    False,
+    small_start_lagged,
+    small_linearise_all,
+    small_opposing,
+    small_lagged_step,
+    small_restart,
+    small_give_back,
+)
 
 
 @kernel(lanes=True, registers=168)
-def solve_left(problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
-    """After `try_small`, on a GPU: islands that one warp holds and that it has left. Launch over (worlds, trees, lanes)."""
+def solve_small_lagged(
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
+):
+    """Before `lagged.solve_lagged`, on a GPU: islands that one warp holds. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
-    if island >= work.islands.count[w] or work.status[w, island] != UNDECIDED:
+    if island >= work.islands.count[w]:
         return
     r = island_range(work.islands, w, island)
-    if is_small(r):
-        if lanes() == 1:
-            solve_any(problem, surrogate, work, lag, options, solution, w, r)
-        else:
-            tolerance = island_tolerance(work, options, w)
-            status = iterate_left(problem, surrogate, work, lag, options, solution, w, r, tolerance)
-            small_project(problem, work, lag, w, r)
-            give_solution(work, solution, w, r)
-            work.status[w, island] = status
+    lag.island_error[w, island] = real(0.0)
+    work.iterations[w, island] = wp.int32(0)
+    if not is_small(r):
+        work.status[w, island] = UNTRIED
+    elif lanes() == 1:
+        solve_any(problem, surrogate, work, lag, options, solution, w, r)
+    elif is_free(r):
+        work.status[w, island] = keep_free_motion(problem, work, solution, w, r)
+    else:
+        take_island(problem, work, w, r)
+        take_loads(problem, work, small_island(r), w, r)
+        tolerance = island_tolerance(work, options, w)
+        work.status[w, island] = iterate_small(problem, surrogate, work, lag, options, solution, w, r, tolerance)
+        small_project(problem, work, lag, w, r)
+        give_solution(work, solution, w, r)

@@ -8,7 +8,7 @@ from warpsim.device.memory import adopt
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.linalg.registers import UNKNOWNS
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, islands, lagged, small_lagged, small_restarts, surrogate
+from warpsim.kernels.solve.sap import coupled, islands, lagged, small_restarts, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
@@ -101,7 +101,7 @@ class LaggedSolver(SAPSolver):
 
     def kernels(self) -> list:
         S = self.code
-        first = [*kernels_of(small_lagged, S), *kernels_of(small_restarts, S)] if self.small_first else []
+        first = kernels_of(small_restarts, S) if self.small_first else []
         if self.small_first and self.nv > UNKNOWNS:
             first += kernels_of(lagged, S, "quick")
         return [*kernels_of(lagged, S), *first, *kernels_of(islands, S)]
@@ -118,8 +118,7 @@ class LaggedSolver(SAPSolver):
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         rest = [self.work, self.lag, self.options, self.solution]
         if self.small_first:
-            self.run(small_lagged.try_small, per_tree, [self.problem, *rest])
-            self.run(small_restarts.solve_left, per_tree, [self.problem, self.surrogate, *rest])
+            self.run(small_restarts.solve_small_lagged, per_tree, [self.problem, self.surrogate, *rest])
             if self.nv > UNKNOWNS:
                 self.run(lagged.try_lagged, per_tree, [self.problem, *rest])
         self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.small_first)])
