@@ -79,7 +79,9 @@ def main(argv=None) -> int:
     rounds = step_times(sim, state, controls, arguments.steps)
     median, seen = statistics.median(rounds), sim.diagnostics.numpy()
     print(f"{sim.device.name}: {arguments.robot}, {arguments.contact}, {arguments.worlds} worlds: ", end="")
-    print(f"{arguments.worlds / median / 1e6:.2f} M steps/s, {1e6 * min(rounds):.0f} .. {1e6 * max(rounds):.0f} µs a step")
+    print(
+        f"{arguments.worlds / median / 1e6:.2f} M steps/s, {1e6 * min(rounds):.0f} .. {1e6 * max(rounds):.0f} µs a step"
+    )
     print(f"iterations {seen['iterations'].mean():.2f}, at most {seen['iterations'].max()}; ", end="")
     print(f"contacts {seen['contacts'].mean():.1f}; worlds with a flag {np.count_nonzero(seen['flags'])}")
     if sim.device.is_cuda:

@@ -48,7 +48,7 @@ def test_verbs_in_few_launches_have_the_bits_of_verbs_one_by_one(scene, law, dev
 
 
 def test_what_a_step_launches(device, monkeypatch):
-    """The default step of a robot on a GPU: eleven nodes of a graph, the copy of its controls included; one less of the convex law, or on a CPU."""
+    """The default step of a robot on a GPU: eleven nodes of a graph, the copy of its controls included; one less on a CPU."""
     from benchmarks.gpu.trace import step_launches
 
     if not wp.get_device(device).is_cpu:

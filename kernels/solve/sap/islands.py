@@ -4,7 +4,7 @@
 Nodes are trees, edges are pairs of trees that a contact or a row joins. Every connected component is solved by itself, so
 that a tree without contact costs nothing and no island waits for another. Within one, trees are numbered breadth first
 from a peripheral tree, neighbours of low degree first (Cuthill and McKee 1969): the Hessian then keeps its entries near
-the diagonal, and rows are eliminated from the last to the first. By one lane, O(trees + constraints); a single tree by all.
+the diagonal, and rows are eliminated from the last to the first. One thread per world, O(trees + constraints); a single tree by all lanes.
 """
 
 import warp as wp
@@ -252,7 +252,7 @@ def team_whole(problem: Problem, islands: Islands, w: int, contacts: int):
 
 @func
 def find_several(problem: Problem, islands: Islands, w: int, trees: int, contacts: int) -> int:
-    """The islands of several trees, and how many there are. By one lane."""
+    """The islands of several trees, and how many there are."""
     count = find_components(problem, islands, w, trees, contacts)
     slot = int(0)
     for k in range(count):
@@ -267,22 +267,41 @@ def find_several(problem: Problem, islands: Islands, w: int, trees: int, contact
     return count
 
 
-@kernel(lanes=True)
-def find_islands(problem: Problem, islands: Islands):
-    """Islands of every world, their constraints, and the rows of H. Launch over (worlds, lanes)."""
-    w, _lane = wp.tid()
-    trees = problem.tree_v.shape[0] - 1
+@func
+def used_contacts(problem: Problem, islands: Islands, w: int) -> int:
+    """Slots of contacts in use, without those of spin rows."""
     slots = islands.contact.shape[1]
     if SPIN:
         slots = point_slots(problem)
-    contacts = wp.min(problem.contacts[w], slots)
+    return wp.min(problem.contacts[w], slots)
+
+
+@func
+def begin_lists(islands: Islands, w: int):
+    """Every list begins at 0. By one lane."""
+    islands.tree_end[w, 0] = 0
+    islands.slot_end[w, 0] = 0
+    islands.contact_end[w, 0] = 0
+    islands.row_end[w, 0] = 0
+
+
+@kernel(lanes=True)
+def list_whole(problem: Problem, islands: Islands):
+    """`find_islands` of worlds of one tree. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
     if lane() == 0:
-        islands.tree_end[w, 0] = 0
-        islands.slot_end[w, 0] = 0
-        islands.contact_end[w, 0] = 0
-        islands.row_end[w, 0] = 0
-        islands.count[w] = wp.min(trees, 1)
-    if trees == 1:
-        team_whole(problem, islands, w, contacts)
-    elif trees > 1 and lane() == 0:
-        islands.count[w] = find_several(problem, islands, w, trees, contacts)
+        begin_lists(islands, w)
+        islands.count[w] = 1
+    team_whole(problem, islands, w, used_contacts(problem, islands, w))
+
+
+@kernel
+def find_islands(problem: Problem, islands: Islands):
+    """Islands of every world, their constraints, and the rows of H. Launch over worlds."""
+    w = wp.tid()
+    trees = problem.tree_v.shape[0] - 1
+    begin_lists(islands, w)
+    count = int(0)
+    if trees > 0:
+        count = find_several(problem, islands, w, trees, used_contacts(problem, islands, w))
+    islands.count[w] = count

@@ -15,7 +15,7 @@ from warpsim.kernels.solve.sap import islands
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
-from warpsim.solve.sap.sap import islands_workspace, newton_workspace
+from warpsim.solve.sap.sap import find_islands, islands_workspace, newton_workspace
 from warpsim.solve.widened import WidenedSolver
 
 NEAR_RIGID_STIFFNESS = 1e10  # [N/m] of contacts without one
@@ -168,7 +168,7 @@ class CompliantContact(ContactSolver):
 
     def launch(self):
         """Solve every world, off the tape."""
-        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        find_islands(self)
         inputs = [self.problem, self.work, self.options, self.solution]
         self.run(island_qp.solve, (self.worlds, self.trees), inputs)
         self.run(island_qp.certify_world, self.worlds, [self.problem, self.work, self.solution])

@@ -11,7 +11,7 @@ from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import coupled, islands, lagged, small_restarts, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_solver import ContactSolver
-from warpsim.solve.sap.sap import SAPSolver
+from warpsim.solve.sap.sap import SAPSolver, find_islands
 
 KRYLOV_VECTORS = 6
 LAG = ("missed", "dv", "v", "kept_v", "R", "v_hat", "gamma", "row_gamma")  # what a launch writes before it reads it
@@ -112,7 +112,7 @@ class LaggedSolver(SAPSolver):
     def launch(self):
         """Solve every world, off the tape."""
         per_tree = (self.worlds, self.trees)
-        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        find_islands(self)
         for name in self.problem._cls.vars:
             setattr(self.surrogate, name, getattr(self.problem, name))
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat

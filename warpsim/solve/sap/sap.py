@@ -191,6 +191,12 @@ def islands_workspace(solver: ContactSolver):
     return found
 
 
+def find_islands(solver: ContactSolver) -> None:
+    """Fill the lists of `islands_workspace`."""
+    kernel = islands.list_whole if solver.trees == 1 else islands.find_islands
+    solver.run(kernel, solver.worlds, [solver.problem, solver.work.islands])
+
+
 class SAPSolver(ContactSolver):
     """Workspace and launches of the SAP sap. With `keep_factor`, `solve_adjoint` works after `launch`."""
 
@@ -256,7 +262,7 @@ class SAPSolver(ContactSolver):
     def launch(self):
         """Solve every world, off the tape."""
         per_tree = (self.worlds, self.trees)
-        self.run(islands.find_islands, self.worlds, [self.problem, self.work.islands])
+        find_islands(self)
         inputs = [self.problem, self.work, self.options, self.solution]
         if self.small_first:
             self.run(small_convex.solve_small, per_tree, inputs)
