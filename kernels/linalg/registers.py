@@ -21,6 +21,8 @@ STRIDE = wp.constant(
     UNKNOWNS + 4
 )  # of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own
 ROWS = wp.constant(40)
+TURN = UNKNOWNS + 8  # numbers of a row that is passed on
+SCRATCH = wp.constant(4 * TURN)  # two rows of each of two triangles
 
 QUAD = f"""
 struct alignas(16) quad {{ SCALAR v[4]; }};
@@ -97,7 +99,6 @@ QUADS    }
     BACK
 }
 """
-TURN = UNKNOWNS + 8
 
 
 def eights(test: str, keep: str, above: str, columns: tuple[str, ...]) -> str:
@@ -299,7 +300,7 @@ def team_newton_symmetric(
 ) -> int:  # fmt: skip
     """x ← (A + JᵀGJ)⁻¹ x, G of contacts symmetric; 0, or k + 1 where pivot k is not positive or not finite, and x is as it was.
 
-    n is a multiple of eight, `scratch` has room for 160 numbers, as in the next.
+    n is a multiple of eight, `scratch` has room for `SCRATCH` numbers, as in the next.
     """
     ...
 

@@ -13,7 +13,7 @@ import warp as wp
 
 from ... import real as device
 from ...linalg.lanes import by_device, lane, lanes, sync, team_number
-from ...linalg.registers import ROWS, STRIDE, UNKNOWNS, team_clear_rows, team_inertias
+from ...linalg.registers import ROWS, SCRATCH, STRIDE, UNKNOWNS, team_clear_rows, team_inertias
 from ...linalg.vector import scalar
 from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3
 from ..problem import Problem, Solution
@@ -60,7 +60,7 @@ class Small:
     upper: wp.array1d(dtype=real)
     row_G: wp.array1d(dtype=real)
     rho: wp.array1d(dtype=real)  # ρ of a scalar row, see `lagged.row_inertia`
-    scratch: wp.array1d(dtype=real)  # 160, of an elimination
+    scratch: wp.array1d(dtype=real)  # of an elimination
 
 
 def shared(kind: str, *shape: int) -> str:
@@ -187,7 +187,7 @@ def shared_row_G() -> wp.array1d(dtype=real): ...
 def shared_rho() -> wp.array1d(dtype=real): ...
 
 
-@device.func_native(shared(scalar, 160))
+@device.func_native(shared(scalar, SCRATCH))
 def shared_scratch() -> wp.array1d(dtype=real): ...
 
 
