@@ -161,7 +161,7 @@ def small_lagged_step(
     problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, circling: bool, share_before: real,
     slides: int, forcing: real,
 ) -> real:  # fmt: skip
-    """v and γ by a share of the step that the linearised equations ask for, as `lagged_step`."""
+    """v and γ by a share of the step that the linearised equations ask for, as `lagged_step`; no numbers where these have no solution."""
     x = small_island(r)
     i = lane()
     x.dv[i] = x.dv[i] + x.j_c[i] - x.m[i]
@@ -171,10 +171,9 @@ def small_lagged_step(
         failed = team_newton_coupled(x.Q, x.J, x.G, x.p, x.row_G, x.scratch, x.n, x.contacts, x.scalars, x.dv)
     if slides == 0 or failed != 0:  # at last of its symmetric part, which is positive definite
         failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.scratch, x.n, x.contacts, x.scalars, x.dv)
-    if failed != 0:  # of masses that rounding leaves no factor: along the diagonal
-        x.dv[i] = x.dv[i] * x.D_sq[i]
-        sync()
     dv = x.dv[i]
+    if failed != 0:
+        dv = real(wp.nan)
     along = real(0.0)
     if i < x.dofs:
         along = dv * x.before[i] / x.D_sq[i]
