@@ -87,6 +87,7 @@ cuda-check: $(VENV)/demo.stamp
 gpu-quick: $(VENV)/cuda.stamp
 	$(BIN)/python -m benchmarks.gpu.budget --quick
 	$(BIN)/python -m benchmarks.gpu.emulate --quick --robot ant --worlds 64
+	$(BIN)/python -m benchmarks.gpu.emulate --thrown --only small --warp 0 --worlds 64
 	$(BIN)/python -m benchmarks.thread_order --quick
 
 gpu-proof: $(VENV)/cuda.stamp bounds

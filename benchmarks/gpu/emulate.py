@@ -2,7 +2,7 @@
 """Runs one warp of every kernel of a real step from its CUDA code, without a GPU: are results the CPU's, and what do they cost?
 
     python -m benchmarks.gpu.emulate --robot humanoid [--contact lagged|convex] [--worlds 256] [--warp 1] [--dtype float32]
-                                     [--only KERNEL …] [--quick] [--store] [--out benchmarks/results]
+                                     [--thrown] [--only KERNEL …] [--quick] [--store] [--out benchmarks/results]
 
 The launches of one `sim.step` are taken in turn, each on the arrays that it is really given: first its PTX runs on a few warps,
 then the CPU's kernel on the same numbers, and what both wrote is compared. Exit code 1 where they differ by more than
@@ -313,6 +313,7 @@ def parse(argv) -> argparse.Namespace:
     parser.add_argument("--worlds", type=int, default=256)
     parser.add_argument("--warp", type=int, default=1, help="which group of 32 worlds is run")
     parser.add_argument("--steps", type=int, default=300, help="steps before the one that is run")
+    parser.add_argument("--thrown", action="store_true", help="a state that needs other starts instead; no budget")
     parser.add_argument("--only", nargs="+", metavar="KERNEL", help="kernels whose names contain one of these")
     parser.add_argument(
         "--quick", action="store_true", help="without the solver, whose CUDA code takes minutes to compile"
@@ -327,7 +328,7 @@ def main(argv=None) -> int:
     arguments = parse(argv)
     wp.config.log_level = wp.LOG_WARNING
     sim = robots.simulator(arguments.robot, arguments.contact, arguments.worlds, arguments.dtype)
-    state, control = robots.settled(sim, arguments.steps)
+    state, control = robots.thrown(sim) if arguments.thrown else robots.settled(sim, arguments.steps)
     begin, case = time.process_time(), case_of(arguments)
     part = {"only": arguments.only, "quick": arguments.quick}
     rows, copies = emulate(sim, state, control, group=arguments.warp, **part)
@@ -336,10 +337,10 @@ def main(argv=None) -> int:
     print(f"{'kernel':34s} {'threads':>12s} slots/wld useful kilocycles of a warp lines/rq sect/B diff to CPU")
     print("\n".join([line(row) for row in rows] + summary(rows, copies)))
     costs, wrong = largest([(row.name, row.costs) for row in rows]), [r for r in rows if not r.agrees(arguments.dtype)]
-    whole = not any(part.values())
+    whole = not arguments.thrown and not any(part.values())
     if arguments.store and whole:
         budgets.store(case, "emulated", costs)
-    over = [] if arguments.only else budgets.excess(costs, budgets.read().get(case, {}).get("emulated"))
+    over = [] if arguments.only or arguments.thrown else budgets.excess(costs, budgets.read().get(case, {}).get("emulated"))
     over += [f"{row.name}: {row.different} differs from the CPU's by {row.difference:.1e}" for row in wrong]
     over += [f"{row.name}: race: {row.hazard}" for row in rows if row.hazard]
     if arguments.out and whole:

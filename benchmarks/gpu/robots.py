@@ -43,3 +43,12 @@ def settled(sim: ws.Simulator, steps: int, seed: int = 0) -> tuple[ws.State, wp.
     for k in range(steps):
         sim.step(state, controls[k % 8], out=state)
     return state, controls[0]
+
+
+def thrown(sim: ws.Simulator, seed: int = 3) -> tuple[ws.State, wp.array | None]:
+    """A state of bodies in the air, with joints at their limits, on the ground and deep within it, that move fast: some of Coulomb's law need other
+    starts; and controls."""
+    rng = np.random.default_rng(seed)
+    q = np.tile(sim.model.q0, (sim.worlds, 1))
+    q[:, 2] += rng.uniform(-0.6, 0.1, sim.worlds)
+    return sim.state(q=q, v=rng.normal(0, 3.0, (sim.worlds, sim.model.nv))), random_controls(sim, rng, 1)[0]

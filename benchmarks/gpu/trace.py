@@ -106,14 +106,14 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
 def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches what it would on a GPU."""
     solver = sim._step.solver
-    before = getattr(solver, "small_first", None)
+    before = getattr(solver, "as_on_gpu", None)
     if before is not None:
-        solver.small_first = solver.has_factor and not solver.spin
+        solver.as_on_gpu = True
     try:
         yield
     finally:
         if before is not None:
-            solver.small_first = before
+            solver.as_on_gpu = before
 
 
 @contextlib.contextmanager

@@ -3,8 +3,8 @@
 
 A lane has an unknown. J is dense there, a row of `STRIDE` numbers for each row of constraints, so that four numbers are read at once and
 lanes that read rows, or columns, meet no bank twice. A square `Q` holds A in its upper triangle, diagonal included, and below it what
-elimination leaves of H = A + JᵀGJ. H itself is in registers, a column (and a row, where it is not symmetric) in each lane, which is why
-its elimination is written out row by row. Everything beyond the n unknowns and the rows in use is 0, or never read.
+elimination leaves of H = A + JᵀGJ. H itself is in registers, a column (and a row, where it is not symmetric) in each lane. These have no
+index, so that the text names each. Everything beyond the n unknowns and the rows in use is 0, or never read.
 
 On the CPU, whose loops are elsewhere (`ltdl.py`, `ldu.py`, `loops.py`), these do nothing. All lanes call them; each ends with a `sync`.
 """
@@ -17,9 +17,8 @@ from .lanes import by_device
 from .vector import scalar
 
 UNKNOWNS = wp.constant(32)
-STRIDE = wp.constant(
-    UNKNOWNS + 4
-)  # of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own
+# Of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own.
+STRIDE = wp.constant(UNKNOWNS + 4)
 ROWS = wp.constant(40)
 TURN = UNKNOWNS + 8  # numbers of a row that is passed on
 SCRATCH = wp.constant(4 * TURN)  # two rows of each of two triangles
@@ -96,16 +95,16 @@ if (k >= WIDTH - 8) {
         const SCALAR left = lane < k ? h[LAST] * inverse : (SCALAR)0;
         ABOVE
 QUADS    }
-    BACK
+    SHIFT
 }
 """
 
 
-def eights(test: str, keep: str, above: str, columns: tuple[str, ...]) -> str:
+def eights(test: str, keep: str, above: str, columns: tuple[tuple[str, str, str], ...]) -> str:
     """`EIGHT` for 32, 24, 16 and 8 rows. `columns`: (array in registers, factor, its copy in shared memory) of what is updated."""
     text = ""
     for width in range(UNKNOWNS, 0, -8):
-        quads, back = "", ""
+        quads, shift = "", ""
         for c in range(width - 4, -1, -4):
             for x, factor, row in columns:
                 each = [
@@ -115,13 +114,13 @@ def eights(test: str, keep: str, above: str, columns: tuple[str, ...]) -> str:
                 ]
                 quads += f"        {{ const quad e = quad_at({row} + {c}); {' '.join(each)} }}\n"
         for x, _, _ in columns:
-            back += " ".join(f"{x}[{j}] = {x}[{j + 8}];" for j in range(width - 8))
+            shift += " ".join(f"{x}[{j}] = {x}[{j + 8}];" for j in range(width - 8))
         step = (
             EIGHT.replace("TEST", test)
             .replace("KEEP", keep)
             .replace("ABOVE", above)
             .replace("QUADS", quads)
-            .replace("BACK", back)
+            .replace("SHIFT", shift)
         )
         text += (
             step.replace("WIDTH", str(width)).replace("LAST", str(width - 1)).replace("TURN", str(TURN * len(columns)))

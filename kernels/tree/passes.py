@@ -41,15 +41,35 @@ class Topology:
     tree_levels: wp.array(dtype=wp.int32)
 
 
-# By several lanes what is a link's own is found for all links side by side, and handed on to children level by level; by one in the order of the links.
+# What is a link's own is found for all links side by side, and then handed on to children level by level, on the CPU in the order of the links.
 
 
 @func
-def team_add_parents(topology: Topology, first: int, end: int, levels: int, x: wp.array1d(dtype=vec6)):
-    """To each link's x its parent's, from the roots down. By all lanes, several."""
-    for level in range(1, levels):
+def turns(topology: Topology, tree: int) -> int:
+    """How often all links of a tree are gone through, so that each comes after its parent."""
+    n = int(1)
+    if lanes() > 1:
+        n = topology.tree_levels[tree] - 1
+    return n
+
+
+@func
+def is_turn(topology: Topology, l: int, turn: int) -> bool:
+    """Whether link l is one of this turn: with a parent, which had its own before."""
+    found = topology.link_level[l] == turn + 1
+    if lanes() == 1:
+        found = topology.link_parent[l] >= 0
+    return found
+
+
+@func
+def team_add_parents(topology: Topology, tree: int, x: wp.array1d(dtype=vec6)):
+    """To each link's x its parent's, from the roots down. By all lanes."""
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    for turn in range(turns(topology, tree)):
         for l in range(first + lane(), end, lanes()):
-            if topology.link_level[l] == level:
+            if is_turn(topology, l, turn):
                 x[l] = x[topology.link_parent[l]] + x[l]
         sync()
 
@@ -68,8 +88,10 @@ def local_pose(
 ) -> transform:
     """X_pose X_J(q) X_anchor of link l in its parent, of a free joint in the world."""
     joint = topology.link_joint[l]
-    local = link_pose[w % link_pose.shape[0], l]
-    if joint >= 0:
+    local = transform()
+    if joint < 0:
+        local = link_pose[w % link_pose.shape[0], l]
+    else:
         axis = joint_axis[w % joint_axis.shape[0], joint]
         local = joints.joint_transform(topology.link_type[l], axis, q, q0, w, topology.link_q[l])
         if topology.link_type[l] != joints.FREE:
@@ -95,25 +117,11 @@ def place_link(
 ):
     """X_l = X_parent X_pose X_J(q) X_anchor."""
     parent = topology.link_parent[l]
-    joint = topology.link_joint[l]
-    if joint < 0:
-        if parent < 0:
-            link_X[w, l] = link_pose[w % link_pose.shape[0], l]
-        else:
-            link_X[w, l] = link_X[w, parent] * link_pose[w % link_pose.shape[0], l]
+    local = local_pose(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l)
+    if parent < 0 or topology.link_type[l] == joints.FREE:
+        link_X[w, l] = local
     else:
-        axis = joint_axis[w % joint_axis.shape[0], joint]
-        moved = joints.joint_transform(topology.link_type[l], axis, q, q0, w, topology.link_q[l])
-        if topology.link_type[l] == joints.FREE:
-            link_X[w, l] = moved
-        else:
-            rotation = wp.transform_get_rotation(moved)
-            back = wp.transform_get_translation(moved) - wp.quat_rotate(rotation, joint_anchor[joint])
-            local = joints.read_pose(joint_pose, w % joint_pose.shape[0], joint) * transform(back, rotation)
-            if parent < 0:
-                link_X[w, l] = local
-            else:
-                link_X[w, l] = link_X[w, parent] * local
+        link_X[w, l] = link_X[w, parent] * local
 
 
 @kernel(twin=True)
@@ -151,18 +159,14 @@ def team_place(
     """World poses of the links of a tree. By all lanes."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
-    if lanes() == 1:
-        for l in range(first, end):
-            place_link(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l, link_X)
-    else:
+    for l in range(first + lane(), end, lanes()):
+        link_X[w, l] = local_pose(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l)
+    sync()
+    for turn in range(turns(topology, tree)):
         for l in range(first + lane(), end, lanes()):
-            link_X[w, l] = local_pose(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l)
+            if is_turn(topology, l, turn) and topology.link_type[l] != joints.FREE:
+                link_X[w, l] = link_X[w, topology.link_parent[l]] * link_X[w, l]
         sync()
-        for turn in range(1, topology.tree_levels[tree]):
-            for l in range(first + lane(), end, lanes()):
-                if topology.link_level[l] == turn and topology.link_type[l] != joints.FREE:
-                    link_X[w, l] = link_X[w, topology.link_parent[l]] * link_X[w, l]
-            sync()
 
 
 @func
@@ -327,16 +331,10 @@ def team_move(
     link_V: wp.array2d(dtype=vec6),
 ):
     """Spatial velocities of the links of a tree. By all lanes."""
-    first = topology.tree_link[tree]
-    end = topology.tree_link[tree + 1]
-    if lanes() == 1:
-        for l in range(first, end):
-            move_link(topology, dof_S, v, w, l, link_V)
-    else:
-        for l in range(first + lane(), end, lanes()):
-            link_V[w, l] = joint_velocity(topology.link_type[l], dof_S, v, w, topology.link_v[l])
-        sync()
-        team_add_parents(topology, first, end, topology.tree_levels[tree], link_V[w])
+    for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+        link_V[w, l] = joint_velocity(topology.link_type[l], dof_S, v, w, topology.link_v[l])
+    sync()
+    team_add_parents(topology, tree, link_V[w])
 
 
 @func
@@ -482,20 +480,16 @@ def team_inverse_dynamics(
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     g = gravity[w % gravity.shape[0]]
-    if lanes() == 1:
-        for l in range(first, end):
-            accelerate_link(topology, g, dof_S, link_I, link_V, v, a, w, l, link_A, link_f)
-    else:
-        for l in range(first + lane(), end, lanes()):
-            A = own_acceleration(topology, dof_S, link_V, v, a, w, l)
-            if topology.link_parent[l] < 0:
-                A += sp.join(vec3(real(0.0), real(0.0), real(0.0)), -g)
-            link_A[w, l] = A
-        sync()
-        team_add_parents(topology, first, end, topology.tree_levels[tree], link_A[w])
-        for l in range(first + lane(), end, lanes()):
-            link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
-        sync()
+    for l in range(first + lane(), end, lanes()):
+        A = own_acceleration(topology, dof_S, link_V, v, a, w, l)
+        if topology.link_parent[l] < 0:
+            A += sp.join(vec3(real(0.0), real(0.0), real(0.0)), -g)
+        link_A[w, l] = A
+    sync()
+    team_add_parents(topology, tree, link_A[w])
+    for l in range(first + lane(), end, lanes()):
+        link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
+    sync()
     team_add_vectors_to_parents(topology.link_parent, first, end, link_f[w])
     for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
         f = link_f[w, topology.dof_link[d]]

@@ -18,7 +18,7 @@ def simulators(model, law, dtype, device, **options):
     """Two, that differ in what is launched: all islands by one kernel, and small ones first."""
     made = [ws.Simulator(model, 24, dtype=dtype, device=device, solver=LAWS[law], **options) for _ in range(2)]
     for sim, first in zip(made, (False, True), strict=True):
-        sim._step.solver.small_first = first
+        sim._step.solver.as_on_gpu = first
     return made
 
 
@@ -84,12 +84,12 @@ def test_gradients_need_nothing_else(device, assets, law):
     "solver", [ws.SAP(line_search="backtracking", approximation="convex"), ws.SAP(linear_solver="cg")]
 )
 def test_what_they_do_not_do_is_left(device, assets, solver):
-    """Backtracking and conjugate gradients have no kernels for small islands: the same bits with and without them."""
+    """Backtracking and conjugate gradients have no kernels for small islands: the same bits with and without what a GPU launches first."""
     model, rng = ws.load(assets("humanoid")), np.random.default_rng(3)
     start, found = starts(model, rng), []
     for first in (False, True):
         sim = ws.Simulator(model, 24, device=device, solver=solver)
-        sim._step.solver.small_first = first
+        sim._step.solver.as_on_gpu = first
         state = sim.state(**start)
         for _ in range(3):
             sim.step(state, out=state)

@@ -436,15 +436,94 @@ def is_lost(balance: Balance) -> bool:
     return total - total != real(0.0)
 
 
+@struct
+class Progress:
+    """How far the iteration of one island has come."""
+
+    status: int
+    iterations: int
+    restarts: int
+    begun: int  # iterations before the present start; −1 before the first one of an island without contacts
+    patience: int  # iterations without progress before another start is tried
+    stalled: int  # iterations without progress
+    polished: int  # 1 after a step, 2 after one from a solution
+    best: real  # least error of this start
+    kept: real  # least error of earlier starts, whose point is kept
+    error: real
+    missed: real
+    limit: real  # of `missed`, at a solution
+    share: real  # of the last step
+    many: bool  # an island that passes of the convex problem are to settle, see `is_large`
+    fresh: bool  # nothing is known of this start
+    near: bool  # it was v0
+    bears: bool  # contacts stiffen under their loads
+    lost: bool
+
+
 @func
-def is_solved(options: Options, missed: real, limit: real, error: real, polished: int) -> bool:
+def begin(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range) -> Progress:
+    """Before the first start."""
+    x = Progress()
+    x.many = is_large(lag, r)
+    x.patience = first_patience(problem, work, lag, w, r)
+    x.begun = wp.where(x.patience > 0, 0, -1)
+    x.polished = wp.where(x.many, 2, 0)  # by a linear solver that does not polish anything
+    x.kept = real(wp.inf)
+    x.share = real(1.0)
+    x.fresh = bool(True)
+    x.near = bool(True)
+    x.bears = bool(True)
+    return x
+
+
+@func
+def judge(before: Progress, balance: Balance, options: Options, tolerance: real, held: bool) -> Progress:
+    """What the present point says of the progress."""
+    x = before
+    x.missed = wp.sqrt(wp.max(balance.momentum, balance.law))
+    x.error = relative_error(balance)
+    x.limit = options.absolute + tolerance * wp.sqrt(balance.scale)
+    x.lost = is_lost(balance)
+    if not (held and x.share >= real(MOST_SHARE)):
+        x.stalled += 1
+    if x.fresh or x.error < real(CYCLE_SHRINK) * x.best:
+        x.best = x.error
+        x.stalled = wp.int32(0)
+        x.fresh = bool(False)
+    return x
+
+
+@func
+def is_solved(x: Progress, options: Options) -> bool:
     """Whether law and balance hold to the tolerance.
 
     A start within the tolerance is taken one step further, lest a contact at rest creeps by it in each step; a solution whose factor is wanted
     is polished already.
     """
-    exact = error <= real(polished_level) and (polished > 0 or options.keep_factor == 1)
-    return missed <= limit and (polished > options.keep_factor or exact or error == real(0.0))
+    exact = x.error <= real(polished_level) and (x.polished > 0 or options.keep_factor == 1)
+    return x.missed <= x.limit and (x.polished > options.keep_factor or exact or x.error == real(0.0))
+
+
+@func
+def is_at_end(x: Progress, options: Options) -> bool:
+    """Whether no more iterations are allowed, or other starts have not lowered an error near rounding."""
+    rounded = wp.where(x.many, options.max_iterations, int(ROUNDED_RESTARTS))
+    return x.iterations >= options.max_iterations or (x.restarts >= rounded and x.error < real(stall_level))
+
+
+@func
+def begin_again(before: Progress, iterations: int) -> Progress:
+    """After another start, which took so many iterations."""
+    x = before
+    x.iterations += iterations
+    x.kept = wp.where(x.error < x.kept, x.error, x.kept)
+    x.begun = x.iterations
+    x.restarts += 1
+    x.polished = wp.max(x.polished, 1)
+    x.patience = wp.int32(NEXT_PATIENCE)
+    x.fresh = bool(True)
+    x.stalled = wp.int32(0)
+    return x
 
 
 def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back):
@@ -456,97 +535,68 @@ def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, l
         r: Range, tolerance: real,
     ) -> int:  # fmt: skip
         """Newton's method on one island until its law and balance hold; the status."""
-        status = wp.int32(0)
-        iterations = wp.int32(0)
-        best = real(0.0)
-        kept = real(wp.inf)
-        stalled = wp.int32(0)
-        fresh = bool(True)
-        restarts = wp.int32(0)
-        many = is_large(lag, r)
-        patience = first_patience(problem, work, lag, w, r)
-        begun = wp.where(patience > 0, 0, -1)
-        rounded = wp.where(many, options.max_iterations, int(ROUNDED_RESTARTS))
-        polished = wp.where(many, 2, 0)  # by a linear solver that does not polish anything
-        near = bool(True)
-        bears = bool(True)
-        share = real(1.0)
-        starting = patience > 0
+        x = begin(problem, work, lag, w, r)
+        starting = x.patience > 0
         ending = bool(False)
         running = bool(True)
         if wp.static(quick) and not starting:
-            status = wp.int32(UNDECIDED)
+            x.status = wp.int32(UNDECIDED)
             running = bool(False)
         while running:
             pace()
             if starting:
-                start_lagged(problem, work, near, solution, w, r)
+                start_lagged(problem, work, x.near, solution, w, r)
                 starting = bool(False)
-            held = holds_bounds(stalled, restarts)
+            held = holds_bounds(x.stalled, x.restarts)
             balance = unknown()
-            if patience > 0:
-                balance = linearise_all(problem, work, lag, solution, w, r, held, bears)
-            missed = wp.sqrt(wp.max(balance.momentum, balance.law))
-            error = relative_error(balance)
-            limit = options.absolute + tolerance * wp.sqrt(balance.scale)
-            if not (held and share >= real(MOST_SHARE)):
-                stalled += 1
-            if fresh or error < real(CYCLE_SHRINK) * best:
-                best = error
-                stalled = wp.int32(0)
-                fresh = bool(False)
+            if x.patience > 0:
+                balance = linearise_all(problem, work, lag, solution, w, r, held, x.bears)
+            x = judge(x, balance, options, tolerance, held)
             lag.island_error[w, r.island] = balance.error
-            lost = is_lost(balance)
             if ending:
                 running = bool(False)
-            elif near and iterations == 0 and patience > 0 and not (error < real(WARM_ERROR)):
-                near = bool(False)
-                bears = bool(False)
-                fresh = bool(True)
+            elif x.near and x.iterations == 0 and x.patience > 0 and not (x.error < real(WARM_ERROR)):
+                x.near = bool(False)
+                x.bears = bool(False)
+                x.fresh = bool(True)
                 starting = bool(True)
-            elif lost and (iterations == begun or iterations >= options.max_iterations):
-                status = wp.int32(NON_FINITE)
+            elif x.lost and (x.iterations == x.begun or x.iterations >= options.max_iterations):
+                x.status = wp.int32(NON_FINITE)
                 running = bool(False)
-            elif not bears and error < real(BEARS_AT):
-                bears = bool(True)
-                fresh = bool(True)
-            elif not lost and (
-                is_solved(options, missed, limit, error, polished)
+            elif not x.bears and x.error < real(BEARS_AT):
+                x.bears = bool(True)
+                x.fresh = bool(True)
+            elif not x.lost and (
+                is_solved(x, options)
                 or (
-                    stalled >= OPPOSED_ITERATIONS
-                    and missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
+                    x.stalled >= OPPOSED_ITERATIONS
+                    and x.missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
                 )
             ):
                 running = bool(False)
-            elif iterations >= options.max_iterations or (restarts >= rounded and error < real(stall_level)):
-                status = wp.int32(NOT_CONVERGED)
-                ending = kept < error
+            elif is_at_end(x, options):
+                x.status = wp.int32(NOT_CONVERGED)
+                ending = x.kept < x.error
                 running = ending
                 if wp.static(not quick) and ending:
                     give_back(problem, work, lag, solution, w, r)  # and measure it
-            elif lost or stalled >= patience or (many and restarts > 0):
+            elif x.lost or x.stalled >= x.patience or (x.many and x.restarts > 0):
                 if wp.static(quick):
-                    status = wp.int32(UNDECIDED)
+                    x.status = wp.int32(UNDECIDED)
                     running = bool(False)
                 else:
-                    iterations += restart(problem, surrogate, work, lag, options, solution, w, r, restarts, error, kept)
-                    kept = wp.where(error < kept, error, kept)
-                    begun = iterations
-                    restarts += 1
-                    polished = wp.max(polished, 1)
-                    patience = wp.int32(NEXT_PATIENCE)
-                    fresh = bool(True)
-                    stalled = wp.int32(0)
+                    took = restart(problem, surrogate, work, lag, options, solution, w, r, x.restarts, x.error, x.kept)
+                    x = begin_again(x, took)
             else:
                 pace()
                 slides = wp.where(held, 0, balance.slides)
-                circling = stalled > CYCLE_PATIENCE
-                share = lagged_step(problem, work, lag, solution, w, r, circling, share, slides, real(cg_adjoint))
-                iterations += 1
+                circling = x.stalled > CYCLE_PATIENCE
+                x.share = lagged_step(problem, work, lag, solution, w, r, circling, x.share, slides, real(cg_adjoint))
+                x.iterations += 1
                 # Slopes are more sensitive than v: from a solution one more step, of quadratic convergence.
-                polished = wp.where(missed <= limit, 2, wp.max(polished, 1))
-        work.iterations[w, r.island] = iterations
-        return status
+                x.polished = wp.where(x.missed <= x.limit, 2, wp.max(x.polished, 1))
+        work.iterations[w, r.island] = x.iterations
+        return x.status
 
     return iterate_lagged
 
@@ -580,10 +630,15 @@ solve_most = island_solver(newton_method(True, *VERBS))
 
 
 @kernel(lanes=True, registers=128, warps=WARPS, part="quick")
-def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution):
-    """Before `solve_lagged` and after `solve_small_lagged`, on a GPU: of the islands those that are larger. Launch over (worlds, trees, lanes)."""
+def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int):
+    """Before `solve_lagged`, on a GPU: islands that need no other start, `left` 1: of those that `solve_small_lagged` has left.
+
+    Launch over (worlds, trees, lanes).
+    """
     w, island, _lane = wp.tid()
-    if island >= work.islands.count[w] or work.status[w, island] != UNTRIED:
+    if island >= work.islands.count[w]:
+        return
+    if left == 1 and work.status[w, island] != UNTRIED:
         return
     solve_most(problem, problem, work, lag, options, solution, w, island_range(work.islands, w, island))
 

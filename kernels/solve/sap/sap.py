@@ -548,7 +548,7 @@ def solve_island(problem: Problem, work: Workspace, options: Options, solution: 
 
 @kernel(lanes=True, registers=128, warps=WARPS)
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution, left: int):
-    """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. `left` 1: of the islands those that `solve_small` has left.
+    """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. `left` 1: of the islands those that kernels before it have left.
 
     Launch over (worlds, trees, lanes).
     """

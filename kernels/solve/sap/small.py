@@ -12,8 +12,8 @@ All lanes call what is not said to be for one; a lane has a dof, a contact and a
 import warp as wp
 
 from ... import real as device
-from ...linalg.lanes import by_device, lane, lanes, sync, team_number
-from ...linalg.registers import ROWS, SCRATCH, STRIDE, UNKNOWNS, team_clear_rows, team_inertias
+from ...linalg.lanes import by_device, lane, lanes, sync, team_number, team_sum
+from ...linalg.registers import ROWS, SCRATCH, STRIDE, UNKNOWNS, team_absolute_forces, team_clear_rows, team_inertias
 from ...linalg.vector import scalar
 from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3
 from ..problem import Problem, Solution
@@ -356,14 +356,32 @@ def set_velocity(problem: Problem, work: Workspace, x: Small, w: int, r: Range, 
 
 
 @func
-def give_solution(work: Workspace, solution: Solution, w: int, r: Range):
-    """v and impulses."""
+def give_point(
+    work: Workspace, w: int, r: Range, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3), row_gamma: wp.array1d(dtype=real)
+):  # fmt: skip
+    """v and impulses, to where they stand in a world."""
     x = small_island(r)
     i = lane()
     if i < x.dofs:
-        solution.v[w, work.islands.dof[w, r.slot_begin + i]] = x.v[i]
+        v[work.islands.dof[w, r.slot_begin + i]] = x.v[i]
     if i < x.contacts:
-        solution.gamma[w, work.islands.contact[w, r.contact_begin + i]] = triple(x.gamma, i)
+        gamma[work.islands.contact[w, r.contact_begin + i]] = triple(x.gamma, i)
     if i < x.scalars:
-        solution.row_gamma[w, work.islands.row[w, r.row_begin + i]] = x.gamma[3 * x.contacts + i]
+        row_gamma[work.islands.row[w, r.row_begin + i]] = x.gamma[3 * x.contacts + i]
     sync()
+
+
+@func
+def weighted_squares(x: Small, residual: real, momentum: real, impulse: real) -> vec3:
+    """Squares of the norms of three vectors of dofs, of which each lane gives its entries, with D."""
+    squares = x.D_sq[lane()] * vec3(residual * residual, momentum * momentum, impulse * impulse)
+    return vec3(team_sum(squares[0]), team_sum(squares[1]), team_sum(squares[2]))
+
+
+@func
+def small_opposing_impulses(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
+    """‖D |J|ᵀ|γ|‖, as `opposing_impulses`. Overwrites dp."""
+    x = small_island(r)
+    team_absolute_forces(x.J, x.rows, x.gamma, x.dp)
+    total = x.dp[lane()]
+    return wp.sqrt(team_sum(total * total * x.D_sq[lane()]))

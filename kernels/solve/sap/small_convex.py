@@ -11,7 +11,6 @@ from ...laws.cone import cone_hessian, cone_impulse
 from ...linalg.lanes import lane, lanes, sync, team_sum
 from ...linalg.registers import (
     team_A_times,
-    team_absolute_forces,
     team_add_rows,
     team_forces,
     team_newton_symmetric,
@@ -34,7 +33,17 @@ from .sap import (
     newton_method,
     solve_island,
 )
-from .small import give_solution, is_small, set_triple, set_velocity, small_island, take_island, triple
+from .small import (
+    give_point,
+    is_small,
+    set_triple,
+    set_velocity,
+    small_island,
+    small_opposing_impulses,
+    take_island,
+    triple,
+    weighted_squares,
+)
 
 
 @func
@@ -74,20 +83,7 @@ def small_residual(problem: Problem, work: Workspace, solution: Solution, w: int
     sync()
     team_forces(x.J, x.rows, x.gamma, x.j_c)
     i = lane()
-    gradient = x.m[i] - x.j_c[i]
-    momentum = x.m[i] + x.p_star[i]
-    impulse = x.j_c[i]
-    squares = x.D_sq[i] * vec3(gradient * gradient, momentum * momentum, impulse * impulse)
-    return vec3(team_sum(squares[0]), team_sum(squares[1]), team_sum(squares[2]))
-
-
-@func
-def small_opposing_impulses(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
-    """‖D |J|ᵀ|γ|‖. Overwrites dp."""
-    x = small_island(r)
-    team_absolute_forces(x.J, x.rows, x.gamma, x.dp)
-    total = x.dp[lane()]
-    return wp.sqrt(team_sum(total * total * x.D_sq[lane()]))
+    return weighted_squares(x, x.m[i] - x.j_c[i], x.m[i] + x.p_star[i], x.j_c[i])
 
 
 @func
@@ -226,5 +222,5 @@ def solve_small(problem: Problem, work: Workspace, options: Options, solution: S
     else:
         tolerance = island_tolerance(work, options, w)
         work.status[w, island] = iterate_small(problem, work, options, solution, w, r, tolerance)
-        give_solution(work, solution, w, r)
+        give_point(work, w, r, solution.v[w], solution.gamma[w], solution.row_gamma[w])
         give_rates(work, w, r)

@@ -11,7 +11,6 @@ from ...laws.coulomb import Linearised, coulomb_impulse, coulomb_newton
 from ...linalg.lanes import lane, sync, team_count, team_max, team_sum
 from ...linalg.registers import (
     team_A_times,
-    team_absolute_forces,
     team_newton_coupled,
     team_newton_symmetric,
     team_rates,
@@ -24,7 +23,7 @@ from .coupled import Lag
 from .lagged import LEAST_SHARE, MOST_SHARE, SHARE_AGAINST, SHARE_ALONG, TINY, Balance
 from .newton import Range
 from .sap import Workspace, epsilon
-from .small import Small, set_triple, set_velocity, small_island, triple
+from .small import Small, set_triple, set_velocity, small_island, triple, weighted_squares
 
 
 @func
@@ -131,10 +130,7 @@ def small_measure(work: Workspace, x: Small, w: int, r: Range, balance: Balance)
     i = lane()
     missed = x.dp[i]
     impulse = x.j_c[i] - missed
-    residual = x.m[i] - impulse
-    momentum = x.m[i] + x.p_star[i]
-    squares = x.D_sq[i] * vec3(residual * residual, momentum * momentum, impulse * impulse)
-    sums = vec3(team_sum(squares[0]), team_sum(squares[1]), team_sum(squares[2]))
+    sums = weighted_squares(x, x.m[i] - impulse, x.m[i] + x.p_star[i], impulse)
     work.norms[w, r.island] = sums
     balance.error = team_max(balance.error)
     balance.misses = team_sum(balance.misses)
@@ -145,15 +141,6 @@ def small_measure(work: Workspace, x: Small, w: int, r: Range, balance: Balance)
     share = balance.misses / wp.max(wp.max(balance.impulses, balance.scale), real(TINY))
     balance.law = wp.max(team_sum(x.D_sq[i] * missed * missed), share * balance.scale)
     return balance
-
-
-@func
-def small_opposing(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
-    """‖D |J|ᵀ|γ|‖. Overwrites what held Jᵀ of the misses."""
-    x = small_island(r)
-    team_absolute_forces(x.J, x.rows, x.gamma, x.dp)
-    total = x.dp[lane()]
-    return wp.sqrt(team_sum(total * total * x.D_sq[lane()]))
 
 
 @func

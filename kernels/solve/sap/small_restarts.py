@@ -16,11 +16,12 @@ from .newton import Range, island_range
 from .sap import UNTRIED, Options, Workspace, is_free, island_tolerance, keep_free_motion
 from .small import (
     Small,
-    give_solution,
+    give_point,
     is_small,
     set_triple,
     set_velocity,
     small_island,
+    small_opposing_impulses,
     take_island,
     take_laws,
     triple,
@@ -30,14 +31,12 @@ from .small_convex import (
     small_exact_search,
     small_linearise,
     small_newton_step,
-    small_opposing_impulses,
     small_residual,
     small_start,
 )
 from .small_lagged import (
     small_lagged_step,
     small_linearise_all,
-    small_opposing,
     small_project,
     small_start_lagged,
     take_loads,
@@ -53,19 +52,6 @@ iterate_surrogate = convex_passes(
     small_exact_search,
     small_advance,
 )
-
-
-@func
-def small_keep(work: Workspace, lag: Lag, w: int, r: Range):
-    """As `keep_point`."""
-    x = small_island(r)
-    i = lane()
-    if i < x.dofs:
-        lag.kept_v[w, work.islands.dof[w, r.slot_begin + i]] = x.v[i]
-    if i < x.contacts:
-        lag.gamma[w, work.islands.contact[w, r.contact_begin + i]] = triple(x.gamma, i)
-    if i < x.scalars:
-        lag.row_gamma[w, work.islands.row[w, r.row_begin + i]] = x.gamma[3 * x.contacts + i]
 
 
 @func
@@ -146,7 +132,7 @@ def small_restart(
     """As `restart`."""
     iterations = wp.int32(0)
     if error < kept:
-        small_keep(work, lag, w, r)
+        give_point(work, w, r, lag.kept_v[w], lag.gamma[w], lag.row_gamma[w])
     if restarts % 2 == 1:
         small_scatter(problem, work, small_island(r), w, r, restarts)
     else:
@@ -160,7 +146,7 @@ iterate_small = newton_method(
     False,
     small_start_lagged,
     small_linearise_all,
-    small_opposing,
+    small_opposing_impulses,
     small_lagged_step,
     small_restart,
     small_give_back,
@@ -190,4 +176,4 @@ def solve_small_lagged(
         tolerance = island_tolerance(work, options, w)
         work.status[w, island] = iterate_small(problem, surrogate, work, lag, options, solution, w, r, tolerance)
         small_project(problem, work, lag, w, r)
-        give_solution(work, solution, w, r)
+        give_point(work, w, r, solution.v[w], solution.gamma[w], solution.row_gamma[w])

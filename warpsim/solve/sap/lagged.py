@@ -99,12 +99,16 @@ class LaggedSolver(SAPSolver):
         """How far the worst contact of each world was from Coulomb's law `(worlds,)` [m/s]."""
         return self.lag.error
 
+    @property
+    def tries_first(self) -> bool:
+        """Whether islands that may be larger than a warp holds are tried by a kernel without other starts, whose code and registers are few."""
+        return self.as_on_gpu and (self.nv > UNKNOWNS or not self.small_first)
+
     def kernels(self) -> list:
         S = self.code
-        first = kernels_of(small_restarts, S) if self.small_first else []
-        if self.small_first and self.nv > UNKNOWNS:
-            first += kernels_of(lagged, S, "quick")
-        return [*kernels_of(lagged, S), *first, *kernels_of(islands, S)]
+        small = kernels_of(small_restarts, S) if self.small_first else []
+        quick = kernels_of(lagged, S, "quick") if self.tries_first else []
+        return [*kernels_of(lagged, S), *small, *quick, *kernels_of(islands, S)]
 
     def errors(self) -> list[wp.array]:
         return [self.lag.island_error, self.lag.error]
@@ -119,9 +123,9 @@ class LaggedSolver(SAPSolver):
         rest = [self.work, self.lag, self.options, self.solution]
         if self.small_first:
             self.run(small_restarts.solve_small_lagged, per_tree, [self.problem, self.surrogate, *rest])
-            if self.nv > UNKNOWNS:
-                self.run(lagged.try_lagged, per_tree, [self.problem, *rest])
-        self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.small_first)])
+        if self.tries_first:
+            self.run(lagged.try_lagged, per_tree, [self.problem, *rest, int(self.small_first)])
+        self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.as_on_gpu)])
         if self.options.keep_factor:
             self.run(lagged.keep_factor, per_tree, [self.problem, self.work, self.lag, self.solution])
         if not self.certified_later:

@@ -211,10 +211,14 @@ class SAPSolver(ContactSolver):
         self.options.line_search = sap.LINE_SEARCHES[options.line_search]
         self.options.keep_factor = int(keep_factor)
         self.options.free_start = 1
-        # On a GPU islands that one warp holds are solved by a kernel of their own, whose iterations take a third of the instructions.
-        self.small_first = self.device.is_cuda and self.has_factor and not self.spin
+        self.as_on_gpu = self.device.is_cuda  # which kernels are launched
         self.scratch = SideBySide(self.worlds, self._scratch_shapes(), self.device)
         self.work = self._workspace()
+
+    @property
+    def small_first(self) -> bool:
+        """Whether islands that one warp holds are solved by a kernel of their own, whose iterations take a third of the instructions."""
+        return self.as_on_gpu and self.has_factor and not self.spin
 
     def start_at(self, v: wp.array) -> None:
         super().start_at(v)
