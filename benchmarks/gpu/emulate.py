@@ -340,7 +340,8 @@ def main(argv=None) -> int:
     whole = not arguments.thrown and not any(part.values())
     if arguments.store and whole:
         budgets.store(case, "emulated", costs)
-    over = [] if arguments.only or arguments.thrown else budgets.excess(costs, budgets.read().get(case, {}).get("emulated"))
+    unbudgeted, kept = arguments.only or arguments.thrown, budgets.read().get(case, {}).get("emulated")
+    over = [] if unbudgeted else budgets.excess(costs, kept)
     over += [f"{row.name}: {row.different} differs from the CPU's by {row.difference:.1e}" for row in wrong]
     over += [f"{row.name}: race: {row.hazard}" for row in rows if row.hazard]
     if arguments.out and whole:
