@@ -24,12 +24,11 @@ STARTS, BEFORE, WARM, ROUNDS, TIMED = 64, 300, 40, 3, 6
 
 def started(robot: str, contact: str, worlds: int, device: str) -> tuple[ws.Simulator, ws.State, list]:
     """A simulator on the device, its state, and its controls."""
-    few = robots.simulator(robot, contact, STARTS, "float32")
+    few = robots.simulator(robot, contact, STARTS, "float32", device)
     state, _ = robots.settled(few, BEFORE)
     sim = ws.Simulator(few.model, worlds, solver=robots.CONTACT[contact](), dtype="float32", device=device)
     which = np.arange(worlds) % STARTS
     controls = robots.random_controls(sim, np.random.default_rng(0), 8)
-    controls = [None if u is None else wp.clone(u, device=sim.device) for u in controls]
     return sim, sim.state(q=state.q.numpy()[which], v=state.v.numpy()[which]), controls
 
 

@@ -20,9 +20,9 @@ CONTACT = {"lagged": lambda: ws.SAP(), "convex": lambda: ws.SAP(approximation="c
 SCALE = 0.4  # of the control range
 
 
-def simulator(robot: str, contact: str, worlds: int, dtype: str) -> ws.Simulator:
-    """On the CPU."""
-    return ws.Simulator(ROBOTS[robot](), worlds, solver=CONTACT[contact](), dtype=dtype, device="cpu")
+def simulator(robot: str, contact: str, worlds: int, dtype: str, device: str = "cpu") -> ws.Simulator:
+    """One of many worlds."""
+    return ws.Simulator(ROBOTS[robot](), worlds, solver=CONTACT[contact](), dtype=dtype, device=device)
 
 
 def random_controls(sim: ws.Simulator, rng: np.random.Generator, count: int) -> list[wp.array | None]:
@@ -32,7 +32,7 @@ def random_controls(sim: ws.Simulator, rng: np.random.Generator, count: int) -> 
     low, high = np.nan_to_num(np.asarray(sim.model.control_range, float).T, neginf=-1.0, posinf=1.0) * SCALE
     scalar = {"float32": wp.float32, "float64": wp.float64}[np.dtype(sim.dtype).name]
     shape = (sim.worlds, sim.model.nu)
-    return [wp.array(rng.uniform(low, high, shape), dtype=scalar, device="cpu") for _ in range(count)]
+    return [wp.array(rng.uniform(low, high, shape), dtype=scalar, device=sim.device) for _ in range(count)]
 
 
 def settled(sim: ws.Simulator, steps: int, seed: int = 0) -> tuple[ws.State, wp.array | None]:

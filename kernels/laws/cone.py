@@ -25,7 +25,7 @@ R_n falls to a hundredth at most. Contact of a given stiffness keeps its law.
 
 import warp as wp
 
-from ..real import func, mat33, real, vec3
+from ..real import func, mat33, real, struct, vec3
 
 # 1/(4π²): with it the near-rigid limit has β h as the period of the contact's spring (Castro et al., §V-B).
 INVERSE_FOUR_PI_SQUARED = 0.025330295910584444
@@ -99,6 +99,73 @@ def cone_hessian(y: vec3, R: vec3, mu: real) -> mat33:
         G_12, G_t * t2 * t2 + G_perp * t1 * t1, G_2n,
         G_1n, G_2n, G_n,
     )  # fmt: skip
+
+
+@struct
+class Projected:
+    """γ = P(y) and what its slopes need, found without branches: by lanes that are each on another part of the cone."""
+
+    gamma: vec3
+    t_1: real  # t̂
+    t_2: real
+    per_y_r: real  # 1/y_r, 0 at y_r = 0
+    share: real  # 1/(1 + μ̃²)
+    is_open: bool
+    sticks: bool
+
+
+@func
+def project(y: vec3, mu_hat: real, mu: real) -> Projected:
+    """On the cone; μ̂ = μ Rt/Rn. With μ = 0, y_t is to be 0."""
+    zero = real(0.0)
+    x = Projected()
+    y_rr = y[0] * y[0] + y[1] * y[1]
+    y_r = wp.sqrt(y_rr)
+    x.per_y_r = wp.where(y_rr == zero, zero, real(1.0) / y_r)
+    x.t_1 = y[0] * x.per_y_r
+    x.t_2 = y[1] * x.per_y_r
+    x.share = real(1.0) / (real(1.0) + mu * mu_hat)
+    x.is_open = y[2] <= zero and y[2] * y[2] >= mu_hat * mu_hat * y_rr
+    x.sticks = y[2] > zero and y_rr <= mu * mu * y[2] * y[2]
+    gamma_n = (y[2] + mu_hat * y_r) * x.share
+    slide = vec3(mu * gamma_n * x.t_1, mu * gamma_n * x.t_2, gamma_n)
+    x.gamma = wp.where(x.is_open, vec3(zero, zero, zero), wp.where(x.sticks, y, slide))
+    return x
+
+
+@func
+def projected_rate(x: Projected, rate: vec3, mu_hat: real, mu: real) -> vec3:
+    """dγ where y changes by `rate`."""
+    zero = real(0.0)
+    along = x.t_1 * rate[0] + x.t_2 * rate[1]
+    rate_n = (rate[2] + mu_hat * along) * x.share
+    turn = mu * x.gamma[2] * x.per_y_r
+    growth = mu * rate_n - turn * along
+    slide = vec3(growth * x.t_1 + turn * rate[0], growth * x.t_2 + turn * rate[1], rate_n)
+    return wp.where(x.is_open, vec3(zero, zero, zero), wp.where(x.sticks, rate, slide))
+
+
+@func
+def projected_hessian(x: Projected, y_n: real, per_R: vec3, mu_hat: real, mu: real) -> mat33:
+    """G = −∂γ/∂v_c, with 1/R."""
+    zero = real(0.0)
+    G_n = x.share * per_R[2]
+    G_t = mu * mu_hat * x.share * per_R[0]
+    G_perp = mu * (mu_hat + y_n * x.per_y_r) * x.share * per_R[0]
+    G_12 = (G_t - G_perp) * x.t_1 * x.t_2
+    G_1n = mu * G_n * x.t_1
+    G_2n = mu * G_n * x.t_2
+    slide = mat33(
+        G_t * x.t_1 * x.t_1 + G_perp * x.t_2 * x.t_2, G_12, G_1n,
+        G_12, G_t * x.t_2 * x.t_2 + G_perp * x.t_1 * x.t_1, G_2n,
+        G_1n, G_2n, G_n,
+    )  # fmt: skip
+    stick = mat33(per_R[0], zero, zero, zero, per_R[0], zero, zero, zero, per_R[2])
+    if mu == zero:
+        stick[0, 0] = zero
+        stick[1, 1] = zero
+    none = mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
+    return wp.where(x.is_open, none, wp.where(x.sticks, stick, slide))
 
 
 @func

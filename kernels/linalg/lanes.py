@@ -15,7 +15,7 @@ by one lane, for itself. A number that all lanes have may be written by all.
 """
 
 from .. import real as device
-from ..real import real, vec3
+from ..real import real, vec2, vec3
 
 
 def by_device(gpu: str, cpu: str) -> str:
@@ -31,10 +31,30 @@ auto sum = x;
 for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
 return sum;
 """
+# By one instruction where there is one.
+COUNT = """
+#if __CUDA_ARCH__ >= 800
+return __reduce_add_sync(0xffffffffu, x);
+#else
+SUM
+#endif
+""".replace("SUM", SUM)
 ANY_BITS = """
+#if __CUDA_ARCH__ >= 800
+return __reduce_or_sync(0xffffffffu, x);
+#endif
 auto bits = x;
 for (int other = 16; other > 0; other >>= 1) bits |= __shfl_xor_sync(0xffffffffu, bits, other);
 return bits;
+"""
+SUMS = """
+auto sum = x;
+for (int other = 16; other > 0; other >>= 1) {
+    auto more = sum;
+    for (int i = 0; i < COUNT; ++i) more.c[i] = __shfl_xor_sync(0xffffffffu, sum.c[i], other);
+    for (int i = 0; i < COUNT; ++i) sum.c[i] += more.c[i];
+}
+return sum;
 """
 LARGEST = """
 auto most = x;
@@ -70,6 +90,18 @@ def team_sum(x: real) -> real:
     ...
 
 
+@device.func_native(by_device(SUMS.replace("COUNT", "2"), "return x;"))
+def team_sum_2(x: vec2) -> vec2:
+    """Sums as by `team_sum`, of two numbers at once: one waits for the shuffles of the other."""
+    ...
+
+
+@device.func_native(by_device(SUMS.replace("COUNT", "3"), "return x;"))
+def team_sum_3(x: vec3) -> vec3:
+    """The same of three."""
+    ...
+
+
 @device.func_native(by_device("__syncthreads();", ""))
 def pace():
     """Wait for the other warps of the block that are not gone. Nothing depends on it but time: between two of these they read the same machine code, more
@@ -94,7 +126,7 @@ def team_before(x: int) -> int:
     ...
 
 
-@device.func_native(by_device(SUM, "return x;"))
+@device.func_native(by_device(COUNT, "return x;"))
 def team_count(x: int) -> int:
     """Sum of a number over the lanes."""
     ...

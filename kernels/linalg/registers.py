@@ -23,10 +23,14 @@ ROWS = wp.constant(40)
 TURN = UNKNOWNS + 8  # numbers of a row that is passed on
 SCRATCH = wp.constant(4 * TURN)  # two rows of each of two triangles
 
+# 1/x without the cases of numbers that are no pivots: of a tiny one it is infinite, which the next test finds.
+RECIPROCAL = 'SCALAR y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;'
+INVERSE = RECIPROCAL if scalar == "float" else "return (SCALAR)1 / x;"
 QUAD = f"""
 struct alignas(16) quad {{ SCALAR v[4]; }};
 const auto quad_at = [](const SCALAR* p) {{ return *(const quad*)p; }};
 const int lane = threadIdx.x & 31, STRIDE = {STRIDE};
+const auto inverse_of = [](SCALAR x) {{ {INVERSE} }};
 """
 # An iteration is to fit into the processor's instruction cache.
 LOOP = "#pragma unroll 1\nfor "
@@ -77,14 +81,14 @@ LOOP (int k = 0; k < rows; ++k) {
 QUADS}
 """
 ROW_QUAD = "    if (held & (15u << @c)) { const quad row = quad_at(J_k + @c); EACH }\n"
-# Eight rows, from row k = WIDTH − 1 on to the first; the right-hand side, y, goes with them. The row to be eliminated is always the last register:
+# Eight rows, from row k = WIDTH − 1 on, down to row `first`; the right-hand side, y, goes with them. The row to be eliminated is always the last register:
 # each update moves the others up by one. The row is broadcast from `passed`, moved likewise; two copies of it take turns.
 EIGHT = """
 if (k >= WIDTH - 8) {
-    LOOP (int s = 0; s < 8; ++s, --k) {
+    LOOP (int s = 0; s < 8 && k >= first; ++s, --k) {
         const SCALAR pivot = __shfl_sync(0xffffffffu, h[LAST], k);
         TEST
-        const SCALAR inverse = (SCALAR)1 / pivot, y_k = __shfl_sync(0xffffffffu, y, k);
+        const SCALAR inverse = inverse_of(pivot), y_k = __shfl_sync(0xffffffffu, y, k);
         SCALAR* const row = passed + TURN * (s & 1);
         if (lane == k) own = inverse;
         if (lane < k) {
@@ -174,25 +178,25 @@ COUPLED = newton(
     above="const SCALAR above = lane < k ? u[LAST] * inverse : (SCALAR)0; y -= above * y_k;",
     columns=(("h", "left", f"row + {TURN}"), ("u", "above", "row")),
 )
-# Rows of M, then of A = M + h D, which is M where nothing damps; their factors, and A⁻¹ y from what elimination has left in shared memory. Rows
-# up to the next multiple of eight are those of the identity.
+# Rows of M, then of A = M + h D, which is M where nothing damps; their factors, and A⁻¹ y from what elimination has left in shared memory. Lane
+# `first` has the first row, so that the last is the last of eight.
 DAMPED = """
-const int rows_used = end - begin, stride = A.shape[1], n = (rows_used + 7) & ~7;
+const int rows_used = end - begin, stride = A.shape[1], n = (rows_used + 7) & ~7, first = n - rows_used, row = lane - first;
 SCALAR* const rows = A.data + begin * stride;
 __shared__ alignas(16) SCALAR Q_rows[32 * STRIDE];
 __shared__ alignas(16) SCALAR passed[2 * TURN];
-const bool used = lane < rows_used;
-const SCALAR damping = used ? D.data[begin + lane] : (SCALAR)0;
-const SCALAR rest = used ? h_step * (force.data[begin + lane] - damping * v0.data[begin + lane] - bias.data[begin + lane]) : (SCALAR)0;
+const bool used = lane >= first && lane < n;
+const SCALAR damping = used ? D.data[begin + row] : (SCALAR)0;
+const SCALAR rest = used ? h_step * (force.data[begin + row] - damping * v0.data[begin + row] - bias.data[begin + row]) : (SCALAR)0;
 const bool damped = __any_sync(0xffffffffu, damping != (SCALAR)0);
 SCALAR h[32], y, own;
 LOOP (int turn = damped ? 0 : 1; turn < 2; ++turn) {
     if (turn == 1 && damped) {
-        if (used) rows[lane * stride + lane] += h_step * damping;
+        if (used) rows[row * stride + row] += h_step * damping;
         __syncwarp();
     }
-    SCALAR* const factor = (turn == 1 ? A_factor.data : M_factor.data) + begin * stride + lane;
-    SCALAR* const other = M_factor.data + begin * stride + lane;
+    SCALAR* const factor = (turn == 1 ? A_factor.data : M_factor.data) + begin * stride + row;
+    SCALAR* const other = M_factor.data + begin * stride + row;
     y = rest;
     own = (SCALAR)0;
     int k = n - 1;
@@ -200,12 +204,12 @@ LOAD
 EIGHTS
 }
 BACK
-if (used) v_star.data[begin + lane] = y * own + v0.data[begin + lane];
+if (used) v_star.data[begin + row] = y * own + v0.data[begin + row];
 __syncwarp();
 """
-DAMPED_LOAD = "    h[@k] = lane == @k ? (SCALAR)1 : (SCALAR)0;\n    if (@k < rows_used && lane <= @k) h[@k] = rows[@k * stride + lane];\n"
-DAMPED_STORE = """if (lane <= k && k < rows_used) factor[k * stride] = lane < k ? left : pivot;
-        if (!damped && lane <= k && k < rows_used) other[k * stride] = lane < k ? left : pivot;
+DAMPED_LOAD = "    h[@k] = used && @k < n && lane <= @k ? rows[(@k - first) * stride + row] : (SCALAR)0;\n"
+DAMPED_STORE = """if (lane >= first && lane <= k) factor[(k - first) * stride] = lane < k ? left : pivot;
+        if (!damped && lane >= first && lane <= k) other[(k - first) * stride] = lane < k ? left : pivot;
         y -= left * y_k;"""
 
 
@@ -295,11 +299,11 @@ def team_clear_rows(J: wp.array2d(dtype=real), rows: int):
 @device.func_native(on_cuda(SYMMETRIC, "return 0;"))
 def team_newton_symmetric(
     Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), row_G: wp.array1d(dtype=real),
-    scratch: wp.array1d(dtype=real), n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
+    scratch: wp.array1d(dtype=real), first: int, n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
 ) -> int:  # fmt: skip
     """x ← (A + JᵀGJ)⁻¹ x, G of contacts symmetric; 0, or k + 1 where pivot k is not positive or not finite, and x is as it was.
 
-    n is a multiple of eight, `scratch` has room for `SCRATCH` numbers, as in the next.
+    Rows from `first`, less than eight, to n, a multiple of eight; `scratch` has room for `SCRATCH` numbers, as in the next.
     """
     ...
 
@@ -307,7 +311,7 @@ def team_newton_symmetric(
 @device.func_native(on_cuda(COUPLED, "return 0;"))
 def team_newton_coupled(
     Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), p: wp.array1d(dtype=vec3),
-    row_G: wp.array1d(dtype=real), scratch: wp.array1d(dtype=real), n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
+    row_G: wp.array1d(dtype=real), scratch: wp.array1d(dtype=real), first: int, n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
 ) -> int:  # fmt: skip
     """x ← (A + JᵀGJ)⁻¹ x with G + p eᵀ of contacts, e their normal; 0, or k + 1 where pivot k is 0 or not finite, and x is as it was."""
     ...

@@ -199,7 +199,8 @@ def test_a_drone_hovers(device, dtype):
         state = sim.step(state, np.full((3, 4), weight / 4))
     assert sim._step.scalar_rows.count == 0
     drift = np.abs(state.q.numpy() - sim.state().q.numpy()).max()
-    assert drift <= (0.0 if dtype == "float64" else 1e-4)
+    fused = 0.0 if device == "cpu" else 1e-11  # multiplications and additions of a GPU
+    assert drift <= (fused if dtype == "float64" else 1e-4)
 
 
 def test_a_drone_turns_with_its_torques(device):

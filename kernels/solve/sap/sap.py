@@ -112,6 +112,7 @@ class Step:
     slope: real
     slope_A: real
     curvature_A: real
+    slope_there: real  # dℓ/dα at a trial α
 
 
 @func
@@ -314,7 +315,23 @@ def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step,
     return team_sum(change)
 
 
-def exact_search(line_slope, line_curvature):
+@func
+def begin_line(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> Step:
+    """What is known of the line before it is searched."""
+    return step
+
+
+@func
+def try_line(
+    problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, before: Step, alpha: real
+) -> Step:
+    """The line with its slope at α."""
+    line = before
+    line.slope_there = line_slope(problem, work, solution, w, r, line, alpha)
+    return line
+
+
+def exact_search(begin_line, try_line, line_curvature):
     """The exact line search by the functions of these names."""
 
     @func
@@ -328,8 +345,10 @@ def exact_search(line_slope, line_curvature):
         trials = wp.int32(0)
         bracketed = bool(False)
         searching = bool(True)
+        line = begin_line(problem, work, solution, w, r, step)
         while searching:
-            slope = line_slope(problem, work, solution, w, r, step, alpha)
+            line = try_line(problem, work, solution, w, r, line, alpha)
+            slope = line.slope_there
             size = wp.abs(slope)
             if slope < real(0.0):
                 low = alpha
@@ -353,7 +372,7 @@ def exact_search(line_slope, line_curvature):
                 ):
                     searching = bool(False)
                 else:
-                    newton = alpha - slope / line_curvature(problem, work, w, r, step, alpha)
+                    newton = alpha - slope / line_curvature(problem, work, w, r, line, alpha)
                     # Bisect when Newton leaves the bracket or does not halve the slope.
                     if newton > low and newton < high and size <= real(0.5) * previous:
                         alpha = newton
@@ -366,7 +385,7 @@ def exact_search(line_slope, line_curvature):
     return exact_line_search
 
 
-exact_line_search = exact_search(line_slope, line_curvature)
+exact_line_search = exact_search(begin_line, try_line, line_curvature)
 
 
 @func

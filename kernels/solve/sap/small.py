@@ -6,16 +6,16 @@ Most robots' are. The solvers (`sap.py`, `lagged.py`) take the same way through 
 solve the same islands by the functions for any, so that what is launched is the same on both.
 
 Rows of constraints stand one after the other, three of each contact and then the scalar ones: `u`, `du`, `gamma`, `R` and J have an entry for each.
-All lanes call what is not said to be for one; a lane has a dof, a contact and a scalar row.
+All lanes call what is not said to be for one; a lane has a dof, a contact and a scalar row; entries of dofs stand at their lanes.
 """
 
 import warp as wp
 
 from ... import real as device
-from ...linalg.lanes import by_device, lane, lanes, sync, team_number, team_sum
+from ...linalg.lanes import by_device, lane, lanes, sync, team_number, team_sum, team_sum_3
 from ...linalg.registers import ROWS, SCRATCH, STRIDE, UNKNOWNS, team_absolute_forces, team_clear_rows, team_inertias
 from ...linalg.vector import scalar
-from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3
+from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3, vec4
 from ..problem import Problem, Solution
 from .newton import Range
 from .sap import Workspace
@@ -27,8 +27,9 @@ CONTACTS = wp.constant(12)
 class Small:
     """The island in shared memory; scratch is named by what it holds first."""
 
-    dofs: int
-    n: int  # dofs, up to the next multiple of eight, with rows of the identity in A
+    dof: int  # of this lane, −1 of one that has none
+    first: int  # the lane of dof 0, less than 8
+    n: int  # the lane after the last dof's, a multiple of 8, of which elimination takes rows from the end
     contacts: int
     scalars: int  # rows beside those of contacts
     rows: int  # of both
@@ -195,8 +196,12 @@ def shared_scratch() -> wp.array1d(dtype=real): ...
 def small_island(r: Range) -> Small:
     """The island that this warp holds."""
     x = Small()
-    x.dofs = r.slot_end - r.slot_begin
-    x.n = (x.dofs + 7) // 8 * 8
+    dofs = r.slot_end - r.slot_begin
+    x.n = (dofs + 7) // 8 * 8
+    x.first = x.n - dofs
+    x.dof = wp.int32(-1)
+    if lane() >= x.first and lane() < x.n:
+        x.dof = lane() - x.first
     x.contacts = r.contact_end - r.contact_begin
     x.scalars = r.row_end - r.row_begin
     x.rows = 3 * x.contacts + x.scalars
@@ -270,18 +275,21 @@ def take_matrix(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
     x.dv[i] = real(0.0)
     x.before[i] = real(0.0)
     x.D_sq[i] = real(0.0)
-    if i < x.dofs:
-        d = work.islands.dof[w, r.slot_begin + i]
+    if x.dof >= 0:
+        d = work.islands.dof[w, r.slot_begin + x.dof]
         begin = problem.dof_begin[d]
         x.v_star[i] = problem.v_star[w, d]
         x.D_sq[i] = real(1.0) / problem.A[w, d, d - begin]
-    elif i < x.n:
-        x.Q[i, i] = real(1.0)
-    for k in range(x.dofs):
-        d_k = team_number(d, k)
-        begin_k = team_number(begin, k)
-        if i >= k and begin == begin_k:
-            x.Q[k, i] = problem.A[w, d_k, d - begin]
+    for k in range(0, x.n, 4):
+        column = vec4()  # four are on their way at once
+        for t in range(4):
+            d_k = team_number(d, k + t)
+            begin_k = team_number(begin, k + t)
+            if begin >= 0 and begin == begin_k and i >= k + t:
+                column[t] = problem.A[w, d_k, d - begin]
+        for t in range(4):
+            if i >= k + t:
+                x.Q[k + t, i] = column[t]
 
 
 @func
@@ -295,17 +303,46 @@ def take_laws(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
         x.mu[c] = problem.mu[w, at]
 
 
+@struct
+class Held:
+    """A dof that a contact moves, and its part of J."""
+
+    dof: int
+    J: vec3
+
+
+@func
+def held_by_lane(problem: Problem, w: int, at: int, pair: int, size: int) -> Held:
+    """The dof of its support that is this lane's; −1 where there is none."""
+    held = Held()
+    held.dof = wp.int32(-1)
+    i = lane()
+    if i < size:
+        held.dof = problem.support[pair, i]
+        held.J = vec3(problem.J[w, at, 0, i], problem.J[w, at, 1, i], problem.J[w, at, 2, i])
+    return held
+
+
 @func
 def take_contacts(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
     """J of contacts, and their laws."""
-    for c in range(x.contacts):
+    c = lane()
+    at = wp.int32(0)
+    pair = wp.int32(0)
+    size = wp.int32(0)
+    if c < x.contacts:
         at = work.islands.contact[w, r.contact_begin + c]
         pair = problem.contact_pair[w, at]
-        i = lane()
-        if i < problem.support_size[pair]:
-            s = work.islands.slot[w, problem.support[pair, i]] - r.slot_begin
+        size = problem.support_size[pair]
+    next = held_by_lane(problem, w, team_number(at, 0), team_number(pair, 0), team_number(size, 0))
+    for c in range(x.contacts):
+        held = next
+        if c + 1 < x.contacts:  # on its way while this one is stored
+            next = held_by_lane(problem, w, team_number(at, c + 1), team_number(pair, c + 1), team_number(size, c + 1))
+        if held.dof >= 0:
+            s = work.islands.slot[w, held.dof] - r.slot_begin + x.first
             for axis in range(3):
-                x.J[3 * c + axis, s] = problem.J[w, at, axis, i]
+                x.J[3 * c + axis, s] = held.J[axis]
     take_laws(problem, work, x, w, r)
 
 
@@ -316,7 +353,7 @@ def take_scalar_rows(problem: Problem, work: Workspace, x: Small, w: int, r: Ran
         at = work.islands.row[w, r.row_begin + k]
         i = lane()
         if i < problem.row_support_size[at]:
-            s = work.islands.slot[w, problem.row_support[at, i]] - r.slot_begin
+            s = work.islands.slot[w, problem.row_support[at, i]] - r.slot_begin + x.first
             x.J[3 * x.contacts + k, s] = problem.row_J[w, at, i]
     k = lane()
     if k < x.scalars:
@@ -348,10 +385,10 @@ def take_island(problem: Problem, work: Workspace, w: int, r: Range):
 def set_velocity(problem: Problem, work: Workspace, x: Small, w: int, r: Range, free: bool):
     """v = v0, or v* where it is to be the start."""
     i = lane()
-    if i < x.dofs:
+    if x.dof >= 0:
         x.v[i] = x.v_star[i]
         if not free:
-            x.v[i] = problem.v0[w, work.islands.dof[w, r.slot_begin + i]]
+            x.v[i] = problem.v0[w, work.islands.dof[w, r.slot_begin + x.dof]]
     sync()
 
 
@@ -362,8 +399,8 @@ def give_point(
     """v and impulses, to where they stand in a world."""
     x = small_island(r)
     i = lane()
-    if i < x.dofs:
-        v[work.islands.dof[w, r.slot_begin + i]] = x.v[i]
+    if x.dof >= 0:
+        v[work.islands.dof[w, r.slot_begin + x.dof]] = x.v[i]
     if i < x.contacts:
         gamma[work.islands.contact[w, r.contact_begin + i]] = triple(x.gamma, i)
     if i < x.scalars:
@@ -374,8 +411,7 @@ def give_point(
 @func
 def weighted_squares(x: Small, residual: real, momentum: real, impulse: real) -> vec3:
     """Squares of the norms of three vectors of dofs, of which each lane gives its entries, with D."""
-    squares = x.D_sq[lane()] * vec3(residual * residual, momentum * momentum, impulse * impulse)
-    return vec3(team_sum(squares[0]), team_sum(squares[1]), team_sum(squares[2]))
+    return team_sum_3(x.D_sq[lane()] * vec3(residual * residual, momentum * momentum, impulse * impulse))
 
 
 @func

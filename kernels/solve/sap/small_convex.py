@@ -6,9 +6,9 @@ All that is not said to be for one lane is called by all lanes together.
 
 import warp as wp
 
-from ...laws.bounds import box_hessian, box_impulse
-from ...laws.cone import cone_hessian, cone_impulse
-from ...linalg.lanes import lane, lanes, sync, team_sum
+from ...laws.bounds import box_impulse
+from ...laws.cone import project, projected_hessian, projected_rate
+from ...linalg.lanes import lane, lanes, sync, team_sum, team_sum_2
 from ...linalg.registers import (
     team_A_times,
     team_add_rows,
@@ -16,9 +16,8 @@ from ...linalg.registers import (
     team_newton_symmetric,
     team_rates,
 )
-from ...real import func, kernel, real, vec3
+from ...real import func, kernel, real, struct, vec2, vec3
 from ..problem import Problem, Solution
-from .contact_laws import contact_y
 from .newton import Range, island_range
 from .sap import (
     FEW_CONTACTS,
@@ -69,17 +68,42 @@ def small_start(problem: Problem, work: Workspace, solution: Solution, w: int, r
 
 
 @func
+def per_regularization(R: vec3) -> vec3:
+    """1/R, whose first two are equal."""
+    tangential = real(1.0) / R[0]
+    return vec3(tangential, tangential, real(1.0) / R[2])
+
+
+@func
+def small_y(u: vec3, per_R: vec3, mu: real) -> vec3:
+    """y = −R⁻¹ u as `project` has it."""
+    y = vec3(-u[0] * per_R[0], -u[1] * per_R[1], -u[2] * per_R[2])
+    if mu == real(0.0):
+        y = vec3(real(0.0), real(0.0), y[2])
+    return y
+
+
+@func
 def small_residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> vec3:
-    """γ = P(y) and j_c = Jᵀγ at the present u; squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
+    """γ = P(y), G and j_c = Jᵀγ at the present u; squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
     x = small_island(r)
     c = lane()
     if c < x.contacts:
         R = triple(x.R, c)
-        set_triple(x.gamma, c, cone_impulse(contact_y(triple(x.u, c), R), R, x.mu[c]))
+        mu = x.mu[c]
+        mu_hat = mu * R[0] / R[2]
+        per_R = per_regularization(R)
+        y = small_y(triple(x.u, c), per_R, mu)
+        found = project(y, mu_hat, mu)
+        set_triple(x.gamma, c, found.gamma)
+        x.G[c] = projected_hessian(found, y[2], per_R, mu_hat, mu)
     k = lane()
     if k < x.scalars:
         at = 3 * x.contacts + k
-        x.gamma[at] = box_impulse(-x.u[at] / x.R[at], x.lower[k], x.upper[k])
+        per_R_k = real(1.0) / x.R[at]
+        y_k = -x.u[at] * per_R_k
+        x.gamma[at] = box_impulse(y_k, x.lower[k], x.upper[k])
+        x.row_G[k] = wp.where(y_k <= x.lower[k] or y_k >= x.upper[k], real(0.0), per_R_k)
     sync()
     team_forces(x.J, x.rows, x.gamma, x.j_c)
     i = lane()
@@ -88,18 +112,7 @@ def small_residual(problem: Problem, work: Workspace, solution: Solution, w: int
 
 @func
 def small_linearise(problem: Problem, work: Workspace, w: int, r: Range) -> int:
-    """G of every constraint at the present u; 0."""
-    x = small_island(r)
-    c = lane()
-    if c < x.contacts:
-        R = triple(x.R, c)
-        x.G[c] = cone_hessian(contact_y(triple(x.u, c), R), R, x.mu[c])
-    k = lane()
-    if k < x.scalars:
-        at = 3 * x.contacts + k
-        R_k = x.R[at]
-        x.row_G[k] = box_hessian(-x.u[at] / R_k, R_k, x.lower[k], x.upper[k])
-    sync()
+    """0: G is at hand."""
     return 0
 
 
@@ -110,62 +123,95 @@ def small_newton_step(problem: Problem, work: Workspace, w: int, r: Range, forci
     i = lane()
     x.dv[i] = x.j_c[i] - x.m[i]
     sync()
-    failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.scratch, x.n, x.contacts, x.scalars, x.dv)
+    failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.scratch, x.first, x.n, x.contacts, x.scalars, x.dv)
     step = Step()
     if failed == 0:
         team_A_times(x.Q, x.n, x.dv, x.dp)
         dv = x.dv[i]
-        step.slope = team_sum(dv * (x.m[i] - x.j_c[i]))
-        step.curvature_A = team_sum(dv * x.dp[i])
+        sums = team_sum_2(vec2(dv * (x.m[i] - x.j_c[i]), dv * x.dp[i]))
+        step.slope = sums[0]
+        step.curvature_A = sums[1]
         team_rates(x.J, x.n, x.rows, x.dv, x.du)
     return step
 
 
-@func
-def small_line_slope(
-    problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step, alpha: real
-) -> real:
-    """dℓ/dα, as `line_slope`."""
-    x = small_island(r)
-    c = lane()
-    slope = real(0.0)
-    if c == 0:
-        slope = step.slope + alpha * step.curvature_A
-    if c < x.contacts:
-        du = triple(x.du, c)
-        R = triple(x.R, c)
-        gamma = cone_impulse(contact_y(triple(x.u, c) + alpha * du, R), R, x.mu[c])
-        slope -= wp.dot(du, gamma - triple(x.gamma, c))
-    k = lane()
-    if k < x.scalars:
-        at = 3 * x.contacts + k
-        gamma_k = box_impulse(-(x.u[at] + alpha * x.du[at]) / x.R[at], x.lower[k], x.upper[k])
-        slope -= x.du[at] * (gamma_k - x.gamma[at])
-    return team_sum(slope)
+@struct
+class Line:
+    """The line in registers: a lane's contact and its scalar row, whose entries are 0 where it has none."""
+
+    slope: real  # of ℓ at 0
+    curvature_A: real  # ΔvᵀAΔv
+    slope_there: real  # dℓ/dα and d²ℓ/dα² at a trial α
+    curvature_there: real
+    y: vec3
+    y_rate: vec3
+    du: vec3
+    gamma: vec3
+    mu: real
+    mu_hat: real
+    row_y: real
+    row_y_rate: real
+    row_du: real
+    row_gamma: real
+    lower: real
+    upper: real
 
 
 @func
-def small_line_curvature(problem: Problem, work: Workspace, w: int, r: Range, step: Step, alpha: real) -> real:
-    """d²ℓ/dα², as `line_curvature`."""
+def small_begin_line(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> Line:
+    """y = −R⁻¹ u of what this lane has, and how it changes."""
     x = small_island(r)
+    line = Line()
+    line.slope = step.slope
+    line.curvature_A = step.curvature_A
     c = lane()
-    curvature = real(0.0)
-    if c == 0:
-        curvature = step.curvature_A
     if c < x.contacts:
-        du = triple(x.du, c)
         R = triple(x.R, c)
-        curvature += wp.dot(du, cone_hessian(contact_y(triple(x.u, c) + alpha * du, R), R, x.mu[c]) * du)
+        line.du = triple(x.du, c)
+        line.mu = x.mu[c]
+        per_R = per_regularization(R)
+        line.y = small_y(triple(x.u, c), per_R, line.mu)
+        line.y_rate = small_y(line.du, per_R, line.mu)
+        line.gamma = triple(x.gamma, c)
+        line.mu_hat = line.mu * R[0] / R[2]
     k = lane()
     if k < x.scalars:
         at = 3 * x.contacts + k
-        R_k = x.R[at]
-        y_k = -(x.u[at] + alpha * x.du[at]) / R_k
-        curvature += x.du[at] * x.du[at] * box_hessian(y_k, R_k, x.lower[k], x.upper[k])
-    return team_sum(curvature)
+        inverse = real(1.0) / x.R[at]
+        line.row_du = x.du[at]
+        line.row_y = -x.u[at] * inverse
+        line.row_y_rate = -line.row_du * inverse
+        line.row_gamma = x.gamma[at]
+        line.lower = x.lower[k]
+        line.upper = x.upper[k]
+    return line
 
 
-small_exact_search = exact_search(small_line_slope, small_line_curvature)
+@func
+def small_try_line(
+    problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, before: Line, alpha: real
+) -> Line:
+    """dℓ/dα, as `line_slope`, and d²ℓ/dα² = ΔvᵀAΔv − Σ Δuᵀ dγ/dα."""
+    line = before
+    found = project(line.y + alpha * line.y_rate, line.mu_hat, line.mu)
+    rate = projected_rate(found, line.y_rate, line.mu_hat, line.mu)
+    row_y = line.row_y + alpha * line.row_y_rate
+    row_gamma = box_impulse(row_y, line.lower, line.upper)
+    row_rate = wp.where(row_y <= line.lower or row_y >= line.upper, real(0.0), line.row_y_rate)
+    change = wp.dot(line.du, found.gamma - line.gamma) + line.row_du * (row_gamma - line.row_gamma)
+    sums = team_sum_2(vec2(change, wp.dot(line.du, rate) + line.row_du * row_rate))
+    line.slope_there = line.slope + alpha * line.curvature_A - sums[0]
+    line.curvature_there = line.curvature_A - sums[1]
+    return line
+
+
+@func
+def small_line_curvature(problem: Problem, work: Workspace, w: int, r: Range, line: Line, alpha: real) -> real:
+    """d²ℓ/dα² at the last trial."""
+    return line.curvature_there
+
+
+small_exact_search = exact_search(small_begin_line, small_try_line, small_line_curvature)
 
 
 @func

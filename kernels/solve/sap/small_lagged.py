@@ -8,7 +8,7 @@ import warp as wp
 
 from ...laws.bounds import box_impulse
 from ...laws.coulomb import Linearised, coulomb_impulse, coulomb_newton
-from ...linalg.lanes import lane, sync, team_count, team_max, team_sum
+from ...linalg.lanes import lane, sync, team_count, team_max, team_sum, team_sum_3
 from ...linalg.registers import (
     team_A_times,
     team_newton_coupled,
@@ -133,13 +133,14 @@ def small_measure(work: Workspace, x: Small, w: int, r: Range, balance: Balance)
     sums = weighted_squares(x, x.m[i] - impulse, x.m[i] + x.p_star[i], impulse)
     work.norms[w, r.island] = sums
     balance.error = team_max(balance.error)
-    balance.misses = team_sum(balance.misses)
-    balance.impulses = team_sum(balance.impulses)
+    others = team_sum_3(vec3(balance.misses, balance.impulses, x.D_sq[i] * missed * missed))
+    balance.misses = others[0]
+    balance.impulses = others[1]
     balance.slides = team_count(balance.slides)
     balance.momentum = sums[0]
     balance.scale = wp.max(sums[1], sums[2])
     share = balance.misses / wp.max(wp.max(balance.impulses, balance.scale), real(TINY))
-    balance.law = wp.max(team_sum(x.D_sq[i] * missed * missed), share * balance.scale)
+    balance.law = wp.max(others[2], share * balance.scale)
     return balance
 
 
@@ -155,22 +156,21 @@ def small_lagged_step(
     sync()
     failed = slides
     if slides > 0:
-        failed = team_newton_coupled(x.Q, x.J, x.G, x.p, x.row_G, x.scratch, x.n, x.contacts, x.scalars, x.dv)
+        failed = team_newton_coupled(x.Q, x.J, x.G, x.p, x.row_G, x.scratch, x.first, x.n, x.contacts, x.scalars, x.dv)
     if slides == 0 or failed != 0:  # at last of its symmetric part, which is positive definite
-        failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.scratch, x.n, x.contacts, x.scalars, x.dv)
+        failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.scratch, x.first, x.n, x.contacts, x.scalars, x.dv)
     dv = x.dv[i]
     if failed != 0:
         dv = real(wp.nan)
-    along = real(0.0)
-    if i < x.dofs:
-        along = dv * x.before[i] / x.D_sq[i]
-    along = team_sum(along)
-    x.before[i] = dv
     share = real(1.0)
     if circling:
+        along = real(0.0)
+        if x.dof >= 0:
+            along = dv * x.before[i] / x.D_sq[i]
         share = wp.max(real(LEAST_SHARE), real(SHARE_AGAINST) * share_before)
-        if along > real(0.0):
+        if team_sum(along) > real(0.0):
             share = wp.min(real(MOST_SHARE), real(SHARE_ALONG) * share_before)
+    x.before[i] = dv
     team_rates(x.J, x.n, x.rows, x.dv, x.du)
     if i < x.contacts:
         rate = triple(x.du, i)
@@ -180,7 +180,7 @@ def small_lagged_step(
     if k < x.scalars:
         at = 3 * x.contacts + k
         x.gamma[at] = x.gamma[at] + share * (x.delta[at] - x.row_G[k] * x.du[at])
-    if i < x.dofs:
+    if x.dof >= 0:
         x.v[i] = x.v[i] + share * dv
     sync()
     return share

@@ -60,8 +60,8 @@ def small_give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solut
     x = small_island(r)
     i = lane()
     sync()
-    if i < x.dofs:
-        x.v[i] = lag.kept_v[w, work.islands.dof[w, r.slot_begin + i]]
+    if x.dof >= 0:
+        x.v[i] = lag.kept_v[w, work.islands.dof[w, r.slot_begin + x.dof]]
     if i < x.contacts:
         set_triple(x.gamma, i, lag.gamma[w, work.islands.contact[w, r.contact_begin + i]])
     if i < x.scalars:
@@ -97,8 +97,8 @@ def small_pass(
     if first:
         set_velocity(problem, work, x, w, r, x.contacts == 0)
     else:
-        if i < x.dofs:
-            x.v[i] = lag.v[w, work.islands.dof[w, r.slot_begin + i]]
+        if x.dof >= 0:
+            x.v[i] = lag.v[w, work.islands.dof[w, r.slot_begin + x.dof]]
         if i < x.contacts:
             at = work.islands.contact[w, r.contact_begin + i]
             set_triple(x.R, i, lag.R[w, at])
@@ -110,8 +110,8 @@ def small_pass(
     take_laws(problem, work, x, w, r)
     sync()
     team_rates(x.J, x.n, x.rows, x.v, x.u)
-    if i < x.dofs:
-        lag.v[w, work.islands.dof[w, r.slot_begin + i]] = x.v[i]
+    if x.dof >= 0:
+        lag.v[w, work.islands.dof[w, r.slot_begin + x.dof]] = x.v[i]
     if i < x.contacts:
         gamma = triple(x.gamma, i)
         R_t = x.R[3 * i]
