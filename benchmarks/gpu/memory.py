@@ -59,8 +59,9 @@ class Memory:
         joined = joined_ranges(ranges)
         self.starts, self.ends = (np.array(column, np.int64) for column in zip(*joined, strict=True))
         self.l1_sectors = l1_bytes // SECTOR
-        self.local = np.zeros((LANES, -(-max(local_bytes, 16) // 16) * 16), np.uint8)
-        self.shared = np.zeros(-(-max(shared_bytes, 16) // 16) * 16, np.uint8)
+        # Filled as uninitialised memory may be: with NaN, or −1.
+        self.local = np.full((LANES, -(-max(local_bytes, 16) // 16) * 16), 255, np.uint8)
+        self.shared = np.full(-(-max(shared_bytes, 16) // 16) * 16, 255, np.uint8)
         self.counts = collections.Counter()
         self.cache: collections.OrderedDict[int, None] = collections.OrderedDict()
         self.touched: set[int] = set()

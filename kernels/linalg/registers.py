@@ -186,6 +186,7 @@ SCALAR* const rows = A.data + begin * stride;
 __shared__ alignas(16) SCALAR Q_rows[32 * STRIDE];
 __shared__ alignas(16) SCALAR passed[2 * TURN];
 const bool used = lane >= first && lane < n;
+if (lane < first) *(quad*)(Q_rows + lane * STRIDE) = *(quad*)(Q_rows + lane * STRIDE + 4) = quad {};
 const SCALAR damping = used ? D.data[begin + row] : (SCALAR)0;
 const SCALAR rest = used ? h_step * (force.data[begin + row] - damping * v0.data[begin + row] - bias.data[begin + row]) : (SCALAR)0;
 const bool damped = __any_sync(0xffffffffu, damping != (SCALAR)0);
