@@ -298,7 +298,7 @@ def write_jacobian(
             contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
 
 
-@kernel(lanes=True, registers=168)
+@kernel(lanes=True, registers=128)
 def detect(
     topology: Topology,
     scene: Scene,
@@ -462,7 +462,7 @@ def inverse_mass(
     return W
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, registers=64)
 def regularise(
     topology: Topology,
     scene: Scene,

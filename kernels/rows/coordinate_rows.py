@@ -197,7 +197,7 @@ def fill(
     fill_rows(topology, table, constants, h, sigma, ahead, lead, q, q_between, v0, v_star, M_factor, z, phi, rows, w)
 
 
-@kernel(part="joints", lanes=True)
+@kernel(part="joints", lanes=True, registers=64)
 def fill_joints(
     topology: Topology,
     table: Table,

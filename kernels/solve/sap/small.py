@@ -21,6 +21,8 @@ from .newton import Range
 from .sap import Workspace
 
 CONTACTS = wp.constant(12)
+# Warps of a block, which keep `pace`.
+SMALL_WARPS = 2
 
 
 @struct
@@ -64,132 +66,57 @@ class Small:
     scratch: wp.array1d(dtype=real)  # of an elimination
 
 
-def shared(kind: str, *shape: int) -> str:
-    """An array of shared memory, of one block of one warp; none on the CPU."""
-    sizes = ", ".join(map(str, shape))
-    size = " * ".join(map(str, shape))
-    gpu = f"__shared__ alignas(16) {kind} entries[{size}];\nreturn wp::array_t<{kind}>(entries, {sizes});"
-    return by_device(gpu, f"return wp::array_t<{kind}>();")
+def places(**sizes: int) -> tuple[dict[str, int], int]:
+    """Where parts of so many numbers begin, at 16 bytes each, and their length together."""
+    found, end = {}, 0
+    for name, size in sizes.items():
+        found[name] = end
+        end += -(-size // 4) * 4
+    return found, end
 
 
-OF_DOFS = shared(scalar, UNKNOWNS)
-OF_ROWS = shared(scalar, ROWS)
+OF_LANES = dict.fromkeys(("v", "v_star", "p_star", "m", "j_c", "dv", "dp", "before", "D_sq", "lower", "upper", "row_G", "rho"), int(UNKNOWNS))
+OF_ROWS = dict.fromkeys(("u", "du", "gamma", "delta", "R", "v_hat"), int(ROWS))
+OF_CONTACTS = dict.fromkeys(("mu", "weight", "load", "least"), int(CONTACTS))
+PLACES, NUMBERS = places(
+    Q=UNKNOWNS * STRIDE, J=ROWS * STRIDE, **OF_LANES, **OF_ROWS, **OF_CONTACTS, G=9 * CONTACTS, p=3 * CONTACTS, scratch=SCRATCH
+)  # fmt: skip
+SHARED = f"""
+__shared__ alignas(16) {scalar} entries[{SMALL_WARPS * NUMBERS}];
+return wp::array_t<{scalar}>(entries + (threadIdx.x >> 5) * {NUMBERS}, {NUMBERS});
+"""
+if SMALL_WARPS == 1:
+    SHARED = SHARED.replace("(threadIdx.x >> 5)", "0")
 
 
-@device.func_native(shared(scalar, UNKNOWNS, STRIDE))
-def shared_Q() -> wp.array2d(dtype=real): ...
+@device.func_native(by_device(SHARED, f"return wp::array_t<{scalar}>();"))
+def shared_numbers() -> wp.array1d(dtype=real):
+    """Of this warp; none on the CPU."""
+    ...
 
 
-@device.func_native(shared(scalar, ROWS, STRIDE))
-def shared_J() -> wp.array2d(dtype=real): ...
+@device.func_native(f"return wp::array_t<{scalar}>(all.data + at, count);")
+def part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=real):
+    """Some of the numbers."""
+    ...
 
 
-@device.func_native(OF_DOFS)
-def shared_v() -> wp.array1d(dtype=real): ...
+@device.func_native(f"return wp::array_t<{scalar}>(all.data + at, count, {STRIDE});")
+def rows_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array2d(dtype=real):
+    """The same as rows of H."""
+    ...
 
 
-@device.func_native(OF_DOFS)
-def shared_v_star() -> wp.array1d(dtype=real): ...
+@device.func_native(f"return wp::array_t<wp::vec_t<3, {scalar}>>((wp::vec_t<3, {scalar}>*)(all.data + at), count);")
+def vectors_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=vec3):
+    """The same as vectors."""
+    ...
 
 
-@device.func_native(OF_DOFS)
-def shared_p_star() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_DOFS)
-def shared_m() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_DOFS)
-def shared_j_c() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_DOFS)
-def shared_dv() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_DOFS)
-def shared_dp() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_DOFS)
-def shared_before() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_DOFS)
-def shared_D_sq() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_u() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_du() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_gamma() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_miss() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_delta() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_R() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_v_hat() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(shared(scalar, CONTACTS))
-def shared_mu() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(shared(scalar, CONTACTS))
-def shared_weight() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(shared(scalar, CONTACTS))
-def shared_load() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(shared(scalar, CONTACTS))
-def shared_least() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(shared(f"wp::mat_t<3, 3, {scalar}>", CONTACTS))
-def shared_G() -> wp.array1d(dtype=mat33): ...
-
-
-@device.func_native(shared(f"wp::vec_t<3, {scalar}>", CONTACTS))
-def shared_p() -> wp.array1d(dtype=vec3): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_lower() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_upper() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_row_G() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(OF_ROWS)
-def shared_rho() -> wp.array1d(dtype=real): ...
-
-
-@device.func_native(shared(scalar, SCRATCH))
-def shared_scratch() -> wp.array1d(dtype=real): ...
+@device.func_native(f"return wp::array_t<wp::mat_t<3, 3, {scalar}>>((wp::mat_t<3, 3, {scalar}>*)(all.data + at), count);")
+def matrices_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=mat33):
+    """The same as matrices."""
+    ...
 
 
 @func
@@ -205,35 +132,36 @@ def small_island(r: Range) -> Small:
     x.contacts = r.contact_end - r.contact_begin
     x.scalars = r.row_end - r.row_begin
     x.rows = 3 * x.contacts + x.scalars
-    x.Q = shared_Q()
-    x.J = shared_J()
-    x.v = shared_v()
-    x.v_star = shared_v_star()
-    x.p_star = shared_p_star()
-    x.m = shared_m()
-    x.j_c = shared_j_c()
-    x.dv = shared_dv()
-    x.dp = shared_dp()
-    x.before = shared_before()
-    x.D_sq = shared_D_sq()
-    x.u = shared_u()
-    x.du = shared_du()
-    x.gamma = shared_gamma()
-    x.miss = shared_miss()
-    x.delta = shared_delta()
-    x.R = shared_R()
-    x.v_hat = shared_v_hat()
-    x.mu = shared_mu()
-    x.weight = shared_weight()
-    x.load = shared_load()
-    x.least = shared_least()
-    x.G = shared_G()
-    x.p = shared_p()
-    x.lower = shared_lower()
-    x.upper = shared_upper()
-    x.row_G = shared_row_G()
-    x.rho = shared_rho()
-    x.scratch = shared_scratch()
+    all = shared_numbers()
+    x.Q = rows_part(all, wp.static(PLACES["Q"]), UNKNOWNS)
+    x.J = rows_part(all, wp.static(PLACES["J"]), ROWS)
+    x.v = part(all, wp.static(PLACES["v"]), UNKNOWNS)
+    x.v_star = part(all, wp.static(PLACES["v_star"]), UNKNOWNS)
+    x.p_star = part(all, wp.static(PLACES["p_star"]), UNKNOWNS)
+    x.m = part(all, wp.static(PLACES["m"]), UNKNOWNS)
+    x.j_c = part(all, wp.static(PLACES["j_c"]), UNKNOWNS)
+    x.dv = part(all, wp.static(PLACES["dv"]), UNKNOWNS)
+    x.dp = part(all, wp.static(PLACES["dp"]), UNKNOWNS)
+    x.before = part(all, wp.static(PLACES["before"]), UNKNOWNS)
+    x.D_sq = part(all, wp.static(PLACES["D_sq"]), UNKNOWNS)
+    x.u = part(all, wp.static(PLACES["u"]), ROWS)
+    x.du = part(all, wp.static(PLACES["du"]), ROWS)
+    x.gamma = part(all, wp.static(PLACES["gamma"]), ROWS)
+    x.miss = x.du  # which is found after its last use
+    x.delta = part(all, wp.static(PLACES["delta"]), ROWS)
+    x.R = part(all, wp.static(PLACES["R"]), ROWS)
+    x.v_hat = part(all, wp.static(PLACES["v_hat"]), ROWS)
+    x.mu = part(all, wp.static(PLACES["mu"]), CONTACTS)
+    x.weight = part(all, wp.static(PLACES["weight"]), CONTACTS)
+    x.load = part(all, wp.static(PLACES["load"]), CONTACTS)
+    x.least = part(all, wp.static(PLACES["least"]), CONTACTS)
+    x.G = matrices_part(all, wp.static(PLACES["G"]), CONTACTS)
+    x.p = vectors_part(all, wp.static(PLACES["p"]), CONTACTS)
+    x.lower = part(all, wp.static(PLACES["lower"]), UNKNOWNS)
+    x.upper = part(all, wp.static(PLACES["upper"]), UNKNOWNS)
+    x.row_G = part(all, wp.static(PLACES["row_G"]), UNKNOWNS)
+    x.rho = part(all, wp.static(PLACES["rho"]), UNKNOWNS)
+    x.scratch = part(all, wp.static(PLACES["scratch"]), SCRATCH)
     return x
 
 
