@@ -21,8 +21,8 @@ from .newton import Range
 from .sap import Workspace
 
 CONTACTS = wp.constant(12)
-# Warps of a block, which keep `pace`.
-SMALL_WARPS = 2
+# Warps of a block, which keep `pace`; a block has 48 kB of shared memory.
+SMALL_WARPS = 2 if scalar == "float" else 1
 
 
 @struct
