@@ -48,25 +48,24 @@ class Entry:
 
 def kernel(
     source=None, *, taped: bool = False, twin: bool = False, part: str = "", lanes: bool = False, registers: int = 0,
-    warps: int = 1, short: bool | None = None,
+    warps: int = 1,
 ):  # fmt: skip
     """A kernel. One that is `taped` has an adjoint, for tapes; `twin`: there is one without and one with an adjoint.
 
     Kernels with adjoints are made when the first of a file is asked for (`warpsim.device.by_world`). `part` names a Warp module of
     its own within the file, for kernels that few scenes launch. `lanes`: its last index is a lane (`linalg/lanes.py`), which
     `warpsim.device.launch` adds to what it is launched over; it has no adjoint. `registers`: as many as its threads may have on CUDA, so that
-    more warps are on a multiprocessor at once; 0: the compiler's choice. `warps` of a block there; the same for all kernels of a Warp module. `short`: with loops that are not unrolled and
-    arrays of global memory alone; where nothing is said, if a block has several warps.
+    more warps are on a multiprocessor at once; 0: the compiler's choice. `warps` of a block there; the same for all kernels of a Warp module.
     """
     if source is None:
-        given = {"taped": taped, "twin": twin, "part": part, "lanes": lanes, "registers": registers, "warps": warps, "short": short}
+        given = {"taped": taped, "twin": twin, "part": part, "lanes": lanes, "registers": registers, "warps": warps}
         return functools.partial(kernel, **given)
     if COPY is None or taped:
         return Entry(source, taped, twin, part, lanes)
     tree = ranges.parsed(source)
     ranges.shift(tree.body[0])
     function, text = ranges.define(tree, source)
-    options, module = {"enable_backward": False}, warp_module(_warp_module(source, part), short=warps > 1 if short is None else short)
+    options, module = {"enable_backward": False}, warp_module(_warp_module(source, part), short=warps > 1)
     if registers:
         options["cuda_max_registers"] = registers
     made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)

@@ -21,8 +21,6 @@ from .newton import Range
 from .sap import Workspace
 
 CONTACTS = wp.constant(12)
-# Warps of a block, which keep `pace`; a block has 48 kB of shared memory.
-SMALL_WARPS = 2 if scalar == "float" else 1
 
 
 @struct
@@ -75,23 +73,20 @@ def places(**sizes: int) -> tuple[dict[str, int], int]:
     return found, end
 
 
-OF_LANES = dict.fromkeys(("v", "v_star", "p_star", "m", "j_c", "dv", "dp", "before", "D_sq", "lower", "upper", "row_G", "rho"), int(UNKNOWNS))
+OF_LANES = dict.fromkeys(
+    ("v", "v_star", "p_star", "m", "j_c", "dv", "dp", "before", "D_sq", "lower", "upper", "row_G", "rho"), int(UNKNOWNS)
+)
 OF_ROWS = dict.fromkeys(("u", "du", "gamma", "delta", "R", "v_hat"), int(ROWS))
 OF_CONTACTS = dict.fromkeys(("mu", "weight", "load", "least"), int(CONTACTS))
 PLACES, NUMBERS = places(
     Q=UNKNOWNS * STRIDE, J=ROWS * STRIDE, **OF_LANES, **OF_ROWS, **OF_CONTACTS, G=9 * CONTACTS, p=3 * CONTACTS, scratch=SCRATCH
 )  # fmt: skip
-SHARED = f"""
-__shared__ alignas(16) {scalar} entries[{SMALL_WARPS * NUMBERS}];
-return wp::array_t<{scalar}>(entries + (threadIdx.x >> 5) * {NUMBERS}, {NUMBERS});
-"""
-if SMALL_WARPS == 1:
-    SHARED = SHARED.replace("(threadIdx.x >> 5)", "0")
+SHARED = f"__shared__ alignas(16) {scalar} entries[{NUMBERS}]; return wp::array_t<{scalar}>(entries, {NUMBERS});"
 
 
 @device.func_native(by_device(SHARED, f"return wp::array_t<{scalar}>();"))
 def shared_numbers() -> wp.array1d(dtype=real):
-    """Of this warp; none on the CPU."""
+    """Of a block of one warp; none on the CPU."""
     ...
 
 
@@ -113,7 +108,9 @@ def vectors_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d
     ...
 
 
-@device.func_native(f"return wp::array_t<wp::mat_t<3, 3, {scalar}>>((wp::mat_t<3, 3, {scalar}>*)(all.data + at), count);")
+@device.func_native(
+    f"return wp::array_t<wp::mat_t<3, 3, {scalar}>>((wp::mat_t<3, 3, {scalar}>*)(all.data + at), count);"
+)
 def matrices_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=mat33):
     """The same as matrices."""
     ...

@@ -8,7 +8,7 @@ import warp as wp
 
 from ...laws.bounds import box_impulse
 from ...laws.cone import project, projected_hessian, projected_rate
-from ...linalg.lanes import lane, lanes, sync, team_sum, team_sum_2
+from ...linalg.lanes import lane, lanes, sync, team_sum_2
 from ...linalg.registers import (
     team_A_times,
     team_add_rows,
@@ -33,7 +33,6 @@ from .sap import (
     solve_island,
 )
 from .small import (
-    SMALL_WARPS,
     give_point,
     is_small,
     set_triple,
@@ -252,7 +251,7 @@ def give_rates(work: Workspace, w: int, r: Range):
         work.row_u_c[w, work.islands.row[w, r.row_begin + k]] = x.u[3 * x.contacts + k]
 
 
-@kernel(lanes=True, registers=128, warps=SMALL_WARPS, short=False)
+@kernel(lanes=True, registers=128)
 def solve_small(problem: Problem, work: Workspace, options: Options, solution: Solution):
     """Before `sap.solve`, on a GPU: islands that one warp holds. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()

@@ -15,7 +15,6 @@ from .lagged import newton_method, solve_any
 from .newton import Range, island_range
 from .sap import UNTRIED, Options, Workspace, is_free, island_tolerance, keep_free_motion
 from .small import (
-    SMALL_WARPS,
     Small,
     give_point,
     is_small,
@@ -154,7 +153,7 @@ iterate_small = newton_method(
 )
 
 
-@kernel(lanes=True, registers=168, warps=SMALL_WARPS, short=False)
+@kernel(lanes=True, registers=168)
 def solve_small_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
 ):
