@@ -13,6 +13,7 @@ S = wp.float64
 vec3, mat33 = wp.types.vector(3, S), wp.types.matrix((3, 3), S)
 CONE = copy(cone, S)
 cone_y, cone_impulse, cone_cost, cone_hessian = CONE.cone_y, CONE.cone_impulse, CONE.cone_cost, CONE.cone_hessian
+project, projected_rate, projected_hessian = CONE.project, CONE.projected_rate, CONE.projected_hessian
 
 
 @wp.kernel(module="test_constraints_cone")
@@ -25,6 +26,22 @@ def evaluate_cone(
     gamma[i] = cone_impulse(y, R[i], mu[i])
     cost[i] = cone_cost(cone_impulse(y, R[i], mu[i]), R[i])
     G[i] = cone_hessian(y, R[i], mu[i])
+
+
+@wp.kernel(module="test_constraints_cone")
+def evaluate_projection(
+    v_c: wp.array(dtype=vec3), rate: wp.array(dtype=vec3), R: wp.array(dtype=vec3), mu: wp.array(dtype=S),
+    gamma: wp.array(dtype=vec3), change: wp.array(dtype=vec3), G: wp.array(dtype=mat33),
+):  # fmt: skip
+    i = wp.tid()
+    y, y_rate = -wp.cw_div(v_c[i], R[i]), -wp.cw_div(rate[i], R[i])
+    if mu[i] == S(0.0):
+        y, y_rate = vec3(S(0.0), S(0.0), y[2]), vec3(S(0.0), S(0.0), y_rate[2])
+    mu_hat = mu[i] * R[i][0] / R[i][2]
+    found = project(y, mu_hat, mu[i])
+    gamma[i] = found.gamma
+    change[i] = projected_rate(found, y_rate, mu_hat, mu[i])
+    G[i] = projected_hessian(found, y[2], wp.cw_div(vec3(S(1.0), S(1.0), S(1.0)), R[i]), mu_hat, mu[i])
 
 
 def run_cone(v_c, R, mu):
@@ -79,6 +96,26 @@ def test_cone_gradient_and_hessian_are_the_differences():
     assert (np.abs(gradient_fd - gamma).max(axis=1) / scale)[smooth].max() < 1e-7
     G_scale = (1.0 / R).max(axis=1)
     assert (np.abs(G_fd - G).max(axis=(1, 2)) / G_scale)[smooth].max() < 1e-7
+
+
+def test_the_projection_without_branches_is_the_same():
+    """What the small islands of a GPU use: γ, G and dγ = −G dv_c in every region, on y_r = 0, without friction and at rest; a NaN comes out as one."""
+    v_c, R, mu = cone_samples()
+    v_c[:3] = [[0.0, 0.0, 0.0], [1e-200, 0.0, 0.0], [np.nan] * 3]
+    gamma, _, G = run_cone(v_c, R, mu)
+    rate = np.random.default_rng(1).normal(size=v_c.shape)
+    out = [wp.zeros(len(mu), dtype=kind, device="cpu") for kind in (vec3, vec3, mat33)]
+    inputs = [wp.array(x, dtype=kind, device="cpu") for x, kind in ((v_c, vec3), (rate, vec3), (R, vec3), (mu, S))]
+    wp.launch(evaluate_projection, dim=len(mu), inputs=inputs, outputs=out, device="cpu")
+    found, change, slopes = (x.numpy() for x in out)
+    assert np.isnan(found[2]).any() and np.isnan(gamma[2]).any()
+    sound = np.arange(len(mu)) != 2
+    scale = np.linalg.norm(v_c / R, axis=1)[sound]
+    assert np.all(np.abs(found - gamma).max(axis=1)[sound] <= 1e-14 * scale)
+    stiffness = (1.0 / R).max(axis=1)[sound]
+    assert np.all(np.abs(slopes - G).max(axis=(1, 2))[sound] <= 1e-13 * stiffness)
+    expected = -np.einsum("nij,nj->ni", G, rate)
+    assert np.all(np.abs(change - expected).max(axis=1)[sound] <= 1e-12 * stiffness)
 
 
 def test_cone_impulse_is_feasible_and_complementary():
