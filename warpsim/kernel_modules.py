@@ -200,6 +200,7 @@ def main(argv=None) -> int:
     parser.add_argument(
         "--machine-code", choices=("none", "float64", "all"), default="float64", help="modules compiled beyond PTX"
     )
+    parser.add_argument("--dtype", choices=("both", *SCALARS), default="both", help="scalar types of the modules")
     parser.add_argument("--atomics", action="store_true", help="list the atomic instructions instead")
     asked = parser.parse_args(argv)
     wanted = {"none": (), "float64": f"{PREFIX}float64", "all": ""}[asked.machine_code]
@@ -208,7 +209,7 @@ def main(argv=None) -> int:
         print_atomics()
         return 0
     start = time.perf_counter()
-    names = list(_modules())
+    names = [name for name in _modules() if asked.dtype == "both" or name.startswith(f"{PREFIX}{asked.dtype}")]
     forms = ["cubin" if name.startswith(wanted) else "ptx" for name in names]
     stamp = _stamp_file()
     known = frozenset(json.loads(stamp.read_text())) if stamp and stamp.is_file() else frozenset()
@@ -229,7 +230,7 @@ def main(argv=None) -> int:
                 passed.add(digest)
     if stamp:
         stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(json.dumps(sorted(passed)))
+        stamp.write_text(json.dumps(sorted(passed if asked.dtype == "both" else passed | known)))
     verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"
     verdict += f", {forms.count('cubin')} of them to machine code,"
     print(f"{verdict} for sm_{ARCH} ({time.perf_counter() - start:.0f} s)")
