@@ -228,7 +228,7 @@ def main(argv=None) -> int:
                 print(re.sub(r"^", "    ", result.error, flags=re.MULTILINE), flush=True)
             else:
                 passed.add(digest)
-    if stamp:
+    if stamp:  # a run of one scalar type keeps what is known of the other
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(json.dumps(sorted(passed if asked.dtype == "both" else passed | known)))
     verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"

@@ -116,7 +116,7 @@ class Projected:
 
 @func
 def project(y: vec3, mu_hat: real, mu: real) -> Projected:
-    """On the cone; μ̂ = μ Rt/Rn. With μ = 0, y_t is to be 0."""
+    """On the cone; μ̂ = μ Rt/Rn. With μ = 0, y_t is to be 0. Not for adjoints: it divides by y_r wherever it is."""
     zero = real(0.0)
     x = Projected()
     y_rr = y[0] * y[0] + y[1] * y[1]

@@ -42,10 +42,11 @@ SUM
 ANY_BITS = """
 #if __CUDA_ARCH__ >= 800
 return __reduce_or_sync(0xffffffffu, x);
-#endif
+#else
 auto bits = x;
 for (int other = 16; other > 0; other >>= 1) bits |= __shfl_xor_sync(0xffffffffu, bits, other);
 return bits;
+#endif
 """
 SUMS = """
 auto sum = x;

@@ -4,7 +4,8 @@
 A lane has an unknown. J is dense there, a row of `STRIDE` numbers for each row of constraints, so that four numbers are read at once and
 lanes that read rows, or columns, meet no bank twice. A square `Q` holds A in its upper triangle, diagonal included, and below it what
 elimination leaves of H = A + JᵀGJ. H itself is in registers, a column (and a row, where it is not symmetric) in each lane. These have no
-index, so that the text names each. Everything beyond the n unknowns and the rows in use is 0, or never read.
+index, so that the text names each. What stands before and after the unknowns,
+and beyond the rows in use, is 0, or what comes of it is never used.
 
 On the CPU, whose loops are elsewhere (`ltdl.py`, `ldu.py`, `loops.py`), these do nothing. All lanes call them; each ends with a `sync`.
 """
@@ -23,7 +24,7 @@ ROWS = wp.constant(40)
 TURN = UNKNOWNS + 8  # numbers of a row that is passed on
 SCRATCH = wp.constant(4 * TURN)  # two rows of each of two triangles
 
-# 1/x without the cases of numbers that are no pivots: of a tiny one it is infinite, which the next test finds.
+# 1/x without the cases of numbers that are no pivots: of a tiny one it is infinite, which the next test, or the caller, finds.
 RECIPROCAL = 'SCALAR y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;'
 INVERSE = RECIPROCAL if scalar == "float" else "return (SCALAR)1 / x;"
 QUAD = f"""

@@ -194,6 +194,9 @@ st.global.u64 [%rd5], %rd7;"""
 def test_atomics_add_lane_after_lane():
     """atom.add of all lanes to one word of shared memory: the sum, and every lane the sum of those before."""
     body = """mov.u32 %r2, room;
+mov.u32 %r4, 0;
+st.shared.u32 [%r2], %r4;
+bar.warp.sync -1;
 cvt.u32.u64 %r3, %rd6;
 atom.shared.add.u32 %r4, [%r2], %r3;
 bar.warp.sync -1;
