@@ -88,6 +88,7 @@ gpu-quick: $(VENV)/cuda.stamp
 	$(BIN)/python -m benchmarks.gpu.budget --quick
 	$(BIN)/python -m benchmarks.gpu.emulate --quick --robot ant --worlds 64
 	$(BIN)/python -m benchmarks.gpu.emulate --thrown --only small --warp 0 --worlds 64
+	$(BIN)/python -m benchmarks.gpu.emulate --contact convex --only small --robot ant --worlds 64
 	$(BIN)/python -m benchmarks.thread_order --quick
 
 gpu-proof: $(VENV)/cuda.stamp bounds

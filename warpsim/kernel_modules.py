@@ -6,7 +6,7 @@ Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and 
 a block may have. A module whose hash passed before is not compiled again.
 
 Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine code,
-which takes as long again; `--machine-code all` does so for all of them, `none` for none.
+which takes as long again; `--machine-code all` does so for all of them, `none` for none. `--dtype float32` is half of it all, the modules of one type.
 
 The PTX shows that results have the same bits on every run: modules with adjoints, of both scalar types, may not have any atomic
 instruction on real numbers, whose order changes from run to run, and of the other kernels only those that add to what one

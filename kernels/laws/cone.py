@@ -116,17 +116,19 @@ class Projected:
 
 @func
 def project(y: vec3, mu_hat: real, mu: real) -> Projected:
-    """On the cone; μ̂ = μ Rt/Rn. With μ = 0, y_t is to be 0. Not for adjoints: it divides by y_r wherever it is."""
+    """On the cone; μ̂ = μ Rt/Rn. Not for adjoints: it divides by y_r wherever it is."""
     zero = real(0.0)
     x = Projected()
-    y_rr = y[0] * y[0] + y[1] * y[1]
+    y_1 = wp.where(mu == zero, zero, y[0])
+    y_2 = wp.where(mu == zero, zero, y[1])
+    y_rr = y_1 * y_1 + y_2 * y_2
     y_r = wp.sqrt(y_rr)
     x.per_y_r = wp.where(y_rr == zero, zero, real(1.0) / y_r)
-    x.t_1 = y[0] * x.per_y_r
-    x.t_2 = y[1] * x.per_y_r
+    x.t_1 = y_1 * x.per_y_r
+    x.t_2 = y_2 * x.per_y_r
     x.share = real(1.0) / (real(1.0) + mu * mu_hat)
     x.is_open = y[2] <= zero and y[2] * y[2] >= mu_hat * mu_hat * y_rr
-    x.sticks = y[2] > zero and y_rr <= mu * mu * y[2] * y[2]
+    x.sticks = mu != zero and y[2] > zero and y_rr <= mu * mu * y[2] * y[2]
     gamma_n = (y[2] + mu_hat * y_r) * x.share
     slide = vec3(mu * gamma_n * x.t_1, mu * gamma_n * x.t_2, gamma_n)
     x.gamma = wp.where(x.is_open, vec3(zero, zero, zero), wp.where(x.sticks, y, slide))
@@ -161,9 +163,6 @@ def projected_hessian(x: Projected, y_n: real, per_R: vec3, mu_hat: real, mu: re
         G_1n, G_2n, G_n,
     )  # fmt: skip
     stick = mat33(per_R[0], zero, zero, zero, per_R[0], zero, zero, zero, per_R[2])
-    if mu == zero:
-        stick[0, 0] = zero
-        stick[1, 1] = zero
     none = mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
     return wp.where(x.is_open, none, wp.where(x.sticks, stick, slide))
 

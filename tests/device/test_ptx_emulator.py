@@ -207,6 +207,17 @@ st.global.u64 [%rd5], %rd7;"""
     np.testing.assert_array_equal(run(body)[0], 1000 * (LANE * (LANE - 1) // 2) + 496)
 
 
+@pytest.mark.parametrize("space, place", [("shared", "room"), ("local", "__local_depot0")])
+def test_memory_begins_without_numbers(space, place):
+    """What nobody has written is NaN, in shared and in local memory: times 0 it is no 0, as it may be on a GPU."""
+    body = f"""mov.u32 %r2, {place};
+ld.{space}.f32 %f1, [%r2+4];
+mul.f32 %f2, %f1, 0f00000000;
+cvt.f64.f32 %fd1, %f2;
+st.global.f64 [%rd5], %fd1;"""
+    assert np.isnan(run(body)[0].view(np.float64)).all()
+
+
 NEIGHBOUR = """mov.u32 %r2, room;
 cvt.u32.u64 %r3, %rd6;
 shl.b32 %r4, %r1, 2;

@@ -35,8 +35,6 @@ def evaluate_projection(
 ):  # fmt: skip
     i = wp.tid()
     y, y_rate = -wp.cw_div(v_c[i], R[i]), -wp.cw_div(rate[i], R[i])
-    if mu[i] == S(0.0):
-        y, y_rate = vec3(S(0.0), S(0.0), y[2]), vec3(S(0.0), S(0.0), y_rate[2])
     mu_hat = mu[i] * R[i][0] / R[i][2]
     found = project(y, mu_hat, mu[i])
     gamma[i] = found.gamma

@@ -6,9 +6,11 @@ import pytest
 
 import warpsim as ws
 from scenes.examples import clutter
+from warpsim.device.copies import SCALARS, copy
 from warpsim.kernels.linalg.registers import UNKNOWNS
-from warpsim.kernels.solve.sap import sap
+from warpsim.kernels.solve.sap import sap, small
 
+STATIC_SHARED = 48 * 1024  # bytes that a block may declare
 LAWS = {"lagged": ws.SAP(), "convex": ws.SAP(approximation="convex")}
 # Of the largest velocity: two solutions within the solver's tolerance.
 CLOSE = {"float32": 1e-2, "float64": 1e-4}
@@ -95,3 +97,12 @@ def test_what_they_do_not_do_is_left(device, assets, solver):
             sim.step(state, out=state)
         found.append(state.v.numpy())
     assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("dtype", list(SCALARS))
+def test_an_island_fits_into_what_a_block_may_declare(dtype):
+    """Parts do not overlap, begin at 16 bytes, and are no more than a block's shared memory: in CI only float32's is compiled for CUDA."""
+    numbers = copy(small, SCALARS[dtype])
+    begins = list(numbers.PLACES.values())
+    assert begins == sorted(set(begins)) and all(at % 4 == 0 for at in begins) and begins[-1] < numbers.NUMBERS
+    assert numbers.NUMBERS * np.dtype(dtype).itemsize <= STATIC_SHARED

@@ -13,7 +13,7 @@ import warp as wp
 
 from ... import real as device
 from ...linalg.lanes import by_device, lane, lanes, sync, team_number, team_sum, team_sum_3
-from ...linalg.registers import ROWS, SCRATCH, STRIDE, UNKNOWNS, team_absolute_forces, team_clear_rows, team_inertias
+from ...linalg.registers import ROWS, SCRATCH, STRIDE, UNKNOWNS, team_absolute_forces, team_clear_rows
 from ...linalg.vector import scalar
 from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3, vec4
 from ..problem import Problem, Solution
@@ -25,7 +25,7 @@ CONTACTS = wp.constant(12)
 
 @struct
 class Small:
-    """The island in shared memory; scratch is named by what it holds first."""
+    """The island in shared memory."""
 
     dof: int  # of this lane, −1 of one that has none
     first: int  # the lane of dof 0, less than 8
@@ -198,7 +198,6 @@ def take_matrix(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
     x.v[i] = real(0.0)
     x.v_star[i] = real(0.0)
     x.dv[i] = real(0.0)
-    x.before[i] = real(0.0)
     x.D_sq[i] = real(0.0)
     if x.dof >= 0:
         d = work.islands.dof[w, r.slot_begin + x.dof]
@@ -297,13 +296,10 @@ def take_island(problem: Problem, work: Workspace, w: int, r: Range):
     team_clear_rows(x.J, x.rows)
     for at in range(lane(), ROWS, lanes()):
         x.gamma[at] = real(0.0)
-        x.miss[at] = real(0.0)
-        x.delta[at] = real(0.0)
     sync()
     take_contacts(problem, work, x, w, r)
     take_scalar_rows(problem, work, x, w, r)
     sync()
-    team_inertias(x.J, x.n, 3 * x.contacts, x.scalars, x.D_sq, x.rho)
 
 
 @func

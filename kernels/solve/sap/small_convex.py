@@ -75,15 +75,6 @@ def per_regularization(R: vec3) -> vec3:
 
 
 @func
-def small_y(u: vec3, per_R: vec3, mu: real) -> vec3:
-    """y = −R⁻¹ u as `project` has it."""
-    y = vec3(-u[0] * per_R[0], -u[1] * per_R[1], -u[2] * per_R[2])
-    if mu == real(0.0):
-        y = vec3(real(0.0), real(0.0), y[2])
-    return y
-
-
-@func
 def small_residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> vec3:
     """γ = P(y), G and j_c = Jᵀγ at the present u; squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
     x = small_island(r)
@@ -93,7 +84,7 @@ def small_residual(problem: Problem, work: Workspace, solution: Solution, w: int
         mu = x.mu[c]
         mu_hat = mu * R[0] / R[2]
         per_R = per_regularization(R)
-        y = small_y(triple(x.u, c), per_R, mu)
+        y = -wp.cw_mul(triple(x.u, c), per_R)
         found = project(y, mu_hat, mu)
         set_triple(x.gamma, c, found.gamma)
         x.G[c] = projected_hessian(found, y[2], per_R, mu_hat, mu)
@@ -170,8 +161,8 @@ def small_begin_line(problem: Problem, work: Workspace, solution: Solution, w: i
         line.du = triple(x.du, c)
         line.mu = x.mu[c]
         per_R = per_regularization(R)
-        line.y = small_y(triple(x.u, c), per_R, line.mu)
-        line.y_rate = small_y(line.du, per_R, line.mu)
+        line.y = -wp.cw_mul(triple(x.u, c), per_R)
+        line.y_rate = -wp.cw_mul(line.du, per_R)
         line.gamma = triple(x.gamma, c)
         line.mu_hat = line.mu * R[0] / R[2]
     k = lane()

@@ -8,9 +8,11 @@ import warp as wp
 
 from ...laws.bounds import box_impulse
 from ...laws.coulomb import Linearised, coulomb_impulse, coulomb_newton
-from ...linalg.lanes import lane, sync, team_count, team_max, team_sum, team_sum_3
+from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_sum_3
 from ...linalg.registers import (
+    ROWS,
     team_A_times,
+    team_inertias,
     team_newton_coupled,
     team_newton_symmetric,
     team_rates,
@@ -28,7 +30,12 @@ from .small import Small, set_triple, set_velocity, small_island, triple, weight
 
 @func
 def take_loads(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
-    """ρ and loads of contacts."""
+    """What this law has beside `take_island`: ρ of constraints, loads of contacts."""
+    team_inertias(x.J, x.n, 3 * x.contacts, x.scalars, x.D_sq, x.rho)
+    x.before[lane()] = real(0.0)
+    for at in range(lane(), ROWS, lanes()):
+        x.miss[at] = real(0.0)
+        x.delta[at] = real(0.0)
     c = lane()
     if c < x.contacts:
         at = work.islands.contact[w, r.contact_begin + c]
