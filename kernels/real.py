@@ -4,12 +4,13 @@
 The files of this folder are written once, against `real`. `warpsim.device` loads a copy of them per scalar type (packages
 `warpsim.kernels_float32`, `warpsim.kernels_float64`): two scalar types in one Warp module would recompile each other. Of the solver there are
 copies with spin rows besides (`warpsim.kernels_float32_spin`, …), in which branches on `SPIN`, a constant, go the other way, and copies by
-conjugate gradients (`…_cg`, `BY_CG`).
+conjugate gradients (`…_cg`, `BY_CG`); of what has lanes, copies with half as many to a world (`…_half`, `LANES`), whose structs are those of the whole.
 Imported as `warpsim.kernels` the files are a directory: a kernel or a struct is an `Entry` that says where it stands,
 nothing is parsed or compiled, and `warpsim.device.launch(sap.solve, wp.float64, ...)` finds the copy.
 """
 
 import functools
+import importlib
 import sys
 
 import warp as wp
@@ -22,6 +23,8 @@ SPIN = getattr(
     sys.modules[__package__], "SPIN", False
 )  # whether contacts have spin rows in this copy (`laws/spin_cone.py`)
 BY_CG = getattr(sys.modules[__package__], "BY_CG", False)  # whether SAP solves by conjugate gradients in this copy
+LANES = getattr(sys.modules[__package__], "LANES", 32)  # threads of a world on CUDA where a kernel has lanes
+WHOLE = getattr(sys.modules[__package__], "WHOLE", None)  # of a copy with fewer: the package of that with as many as a warp has
 real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)
 vec3 = wp.types.vector(3, real)
@@ -69,7 +72,8 @@ def kernel(
     if registers:
         options["cuda_max_registers"] = registers
     made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)
-    made.source, made.taped, made.twin, made.part, made.lanes, made.warps = source, taped, twin, part, lanes, warps
+    made.source, made.taped, made.twin, made.part, made.warps = source, taped, twin, part, warps
+    made.lanes = LANES if lanes else 0
     return made
 
 
@@ -97,4 +101,6 @@ def func_native(snippet: str):
 
 def struct(source):
     """A struct of device data."""
+    if WHOLE is not None:
+        return getattr(importlib.import_module(WHOLE + source.__module__.removeprefix(__package__)), source.__name__)
     return Entry(source) if COPY is None else wp.struct(source)

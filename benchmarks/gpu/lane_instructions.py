@@ -41,17 +41,25 @@ def word_of(lanes: np.ndarray) -> int:
     return int(np.sum(lanes.astype(np.uint64) << np.arange(LANES, dtype=np.uint64)))
 
 
+def _groups(words: np.ndarray, active: np.ndarray) -> list[np.ndarray]:
+    """The lanes that active ones name, in groups, each of which names itself. Raises `ValueError` where they name different lanes, or not themselves."""
+    named = [int(x) for x in np.unique(words[active])]
+    groups = [bits_of(x) for x in named]
+    for word, group in zip(named, groups, strict=True):
+        if (group & active & (words != word)).any() or (active & (words == word) & ~group).any():
+            raise ValueError(f"lanes {np.flatnonzero(active).tolist()} name {[hex(x) for x in named]}")
+    return groups
+
+
 def _named(i: Instruction, m):
-    """The lanes that the last operand names. Raises `ValueError` where active lanes name different ones, or not themselves."""
+    """The lanes that the last operand names."""
     words = m.read(i.operands[-1], WORD)
 
     def members() -> np.ndarray:
-        named = words[m.mask]
-        if (named != named[0]).any() or (m.mask & ~bits_of(int(named[0]))).any():
-            raise ValueError(
-                f"{i.text}: lanes {np.flatnonzero(m.mask).tolist()} name {[hex(x) for x in set(named.tolist())]}"
-            )
-        return bits_of(int(named[0]))
+        try:
+            return np.any(_groups(words, m.mask), axis=0)
+        except ValueError as error:
+            raise ValueError(f"{i.text}: {error}") from None
 
     return members
 
@@ -67,7 +75,7 @@ def _all(i: Instruction, m):
 
 def _barrier(i: Instruction, m):
     """What lanes wrote before is there for all that follows."""
-    return lambda: m.memory.order.barrier(), 0, 1
+    return lambda: m.memory.order.barrier(m.mask), 0, 1
 
 
 def _shuffle(i: Instruction, m):
@@ -108,12 +116,15 @@ def _vote(i: Instruction, m):
     word = i.operands[1]
     p = m.read(word.removeprefix("!"), TRUTH)
     out = m.written(i.operands[0], WORD if mode == "ballot" else TRUTH)
+    words = m.read(i.operands[-1], WORD)
 
     def run() -> None:
-        truth = (p ^ word.startswith("!")) & mask
-        some, every = bool(truth.any()), bool((truth == mask).all())
-        value = {"ballot": word_of(truth), "any": some, "all": every, "uni": every or not some}[mode]
-        np.copyto(out, out.dtype.type(value), where=mask)
+        truth = p ^ word.startswith("!")
+        for group in _groups(words, mask):
+            asked = group & mask
+            some, every = bool(truth[asked].any()), bool(truth[asked].all())
+            value = {"ballot": word_of(truth & asked), "any": some, "all": every, "uni": every or not some}[mode]
+            np.copyto(out, out.dtype.type(value), where=asked)
 
     return run, ALU, 1
 
@@ -123,7 +134,14 @@ def _reduce(i: Instruction, m):
     dtype, mask = i.dtypes[-1], m.mask
     f = REDUCE[next(x for x in i.opcode if x in REDUCE)]
     a, out = m.read(i.operands[1], dtype), m.written(i.operands[0], dtype)
-    return lambda: np.copyto(out, f.reduce(a[mask], dtype=dtype), where=mask), SHUFFLE, 2
+    words = m.read(i.operands[-1], WORD)
+
+    def run() -> None:
+        found = [(group & mask, f.reduce(a[group & mask], dtype=dtype)) for group in _groups(words, mask)]
+        for asked, value in found:
+            np.copyto(out, value, where=asked)
+
+    return run, SHUFFLE, 2
 
 
 def _match(i: Instruction, m):
@@ -131,7 +149,13 @@ def _match(i: Instruction, m):
     if "any" not in i.opcode:
         raise NotImplementedError(i.text)
     mask, a, out = m.mask, m.read(i.operands[1], i.dtypes[-1]), m.written(i.operands[0], WORD)
-    return lambda: np.copyto(out, np.array([word_of(mask & (a == x)) for x in a], WORD), where=mask), SHUFFLE, 2
+    words = m.read(i.operands[-1], WORD)
+
+    def run() -> None:
+        same = [word_of(mask & (words == group) & (a == x)) for x, group in zip(a, words, strict=True)]
+        np.copyto(out, np.array(same, WORD), where=mask)
+
+    return run, SHUFFLE, 2
 
 
 def _active(i: Instruction, m):

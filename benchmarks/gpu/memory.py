@@ -165,10 +165,13 @@ class LaneOrder:
         self.writers: dict[int, int] = {}  # lanes, as bits, by word of 4 bytes
         self.readers: dict[int, int] = {}
 
-    def barrier(self) -> None:
-        """Everything so far is before everything that follows."""
-        self.writers.clear()
-        self.readers.clear()
+    def barrier(self, lanes: np.ndarray) -> None:
+        """Everything that these have done is before everything that they do."""
+        others = sum(1 << int(lane) for lane in np.flatnonzero(~lanes))
+        for seen in (self.writers, self.readers):
+            left = {word: those & others for word, those in seen.items() if those & others} if others else {}
+            seen.clear()
+            seen.update(left)
 
     def note(self, addresses: np.ndarray, lanes: np.ndarray, size: int, store: bool) -> None:
         """A request of the lanes; of accesses below 4 bytes no notice is taken."""

@@ -18,7 +18,7 @@ import warp as wp
 from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 
 import warpsim as ws
-from warpsim.device.copies import LANES
+from warpsim.device.copies import half_suffices
 
 ARCH = 90  # sm_90: H100, H200
 SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes long to compile
@@ -48,8 +48,9 @@ class Launch:
 
     @property
     def threads_by_axis(self) -> tuple[int, ...]:
-        """What it is launched over on a GPU: there a kernel with lanes has a warp of them, here it has one."""
-        return (*self.dim[:-1], LANES) if getattr(self.kernel, "lanes", False) else self.dim
+        """What it is launched over on a GPU: there a kernel with lanes has a warp of them, or half of one, here it has one."""
+        lanes = getattr(self.kernel, "lanes", 0)
+        return (*self.dim[:-1], lanes) if lanes else self.dim
 
     @property
     def threads(self) -> int:
@@ -106,14 +107,15 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
 def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches what it would on a GPU."""
     solver = sim._step.solver
-    before = getattr(solver, "as_on_gpu", None)
-    if before is not None:
+    before = getattr(solver, "as_on_gpu", None), solver.half
+    if before[0] is not None:
         solver.as_on_gpu = True
+        solver.half = solver.small_first and half_suffices(solver.nv)
     try:
         yield
     finally:
-        if before is not None:
-            solver.as_on_gpu = before
+        if before[0] is not None:
+            solver.as_on_gpu, solver.half = before
 
 
 @contextlib.contextmanager

@@ -40,11 +40,11 @@ ONE_SIDED = """
     (s_a >= s_b ? lower[s_a * n + s_b] : upper[s_b * step + s_a]) += entry;
 """
 TEAM_SQUARE = """
-for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
+for (int pair = lane; pair < size * size; pair += LANES) {
     const int a = pair / size, b = pair - a * size;
     BODY
 }
-__syncwarp();
+meet();
 """
 CPU_SQUARE = """
 for (int a = 0; a < size; ++a)

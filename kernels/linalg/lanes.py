@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lanes: the threads that share one world. A warp on CUDA, where they work side by side; one thread on the CPU.
+"""Lanes: the threads that share one world. A warp on CUDA, or half of one in the copies for small models (`real.LANES`), where they work side by
+side; one thread on the CPU.
 
 A kernel with lanes is launched over (worlds, …, lanes), `lanes_on(device)` of them, in blocks of whole warps, and is written so that
-every lane takes the same way through it: conditions depend on the world alone. What is done for each of many things is divided,
+every lane of a world takes the same way through it: conditions depend on the world alone. What is done for each of many things is divided,
 
     for i in range(begin + lane(), end, lanes()):
 
@@ -10,76 +11,97 @@ and a lane reads what another has written only after a `sync`. Sums over lanes a
 nothing but the number of lanes, and every lane has the result, so that bits depend neither on the batch nor on the block. On the CPU
 there is one lane, `lane()` is 0, sums are what they are given, and `sync` is nothing.
 
-Functions named `team_*`, those of this file, and those of files that say so are called by all lanes of a warp together; everything else
+Functions named `team_*`, those of this file, and those of files that say so are called by all lanes of a world together; everything else
 by one lane, for itself. A number that all lanes have may be written by all.
 """
 
+import re
+
 from .. import real as device
-from ..real import real, vec2, vec3
+from ..real import LANES, real, vec2, vec3
+
+# What bodies for CUDA may name: the number of lanes, which one this is, those of its world as bits, and what they do together.
+LOWEST = f"(threadIdx.x & {32 - LANES})"  # of the lanes of this world in its warp
+TEAM = f"""
+constexpr int LANES = {LANES};
+const int lane = threadIdx.x & {LANES - 1};
+const unsigned ALL = {hex(2**LANES - 1)}u{"" if LANES == 32 else f" << {LOWEST}"};
+const auto from_lane = [=](auto x, int k) {{ return __shfl_sync(ALL, x, k, LANES); }};
+const auto across = [=](auto x, int distance) {{ return __shfl_xor_sync(ALL, x, distance, LANES); }};
+const auto ballot = [=](bool x) {{ return __ballot_sync(ALL, x){"" if LANES == 32 else f" >> {LOWEST} & {hex(2**LANES - 1)}u"}; }};
+const auto meet = [=] {{ __syncwarp(ALL); }};
+"""
+# The same of one thread.
+ALONE = "constexpr int lane = 0, LANES = 1;\n"
+NAMED = re.compile(r"\b(LANES|lane|ALL|from_lane|across|ballot|meet)\b")
+
+
+def on_gpu(text: str) -> str:
+    """A body for CUDA, with what it names of `TEAM`."""
+    return TEAM + text if NAMED.search(text) else text
 
 
 def by_device(gpu: str, cpu: str) -> str:
     """A body in C++ for each of the two."""
-    return f"#if defined(__CUDA_ARCH__)\n{gpu}\n#else\n{cpu}\n#endif\n"
+    return f"#if defined(__CUDA_ARCH__)\n{on_gpu(gpu)}\n#else\n{cpu}\n#endif\n"
 
 
-# Warps of a block where their kernels keep `pace`, and where a warp's part of an array in shared memory begins.
+# Warps of a block where their kernels keep `pace`, and where a world's part of an array of a block's threads in shared memory begins.
 WARPS = 4
-OWN_PART = "(threadIdx.x & ~31)"
+OWN_PART = "(threadIdx.x & ~(LANES - 1))"
+WORLDS = 32 // LANES  # of a block of one warp, and which of them this is
+WORLD = "0" if WORLDS == 1 else f"(threadIdx.x / {LANES})"
 SUM = """
 auto sum = x;
-for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
 return sum;
 """
-# By one instruction where there is one.
-COUNT = """
-#if __CUDA_ARCH__ >= 800
-return __reduce_add_sync(0xffffffffu, x);
-#else
-SUM
-#endif
-""".replace("SUM", SUM)
-ANY_BITS = """
-#if __CUDA_ARCH__ >= 800
-return __reduce_or_sync(0xffffffffu, x);
-#else
+BITS = """
 auto bits = x;
-for (int other = 16; other > 0; other >>= 1) bits |= __shfl_xor_sync(0xffffffffu, bits, other);
+for (int other = LANES / 2; other > 0; other >>= 1) bits |= across(bits, other);
 return bits;
-#endif
 """
+
+
+def by_one(whole_warp: str, others: str) -> str:
+    """What a whole warp does by one instruction, where there is one."""
+    return f"#if __CUDA_ARCH__ >= 800\n{whole_warp}\n#else\n{others}\n#endif\n" if LANES == 32 else others
+
+
+COUNT = by_one("return __reduce_add_sync(ALL, x);", SUM)
+ANY_BITS = by_one("return __reduce_or_sync(ALL, x);", BITS)
 SUMS = """
 auto sum = x;
-for (int other = 16; other > 0; other >>= 1) {
+for (int other = LANES / 2; other > 0; other >>= 1) {
     auto more = sum;
-    for (int i = 0; i < COUNT; ++i) more.c[i] = __shfl_xor_sync(0xffffffffu, sum.c[i], other);
+    for (int i = 0; i < COUNT; ++i) more.c[i] = across(sum.c[i], other);
     for (int i = 0; i < COUNT; ++i) sum.c[i] += more.c[i];
 }
 return sum;
 """
 LARGEST = """
 auto most = x;
-for (int other = 16; other > 0; other >>= 1) {
-    const auto y = __shfl_xor_sync(0xffffffffu, most, other);
+for (int other = LANES / 2; other > 0; other >>= 1) {
+    const auto y = across(most, other);
     most = y > most || y != y ? y : most;
 }
 return most;
 """
 
 
-@device.func_native(by_device("return threadIdx.x & 31;", "return 0;"))
+@device.func_native(by_device("return lane;", "return 0;"))
 def lane() -> int:
     """Which of the lanes this is."""
     ...
 
 
-@device.func_native(by_device("return 32;", "return 1;"))
+@device.func_native(by_device("return LANES;", "return 1;"))
 def lanes() -> int:
     """How many there are."""
     ...
 
 
-@device.func_native(by_device("__syncwarp();", ""))
+@device.func_native(by_device("meet();", ""))
 def sync():
     """What lanes have written before can be read by all of them after it."""
     ...
@@ -103,18 +125,17 @@ def team_sum_3(x: vec3) -> vec3:
     ...
 
 
-@device.func_native(by_device("__syncthreads();", ""))
+@device.func_native(by_device("__syncthreads();" if LANES == 32 else "", ""))
 def pace():
-    """Wait for the other warps of the block that are not gone. Nothing depends on it but time: between two of these they read the same machine code, more
+    """Wait for the other warps of the block that are not gone, where a world has the whole of one. Nothing depends on it but time: between two of these they read the same machine code, more
     of which than the processor's instruction cache holds each would read from farther away. They may have come to different ones."""
     ...
 
 
 BEFORE = """
-const int lane = threadIdx.x & 31;
 int sum = x;
-for (int other = 1; other < 32; other <<= 1) {
-    const int y = __shfl_up_sync(0xffffffffu, sum, other);
+for (int other = 1; other < LANES; other <<= 1) {
+    const int y = __shfl_up_sync(ALL, sum, other, LANES);
     if (lane >= other) sum += y;
 }
 return sum - x;
@@ -139,13 +160,13 @@ def team_max(x: real) -> real:
     ...
 
 
-@device.func_native(by_device("return __shfl_sync(0xffffffffu, x, from_);", "return x;"))
+@device.func_native(by_device("return from_lane(x, from_);", "return x;"))
 def team_value(x: real, from_: int) -> real:
     """x of one lane."""
     ...
 
 
-@device.func_native(by_device("return __shfl_sync(0xffffffffu, x, from_);", "return x;"))
+@device.func_native(by_device("return from_lane(x, from_);", "return x;"))
 def team_number(x: int, from_: int) -> int:
     """x of one lane, an integer."""
     ...
@@ -158,8 +179,7 @@ def team_bits(x: int) -> int:
 
 
 TAKE = """
-unsigned left = __ballot_sync(0xffffffffu, hit != 0);
-const int lane = threadIdx.x & 31;
+unsigned left = ballot(hit != 0);
 int at = filled;
 while (left) {
     if (lane == at) taken = first + __popc((left & -left) - 1);
@@ -183,7 +203,7 @@ def team_vector(x: vec3, from_: int) -> vec3:
 
 
 @device.func_native(
-    by_device("return __popc(__ballot_sync(0xffffffffu, x != 0) & ((1u << (threadIdx.x & 31)) - 1));", "return 0;")
+    by_device("return __popc(ballot(x != 0) & ((1u << lane) - 1));", "return 0;")
 )
 def team_rank(x: int) -> int:
     """Number of lanes before this one whose x is not 0."""

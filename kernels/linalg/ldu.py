@@ -52,9 +52,9 @@ for (int k = size - 1; k >= 0; --k) {
 return 0;
 """,
     gpu="""
-const int size = end - begin, lane = threadIdx.x & 31;
+const int size = end - begin;
 int* starts = first.data + begin;
-if (size <= 32) {
+if (size <= LANES) {
     __shared__ int places[32 * WARPS];
     __shared__ SCALAR all_own_held[32 * WARPS], all_own_scaled_held[32 * WARPS], all_turned_held[32 * WARPS], all_turned_scaled_held[32 * WARPS];
     int* const place = places + OWN_PART;
@@ -68,10 +68,10 @@ if (size <= 32) {
         SCALAR* const U_k = upper + k * step + lane;
         const SCALAR own = lane <= k ? *L_k : (SCALAR)0;
         const SCALAR turned = lane < k ? *U_k : (SCALAR)0;
-        const SCALAR pivot = __shfl_sync(0xffffffffu, own, k);
+        const SCALAR pivot = from_lane(own, k);
         if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
         const SCALAR inverse = (SCALAR)1 / pivot, own_scaled = own * inverse, turned_scaled = turned * inverse;
-        const unsigned all = __ballot_sync(0xffffffffu, own != (SCALAR)0 || turned != (SCALAR)0), left = all & ~(1u << k);
+        const unsigned all = ballot(own != (SCALAR)0 || turned != (SCALAR)0), left = all & ~(1u << k);
         if (lane == 0) starts[k] = begin + __popc((all & -all) - 1);
         PAIRS
         if (lane < k) {
@@ -79,7 +79,7 @@ if (size <= 32) {
             *U_k = turned_scaled;
         }
     }
-    __syncwarp();
+    meet();
     return 0;
 }
 for (int k = size - 1; k >= 0; --k) {
@@ -89,9 +89,9 @@ for (int k = size - 1; k >= 0; --k) {
     if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
     const SCALAR inverse = (SCALAR)1 / pivot;
     const int start = starts[k] - begin;
-    for (int c = start; c < k; c += 32) {
+    for (int c = start; c < k; c += LANES) {
         const bool held = c + lane < k && (L_k[c + lane] != (SCALAR)0 || U_k[c + lane] != (SCALAR)0);
-        unsigned left = __ballot_sync(0xffffffffu, held);
+        unsigned left = ballot(held);
         while (left) {
             const int i = c + __popc((left & -left) - 1);
             left &= left - 1;
@@ -99,18 +99,18 @@ for (int k = size - 1; k >= 0; --k) {
             SCALAR* L_i = lower + i * n;
             SCALAR* U_i = upper + i * step;
             const int start_i = starts[i] - begin;
-            for (int j = start + lane; j <= i; j += 32) L_i[j] = (j >= start_i ? L_i[j] : (SCALAR)0) + m * L_k[j];
-            for (int j = start + lane; j < i; j += 32) U_i[j] = (j >= start_i ? U_i[j] : (SCALAR)0) + l * U_k[j];
-            __syncwarp();
+            for (int j = start + lane; j <= i; j += LANES) L_i[j] = (j >= start_i ? L_i[j] : (SCALAR)0) + m * L_k[j];
+            for (int j = start + lane; j < i; j += LANES) U_i[j] = (j >= start_i ? U_i[j] : (SCALAR)0) + l * U_k[j];
+            meet();
             if (lane == 0 && start < start_i) starts[i] = begin + start;
         }
     }
-    __syncwarp();
-    for (int j = start + lane; j < k; j += 32) {
+    meet();
+    for (int j = start + lane; j < k; j += LANES) {
         L_k[j] *= inverse;
         U_k[j] *= inverse;
     }
-    __syncwarp();
+    meet();
 }
 return 0;
 """,
@@ -124,37 +124,37 @@ SCALAR* px = x.data + begin;
 """
     + solve_by_eights("UP", "DOWN", "lower", "starts[k] - begin", "UP_STEP", "DOWN_STEP"),
     gpu="""
-const int size = end - begin, lane = threadIdx.x & 31;
+const int size = end - begin;
 const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
-if (size <= 32) {
+if (size <= LANES) {
     SCALAR y = lane < size ? px[lane] : (SCALAR)0;
     for (int k = size - 1; k > 0; --k) {
-        const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
+        const SCALAR x_k = from_lane(y, k);
         if (lane < k) y -= x_k * UP[k * UP_STEP + lane];
     }
     if (lane < size) y /= lower[lane * n + lane];
     for (int k = 1; k < size; ++k) {
         SCALAR sum = lane < k ? DOWN[k * DOWN_STEP + lane] * y : (SCALAR)0;
-        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
         if (lane == k) y -= sum;
     }
     if (lane < size) px[lane] = y;
 } else {
     for (int k = size - 1; k > 0; --k) {
         const SCALAR x_k = px[k];
-        for (int j = starts[k] - begin + lane; j < k; j += 32) px[j] -= x_k * UP[k * UP_STEP + j];
-        __syncwarp();
+        for (int j = starts[k] - begin + lane; j < k; j += LANES) px[j] -= x_k * UP[k * UP_STEP + j];
+        meet();
     }
     for (int k = 0; k < size; ++k) {
         SCALAR sum = 0;
-        for (int j = starts[k] - begin + lane; j < k; j += 32) sum += DOWN[k * DOWN_STEP + j] * px[j];
-        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        for (int j = starts[k] - begin + lane; j < k; j += LANES) sum += DOWN[k * DOWN_STEP + j] * px[j];
+        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
         if (lane == 0) px[k] = px[k] / lower[k * n + k] - sum;
-        __syncwarp();
+        meet();
     }
 }
-__syncwarp();
+meet();
 """,
 )
 
@@ -180,7 +180,7 @@ def passes(up: str, down: str) -> str:
 def team_ldu_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`. 0, or k + 1 when pivot k is 0 or not finite.
 
-    By all lanes, as the next two; on a GPU up to 32 rows are held whole, with zeros before `first`, which is written.
+    By all lanes, as the next two; on a GPU up to `LANES` rows are held whole, with zeros before `first`, which is written.
     """
     ...
 

@@ -157,11 +157,11 @@ for (int k = begin; k < end; ++k) {
 }
 """,
 )
-# By the lanes of a warp: columns side by side, rows one after the other. Up to 32 of them a lane keeps its x to itself.
+# By the lanes of a world: columns side by side, rows one after the other. Up to `LANES` of them a lane keeps its x to itself.
 TEAM_FACTOR_BLOCK = """
-const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+const int n = H.shape[1], size = end - begin;
 SCALAR* base = H.data + begin * n;
-if (size <= 32) {
+if (size <= LANES) {
     __shared__ int places[32 * WARPS];
     __shared__ SCALAR all_own_held[32 * WARPS], all_scaled_held[32 * WARPS];
     int* const place = places + OWN_PART;
@@ -171,14 +171,14 @@ if (size <= 32) {
     for (int k = size - 1; k >= 0; --k) {
         SCALAR* const H_k = base + k * n + lane;
         const SCALAR own = lane <= k ? *H_k : (SCALAR)0;
-        const SCALAR pivot = __shfl_sync(0xffffffffu, own, k);
+        const SCALAR pivot = from_lane(own, k);
         if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
         const SCALAR scaled = own * ((SCALAR)1 / pivot);
-        const unsigned left = __ballot_sync(0xffffffffu, lane < k && own != (SCALAR)0);
+        const unsigned left = ballot(lane < k && own != (SCALAR)0);
         PAIRS
         if (lane < k) *H_k = scaled;
     }
-    __syncwarp();
+    meet();
     return 0;
 }
 for (int k = size - 1; k >= 0; --k) {
@@ -187,60 +187,60 @@ for (int k = size - 1; k >= 0; --k) {
     if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
     const SCALAR inverse = (SCALAR)1 / pivot;
     int start = k;
-    for (int c = 0; c < k && start == k; c += 32) {
-        const unsigned held = __ballot_sync(0xffffffffu, c + lane < k && H_k[c + lane] != (SCALAR)0);
+    for (int c = 0; c < k && start == k; c += LANES) {
+        const unsigned held = ballot(c + lane < k && H_k[c + lane] != (SCALAR)0);
         if (held) start = c + __popc((held & -held) - 1);
     }
     for (int i = start; i < k; ++i) {
         const SCALAR m = -H_k[i] * inverse;
         if (m != (SCALAR)0)
-            for (int j = start + lane; j <= i; j += 32) base[i * n + j] += m * H_k[j];
+            for (int j = start + lane; j <= i; j += LANES) base[i * n + j] += m * H_k[j];
     }
-    __syncwarp();
-    for (int j = start + lane; j < k; j += 32) H_k[j] *= inverse;
-    __syncwarp();
+    meet();
+    for (int j = start + lane; j < k; j += LANES) H_k[j] *= inverse;
+    meet();
 }
 return 0;
 """
 TEAM_SOLVE_BLOCK = """
-const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+const int n = H.shape[1], size = end - begin;
 const SCALAR* base = H.data + begin * n;
 SCALAR* px = x.data + begin;
-if (size <= 32) {
+if (size <= LANES) {
     SCALAR y = lane < size ? px[lane] : (SCALAR)0;
     for (int k = size - 1; k >= 0; --k) {
-        const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
+        const SCALAR x_k = from_lane(y, k);
         if (lane < k) y -= x_k * base[k * n + lane];
     }
     if (lane < size) y /= base[lane * n + lane];
     for (int k = 1; k < size; ++k) {
         SCALAR sum = lane < k ? base[k * n + lane] * y : (SCALAR)0;
-        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
         if (lane == k) y -= sum;
     }
     if (lane < size) px[lane] = y;
 } else {
     for (int k = size - 1; k >= 0; --k) {
         const SCALAR x_k = px[k];
-        for (int j = lane; j < k; j += 32) px[j] -= x_k * base[k * n + j];
-        __syncwarp();
+        for (int j = lane; j < k; j += LANES) px[j] -= x_k * base[k * n + j];
+        meet();
     }
     for (int k = 0; k < size; ++k) {
         SCALAR sum = 0;
-        for (int j = lane; j < k; j += 32) sum += base[k * n + j] * px[j];
-        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        for (int j = lane; j < k; j += LANES) sum += base[k * n + j] * px[j];
+        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
         if (lane == 0) px[k] = px[k] / base[k * n + k] - sum;
-        __syncwarp();
+        meet();
     }
 }
-__syncwarp();
+meet();
 """
 
 TEAM_FACTOR_ENVELOPE = """
-const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+const int n = H.shape[1], size = end - begin;
 SCALAR* base = H.data + begin * n + begin;
 int* starts = first.data + begin;
-if (size <= 32) {
+if (size <= LANES) {
     __shared__ int places[32 * WARPS];
     __shared__ SCALAR all_own_held[32 * WARPS], all_scaled_held[32 * WARPS];
     int* const place = places + OWN_PART;
@@ -250,15 +250,15 @@ if (size <= 32) {
     for (int k = size - 1; k >= 0; --k) {
         SCALAR* const H_k = base + k * n + lane;
         const SCALAR own = lane <= k ? *H_k : (SCALAR)0;
-        const SCALAR pivot = __shfl_sync(0xffffffffu, own, k);
+        const SCALAR pivot = from_lane(own, k);
         if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
         const SCALAR scaled = own * ((SCALAR)1 / pivot);
-        const unsigned all = __ballot_sync(0xffffffffu, own != (SCALAR)0), left = all & ~(1u << k);
+        const unsigned all = ballot(own != (SCALAR)0), left = all & ~(1u << k);
         if (lane == 0) starts[k] = begin + __popc((all & -all) - 1);
         PAIRS
         if (lane < k) *H_k = scaled;
     }
-    __syncwarp();
+    meet();
     return 0;
 }
 for (int k = size - 1; k >= 0; --k) {
@@ -267,59 +267,59 @@ for (int k = size - 1; k >= 0; --k) {
     if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
     const SCALAR inverse = (SCALAR)1 / pivot;
     const int start = starts[k] - begin;
-    for (int c = start; c < k; c += 32) {
-        unsigned left = __ballot_sync(0xffffffffu, c + lane < k && H_k[c + lane] != (SCALAR)0);
+    for (int c = start; c < k; c += LANES) {
+        unsigned left = ballot(c + lane < k && H_k[c + lane] != (SCALAR)0);
         while (left) {
             const int i = c + __popc((left & -left) - 1);
             left &= left - 1;
             const SCALAR m = -H_k[i] * inverse;
             SCALAR* H_i = base + i * n;
             const int start_i = starts[i] - begin;
-            for (int j = start + lane; j <= i; j += 32) H_i[j] = (j >= start_i ? H_i[j] : (SCALAR)0) + m * H_k[j];
-            __syncwarp();
+            for (int j = start + lane; j <= i; j += LANES) H_i[j] = (j >= start_i ? H_i[j] : (SCALAR)0) + m * H_k[j];
+            meet();
             if (lane == 0 && start < start_i) starts[i] = begin + start;
         }
     }
-    __syncwarp();
-    for (int j = start + lane; j < k; j += 32) H_k[j] *= inverse;
-    __syncwarp();
+    meet();
+    for (int j = start + lane; j < k; j += LANES) H_k[j] *= inverse;
+    meet();
 }
 return 0;
 """
 TEAM_SOLVE_ENVELOPE = """
-const int n = H.shape[1], size = end - begin, lane = threadIdx.x & 31;
+const int n = H.shape[1], size = end - begin;
 const SCALAR* base = H.data + begin * n + begin;
 const int* starts = first.data + begin;
 SCALAR* px = x.data + begin;
-if (size <= 32) {
+if (size <= LANES) {
     const SCALAR* column = base + lane;
     SCALAR y = lane < size ? px[lane] : (SCALAR)0;
     for (int k = size - 1; k > 0; --k) {
-        const SCALAR x_k = __shfl_sync(0xffffffffu, y, k);
+        const SCALAR x_k = from_lane(y, k);
         if (lane < k) y -= x_k * column[k * n];
     }
     if (lane < size) y /= column[lane * n];
     for (int k = 1; k < size; ++k) {
         SCALAR sum = lane < k ? column[k * n] * y : (SCALAR)0;
-        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
         if (lane == k) y -= sum;
     }
     if (lane < size) px[lane] = y;
 } else {
     for (int k = size - 1; k > 0; --k) {
         const SCALAR x_k = px[k];
-        for (int j = starts[k] - begin + lane; j < k; j += 32) px[j] -= x_k * base[k * n + j];
-        __syncwarp();
+        for (int j = starts[k] - begin + lane; j < k; j += LANES) px[j] -= x_k * base[k * n + j];
+        meet();
     }
     for (int k = 0; k < size; ++k) {
         SCALAR sum = 0;
-        for (int j = starts[k] - begin + lane; j < k; j += 32) sum += base[k * n + j] * px[j];
-        for (int other = 16; other > 0; other >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+        for (int j = starts[k] - begin + lane; j < k; j += LANES) sum += base[k * n + j] * px[j];
+        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
         if (lane == 0) px[k] = px[k] / base[k * n + k] - sum;
-        __syncwarp();
+        meet();
     }
 }
-__syncwarp();
+meet();
 """
 
 
@@ -374,7 +374,7 @@ def ltdl_solve_envelope(
 def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """`ltdl_factor_envelope` by all lanes; what others wrote to H and `first` before was followed by a `sync`.
 
-    On a GPU up to 32 rows are held whole, with zeros before `first`, which is written.
+    On a GPU up to `LANES` rows are held whole, with zeros before `first`, which is written.
     """
     ...
 

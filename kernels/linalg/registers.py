@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear algebra of up to 32 unknowns and `ROWS` rows of constraints on CUDA: in shared memory, and in the registers of one warp.
+"""Linear algebra of up to `UNKNOWNS` unknowns and `ROWS` rows of constraints on CUDA: in shared memory, and in the registers of a world's lanes.
 
 A lane has an unknown. J is dense there, a row of `STRIDE` numbers for each row of constraints, so that four numbers are read at once and
 lanes that read rows, or columns, meet no bank twice. A square `Q` holds A in its upper triangle, diagonal included, and below it what
@@ -13,11 +13,11 @@ On the CPU, whose loops are elsewhere (`ltdl.py`, `ldu.py`, `loops.py`), these d
 import warp as wp
 
 from .. import real as device
-from ..real import mat33, real, vec3
-from .lanes import by_device
+from ..real import LANES, mat33, real, vec3
+from .lanes import WORLD, WORLDS, by_device
 from .vector import scalar
 
-UNKNOWNS = wp.constant(32)
+UNKNOWNS = wp.constant(LANES)
 # Of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own.
 STRIDE = wp.constant(UNKNOWNS + 4)
 ROWS = wp.constant(40)
@@ -30,7 +30,7 @@ INVERSE = RECIPROCAL if scalar == "float" else "return (SCALAR)1 / x;"
 QUAD = f"""
 struct alignas(16) quad {{ SCALAR v[4]; }};
 const auto quad_at = [](const SCALAR* p) {{ return *(const quad*)p; }};
-const int lane = threadIdx.x & 31, STRIDE = {STRIDE};
+const int STRIDE = {STRIDE};
 const auto inverse_of = [](SCALAR x) {{ {INVERSE} }};
 """
 # An iteration is to fit into the processor's instruction cache.
@@ -60,7 +60,7 @@ LOOP (int c = 0; c < contacts; ++c) {
     if (g[8] == (SCALAR)0) continue;
     const SCALAR* const J_c = J.data + 3 * c * STRIDE;
     const SCALAR a0 = J_c[lane], a1 = J_c[STRIDE + lane], a2 = J_c[2 * STRIDE + lane];
-    const unsigned held = __ballot_sync(0xffffffffu, a0 != (SCALAR)0 || a1 != (SCALAR)0 || a2 != (SCALAR)0);
+    const unsigned held = ballot(a0 != (SCALAR)0 || a1 != (SCALAR)0 || a2 != (SCALAR)0);
     SCALAR s0 = g[0] * a0 + g[1] * a1 + g[2] * a2;
     SCALAR s1 = g[3] * a0 + g[4] * a1 + g[5] * a2;
     const SCALAR s2 = g[6] * a0 + g[7] * a1 + g[8] * a2;
@@ -78,7 +78,7 @@ LOOP (int k = 0; k < rows; ++k) {
     if (g == (SCALAR)0) continue;
     const SCALAR* const J_k = J.data + (3 * contacts + k) * STRIDE;
     const SCALAR a = J_k[lane], s = g * a;
-    const unsigned held = __ballot_sync(0xffffffffu, a != (SCALAR)0);
+    const unsigned held = ballot(a != (SCALAR)0);
 QUADS}
 """
 ROW_QUAD = "    if (held & (15u << @c)) { const quad row = quad_at(J_k + @c); EACH }\n"
@@ -87,16 +87,16 @@ ROW_QUAD = "    if (held & (15u << @c)) { const quad row = quad_at(J_k + @c); EA
 EIGHT = """
 if (k >= WIDTH - 8) {
     LOOP (int s = 0; s < 8 && k >= first; ++s, --k) {
-        const SCALAR pivot = __shfl_sync(0xffffffffu, h[LAST], k);
+        const SCALAR pivot = from_lane(h[LAST], k);
         TEST
-        const SCALAR inverse = inverse_of(pivot), y_k = __shfl_sync(0xffffffffu, y, k);
+        const SCALAR inverse = inverse_of(pivot), y_k = from_lane(y, k);
         SCALAR* const row = passed + TURN * (s & 1);
         if (lane == k) own = inverse;
         if (lane < k) {
             row[lane + s] = h[LAST];
             KEEP
         }
-        __syncwarp();
+        meet();
         const SCALAR left = lane < k ? h[LAST] * inverse : (SCALAR)0;
         ABOVE
 QUADS    }
@@ -106,7 +106,7 @@ QUADS    }
 
 
 def eights(test: str, keep: str, above: str, columns: tuple[tuple[str, str, str], ...]) -> str:
-    """`EIGHT` for 32, 24, 16 and 8 rows. `columns`: (array in registers, factor, its copy in shared memory) of what is updated."""
+    """`EIGHT` for 32, 24, 16 and 8 rows, or as many as there are. `columns`: (array in registers, factor, its copy in shared memory) of what is updated."""
     text = ""
     for width in range(UNKNOWNS, 0, -8):
         quads, shift = "", ""
@@ -138,7 +138,7 @@ BACK = """
 LOOP (int c = 0; c < n; c += 4) {
     const quad row = quad_at(Q_rows + lane * STRIDE + c);
     for (int t = 0; t < 4; ++t) {
-        const SCALAR x_i = __shfl_sync(0xffffffffu, y * own, c + t);
+        const SCALAR x_i = from_lane(y * own, c + t);
         if (lane > c + t) y -= row.v[t] * x_i;
     }
 }
@@ -147,12 +147,12 @@ LOOP (int c = 0; c < n; c += 4) {
 
 def newton(start: str, slides: str, contact: str, row: str, sound: str, keep: str, above: str, columns: tuple) -> str:
     """H assembled, eliminated and solved; the arguments are what differs between the symmetric and the other."""
-    text = "SCALAR h[32], u[32], y = x.data[lane], own = (SCALAR)0;\n" + by_quads(A_QUAD, start)
+    text = f"SCALAR h[{UNKNOWNS}], u[{UNKNOWNS}], y = x.data[lane], own = (SCALAR)0;\n" + by_quads(A_QUAD, start)
     text += CONTACTS.replace("SLIDES", slides).replace("QUADS", by_quads(CONTACT_QUAD, contact))
     text += SCALAR_ROWS.replace("QUADS", by_quads(ROW_QUAD, row))
-    text += "SCALAR *const passed = scratch.data, *const Q_rows = Q.data;\nint k = n - 1;\n__syncwarp();\n"
+    text += "SCALAR *const passed = scratch.data, *const Q_rows = Q.data;\nint k = n - 1;\nmeet();\n"
     text += eights(f"if (!({sound} && pivot - pivot == (SCALAR)0)) return k + 1;", keep, above, columns) + BACK
-    return text + "__syncwarp();\nx.data[lane] = y * own;\n__syncwarp();\nreturn 0;\n"
+    return text + "meet();\nx.data[lane] = y * own;\nmeet();\nreturn 0;\n"
 
 
 SYMMETRIC = newton(
@@ -184,18 +184,19 @@ COUPLED = newton(
 DAMPED = """
 const int rows_used = end - begin, stride = A.shape[1], n = (rows_used + 7) & ~7, first = n - rows_used, row = lane - first;
 SCALAR* const rows = A.data + begin * stride;
-__shared__ alignas(16) SCALAR Q_rows[32 * STRIDE];
-__shared__ alignas(16) SCALAR passed[2 * TURN];
+__shared__ alignas(16) SCALAR all_Q_rows[32 * STRIDE];
+__shared__ alignas(16) SCALAR all_passed[WORLDS * 2 * TURN];
+SCALAR *const Q_rows = all_Q_rows + WORLD * LANES * STRIDE, *const passed = all_passed + WORLD * 2 * TURN;
 const bool used = lane >= first && lane < n;
 if (lane < first) *(quad*)(Q_rows + lane * STRIDE) = *(quad*)(Q_rows + lane * STRIDE + 4) = quad {};
 const SCALAR damping = used ? D.data[begin + row] : (SCALAR)0;
 const SCALAR rest = used ? h_step * (force.data[begin + row] - damping * v0.data[begin + row] - bias.data[begin + row]) : (SCALAR)0;
-const bool damped = __any_sync(0xffffffffu, damping != (SCALAR)0);
-SCALAR h[32], y, own;
+const bool damped = ballot(damping != (SCALAR)0) != 0;
+SCALAR h[LANES], y, own;
 LOOP (int turn = damped ? 0 : 1; turn < 2; ++turn) {
     if (turn == 1 && damped) {
         if (used) rows[row * stride + row] += h_step * damping;
-        __syncwarp();
+        meet();
     }
     SCALAR* const factor = (turn == 1 ? A_factor.data : M_factor.data) + begin * stride + row;
     SCALAR* const other = M_factor.data + begin * stride + row;
@@ -207,7 +208,7 @@ EIGHTS
 }
 BACK
 if (used) v_star.data[begin + row] = y * own + v0.data[begin + row];
-__syncwarp();
+meet();
 """
 DAMPED_LOAD = "    h[@k] = used && @k < n && lane <= @k ? rows[(@k - first) * stride + row] : (SCALAR)0;\n"
 DAMPED_STORE = """if (lane >= first && lane <= k) factor[(k - first) * stride] = lane < k ? left : pivot;
@@ -219,7 +220,7 @@ def damped() -> str:
     """`DAMPED` with its rows."""
     load = "".join(DAMPED_LOAD.replace("@k", str(k)) for k in range(UNKNOWNS))
     text = eights("", "Q_rows[k * STRIDE + lane] = h[LAST];", DAMPED_STORE, (("h", "left", "row"),))
-    return DAMPED.replace("TURN", str(TURN)).replace("LOAD", load).replace("EIGHTS", text).replace("BACK", BACK)
+    return DAMPED.replace("TURN", str(TURN)).replace("WORLDS", str(WORLDS)).replace("WORLD", WORLD).replace("LOAD", load).replace("EIGHTS", text).replace("BACK", BACK)
 
 
 A_TIMES = """
@@ -229,10 +230,10 @@ LOOP (int c = 0; c < n; c += 4) {
     for (int t = 0; t < 4; ++t) sum += (c + t >= lane ? a.v[t] : Q.data[(c + t) * STRIDE + lane]) * b.v[t];
 }
 y.data[lane] = sum;
-__syncwarp();
+meet();
 """
 RATES = """
-LOOP (int row = lane; row < rows; row += 32) {
+LOOP (int row = lane; row < rows; row += LANES) {
     SCALAR sum = (SCALAR)0;
     LOOP (int c = 0; c < n; c += 4) {
         const quad a = quad_at(J.data + row * STRIDE + c), b = quad_at(x.data + c);
@@ -240,7 +241,7 @@ LOOP (int row = lane; row < rows; row += 32) {
     }
     rate.data[row] = sum;
 }
-__syncwarp();
+meet();
 """
 INERTIAS = """
 if (lane < rows) {
@@ -252,7 +253,7 @@ if (lane < rows) {
     }
     inertia.data[lane] = sum;
 }
-__syncwarp();
+meet();
 """
 FORCES = """
 SCALAR sum = (SCALAR)0;
@@ -262,7 +263,7 @@ LOOP (int r = 0; r < rows; r += 4) {
     for (int t = 0; t < 4; ++t) sum += TERM;
 }
 x.data[lane] = sum;
-__syncwarp();
+meet();
 """
 THREE_FORCES = """
 SCALAR first = (SCALAR)0, second = (SCALAR)0, third = (SCALAR)0;
@@ -279,16 +280,16 @@ LOOP (int r = 0; r < rows; r += 4) {
 x.data[lane] = first;
 y.data[lane] = second;
 z.data[lane] = third;
-__syncwarp();
+meet();
 """
 CLEAR = """
 const quad none = {};
-LOOP (int k = 4 * lane; k < size; k += 128) *(quad*)(x + k) = none;
-__syncwarp();
+LOOP (int k = 4 * lane; k < size; k += 4 * LANES) *(quad*)(x + k) = none;
+meet();
 """
 ADD_ROWS = """
-for (int r = lane; r < rows; r += 32) y.data[r] += a * x.data[r];
-__syncwarp();
+for (int r = lane; r < rows; r += LANES) y.data[r] += a * x.data[r];
+meet();
 """
 
 
@@ -325,7 +326,7 @@ def team_damped_motion(
     begin: int, end: int, A: wp.array2d(dtype=real), M_factor: wp.array2d(dtype=real), A_factor: wp.array2d(dtype=real),
     v_star: wp.array1d(dtype=real),
 ):  # fmt: skip
-    """On rows [begin, end), 32 at most: A ← A + h D, LᵀDL of both, and v* ← v0 + h A⁻¹ (force − D v0 − bias). In blocks of one warp."""
+    """On rows [begin, end), `UNKNOWNS` at most: A ← A + h D, LᵀDL of both, and v* ← v0 + h A⁻¹ (force − D v0 − bias). In blocks of one warp."""
     ...
 
 
@@ -345,7 +346,7 @@ def team_rates(J: wp.array2d(dtype=real), n: int, rows: int, x: wp.array1d(dtype
 def team_inertias(
     J: wp.array2d(dtype=real), n: int, first: int, rows: int, x: wp.array1d(dtype=real), inertia: wp.array1d(dtype=real)
 ):
-    """Σ_i J_ki² x_i of rows first, …, 32 at most."""
+    """Σ_i J_ki² x_i of rows first, …, `UNKNOWNS` at most."""
     ...
 
 

@@ -9,7 +9,7 @@ import warp as wp
 from .. import real as device
 from ..real import mat33, real, vec3
 from . import loops
-from .lanes import by_device
+from .lanes import ALONE, by_device
 from .triangles import CORNERS
 from .vector import PAIR
 
@@ -22,11 +22,11 @@ const int* dof = support.data;
 PAIRS = (
     PAIR
     + """
-for (unsigned pair = threadIdx.x & 31; pair < size * (size + 1) / 2; pair += 32) {
+for (unsigned pair = lane; pair < size * (size + 1) / 2; pair += LANES) {
     const unsigned a = row_of_pair(pair), b = pair - a * (a + 1) / 2;
     BODY
 }
-__syncwarp();
+meet();
 """
 )
 CONTACT_ENTRY = """
@@ -54,15 +54,15 @@ TEAM_SPARSE_BLOCK_GRAM = ROW + PAIRS.replace("BODY", ROW_ENTRY + IN_BLOCKS)
 TEAM_SCATTER = (
     ROWS
     + """
-for (int j = threadIdx.x & 31; j < size; j += 32)
+for (int j = lane; j < size; j += LANES)
     x.data[dof[j]] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
-__syncwarp();
+meet();
 """
 )
 SCATTER_THREE = (
     ROWS
     + """
-for (int j = LANE; j < size; j += LANES) {
+for (int j = lane; j < size; j += LANES) {
     const int d = dof[j];
     x.data[d] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
     y.data[d] += J0[j] * g.c[0] + J1[j] * g.c[1] + J2[j] * g.c[2];
@@ -72,8 +72,8 @@ for (int j = LANE; j < size; j += LANES) {
 )
 TEAM_SPARSE_ADD = """
 const int* dof = support.data;
-for (int j = threadIdx.x & 31; j < size; j += 32) x.data[dof[j]] += f * a.data[j];
-__syncwarp();
+for (int j = lane; j < size; j += LANES) x.data[dof[j]] += f * a.data[j];
+meet();
 """
 BLOCK_GRAM = """
 const auto* J0 = J.data;
@@ -103,7 +103,7 @@ for (int i = 0; i < size; ++i) {
 """
 SPARSE_ADD_THREE = """
 const int* dof = support.data;
-for (int j = LANE; j < size; j += LANES) {
+for (int j = lane; j < size; j += LANES) {
     const int d = dof[j];
     x.data[d] += f * a.data[j];
     y.data[d] += g * a.data[j];
@@ -127,38 +127,37 @@ for (int a = 0; a < size; ++a) {
 TEAM_RANK_ONE = (
     ROWS
     + """
-for (int pair = threadIdx.x & 31; pair < size * size; pair += 32) {
+for (int pair = lane; pair < size * size; pair += LANES) {
     const int a = pair / size, b = pair - a * size;
     const int s_a = slot.data[dof[a]] - begin, s_b = slot.data[dof[b]] - begin;
     const auto entry = (p.c[0] * J0[a] + p.c[1] * J1[a]) * J2[b];
     (s_a >= s_b ? lower[s_a * n + s_b] : upper[s_b * step + s_a]) += entry;
 }
-__syncwarp();
+meet();
 """
 )
 # Rows of both have one length.
 CLEAR_TRIANGLE = """
 for (int k = begin; k < end; ++k)
-    for (int j = begin + LANE; j <= k; j += LANES) H.data[k * H.shape[1] + j] = 0;
+    for (int j = begin + lane; j <= k; j += LANES) H.data[k * H.shape[1] + j] = 0;
 """
 COPY_TRIANGLE = """
 for (int k = 0; k < end - begin; ++k)
-    for (int j = (whole ? 0 : first.data[begin + k] - begin) + LANE; j < k; j += LANES) upper[k * step + j] = lower[k * n + j];
+    for (int j = (whole ? 0 : first.data[begin + k] - begin) + lane; j < k; j += LANES) upper[k * step + j] = lower[k * n + j];
 """
 TEAM_COPY = """
-for (int j = first + (threadIdx.x & 31); j < last; j += 32) y.data[j] = x.data[j];
-__syncwarp();
+for (int j = first + lane; j < last; j += LANES) y.data[j] = x.data[j];
+meet();
 """
 TEAM_FILL = """
-for (int j = first + (threadIdx.x & 31); j < last; j += 32) y.data[j] = a;
-__syncwarp();
+for (int j = first + lane; j < last; j += LANES) y.data[j] = a;
+meet();
 """
 
 
 def for_lanes(body: str) -> str:
-    """A body in C++ whose loops are over LANE, LANE + LANES, …"""
-    gpu = body.replace("LANES", "32").replace("LANE", "(threadIdx.x & 31)") + "__syncwarp();\n"
-    return by_device(gpu, body.replace("LANES", "1").replace("LANE", "0"))
+    """A body in C++ whose loops are over lane, lane + LANES, …"""
+    return by_device(body + "meet();\n", ALONE + body)
 
 
 @device.func_native(for_lanes(CLEAR_TRIANGLE))

@@ -11,7 +11,7 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
-from .lanes import OWN_PART, WARPS, by_device
+from .lanes import OWN_PART, WARPS, by_device, on_gpu
 
 CHUNK = 8
 
@@ -38,7 +38,7 @@ def padded(columns: int) -> int:
 
 def snippet(cpu: str, gpu: str) -> str:
     """A body in C++ for each of the two."""
-    text = f"#if defined(__CUDA_ARCH__)\n{gpu}\n#else\n{V8}\n{cpu}\n#endif\n"
+    text = f"#if defined(__CUDA_ARCH__)\n{on_gpu(gpu)}\n#else\n{V8}\n{cpu}\n#endif\n"
     return text.replace("SUM_V8", SUM_V8).replace("SCALAR", scalar)
 
 
@@ -100,7 +100,7 @@ def solve_by_eights(up: str, down: str, diagonal: str, first: str, up_step: str 
 PAIR = """
 const auto row_of_pair = [](unsigned pair) -> unsigned { return (unsigned)((sqrtf(8.0f * pair + 1.0f) - 1.0f) * 0.5f); };
 """
-# Up to 32 rows on a GPU: a row's entries that are not 0 side by side, in shared memory, and a pair of them a lane.
+# Up to `LANES` rows on a GPU: a row's entries that are not 0 side by side, in shared memory, and a pair of them a lane.
 # UPDATE is what becomes of the entry in row and column place[a] and place[b].
 ELIMINATE_PAIRS = """
     const unsigned below_lane = left & ((1u << lane) - 1);
@@ -109,23 +109,23 @@ ELIMINATE_PAIRS = """
         place[rank] = lane;
         KEEP
     }
-    __syncwarp();
+    meet();
     const unsigned held = __popc(left), pairs = held * (held + 1) / 2;
     const auto update = [&](unsigned a, unsigned b) {
         const unsigned at = place[a] * row + place[b] * (unsigned)sizeof(SCALAR);
         UPDATE
     };
     if (lane < pairs) update(a_0, b_0);
-    if (lane + 32 < pairs) update(a_1, b_1);
-    for (unsigned pair = lane + 64; pair < pairs; pair += 32) {
+    if (lane + LANES < pairs) update(a_1, b_1);
+    for (unsigned pair = lane + 2 * LANES; pair < pairs; pair += LANES) {
         const unsigned a = row_of_pair(pair);
         update(a, pair - a * (a + 1) / 2);
     }
-    __syncwarp();
+    meet();
 """
 FIRST_PAIRS = """
 const unsigned row = n * sizeof(SCALAR), a_0 = row_of_pair(lane), b_0 = lane - a_0 * (a_0 + 1) / 2;
-const unsigned a_1 = row_of_pair(lane + 32), b_1 = lane + 32 - a_1 * (a_1 + 1) / 2;
+const unsigned a_1 = row_of_pair(lane + LANES), b_1 = lane + LANES - a_1 * (a_1 + 1) / 2;
 """
 
 
@@ -172,12 +172,12 @@ for (int c = 0; c < size; c += 24) {
     gpu="""
 const int stride = A.shape[1], size = end - begin;
 const SCALAR* rows = A.data + begin * stride;
-for (int j = threadIdx.x & 31; j < size; j += 32) {
+for (int j = lane; j < size; j += LANES) {
     SCALAR sum = 0;
     for (int i = 0; i < size; ++i) sum += rows[i * stride + j] * x.data[begin + i];
     y.data[begin + j] = sum;
 }
-__syncwarp();
+meet();
 """,
 )
 COPY_LOWER = snippet(
@@ -199,8 +199,8 @@ for (int i = 0; i < end - begin; ++i)
 TEAM_COPY_LOWER = """
 const int n = A.shape[1], m = B.shape[1];
 for (int i = 0; i < end - begin; ++i)
-    for (int j = threadIdx.x & 31; j <= i; j += 32) B.data[(row + i) * m + column + j] = A.data[(begin + i) * n + j];
-__syncwarp();
+    for (int j = lane; j <= i; j += LANES) B.data[(row + i) * m + column + j] = A.data[(begin + i) * n + j];
+meet();
 """
 
 

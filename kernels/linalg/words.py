@@ -5,21 +5,16 @@ import warp as wp
 
 from .. import real as device
 from ..real import func, kernel
-from .lanes import by_device
+from .lanes import ALONE, by_device
 
 COPY_WORDS = """
 int* to = target.data;
 const int* from = source.data;
-for (int i = LANE; i < source.shape[0]; i += LANES) to[i] = from[i];
+for (int i = lane; i < source.shape[0]; i += LANES) to[i] = from[i];
 """
 
 
-@device.func_native(
-    by_device(
-        COPY_WORDS.replace("LANES", "32").replace("LANE", "(threadIdx.x & 31)"),
-        COPY_WORDS.replace("LANES", "1").replace("LANE", "0"),
-    )
-)
+@device.func_native(by_device(COPY_WORDS, ALONE + COPY_WORDS))
 def team_copy_words(source: wp.array1d(dtype=wp.int32), target: wp.array1d(dtype=wp.int32)):
     """target = source, by all lanes."""
     ...

@@ -46,22 +46,22 @@ for (int d = last; d >= begin; --d) {
 }
 return weight;
 """
-# By the lanes of a warp, one dof each, or several of trees with more than 32.
+# By the lanes of a world, one dof each, or several of trees with more.
 TEAM_ELIMINATE = """
-const int lane = threadIdx.x & 31, size = last + 1 - begin, n = L.shape[1];
+const int size = last + 1 - begin, n = L.shape[1];
 const SCALAR* rows = L.data + begin * n + begin - dof_begin.data[begin];
 SCALAR* columns = (SCALAR*)(z.data + begin);
 SCALAR W[6] = {0, 0, 0, 0, 0, 0};
-if (size <= 32) {
+if (size <= LANES) {
     SCALAR x = 0, y = 0, t = 0, inverse = 0;
     if (lane < size) {
         x = columns[3 * lane], y = columns[3 * lane + 1], t = columns[3 * lane + 2];
         inverse = (SCALAR)1 / rows[lane * n + lane];
     }
     for (int d = size - 1; d > 0; --d) {
-        const SCALAR x_d = __shfl_sync(0xffffffffu, x, d);
-        const SCALAR y_d = __shfl_sync(0xffffffffu, y, d);
-        const SCALAR t_d = __shfl_sync(0xffffffffu, t, d);
+        const SCALAR x_d = from_lane(x, d);
+        const SCALAR y_d = from_lane(y, d);
+        const SCALAR t_d = from_lane(t, d);
         if (x_d == 0 && y_d == 0 && t_d == 0) continue;
         if (lane < d) {
             const SCALAR l = rows[d * n + lane];
@@ -77,7 +77,7 @@ if (size <= 32) {
     for (int d = size - 1; d >= 0; --d) {
         const SCALAR x = columns[3 * d], y = columns[3 * d + 1], t = columns[3 * d + 2];
         if (x == 0 && y == 0 && t == 0) continue;
-        for (int e = lane; e < d; e += 32) {
+        for (int e = lane; e < d; e += LANES) {
             const SCALAR l = rows[d * n + e];
             columns[3 * e] -= l * x;
             columns[3 * e + 1] -= l * y;
@@ -88,23 +88,23 @@ if (size <= 32) {
             W[0] += inverse * x * x, W[1] += inverse * x * y, W[2] += inverse * x * t;
             W[3] += inverse * y * y, W[4] += inverse * y * t, W[5] += inverse * t * t;
         }
-        __syncwarp();
+        meet();
     }
 }
 for (int k = 0; k < 6; ++k)
-    for (int other = 16; other > 0; other >>= 1) W[k] += __shfl_xor_sync(0xffffffffu, W[k], other);
-__syncwarp();
+    for (int other = LANES / 2; other > 0; other >>= 1) W[k] += across(W[k], other);
+meet();
 return wp::mat_t<3, 3, SCALAR>(W[0], W[1], W[2], W[1], W[3], W[4], W[2], W[4], W[5]);
 """
 TEAM_ELIMINATE_ONE = """
-const int lane = threadIdx.x & 31, size = last + 1 - begin, n = L.shape[1];
+const int size = last + 1 - begin, n = L.shape[1];
 const SCALAR* rows = L.data + begin * n;
 SCALAR* column = (SCALAR*)(z.data + begin);
 SCALAR weight = 0;
-if (size <= 32) {
+if (size <= LANES) {
     SCALAR x = lane < size ? column[3 * lane] : (SCALAR)0;
     for (int d = size - 1; d > 0; --d) {
-        const SCALAR x_d = __shfl_sync(0xffffffffu, x, d);
+        const SCALAR x_d = from_lane(x, d);
         if (x_d != 0 && lane < d) x -= rows[d * n + lane] * x_d;
     }
     if (lane < size) {
@@ -115,13 +115,13 @@ if (size <= 32) {
     for (int d = size - 1; d >= 0; --d) {
         const SCALAR x = column[3 * d];
         if (x == 0) continue;
-        for (int e = lane; e < d; e += 32) column[3 * e] -= rows[d * n + e] * x;
+        for (int e = lane; e < d; e += LANES) column[3 * e] -= rows[d * n + e] * x;
         if (lane == 0) weight += x * x / rows[d * n + d];
-        __syncwarp();
+        meet();
     }
 }
-for (int other = 16; other > 0; other >>= 1) weight += __shfl_xor_sync(0xffffffffu, weight, other);
-__syncwarp();
+for (int other = LANES / 2; other > 0; other >>= 1) weight += across(weight, other);
+meet();
 return weight;
 """
 

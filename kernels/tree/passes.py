@@ -430,12 +430,11 @@ def rnea(
 # A lane keeps to one of the numbers.
 TEAM_ADD_TO_PARENTS = """
 SCALAR* numbers = (SCALAR*)x.data;
-const int lane = threadIdx.x & 31;
 for (int l = end - 1; l >= first; --l) {
     const int p = parent.data[l];
     if (p >= 0 && lane < COUNT) numbers[COUNT * p + lane] += numbers[COUNT * l + lane];
 }
-__syncwarp();
+meet();
 """
 ADD_TO_PARENTS = """
 for (int l = end - 1; l >= first; --l) {

@@ -24,8 +24,7 @@ from warpsim.kernels.real import Entry, adjoint_module
 # Threads per block: one thread, or one warp, does a whole tree or world, so small blocks spread a few thousand over a GPU. `block_of` knows those
 # that are larger.
 BLOCK = 32
-# Threads of a warp, which share the work of a world where a kernel has lanes.
-LANES = 32
+WARP = 32
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
@@ -37,20 +36,23 @@ _copies: dict = {}
 @dataclasses.dataclass(frozen=True)
 class Variant:
     """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin_cone.py`), or whose SAP solves by
-    conjugate gradients. What only some models need would else be in the machine code of all."""
+    conjugate gradients. What only some models need would else be in the machine code of all. `half`: half a warp does the work of a world
+    (`kernels/linalg/lanes.py`)."""
 
     real: type
     spin: bool = False
     cg: bool = False
+    half: bool = False
 
     @property
     def __name__(self) -> str:
-        return self.real.__name__ + ("_spin" if self.spin else "") + ("_cg" if self.cg else "")
+        parts = {"_spin": self.spin, "_cg": self.cg, "_half": self.half}
+        return self.real.__name__ + "".join(name for name, has in parts.items() if has)
 
 
-def variant(real: type, spin: bool = False, cg: bool = False):
+def variant(real: type, spin: bool = False, cg: bool = False, half: bool = False):
     """The scalar type itself where nothing is asked for beyond it."""
-    return Variant(real, spin, cg) if spin or cg else real
+    return Variant(real, spin, cg, half) if spin or cg or half else real
 
 
 _adjoints: dict[str, dict[str, wp.Kernel]] = {}
@@ -74,9 +76,9 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     which `cuda-check` compiles: with another number Warp compiles the module again."""
     tape, made = active_tape(), copy(kernel, real, taped)
     options["block_dim"] = block_of([made])
-    if getattr(made, "lanes", False):
+    if getattr(made, "lanes", 0):
         over = (dim,) if isinstance(dim, int) else tuple(dim)
-        dim = (*over, lanes_on(wp.get_device(options.get("device"))))
+        dim = (*over, lanes_on(wp.get_device(options.get("device")), made.lanes))
     dim, inputs, options = arguments(made, dim, inputs, options)
     lent: list = []
     inputs = _by_rows(inputs, lent)
@@ -111,9 +113,14 @@ def block_of(kernels) -> int:
     return BLOCK * max((getattr(x, "warps", 1) for x in kernels), default=1)
 
 
-def lanes_on(device) -> int:
-    """Threads per world of a kernel with lanes: a warp on CUDA, one on the CPU."""
-    return LANES if device.is_cuda else 1
+def lanes_on(device, lanes: int) -> int:
+    """Threads per world of a kernel with lanes: so many on CUDA, one on the CPU."""
+    return lanes if device.is_cuda else 1
+
+
+def half_suffices(dofs: int) -> bool:
+    """Whether half the lanes of a warp have something to do for no more than so many, and should be all that a world of so many dofs gets on CUDA."""
+    return dofs <= WARP // 2
 
 
 def twin(array: wp.array) -> wp.array:
@@ -150,6 +157,9 @@ def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
         made.__path__, made.__package__ = list(warpsim.kernels.__path__), package
         chosen = real if isinstance(real, Variant) else Variant(real)
         made.REAL, made.SPIN, made.BY_CG = chosen.real, chosen.spin, chosen.cg
+        if chosen.half:
+            whole = variant(chosen.real, chosen.spin, chosen.cg)
+            made.LANES, made.WHOLE = WARP // 2, _copy_file(real_module, whole).__package__
         sys.modules[package] = made
     return importlib.import_module(package + file.__name__.removeprefix(SOURCE))
 

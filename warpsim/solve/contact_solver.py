@@ -52,7 +52,8 @@ class ContactSolver:
         self.row_support_size = np.asarray(row_support_size, dtype=np.int32)
         self.rows = len(self.row_support)
         self.scalar, self.spin = SCALARS[dtype], spin
-        self.code = variant(self.scalar, spin, cg)  # the copy of the device code
+        self.code, self.cg = variant(self.scalar, spin, cg), cg  # the copy of the device code
+        self.half = False  # whether half a warp does the work of an island
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
@@ -116,6 +117,11 @@ class ContactSolver:
         solution.status = self.zeros(self.worlds, int)
         return solution
 
+    @property
+    def launched(self):
+        """The copy of the device code whose kernels are launched; its structs are those of `code`."""
+        return variant(self.scalar, self.spin, self.cg, self.half)
+
     def run(self, kernel, dim, inputs) -> None:
         """Launch off the tape."""
-        launch(kernel, self.code, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)
+        launch(kernel, self.launched, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)

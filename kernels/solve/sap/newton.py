@@ -27,14 +27,14 @@ from ...linalg.team_loops import (
     team_support_add,
 )
 from ...linalg.vector import team_block_times, team_copy_lower
-from ...real import BY_CG, func, mat33, real, struct, vec3
+from ...real import BY_CG, LANES, func, mat33, real, struct, vec3
 from ..problem import Problem
 from .contact_laws import acts, add_block_gram, add_gram, coupled_force
 from .islands import Islands
 
 CG_TRIALS_PER_DOF = 4  # rounding can cost CG more iterations than there are dofs
 CG_TRIALS = 20
-WHOLE_ROWS = wp.constant(32)
+WHOLE_ROWS = wp.constant(LANES)
 
 
 @struct

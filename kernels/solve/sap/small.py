@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Islands small enough for one warp to hold on CUDA: their data in shared memory, in the order of the rows of H (`linalg/registers.py`).
+"""Islands small enough for the lanes of a world to hold on CUDA: their data in shared memory, in the order of the rows of H (`linalg/registers.py`).
 
 Most robots' are. The solvers (`sap.py`, `lagged.py`) take the same way through them with the functions of `small_convex.py` and
 `small_lagged.py` in the place of their own, in kernels that are launched first and leave the islands that are larger. On the CPU these kernels
@@ -12,10 +12,10 @@ All lanes call what is not said to be for one; a lane has a dof, a contact and a
 import warp as wp
 
 from ... import real as device
-from ...linalg.lanes import by_device, lane, lanes, sync, team_number, team_sum, team_sum_3
+from ...linalg.lanes import WORLD, WORLDS, by_device, lane, lanes, sync, team_number, team_sum, team_sum_3
 from ...linalg.registers import ROWS, SCRATCH, STRIDE, UNKNOWNS, team_absolute_forces, team_clear_rows
 from ...linalg.vector import scalar
-from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3, vec4
+from ...real import BY_CG, LANES, SPIN, func, mat33, real, struct, vec3, vec4
 from ..problem import Problem, Solution
 from .newton import Range
 from .sap import Workspace
@@ -81,12 +81,17 @@ OF_CONTACTS = dict.fromkeys(("mu", "weight", "load", "least"), int(CONTACTS))
 PLACES, NUMBERS = places(
     Q=UNKNOWNS * STRIDE, J=ROWS * STRIDE, **OF_LANES, **OF_ROWS, **OF_CONTACTS, G=9 * CONTACTS, p=3 * CONTACTS, scratch=SCRATCH
 )  # fmt: skip
-SHARED = f"__shared__ alignas(16) {scalar} entries[{NUMBERS}]; return wp::array_t<{scalar}>(entries, {NUMBERS});"
+if LANES < 32:
+    NUMBERS += (LANES - NUMBERS) % 32  # so that the lanes of two worlds meet no bank twice
+SHARED = f"""
+__shared__ alignas(16) {scalar} entries[{WORLDS * NUMBERS}];
+return wp::array_t<{scalar}>(entries + {WORLD} * {NUMBERS}, {NUMBERS});
+"""
 
 
 @device.func_native(by_device(SHARED, f"return wp::array_t<{scalar}>();"))
 def shared_numbers() -> wp.array1d(dtype=real):
-    """Of a block of one warp; none on the CPU."""
+    """Of this world, in blocks of one warp; none on the CPU."""
     ...
 
 

@@ -105,7 +105,7 @@ class LaggedSolver(SAPSolver):
         return self.as_on_gpu and (self.nv > UNKNOWNS or not self.small_first)
 
     def kernels(self) -> list:
-        S = self.code
+        S = self.launched
         small = kernels_of(small_restarts, S) if self.small_first else []
         quick = kernels_of(lagged, S, "quick") if self.tries_first else []
         return [*kernels_of(lagged, S), *small, *quick, *kernels_of(islands, S)]

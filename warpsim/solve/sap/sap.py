@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy, half_suffices, kernels_of
 from warpsim.device.memory import SideBySide
 from warpsim.kernels.linalg.vector import CHUNK, padded
 from warpsim.kernels.solve.sap import islands, newton, sap, small_convex
@@ -212,6 +212,7 @@ class SAPSolver(ContactSolver):
         self.options.keep_factor = int(keep_factor)
         self.options.free_start = 1
         self.as_on_gpu = self.device.is_cuda  # which kernels are launched
+        self.half = self.small_first and half_suffices(self.nv)
         self.scratch = SideBySide(self.worlds, self._scratch_shapes(), self.device)
         self.work = self._workspace()
 
@@ -225,8 +226,9 @@ class SAPSolver(ContactSolver):
         self.options.free_start = 0
 
     def kernels(self) -> list:
-        small = kernels_of(small_convex, self.code) if self.small_first else []
-        return [*kernels_of(sap, self.code), *small, *kernels_of(islands, self.code)]
+        code = self.launched
+        small = kernels_of(small_convex, code) if self.small_first else []
+        return [*kernels_of(sap, code), *small, *kernels_of(islands, code)]
 
     def idle(self) -> list[wp.array]:
         return [] if self.options.keep_factor else [self.scratch.whole]
