@@ -106,16 +106,18 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
 @contextlib.contextmanager
 def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches what it would on a GPU."""
-    solver = sim._step.solver
-    before = getattr(solver, "as_on_gpu", None), solver.half
-    if before[0] is not None:
+    step = sim._step
+    solver, model = step.solver, step.device_model
+    chooses, model.half = hasattr(solver, "as_on_gpu"), half_suffices(sim.model.nv)
+    if chooses:
         solver.as_on_gpu = True
-        solver.half = solver.small_first and half_suffices(solver.nv)
+        solver.half = solver.small_first and model.half
     try:
         yield
     finally:
-        if before[0] is not None:
-            solver.as_on_gpu, solver.half = before
+        model.half = solver.half = False
+        if chooses:
+            solver.as_on_gpu = False
 
 
 @contextlib.contextmanager

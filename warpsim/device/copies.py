@@ -25,6 +25,8 @@ from warpsim.kernels.real import Entry, adjoint_module
 # that are larger.
 BLOCK = 32
 WARP = 32
+# Files that are not solvers' with copies for half a warp. Others have short kernels, or such as few models need.
+HALVED = ("contact.contacts", "integrate.fused", "rows.coordinate_rows")
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
@@ -121,6 +123,12 @@ def lanes_on(device, lanes: int) -> int:
 def half_suffices(dofs: int) -> bool:
     """Whether half the lanes of a warp have something to do for no more than so many, and should be all that a world of so many dofs gets on CUDA."""
     return dofs <= WARP // 2
+
+
+def launched(item, real, half: bool):
+    """The scalar type, or the variant of it, whose copy of a file or kernel is launched for a model for which half a warp suffices, or does not."""
+    name = item.__module__ if isinstance(item, Entry) else item.__name__
+    return variant(real, half=half and name.removeprefix(f"{SOURCE}.") in HALVED)
 
 
 def twin(array: wp.array) -> wp.array:

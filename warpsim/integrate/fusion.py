@@ -40,7 +40,7 @@ class FusedStep:
 
     def kernels(self) -> list:
         """The kernels that it launches."""
-        return kernels_of(fused, self.device_model.types.real)
+        return kernels_of(fused, self.device_model.code(fused))
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""

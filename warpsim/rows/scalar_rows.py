@@ -367,7 +367,7 @@ class ScalarRows:
     def kernels(self) -> list:
         """Kernels that `launch` uses."""
         S = self.device_model.types.real
-        found = [copy(self._fill, S)] if self.count else []
+        found = [copy(self._fill, self.device_model.code(self._fill))] if self.count else []
         found += kernels_of(line_rows, S) if self.on_lines is not None else []
         return found + (kernels_of(frame_rows, S) if self.has_frames else [])
 

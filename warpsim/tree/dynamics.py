@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import BLOCK, SCALARS, copy, launch, scalar_types
+from warpsim.device.copies import BLOCK, SCALARS, copy, half_suffices, launch, launched, scalar_types
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.tree import energy, passes, rnea_derivative
 from warpsim.kernels.tree import mocap as mocap_kernels
@@ -38,6 +38,7 @@ class DeviceModel:
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])
+        self.half = device.is_cuda and half_suffices(model.nv)  # whether half a warp does the work of a world
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()
         t = self.types
@@ -48,6 +49,10 @@ class DeviceModel:
         self.mocap0 = wp.array(model.mocap0[None].astype(dtype), dtype=t.real, device=device)
         self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
         self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
+
+    def code(self, item):
+        """Of which copy a file or a kernel of the device code is launched."""
+        return launched(item, self.types.real, self.half)
 
     def _topology(self):
         m = self.model
@@ -97,7 +102,7 @@ class Dynamics:
         """Launch over (worlds, n) or (worlds, *n), or over worlds where n is None."""
         dim = self.worlds if n is None else (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
         d = self.device_model
-        launch(kernel, d.types.real, dim, inputs, taped=self.grad, device=d.device, block_dim=BLOCK)
+        launch(kernel, d.code(kernel), dim, inputs, taped=self.grad, device=d.device, block_dim=BLOCK)
 
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
