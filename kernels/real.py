@@ -4,7 +4,7 @@
 The files of this folder are written once, against `real`. `warpsim.device` loads a copy of them per scalar type (packages
 `warpsim.kernels_float32`, `warpsim.kernels_float64`): two scalar types in one Warp module would recompile each other. Of the solver there are
 copies with spin rows besides (`warpsim.kernels_float32_spin`, …), in which branches on `SPIN`, a constant, go the other way, and copies by
-conjugate gradients (`…_cg`, `BY_CG`); of what has lanes, copies with half as many to a world (`…_half`, `LANES`), whose structs are those of the whole.
+conjugate gradients (`…_cg`, `BY_CG`); of what has lanes, copies with fewer to a world (`…_16`, `LANES`), whose structs are those of the whole.
 Imported as `warpsim.kernels` the files are a directory: a kernel or a struct is an `Entry` that says where it stands,
 nothing is parsed or compiled, and `warpsim.device.launch(sap.solve, wp.float64, ...)` finds the copy.
 """

@@ -33,20 +33,20 @@ import warp as wp
 
 from warpsim import kernels
 from warpsim.checks import listed
-from warpsim.device.copies import HALVED, SCALARS, adjoints_of, block_of, copy, variant
+from warpsim.device.copies import DIVIDED, SCALARS, WARP, adjoints_of, block_of, copy, variant
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
 # Of the copies with spin rows, and by conjugate gradients, those of the solvers are compiled, and what is beside them in their modules; of those for
-# half a warp what small models launch.
+# part of a warp what small models launch.
 VARIANTS = {
     "": ("",),
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
-    "_half": ("solve.sap.", *HALVED),
+    "_16": ("solve.sap.", *DIVIDED),
 }
 ONLY_PLAIN, SPECIAL = ("solve.sap.small",), ("_spin", "_cg", "_spin_cg")  # files that are not launched in any of these copies
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
@@ -97,7 +97,7 @@ def build_all() -> dict[str, wp.Module]:
             adjoints_of(copy(file, real))
             for suffix, folders in VARIANTS.items():
                 if info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
-                    copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, "_half" in suffix))
+                    copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, int(suffix[1:]) if suffix[1:].isdigit() else WARP))
     modules = wp._src.context.user_modules
     named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
     return {name: module for name, module in named.items() if _is_launched(name)}

@@ -18,7 +18,7 @@ import warp as wp
 from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 
 import warpsim as ws
-from warpsim.device.copies import half_suffices
+from warpsim.device.copies import WARP, lanes_for
 
 ARCH = 90  # sm_90: H100, H200
 SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes long to compile
@@ -108,14 +108,14 @@ def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches what it would on a GPU."""
     step = sim._step
     solver, model = step.solver, step.device_model
-    chooses, model.half = hasattr(solver, "as_on_gpu"), half_suffices(sim.model.nv)
+    chooses, model.lanes = hasattr(solver, "as_on_gpu"), lanes_for(sim.model.nv)
     if chooses:
         solver.as_on_gpu = True
-        solver.half = solver.small_first and model.half
+        solver.lanes = model.lanes if solver.small_first else WARP
     try:
         yield
     finally:
-        model.half = solver.half = False
+        model.lanes = solver.lanes = WARP
         if chooses:
             solver.as_on_gpu = False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lanes: the threads that share one world. A warp on CUDA, or half of one in the copies for small models (`real.LANES`), where they work side by
+"""Lanes: the threads that share one world. A warp on CUDA, or part of one in the copies for small models (`real.LANES`), where they work side by
 side; one thread on the CPU.
 
 A kernel with lanes is launched over (worlds, …, lanes), `lanes_on(device)` of them, in blocks of whole warps, and is written so that

@@ -427,12 +427,12 @@ def rnea(
         tau[w, d] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d] * a[w, d]
 
 
-# A lane keeps to one of the numbers.
+# A lane keeps to one of the numbers, or several.
 TEAM_ADD_TO_PARENTS = """
 SCALAR* numbers = (SCALAR*)x.data;
 for (int l = end - 1; l >= first; --l) {
     const int p = parent.data[l];
-    if (p >= 0 && lane < COUNT) numbers[COUNT * p + lane] += numbers[COUNT * l + lane];
+    for (int i = lane; p >= 0 && i < COUNT; i += LANES) numbers[COUNT * p + i] += numbers[COUNT * l + i];
 }
 meet();
 """

@@ -25,8 +25,8 @@ from warpsim.kernels.real import Entry, adjoint_module
 # that are larger.
 BLOCK = 32
 WARP = 32
-# Files that are not solvers' with copies for half a warp. Others have short kernels, or such as few models need.
-HALVED = ("contact.contacts", "integrate.fused", "rows.coordinate_rows")
+# Files that are not solvers' with copies for parts of a warp. Others have short kernels, or such as few models need.
+DIVIDED = ("contact.contacts", "integrate.fused", "rows.coordinate_rows")
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
@@ -38,23 +38,23 @@ _copies: dict = {}
 @dataclasses.dataclass(frozen=True)
 class Variant:
     """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin_cone.py`), or whose SAP solves by
-    conjugate gradients. What only some models need would else be in the machine code of all. `half`: half a warp does the work of a world
+    conjugate gradients. What only some models need would else be in the machine code of all. `lanes`: so many threads of a warp do the work of a world
     (`kernels/linalg/lanes.py`)."""
 
     real: type
     spin: bool = False
     cg: bool = False
-    half: bool = False
+    lanes: int = WARP
 
     @property
     def __name__(self) -> str:
-        parts = {"_spin": self.spin, "_cg": self.cg, "_half": self.half}
+        parts = {"_spin": self.spin, "_cg": self.cg, f"_{self.lanes}": self.lanes < WARP}
         return self.real.__name__ + "".join(name for name, has in parts.items() if has)
 
 
-def variant(real: type, spin: bool = False, cg: bool = False, half: bool = False):
+def variant(real: type, spin: bool = False, cg: bool = False, lanes: int = WARP):
     """The scalar type itself where nothing is asked for beyond it."""
-    return Variant(real, spin, cg, half) if spin or cg or half else real
+    return Variant(real, spin, cg, lanes) if spin or cg or lanes < WARP else real
 
 
 _adjoints: dict[str, dict[str, wp.Kernel]] = {}
@@ -120,15 +120,15 @@ def lanes_on(device, lanes: int) -> int:
     return lanes if device.is_cuda else 1
 
 
-def half_suffices(dofs: int) -> bool:
-    """Whether half the lanes of a warp have something to do for no more than so many, and should be all that a world of so many dofs gets on CUDA."""
-    return dofs <= WARP // 2
+def lanes_for(dofs: int) -> int:
+    """How many threads of a warp have something to do for a world of so many dofs, and are all that it gets on CUDA."""
+    return WARP // 2 if dofs <= WARP // 2 else WARP
 
 
-def launched(item, real, half: bool):
-    """The scalar type, or the variant of it, whose copy of a file or kernel is launched for a model for which half a warp suffices, or does not."""
+def launched(item, real, lanes: int):
+    """The scalar type, or the variant of it, whose copy of a file or kernel is launched for a model whose worlds get so many threads."""
     name = item.__module__ if isinstance(item, Entry) else item.__name__
-    return variant(real, half=half and name.removeprefix(f"{SOURCE}.") in HALVED)
+    return variant(real, lanes=lanes if name.removeprefix(f"{SOURCE}.") in DIVIDED else WARP)
 
 
 def twin(array: wp.array) -> wp.array:
@@ -165,9 +165,9 @@ def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
         made.__path__, made.__package__ = list(warpsim.kernels.__path__), package
         chosen = real if isinstance(real, Variant) else Variant(real)
         made.REAL, made.SPIN, made.BY_CG = chosen.real, chosen.spin, chosen.cg
-        if chosen.half:
+        if chosen.lanes < WARP:
             whole = variant(chosen.real, chosen.spin, chosen.cg)
-            made.LANES, made.WHOLE = WARP // 2, _copy_file(real_module, whole).__package__
+            made.LANES, made.WHOLE = chosen.lanes, _copy_file(real_module, whole).__package__
         sys.modules[package] = made
     return importlib.import_module(package + file.__name__.removeprefix(SOURCE))
 

@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import SCALARS, copy, launch, variant
+from warpsim.device.copies import SCALARS, WARP, copy, launch, variant
 from warpsim.device.threads import alone
 from warpsim.kernels.solve import problem as problems
 
@@ -53,7 +53,7 @@ class ContactSolver:
         self.rows = len(self.row_support)
         self.scalar, self.spin = SCALARS[dtype], spin
         self.code, self.cg = variant(self.scalar, spin, cg), cg  # the copy of the device code
-        self.half = False  # whether half a warp does the work of an island
+        self.lanes = WARP  # threads of a warp that do the work of an island
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
@@ -120,7 +120,7 @@ class ContactSolver:
     @property
     def launched(self):
         """The copy of the device code whose kernels are launched; its structs are those of `code`."""
-        return variant(self.scalar, self.spin, self.cg, self.half)
+        return variant(self.scalar, self.spin, self.cg, self.lanes)
 
     def run(self, kernel, dim, inputs) -> None:
         """Launch off the tape."""

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import BLOCK, SCALARS, copy, half_suffices, launch, launched, scalar_types
+from warpsim.device.copies import BLOCK, SCALARS, WARP, copy, lanes_for, launch, launched, scalar_types
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.tree import energy, passes, rnea_derivative
 from warpsim.kernels.tree import mocap as mocap_kernels
@@ -38,7 +38,7 @@ class DeviceModel:
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])
-        self.half = device.is_cuda and half_suffices(model.nv)  # whether half a warp does the work of a world
+        self.lanes = lanes_for(model.nv) if device.is_cuda else WARP  # threads of a warp that do the work of a world
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()
         t = self.types
@@ -52,7 +52,7 @@ class DeviceModel:
 
     def code(self, item):
         """Of which copy a file or a kernel of the device code is launched."""
-        return launched(item, self.types.real, self.half)
+        return launched(item, self.types.real, self.lanes)
 
     def _topology(self):
         m = self.model

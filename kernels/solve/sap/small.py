@@ -20,7 +20,7 @@ from ..problem import Problem, Solution
 from .newton import Range
 from .sap import Workspace
 
-CONTACTS = wp.constant(12)
+CONTACTS = wp.constant(min(12, LANES))
 
 
 @struct

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from warpsim import checks
-from warpsim.device.copies import copy, half_suffices, kernels_of
+from warpsim.device.copies import WARP, copy, kernels_of, lanes_for
 from warpsim.device.memory import SideBySide
 from warpsim.kernels.linalg.vector import CHUNK, padded
 from warpsim.kernels.solve.sap import islands, newton, sap, small_convex
@@ -212,7 +212,7 @@ class SAPSolver(ContactSolver):
         self.options.keep_factor = int(keep_factor)
         self.options.free_start = 1
         self.as_on_gpu = self.device.is_cuda  # which kernels are launched
-        self.half = self.small_first and half_suffices(self.nv)
+        self.lanes = lanes_for(self.nv) if self.small_first else WARP
         self.scratch = SideBySide(self.worlds, self._scratch_shapes(), self.device)
         self.work = self._workspace()
 
