@@ -33,7 +33,7 @@ import warp as wp
 
 from warpsim import kernels
 from warpsim.checks import listed
-from warpsim.device.copies import DIVIDED, SCALARS, WARP, adjoints_of, block_of, copy, variant
+from warpsim.device.copies import DIVIDED, PARTS, SCALARS, WARP, adjoints_of, block_of, copy, variant
 
 ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
@@ -46,8 +46,7 @@ VARIANTS = {
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
-    "_16": ("solve.sap.", *DIVIDED),
-}
+} | dict.fromkeys((f"_{lanes}" for lanes in PARTS), ("solve.sap.", *DIVIDED))
 ONLY_PLAIN, SPECIAL = ("solve.sap.small",), ("_spin", "_cg", "_spin_cg")  # files that are not launched in any of these copies
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
 # Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of

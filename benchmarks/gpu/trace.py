@@ -108,14 +108,14 @@ def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
     """Within it the simulator launches what it would on a GPU."""
     step = sim._step
     solver, model = step.solver, step.device_model
-    chooses, model.lanes = hasattr(solver, "as_on_gpu"), lanes_for(sim.model.nv)
+    chooses, model.lanes = hasattr(solver, "as_on_gpu"), model.lanes_by_file()
     if chooses:
         solver.as_on_gpu = True
-        solver.lanes = model.lanes if solver.small_first else WARP
+        solver.lanes = lanes_for(solver.nv) if solver.small_first else WARP
     try:
         yield
     finally:
-        model.lanes = solver.lanes = WARP
+        model.lanes, solver.lanes = {}, WARP
         if chooses:
             solver.as_on_gpu = False
 

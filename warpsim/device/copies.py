@@ -25,6 +25,7 @@ from warpsim.kernels.real import Entry, adjoint_module
 # that are larger.
 BLOCK = 32
 WARP = 32
+PARTS = (8, 16)  # of it that are the lanes of a small world
 # Files that are not solvers' with copies for parts of a warp. Others have short kernels, or such as few models need.
 DIVIDED = ("contact.contacts", "integrate.fused", "rows.coordinate_rows")
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
@@ -121,14 +122,8 @@ def lanes_on(device, lanes: int) -> int:
 
 
 def lanes_for(dofs: int) -> int:
-    """How many threads of a warp have something to do for a world of so many dofs, and are all that it gets on CUDA."""
-    return WARP // 2 if dofs <= WARP // 2 else WARP
-
-
-def launched(item, real, lanes: int):
-    """The scalar type, or the variant of it, whose copy of a file or kernel is launched for a model whose worlds get so many threads."""
-    name = item.__module__ if isinstance(item, Entry) else item.__name__
-    return variant(real, lanes=lanes if name.removeprefix(f"{SOURCE}.") in DIVIDED else WARP)
+    """Threads of a warp that a world gets on CUDA where it has so many dofs, or other things to share: no more than have something to do."""
+    return next((lanes for lanes in PARTS if dofs <= lanes), WARP)
 
 
 def twin(array: wp.array) -> wp.array:

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import BLOCK, SCALARS, WARP, copy, lanes_for, launch, launched, scalar_types
+from warpsim.device.copies import BLOCK, DIVIDED, SCALARS, SOURCE, WARP, copy, lanes_for, launch, scalar_types, variant
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.tree import energy, passes, rnea_derivative
 from warpsim.kernels.tree import mocap as mocap_kernels
@@ -38,7 +38,7 @@ class DeviceModel:
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])
-        self.lanes = lanes_for(model.nv) if device.is_cuda else WARP  # threads of a warp that do the work of a world
+        self.lanes = self.lanes_by_file() if device.is_cuda else {}
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()
         t = self.types
@@ -50,9 +50,14 @@ class DeviceModel:
         self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
         self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
 
+    def lanes_by_file(self) -> dict[str, int]:
+        """Threads of a warp that do the work of a world, by file of the device code; a lane has a dof, or in detection a pair of geoms."""
+        shares = dict.fromkeys(DIVIDED, self.model.nv) | {"contact.contacts": max(self.model.nv, len(self.model.pair_geom))}
+        return {f"{SOURCE}.{file}": lanes_for(count) for file, count in shares.items()}
+
     def code(self, item):
         """Of which copy a file or a kernel of the device code is launched."""
-        return launched(item, self.types.real, self.lanes)
+        return variant(self.types.real, lanes=self.lanes.get(getattr(item, "__module__", None) or item.__name__, WARP))
 
     def _topology(self):
         m = self.model
