@@ -174,7 +174,7 @@ def rollout(
         final = checkpoints.record(tape, state, recorder, final)
     else:
         visit = None if report is None else functools.partial(report.record, tape)
-        state = state.clone() if tape is None else state
+        state = sim._stepper.own_copy(state) if tape is None else state
         final = run(state, in_place=tape is None, progress=progress, visit=visit, kept=kept)
     rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
     told = {"activation": recorder.activation, "mocap": recorder.mocap, "undrawn": sim.parameters.undrawn()}

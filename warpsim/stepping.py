@@ -279,6 +279,14 @@ class Stepper:
         self.replay.play(graphs)
         return out
 
+    def own_copy(self, state: State) -> State:
+        """A copy of a state, on buffers that are used again once nobody holds it, so that steps between its arrays find their graphs."""
+        if self.requires_grad or state.q.requires_grad or capturing(self.device):
+            return state.clone()
+        copy = self._spare.take()
+        copy.assign(state)
+        return copy
+
     def plain_step(
         self, state: State, control=None, tau=None, wrench=None, substeps: int = 1, out: State | None = None
     ) -> State:

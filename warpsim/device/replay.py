@@ -17,6 +17,8 @@ from warpsim.device.ranges import NotDivisible, Worlds, operations, over, split
 from warpsim.device.threads import turn
 
 GRAPHS_KEPT = 16
+# A capture takes as long as some twenty steps between states without a graph of their own, which replay that of the step and launch its copies.
+USES_BEFORE_CAPTURE = 16
 # Ranges per thread, so that none waits long for one that is slower, and the least worlds of such a range; graphs take time
 # and memory, so with many threads it is one range each.
 RANGES_PER_THREAD, FEW_THREADS, LEAST_WORLDS = 2, 8, 16
@@ -63,7 +65,7 @@ class Replay:
         self._stages: Stages = []  # of the capture in progress
         self._graphs: dict[tuple, Stages] = {}  # the one used last is the last
         self._version = 0
-        self._seen: list[tuple] = []
+        self._uses: dict[tuple, int] = {}  # of keys without graphs; the one used last is the last
 
     def clear(self) -> None:
         """Forget all graphs, because an array has moved."""
@@ -102,9 +104,9 @@ class Replay:
             together([functools.partial(wp.capture_launch, graph) for graph in graphs], self.threads)
 
     def run(self, key: tuple, launch, *, divided: bool = True, compile=None) -> None:
-        """Run `launch` by replaying its graphs, which are captured at the second use of `key`.
+        """Run `launch` by replaying its graphs, which are captured once `key` has been used `USES_BEFORE_CAPTURE` times.
 
-        Capture cannot compile: the first use does, unless `compile()` is given, with which the first use is captured too.
+        Capture cannot compile: the first use does, unless `compile()` is given, with which the first use is captured.
         `divided`: all that is launched is over worlds that do not depend on each other. Otherwise `launch` may `run` what is.
         """
         if self._dividing or (self.capturing and not (divided and len(self.ranges) > 1)):
@@ -119,11 +121,20 @@ class Replay:
                 self._stages += self._find(key, launch, divided, compile)
             finally:
                 self._begin_stage()
-        elif compile is None and key not in self._seen and key not in self._graphs:
-            self._seen = [*self._seen[1 - GRAPHS_KEPT :], key]
+        elif compile is None and key not in self._graphs and self._is_new(key):
             launch()
         else:
             self.play(self._find(key, launch, divided, compile))
+
+    def _is_new(self, key: tuple) -> bool:
+        """Whether a key has not been used so often yet that its graphs are worth a capture; this use is counted."""
+        uses = self._uses.pop(key, 0)
+        if uses >= USES_BEFORE_CAPTURE:
+            return False
+        self._uses[key] = uses + 1
+        while len(self._uses) > GRAPHS_KEPT:
+            del self._uses[next(iter(self._uses))]
+        return True
 
     def _find(self, key: tuple, launch, divided: bool, compile) -> Stages:
         """The graphs of a key, captured where there are none."""
