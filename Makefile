@@ -17,8 +17,8 @@ CUDA_ARGS ?=
 # myosuite 3 comes without its models.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab
 # Robot and contact law of the budgets and emulations, of the emulations alone, and the tests whose kernels check their indices.
-GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged
-EMULATED_CASES ?= arm/lagged clutter/lagged
+GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged hopper/lagged
+EMULATED_CASES ?= half_cheetah/convex arm/lagged clutter/lagged
 BOUNDS_BACKWARD ?= tests/contact/test_broadphase.py tests/differentiate/test_step_gradient.py tests/solve/test_scratch.py
 BOUNDS_TESTS ?= tests/contact tests/integrate tests/laws tests/linalg tests/rows tests/solve tests/tree -k "$(FORWARD)"
 # Of backward passes those of BOUNDS_BACKWARD alone.
@@ -87,7 +87,7 @@ cuda-check: $(VENV)/demo.stamp
 gpu-quick: $(VENV)/cuda.stamp
 	$(BIN)/python -m benchmarks.gpu.budget --quick
 	$(BIN)/python -m benchmarks.gpu.emulate --quick --robot ant --worlds 64
-	$(BIN)/python -m benchmarks.gpu.emulate --thrown --only small --warp 0 --worlds 64
+	$(BIN)/python -m benchmarks.gpu.emulate --thrown --only small smooth detect --warp 0 --worlds 64
 	$(BIN)/python -m benchmarks.gpu.emulate --contact convex --only small --robot ant --worlds 64
 	$(BIN)/python -m benchmarks.thread_order --quick
 

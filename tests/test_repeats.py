@@ -117,3 +117,41 @@ def test_no_array_is_held(sim):
     for _ in range(20):
         state = sim.step(state)
     assert all(np.array_equal(s.q.numpy(), q) for s, q in zip(kept, values, strict=True))
+
+
+def captures(sim, monkeypatch):
+    """A list that grows with every capture of a step between states."""
+    made, capture = [], sim._stepper.replay.capture
+
+    def counted(function):
+        made.append(function)
+        return capture(function)
+
+    monkeypatch.setattr(sim._stepper.replay, "capture", counted)
+    return made
+
+
+def test_rollouts_find_the_graphs_of_those_before(sim, monkeypatch):
+    """Rollouts work in the same buffers, one after the other, whether their trajectories are kept until the next or not: nothing is captured again.
+    Their states are their own."""
+    start = sim.state()
+    kept = sim.rollout(start, steps=3)
+    final = kept.final.q.numpy().copy()
+    for _ in range(6):
+        last = sim.rollout(start, steps=3)
+    made = captures(sim, monkeypatch)
+    for _ in range(6):
+        last = sim.rollout(start, steps=3)
+    assert not made
+    assert np.array_equal(kept.final.q.numpy(), final) and np.array_equal(last.final.q.numpy(), final)
+    assert np.array_equal(start.q.numpy(), sim.state().q.numpy())
+
+
+def test_states_that_are_kept_are_not_captured_for(sim, monkeypatch):
+    """Steps whose results come to ever new places would be captured for nothing; those in a loop are."""
+    state, made = sim.state(), captures(sim, monkeypatch)
+    kept = [sim.step(state) for _ in range(10)]
+    assert not made and len({id(x.q) for x in kept}) == 10
+    for _ in range(80):
+        state = sim.step(state)
+    assert 0 < len(made) <= 4

@@ -47,7 +47,10 @@ VARIANTS = {
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
 } | dict.fromkeys((f"_{lanes}" for lanes in PARTS), ("solve.sap.", *DIVIDED))
-ONLY_PLAIN, SPECIAL = ("solve.sap.small",), ("_spin", "_cg", "_spin_cg")  # files that are not launched in any of these copies
+ONLY_PLAIN, SPECIAL = (
+    ("solve.sap.small",),
+    ("_spin", "_cg", "_spin_cg"),
+)  # files that are not launched in any of these copies
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
 # Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of
 # its own world, tree or row.
@@ -96,7 +99,12 @@ def build_all() -> dict[str, wp.Module]:
             adjoints_of(copy(file, real))
             for suffix, folders in VARIANTS.items():
                 if info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
-                    copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, int(suffix[1:]) if suffix[1:].isdigit() else WARP))
+                    copy(
+                        file,
+                        variant(
+                            real, "_spin" in suffix, "_cg" in suffix, int(suffix[1:]) if suffix[1:].isdigit() else WARP
+                        ),
+                    )
     modules = wp._src.context.user_modules
     named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
     return {name: module for name, module in named.items() if _is_launched(name)}

@@ -11,7 +11,7 @@ import warp as wp
 from warpsim.annotations import Array
 from warpsim.device.copies import launch
 from warpsim.device.recording import active_tape, tape_paused
-from warpsim.device.replay import Replay, capturing
+from warpsim.device.replay import USES_IN_PASSING, Replay, capturing
 from warpsim.device.threads import turn
 from warpsim.differentiate.checkpoint import move_gradient
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
@@ -293,6 +293,7 @@ class Stepper:
         """`Simulator.step` where no tape records, with `state` and `substeps` checked."""
         self.set_forces(control, tau, wrench)
         captured = capturing(self.device)  # what writes to its states whenever it is replayed
+        uses = USES_IN_PASSING if out is None else 1
         if out is None:
             alone = self.requires_grad or state.q.requires_grad or captured
             out = state.clone() if alone else self._spare.take()
@@ -308,7 +309,7 @@ class Stepper:
 
         self.step.last_h = self.dt / substeps  # a replay does not say
         key = ("step", substeps, *(a.ptr for a in before.values()), *(a.ptr for a in after.values()))
-        self.replay.run(key, launch, divided=False)
+        self.replay.run(key, launch, divided=False, uses=uses)
         if not captured and self.replay.found(key) is not None:
             self._repeats.keep(substeps, state, out, key)
         return out

@@ -12,6 +12,8 @@ from warpsim.demo import robot_path
 ROBOTS = {
     "humanoid": lambda: ws.load(robot_path("humanoid")),
     "ant": lambda: ws.load(robot_path("ant")),
+    "half_cheetah": lambda: ws.load(robot_path("half_cheetah")),
+    "hopper": lambda: ws.load(robot_path("hopper")),
     "clutter": lambda: clutter(20),
     "arm": lambda: ws.load(robot_path("pusher")),
     "bubbles": spatula_gripper,

@@ -202,9 +202,7 @@ def team_vector(x: vec3, from_: int) -> vec3:
     return vec3(team_value(x[0], from_), team_value(x[1], from_), team_value(x[2], from_))
 
 
-@device.func_native(
-    by_device("return __popc(ballot(x != 0) & ((1u << lane) - 1));", "return 0;")
-)
+@device.func_native(by_device("return __popc(ballot(x != 0) & ((1u << lane) - 1));", "return 0;"))
 def team_rank(x: int) -> int:
     """Number of lanes before this one whose x is not 0."""
     ...

@@ -220,7 +220,14 @@ def damped() -> str:
     """`DAMPED` with its rows."""
     load = "".join(DAMPED_LOAD.replace("@k", str(k)) for k in range(UNKNOWNS))
     text = eights("", "Q_rows[k * STRIDE + lane] = h[LAST];", DAMPED_STORE, (("h", "left", "row"),))
-    return DAMPED.replace("TURN", str(TURN)).replace("WORLDS", str(WORLDS)).replace("WORLD", WORLD).replace("LOAD", load).replace("EIGHTS", text).replace("BACK", BACK)
+    return (
+        DAMPED.replace("TURN", str(TURN))
+        .replace("WORLDS", str(WORLDS))
+        .replace("WORLD", WORLD)
+        .replace("LOAD", load)
+        .replace("EIGHTS", text)
+        .replace("BACK", BACK)
+    )
 
 
 A_TIMES = """

@@ -6,7 +6,7 @@ import pytest
 
 import warpsim as ws
 from scenes.examples import clutter
-from warpsim.device.copies import SCALARS, copy
+from warpsim.device.copies import PARTS, SCALARS, WARP, copy, variant
 from warpsim.kernels.linalg.registers import UNKNOWNS
 from warpsim.kernels.solve.sap import sap, small
 
@@ -99,10 +99,11 @@ def test_what_they_do_not_do_is_left(device, assets, solver):
     assert np.array_equal(*found)
 
 
+@pytest.mark.parametrize("lanes", (*PARTS, WARP))
 @pytest.mark.parametrize("dtype", list(SCALARS))
-def test_an_island_fits_into_what_a_block_may_declare(dtype):
+def test_an_island_fits_into_what_a_block_may_declare(dtype, lanes):
     """Parts do not overlap, begin at 16 bytes, and are no more than a block's shared memory: in CI only float32's is compiled for CUDA."""
-    numbers = copy(small, SCALARS[dtype])
+    numbers = copy(small, variant(SCALARS[dtype], lanes=lanes))
     begins = list(numbers.PLACES.values())
     assert begins == sorted(set(begins)) and all(at % 4 == 0 for at in begins) and begins[-1] < numbers.NUMBERS
-    assert numbers.NUMBERS * np.dtype(dtype).itemsize <= STATIC_SHARED
+    assert WARP // lanes * numbers.NUMBERS * np.dtype(dtype).itemsize <= STATIC_SHARED

@@ -17,8 +17,9 @@ from warpsim.device.ranges import NotDivisible, Worlds, operations, over, split
 from warpsim.device.threads import turn
 
 GRAPHS_KEPT = 16
-# A capture takes as long as some twenty steps between states without a graph of their own, which replay that of the step and launch its copies.
-USES_BEFORE_CAPTURE = 16
+# A capture takes as long as some twenty steps between states without a graph of their own, which replay that of the step and launch its copies: so many
+# before it of steps whose results may not come to the same place again.
+USES_IN_PASSING = 16
 # Ranges per thread, so that none waits long for one that is slower, and the least worlds of such a range; graphs take time
 # and memory, so with many threads it is one range each.
 RANGES_PER_THREAD, FEW_THREADS, LEAST_WORLDS = 2, 8, 16
@@ -103,8 +104,8 @@ class Replay:
                 continue
             together([functools.partial(wp.capture_launch, graph) for graph in graphs], self.threads)
 
-    def run(self, key: tuple, launch, *, divided: bool = True, compile=None) -> None:
-        """Run `launch` by replaying its graphs, which are captured once `key` has been used `USES_BEFORE_CAPTURE` times.
+    def run(self, key: tuple, launch, *, divided: bool = True, compile=None, uses: int = 1) -> None:
+        """Run `launch` by replaying its graphs, which are captured once `key` has been used as often as `uses` says.
 
         Capture cannot compile: the first use does, unless `compile()` is given, with which the first use is captured.
         `divided`: all that is launched is over worlds that do not depend on each other. Otherwise `launch` may `run` what is.
@@ -121,17 +122,17 @@ class Replay:
                 self._stages += self._find(key, launch, divided, compile)
             finally:
                 self._begin_stage()
-        elif compile is None and key not in self._graphs and self._is_new(key):
+        elif compile is None and key not in self._graphs and self._is_new(key, uses):
             launch()
         else:
             self.play(self._find(key, launch, divided, compile))
 
-    def _is_new(self, key: tuple) -> bool:
-        """Whether a key has not been used so often yet that its graphs are worth a capture; this use is counted."""
-        uses = self._uses.pop(key, 0)
-        if uses >= USES_BEFORE_CAPTURE:
+    def _is_new(self, key: tuple, uses: int) -> bool:
+        """Whether a key has not been used as often as `uses` says, before its graphs are captured; this use is counted."""
+        known = self._uses.pop(key, 0)
+        if known >= uses:
             return False
-        self._uses[key] = uses + 1
+        self._uses[key] = known + 1
         while len(self._uses) > GRAPHS_KEPT:
             del self._uses[next(iter(self._uses))]
         return True
