@@ -39,6 +39,7 @@ ARCH = 90
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
+SMALL = tuple(f"_{lanes}" for lanes in PARTS)
 # Of the copies with spin rows, and by conjugate gradients, those of the solvers are compiled, and what is beside them in their modules; of those for
 # part of a warp what small models launch.
 VARIANTS = {
@@ -46,11 +47,9 @@ VARIANTS = {
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
-} | dict.fromkeys((f"_{lanes}" for lanes in PARTS), ("solve.sap.", *DIVIDED))
-ONLY_PLAIN, SPECIAL = (
-    ("solve.sap.small",),
-    ("_spin", "_cg", "_spin_cg"),
-)  # files that are not launched in any of these copies
+} | dict.fromkeys(SMALL, ("solve.sap.", *DIVIDED))
+# What is not launched in these copies: small islands, and what is launched only without these.
+IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
 # Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of
 # its own world, tree or row.
@@ -99,12 +98,8 @@ def build_all() -> dict[str, wp.Module]:
             adjoints_of(copy(file, real))
             for suffix, folders in VARIANTS.items():
                 if info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
-                    copy(
-                        file,
-                        variant(
-                            real, "_spin" in suffix, "_cg" in suffix, int(suffix[1:]) if suffix[1:].isdigit() else WARP
-                        ),
-                    )
+                    lanes = int(suffix[1:]) if suffix in SMALL else WARP
+                    copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, lanes))
     modules = wp._src.context.user_modules
     named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
     return {name: module for name, module in named.items() if _is_launched(name)}
@@ -114,7 +109,7 @@ def _is_launched(module: str) -> bool:
     """Whether a Warp module is of a file that is used in its variant; others are copied with these."""
     package, _, file = module.removeprefix(PREFIX).partition(".")
     suffix = package.removeprefix("float32").removeprefix("float64")
-    return file.startswith(VARIANTS[suffix]) and not (suffix in SPECIAL and file.startswith(ONLY_PLAIN))
+    return file.startswith(VARIANTS[suffix]) and not (suffix in IDLE and file.startswith(IDLE[suffix]))
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:

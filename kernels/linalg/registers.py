@@ -20,7 +20,7 @@ from .vector import scalar
 UNKNOWNS = wp.constant(LANES)
 # Of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own.
 STRIDE = wp.constant(UNKNOWNS + 4)
-ROWS = wp.constant(40)
+ROWS = wp.constant(min(40, 4 * LANES))
 TURN = UNKNOWNS + 8  # numbers of a row that is passed on
 SCRATCH = wp.constant(4 * TURN)  # two rows of each of two triangles
 

@@ -8,7 +8,7 @@ import warp as wp
 
 from ...linalg.lanes import lane, lanes, sync
 from ...linalg.registers import team_rates
-from ...real import func, kernel, real, vec3
+from ...real import LANES, func, kernel, real, vec3
 from ..problem import Problem, Solution
 from .coupled import Lag
 from .lagged import newton_method, solve_any
@@ -153,7 +153,7 @@ iterate_small = newton_method(
 )
 
 
-@kernel(lanes=True, registers=168)
+@kernel(lanes=True, registers=168 if LANES == 32 else 144)
 def solve_small_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
 ):
