@@ -24,9 +24,7 @@ SPIN = getattr(
 )  # whether contacts have spin rows in this copy (`laws/spin_cone.py`)
 BY_CG = getattr(sys.modules[__package__], "BY_CG", False)  # whether SAP solves by conjugate gradients in this copy
 LANES = getattr(sys.modules[__package__], "LANES", 32)  # threads of a world on CUDA where a kernel has lanes
-WHOLE = getattr(
-    sys.modules[__package__], "WHOLE", None
-)  # of a copy with fewer: the package of that with as many as a warp has
+WHOLE = getattr(sys.modules[__package__], "WHOLE", None)  # of a copy with fewer: the package of that with a warp's
 real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)
 vec3 = wp.types.vector(3, real)

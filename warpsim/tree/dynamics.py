@@ -52,9 +52,8 @@ class DeviceModel:
 
     def lanes_by_file(self) -> dict[str, int]:
         """Threads of a warp that do the work of a world, by file of the device code; a lane has a dof, or in detection a pair of geoms."""
-        shares = dict.fromkeys(DIVIDED, self.model.nv) | {
-            "contact.contacts": max(self.model.nv, len(self.model.pair_geom))
-        }
+        shares = dict.fromkeys(DIVIDED, self.model.nv)
+        shares["contact.contacts"] = max(self.model.nv, len(self.model.pair_geom))
         return {f"{SOURCE}.{file}": lanes_for(count) for file, count in shares.items()}
 
     def code(self, item):
