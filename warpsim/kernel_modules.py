@@ -16,6 +16,7 @@ thread alone writes (`OWN_SUMS`). `--atomics` prints every such instruction with
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import importlib
 import itertools
 import json
@@ -35,7 +36,7 @@ from warpsim import kernels
 from warpsim.checks import listed
 from warpsim.device.copies import DIVIDED, PARTS, SCALARS, WARP, adjoints_of, block_of, copy, variant
 
-ARCH = 90
+ARCH = 90  # sm_90: H100, H200
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
@@ -118,6 +119,7 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
     Those with adjoints are compiled to PTX in either case, to be searched for atomic instructions.
     """
     wp.config.log_level = wp.LOG_WARNING
+    wp.init()  # which finds the folder of the kernel cache
     module = _modules()[name]
     module.options["block_dim"] = block_of(module.kernels.values())
     start = time.perf_counter()
@@ -128,10 +130,9 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
         if digest not in known:
             shared = 0
             for each in sorted({form, "ptx"} if name.endswith(ADJOINTS) else {form}):
-                with tempfile.TemporaryDirectory() as directory:
-                    wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=each == "ptx")
-                    shared = max(shared, _shared_bytes(pathlib.Path(directory)))
-                    found = _atomics_in(pathlib.Path(directory))
+                with _compiled(module, each) as folder:
+                    shared = max(shared, _shared_bytes(folder))
+                    found = _atomics_in(folder)
                 if refused := refused_atomics(name, found):
                     error = f"atomic sums of real numbers, whose order changes from run to run: {listed(refused, 10)}"
             if shared > SHARED_MEMORY_LIMIT:
@@ -139,6 +140,25 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
     except Exception as failure:
         error = str(failure).strip() or type(failure).__name__
     return Compiled(name, count, form, time.perf_counter() - start, shared, error), digest
+
+
+@contextlib.contextmanager
+def _compiled(module: wp.Module, form: str):
+    """Folder with what a module is compiled to; PTX that the emulator has kept is not made again."""
+    kept = kept_ptx(module)
+    if form == "ptx" and list(kept.glob("*.ptx")):
+        yield kept
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=form == "ptx")
+        yield pathlib.Path(directory)
+
+
+def kept_ptx(module: wp.Module) -> pathlib.Path:
+    """Where `benchmarks.gpu` keeps the PTX of a module for sm_90 and the blocks of its options, and Warp's notes: beside Warp's own cache."""
+    block = module.options["block_dim"]
+    digest = module.get_module_hash(block).hex()[:16]
+    return pathlib.Path(wp.config.kernel_cache_dir) / f"ptx_sm{ARCH}" / f"{module.name}_{digest}_{block}"
 
 
 def atomics(ptx: str) -> dict[str, collections.Counter]:

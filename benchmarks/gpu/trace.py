@@ -19,8 +19,8 @@ from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 
 import warpsim as ws
 from warpsim.device.copies import WARP, lanes_for
+from warpsim.kernel_modules import ARCH, kept_ptx
 
-ARCH = 90  # sm_90: H100, H200
 SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes long to compile
 
 
@@ -157,8 +157,7 @@ def step_launches(sim: ws.Simulator, state: ws.State, control=None, make=Launch.
 def compiled(module: wp.Module, block: int) -> pathlib.Path:
     """Folder with PTX of a Warp module for sm_90 and blocks of `block` threads, and Warp's notes; kept beside Warp's own cache."""
     module.options["block_dim"] = block  # known at compile time, part of the hash
-    digest = module.get_module_hash(block).hex()[:16]
-    kept = pathlib.Path(wp.config.kernel_cache_dir) / f"ptx_sm{ARCH}" / f"{module.name}_{digest}_{block}"
+    kept = kept_ptx(module)
     if not list(kept.glob("*.ptx")):
         kept.parent.mkdir(parents=True, exist_ok=True)
         made = pathlib.Path(tempfile.mkdtemp(dir=kept.parent))
