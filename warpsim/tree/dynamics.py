@@ -38,7 +38,7 @@ class DeviceModel:
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])
-        self.lanes = self.lanes_by_file() if device.is_cuda else {}
+        self.lanes = self.lanes_by_file() if wp.get_device(device).is_cuda else {}
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()
         t = self.types
