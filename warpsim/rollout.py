@@ -174,8 +174,11 @@ def rollout(
         final = checkpoints.record(tape, state, recorder, final)
     else:
         visit = None if report is None else functools.partial(report.record, tape)
-        state = sim._stepper.own_copy(state) if tape is None else state
-        final = run(state, in_place=tape is None, progress=progress, visit=visit, kept=kept)
+        own = sim._stepper.own_copy(state) if tape is None else state
+        final = run(own, in_place=tape is None, progress=progress, visit=visit, kept=kept)
+        if tape is None and state.q.requires_grad:
+            own, final = final, state.clone()
+            final.assign(own)
     rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
     told = {"activation": recorder.activation, "mocap": recorder.mocap, "undrawn": sim.parameters.undrawn()}
     return Trajectory(sim.model, *rows, **told)

@@ -131,19 +131,21 @@ class Stepper:
         self._inputs_on_host: dict[
             str, tuple[wp.array, np.ndarray]
         ] = {}  # an array of the step on the CPU, and its memory
-        self._spare = SpareStates(self.blank_state)
+        self._spare = SpareStates(lambda: self.blank_state(has_gradient=False))
         self._repeats = Repeats()
 
     # states --------------------------------------------------------------------------------------------------------------
 
-    def blank_state(self) -> State:
+    def blank_state(self, has_gradient: bool | None = None) -> State:
+        """A state of zeros, with gradients where states of this simulator have them."""
+        has_gradient = self.requires_grad if has_gradient is None else has_gradient
         model, S, device = self.model, self.device_model.types.real, self.device
         q, v = (
-            wp.zeros((self.worlds, n), dtype=S, device=device, requires_grad=self.requires_grad)
+            wp.zeros((self.worlds, n), dtype=S, device=device, requires_grad=has_gradient)
             for n in (model.nq, model.nv)
         )
         time = wp.zeros(self.worlds, dtype=wp.float64, device=device)
-        smooth = self.step.smooth_memory() if self.requires_grad else ()
+        smooth = self.step.smooth_memory() if has_gradient else ()
         memory = {
             name: wp.zeros_like(array, requires_grad=name in smooth) for name, array in self.step.memory().items()
         }
@@ -280,9 +282,9 @@ class Stepper:
         return out
 
     def own_copy(self, state: State) -> State:
-        """A copy of a state, on buffers that are used again once nobody holds it, so that steps between its arrays find their graphs."""
-        if self.requires_grad or state.q.requires_grad or capturing(self.device):
-            return state.clone()
+        """A copy of a state without gradients, on buffers that are used again once nobody holds it, so that steps between its arrays find their graphs."""
+        if capturing(self.device):
+            return state.without_gradient()
         copy = self._spare.take()
         copy.assign(state)
         return copy
