@@ -172,7 +172,7 @@ def certify(
         error[w] = worst_island(work, island_error, w)
 
 
-@kernel(lanes=True, registers=64)
+@kernel(part="end", lanes=True, registers=64)
 def finish(
     topology: Topology,
     bodies: Bodies,

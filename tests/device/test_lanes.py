@@ -9,7 +9,7 @@ import warp as wp
 import warpsim as ws
 from benchmarks.gpu.trace import Launch, as_on_gpu, ptx_of
 from benchmarks.gpu.warp import Program
-from scenes.examples import asset
+from scenes.examples import asset, clutter
 from warpsim.device.copies import PARTS, WARP, copy, lanes_for, variant
 from warpsim.kernels.contact import contacts
 from warpsim.kernels.integrate import fused
@@ -110,4 +110,11 @@ def test_many_pairs_have_the_lanes_of_pairs():
     model = ws.load(mujoco.MjSpec.from_string(f"<mujoco><worldbody>{balls}{body}</worldbody></mujoco>"))
     sim = ws.Simulator(model, 1, device="cpu")
     found = sim._step.device_model.lanes_by_file()
-    assert sorted(found.values()) == [8, 8, 32] and found[contacts.__name__] == 32
+    assert sorted(found.values()) == [8, 8, 8, 32] and found[contacts.__name__] == 32
+
+
+def test_many_trees_move_side_by_side():
+    """Of 20 free bodies each is a tree of six dofs, and moves by eight lanes; the end of the step is one world's of 120."""
+    device_model = ws.Simulator(clutter(20), 1, device="cpu")._step.device_model
+    device_model.lanes = device_model.lanes_by_file()
+    assert [copy(x, device_model.code(x)).lanes for x in (fused.smooth_motion, fused.finish)] == [8, 32]

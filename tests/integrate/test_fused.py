@@ -59,7 +59,7 @@ def test_what_a_step_launches(device, monkeypatch):
     names = [launch.name for launch in launches]
     assert len(names) == 11, names
     assert names.count("copy") == 1
-    assert {f"fused.{fused.smooth_motion.__name__}", f"fused.{fused.finish.__name__}"} < set(names)
+    assert {f"fused.{fused.smooth_motion.__name__}", f"fused_end.{fused.finish.__name__}"} < set(names)
 
 
 @pytest.mark.parametrize("law", ["lagged", "convex", "LCP", *CONJUGATE])

@@ -26,8 +26,8 @@ from warpsim.kernels.real import Entry, adjoint_module
 BLOCK = 32
 WARP = 32
 PARTS = (8, 16)  # of it that are the lanes of a small world
-# Files that are not solvers' with copies for parts of a warp. Others have short kernels, or such as few models need.
-DIVIDED = ("contact.contacts", "integrate.fused", "rows.coordinate_rows")
+# Files that are not solvers', or their parts, with copies for parts of a warp. Others have short kernels, or such as few models need.
+DIVIDED = ("contact.contacts", "integrate.fused", "integrate.fused_end", "rows.coordinate_rows")
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread

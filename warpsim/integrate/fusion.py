@@ -40,7 +40,8 @@ class FusedStep:
 
     def kernels(self) -> list:
         """The kernels that it launches."""
-        return kernels_of(fused, self.device_model.code(fused))
+        found = {kernel.part: self.device_model.code(kernel) for kernel in (fused.smooth_motion, fused.finish)}
+        return [x for part, code in found.items() for x in kernels_of(fused, code, part)]
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""

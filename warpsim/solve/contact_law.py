@@ -40,7 +40,7 @@ class ContactLaw:
 
     def kernels(self) -> list:
         """Kernels that `regularise` and `solve` use, and those compiled together with them."""
-        return kernels_of(contact, self.device_model.code(contact))
+        return kernels_of(contact, self.device_model.code(contact.regularise))
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         """R, v̂, μ and w of the contacts that were detected, at the velocity v. `z`: scratch (worlds, nv)."""

@@ -51,14 +51,17 @@ class DeviceModel:
         self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
 
     def lanes_by_file(self) -> dict[str, int]:
-        """Threads of a warp that do the work of a world, by file of the device code; a lane has a dof, or in detection a pair of geoms."""
-        shares = dict.fromkeys(DIVIDED, self.model.nv)
-        shares["contact.contacts"] = max(self.model.nv, len(self.model.pair_geom))
+        """Threads of a warp that do the work of a world, by file of the device code; a lane has a dof, in detection a pair of geoms. Of smooth motion
+        those of a tree, a lane with a dof or a link."""
+        m = self.model
+        shares = dict.fromkeys(DIVIDED, m.nv) | {"contact.contacts": max(m.nv, len(m.pair_geom))}
+        shares["integrate.fused"] = max(np.diff(m.tree_v).max(initial=0), np.diff(m.tree_link).max(initial=0))
         return {f"{SOURCE}.{file}": lanes_for(count) for file, count in shares.items()}
 
-    def code(self, item):
-        """Of which copy a file or a kernel of the device code is launched."""
-        return variant(self.types.real, lanes=self.lanes.get(getattr(item, "__module__", None) or item.__name__, WARP))
+    def code(self, kernel):
+        """Of which copy of the device code a kernel is launched."""
+        file, part = kernel.__module__, getattr(kernel, "part", "")
+        return variant(self.types.real, lanes=self.lanes.get(f"{file}_{part}", self.lanes.get(file, WARP)))
 
     def _topology(self):
         m = self.model
