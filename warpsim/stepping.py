@@ -141,8 +141,7 @@ class Stepper:
         has_gradient = self.requires_grad if has_gradient is None else has_gradient
         model, S, device = self.model, self.device_model.types.real, self.device
         q, v = (
-            wp.zeros((self.worlds, n), dtype=S, device=device, requires_grad=has_gradient)
-            for n in (model.nq, model.nv)
+            wp.zeros((self.worlds, n), dtype=S, device=device, requires_grad=has_gradient) for n in (model.nq, model.nv)
         )
         time = wp.zeros(self.worlds, dtype=wp.float64, device=device)
         smooth = self.step.smooth_memory() if has_gradient else ()
