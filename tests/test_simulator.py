@@ -622,3 +622,21 @@ def test_dt_that_is_assigned(device):
     assert jacobian.A.numpy()[0, 0, 1] == pytest.approx(0.01, rel=1e-2)
     with pytest.raises(ValueError, match="dt is 0; it must be positive"):
         sim.dt = 0
+
+
+def test_a_policy_may_record_steps_from_what_it_is_shown(assets, device):
+    """States of a rollout without a tape have gradients where the start has, for a policy that differentiates steps of its own."""
+    sim = ws.Simulator(ws.load(assets("hopper")), 2, device=device, requires_grad=True)
+    slopes = []
+
+    def policy(state):
+        control = wp.zeros((2, sim.model.nu), dtype=wp.float32, device=sim.device, requires_grad=True)
+        with wp.Tape() as tape:
+            after = sim.step(state, control)
+        tape.backward(grads={after.v: wp.ones_like(after.v)})
+        slopes.append(np.abs(control.grad.numpy()).max())
+        return wp.zeros_like(control, requires_grad=False)
+
+    assert sim.rollout(sim.state(), policy, steps=2).final.q.requires_grad
+    assert min(slopes) > 0.0
+    assert sim.rollout(sim.state(), steps=2).final.q.requires_grad

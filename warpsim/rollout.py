@@ -174,9 +174,11 @@ def rollout(
         final = checkpoints.record(tape, state, recorder, final)
     else:
         visit = None if report is None else functools.partial(report.record, tape)
-        own = sim._stepper.own_copy(state) if tape is None else state
+        # A policy may record steps from the states that it is shown: these have gradients as the start has.
+        shown = callable(controls) and state.q.requires_grad
+        own = state if tape is not None else state.clone() if shown else sim._stepper.own_copy(state)
         final = run(own, in_place=tape is None, progress=progress, visit=visit, kept=kept)
-        if tape is None and state.q.requires_grad:
+        if tape is None and state.q.requires_grad and not shown:
             own, final = final, state.clone()
             final.assign(own)
     rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)

@@ -281,12 +281,14 @@ class Stepper:
         return out
 
     def own_copy(self, state: State) -> State:
-        """A copy of a state without gradients, on buffers that are used again once nobody holds it, so that steps between its arrays find their graphs."""
-        if capturing(self.device):
-            return state.without_gradient()
-        copy = self._spare.take()
-        copy.assign(state)
-        return copy
+        """A copy of a state without gradients, on buffers that are used again once nobody holds it, so that steps between its arrays find their graphs;
+        within a capture on arrays of its own."""
+        with turn(self.device):
+            if capturing(self.device):
+                return state.without_gradient()
+            copy = self._spare.take()
+            copy.assign(state)
+            return copy
 
     def plain_step(
         self, state: State, control=None, tau=None, wrench=None, substeps: int = 1, out: State | None = None

@@ -18,7 +18,7 @@ import warp as wp
 from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 
 import warpsim as ws
-from warpsim.device.copies import WARP, lanes_for
+from warpsim.device.copies import WARP
 from warpsim.kernel_modules import ARCH, kept_ptx
 
 SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes long to compile
@@ -48,7 +48,7 @@ class Launch:
 
     @property
     def threads_by_axis(self) -> tuple[int, ...]:
-        """What it is launched over on a GPU: there a kernel with lanes has a warp of them, or half of one, here it has one."""
+        """What it is launched over on a GPU: there a kernel with lanes has a warp of them, or part of one, here it has one."""
         lanes = getattr(self.kernel, "lanes", 0)
         return (*self.dim[:-1], lanes) if lanes else self.dim
 
@@ -111,7 +111,7 @@ def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
     chooses, model.lanes = hasattr(solver, "as_on_gpu"), model.lanes_by_file()
     if chooses:
         solver.as_on_gpu = True
-        solver.lanes = lanes_for(solver.nv) if solver.small_first else WARP
+        solver.lanes = solver.lanes_of_island()
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the two halves of a contact with spin rows add to a matrix: Jᵀ l rᵀ K and its transpose, J and K on one support (`team_loops.py`).
 
-By all lanes of a warp; each ends with a `sync`. On the CPU they are the loops of one thread.
+By all lanes of a world; each ends with a `sync`. On the CPU they are the loops of one thread.
 """
 
 import warp as wp

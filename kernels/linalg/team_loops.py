@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops of `loops.py` over the support of one constraint, by all lanes of a warp.
+"""The loops of `loops.py` over the support of one constraint, by all lanes of a world.
 
 What others wrote to the arrays before was followed by a `sync`; each of these ends with one. On the CPU they are the loops of one thread.
 """

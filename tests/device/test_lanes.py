@@ -118,3 +118,14 @@ def test_many_trees_move_side_by_side():
     device_model = ws.Simulator(clutter(20), 1, device="cpu")._step.device_model
     device_model.lanes = device_model.lanes_by_file()
     assert [copy(x, device_model.code(x)).lanes for x in (fused.smooth_motion, fused.finish)] == [8, 32]
+
+
+@pytest.mark.parametrize("friction, lanes", [(0.0, 8), (0.1, 16)])
+def test_rows_have_lanes(friction, lanes):
+    """An arm of seven limited joints: seven rows at most act at once, with friction in the joints as many more."""
+    joint = f'<joint axis="0 1 0" range="-90 90" frictionloss="{friction}"/><geom size=".05 .1" type="capsule"/>'
+    body = "".join(f'<body pos="0 0 .3">{joint}' for _ in range(7)) + "</body>" * 7
+    model = ws.load(mujoco.MjSpec.from_string(f"<mujoco><worldbody>{body}</worldbody></mujoco>"))
+    sim = ws.Simulator(model, 1, device="cpu")
+    with as_on_gpu(sim):
+        assert sim._step.solver.lanes == lanes

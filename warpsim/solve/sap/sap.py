@@ -212,9 +212,15 @@ class SAPSolver(ContactSolver):
         self.options.keep_factor = int(keep_factor)
         self.options.free_start = 1
         self.as_on_gpu = self.device.is_cuda  # which kernels are launched
-        self.lanes = lanes_for(self.nv) if self.small_first else WARP
+        self.lanes = self.lanes_of_island()
         self.scratch = SideBySide(self.worlds, self._scratch_shapes(), self.device)
         self.work = self._workspace()
+
+    def lanes_of_island(self) -> int:
+        """Threads of a warp that do the work of an island: a lane has a dof, and a scalar row, of which a dof's two limits are not met at once."""
+        by_dof = np.bincount(self.row_support[self.row_support_size == 1, 0], minlength=1)
+        rows = np.sum(-(-by_dof // 2)) + np.sum(self.row_support_size != 1)
+        return lanes_for(max(self.nv, rows)) if self.small_first else WARP
 
     @property
     def small_first(self) -> bool:
