@@ -6,7 +6,8 @@ Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and 
 a block may have. A module whose hash passed before is not compiled again.
 
 Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine code,
-which takes as long again; `--machine-code all` does so for all of them, `none` for none. `--dtype float32` is half of it all, the modules of one type.
+which takes as long again; `--machine-code all` does so for all of them, `none` for none. `--dtype float32` is half of it all, the modules of one type;
+`--without _8` leaves out copies whose text is that of others but for a constant.
 
 The PTX shows that results have the same bits on every run: modules with adjoints, of both scalar types, may not have any atomic
 instruction on real numbers, whose order changes from run to run, and of the other kernels only those that add to what one
@@ -225,6 +226,7 @@ def main(argv=None) -> int:
         "--machine-code", choices=("none", "float64", "all"), default="float64", help="modules compiled beyond PTX"
     )
     parser.add_argument("--dtype", choices=("both", *SCALARS), default="both", help="scalar types of the modules")
+    parser.add_argument("--without", choices=list(VARIANTS)[1:], help="leave out the copies of this name, such as _8")
     parser.add_argument("--atomics", action="store_true", help="list the atomic instructions instead")
     asked = parser.parse_args(argv)
     wanted = {"none": (), "float64": f"{PREFIX}float64", "all": ""}[asked.machine_code]
@@ -234,6 +236,8 @@ def main(argv=None) -> int:
         return 0
     start = time.perf_counter()
     names = [name for name in _modules() if asked.dtype == "both" or name.startswith(f"{PREFIX}{asked.dtype}")]
+    if asked.without:
+        names = [name for name in names if not name.removeprefix(PREFIX).split(".")[0].endswith(asked.without)]
     forms = ["cubin" if name.startswith(wanted) else "ptx" for name in names]
     stamp = _stamp_file()
     known = frozenset(json.loads(stamp.read_text())) if stamp and stamp.is_file() else frozenset()
@@ -254,7 +258,8 @@ def main(argv=None) -> int:
                 passed.add(digest)
     if stamp:  # a run of one scalar type keeps what is known of the other
         stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(json.dumps(sorted(passed if asked.dtype == "both" else passed | known)))
+        whole = asked.dtype == "both" and not asked.without
+        stamp.write_text(json.dumps(sorted(passed if whole else passed | known)))
     verdict = f"{failed} of {len(names)} modules failed" if failed else f"all {len(names)} modules compile"
     verdict += f", {forms.count('cubin')} of them to machine code,"
     print(f"{verdict} for sm_{ARCH} ({time.perf_counter() - start:.0f} s)")

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.gpu import measure
 from warpsim import kernel_modules
 
+SMALL = f"{kernel_modules.PREFIX}float32_8.tree.crba"
 NAMES = [f"{kernel_modules.PREFIX}{dtype}.tree.{name}" for dtype in ("float32", "float64") for name in ("crba", "rnea")]
 
 
@@ -41,6 +42,15 @@ def test_modules_of_one_scalar_type(compiled):
     assert kernel_modules.main(["--dtype", "float32", "--machine-code", "none"]) == 0
     assert compiled.names == NAMES[:2]
     assert compiled.stamp() == {f"digest of {name}" for name in NAMES}
+
+
+def test_copies_left_out(compiled, monkeypatch):
+    """`--without` leaves the copies of a name to others, and keeps what is known of them."""
+    monkeypatch.setattr(kernel_modules, "_modules", lambda: dict.fromkeys([*NAMES, SMALL]))
+    assert kernel_modules.main([]) == 0
+    compiled.names.clear()
+    assert kernel_modules.main(["--without", "_8"]) == 0
+    assert compiled.names == NAMES and compiled.stamp() == {f"digest of {name}" for name in [*NAMES, SMALL]}
 
 
 def test_modules_that_fail_are_counted_and_tried_again(compiled):
