@@ -16,9 +16,10 @@ CUDA_ARGS ?=
 # Packages whose robot files `make corpus` reads; they are unpacked, not installed.
 # myosuite 3 comes without its models.
 CORPUS ?= dm_control gymnasium_robotics gymnasium robosuite metaworld "myosuite<3" brax mjlab
-# Robot and contact law of the budgets and emulations, of the emulations alone, and the tests whose kernels check their indices.
+# Robot and contact law of the budgets and emulations, of the emulations alone, of backward passes, and the tests whose kernels check their indices.
 GPU_CASES ?= humanoid/lagged humanoid/convex ant/lagged hopper/lagged
 EMULATED_CASES ?= half_cheetah/convex arm/lagged clutter/lagged
+BACKWARD_CASES ?= humanoid/lagged ant/lagged hopper/convex
 BOUNDS_BACKWARD ?= tests/contact/test_broadphase.py tests/differentiate/test_step_gradient.py tests/solve/test_scratch.py
 BOUNDS_TESTS ?= tests/contact tests/integrate tests/laws tests/linalg tests/rows tests/solve tests/tree -k "$(FORWARD)"
 # Of backward passes those of BOUNDS_BACKWARD alone.
@@ -97,6 +98,8 @@ gpu-proof: $(VENV)/cuda.stamp bounds
 	    $(BIN)/python -m benchmarks.gpu.budget $$options && $(BIN)/python -m benchmarks.gpu.emulate $$options || exit 1; done
 	for case in $(EMULATED_CASES); do \
 	    $(BIN)/python -m benchmarks.gpu.emulate --robot $${case%/*} --contact $${case#*/} --out benchmarks/results || exit 1; done
+	for case in $(BACKWARD_CASES); do \
+	    $(BIN)/python -m benchmarks.gpu.emulate --backward --dtype float64 --robot $${case%/*} --contact $${case#*/} --worlds 32 --warp 0 || exit 1; done
 	$(BIN)/python -m benchmarks.thread_order
 
 # Indices of every array checked in every kernel; one outside ends the process.

@@ -41,8 +41,8 @@ transform = wp.types.transformation(real)
 class Entry:
     """A kernel or a struct by its place: `source` is the function or class as written. For the rest see `kernel`."""
 
-    def __init__(self, source, taped: bool = False, twin: bool = False, part: str = "", lanes: bool = False):
-        self.source, self.taped, self.twin, self.part, self.lanes = source, taped, twin, part, lanes
+    def __init__(self, source, taped: bool = False, twin: bool = False, part: str = "", shares: str = ""):
+        self.source, self.taped, self.twin, self.part, self.shares = source, taped, twin, part, shares
         functools.update_wrapper(self, source, updated=())
 
     def __repr__(self) -> str:
@@ -50,21 +50,22 @@ class Entry:
 
 
 def kernel(
-    source=None, *, taped: bool = False, twin: bool = False, part: str = "", lanes: bool = False, registers: int = 0,
-    warps: int = 1,
+    source=None, *, taped: bool = False, twin: bool = False, part: str = "", lanes: bool = False, shares: str = "",
+    registers: int = 0, warps: int = 1,
 ):  # fmt: skip
     """A kernel. One that is `taped` has an adjoint, for tapes; `twin`: there is one without and one with an adjoint.
 
     Kernels with adjoints are made when the first of a file is asked for (`warpsim.device.by_world`). `part` names a Warp module of
     its own within the file, for kernels that few scenes launch. `lanes`: its last index is a lane (`linalg/lanes.py`), which
-    `warpsim.device.launch` adds to what it is launched over; it has no adjoint. `registers`: as many as its threads may have on CUDA, so that
+    `warpsim.device.launch` adds to what it is launched over; it has no adjoint. `shares`: what its lanes have one each of, "dofs", those of a "tree" with
+    its links, or "pairs" of geoms; models of few are given a copy with fewer lanes (`DeviceModel.code`). The same for all of a Warp module. `registers`: as many as its threads may have on CUDA, so that
     more warps are on a multiprocessor at once; 0: the compiler's choice. `warps` of a block there; the same for all kernels of a Warp module.
     """
     if source is None:
-        given = {"taped": taped, "twin": twin, "part": part, "lanes": lanes, "registers": registers, "warps": warps}
-        return functools.partial(kernel, **given)
+        given = {"taped": taped, "twin": twin, "part": part, "lanes": lanes, "shares": shares}
+        return functools.partial(kernel, **given, registers=registers, warps=warps)
     if COPY is None or taped:
-        return Entry(source, taped, twin, part, lanes)
+        return Entry(source, taped, twin, part, shares)
     tree = ranges.parsed(source)
     ranges.shift(tree.body[0])
     function, text = ranges.define(tree, source)
@@ -73,7 +74,7 @@ def kernel(
         options["cuda_max_registers"] = registers
     made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)
     made.source, made.taped, made.twin, made.part, made.warps = source, taped, twin, part, warps
-    made.lanes = LANES if lanes else 0
+    made.lanes, made.shares = LANES if lanes else 0, shares
     return made
 
 

@@ -35,7 +35,8 @@ import warp as wp
 
 from warpsim import kernels
 from warpsim.checks import listed
-from warpsim.device.copies import DIVIDED, PARTS, SCALARS, WARP, adjoints_of, block_of, copy, variant
+from warpsim.device.copies import PARTS, SCALARS, WARP, adjoints_of, block_of, copy, variant
+from warpsim.kernels.real import Entry
 
 ARCH = 90  # sm_90: H100, H200
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
@@ -43,13 +44,13 @@ WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
 SMALL = tuple(f"_{lanes}" for lanes in PARTS)
 # Of the copies with spin rows, and by conjugate gradients, those of the solvers are compiled, and what is beside them in their modules; of those for
-# part of a warp what small models launch.
+# part of a warp what small models launch: the same, and kernels whose lanes share something.
 VARIANTS = {
     "": ("",),
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
-} | dict.fromkeys(SMALL, ("solve.sap.", *DIVIDED))
+} | dict.fromkeys(SMALL, ("solve.sap.",))
 # What is not launched in these copies: small islands, and what is launched only without these.
 IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
@@ -99,19 +100,26 @@ def build_all() -> dict[str, wp.Module]:
         for real in SCALARS.values():
             adjoints_of(copy(file, real))
             for suffix, folders in VARIANTS.items():
-                if info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
+                shared = suffix in SMALL and has_shares(x for x in vars(file).values() if isinstance(x, Entry))
+                if shared or info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
                     lanes = int(suffix[1:]) if suffix in SMALL else WARP
                     copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, lanes))
     modules = wp._src.context.user_modules
     named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
-    return {name: module for name, module in named.items() if _is_launched(name)}
+    return {name: module for name, module in named.items() if _is_launched(name, module)}
 
 
-def _is_launched(module: str) -> bool:
+def has_shares(found) -> bool:
+    """Whether kernels are launched in copies for part of a warp."""
+    return any(getattr(kernel, "shares", "") for kernel in found)
+
+
+def _is_launched(name: str, module: wp.Module) -> bool:
     """Whether a Warp module is of a file that is used in its variant; others are copied with these."""
-    package, _, file = module.removeprefix(PREFIX).partition(".")
+    package, _, file = name.removeprefix(PREFIX).partition(".")
     suffix = package.removeprefix("float32").removeprefix("float64")
-    return file.startswith(VARIANTS[suffix]) and not (suffix in IDLE and file.startswith(IDLE[suffix]))
+    used = file.startswith(VARIANTS[suffix]) or (suffix in SMALL and has_shares(module.kernels.values()))
+    return used and not (suffix in IDLE and file.startswith(IDLE[suffix]))
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
@@ -191,9 +199,8 @@ def print_atomics() -> None:
     for name, module in _modules().items():
         if not name.startswith(f"{PREFIX}float32"):
             continue
-        with tempfile.TemporaryDirectory() as directory:
-            wp.compile_aot_module(module, arch=ARCH, module_dir=directory, use_ptx=True)
-            for entry, counts in _atomics_in(pathlib.Path(directory)).items():
+        with _compiled(module, "ptx") as folder:
+            for entry, counts in _atomics_in(folder).items():
                 each = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
                 print(f"{name.removeprefix(PREFIX):44s} {entry}: {each}", flush=True)
                 total["adjoint" if name.endswith(ADJOINTS) else "other"] += counts.total()

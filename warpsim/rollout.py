@@ -174,16 +174,23 @@ def rollout(
         final = checkpoints.record(tape, state, recorder, final)
     else:
         visit = None if report is None else functools.partial(report.record, tape)
-        # A policy may record steps from the states that it is shown: these have gradients as the start has.
-        shown = callable(controls) and state.q.requires_grad
-        own = state if tape is not None else state.clone() if shown else sim._stepper.own_copy(state)
-        final = run(own, in_place=tape is None, progress=progress, visit=visit, kept=kept)
-        if tape is None and state.q.requires_grad and not shown:
-            own, final = final, state.clone()
-            final.assign(own)
+        run = functools.partial(run, in_place=tape is None, progress=progress, visit=visit, kept=kept)
+        final = run(state) if tape is not None else _off_the_tape(sim, state, run, shown=callable(controls))
     rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
     told = {"activation": recorder.activation, "mocap": recorder.mocap, "undrawn": sim.parameters.undrawn()}
     return Trajectory(sim.model, *rows, **told)
+
+
+def _off_the_tape(sim, state, run, shown: bool):
+    """The state that `run` ends in from a copy of another, with gradients where that has them; on buffers without, unless a policy is `shown` what it
+    passes through, and may record steps from there."""
+    if not state.q.requires_grad:
+        return run(sim._stepper.own_copy(state))
+    end = state.clone()
+    if shown:
+        return run(end)
+    end.assign(run(sim._stepper.own_copy(state)))
+    return end
 
 
 class _Kept:

@@ -2,7 +2,7 @@
 """Runs one warp of every kernel of a real step from its CUDA code, without a GPU: are results the CPU's, and what do they cost?
 
     python -m benchmarks.gpu.emulate --robot humanoid [--contact lagged|convex] [--worlds 256] [--warp 1] [--dtype float32]
-                                     [--thrown] [--only KERNEL …] [--quick] [--store] [--out benchmarks/results]
+                                     [--thrown | --backward] [--only KERNEL …] [--quick] [--store] [--out benchmarks/results]
 
 The launches of one `sim.step` are taken in turn, each on the arrays that it is really given: first its PTX runs on a few warps,
 then the CPU's kernel on the same numbers, and what both wrote is compared. Exit code 1 where they differ by more than
@@ -23,9 +23,9 @@ import warp as wp
 
 import warpsim as ws
 from benchmarks.gpu import budgets, predict, robots
-from benchmarks.gpu.trace import Launch, ptx_of, step_launches
+from benchmarks.gpu.trace import Launch, gradient_launches, ptx_of, step_launches
 from benchmarks.gpu.warp import Cost, Program
-from warpsim.kernels.linalg.vector import padded
+from warpsim.kernels.linalg.vector import CHUNK, padded
 
 WARPS = 6  # of a launch at most, unless one world has more
 LANES = 32
@@ -33,12 +33,24 @@ LANES = 32
 # solver what its own tolerance leaves.
 TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 SOLVER_TOLERANCE = {"float32": 5e-3, "float64": 1e-5}
-SOLVERS = ("solve", "solve_small", "solve_small_lagged", "try_lagged", "solve_lagged")
+SOLVERS = (
+    "solve",
+    "solve_small",
+    "solve_small_lagged",
+    "try_lagged",
+    "solve_lagged",
+    "solve_adjoint",
+    "solve_lagged_adjoint",
+)
 SCRATCH = (
     "work",
     "lag",
     "surrogate",
 )  # arguments of solvers that hold what the last iteration left, residuals next to zero
+KEEPS, SQUARE = (
+    ".keep_factor",
+    "newton.H",
+)  # the kernel whose result scratch is, and both triangles of a factor, the second's diagonal in one column
 FACTORS = ("M_factor", "A_factor")  # arrays of which only the lower triangles of the trees' blocks are ever read
 
 
@@ -112,7 +124,8 @@ class Emulator:
         launch.make()
         start = math.ceil(first / per_world)
         compared = slice(start, int((first + LANES * warps) // per_world))
-        name, difference = self._compare(arrays, before, emulated, compared)
+        kept = launch.name.endswith(KEEPS)
+        name, difference = self._compare(arrays, before, emulated, compared, () if kept else SCRATCH)
         row = self._row(launch, costs, warps * LANES / per_world, difference, name)
         self.rows.append(dataclasses.replace(row, hazard=hazard(costs, arrays)))
 
@@ -144,13 +157,13 @@ class Emulator:
         options = {"block": launch.block, "grid": grid, "l1_bytes": int(predict.L1_BYTES / resident)}
         return [program.run(bytes(packed), ranges, first=first + LANES * k, **options) for k in range(warps)]
 
-    def _compare(self, arrays, before, emulated, compared: slice) -> tuple[str, float]:
-        """The largest difference of the worlds that were run in full, and the name of its array."""
+    def _compare(self, arrays, before, emulated, compared: slice, scratch: tuple[str, ...]) -> tuple[str, float]:
+        """The largest difference of the worlds that were run in full, and the name of its array; without arguments that are `scratch`."""
         worst, where = 0.0, ""
         for name, array in arrays.items():
             old, new, values = before[name], emulated[name], array.numpy()
             if (
-                name.split(".")[0] in SCRATCH
+                name.split(".")[0] in scratch
                 or values.ndim == 0
                 or len(values) != self.worlds
                 or (same(old, new) and same(old, values))
@@ -158,6 +171,9 @@ class Emulator:
                 continue
             if name.split(".")[-1] in FACTORS and self.lower is not None:
                 new, values = (np.where(self.lower, x, 0.0) for x in (new, values))
+            if name.endswith(SQUARE):
+                unread = values.shape[1] - 1 + CHUNK
+                new, values = (np.delete(x, slice(unread, unread + 1), axis=2) for x in (new, values))
             gap = difference(new[compared], values[compared], values)
             if gap > worst:
                 worst, where = gap, name
@@ -224,6 +240,13 @@ def emulate(sim: ws.Simulator, state: ws.State, control, **options) -> tuple[lis
     emulator = Emulator(sim.worlds, lower=lower_entries(sim.model), **options)
     copies = sum(launch.kernel is None for launch in step_launches(sim, state, control, emulator))
     return emulator.rows, copies
+
+
+def emulate_backward(sim: ws.Simulator, state: ws.State, control, **options) -> tuple[list[Row], int]:
+    """The same of the kernels with lanes of a step on a tape and its backward pass: the factor that is kept and the adjoint solve among them."""
+    emulator = Emulator(sim.worlds, lower=lower_entries(sim.model), **options)
+    gradient_launches(sim, state, control, emulator)
+    return emulator.rows, 0
 
 
 def lower_entries(model: ws.Model) -> np.ndarray:
@@ -314,6 +337,7 @@ def parse(argv) -> argparse.Namespace:
     parser.add_argument("--warp", type=int, default=1, help="which group of 32 worlds is run")
     parser.add_argument("--steps", type=int, default=300, help="steps before the one that is run")
     parser.add_argument("--thrown", action="store_true", help="a state that needs other starts instead; no budget")
+    parser.add_argument("--backward", action="store_true", help="a step on a tape and its backward pass; no budget")
     parser.add_argument("--only", nargs="+", metavar="KERNEL", help="kernels whose names contain one of these")
     parser.add_argument(
         "--quick", action="store_true", help="without the solver, whose CUDA code takes minutes to compile"
@@ -327,20 +351,25 @@ def main(argv=None) -> int:
     """Command line; 1 if results differ from the CPU's or a kernel is above its budget."""
     arguments = parse(argv)
     wp.config.log_level = wp.LOG_WARNING
-    sim = robots.simulator(arguments.robot, arguments.contact, arguments.worlds, arguments.dtype)
+    options = {"requires_grad": arguments.backward}
+    sim = robots.simulator(arguments.robot, arguments.contact, arguments.worlds, arguments.dtype, **options)
     state, control = robots.thrown(sim) if arguments.thrown else robots.settled(sim, arguments.steps)
     begin, case = time.process_time(), case_of(arguments)
     part = {"only": arguments.only, "quick": arguments.quick}
-    rows, copies = emulate(sim, state, control, group=arguments.warp, **part)
+    run = emulate_backward if arguments.backward else emulate
+    rows, copies = run(sim, state, control, group=arguments.warp, **part)
     assembled = budgets.read().get(case, {}).get("ptxas", {})
     rows = [dataclasses.replace(row, registers=assembled.get(row.name, {}).get("registers", 0)) for row in rows]
     print(f"{'kernel':34s} {'threads':>12s} slots/wld useful kilocycles of a warp lines/rq sect/B diff to CPU")
     print("\n".join([line(row) for row in rows] + summary(rows, copies)))
     costs, wrong = largest([(row.name, row.costs) for row in rows]), [r for r in rows if not r.agrees(arguments.dtype)]
-    whole = not arguments.thrown and not any(part.values())
+    whole = not (arguments.thrown or arguments.backward or any(part.values()))
     if arguments.store and whole:
         budgets.store(case, "emulated", costs)
-    unbudgeted, kept = arguments.only or arguments.thrown, budgets.read().get(case, {}).get("emulated")
+    unbudgeted, kept = (
+        arguments.only or arguments.thrown or arguments.backward,
+        budgets.read().get(case, {}).get("emulated"),
+    )
     over = [] if unbudgeted else budgets.excess(costs, kept)
     over += [f"{row.name}: {row.different} differs from the CPU's by {row.difference:.1e}" for row in wrong]
     over += [f"{row.name}: race: {row.hazard}" for row in rows if row.hazard]

@@ -41,27 +41,24 @@ def word_of(lanes: np.ndarray) -> int:
     return int(np.sum(lanes.astype(np.uint64) << np.arange(LANES, dtype=np.uint64)))
 
 
-def _groups(words: np.ndarray, active: np.ndarray) -> list[np.ndarray]:
-    """The lanes that active ones name, in groups, each of which names itself. Raises `ValueError` where they name different lanes, or not themselves."""
-    named = [int(x) for x in np.unique(words[active])]
-    groups = [bits_of(x) for x in named]
-    for word, group in zip(named, groups, strict=True):
-        if (group & active & (words != word)).any() or (active & (words == word) & ~group).any():
-            raise ValueError(f"lanes {np.flatnonzero(active).tolist()} name {[hex(x) for x in named]}")
+def _groups(i: Instruction, m):
+    """A function that gives the lanes that the last operand of active ones names, in groups, each of which names itself. Raises `ValueError` where they
+    name different lanes, or not themselves."""
+    words, mask = m.read(i.operands[-1], WORD), m.mask
+
+    def groups() -> list[np.ndarray]:
+        named = {int(x): bits_of(int(x)) for x in np.unique(words[mask])}
+        if any((mask & ((words == word) != group)).any() for word, group in named.items()):
+            raise ValueError(f"{i.text}: lanes {np.flatnonzero(mask).tolist()} name {[hex(x) for x in named]}")
+        return list(named.values())
+
     return groups
 
 
 def _named(i: Instruction, m):
     """The lanes that the last operand names."""
-    words = m.read(i.operands[-1], WORD)
-
-    def members() -> np.ndarray:
-        try:
-            return np.any(_groups(words, m.mask), axis=0)
-        except ValueError as error:
-            raise ValueError(f"{i.text}: {error}") from None
-
-    return members
+    groups = _groups(i, m)
+    return lambda: np.any(groups(), axis=0)
 
 
 def _all(i: Instruction, m):
@@ -116,11 +113,11 @@ def _vote(i: Instruction, m):
     word = i.operands[1]
     p = m.read(word.removeprefix("!"), TRUTH)
     out = m.written(i.operands[0], WORD if mode == "ballot" else TRUTH)
-    words = m.read(i.operands[-1], WORD)
+    groups = _groups(i, m)
 
     def run() -> None:
         truth = p ^ word.startswith("!")
-        for group in _groups(words, mask):
+        for group in groups():
             asked = group & mask
             some, every = bool(truth[asked].any()), bool(truth[asked].all())
             value = {"ballot": word_of(truth & asked), "any": some, "all": every, "uni": every or not some}[mode]
@@ -134,10 +131,10 @@ def _reduce(i: Instruction, m):
     dtype, mask = i.dtypes[-1], m.mask
     f = REDUCE[next(x for x in i.opcode if x in REDUCE)]
     a, out = m.read(i.operands[1], dtype), m.written(i.operands[0], dtype)
-    words = m.read(i.operands[-1], WORD)
+    groups = _groups(i, m)
 
     def run() -> None:
-        found = [(group & mask, f.reduce(a[group & mask], dtype=dtype)) for group in _groups(words, mask)]
+        found = [(group & mask, f.reduce(a[group & mask], dtype=dtype)) for group in groups()]
         for asked, value in found:
             np.copyto(out, value, where=asked)
 

@@ -22,9 +22,9 @@ CONTACT = {"lagged": lambda: ws.SAP(), "convex": lambda: ws.SAP(approximation="c
 SCALE = 0.4  # of the control range
 
 
-def simulator(robot: str, contact: str, worlds: int, dtype: str, device: str = "cpu") -> ws.Simulator:
+def simulator(robot: str, contact: str, worlds: int, dtype: str, device: str = "cpu", **options) -> ws.Simulator:
     """One of many worlds."""
-    return ws.Simulator(ROBOTS[robot](), worlds, solver=CONTACT[contact](), dtype=dtype, device=device)
+    return ws.Simulator(ROBOTS[robot](), worlds, solver=CONTACT[contact](), dtype=dtype, device=device, **options)
 
 
 def random_controls(sim: ws.Simulator, rng: np.random.Generator, count: int) -> list[wp.array | None]:

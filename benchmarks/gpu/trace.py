@@ -20,6 +20,8 @@ from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 import warpsim as ws
 from warpsim.device.copies import WARP
 from warpsim.kernel_modules import ARCH, kept_ptx
+from warpsim.solve.contact_solver import ContactSolver
+from warpsim.solve.sap.sap import SAPSolver
 
 SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes long to compile
 
@@ -103,20 +105,29 @@ def intercepted(each: Callable[[Launch], None]) -> Iterator[None]:
         wp.launch = launch_on_cpu
 
 
-@contextlib.contextmanager
-def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
-    """Within it the simulator launches what it would on a GPU."""
-    step = sim._step
-    solver, model = step.solver, step.device_model
-    chooses, model.lanes = hasattr(solver, "as_on_gpu"), model.lanes_by_file()
-    if chooses:
+def choose_as_on_gpu(solver: ContactSolver) -> None:
+    """Let a solver launch what it would on a GPU."""
+    if isinstance(solver, SAPSolver):
         solver.as_on_gpu = True
         solver.lanes = solver.lanes_of_island()
+
+
+@contextlib.contextmanager
+def as_on_gpu(sim: ws.Simulator) -> Iterator[None]:
+    """Within it the simulator launches what it would on a GPU, and so do solvers that are made in it, as a first backward pass does."""
+    solver, model, make = sim._step.solver, sim._step.device_model, SAPSolver.__init__
+
+    def made(solver, *size, **options):
+        make(solver, *size, **options)
+        choose_as_on_gpu(solver)
+
+    model.lanes, SAPSolver.__init__ = model.lanes_by_share(), made
+    choose_as_on_gpu(solver)
     try:
         yield
     finally:
-        model.lanes, solver.lanes = {}, WARP
-        if chooses:
+        model.lanes, solver.lanes, SAPSolver.__init__ = {}, WARP, make
+        if isinstance(solver, SAPSolver):
             solver.as_on_gpu = False
 
 
@@ -152,6 +163,18 @@ def step_launches(sim: ws.Simulator, state: ws.State, control=None, make=Launch.
     finally:
         wp.copy = original
     return seen
+
+
+def gradient_launches(sim: ws.Simulator, state: ws.State, control, make) -> None:
+    """Hands to `make(launch)` the launches with lanes of a step that a tape records, and of its backward pass; the others are made."""
+
+    def each(launch: Launch) -> None:
+        (make if getattr(launch.kernel, "lanes", 0) else Launch.make)(launch)
+
+    with intercepted(each), unreplayed(sim), as_on_gpu(sim):
+        with wp.Tape() as tape:
+            after = sim.step(state, control)
+        tape.backward(grads={after.v: wp.full_like(after.v, 1.0)})
 
 
 def compiled(module: wp.Module, block: int) -> pathlib.Path:

@@ -103,7 +103,7 @@ def place_geom(
     geom_capsule[w, g] = vec5(bound[0], bound[1], bound[2], bound[3] + grown, bound[4] + grown)
 
 
-@kernel
+@kernel(shares="pairs")
 def place_geoms(
     topology: Topology,
     scene: Scene,
@@ -298,7 +298,7 @@ def write_jacobian(
             contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
 
 
-@kernel(lanes=True, registers=128)
+@kernel(lanes=True, shares="pairs", registers=128)
 def detect(
     topology: Topology,
     scene: Scene,
@@ -379,7 +379,7 @@ def detect(
             write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, shares="pairs")
 def list_supports(
     scene: Scene, chain: wp.array2d(dtype=int), chain_size: wp.array(dtype=int), contacts: Contacts
 ):  # fmt: skip
@@ -416,7 +416,7 @@ def list_supports(
         scene.support_size[row] = size
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, shares="pairs")
 def jacobian(
     topology: Topology,
     scene: Scene,
@@ -462,7 +462,7 @@ def inverse_mass(
     return W
 
 
-@kernel(lanes=True, registers=64)
+@kernel(lanes=True, shares="pairs", registers=64)
 def regularise(
     topology: Topology,
     scene: Scene,

@@ -135,7 +135,7 @@ def team_forces(
     sync()
 
 
-@kernel(lanes=True, registers=128)
+@kernel(lanes=True, shares="tree", registers=128)
 def smooth_motion(
     topology: Topology,
     bodies: Bodies,
@@ -172,7 +172,7 @@ def certify(
         error[w] = worst_island(work, island_error, w)
 
 
-@kernel(part="end", lanes=True, registers=64)
+@kernel(part="end", lanes=True, shares="dofs", registers=64)
 def finish(
     topology: Topology,
     bodies: Bodies,

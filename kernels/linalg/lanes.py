@@ -2,7 +2,7 @@
 """Lanes: the threads that share one world. A warp on CUDA, or part of one in the copies for small models (`real.LANES`), where they work side by
 side; one thread on the CPU.
 
-A kernel with lanes is launched over (worlds, …, lanes), `lanes_on(device)` of them, in blocks of whole warps, and is written so that
+A kernel with lanes is launched over (worlds, …, lanes), in blocks of whole warps, and is written so that
 every lane of a world takes the same way through it: conditions depend on the world alone. What is done for each of many things is divided,
 
     for i in range(begin + lane(), end, lanes()):
@@ -127,8 +127,9 @@ def team_sum_3(x: vec3) -> vec3:
 
 @device.func_native(by_device("__syncthreads();" if LANES == 32 else "", ""))
 def pace():
-    """Wait for the other warps of the block that are not gone, where a world has the whole of one. Nothing depends on it but time: between two of these they read the same machine code, more
-    of which than the processor's instruction cache holds each would read from farther away. They may have come to different ones."""
+    """Wait for the other warps of the block that are not gone, where a world has the whole of one. Nothing depends on it but time: between two of these
+    they read the same machine code, more of which than the processor's instruction cache holds each would read from farther away. They may have come to
+    different ones."""
     ...
 
 

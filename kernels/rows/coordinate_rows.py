@@ -169,7 +169,7 @@ fill_rows = row_filler(row_state, measure, coordinate_law, leading=True)
 fill_joint_rows = row_filler(joint_state, joint_measure, joint_law, leading=False)
 
 
-@kernel(lanes=True)
+@kernel(lanes=True, shares="dofs")
 def fill(
     topology: Topology,
     table: Table,
@@ -197,7 +197,7 @@ def fill(
     fill_rows(topology, table, constants, h, sigma, ahead, lead, q, q_between, v0, v_star, M_factor, z, phi, rows, w)
 
 
-@kernel(part="joints", lanes=True, registers=64)
+@kernel(part="joints", lanes=True, shares="dofs", registers=64)
 def fill_joints(
     topology: Topology,
     table: Table,

@@ -109,14 +109,13 @@ def test_many_pairs_have_the_lanes_of_pairs():
     body = '<body pos="0 0 1"><freejoint/><geom size=".1"/></body>'
     model = ws.load(mujoco.MjSpec.from_string(f"<mujoco><worldbody>{balls}{body}</worldbody></mujoco>"))
     sim = ws.Simulator(model, 1, device="cpu")
-    found = sim._step.device_model.lanes_by_file()
-    assert sorted(found.values()) == [8, 8, 8, 32] and found[contacts.__name__] == 32
+    assert sim._step.device_model.lanes_by_share() == {"dofs": 8, "tree": 8, "pairs": 32}
 
 
 def test_many_trees_move_side_by_side():
     """Of 20 free bodies each is a tree of six dofs, and moves by eight lanes; the end of the step is one world's of 120."""
     device_model = ws.Simulator(clutter(20), 1, device="cpu")._step.device_model
-    device_model.lanes = device_model.lanes_by_file()
+    device_model.lanes = device_model.lanes_by_share()
     assert [copy(x, device_model.code(x)).lanes for x in (fused.smooth_motion, fused.finish)] == [8, 32]
 
 

@@ -112,6 +112,56 @@ st.global.u64 [%rd5], %rd7;"""
     np.testing.assert_array_equal(run(body)[0], np.where(LANE > 29, 6 + 0xC0, 6))
 
 
+def test_votes_and_sums_of_lanes_that_name_half_a_warp():
+    """Halves that meet at one instruction vote, add and are counted apart: each names its own."""
+    body = """and.b32 %r2, %r1, 16;
+mov.u32 %r3, 65535;
+shl.b32 %r3, %r3, %r2;
+setp.gt.u64 %p1, %rd6, 10;
+vote.sync.ballot.b32 %r4, %p1, %r3;
+vote.sync.all.pred %p2, %p1, %r3;
+redux.sync.add.s32 %r5, %r1, %r3;
+popc.b32 %r6, %r4;
+selp.b32 %r7, 1000, 0, %p2;
+add.s32 %r6, %r6, %r7;
+add.s32 %r6, %r6, %r5;
+cvt.u64.u32 %rd7, %r6;
+st.global.u64 [%rd5], %rd7;"""
+    np.testing.assert_array_equal(run(body)[0], np.where(LANE < 16, 5 + 120, 16 + 1000 + 376))
+
+
+def test_lanes_must_name_themselves_and_agree():
+    """A mask that leaves out the lane itself, or is not that of the others it names, is an error, not a result."""
+    for mask in ("mov.u32 %r3, 65535;", "add.s32 %r2, %r1, 1;\nmov.u32 %r3, 1;\nshl.b32 %r3, %r3, %r2;"):
+        with pytest.raises(ValueError, match="name"):
+            run(f"{mask}\nvote.sync.ballot.b32 %r4, 1, %r3;")
+
+
+def test_a_barrier_of_half_a_warp_orders_that_half_alone():
+    """What one half wrote is not there for the other, though both passed a barrier of their own."""
+    body = """and.b32 %r2, %r1, 16;
+mov.u32 %r3, 65535;
+shl.b32 %r3, %r3, %r2;
+mov.u32 %r4, room;
+shl.b32 %r5, %r1, 2;
+add.s32 %r6, %r4, %r5;
+st.shared.u32 [%r6], %r1;
+bar.warp.sync %r3;
+xor.b32 %r5, %r5, FAR;
+add.s32 %r6, %r4, %r5;
+@%p1 bra $END;
+ld.shared.u32 %r7, [%r6];
+$END:
+cvt.u64.u32 %rd7, %r7;
+st.global.u64 [%rd5], %rd7;"""
+    assert not run(body.replace("FAR", "32"))[1].hazard
+    # Only the upper half is at its barrier when it reads what the lower one has written.
+    alone = body.replace("mov.u32 %r4, room;", "mov.u32 %r4, room;\nsetp.lt.u32 %p1, %r1, 16;").replace(
+        "bar.warp.sync %r3;", "@%p1 bra $READ;\nbar.warp.sync %r3;\n$READ:"
+    )
+    assert "without a barrier" in run(alone.replace("FAR", "64"))[1].hazard
+
+
 def test_loops_of_different_length_end_together():
     """Lane i goes i times round a loop: the result is its own, and lane slots count who takes part."""
     body = """cvt.u32.u64 %r2, %rd6;

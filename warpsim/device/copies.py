@@ -26,8 +26,6 @@ from warpsim.kernels.real import Entry, adjoint_module
 BLOCK = 32
 WARP = 32
 PARTS = (8, 16)  # of it that are the lanes of a small world
-# Files that are not solvers', or their parts, with copies for parts of a warp. Others have short kernels, or such as few models need.
-DIVIDED = ("contact.contacts", "integrate.fused", "integrate.fused_end", "rows.coordinate_rows")
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
@@ -81,7 +79,7 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     options["block_dim"] = block_of([made])
     if getattr(made, "lanes", 0):
         over = (dim,) if isinstance(dim, int) else tuple(dim)
-        dim = (*over, lanes_on(wp.get_device(options.get("device")), made.lanes))
+        dim = (*over, made.lanes if wp.get_device(options.get("device")).is_cuda else 1)
     dim, inputs, options = arguments(made, dim, inputs, options)
     lent: list = []
     inputs = _by_rows(inputs, lent)
@@ -116,14 +114,9 @@ def block_of(kernels) -> int:
     return BLOCK * max((getattr(x, "warps", 1) for x in kernels), default=1)
 
 
-def lanes_on(device, lanes: int) -> int:
-    """Threads per world of a kernel with lanes: so many on CUDA, one on the CPU."""
-    return lanes if device.is_cuda else 1
-
-
-def lanes_for(dofs: int) -> int:
-    """Threads of a warp that a world gets on CUDA where it has so many dofs, or other things to share: no more than have something to do."""
-    return next((lanes for lanes in PARTS if dofs <= lanes), WARP)
+def lanes_for(count: int) -> int:
+    """Threads of a warp that a world gets on CUDA, of whose dofs, or other things, each has one: no more than have something to do."""
+    return next((lanes for lanes in PARTS if count <= lanes), WARP)
 
 
 def twin(array: wp.array) -> wp.array:

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import BLOCK, DIVIDED, SCALARS, SOURCE, WARP, copy, lanes_for, launch, scalar_types, variant
+from warpsim.device.copies import BLOCK, SCALARS, WARP, copy, lanes_for, launch, scalar_types, variant
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.tree import energy, passes, rnea_derivative
 from warpsim.kernels.tree import mocap as mocap_kernels
@@ -38,7 +38,7 @@ class DeviceModel:
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery
         self.types = scalar_types(SCALARS[dtype])
-        self.lanes = self.lanes_by_file() if wp.get_device(device).is_cuda else {}
+        self.lanes = self.lanes_by_share() if wp.get_device(device).is_cuda else {}
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()
         t = self.types
@@ -50,18 +50,16 @@ class DeviceModel:
         self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
         self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
 
-    def lanes_by_file(self) -> dict[str, int]:
-        """Threads of a warp that do the work of a world, by file of the device code; a lane has a dof, in detection a pair of geoms. Of smooth motion
-        those of a tree, a lane with a dof or a link."""
+    def lanes_by_share(self) -> dict[str, int]:
+        """Threads of a warp that do the work of a world, or of a tree of it, by what kernels say that these share."""
         m = self.model
-        shares = dict.fromkeys(DIVIDED, m.nv) | {"contact.contacts": max(m.nv, len(m.pair_geom))}
-        shares["integrate.fused"] = max(np.diff(m.tree_v).max(initial=0), np.diff(m.tree_link).max(initial=0))
-        return {f"{SOURCE}.{file}": lanes_for(count) for file, count in shares.items()}
+        tree = max(np.diff(m.tree_v).max(initial=0), np.diff(m.tree_link).max(initial=0))
+        counts = {"dofs": m.nv, "pairs": max(m.nv, len(m.pair_geom)), "tree": tree}
+        return {share: lanes_for(count) for share, count in counts.items()}
 
     def code(self, kernel):
         """Of which copy of the device code a kernel is launched."""
-        file, part = kernel.__module__, getattr(kernel, "part", "")
-        return variant(self.types.real, lanes=self.lanes.get(f"{file}_{part}", self.lanes.get(file, WARP)))
+        return variant(self.types.real, lanes=self.lanes.get(getattr(kernel, "shares", ""), WARP))
 
     def _topology(self):
         m = self.model
