@@ -22,7 +22,7 @@ GRAPHS_KEPT = 16
 USES_IN_PASSING = 16
 # Ranges per thread, so that none waits long for one that is slower, and the least worlds of such a range; graphs take time
 # and memory, so with many threads it is one range each.
-RANGES_PER_THREAD, FEW_THREADS, LEAST_WORLDS = 2, 8, 16
+RANGES_PER_THREAD, FEW_THREADS, LEAST_WORLDS = 2, 8, 32
 
 _capture_streams: dict[int, wp.Stream] = {}
 

@@ -21,7 +21,6 @@ All that is not said to be for one lane is called by all lanes together (`linalg
 import warp as wp
 
 from ...laws.bounds import box_impulse
-from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_copy_triangle, team_sparse_add_three, team_support_add_three
@@ -64,24 +63,18 @@ TINY = 1e-30  # [J]
 # Full steps go round in circles where the error has not fallen to this fraction of the least for so many iterations.
 CYCLE_SHRINK = 0.7
 CYCLE_PATIENCE = wp.constant(2)
-# Friction bounds are held at their values then (a contact whose friction presses it harder than it is pressed has no other way out),
-# for some iterations and not for some, by turns.
-HELD_TURN = wp.constant(24)
-FREE_TURN = wp.constant(12)
+# Friction bounds are held at their values then: a contact whose friction presses it harder than it is pressed has no other way out.
 # A step against the one before halves what is taken of it, one along takes more: out of circles, and faster down a long slope.
 SHARE_AGAINST = 0.5
 SHARE_ALONG = 1.5
 LEAST_SHARE = 0.1
 MOST_SHARE = 2.0
-# After so many iterations without progress another start is tried: near a fold, where a contact neither sticks nor slides, the
+# After so many iterations without progress another start is tried, and so many more after each: near a fold, where a contact neither sticks nor slides, the
 # solution is far away.
-FIRST_PATIENCE = 16
-# A contact that overlaps so far that its R is this much of its w or less, see `recovery_regularization`, is seldom alone: such
-# contacts oppose each other, all of them bear, and steps from no impulses find nothing for long.
-DEEP_SHARE = 0.5 * INVERSE_FOUR_PI_SQUARED
-DEEP_PATIENCE = 4
-NEXT_PATIENCE = 16
-# Bounds are held sooner or later there, in turns of so many iterations, or never.
+FIRST_PATIENCE = wp.constant(12)
+MORE_PATIENCE = wp.constant(8)
+MOST_PATIENCE = wp.constant(64)
+# Bounds are held at once there, or later in turns of so many iterations, or never.
 RESTART_KINDS = wp.constant(3)
 QUICK_PATIENCE = wp.constant(4)
 QUICK_TURN = wp.constant(6)
@@ -395,7 +388,7 @@ def relative_error(balance: Balance) -> real:
 @func
 def holds_bounds(stalled: int, restarts: int) -> bool:
     """Whether friction bounds stay at their present values, after so many iterations without progress."""
-    held = stalled >= CYCLE_PATIENCE and (stalled - CYCLE_PATIENCE) % (HELD_TURN + FREE_TURN) < HELD_TURN
+    held = stalled >= CYCLE_PATIENCE
     kind = restarts % RESTART_KINDS
     if kind == 1:
         held = stalled >= QUICK_PATIENCE and (stalled - QUICK_PATIENCE) % (QUICK_TURN + QUICK_TURN) < QUICK_TURN
@@ -405,19 +398,9 @@ def holds_bounds(stalled: int, restarts: int) -> bool:
 
 
 @func
-def first_patience(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range) -> int:
+def first_patience(lag: Lag, r: Range) -> int:
     """Iterations without progress before another start is tried: none without contacts, which are a convex problem."""
     patience = wp.where(is_large(lag, r), MANY_PATIENCE, FIRST_PATIENCE)
-    deep = wp.int32(0)
-    for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
-        c = work.islands.contact[w, at]
-        if not is_spin(problem, c):
-            if problem.v_hat[w, c][2] > real(0.0) and problem.R[w, c][2] < real(DEEP_SHARE) * contact_rho(
-                problem, w, c
-            ):
-                deep += 1
-    if team_count(deep) > 0:
-        patience = wp.int32(DEEP_PATIENCE)
     return wp.where(r.contact_end == r.contact_begin, 0, patience)
 
 
@@ -426,6 +409,16 @@ def unknown() -> Balance:
     """What is not measured before an island without contacts, a convex problem, has been solved as such."""
     balance = Balance()
     balance.momentum = real(wp.inf)
+    return balance
+
+
+@func
+def balance_of_pass(work: Workspace, w: int, r: Range) -> Balance:
+    """What a pass of the convex problem left: all there is to know of an island without contacts."""
+    balance = Balance()
+    squares = work.norms[w, r.island]
+    balance.momentum = squares[0]
+    balance.scale = wp.max(squares[1], squares[2])
     return balance
 
 
@@ -457,15 +450,16 @@ class Progress:
     fresh: bool  # nothing is known of this start
     near: bool  # it was v0
     bears: bool  # contacts stiffen under their loads
+    passed: int  # 1: a pass of the convex problem was all that it takes, it seems
     lost: bool
 
 
 @func
-def begin(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range) -> Progress:
+def begin(lag: Lag, r: Range) -> Progress:
     """Before the first start."""
     x = Progress()
     x.many = is_large(lag, r)
-    x.patience = first_patience(problem, work, lag, w, r)
+    x.patience = first_patience(lag, r)
     x.begun = wp.where(x.patience > 0, 0, -1)
     x.polished = wp.where(x.many, 2, 0)  # by a linear solver that does not polish anything
     x.kept = real(wp.inf)
@@ -515,18 +509,21 @@ def is_at_end(x: Progress, options: Options) -> bool:
 def begin_again(before: Progress, iterations: int) -> Progress:
     """After another start, which took so many iterations."""
     x = before
+    x.passed = wp.where(x.begun < 0, 1, 0)
     x.iterations += iterations
     x.kept = wp.where(x.error < x.kept, x.error, x.kept)
     x.begun = x.iterations
     x.restarts += 1
     x.polished = wp.max(x.polished, 1)
-    x.patience = wp.int32(NEXT_PATIENCE)
+    x.patience = wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
     x.fresh = bool(True)
     x.stalled = wp.int32(0)
     return x
 
 
-def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back):
+def newton_method(
+    quick: bool, start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back, project
+):
     """The iteration by the functions of these names; `quick`: it leaves islands that other starts are to be tried of, and is a third as long."""
 
     @func
@@ -535,7 +532,7 @@ def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, l
         r: Range, tolerance: real,
     ) -> int:  # fmt: skip
         """Newton's method on one island until its law and balance hold; the status."""
-        x = begin(problem, work, lag, w, r)
+        x = begin(lag, r)
         starting = x.patience > 0
         ending = bool(False)
         running = bool(True)
@@ -549,7 +546,9 @@ def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, l
                 starting = bool(False)
             held = holds_bounds(x.stalled, x.restarts)
             balance = unknown()
-            if x.patience > 0:
+            if x.passed == 1:
+                balance = balance_of_pass(work, w, r)
+            elif x.patience > 0:
                 balance = linearise_all(problem, work, lag, solution, w, r, held, x.bears)
             x = judge(x, balance, options, tolerance, held)
             lag.island_error[w, r.island] = balance.error
@@ -574,6 +573,9 @@ def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, l
                 )
             ):
                 running = bool(False)
+            elif x.passed == 1:
+                x.passed = wp.int32(0)
+                x.fresh = bool(True)
             elif is_at_end(x, options):
                 x.status = wp.int32(NOT_CONVERGED)
                 ending = x.kept < x.error
@@ -596,6 +598,8 @@ def newton_method(quick: bool, start_lagged, linearise_all, opposing_impulses, l
                 # Slopes are more sensitive than v: from a solution one more step, of quadratic convergence.
                 x.polished = wp.where(x.missed <= x.limit, 2, wp.max(x.polished, 1))
         work.iterations[w, r.island] = x.iterations
+        if x.passed == 0 and x.status != UNDECIDED:  # impulses of a pass are within their bounds
+            project(problem, work, lag, solution, w, r)
         return x.status
 
     return iterate_lagged
@@ -617,14 +621,12 @@ def island_solver(iterate):
         else:
             tolerance = island_tolerance(work, options, w)
             status = iterate(problem, surrogate, work, lag, options, solution, w, r, tolerance)
-            if status != UNDECIDED:
-                project_impulses(problem, work, lag, solution, w, r)
         work.status[w, r.island] = status
 
     return solve_island
 
 
-VERBS = (start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back)
+VERBS = (start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back, project_impulses)
 solve_any = island_solver(newton_method(False, *VERBS))
 solve_most = island_solver(newton_method(True, *VERBS))
 

@@ -194,7 +194,7 @@ def small_lagged_step(
 
 
 @func
-def small_project(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
+def small_project(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
     """The impulses within their cones and bounds, nearest to the last trial, and u_c = J v − v̂ beside them."""
     x = small_island(r)
     team_rates(x.J, x.n, x.rows, x.v, x.u)

@@ -41,7 +41,7 @@ from .small_lagged import (
     small_start_lagged,
     take_loads,
 )
-from .surrogate import convex_passes, lag_contact, scattered, surrogate_precision
+from .surrogate import convex_passes, is_scattered, lag_contact, scattered, surrogate_precision
 
 iterate_surrogate = convex_passes(
     small_start,
@@ -133,7 +133,7 @@ def small_restart(
     iterations = wp.int32(0)
     if error < kept:
         give_point(work, w, r, lag.kept_v[w], lag.gamma[w], lag.row_gamma[w])
-    if restarts % 2 == 1:
+    if is_scattered(restarts):
         small_scatter(problem, work, small_island(r), w, r, restarts)
     else:
         iterations = small_pass(
@@ -150,6 +150,7 @@ iterate_small = newton_method(
     small_lagged_step,
     small_restart,
     small_give_back,
+    small_project,
 )
 
 
@@ -175,5 +176,4 @@ def solve_small_lagged(
         take_loads(problem, work, small_island(r), w, r)
         tolerance = island_tolerance(work, options, w)
         work.status[w, island] = iterate_small(problem, surrogate, work, lag, options, solution, w, r, tolerance)
-        small_project(problem, work, lag, w, r)
         give_point(work, w, r, solution.v[w], solution.gamma[w], solution.row_gamma[w])

@@ -15,6 +15,7 @@ from .coupled import Lag
 from .newton import Range
 from .sap import (
     CG_FORCING,
+    FRESH_FRACTION,
     Options,
     Workspace,
     advance,
@@ -27,14 +28,14 @@ from .sap import (
     start,
 )
 
-SURROGATE_TOLERANCE = 1e-3
+SURROGATE_TOLERANCE = 1e-2
 SURROGATE_SHRINK = 0.7  # of the least error, to count as progress
 SURROGATE_ITERATIONS = wp.constant(30)
 SURROGATE_MANY_ITERATIONS = wp.constant(100)
 # Without a factor, in an island of more contacts, there is always one that goes on and on: where so many steps of all have not settled
 # them, passes of the convex problem do (`relax_slips`).
 MANY_CONTACTS = wp.constant(200)
-MANY_PATIENCE = 6
+MANY_PATIENCE = wp.constant(6)
 LEAST_RELAXATION = 0.5
 MOST_RELAXATION = 1.7  # less than 2: some slips are settled in one pass
 
@@ -131,7 +132,7 @@ def convex_passes(start, residual, opposing_impulses, linearise, newton_step, li
     def iterate(
         surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real
     ) -> int:
-        """From the present v to so small an error; how many iterations."""
+        """From the present v to so small an error; how many iterations. What is left of it is in `norms`."""
         start(surrogate, work, solution, w, r)
         most = wp.int32(SURROGATE_ITERATIONS)
         if is_large(lag, r):
@@ -139,10 +140,18 @@ def convex_passes(start, residual, opposing_impulses, linearise, newton_step, li
         iterations = wp.int32(0)
         stalled = wp.int32(0)
         best = real(wp.inf)
+        largest = real(0.0)
         running = wp.int32(1)
         while running == 1:
             squares = residual(surrogate, work, solution, w, r)
-            error = wp.sqrt(squares[0] / wp.max(squares[1], squares[2]))
+            square = wp.max(squares[1], squares[2])
+            error = wp.sqrt(squares[0] / square)
+            largest = wp.max(largest, square)
+            work.norms[w, r.island] = squares
+            if (
+                square < real(FRESH_FRACTION * FRESH_FRACTION) * largest
+            ):  # what was carried along is to be measured anew
+                work.norms[w, r.island] = vec3(square, squares[1], squares[2])
             running = wp.int32(0)
             stalled += 1
             if error < real(SURROGATE_SHRINK) * best:
@@ -203,6 +212,12 @@ def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solut
     if is_large(lag, r):
         lag.relaxation[w, r.island] = real(1.0)
     sync()
+
+
+@func
+def is_scattered(restarts: int) -> bool:
+    """Which of the other starts are scattered: every second."""
+    return restarts % 2 == 1
 
 
 @func
@@ -283,14 +298,14 @@ def restart(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, restarts: int, error: real, kept: real,
 ) -> int:  # fmt: skip
-    """Another start: from the convex problem, lagged behind the one before, or scattered, by turns; iterations of it, at least one.
+    """Another start: from the convex problem, lagged behind the one before, or scattered; iterations of it, at least one.
 
     The present point is kept where its error is less than that of the one that is.
     """
     iterations = wp.int32(0)
     if error < kept:
         keep_point(problem, work, lag, solution, w, r)
-    if restarts % 2 == 1 and not is_large(lag, r):
+    if is_scattered(restarts) and not is_large(lag, r):
         scatter_start(problem, work, solution, w, r, restarts)
     else:
         if restarts == 0:
