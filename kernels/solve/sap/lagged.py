@@ -436,8 +436,8 @@ class Progress:
     status: int
     iterations: int
     restarts: int
-    begun: int  # iterations before the present start; −1 before the first one of an island without contacts
-    patience: int  # iterations without progress before another start is tried
+    begun: int  # iterations before the present start
+    patience: int  # iterations without progress before another start is tried; 0 where a pass of the convex problem is all that it takes
     stalled: int  # iterations without progress
     polished: int  # 1 after a step, 2 after one from a solution
     best: real  # least error of this start
@@ -450,7 +450,6 @@ class Progress:
     fresh: bool  # nothing is known of this start
     near: bool  # it was v0
     bears: bool  # contacts stiffen under their loads
-    passed: int  # 1: a pass of the convex problem was all that it takes, it seems
     lost: bool
 
 
@@ -460,7 +459,6 @@ def begin(lag: Lag, r: Range) -> Progress:
     x = Progress()
     x.many = is_large(lag, r)
     x.patience = first_patience(lag, r)
-    x.begun = wp.where(x.patience > 0, 0, -1)
     x.polished = wp.where(x.many, 2, 0)  # by a linear solver that does not polish anything
     x.kept = real(wp.inf)
     x.share = real(1.0)
@@ -506,16 +504,28 @@ def is_at_end(x: Progress, options: Options) -> bool:
 
 
 @func
+def is_passed(x: Progress) -> bool:
+    """Whether an island without contacts has been through a pass of the convex problem, all that it takes if what that left is little."""
+    return x.patience == 0 and x.restarts > 0
+
+
+@func
+def next_patience(x: Progress) -> int:
+    """Of a start after others."""
+    return wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
+
+
+@func
 def begin_again(before: Progress, iterations: int) -> Progress:
     """After another start, which took so many iterations."""
     x = before
-    x.passed = wp.where(x.begun < 0, 1, 0)
     x.iterations += iterations
     x.kept = wp.where(x.error < x.kept, x.error, x.kept)
     x.begun = x.iterations
     x.restarts += 1
     x.polished = wp.max(x.polished, 1)
-    x.patience = wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
+    if x.patience > 0:
+        x.patience = next_patience(x)
     x.fresh = bool(True)
     x.stalled = wp.int32(0)
     return x
@@ -546,7 +556,7 @@ def newton_method(
                 starting = bool(False)
             held = holds_bounds(x.stalled, x.restarts)
             balance = unknown()
-            if x.passed == 1:
+            if is_passed(x):
                 balance = balance_of_pass(work, w, r)
             elif x.patience > 0:
                 balance = linearise_all(problem, work, lag, solution, w, r, held, x.bears)
@@ -559,7 +569,7 @@ def newton_method(
                 x.bears = bool(False)
                 x.fresh = bool(True)
                 starting = bool(True)
-            elif x.lost and (x.iterations == x.begun or x.iterations >= options.max_iterations):
+            elif x.lost and x.patience > 0 and (x.iterations == x.begun or x.iterations >= options.max_iterations):
                 x.status = wp.int32(NON_FINITE)
                 running = bool(False)
             elif not x.bears and x.error < real(BEARS_AT):
@@ -573,8 +583,8 @@ def newton_method(
                 )
             ):
                 running = bool(False)
-            elif x.passed == 1:
-                x.passed = wp.int32(0)
+            elif is_passed(x):  # and takes more
+                x.patience = next_patience(x)
                 x.fresh = bool(True)
             elif is_at_end(x, options):
                 x.status = wp.int32(NOT_CONVERGED)
@@ -598,7 +608,7 @@ def newton_method(
                 # Slopes are more sensitive than v: from a solution one more step, of quadratic convergence.
                 x.polished = wp.where(x.missed <= x.limit, 2, wp.max(x.polished, 1))
         work.iterations[w, r.island] = x.iterations
-        if x.passed == 0 and x.status != UNDECIDED:  # impulses of a pass are within their bounds
+        if x.patience > 0 and x.status != UNDECIDED:  # impulses of a pass are within their bounds
             project(problem, work, lag, solution, w, r)
         return x.status
 
