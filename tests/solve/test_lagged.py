@@ -8,6 +8,7 @@ import warp as wp
 
 import warpsim as ws
 from benchmarks.gpu import robots
+from scenes.contact_problems import Exported
 from scenes.examples import clutter
 
 RADIUS = 0.05
@@ -349,6 +350,45 @@ def test_islands_without_contacts_are_solved_as_by_the_convex_law():
         errors.append(sim.diagnostics.numpy()["momentum_error"])
     assert np.abs(states[0] - states[1]).max() < 1e-6 * np.abs(states[0]).max()
     assert np.max(errors) < 1e-5
+
+
+def heavy_tip(ball: str) -> mujoco.MjModel:
+    """Links of grams that carry tons, each with a servo: the condition of A is 1e8; and what else there is."""
+    masses, lengths = (8.4e-5, 1.6e-4, 1.1e-3, 2.7e4), (1.0, 1.0, 1.4, 0.55)
+    servos = ((4500, 530, -12, 92400), (595000, 4.9, -3300, 79), (2.5e7, 12600, -2.3e7, 3.3), (196, 79, -8e6, 2.6e6))
+    bodies = "".join(
+        f'<body pos="{x} 0 0"><joint name="j{k}" axis="0 1 0" range="-20 20"/><geom type="capsule" size="0.03" fromto="0 0 0 {lengths[k]} 0 0" '
+        f'mass="{masses[k]}" contype="0" conaffinity="0"/>'
+        for k, x in enumerate((0, *lengths[:3]))
+    )
+    actuators = "".join(
+        f'<position joint="j{k}" kp="{kp}" kv="{kv}" forcerange="{low} {high}"/>'
+        for k, (kp, kv, low, high) in enumerate(servos)
+    )
+    text = f'<mujoco><option timestep="0.005"/><worldbody>{bodies}{"</body>" * 4}{ball}</worldbody><actuator>{actuators}</actuator></mujoco>'
+    return mujoco.MjModel.from_xml_string(text)
+
+
+FAR_OFF = '<geom type="plane" size="1 1 1"/><body pos="0 0 500"><freejoint/><geom size="0.1"/></body>'
+
+
+@pytest.mark.parametrize(
+    "ball", ["", FAR_OFF], ids=["convex", "coulomb"]
+)  # Coulomb's law is solved where contacts may be
+def test_the_certificate_of_an_ill_conditioned_tree_is_of_its_velocities(ball):
+    """Momenta that were carried along the iterations are not A (v − v*) of the last v where A is nearly singular; what is claimed is recomputed."""
+    rng, worlds = np.random.default_rng(1), 256
+    sim = ws.Simulator(ws.load(heavy_tip(ball)), worlds, device="cpu", dtype="float32")
+    q, v = np.tile(sim.model.q0, (worlds, 1)), np.zeros((worlds, sim.model.nv))
+    q[:, :4] = rng.normal(size=(worlds, 4)) * rng.choice([0.1, 1, 3], (worlds, 1))
+    v[:, :4] = rng.normal(size=(worlds, 4)) * 10 ** rng.uniform(-2, 2, (worlds, 1))
+    sim.step(sim.state(q=q, v=v), rng.uniform(-2, 2, (worlds, 4)))
+    seen, checked = sim.diagnostics.numpy(), 0
+    for w in np.flatnonzero(seen["flags"] == 0):
+        p = Exported(sim, w)
+        assert p.momentum_error(p.v, p.generalised(p.gamma, p.row_gamma)) < 1e-3
+        checked += 1
+    assert checked > 100
 
 
 def test_a_large_heap_without_a_factor():

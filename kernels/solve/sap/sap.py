@@ -13,7 +13,8 @@ A(v − v*) and u_c = Jv − v̂ are carried along the iteration (each step adds
 anew from v: an impulse changes by R⁻¹ δu_c, so a fresh Jv would put its rounding error, amplified by 1/R, into every
 residual. Carried, u_c = −Rγ settles to rounding relative to itself and float32 reaches residuals of 10⁻⁶, also where v̂
 is large (a joint far beyond its stop); the price is that u_c + v̂ and Jv differ by rounding, a change of v̂ of that size.
-That rounding is relative to the largest v on the way, so both are computed anew once momenta have become far smaller.
+That rounding is relative to the largest v on the way, so both are computed anew once momenta have become far smaller; and A(v − v*), which
+differs by the rounding of A Δv where A is nearly singular, where the iteration would end, so that the certificate is that of v.
 """
 
 import numpy as np
@@ -130,13 +131,19 @@ def first_guess(problem: Problem, work: Workspace, options: Options, solution: S
 
 
 @func
-def start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
-    """A (v − v*), A v*, J v − v̂ at the present v."""
+def momentum(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
+    """A (v − v*) at the present v."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         work.dv[w, i] = solution.v[w, i] - problem.v_star[w, i]
     sync()
     multiply_A(problem, work.islands, w, r, work.dv[w], work.m[w])
+
+
+@func
+def start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
+    """A (v − v*), A v*, J v − v̂ at the present v."""
+    momentum(problem, work, solution, w, r)
     multiply_A(problem, work.islands, w, r, problem.v_star[w], work.p_star[w])
     constraint_rates(problem, work.islands, w, r, solution.v[w], work.u_c[w], work.row_u_c[w])
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
@@ -446,7 +453,9 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
     return status
 
 
-def newton_method(first_guess, start, residual, opposing_impulses, linearise, newton_step, line_search, advance):
+def newton_method(
+    first_guess, start, momentum, residual, opposing_impulses, linearise, newton_step, line_search, advance
+):
     """The iteration by the functions of these names."""
 
     @func
@@ -461,12 +470,14 @@ def newton_method(first_guess, start, residual, opposing_impulses, linearise, ne
         largest = real(0.0)
         stalled = wp.int32(0)
         fresh = wp.int32(0)
+        measured = wp.int32(0)  # 1: A (v − v*) is that of the present v, not carried along
         running = wp.int32(1)
         while running == 1:
             pace()
             if fresh == 0:
                 start(problem, work, solution, w, r)
                 fresh = 1
+                measured = 1
             squares = residual(problem, work, solution, w, r)
             work.norms[w, r.island] = squares
             gradient = wp.sqrt(squares[0])
@@ -490,12 +501,15 @@ def newton_method(first_guess, start, residual, opposing_impulses, linearise, ne
             elif scale < real(FRESH_FRACTION) * largest:
                 largest = scale
                 fresh = 0
-            elif settled and (iterations > 0 or not free or gradient == real(0.0)):
-                running = 0
-            elif stalled >= OPPOSED_ITERATIONS and gradient <= real(opposed_level) * opposing_impulses(
-                problem, work, solution, w, r
+            elif (settled and (iterations > 0 or not free or gradient == real(0.0))) or (
+                stalled >= OPPOSED_ITERATIONS
+                and gradient <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
             ):
-                running = 0
+                if measured == 1:
+                    running = 0
+                else:
+                    momentum(problem, work, solution, w, r)
+                    measured = 1
             elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < real(stall_level)):
                 status = wp.int32(NOT_CONVERGED)
                 running = 0
@@ -510,6 +524,7 @@ def newton_method(first_guess, start, residual, opposing_impulses, linearise, ne
                 if step.slope < real(0.0):
                     alpha = line_search(problem, work, options, solution, w, r, step, scale)
                     advance(problem, work, solution, w, r, alpha)
+                    measured = 0
                     iterations += 1
                 else:
                     if not settled:
@@ -535,7 +550,7 @@ def any_line_search(
 
 
 iterate_any = newton_method(
-    first_guess, start, residual, opposing_impulses, linearise, newton_step, any_line_search, advance
+    first_guess, start, momentum, residual, opposing_impulses, linearise, newton_step, any_line_search, advance
 )
 
 

@@ -56,12 +56,19 @@ def small_guess(problem: Problem, work: Workspace, options: Options, solution: S
 
 
 @func
-def small_start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
-    """A (v − v*), A v*, J v − v̂ at the present v."""
+def small_momentum(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
+    """A (v − v*) at the present v."""
     x = small_island(r)
     x.dv[lane()] = x.v[lane()] - x.v_star[lane()]
     sync()
     team_A_times(x.Q, x.n, x.dv, x.m)
+
+
+@func
+def small_start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range):
+    """A (v − v*), A v*, J v − v̂ at the present v."""
+    x = small_island(r)
+    small_momentum(problem, work, solution, w, r)
     team_A_times(x.Q, x.n, x.v_star, x.p_star)
     team_rates(x.J, x.n, x.rows, x.v, x.u)
     team_add_rows(real(-1.0), x.v_hat, x.u, x.rows)
@@ -225,7 +232,7 @@ def small_advance(problem: Problem, work: Workspace, solution: Solution, w: int,
 
 
 iterate_small = newton_method(
-    small_guess, small_start, small_residual, small_opposing_impulses, small_linearise, small_newton_step, small_line_search,
+    small_guess, small_start, small_momentum, small_residual, small_opposing_impulses, small_linearise, small_newton_step, small_line_search,
     small_advance,
 )  # fmt: skip
 

@@ -30,6 +30,7 @@ from .small_convex import (
     small_advance,
     small_exact_search,
     small_linearise,
+    small_momentum,
     small_newton_step,
     small_residual,
     small_start,
@@ -45,6 +46,7 @@ from .surrogate import convex_passes, is_scattered, lag_contact, scattered, surr
 
 iterate_surrogate = convex_passes(
     small_start,
+    small_momentum,
     small_residual,
     small_opposing_impulses,
     small_linearise,

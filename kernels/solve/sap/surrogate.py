@@ -15,12 +15,12 @@ from .coupled import Lag
 from .newton import Range
 from .sap import (
     CG_FORCING,
-    FRESH_FRACTION,
     Options,
     Workspace,
     advance,
     exact_line_search,
     linearise,
+    momentum,
     newton_step,
     opposed_level,
     opposing_impulses,
@@ -125,14 +125,15 @@ def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
     sync()
 
 
-def convex_passes(start, residual, opposing_impulses, linearise, newton_step, line_search, advance):
+def convex_passes(start, momentum, residual, opposing_impulses, linearise, newton_step, line_search, advance):
     """SAP's iteration on the convex problem by the functions of these names."""
 
     @func
     def iterate(
         surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real
     ) -> int:
-        """From the present v to so small an error; how many iterations. What is left of it is in `norms`."""
+        """From the present v to so small an error; how many iterations. Of an island without contacts what is left of it is in `norms`, with momenta
+        that were not carried along."""
         start(surrogate, work, solution, w, r)
         most = wp.int32(SURROGATE_ITERATIONS)
         if is_large(lag, r):
@@ -140,29 +141,23 @@ def convex_passes(start, residual, opposing_impulses, linearise, newton_step, li
         iterations = wp.int32(0)
         stalled = wp.int32(0)
         best = real(wp.inf)
-        largest = real(0.0)
+        last = bool(False)
         running = wp.int32(1)
         while running == 1:
             squares = residual(surrogate, work, solution, w, r)
-            square = wp.max(squares[1], squares[2])
-            error = wp.sqrt(squares[0] / square)
-            largest = wp.max(largest, square)
             work.norms[w, r.island] = squares
-            if (
-                square < real(FRESH_FRACTION * FRESH_FRACTION) * largest
-            ):  # what was carried along is to be measured anew
-                work.norms[w, r.island] = vec3(square, squares[1], squares[2])
+            error = wp.sqrt(squares[0] / wp.max(squares[1], squares[2]))
             running = wp.int32(0)
             stalled += 1
             if error < real(SURROGATE_SHRINK) * best:
                 best = error
                 stalled = wp.int32(0)
             rounded = bool(False)  # impulses that oppose each other leave no smaller error
-            if stalled > 0:
+            if stalled > 0 and not last:
                 rounded = wp.sqrt(squares[0]) <= real(opposed_level) * opposing_impulses(
                     surrogate, work, solution, w, r
                 )
-            if error > precision and iterations < most and not rounded:
+            if error > precision and iterations < most and not rounded and not last:
                 if linearise(surrogate, work, w, r) == 0:
                     step = newton_step(surrogate, work, w, r, real(CG_FORCING))
                     if step.slope < real(0.0):
@@ -170,12 +165,18 @@ def convex_passes(start, residual, opposing_impulses, linearise, newton_step, li
                         advance(surrogate, work, solution, w, r, alpha)
                         iterations += 1
                         running = wp.int32(1)
+            if running == 0 and not last and r.contact_end == r.contact_begin:
+                momentum(surrogate, work, solution, w, r)
+                last = bool(True)
+                running = wp.int32(1)
         return iterations
 
     return iterate
 
 
-iterate_convex = convex_passes(start, residual, opposing_impulses, linearise, newton_step, exact_line_search, advance)
+iterate_convex = convex_passes(
+    start, momentum, residual, opposing_impulses, linearise, newton_step, exact_line_search, advance
+)
 
 
 @func
