@@ -59,8 +59,8 @@ class Replay:
 
     def __init__(self, device, parameters, worlds: int, threads: int):
         self.device, self.parameters, self.threads = device, parameters, threads
-        parts = min(RANGES_PER_THREAD * threads, worlds // LEAST_WORLDS) if 1 < threads <= FEW_THREADS else 1
-        self.ranges = split(worlds, max(threads, parts))
+        each = min(RANGES_PER_THREAD, worlds // (LEAST_WORLDS * threads)) if 1 < threads <= FEW_THREADS else 1
+        self.ranges = split(worlds, threads * max(1, each))
         self.capturing = False
         self._dividing = False  # whether a graph of `run` itself is being captured
         self._stages: Stages = []  # of the capture in progress
