@@ -69,9 +69,10 @@ SHARE_AGAINST = 0.5
 SHARE_ALONG = 1.5
 LEAST_SHARE = 0.1
 MOST_SHARE = 2.0
-# After so many iterations without progress another start is tried, and so many more after each: near a fold, where a contact neither sticks nor slides, the
-# solution is far away.
+# After so many iterations without progress another start is tried; every fourth has more time, and more each time: near a fold, where a contact
+# neither sticks nor slides, the solution is far away.
 FIRST_PATIENCE = wp.constant(12)
+NEXT_PATIENCE = wp.constant(16)
 MORE_PATIENCE = wp.constant(8)
 MOST_PATIENCE = wp.constant(64)
 # Bounds are held at once there, or later in turns of so many iterations, or never.
@@ -512,7 +513,8 @@ def is_passed(x: Progress) -> bool:
 @func
 def next_patience(x: Progress) -> int:
     """Of a start after others."""
-    return wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
+    more = wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
+    return wp.where(x.restarts % 4 == 3, more, NEXT_PATIENCE)
 
 
 @func
