@@ -406,24 +406,6 @@ def first_patience(lag: Lag, r: Range) -> int:
 
 
 @func
-def unknown() -> Balance:
-    """What is not measured before an island without contacts, a convex problem, has been solved as such."""
-    balance = Balance()
-    balance.momentum = real(wp.inf)
-    return balance
-
-
-@func
-def balance_of_pass(work: Workspace, w: int, r: Range) -> Balance:
-    """What a pass of the convex problem left: all there is to know of an island without contacts."""
-    balance = Balance()
-    squares = work.norms[w, r.island]
-    balance.momentum = squares[0]
-    balance.scale = wp.max(squares[1], squares[2])
-    return balance
-
-
-@func
 def is_lost(balance: Balance) -> bool:
     """Whether something is not a number, or infinite."""
     total = balance.momentum + balance.law + balance.scale
@@ -511,6 +493,18 @@ def is_passed(x: Progress) -> bool:
 
 
 @func
+def balance_of_pass(x: Progress, work: Workspace, w: int, r: Range) -> Balance:
+    """What a pass of the convex problem left, all there is to know of an island without contacts; infinite before it has been through one."""
+    balance = Balance()
+    balance.momentum = real(wp.inf)
+    if is_passed(x):
+        squares = work.norms[w, r.island]
+        balance.momentum = squares[0]
+        balance.scale = wp.max(squares[1], squares[2])
+    return balance
+
+
+@func
 def next_patience(x: Progress) -> int:
     """Of a start after others."""
     more = wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
@@ -557,10 +551,8 @@ def newton_method(
                 start_lagged(problem, work, x.near, solution, w, r)
                 starting = bool(False)
             held = holds_bounds(x.stalled, x.restarts)
-            balance = unknown()
-            if is_passed(x):
-                balance = balance_of_pass(work, w, r)
-            elif x.patience > 0:
+            balance = balance_of_pass(x, work, w, r)
+            if x.patience > 0:
                 balance = linearise_all(problem, work, lag, solution, w, r, held, x.bears)
             x = judge(x, balance, options, tolerance, held)
             lag.island_error[w, r.island] = balance.error
