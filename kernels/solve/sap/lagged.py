@@ -406,6 +406,24 @@ def first_patience(lag: Lag, r: Range) -> int:
 
 
 @func
+def unknown() -> Balance:
+    """What is not measured before an island without contacts, a convex problem, has been solved as such."""
+    balance = Balance()
+    balance.momentum = real(wp.inf)
+    return balance
+
+
+@func
+def balance_of_pass(work: Workspace, w: int, r: Range) -> Balance:
+    """What a pass of the convex problem left: all there is to know of an island without contacts."""
+    balance = Balance()
+    squares = work.norms[w, r.island]
+    balance.momentum = squares[0]
+    balance.scale = wp.max(squares[1], squares[2])
+    return balance
+
+
+@func
 def is_lost(balance: Balance) -> bool:
     """Whether something is not a number, or infinite."""
     total = balance.momentum + balance.law + balance.scale
@@ -422,7 +440,7 @@ class Progress:
     begun: int  # iterations before the present start
     patience: int  # iterations without progress before another start is tried; 0 where a pass of the convex problem is all that it takes
     stalled: int  # iterations without progress
-    polished: int  # 1 after a step, 2 after one from a solution
+    polished: int  # 1 after a step, 2 after one from a solution: slopes are more sensitive than v, and it converges quadratically
     best: real  # least error of this start
     kept: real  # least error of earlier starts, whose point is kept
     error: real
@@ -493,18 +511,6 @@ def is_passed(x: Progress) -> bool:
 
 
 @func
-def balance_of_pass(x: Progress, work: Workspace, w: int, r: Range) -> Balance:
-    """What a pass of the convex problem left, all there is to know of an island without contacts; infinite before it has been through one."""
-    balance = Balance()
-    balance.momentum = real(wp.inf)
-    if is_passed(x):
-        squares = work.norms[w, r.island]
-        balance.momentum = squares[0]
-        balance.scale = wp.max(squares[1], squares[2])
-    return balance
-
-
-@func
 def next_patience(x: Progress) -> int:
     """Of a start after others."""
     more = wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
@@ -551,8 +557,10 @@ def newton_method(
                 start_lagged(problem, work, x.near, solution, w, r)
                 starting = bool(False)
             held = holds_bounds(x.stalled, x.restarts)
-            balance = balance_of_pass(x, work, w, r)
-            if x.patience > 0:
+            balance = unknown()
+            if is_passed(x):
+                balance = balance_of_pass(work, w, r)
+            elif x.patience > 0:
                 balance = linearise_all(problem, work, lag, solution, w, r, held, x.bears)
             x = judge(x, balance, options, tolerance, held)
             lag.island_error[w, r.island] = balance.error
@@ -599,7 +607,6 @@ def newton_method(
                 circling = x.stalled > CYCLE_PATIENCE
                 x.share = lagged_step(problem, work, lag, solution, w, r, circling, x.share, slides, real(cg_adjoint))
                 x.iterations += 1
-                # Slopes are more sensitive than v: from a solution one more step, of quadratic convergence.
                 x.polished = wp.where(x.missed <= x.limit, 2, wp.max(x.polished, 1))
         work.iterations[w, r.island] = x.iterations
         if x.patience > 0 and x.status != UNDECIDED:  # impulses of a pass are within their bounds
