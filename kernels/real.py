@@ -51,7 +51,7 @@ class Entry:
 
 def kernel(
     source=None, *, taped: bool = False, twin: bool = False, part: str = "", lanes: bool = False, shares: str = "",
-    registers: int = 0, warps: int = 1,
+    registers: int = 0, warps: int = 1, fast_math: bool = False,
 ):  # fmt: skip
     """A kernel. One that is `taped` has an adjoint, for tapes; `twin`: there is one without and one with an adjoint.
 
@@ -59,17 +59,20 @@ def kernel(
     its own within the file, for kernels that few scenes launch. `lanes`: its last index is a lane (`linalg/lanes.py`), which
     `warpsim.device.launch` adds to what it is launched over; it has no adjoint. `shares`: what its lanes have one each of, "dofs", those of a "tree" with
     its links, or "pairs" of geoms; models of few are given a copy with fewer lanes (`DeviceModel.code`). The same for all of a Warp module. `registers`: as many as its threads may have on CUDA, so that
-    more warps are on a multiprocessor at once; 0: the compiler's choice. `warps` of a block there; the same for all kernels of a Warp module.
+    more warps are on a multiprocessor at once; 0: the compiler's choice. `warps` of a block there; the same for all kernels of a Warp module. `fast_math`:
+    divisions and square roots in float32 by CUDA's approximations, to two units in the last place, without the branches of those that round; numbers below
+    1.2e-38 are 0. Sines and powers are approximations too, so it is for kernels without angles; one has it for its whole Warp module.
     """
     if source is None:
         given = {"taped": taped, "twin": twin, "part": part, "lanes": lanes, "shares": shares}
-        return functools.partial(kernel, **given, registers=registers, warps=warps)
+        return functools.partial(kernel, **given, registers=registers, warps=warps, fast_math=fast_math)
     if COPY is None or taped:
         return Entry(source, taped, twin, part, shares)
     tree = ranges.parsed(source)
     ranges.shift(tree.body[0])
     function, text = ranges.define(tree, source)
-    options, module = {"enable_backward": False}, warp_module(_warp_module(source, part), short=warps > 1)
+    options = {"enable_backward": False}
+    module = warp_module(_warp_module(source, part), short=warps > 1, fast_math=fast_math)
     if registers:
         options["cuda_max_registers"] = registers
     made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)

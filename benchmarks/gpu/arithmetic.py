@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic of PTX on 32 lanes at once: for each instruction a function of no arguments that writes its destination, and its cost.
 
-Rounding is IEEE's to nearest, also of the divisions and square roots that CUDA approximates by `.approx`; sin, cos, exp2 and
-log2 are NumPy's. Latencies [cycles] and issue slots are those of an H200 as docs/gpu.md assumes them.
+Rounding is IEEE's to nearest, also of the square roots and reciprocals that CUDA approximates by `.approx`, whose divisions are products with a
+reciprocal, of two roundings, and numbers that `.ftz` would take for 0 are kept; sin, cos, exp2 and log2 are NumPy's. Latencies [cycles] and issue slots are those of an H200 as docs/gpu.md assumes them.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from benchmarks.gpu.ptx import TYPES, Instruction
 ALU, SPECIAL, CONVERT64, PREDICATE = 4.5, 23, 20, 6  # latencies
 # Latency and issue slots of what is a sequence of instructions on the machine.
 DIVIDE, SQUARE_ROOT, RECIPROCAL = (70, 10), (60, 9), (55, 8)
+# Of `.approx`: one instruction, and a product.
+DIVIDE_APPROX, SQUARE_ROOT_APPROX, RECIPROCAL_APPROX = (SPECIAL + ALU, 3), (SPECIAL, 2), (SPECIAL, 2)
 DIVIDE_INTEGER = {4: (90, 25), 8: (140, 60)}
 
 PLAIN = {
@@ -90,7 +92,7 @@ def _plain(i: Instruction, m) -> tuple[Run, float, int]:
     if name == "mul" and dtype.itemsize == 8 and not real:
         latency, slots = 3 * ALU, 3
     if name == "sqrt":
-        latency, slots = SQUARE_ROOT
+        latency, slots = SQUARE_ROOT_APPROX if "approx" in i.opcode else SQUARE_ROOT
     elif real and name in ("ex2", "lg2", "sin", "cos", "tanh"):
         latency, slots = SPECIAL, 2
     if "sat" in i.opcode:
@@ -146,6 +148,8 @@ def _divide(i: Instruction, m) -> tuple[Run, float, int]:
     dtype, mask = i.dtypes[-1], m.mask
     a, b = (m.read(x, dtype) for x in i.operands[1:3])
     out = m.written(i.operands[0], dtype)
+    if dtype.kind == "f" and "approx" in i.opcode:
+        return lambda: np.multiply(a, np.divide(dtype.type(1), b), out=out, where=mask), *DIVIDE_APPROX
     if dtype.kind == "f":
         return lambda: np.divide(a, b, out=out, where=mask), *DIVIDE
 
@@ -166,7 +170,9 @@ def _reciprocal(i: Instruction, m) -> tuple[Run, float, int]:
     dtype, mask = i.dtypes[-1], m.mask
     a, out, one = m.read(i.operands[1], dtype), m.written(i.operands[0], dtype), dtype.type(1)
     if i.opcode[0] == "rcp":
-        return lambda: np.divide(one, a, out=out, where=mask), *RECIPROCAL
+        return lambda: np.divide(one, a, out=out, where=mask), *(
+            RECIPROCAL_APPROX if "approx" in i.opcode else RECIPROCAL
+        )
     return lambda: np.divide(one, np.sqrt(a), out=out, where=mask), SPECIAL, 2
 
 

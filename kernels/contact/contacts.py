@@ -298,7 +298,7 @@ def write_jacobian(
             contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
 
 
-@kernel(lanes=True, shares="pairs", registers=128)
+@kernel(lanes=True, shares="pairs", registers=128, fast_math=True)
 def detect(
     topology: Topology,
     scene: Scene,

@@ -27,6 +27,8 @@ In the first row the reference belongs to the box of the side face, in the secon
 
 import warp as wp
 
+from ... import real as device
+from ...linalg.lanes import by_device
 from ...real import func, struct
 
 PLANE = wp.constant(0)
@@ -46,6 +48,11 @@ NO_REFERENCE = wp.constant(-1)
 MAX_POINTS = wp.constant(8)  # two quadrilaterals intersect in at most eight vertices
 
 features_type = wp.types.matrix((8, 3), wp.int32)
+# An entry whose index the compiler does not know is in memory on a GPU, and the whole list with it: there all rows are looked at, each in its registers.
+GET = "row.c[0] = features.data[ROW][0]; row.c[1] = features.data[ROW][1]; row.c[2] = features.data[ROW][2];"
+SET = "with.data[ROW][0] = row.c[0]; with.data[ROW][1] = row.c[1]; with.data[ROW][2] = row.c[2];"
+GET_ROW = "wp::vec_t<3, int> row;\nBODY\nreturn row;\n"
+SET_ROW = "auto with = features;\nBODY\nreturn with;\n"
 
 
 # Bits of the types that only the general narrow phase (`convex.py`, `convex_contacts.py`) handles.
@@ -66,19 +73,34 @@ class Manifold:
     features: features_type
 
 
+def at_row(body: str, entry: str) -> str:
+    """A body in C++ that does `entry` to row k."""
+    each = "\n".join(f"if (k == {row}) {{ {entry.replace('ROW', str(row))} }}" for row in range(8))
+    return by_device(body.replace("BODY", each), body.replace("BODY", entry.replace("ROW", "k")))
+
+
+@device.func_native(at_row(GET_ROW, GET))
+def row_of(features: features_type, k: int) -> wp.vec3i:
+    """Row k."""
+    ...
+
+
+@device.func_native(at_row(SET_ROW, SET))
+def with_row(features: features_type, k: int, row: wp.vec3i) -> features_type:
+    """The list with another row k."""
+    ...
+
+
 @func
 def add_contact(manifold: Manifold, feature_a: wp.int32, feature_b: wp.int32, reference: wp.int32) -> Manifold:
     """Append one feature contact; drop it when the manifold is full."""
     if manifold.count < MAX_POINTS:
-        k = manifold.count
-        manifold.features[k, 0] = feature_a
-        manifold.features[k, 1] = feature_b
-        manifold.features[k, 2] = reference
-        manifold.count = k + 1
+        manifold.features = with_row(manifold.features, manifold.count, wp.vec3i(feature_a, feature_b, reference))
+        manifold.count += 1
     return manifold
 
 
 @func
 def contact_features(manifold: Manifold, i: wp.int32) -> wp.vec3i:
     """The triple (feature_a, feature_b, reference) of contact i."""
-    return wp.vec3i(manifold.features[i, 0], manifold.features[i, 1], manifold.features[i, 2])
+    return row_of(manifold.features, i)

@@ -580,7 +580,7 @@ def solve_island(problem: Problem, work: Workspace, options: Options, solution: 
         work.status[w, r.island] = iterate_any(problem, work, options, solution, w, r, tolerance)
 
 
-@kernel(lanes=True, registers=128, warps=WARPS)
+@kernel(lanes=True, registers=128, warps=WARPS, fast_math=True)
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution, left: int):
     """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. `left` 1: of the islands those that kernels before it have left.
 

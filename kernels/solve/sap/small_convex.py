@@ -249,7 +249,7 @@ def give_rates(work: Workspace, w: int, r: Range):
         work.row_u_c[w, work.islands.row[w, r.row_begin + k]] = x.u[3 * x.contacts + k]
 
 
-@kernel(lanes=True, registers=128)
+@kernel(lanes=True, registers=128, fast_math=True)
 def solve_small(problem: Problem, work: Workspace, options: Options, solution: Solution):
     """Before `sap.solve`, on a GPU: islands that one warp holds. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()

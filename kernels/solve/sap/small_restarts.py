@@ -156,7 +156,7 @@ iterate_small = newton_method(
 )
 
 
-@kernel(lanes=True, registers=168 if LANES == 32 else 144)
+@kernel(lanes=True, registers=168 if LANES == 32 else 144, fast_math=True)
 def solve_small_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
 ):
