@@ -11,7 +11,8 @@ which takes as long again; `--machine-code all` does so for all of them, `none` 
 
 The PTX shows that results have the same bits on every run: modules with adjoints, of both scalar types, may not have any atomic
 instruction on real numbers, whose order changes from run to run, and of the other kernels only those that add to what one
-thread alone writes (`OWN_SUMS`). `--atomics` prints every such instruction with its kernel.
+thread alone writes (`OWN_SUMS`). `--atomics` prints every such instruction with its kernel. It shows as well that no module of approximate
+divisions (`fast_math` of `kernels/real.py`) takes sines or cosines, which would be approximations too.
 """
 
 import argparse
@@ -79,6 +80,7 @@ OWN_SUMS = {
     "smooth_motion": "(worlds, trees, lanes): a lane has a joint and its actuators",
 }
 # Of atomic instructions: those on real numbers, and those on bits, by which additions can be made.
+SINE = re.compile(r"^\s*(?:@\S+\s+)?(?:sin|cos)\.approx", re.MULTILINE)
 ATOMIC = re.compile(r"^\s*(?:@\S+\s+)?((?:atom|red)(?:\.[\w:]+)*\.(?:f|bf|b)\d+\w*)\b", re.MULTILINE)
 
 
@@ -135,13 +137,16 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
     count, shared, error = len(module.kernels), 0, None
     digest = ""
     try:
-        digest = f"{module.hash_module().hex()} {form}, no atomics"
+        digest = f"{module.hash_module().hex()} {form}, no atomics, no sines"
         if digest not in known:
             shared = 0
             for each in sorted({form, "ptx"} if name.endswith(ADJOINTS) else {form}):
                 with _compiled(module, each) as folder:
                     shared = max(shared, _shared_bytes(folder))
                     found = _atomics_in(folder)
+                    inexact = module.options["fast_math"] and any(SINE.search(x) for x in _ptx_in(folder))
+                if inexact:
+                    error = "a sine or cosine in a module of fast_math is an approximation to 5e-7"
                 if refused := refused_atomics(name, found):
                     error = f"atomic sums of real numbers, whose order changes from run to run: {listed(refused, 10)}"
             if shared > SHARED_MEMORY_LIMIT:
@@ -186,10 +191,14 @@ def refused_atomics(module: str, found) -> list[str]:
     return [entry for entry in found if module.endswith(ADJOINTS) or kernel[entry] not in OWN_SUMS]
 
 
+def _ptx_in(directory: pathlib.Path) -> list[str]:
+    return [path.read_text(errors="replace") for path in directory.glob("*.ptx")]
+
+
 def _atomics_in(directory: pathlib.Path) -> dict[str, collections.Counter]:
     found = {}
-    for path in directory.glob("*.ptx"):
-        found |= atomics(path.read_text(errors="replace"))
+    for text in _ptx_in(directory):
+        found |= atomics(text)
     return found
 
 
