@@ -127,7 +127,7 @@ def _is_launched(name: str, module: wp.Module) -> bool:
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
     """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`; the result, and its hash and form.
 
-    Those with adjoints are compiled to PTX in either case, to be searched for atomic instructions.
+    Those with adjoints are compiled to PTX in either case, to be searched for atomic instructions, and those of approximate divisions, for sines.
     """
     wp.config.log_level = wp.LOG_WARNING
     wp.init()  # which finds the folder of the kernel cache
@@ -140,12 +140,13 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
         digest = f"{module.hash_module().hex()} {form}, no atomics, no sines"
         if digest not in known:
             shared = 0
-            for each in sorted({form, "ptx"} if name.endswith(ADJOINTS) else {form}):
+            inexact = module.options["fast_math"]
+            for each in sorted({form, "ptx"} if name.endswith(ADJOINTS) or inexact else {form}):
                 with _compiled(module, each) as folder:
                     shared = max(shared, _shared_bytes(folder))
                     found = _atomics_in(folder)
-                    inexact = module.options["fast_math"] and any(SINE.search(x) for x in _ptx_in(folder))
-                if inexact:
+                    has_sines = any(SINE.search(x) for x in _ptx_in(folder))
+                if inexact and has_sines:
                     error = "a sine or cosine in a module of fast_math is an approximation to 5e-7"
                 if refused := refused_atomics(name, found):
                     error = f"atomic sums of real numbers, whose order changes from run to run: {listed(refused, 10)}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic of PTX on 32 lanes at once: for each instruction a function of no arguments that writes its destination, and its cost.
 
-Rounding is IEEE's to nearest, also of the square roots and reciprocals that CUDA approximates by `.approx`, whose divisions are products with a
-reciprocal, of two roundings, and numbers that `.ftz` would take for 0 are kept; sin, cos, exp2 and log2 are NumPy's. Latencies [cycles] and issue slots are those of an H200 as docs/gpu.md assumes them.
+Rounding is IEEE's to nearest; what CUDA approximates by `.approx` in float32 is made wrong by a unit in the last place, square roots towards 0 and
+reciprocals away from it, so that nothing passes that needs them exact; their results, quotients too, are 0 below the smallest normal number under `.ftz`. Sin, cos, exp2 and log2 are NumPy's. Latencies [cycles] and issue slots are those of an H200 as docs/gpu.md assumes them.
 """
 
 from collections.abc import Callable
@@ -91,6 +91,8 @@ def _plain(i: Instruction, m) -> tuple[Run, float, int]:
     latency, slots = (2 * ALU, 2) if dtype.itemsize == 8 else (ALU, 1)
     if name == "mul" and dtype.itemsize == 8 and not real:
         latency, slots = 3 * ALU, 3
+    if name == "sqrt" and "approx" in i.opcode:
+        f = lambda x, out, where, casting: np.copyto(out, _off(np.sqrt(x), 0, i), where=where)  # noqa: E731
     if name == "sqrt":
         latency, slots = SQUARE_ROOT_APPROX if "approx" in i.opcode else SQUARE_ROOT
     elif real and name in ("ex2", "lg2", "sin", "cos", "tanh"):
@@ -149,7 +151,7 @@ def _divide(i: Instruction, m) -> tuple[Run, float, int]:
     a, b = (m.read(x, dtype) for x in i.operands[1:3])
     out = m.written(i.operands[0], dtype)
     if dtype.kind == "f" and "approx" in i.opcode:
-        return lambda: np.multiply(a, np.divide(dtype.type(1), b), out=out, where=mask), *DIVIDE_APPROX
+        return lambda: np.copyto(out, _flushed(a * _off(dtype.type(1) / b, np.inf, i), i), where=mask), *DIVIDE_APPROX
     if dtype.kind == "f":
         return lambda: np.divide(a, b, out=out, where=mask), *DIVIDE
 
@@ -165,14 +167,27 @@ def _divide(i: Instruction, m) -> tuple[Run, float, int]:
     return run, *DIVIDE_INTEGER[max(dtype.itemsize, 4)]
 
 
+def _off(x: np.ndarray, towards: float, i: Instruction) -> np.ndarray:
+    """Float32 by a unit in the last place less, towards 0, or more, towards infinity; 0 and infinity as they are."""
+    if x.dtype.itemsize != 4:
+        return x
+    other = np.nextafter(x, np.copysign(np.float32(towards), x), dtype=np.float32)
+    return _flushed(np.where(np.isfinite(x) & (x != 0), other, x), i)
+
+
+def _flushed(x: np.ndarray, i: Instruction) -> np.ndarray:
+    """0 below the smallest normal number where the instruction asks for it."""
+    return np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(x.dtype.type(0), x), x) if "ftz" in i.opcode else x
+
+
 def _reciprocal(i: Instruction, m) -> tuple[Run, float, int]:
     """rcp and rsqrt."""
     dtype, mask = i.dtypes[-1], m.mask
     a, out, one = m.read(i.operands[1], dtype), m.written(i.operands[0], dtype), dtype.type(1)
+    if i.opcode[0] == "rcp" and "approx" in i.opcode:
+        return lambda: np.copyto(out, _off(one / a, np.inf, i), where=mask), *RECIPROCAL_APPROX
     if i.opcode[0] == "rcp":
-        return lambda: np.divide(one, a, out=out, where=mask), *(
-            RECIPROCAL_APPROX if "approx" in i.opcode else RECIPROCAL
-        )
+        return lambda: np.divide(one, a, out=out, where=mask), *RECIPROCAL
     return lambda: np.divide(one, np.sqrt(a), out=out, where=mask), SPECIAL, 2
 
 

@@ -96,9 +96,12 @@ def solve_by_eights(up: str, down: str, diagonal: str, first: str, up_step: str 
     return text
 
 
-# Pairs b ≤ a are numbered a (a + 1)/2 + b; roots of 8 pair + 1 are right by far where a is below some thousands.
+# Pairs b ≤ a are numbered a (a + 1)/2 + b. The root is of a square where b is 0, and may be an approximation, too small by a unit in the last place.
 PAIR = """
-const auto row_of_pair = [](unsigned pair) -> unsigned { return (unsigned)((sqrtf(8.0f * pair + 1.0f) - 1.0f) * 0.5f); };
+const auto row_of_pair = [](unsigned pair) -> unsigned {
+    const unsigned a = (unsigned)((sqrtf(8.0f * pair + 1.0f) - 1.0f) * 0.5f), begin = a * (a + 1) / 2;
+    return a - (begin > pair) + (begin + a + 1 <= pair);
+};
 """
 # Up to `LANES` rows on a GPU: a row's entries that are not 0 side by side, in shared memory, and a pair of them a lane.
 # UPDATE is what becomes of the entry in row and column place[a] and place[b].

@@ -642,7 +642,7 @@ solve_any = island_solver(newton_method(False, *VERBS))
 solve_most = island_solver(newton_method(True, *VERBS))
 
 
-@kernel(lanes=True, registers=128, warps=WARPS, part="quick", fast_math=True)
+@kernel(lanes=True, registers=128, warps=WARPS, part="quick", fast_math=not BY_CG)
 def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int):
     """Before `solve_lagged`, on a GPU: islands that need no other start, `left` 1: of those that `solve_small_lagged` has left.
 
@@ -656,7 +656,7 @@ def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, so
     solve_most(problem, problem, work, lag, options, solution, w, island_range(work.islands, w, island))
 
 
-@kernel(lanes=True, registers=168, warps=WARPS, fast_math=True)
+@kernel(lanes=True, registers=168, warps=WARPS, fast_math=not BY_CG)
 def solve_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int
 ):  # fmt: skip

@@ -24,7 +24,7 @@ from ...laws.bounds import box_cost, box_hessian, box_impulse
 from ...laws.cone import cone_cost, contact_regularization, contact_stabilization
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_max, team_sum
 from ...linalg.team_loops import team_sparse_add, team_support_add
-from ...real import func, kernel, real, struct, vec3
+from ...real import BY_CG, func, kernel, real, struct, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
 from .contact_laws import convex_curvature_along, convex_impulse, convex_impulse_along, linearise_convex
 from .islands import Islands
@@ -580,7 +580,7 @@ def solve_island(problem: Problem, work: Workspace, options: Options, solution: 
         work.status[w, r.island] = iterate_any(problem, work, options, solution, w, r, tolerance)
 
 
-@kernel(lanes=True, registers=128, warps=WARPS, fast_math=True)
+@kernel(lanes=True, registers=128, warps=WARPS, fast_math=not BY_CG)
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution, left: int):
     """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. `left` 1: of the islands those that kernels before it have left.
 
