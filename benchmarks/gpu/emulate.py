@@ -33,7 +33,10 @@ LANES = 32
 # solver what its own tolerance leaves.
 TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 SOLVER_TOLERANCE = {"float32": 5e-3, "float64": 1e-5}
-DETECTION_TOLERANCE = {"float32": 2e-4, "float64": 1e-10}  # distances between bodies are differences of roots that are approximations
+DETECTION_TOLERANCE = {
+    "float32": 1e-3,
+    "float64": 1e-10,
+}  # distances, some millimetres, are differences of lengths that are found by approximate roots
 SOLVERS = (
     "solve",
     "solve_small",
