@@ -33,10 +33,8 @@ LANES = 32
 # solver what its own tolerance leaves.
 TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 SOLVER_TOLERANCE = {"float32": 5e-3, "float64": 1e-5}
-DETECTION_TOLERANCE = {
-    "float32": 1e-3,
-    "float64": 1e-10,
-}  # distances, some millimetres, are differences of lengths that are found by approximate roots
+# Distances, of some millimetres, are differences of lengths, which are approximate roots.
+DETECTION_TOLERANCE = {"float32": 1e-3, "float64": 1e-10}
 SOLVERS = (
     "solve",
     "solve_small",
