@@ -90,6 +90,7 @@ gpu-quick: $(VENV)/cuda.stamp
 	$(BIN)/python -m benchmarks.gpu.emulate --quick --robot ant --worlds 64
 	$(BIN)/python -m benchmarks.gpu.emulate --thrown --only small smooth detect --warp 0 --worlds 64
 	$(BIN)/python -m benchmarks.gpu.emulate --contact convex --only small --robot ant --worlds 64
+	$(BIN)/python -m benchmarks.gpu.emulate --backward --contact convex --only sap. --worlds 32 --warp 0
 	$(BIN)/python -m benchmarks.thread_order --quick
 
 gpu-proof: $(VENV)/cuda.stamp bounds
@@ -99,7 +100,8 @@ gpu-proof: $(VENV)/cuda.stamp bounds
 	for case in $(EMULATED_CASES); do \
 	    $(BIN)/python -m benchmarks.gpu.emulate --robot $${case%/*} --contact $${case#*/} --out benchmarks/results || exit 1; done
 	for case in $(BACKWARD_CASES); do \
-	    $(BIN)/python -m benchmarks.gpu.emulate --backward --dtype float64 --robot $${case%/*} --contact $${case#*/} --worlds 32 --warp 0 || exit 1; done
+	    options="--backward --robot $${case%/*} --contact $${case#*/} --worlds 32 --warp 0"; \
+	    $(BIN)/python -m benchmarks.gpu.emulate $$options --dtype float64 && $(BIN)/python -m benchmarks.gpu.emulate $$options --only keep_factor adjoint || exit 1; done
 	$(BIN)/python -m benchmarks.thread_order
 
 # Indices of every array checked in every kernel; one outside ends the process.
