@@ -61,7 +61,7 @@ def kernel(
     its links, or "pairs" of geoms; models of few are given a copy with fewer lanes (`DeviceModel.code`). The same for all of a Warp module. `registers`: as many as its threads may have on CUDA, so that
     more warps are on a multiprocessor at once; 0: the compiler's choice. `warps` of a block there; the same for all kernels of a Warp module. `fast_math`:
     divisions and square roots in float32 by CUDA's approximations, to two units in the last place, without the branches of those that round; numbers below
-    1.2e-38 are 0. Sines and powers are approximations too, so it is for kernels without angles; one has it for its whole Warp module.
+    1.2e-38 are 0. Sines, logarithms and powers are approximations too, so it is for kernels without angles; one has it for its whole Warp module.
     """
     if source is None:
         given = {"taped": taped, "twin": twin, "part": part, "lanes": lanes, "shares": shares}

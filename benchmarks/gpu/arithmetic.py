@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic of PTX on 32 lanes at once: for each instruction a function of no arguments that writes its destination, and its cost.
 
-Rounding is IEEE's to nearest; what CUDA approximates by `.approx` in float32 is made wrong by a unit in the last place, square roots towards 0 and
-reciprocals away from it, so that nothing passes that needs them exact; their results, quotients too, are 0 below the smallest normal number under `.ftz`. Sin, cos, exp2 and log2 are NumPy's. Latencies [cycles] and issue slots are those of an H200 as docs/gpu.md assumes them.
+Rounding is IEEE's to nearest, sin, cos, exp2 and log2 are NumPy's; what CUDA approximates by `.approx` in float32 is made wrong by a unit in the last
+place, square roots towards 0 and reciprocals away from it, so that what needs them exact does not pass, and 0 below the smallest normal number under
+`.ftz`. Latencies [cycles] and issue slots are those of an H200 as docs/gpu.md assumes them.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,7 @@ from benchmarks.gpu.ptx import TYPES, Instruction
 ALU, SPECIAL, CONVERT64, PREDICATE = 4.5, 23, 20, 6  # latencies
 # Latency and issue slots of what is a sequence of instructions on the machine.
 DIVIDE, SQUARE_ROOT, RECIPROCAL = (70, 10), (60, 9), (55, 8)
-# Of `.approx`: one instruction, and a product.
-DIVIDE_APPROX, SQUARE_ROOT_APPROX, RECIPROCAL_APPROX = (SPECIAL + ALU, 3), (SPECIAL, 2), (SPECIAL, 2)
+APPROXIMATE = {"div": (SPECIAL + ALU, 3), "sqrt": (SPECIAL, 2), "rcp": (SPECIAL, 2)}  # one instruction, and a product
 DIVIDE_INTEGER = {4: (90, 25), 8: (140, 60)}
 
 PLAIN = {
@@ -66,6 +66,8 @@ def build(instruction: Instruction, machine) -> tuple[Run, float, int] | None:
     Raises `NotImplementedError` for a form of an instruction that is not known.
     """
     name = instruction.opcode[0]
+    if name in APPROXIMATE and "approx" in instruction.opcode:
+        return _approximate(instruction, machine)
     for names, builder in BUILDERS.items():
         if name in names:
             return builder(instruction, machine)
@@ -91,10 +93,8 @@ def _plain(i: Instruction, m) -> tuple[Run, float, int]:
     latency, slots = (2 * ALU, 2) if dtype.itemsize == 8 else (ALU, 1)
     if name == "mul" and dtype.itemsize == 8 and not real:
         latency, slots = 3 * ALU, 3
-    if name == "sqrt" and "approx" in i.opcode:
-        f = lambda x, out, where, casting: np.copyto(out, _off(np.sqrt(x), 0, i), where=where)  # noqa: E731
     if name == "sqrt":
-        latency, slots = SQUARE_ROOT_APPROX if "approx" in i.opcode else SQUARE_ROOT
+        latency, slots = SQUARE_ROOT
     elif real and name in ("ex2", "lg2", "sin", "cos", "tanh"):
         latency, slots = SPECIAL, 2
     if "sat" in i.opcode:
@@ -150,8 +150,6 @@ def _divide(i: Instruction, m) -> tuple[Run, float, int]:
     dtype, mask = i.dtypes[-1], m.mask
     a, b = (m.read(x, dtype) for x in i.operands[1:3])
     out = m.written(i.operands[0], dtype)
-    if dtype.kind == "f" and "approx" in i.opcode:
-        return lambda: np.copyto(out, _flushed(a * _off(dtype.type(1) / b, np.inf, i), i), where=mask), *DIVIDE_APPROX
     if dtype.kind == "f":
         return lambda: np.divide(a, b, out=out, where=mask), *DIVIDE
 
@@ -167,28 +165,38 @@ def _divide(i: Instruction, m) -> tuple[Run, float, int]:
     return run, *DIVIDE_INTEGER[max(dtype.itemsize, 4)]
 
 
-def _off(x: np.ndarray, towards: float, i: Instruction) -> np.ndarray:
-    """Float32 by a unit in the last place less, towards 0, or more, towards infinity; 0 and infinity as they are."""
-    if x.dtype.itemsize != 4:
-        return x
-    other = np.nextafter(x, np.copysign(np.float32(towards), x), dtype=np.float32)
-    return _flushed(np.where(np.isfinite(x) & (x != 0), other, x), i)
-
-
-def _flushed(x: np.ndarray, i: Instruction) -> np.ndarray:
-    """0 below the smallest normal number where the instruction asks for it."""
-    return np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(x.dtype.type(0), x), x) if "ftz" in i.opcode else x
-
-
 def _reciprocal(i: Instruction, m) -> tuple[Run, float, int]:
     """rcp and rsqrt."""
     dtype, mask = i.dtypes[-1], m.mask
     a, out, one = m.read(i.operands[1], dtype), m.written(i.operands[0], dtype), dtype.type(1)
-    if i.opcode[0] == "rcp" and "approx" in i.opcode:
-        return lambda: np.copyto(out, _off(one / a, np.inf, i), where=mask), *RECIPROCAL_APPROX
     if i.opcode[0] == "rcp":
         return lambda: np.divide(one, a, out=out, where=mask), *RECIPROCAL
     return lambda: np.divide(one, np.sqrt(a), out=out, where=mask), SPECIAL, 2
+
+
+def _approximate(i: Instruction, m) -> tuple[Run, float, int]:
+    """div, sqrt and rcp to a unit in the last place: a quotient is a product with a reciprocal."""
+    name, dtype, mask = i.opcode[0], i.dtypes[-1], m.mask
+    operands, out = [m.read(x, dtype) for x in i.operands[1:]], m.written(i.operands[0], dtype)
+
+    def value() -> np.ndarray:
+        if name == "sqrt":
+            return flushed(_off_by_a_unit(np.sqrt(operands[0]), 0))
+        over = flushed(_off_by_a_unit(1 / operands[-1], np.inf))
+        return over if name == "rcp" else flushed(operands[0] * over)
+
+    def flushed(x: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(x) < np.finfo(dtype).tiny, np.copysign(dtype.type(0), x), x) if "ftz" in i.opcode else x
+
+    return lambda: np.copyto(out, value(), where=mask), *APPROXIMATE[name]
+
+
+def _off_by_a_unit(x: np.ndarray, towards: float) -> np.ndarray:
+    """The next number of float32 towards 0 or infinity; 0 and infinity as they are, and float64."""
+    if x.dtype.itemsize != 4:
+        return x
+    other = np.nextafter(x, np.copysign(x.dtype.type(towards), x))
+    return np.where(np.isfinite(x) & (x != 0), other, x)
 
 
 def _extreme(i: Instruction, m) -> tuple[Run, float, int]:

@@ -38,7 +38,6 @@ from .pair_laws import (
 # Square of how far a contact may lie from a joint's axis and count as on it, relative to the lengths that it is computed from.
 AXIS_ROUNDING = {wp.float32: 2.5e-11, wp.float64: 4e-28}
 axis_rounding = float(AXIS_ROUNDING[real])
-LEAST_NORM = 0.19  # of the trace of W is |W|_F / 3 at least, also where the squares of a very heavy body's entries are below the smallest number
 TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
 
 
@@ -494,7 +493,7 @@ def regularise(
         for of in range(wp.min(lanes(), count - first)):
             W = inverse_mass(topology, scene, contacts, M_factor, z, w, first + of, contacts.row[w, first + of])
             if lane() == of:
-                w_c = wp.max(wp.sqrt(wp.ddot(W, W)) / real(3.0), real(LEAST_NORM) * wp.trace(W))
+                w_c = wp.sqrt(wp.ddot(W, W)) / real(3.0)
                 W_n = W[2, 2]
         c = first + lane()
         if c < count:

@@ -48,7 +48,14 @@ def test_cuda_approximates_where_asked(tmp_path, fast_math):
     assert ("div.rn" in text, "sqrt.rn" in text) == (not fast_math, not fast_math)
 
 
-@pytest.mark.parametrize("fast_math", [True, False])
-def test_sines_beside_approximations_are_found(tmp_path, fast_math):
-    """By what `make cuda-check` looks for."""
-    assert bool(kernel_modules.SINE.search(ptx(made(turns, fast_math), tmp_path))) == fast_math
+@pytest.mark.parametrize("form", ["ptx", "cubin"])
+@pytest.mark.parametrize("source, fast_math", [(turns, True), (turns, False), (quotients, True)])
+def test_sines_beside_approximations_are_refused(monkeypatch, source, fast_math, form):
+    """By `make cuda-check`, whatever it compiles to; sines alone and divisions alone are not."""
+    module = made(source, fast_math).module
+    monkeypatch.setattr(kernel_modules, "_modules", lambda: {module.name: module})
+    result, _digest = kernel_modules.compile_module(module.name, form, frozenset())
+    if source is turns and fast_math:
+        assert "sine" in result.error
+    else:
+        assert result.error is None

@@ -202,6 +202,30 @@ st.global.f64 [%rd5], %fd3;"""
     np.testing.assert_array_equal(run(body, np.full(32, float(y)), np.float64)[0], 2.0**-26)
 
 
+@pytest.mark.parametrize(
+    "instruction, least, most",
+    [
+        ("rcp.approx.ftz.f32 %f1, %f2", 0.5, 1.5),  # rounded, and one more
+        ("sqrt.approx.ftz.f32 %f1, %f2", -1.5, -0.5),
+        ("div.approx.ftz.f32 %f1, %f3, %f2", -0.3, 3.6),  # a product with such a reciprocal, rounded
+    ],
+)
+def test_approximations_are_off_by_a_unit(instruction, least, most):
+    """In units in the last place; 0, infinity and NaN as they are."""
+    x = np.concatenate([np.float32([0, np.inf, np.nan, 2e38]), np.linspace(0.3, 5, 28, dtype=np.float32)])
+    body = f"cvt.u32.u64 %r2, %rd6; mov.b32 %f2, %r2; mov.f32 %f3, 0f40400000; {instruction}; mov.b32 %r3, %f1; cvt.u64.u32 %rd7, %r3; st.global.u64 [%rd5], %rd7;"
+    found = run(body.replace("; ", ";\n"), given=x.view(np.uint32))[0].astype(np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        true = {"div": 3 / x.astype(float), "sqrt": np.sqrt(x.astype(float)), "rcp": 1 / x.astype(float)}[
+            instruction.split(".")[0]
+        ]
+    np.testing.assert_array_equal(found[:3], true[:3].astype(np.float32))
+    units = (found[4:] - true[4:]) / np.spacing(true[4:].astype(np.float32))
+    assert units.min() >= least and units.max() <= most and abs(units.mean()) > 0.5
+    if instruction.startswith("rcp"):  # 5e-39 is no normal number
+        assert found[3] == 0
+
+
 def test_comparisons_with_nan():
     """setp.lt is false and setp.ltu, setp.neu true where a number is NaN."""
     body = """mov.b64 %fd1, %rd6;
