@@ -75,7 +75,7 @@ class Manifold:
 
 def at_row(body: str, entry: str) -> str:
     """A body in C++ that does `entry` to row k."""
-    each = "\n".join(f"if (k == {row}) {{ {entry.replace('ROW', str(row))} }}" for row in range(8))
+    each = "\n".join(f"if (k == {row}) {{ {entry.replace('ROW', str(row))} }}" for row in range(int(MAX_POINTS)))
     return by_device(body.replace("BODY", each), body.replace("BODY", entry.replace("ROW", "k")))
 
 
