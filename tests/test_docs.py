@@ -10,6 +10,7 @@ import mujoco
 import pytest
 
 import warpsim as ws
+from benchmarks import speeds
 from scenes.examples import SCENES
 from warpsim.cli import COMMANDS, main
 from warpsim.files import load
@@ -70,6 +71,25 @@ def test_commands_of_a_page_parse(path):
             assert words[0] in COMMANDS, line
             for flag in (word for word in words if word.startswith("--")):
                 assert flag[2:].removeprefix("no-").replace("-", "_") in COMMANDS[words[0]].__dataclass_fields__, line
+
+
+def test_speeds_are_those_of_the_results():
+    """The table of speeds is the one that `python -m benchmarks.speeds` makes of the results, on every page that has it."""
+    assert (speeds.RESULTS / "speeds.md").read_text() == speeds.report()
+    for path in speeds.PAGES:
+        text = path.read_text()
+        assert speeds.MARKED.search(text), f"{path}: no marked part"
+        assert speeds.filled(text) == text, f"{path}: run `python -m benchmarks.speeds`"
+
+
+@page
+def test_no_page_has_speeds_of_its_own(path):
+    """Speeds beside mujoco_warp and MuJoCo C stand in the table alone, so that no two pages can differ."""
+    if path.name == "CHANGELOG.md":  # what was measured then
+        pytest.skip("a history")
+    text = speeds.MARKED.sub("", path.read_text())
+    ratio = r"\d[^|\n;:]{0,30}(?:times|×)[^|\n;:]{0,20}(?:mujoco_warp|MuJoCo C)\b"
+    assert not re.search(ratio, text), re.search(ratio, text)
 
 
 def test_kernels_of_the_step_exist():
