@@ -2,11 +2,14 @@
 """Sphinx extension: docstrings of this package, which are plain text with Markdown's `code`, as reStructuredText.
 
 Prose stays prose, `- ` begins an item of a list, an indented block is a program or a formula, and a block of `name   meaning` lines is
-a list of definitions. `docs/page.md` in prose is a link. Nothing else of reStructuredText is read in docstrings: its characters are escaped.
+a list of definitions. A title underlined with hyphens begins a section of NumPy's style: those of ENTRIES list `name : type` lines, each with an
+indented meaning, the others hold prose and programs. `docs/page.md` in prose is a link. Nothing else of reStructuredText is read in docstrings: its characters are escaped.
 """
 
 import re
 
+SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.M)
+ENTRIES = ("Parameters", "Returns", "Raises", "Warns", "Attributes")
 ENTRY = re.compile(r"^(\S.*?) {2,}(\S.*)$")
 
 
@@ -40,6 +43,8 @@ def definitions(lines: list[str]) -> list[tuple[str, str]] | None:
 
 def block(lines: list[str]) -> list[str]:
     """One block between blank lines."""
+    if lines[0].startswith(">>>"):
+        return lines
     if lines[0].startswith((" ", "\t")):
         return ["::", "", *(f"    {line}" for line in lines)]
     entries = definitions(lines)
@@ -58,10 +63,31 @@ def block(lines: list[str]) -> list[str]:
     return out
 
 
+def blocks(text: str) -> list[str]:
+    """Prose, programs and lists, with a blank line after each."""
+    groups = [group.split("\n") for group in re.split(r"\n\s*\n", text.strip("\n")) if group.strip()]
+    return [line for lines in groups for line in (*block(lines), "")]
+
+
+def listed(text: str) -> list[str]:
+    """The `name : type` lines of a section, each with its meaning."""
+    out = []
+    for line in text.strip("\n").split("\n"):
+        name, _, kind = line.partition(" : ")
+        if line.startswith(" "):
+            out.append(f"    {inline(line.strip())}")
+        elif line:
+            out.append(f"``{name}``" + (f" : {inline(kind)}" if kind else ""))
+    return [*out, ""]
+
+
 def converted(text: str) -> list[str]:
     """reStructuredText of a docstring."""
-    blocks = [group.split("\n") for group in re.split(r"\n\s*\n", text.strip("\n")) if group.strip()]
-    return [line for lines in blocks for line in (*block(lines), "")]
+    first, *sections = SECTION.split(text)
+    out = blocks(first)
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        out += [f".. rubric:: {title}", "", *(listed(body) if title in ENTRIES else blocks(body))]
+    return out
 
 
 def process(app, what, name, obj, options, lines) -> None:

@@ -4,6 +4,7 @@
 import ast
 import doctest
 import importlib.util
+import inspect
 import os
 import pathlib
 import re
@@ -236,6 +237,21 @@ def test_warp_is_quiet_unless_asked(tmp_path):
     ):
         assert any("Module warpsim.kernels" in line for line in lines(start + STEP, tmp_path)), start
     assert any("initialized" in line for line in lines(STEP, tmp_path, WARPSIM_VERBOSE="1"))
+
+
+# Docstrings --------------------------------------------------------------------------------------------------------------
+
+FIRST = (ws.load, ws.Model, ws.Simulator, ws.Simulator.step, ws.Simulator.rollout, ws.State, ws.Trajectory)
+
+
+@pytest.mark.parametrize("item", FIRST, ids=lambda item: item.__qualname__)
+def test_examples_of_first_docstrings_run(item):
+    """What a user looks up first has an example that runs as printed, and a line for each of its arguments."""
+    (found,) = doctest.DocTestFinder(recurse=False).find(item, item.__qualname__, globs={"ws": ws, "np": np})
+    assert found.examples and not doctest.DocTestRunner().run(found).failed
+    if item not in (ws.Model, ws.State):
+        listed = re.findall(r"^ *(\w+)(?: : |$)", found.docstring, flags=re.M)
+        assert set(inspect.signature(item).parameters) - {"self"} <= set(listed)
 
 
 # README ------------------------------------------------------------------------------------------------------------------

@@ -44,22 +44,68 @@ MOST_POLYGONS = LARGEST_INDEX // 64  # per world
 
 
 class Simulator:
-    """Simulates `worlds` copies of `model` with step `dt` [s] (default: the file's).
+    """Many worlds of one model on one device, stepped together.
 
-    `integrator`: `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
-    `ws.Variational(...)`. `solver`: `ws.SAP(...)`, `ws.Compliant(...)`, `ws.LCP(...)` or `ws.NoContact()`. `device`: a Warp device name; None
-    is CUDA where there is one, else the CPU. `dtype`: "float32" or "float64". `max_contacts`: slots per world;
-    None is 64, 16 more for each further tree, but of one tree as many points as its geoms have together when each touches one other, if that is less, 32 at least;
-    and as many as what touches at the model's start can use; those of hydroelastic contact are beside them. `hydroelastic`: what stands for a patch between pressure fields, "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md);
-    `max_polygons` per world, by default twice the cells of each pair, but 192 for one tree and 64 more for each further one at most, in patches three times
-    that; CONTACT_OVERFLOW says that there are more. Geoms that overlap
-    there give one warning. `recovery_speed`: fastest recovery of near-rigid contact from overlap and of joints
-    beyond their stops: (m/s, rad/s), one number for both, or None for no limit; contact and stops of a given stiffness keep
-    their law. `threads`: how many threads of the CPU share the worlds of a step, with the same bits for any number (docs/threads.md);
-    None is as many as this process may use cores, one for 32 worlds at most. `on_fault`: "dump", or the name of a folder: worlds that raise a
-    flag are written there with all that the step read (docs/reliability.md); every step then waits for the device and copies the state.
-    `reactions`: steps keep what `acceleration` and `joint_reaction` ask for. Raises `ValueError` or `ModelError` naming what is wrong.
-    A simulator belongs to one thread at a time; several threads may have one each (docs/threads.md).
+    Parameters
+    ----------
+    model : Model
+        What one world is: from `ws.load` or `ws.ModelBuilder`.
+    worlds : int
+        Number of worlds.
+    dt : float, optional
+        Time step [s]. Default: the time step of the model's file.
+    integrator : Integrator, optional
+        `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()` or `ws.Variational()`.
+    solver : ContactModel, optional
+        `ws.SAP()` (default), `ws.Compliant()`, `ws.LCP()` or `ws.NoContact()`.
+    device : str, optional
+        Name of a Warp device, for example "cpu" or "cuda:0". Default: CUDA if there is a GPU, else the CPU.
+    dtype : str
+        "float32" or "float64".
+    requires_grad : bool
+        Whether steps can be recorded on a `wp.Tape`.
+    max_contacts : int, optional
+        Slots for contact points per world. Default: 32 to 64 for a model of one tree, depending on its geoms; 16 more for each further tree;
+        more where the initial state needs them. Contact points beyond it raise the flag CONTACT_OVERFLOW.
+    recovery_speed : float or (float, float), optional
+        Largest speed (m/s, rad/s) at which near-rigid contact recovers from overlap and joints return from beyond their limits. One
+        number counts for both, None means no limit. Contacts and limits with a given stiffness keep their law.
+    threads : int, optional
+        CPU threads that share the worlds. The bits are the same for any number (docs/threads.md). Default: one for up to 32 worlds, else all
+        cores that this process may use.
+    on_fault : str, optional
+        "dump", or the name of a folder. Each world that raises a flag is written there with everything that its step read
+        (docs/reliability.md). Every step then copies the state and waits for the device.
+    hydroelastic : str
+        What represents a hydroelastic contact patch: "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md).
+    max_polygons : int, optional
+        Slots for polygons of hydroelastic contact per world. Default: from the number of cells and trees of the model.
+    reactions : bool
+        Whether steps keep what `acceleration` and `joint_reaction` return.
+
+    Raises
+    ------
+    ValueError
+        An argument has a value that it may not have. The message names it.
+    ModelError
+        The model has a feature that this integrator or solver cannot simulate. The message names it.
+
+    Warns
+    -----
+    UserWarning
+        Geoms overlap in the model's initial state. The message names the deepest pairs.
+
+    Notes
+    -----
+    One thread at a time may use a simulator; several threads may each have their own (docs/threads.md). A step is described in docs/step.md.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("ant"))
+    >>> sim = ws.Simulator(model, worlds=4, dt=0.005, device="cpu")
+    >>> state = sim.step(sim.state())
+    >>> state.q.shape
+    (4, 15)
     """
 
     worlds: int
@@ -238,13 +284,48 @@ class Simulator:
         substeps: int = 1,
         out: State | None = None,
     ) -> State:
-        """The state after dt, in `substeps` equal parts.
+        """Advance all worlds by one time step and return the new state.
 
-        `control (worlds, nu)`: None is zero; clamped to its range. `tau (worlds, nv)`: further generalised forces.
-        `wrench (worlds, nbody, 6)`: (torque, force) at each body's COM in world axes. `mocap (worlds, nmocap, 7)`: where the mocap bodies are from now
-        on, `[x y z qw qx qy qz]` in the file's order; None: where they are in `state`. With `out` that state is filled
-        and returned (`out is state` is allowed); without it a new one is. Under a tape the step keeps copies of its inputs
-        and of the parameters asked for so far (`parameters.bytes_per_world()`), so that they may be written to afterwards.
+        Parameters
+        ----------
+        state : State
+            Where the step begins. It is not changed, unless it is `out`.
+        control : array (worlds, nu), optional
+            Input of the actuators, clamped to their control ranges. Default: zero.
+        tau : array (worlds, nv), optional
+            Generalized forces in addition to the actuators [N, N m].
+        wrench : array (worlds, nbody, 6), optional
+            (torque, force) on each body at its center of mass, in world axes [N m, N].
+        mocap : array (worlds, nmocap, 7), optional
+            Poses `[x y z qw qx qy qz]` of the mocap bodies, in the file's order, from this step on. Default: those of `state`.
+        substeps : int
+            Number of equal parts in which the time step is taken.
+        out : State, optional
+            A state to write the result into. It may be `state` itself.
+
+        Returns
+        -------
+        State
+            The state after `dt`: `out` if given, else a new state.
+
+        Raises
+        ------
+        ValueError
+            A wrong shape or dtype, a state of another simulator, or values on the host that are not finite.
+
+        Notes
+        -----
+        Under a `wp.Tape` a step keeps copies of its inputs and of the parameters that have been accessed, so you may write to them
+        afterwards. What goes wrong in a world sets its entry of `diagnostics.flags` (docs/step.md).
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=4, dt=0.005, device="cpu")
+        >>> state = sim.state()
+        >>> for _ in range(10):
+        ...     state = sim.step(state, control=np.zeros((4, 8)))
+        >>> print(round(float(state.time.numpy()[0]), 3))
+        0.05
         """
         if mocap is None and self._watch is None and active_tape() is None:
             after = self._stepper.repeat(state, control, tau, wrench, substeps, out)
@@ -313,17 +394,49 @@ class Simulator:
         gradient_norms: bool = False,
         store: PathLike | None = None,
     ) -> Trajectory:
-        """`steps` steps from `state`, recorded as a `Trajectory` (`state` itself is not changed).
+        """Simulate `steps` steps from `state` and record them.
 
-        `controls`: (steps, worlds, nu), a callable `policy(state)` that returns (worlds, nu), `ws.RandomControls`, or None. `every=k` keeps
-        every k-th step: steps // k + 1 rows. `mocap (steps, worlds, nmocap, 7)`: what each step is given, see `step`. `progress`: True for a bar, or a callable(step).
+        Parameters
+        ----------
+        state : State
+            The initial state. It is not changed.
+        controls : array (steps, worlds, nu) or callable or RandomControls, optional
+            Controls of all steps, or a policy: `policy(state)` returns the control (worlds, nu). Default: zero.
+        steps : int, optional
+            Number of steps. Default: the length of `controls`.
+        mocap : array (steps, worlds, nmocap, 7), optional
+            Poses of the mocap bodies in each step, as in `step`.
+        substeps : int
+            Parts of each step, as in `step`.
+        every : int
+            Record every `every`-th step only: `steps // every + 1` rows.
+        progress : bool or callable, optional
+            True shows a progress bar. A callable is called with the number of each step.
+        checkpoint_every : int, optional
+            Under a tape, keep the state of every n-th step and compute the others again in the backward pass. Memory is O(steps/n + n)
+            states beside the rows; the time is that of one more forward pass; the bits are the same.
+        gradient_norms : bool
+            Under a tape, report gradient norms per step and world in `trajectory.gradients`.
+        store : str, optional
+            Path, or URL of fsspec, of a Zarr store to write while simulating. The trajectory then reads from there. `ws.resume(store)`
+            continues an interrupted rollout with the same bits (docs/stores.md); a policy needs a `state_dict` for that.
 
-        Under a tape the rows and `final` carry gradients. `checkpoint_every=n` then keeps the state of every n-th step
-        and repeats the others in the backward pass: O(steps/n + n) states of memory (beside the rows: see `every`), one
-        more forward pass, the same bits. `gradient_norms=True`: `trajectory.gradients` reports per step and world.
+        Returns
+        -------
+        Trajectory
+            The recorded rows. Row 0 is the initial state. Under a tape the rows and `final` carry gradients.
 
-        `store`: a path or a URL of fsspec. The rollout goes into a Zarr store as it is simulated, the trajectory is read from there, and a run
-        that is interrupted goes on by `ws.resume(store)` with the same bits (docs/stores.md); a callable needs `state_dict` for that.
+        Raises
+        ------
+        ValueError
+            An argument has a wrong shape or value. The message names it.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=4, dt=0.005, device="cpu")
+        >>> trajectory = sim.rollout(sim.state(), steps=20, every=5)
+        >>> trajectory.q.shape
+        (5, 4, 15)
         """
         self._stepper.check_state(state)
         options = {"mocap": mocap, "substeps": substeps, "every": every, "progress": progress}

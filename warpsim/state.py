@@ -20,11 +20,34 @@ FLAG_NAMES = {
 
 
 class State:
-    """Batched state: `q (worlds, nq)`, `v (worlds, nv)`, `time (worlds,)` float64, and `memory`, a dict of arrays.
+    """The state of all worlds: everything that a step reads besides parameters and control.
 
-    `memory["flags"] (worlds,)` are the sticky diagnostic flags. Two states with equal arrays step to equal states.
-    Pickles and deep copies keep all values, on the same device or, where there is none of that name, on the CPU; gradients
-    begin at zero.
+    Make one with `sim.state()`. Two states with equal arrays step to equal states.
+
+    Attributes
+    ----------
+    q : wp.array (worlds, nq)
+        Positions, with MuJoCo's layout of `qpos`.
+    v : wp.array (worlds, nv)
+        Velocities, with MuJoCo's layout of `qvel`.
+    time : wp.array (worlds,)
+        Time [s], in float64.
+    memory : dict of wp.array
+        What the solver and the integrator carry from step to step. `memory["flags"] (worlds,)` holds the flags (docs/step.md).
+
+    Notes
+    -----
+    Pickles and deep copies keep all values. They stay on the same device, or move to the CPU if there is no device of that name; gradients
+    start at zero.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+    >>> state = sim.state()
+    >>> state[[0, 2]].worlds          # chosen worlds
+    2
+    >>> state.q.numpy().shape         # a copy on the host
+    (3, 6)
     """
 
     q: Array

@@ -24,20 +24,44 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False)
 class Trajectory:
-    """A recorded rollout of T steps in several worlds. Row 0 is the initial state; row t follows step t.
+    """The record of a rollout of T steps in several worlds. Row 0 is the initial state; row t follows step t.
 
-    model        the model of one world
-    q            (T+1, worlds, nq) positions, MuJoCo's `qpos` layout; NumPy or `wp.array`
-    v            (T+1, worlds, nv) velocities
-    time         (T+1, worlds) [s]
-    diagnostics  name -> (T, worlds): iterations, momentum_error, lag_error, contacts, energy, flags; row t belongs to step t+1
-    final        the `State` after the last step, to go on from; None for a stored trajectory
-    gradients    a `GradientReport`, where the rollout was asked for gradient norms
-    activation   (T+1, worlds, na) activations of actuators with dynamics; None for a model without
-    mocap        (T+1, worlds, nmocap, 7) where the mocap bodies were; None: where the model has them, if it has any
-    undrawn      names of the simulator's parameters that shape or place geoms and were not the model's, whose pictures would be wrong
+    Parameters
+    ----------
+    model : Model
+        The model of one world.
+    q : array (T + 1, worlds, nq)
+        Positions, with MuJoCo's layout of `qpos`; NumPy or `wp.array`.
+    v : array (T + 1, worlds, nv)
+        Velocities.
+    time : array (T + 1, worlds)
+        Time [s].
+    diagnostics : dict
+        Arrays (T, worlds) by name: iterations, momentum_error, lag_error, contacts, energy, flags. Row t belongs to step t + 1.
+    final : State, optional
+        The state after the last step, to continue from. A stored trajectory has none.
+    gradients : GradientReport, optional
+        Gradient norms, if the rollout was asked for them.
+    activation : array (T + 1, worlds, na), optional
+        Activations of actuators with dynamics.
+    mocap : array (T + 1, worlds, nmocap, 7), optional
+        Poses of the mocap bodies. Default: those of the model.
+    undrawn : tuple of str
+        Parameters that shape or place geoms and differed from the model's. Pictures would show the model's.
 
-    Raises `ValueError` naming the array whose shape does not fit the others.
+    Raises
+    ------
+    ValueError
+        The shapes of the arrays do not fit together. The message names the array.
+
+    Examples
+    --------
+    >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+    >>> trajectory = sim.rollout(sim.state(), steps=10)
+    >>> trajectory.frames, trajectory.worlds
+    (11, 3)
+    >>> trajectory.rows("q", [-1]).shape      # the last row, in NumPy
+    (1, 3, 6)
     """
 
     model: Model

@@ -77,23 +77,51 @@ def load(
     isolate: bool | dict[str, float] = False,
     max_hull_vertices: int | None = None,
 ) -> Model:
-    """Load a robot or a scene from an MJCF, URDF or USD Physics file, from a `mujoco.MjSpec` or a compiled `mujoco.MjModel`.
+    """Load a robot or a scene from a file.
 
-    `actuators` "effort" or "position" adds one actuator to every hinge and slide that has none, as in a URDF: effort
-    with the file's effort limits as control range, or position with kp = 100, kv = 10, the joint limits as control range
-    and the effort limits as force range.
-    `unsupported` "error" raises on what changes the motion and cannot be simulated; "report" loads the rest with one
-    warning. `model.report` lists every feature of the file as used, mapped, ignored or refused, and why.
-    Files are read from one folder, `root`, by default that of the nearest `package.xml` above the file, else the file's
-    own, and from `packages` {name: folder}, which also resolve `package://name/...`; nothing outside is read. A spec's files are its
-    `assets`, or come from there; the spec stays as it is.
-    `decompose` True, or a dict of coacd's settings, replaces every mesh that touches by convex parts instead of by its
-    hull. A hull has at most `max_hull_vertices` vertices (32 or more, each costs time in every pair's support scans; None: 64, or what our
-    USD export kept) and is cut inside the true one where that has more. For URDF: `merge_fixed` makes links on fixed joints part of their parent, `base` "free" lets the root link
-    move, `visuals=False` leaves out what is only drawn.
-    `isolate` True, or a dict of the bounds `bytes` (default 8 GiB) and `seconds` (of processor time, default 120), reads the file in a
-    process of its own, for files that are not trusted: what crashes a parser, or exceeds a bound, is a `ModelError` too. It takes a second more.
-    Raises `ModelError` naming the file, the element and the fix.
+    Parameters
+    ----------
+    source : path or mujoco.MjSpec or mujoco.MjModel
+        An MJCF, URDF or USD file. The suffix decides, and the root element of `.xml` files. A spec is not changed.
+    actuators : str, optional
+        "effort" or "position" adds an actuator to each hinge and slide joint that has none, as URDF files need. "effort": the file's effort
+        limits are the control range. "position": gains kp = 100, kv = 10; joint limits are the control range, effort limits the force range.
+    unsupported : str
+        "error" refuses a file with features that change the motion and cannot be simulated. "report" loads the rest with one warning.
+    packages : dict, optional
+        Folders of ROS packages by name, for `package://name/...`.
+    merge_fixed : bool
+        URDF: make links on fixed joints part of their parent.
+    base : str
+        URDF: "fixed" attaches the root link to the world, "free" lets it move.
+    visuals : bool
+        URDF: whether to load geometry that is only drawn.
+    decompose : bool or dict
+        Replace each mesh in contact by convex parts instead of its convex hull. A dict holds settings of coacd.
+    root : path, optional
+        The folder that files may be read from. Default: the folder of the nearest `package.xml` above the file, else the file's own.
+        Only this folder and `packages` are read.
+    isolate : bool or dict
+        Read the file in a separate process with bounds, for files that you do not trust; this takes about a second more. A dict sets the
+        bounds: `bytes` (default 8 GiB) and `seconds` of processor time (default 120).
+    max_hull_vertices : int, optional
+        Most vertices of a convex hull, 32 or more. A larger hull is replaced by one inside it. Default: 64, or what a USD file of ours kept.
+
+    Returns
+    -------
+    Model
+        `model.report` lists each feature of the file as used, mapped, ignored or refused, and why.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be read. The message names the file, the element and the fix.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("hopper"))
+    >>> model.nq, model.nv, model.nu
+    (6, 6, 3)
     """
     flags = {"merge_fixed": merge_fixed, "visuals": visuals}
     bounds = _bounds(isolate)

@@ -184,9 +184,23 @@ class KeyframeParts(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """One world, immutable. Lengths in m, angles in rad, masses in kg; poses are `[x y z qw qx qy qz]`.
+    """One world, immutable: bodies, joints, geoms, actuators, constraints, as read-only NumPy arrays.
 
-    Positions q and velocities v have MuJoCo's `qpos`/`qvel` layout. Build one with `ws.load` or `ws.ModelBuilder`.
+    Make one with `ws.load` or `ws.ModelBuilder`.
+
+    Notes
+    -----
+    Lengths are in m, angles in rad, masses in kg. A pose is `[x y z qw qx qy qz]`. Positions q (nq,) and velocities v (nv,) have MuJoCo's
+    layout of `qpos` and `qvel`. The arrays of an element begin with its name: `body_mass (nbody,)`, `joint_range (njoint, 2)`,
+    `geom_size (ngeom, 3)`, `actuator_gear (nu, 6)`. Bodies are counted without the world, which is body -1.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("ant"))
+    >>> model.nbody, model.nu
+    (9, 8)
+    >>> model.body_names[model.body("torso")]
+    'torso'
     """
 
     name: str
