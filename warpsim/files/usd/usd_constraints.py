@@ -60,7 +60,10 @@ def add_loop(b, joint: Joint, index: dict, poses: dict, refuse) -> None:
         return
     if joint.cone is not None or any(f.range is not None for f in joint.freedoms):
         refuse(label, f"it closes a loop between {between}; limits of such a joint are not simulated", "remove them")
-    if any(f.drive is not None for f in joint.freedoms):
+    drives = [f.drive for f in joint.freedoms if f.drive is not None]
+    if drives and all(drive.idle for drive in drives):
+        b.report.append(ReportLine(f"drive of {label}", "ignored", "it has no gains, or no force"))
+    elif drives:
         refuse(label, f"it closes a loop between {between}; a drive of such a joint is not simulated", "remove it")
     frames = [np.array(frame) for frame in joint.frames]
     if kind in (ConstraintType.HINGE, ConstraintType.SLIDE):

@@ -32,6 +32,11 @@ class Drive:
     velocity: float
     acceleration: bool
 
+    @property
+    def idle(self) -> bool:
+        """Whether it does nothing: without gains, or without force."""
+        return (self.stiffness == 0 and self.damping == 0) or self.max_force == 0
+
 
 @dataclasses.dataclass
 class Freedom:
@@ -84,7 +89,8 @@ def read_joint(prim, name: str, stage, owner, units, world_of, refuse) -> Joint 
         return None
     ends = [_end(joint, side, stage, owner, units, world_of, label) for side in (0, 1)]
     if ends[0][0] == ends[1][0]:
-        raise ModelError(f"{label}: joins {ends[0][0] or 'the world'} to itself; give two bodies")
+        refuse(label, f"joins {ends[0][0] or 'the world'} to itself", "give two bodies")
+        return None
     kind, freedoms, cone = "freedoms", [], None
     if prim.IsA(UsdPhysics.RevoluteJoint) or prim.IsA(UsdPhysics.PrismaticJoint):
         hinge = prim.IsA(UsdPhysics.RevoluteJoint)

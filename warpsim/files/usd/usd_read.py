@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 
-from warpsim.checks import grouped
+from warpsim.checks import grouped, listed
 from warpsim.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
@@ -22,10 +22,11 @@ from warpsim.files.pressure_fields import fitted
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
+from warpsim.files.usd.usd_mass import read_mass
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
 from warpsim.files.usd.usd_read_looks import Looks
 from warpsim.files.usd.usd_rest import add_medium_and_cameras, add_rest
-from warpsim.files.usd.usd_shapes import OWN_FIELDS, decompose_transform, read_mass, read_shape
+from warpsim.files.usd.usd_shapes import OWN_FIELDS, Unsupported, decompose_transform, read_shape
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
 from warpsim.model.model import FrictionRule, Model, ReportLine
@@ -33,15 +34,17 @@ from warpsim.model.model import FrictionRule, Model, ReportLine
 EARTH = 9.81  # m/s^2, where the scene gives none
 TARGETS = "drive_targets"  # name of the keyframe with the drives' targets as controls
 MAX_BODIES = 5000
+ONE_FREEDOM = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
 
 
 @dataclasses.dataclass
 class Body:
-    """A rigid body of the stage: pose in the world, shapes, and what our export kept."""
+    """A rigid body of the stage: pose in the world, scale of its prim's coordinates in its axes, shapes, and what our export kept."""
 
     prim: object
     name: str
     pose: np.ndarray
+    stretch: np.ndarray
     moves: bool
     shapes: list
     own: dict
@@ -59,6 +62,9 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
             raise ModelError(f"{refused} (unsupported='report' loads the model without them)")
         if refused:
             warnings.warn(f"{path}: {refused}. Everything else is; see model.report", stacklevel=3)
+        if reader.warned:
+            said = "; ".join(f"{listed(elements)}: {what}" for what, elements in reader.warned.items())
+            warnings.warn(f"{path}: {said}. See model.report", stacklevel=3)
         if actuators is not None:
             drive_joints(b, actuators, [INFINITE] * len(b.joints))
         return b.build()
@@ -85,6 +91,8 @@ class _Reader:
         self.cameras: list[tuple] = []  # path of the body, name, pose in it, vertical angle of view
         self.roots: list[str] = []
         self.refused: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
+        self.warned: dict[str, list[str]] = collections.defaultdict(list)  # elements by what is said of them
+        self.shaped: set[str] = set()  # paths of colliders with a shape
         self.report: list[ReportLine] = []
         self.looks = Looks(path, packages, root, self.report)
         self.counts: collections.Counter = collections.Counter()
@@ -109,6 +117,11 @@ class _Reader:
     def refuse(self, element: str, what: str, fix: str) -> None:
         self.report.append(ReportLine(element, "refused", what))
         self.refused.append((element, what, fix))
+
+    def warn(self, element: str, what: str) -> None:
+        """Something that is left out, and said once for all of the file."""
+        self.report.append(ReportLine(element, "ignored", what))
+        self.warned[what].append(element)
 
     def unique(self, prim, kind: str) -> str:
         """The element's own name, or the prim's; the path where that is taken."""
@@ -159,10 +172,6 @@ class _Reader:
                 self._articulation(prim)
             if prim.IsA(UsdGeom.Gprim):
                 self._geom(prim)
-            elif prim.HasAPI(UsdPhysics.CollisionAPI):
-                self.refuse(
-                    f"collision of {prim.GetPath()}", f"a {prim.GetTypeName()} has no shape", "put it on its gprims"
-                )
             if prim.IsA(UsdGeom.Camera) and not self.own:
                 self._camera(prim)
             if prim.IsA(UsdPhysics.Joint):
@@ -175,6 +184,7 @@ class _Reader:
             for kind in (UsdPhysics.Scene, UsdPhysics.CollisionGroup):
                 if prim.IsA(kind):
                     self.counts[kind.__name__] += 1
+        self._empty_colliders(prims)
         self.scenes = [p for p in prims if p.IsA(UsdPhysics.Scene)]
         self._tree()
 
@@ -185,10 +195,12 @@ class _Reader:
             if joint is None or self.bodies[path].own.get("joints"):
                 continue
             label = f"joint {joint.prim.GetPath()}"
+            if joint.kind == "freedoms" and not joint.freedoms and joint.prim.GetTypeName() in ONE_FREEDOM:
+                self.report.append(ReportLine(label, "mapped", "its lower limit is above its upper: it is locked"))
             if joint.cone is not None:
                 self.refuse(label, "cone limits of a spherical joint are not simulated", "remove them")
             for freedom in joint.freedoms:
-                if freedom.drive is not None and freedom.drive.acceleration:
+                if freedom.drive is not None and freedom.drive.acceleration and not freedom.drive.idle:
                     fix = "use a drive of type force"
                     self.refuse(label, "acceleration drives, scaled by mass, are not simulated", fix)
                     freedom.drive = None
@@ -198,11 +210,13 @@ class _Reader:
 
         api = UsdPhysics.RigidBodyAPI(prim)
         moves = api.GetRigidBodyEnabledAttr().Get() is not False and not api.GetKinematicEnabledAttr().Get()
-        pose, _ = decompose_transform(self.world_of(prim), f"body {prim.GetPath()}")
+        matrix = self.world_of(prim)
+        pose, _ = decompose_transform(matrix, f"body {prim.GetPath()}")
+        stretch = rotation_matrix(pose[3:]).T @ matrix[:3, :3]
         own = usd_extra.read(prim)
         if any(joint["type"] == "free" for joint in own.get("joints", [])):
             pose = usd_extra.exact_pose(pose, own.get("pose"))
-        self.bodies[str(prim.GetPath())] = Body(prim, self.unique(prim, "body"), pose, moves, [], own)
+        self.bodies[str(prim.GetPath())] = Body(prim, self.unique(prim, "body"), pose, stretch, moves, [], own)
         if not moves:
             why = "kinematic or disabled: fixed where it stands"
             self.report.append(ReportLine(f"body {prim.GetPath()}", "mapped", why))
@@ -227,7 +241,11 @@ class _Reader:
         if str(camera.GetProjectionAttr().Get()) != "perspective" or not (height > 0 and focal > 0):
             self.report.append(ReportLine(f"camera {prim.GetPath()}", "ignored", "it is not perspective"))
             return
-        pose, _ = decompose_transform(to_body, f"camera {prim.GetPath()}")
+        try:
+            pose, _ = decompose_transform(to_body, f"camera {prim.GetPath()}")
+        except ModelError as error:
+            self.report.append(ReportLine(f"camera {prim.GetPath()}", "ignored", str(error)))
+            return
         self.cameras.append((path, self.unique(prim, "camera"), pose, 2 * np.arctan(height / 2 / focal)))
 
     def _in_body(self, prim) -> tuple[str | None, np.ndarray]:
@@ -245,12 +263,53 @@ class _Reader:
             self.counts["drawn"] += 1
             return
         path, to_body = self._in_body(prim)
-        body = None if path is None else self.bodies[path]
-        shape = read_shape(prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own))
+        body, collider, label = (
+            None if path is None else self.bodies[path],
+            self._collider(prim),
+            f"geom {prim.GetPath()}",
+        )
+        frame = None if collider is None or collider == prim else self._in_body(collider)[1]
+        try:
+            shape = read_shape(prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own), collider, frame)
+        except ModelError as error:
+            if collider is None:
+                self.warn(label, f"not drawn: {str(error).removeprefix(f'{label}: ')}")
+            elif isinstance(error, Unsupported):
+                self.refuse(label, error.what, error.fix)
+            else:
+                raise
+            return
         if shape is None:
             self.report.append(ReportLine(f"{prim.GetTypeName()} {prim.GetPath()}", "ignored", "it is no solid shape"))
             return
         (self.static if body is None else body.shapes).append(shape)
+
+    def _collider(self, prim):
+        """The prim with PhysicsCollisionAPI that a gprim belongs to: itself, or what is above it up to its body; None."""
+        from pxr import UsdGeom, UsdPhysics
+
+        first = prim
+        while prim and not prim.IsPseudoRoot():
+            if prim.HasAPI(UsdPhysics.CollisionAPI) and (prim == first or not prim.IsA(UsdGeom.Gprim)):
+                self.shaped.add(str(prim.GetPath()))
+                return prim
+            if str(prim.GetPath()) in self.bodies:
+                return None
+            prim = prim.GetParent()
+        return None
+
+    def _empty_colliders(self, prims) -> None:
+        """A line for what has PhysicsCollisionAPI above its shapes, and a warning where there is none."""
+        from pxr import UsdGeom, UsdPhysics
+
+        for prim in prims:
+            if not prim.HasAPI(UsdPhysics.CollisionAPI) or prim.IsA(UsdGeom.Gprim):
+                continue
+            label = f"collision of {prim.GetPath()}"
+            if str(prim.GetPath()) in self.shaped:
+                self.report.append(ReportLine(label, "mapped", f"of a {prim.GetTypeName()}: the shapes below it touch"))
+            else:
+                self.warn(label, f"a {prim.GetTypeName()} without a shape that touches; put it on gprims")
 
     # Building --------------------------------------------------------------------------------------------------------
 
@@ -308,7 +367,7 @@ class _Reader:
         """Add a body with its mass and the joint from its parent."""
         body = self.bodies[path]
         parent = None if joint is None else joint.bodies[0]
-        mass, com, inertia = read_mass(body.prim, body.shapes, self.units, body.own)
+        mass, com, inertia = read_mass(body.prim, body.shapes, self.units, body.own, body.stretch)
         pose, q0 = body.pose, None
         if joint is not None:
             parent_pose = IDENTITY if parent is None else self.bodies[parent].pose

@@ -10,17 +10,9 @@ from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_looks import displayed
 from warpsim.files.usd.usd_pressure import read_pressure_field
 from warpsim.model import mesh_mass
-from warpsim.model.geometry import (
-    IDENTITY,
-    combine_masses,
-    compose,
-    matrix_quaternion,
-    rotation_matrix,
-    volume_and_inertia,
-)
+from warpsim.model.geometry import IDENTITY, compose, matrix_quaternion
 from warpsim.model.hydroelastic import Hydroelastic
 
-DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
 MAX_POINTS = 4_000_000
 SHEAR = 1e-5  # relative, of a transform that counts as rotation and scale
 AXES = {
@@ -30,6 +22,14 @@ AXES = {
 }
 USED_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "mesh": 0}
 OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible", "max_hull_vertices", "fluid")
+
+
+class Unsupported(ModelError):
+    """A transform or shape that is sound and cannot be simulated: what is wrong with it, and the fix."""
+
+    def __init__(self, label: str, what: str, fix: str):
+        super().__init__(f"{label}: {what}; {fix}")
+        self.what, self.fix = what, fix
 
 
 @dataclasses.dataclass
@@ -48,6 +48,8 @@ class Shape:
     visible: bool
     material: dict
     own: dict
+    collider: object  # the prim with PhysicsCollisionAPI: its own, an Xform above it, or None
+    frame: np.ndarray  # 4x4: the coordinates of the collider, else of the prim, to the body's axes
     hydroelastic: Hydroelastic | None = None
     hfield: tuple | None = None
 
@@ -64,7 +66,7 @@ def decompose_transform(matrix, label: str, shear: bool = False):
     turn = linear / scale
     sheared = np.abs(turn.T @ turn - np.eye(3)).max() > SHEAR
     if sheared and not shear:
-        raise ModelError(f"{label}: its transform is sheared (a scale above a rotation); apply the scale to its points")
+        raise Unsupported(label, "its transform is sheared (a scale above a rotation)", "apply the scale to its points")
     u, _, vt = np.linalg.svd(turn)
     turn = u @ vt
     if np.linalg.det(turn) < 0:
@@ -74,8 +76,11 @@ def decompose_transform(matrix, label: str, shear: bool = False):
     return pose, (None if sheared else scale)
 
 
-def read_shape(prim, to_body, units, name: str, own_names: bool) -> Shape | None:
-    """The shape of a gprim, None for one that is no solid (curves, points). `to_body` 4x4: prim to body axes, metres."""
+def read_shape(prim, to_body, units, name: str, own_names: bool, collider=None, frame=None) -> Shape | None:
+    """The shape of a gprim, None for one that is no solid (curves, points). `to_body` 4x4: prim to body axes, metres.
+
+    `collider` is the prim with PhysicsCollisionAPI that the gprim belongs to, `frame` its transform.
+    """
     from pxr import UsdGeom, UsdPhysics
 
     label = f"geom {prim.GetPath()}"
@@ -85,12 +90,13 @@ def read_shape(prim, to_body, units, name: str, own_names: bool) -> Shape | None
     kind, size, pose, mesh = found
     hfield = None
     own = usd_extra.read(prim) if own_names else {}
-    touches = prim.HasAPI(UsdPhysics.CollisionAPI)
+    touches = collider is not None
     if touches:
-        touches = UsdPhysics.CollisionAPI(prim).GetCollisionEnabledAttr().Get() is not False
+        touches = UsdPhysics.CollisionAPI(collider).GetCollisionEnabledAttr().Get() is not False
     approximation = ""
-    if prim.HasAPI(UsdPhysics.MeshCollisionAPI):
-        approximation = str(UsdPhysics.MeshCollisionAPI(prim).GetApproximationAttr().Get() or "none")
+    for source in (prim, collider):
+        if source is not None and not approximation and source.HasAPI(UsdPhysics.MeshCollisionAPI):
+            approximation = str(UsdPhysics.MeshCollisionAPI(source).GetApproximationAttr().Get() or "none")
     image = UsdGeom.Imageable(prim)
     hidden = image.ComputeVisibility() == "invisible" or image.ComputePurpose() not in ("default", "render")
     if own.get("type") == kind:
@@ -111,7 +117,7 @@ def read_shape(prim, to_body, units, name: str, own_names: bool) -> Shape | None
         size = np.array(own["size"], float)  # an infinite one is drawn finite
     material = _material(prim, units)
     return Shape(prim, name, kind, size, np.asarray(pose, float), mesh, touches, approximation, _rgba(prim), not hidden,
-                 material, own, read_pressure_field(prim, units, label) if touches else None, hfield)  # fmt: skip
+                 material, own, collider, to_body if frame is None else frame, read_pressure_field(prim, units, label) if touches else None, hfield)  # fmt: skip
 
 
 def _primitive(prim, to_body, units, label: str):
@@ -141,7 +147,7 @@ def _primitive(prim, to_body, units, label: str):
         size = [get("width") / 2 * across[0], get("length") / 2 * across[1], 0.0]
         return "plane", np.array(size), pose, None
     if np.ptp(across) > 1e-6 * across.max():
-        raise ModelError(f"{label}: a {kind} scaled differently across its axis is no {kind}; make it a mesh")
+        raise Unsupported(label, f"a {kind} scaled differently across its axis is no {kind}", "make it a mesh")
     radius = (
         max(get("radiusTop"), get("radiusBottom")) if kind.endswith("_1") else get("radius")
     ) * float(across.mean())  # fmt: skip
@@ -228,78 +234,3 @@ def _material(prim, units) -> dict:
         if value is None or not (np.isfinite(value) and 0 <= value < 1e9):
             raise ModelError(f"material {material.GetPath()}: {key} is {value!r}; it must be finite, not negative")
     return read
-
-
-def read_mass(prim, shapes, units, own: dict) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass, COM and inertia (3, 3) about it of a rigid body, by the rules of UsdPhysics.
-
-    The body's own attributes win; what it leaves open follows from its colliding shapes, whose masses and densities are
-    theirs, their material's, the body's, or 1000 kg/m^3.
-    """
-    from pxr import UsdPhysics
-
-    label = f"body {prim.GetPath()}"
-    api = UsdPhysics.MassAPI(prim) if prim.HasAPI(UsdPhysics.MassAPI) else None
-    mass = _given(api and api.GetMassAttr().Get(), f"{label}: mass") * units.mass
-    density = _given(api and api.GetDensityAttr().Get(), f"{label}: density") * units.mass / units.length**3
-    if own and "mass" in own and api and np.isclose(mass, own["mass"], rtol=1e-5):
-        com, inertia = _mass_frame(api, units, label)
-        com = np.zeros(3) if com is None else com
-        inertia = np.zeros((3, 3)) if inertia is None else inertia
-        return (
-            float(own["mass"]),
-            usd_extra.exact(com, own.get("com")),
-            usd_extra.exact(inertia, own.get("inertia"), floor=0.0),
-        )
-    com, inertia = (None, None) if api is None else _mass_frame(api, units, label)
-    parts = [] if mass and com is not None and inertia is not None else [_shape_mass(s, density, units) for s in shapes]
-    total, centre, about = combine_masses([p for p in parts if p is not None])
-    if not mass:
-        mass = total
-    elif total > 0:
-        about = about * mass / total
-    return mass, centre if com is None else com, about if inertia is None else inertia
-
-
-def _given(value, label: str) -> float:
-    value = 0.0 if value is None else float(value)
-    if not (np.isfinite(value) and 0 <= value < 1e12):
-        raise ModelError(f"{label} is {value:g}; it must be finite and not negative")
-    return value
-
-
-def _mass_frame(api, units, label: str):
-    """COM and inertia where authored, else None."""
-    com = np.array(api.GetCenterOfMassAttr().Get() or [-np.inf] * 3, float)
-    moments = np.array(api.GetDiagonalInertiaAttr().Get() or [0] * 3, float)
-    if np.isnan(com).any() or not (np.isfinite(moments) & (moments >= 0) & (moments < 1e12)).all():
-        raise ModelError(f"{label}: centre of mass {com.tolist()} or inertia {moments.tolist()} is wrong")
-    if not moments.any():
-        return (com * units.length if np.isfinite(com).all() else None), None
-    axes = api.GetPrincipalAxesAttr().Get()
-    q = np.array([1.0, 0, 0, 0]) if axes is None else np.array([axes.GetReal(), *axes.GetImaginary()], float)
-    q = q / np.linalg.norm(q) if np.isfinite(q).all() and np.linalg.norm(q) > 1e-6 else np.array([1.0, 0, 0, 0])
-    turn = rotation_matrix(q)
-    inertia = turn @ np.diag(moments) @ turn.T * units.mass * units.length**2
-    return (com * units.length if np.isfinite(com).all() else None), (inertia + inertia.T) / 2
-
-
-def _shape_mass(shape: Shape, body_density: float, units):
-    """Mass, centre and inertia of a shape in body axes, None for one that has none."""
-    from pxr import UsdPhysics
-
-    if not shape.touches or shape.kind == "plane":
-        return None
-    api = UsdPhysics.MassAPI(shape.prim) if shape.prim.HasAPI(UsdPhysics.MassAPI) else None
-    label = f"geom {shape.prim.GetPath()}"
-    mass = _given(api and api.GetMassAttr().Get(), f"{label}: mass") * units.mass
-    density = _given(api and api.GetDensityAttr().Get(), f"{label}: density") * units.mass / units.length**3
-    density = density or shape.material.get("density", 0.0) or body_density or DEFAULT_DENSITY
-    if shape.mesh is None:
-        volume, diagonal = volume_and_inertia(shape.kind, shape.size)
-        centre, inertia = np.zeros(3), np.diag(diagonal)
-    else:
-        volume, centre, inertia, _ = mesh_mass.solid(*shape.mesh)
-    density = mass / volume if mass else density
-    turn = rotation_matrix(shape.pose[3:])
-    return density * volume, shape.pose[:3] + turn @ centre, density * turn @ inertia @ turn.T

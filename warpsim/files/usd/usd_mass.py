@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masses of the rigid bodies of a USD stage, by the rules of UsdPhysics (`UsdPhysics.RigidBodyAPI.ComputeMassProperties`).
+
+A body's own attributes win. What it leaves open follows from its colliding shapes. The density of a shape is its own, else the body's, else its
+material's, else 1000 kg/m^3. Angles between axes aside, everything is in SI and in the axes of the body.
+"""
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.files.usd import usd_extra
+from warpsim.model import mesh_mass
+from warpsim.model.geometry import combine_masses, rotation_matrix, volume_and_inertia
+
+DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
+LARGEST = 1e12
+POINT_RADIUS = 0.1  # m, of the sphere whose inertia USD gives a mass without shapes
+ROTATIONS = 50  # of the Jacobi method, which needs a few
+
+
+def read_mass(prim, shapes, units, own: dict, stretch) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, COM and inertia (3, 3) about it of a rigid body.
+
+    `stretch (3, 3)` is the scale of the body's prim: its coordinates in the body's axes. `own` is what our export kept.
+    """
+    given = _Given(prim, f"body {prim.GetPath()}", units)
+    if own and "mass" in own and given.api and np.isclose(given.mass, own["mass"], rtol=1e-5):
+        com = np.zeros(3) if given.com is None else given.com
+        inertia = np.zeros((3, 3)) if given.moments is None else given.inertia(np.eye(3))
+        return (
+            float(own["mass"]),
+            usd_extra.exact(com, own.get("com")),
+            usd_extra.exact(inertia, own.get("inertia"), floor=0.0),
+        )
+    com, mass = None if given.com is None else stretch @ given.com, given.mass
+    if mass and com is not None and given.moments is not None:
+        return mass, com, given.inertia(np.eye(3))
+    colliders: dict = {}
+    for shape in shapes:
+        if shape.touches and shape.kind != "plane":
+            colliders.setdefault(str(shape.collider.GetPath()), []).append(shape)
+    total, centre, about = combine_masses([_collider_mass(those, given.density, units) for those in colliders.values()])
+    com = centre if com is None else com
+    if total == 0:
+        mass, about = mass or total, 0.4 * mass * POINT_RADIUS**2 * np.eye(3)
+    else:
+        mass = mass or total
+        about = about * mass / total + mass * _spread(com - centre)
+    moments, axes = principal(about)
+    if given.moments is not None:
+        return mass, com, given.inertia(axes)
+    if given.axes is not None:
+        return mass, com, given.axes @ np.diag(moments) @ given.axes.T
+    return mass, com, about
+
+
+class _Given:
+    """What a prim with MassAPI says, in SI, in the prim's coordinates; a value that is left open is None, or 0 of mass and density."""
+
+    def __init__(self, prim, label: str, units):
+        from pxr import UsdPhysics
+
+        self.mass, self.density, self.com, self.moments, self.axes = 0.0, 0.0, None, None, None
+        self.api = UsdPhysics.MassAPI(prim) if prim.HasAPI(UsdPhysics.MassAPI) else None
+        if self.api is None:
+            return
+        self.mass = _amount(self.api.GetMassAttr().Get(), f"{label}: mass") * units.mass
+        self.density = _amount(self.api.GetDensityAttr().Get(), f"{label}: density") * units.mass / units.length**3
+        com = np.array(self.api.GetCenterOfMassAttr().Get() or [-np.inf] * 3, float)
+        moments = np.array(self.api.GetDiagonalInertiaAttr().Get() or [0] * 3, float)
+        if np.isnan(com).any() or not (np.isfinite(moments) & (moments >= 0) & (moments < LARGEST)).all():
+            raise ModelError(f"{label}: centre of mass {com.tolist()} or inertia {moments.tolist()} is wrong")
+        self.com = com * units.length if np.isfinite(com).all() else None
+        self.moments = moments * units.mass * units.length**2 if moments.any() else None
+        axes = self.api.GetPrincipalAxesAttr().Get()
+        q = np.zeros(4) if axes is None else np.array([axes.GetReal(), *axes.GetImaginary()], float)
+        if np.isfinite(q).all() and np.linalg.norm(q) > 1e-6:
+            self.axes = rotation_matrix(q / np.linalg.norm(q))
+
+    def inertia(self, axes) -> np.ndarray:
+        """The tensor of the moments about the prim's own principal axes, or about `axes` where it gives none."""
+        turn = axes if self.axes is None else self.axes
+        inertia = turn @ np.diag(self.moments) @ turn.T
+        return (inertia + inertia.T) / 2
+
+
+def _amount(value, label: str) -> float:
+    value = 0.0 if value is None else float(value)
+    if not (np.isfinite(value) and 0 <= value < LARGEST):
+        raise ModelError(f"{label} is {value:g}; it must be finite and not negative")
+    return value
+
+
+def _spread(arm) -> np.ndarray:
+    """The parallel-axis term of a unit mass."""
+    return arm @ arm * np.eye(3) - np.outer(arm, arm)
+
+
+def _shape_mass(shape, given: "_Given", body_density: float, units):
+    """Mass, centre and inertia in body axes of a shape whose collider says `given`."""
+    own = given if shape.collider == shape.prim else _Given(shape.prim, f"geom {shape.prim.GetPath()}", units)
+    density = own.density or given.density or body_density or shape.material.get("density", 0.0) or DEFAULT_DENSITY
+    if shape.mesh is None:
+        volume, diagonal = volume_and_inertia(shape.kind, shape.size)
+        centre, inertia = np.zeros(3), np.diag(diagonal)
+    else:
+        volume, centre, inertia, _ = mesh_mass.solid(*shape.mesh)
+    density = own.mass / volume if own.mass else density
+    turn = rotation_matrix(shape.pose[3:])
+    return density * volume, shape.pose[:3] + turn @ centre, density * turn @ inertia @ turn.T
+
+
+def _collider_mass(shapes, body_density: float, units):
+    """Mass, centre and inertia in body axes of the shapes of one collider: of one, or of those below an Xform."""
+    given = _Given(shapes[0].collider, f"geom {shapes[0].collider.GetPath()}", units)
+    mass, centre, inertia = combine_masses([_shape_mass(shape, given, body_density, units) for shape in shapes])
+    if given.mass and mass > 0:
+        mass, inertia = given.mass, inertia * given.mass / mass
+    frame = nearest_rotation(shapes[0].frame[:3, :3])
+    if given.axes is not None:  # alone they turn the computed inertia, as in USD
+        turn = frame @ given.axes @ frame.T
+        inertia = turn @ inertia @ turn.T
+    if given.com is not None:
+        com = shapes[0].frame[:3, :3] @ given.com + shapes[0].frame[:3, 3]
+        inertia = inertia + mass * _spread(com - centre)
+        centre = com
+    if given.moments is not None:
+        inertia = frame @ given.inertia(np.eye(3)) @ frame.T
+    return mass, centre, inertia
+
+
+def nearest_rotation(linear) -> np.ndarray:
+    """The rotation (3, 3) of a linear map with scale; a mirrored one is mirrored along its last axis."""
+    u, _, vt = np.linalg.svd(linear / np.linalg.norm(linear, axis=0))
+    turn = u @ vt
+    return turn * [1.0, 1.0, -1.0] if np.linalg.det(turn) < 0 else turn
+
+
+def principal(inertia) -> tuple[np.ndarray, np.ndarray]:
+    """Moments (3,) and axes (3, 3), in columns, of an inertia, in the order of the axes that they are nearest to: by Jacobi rotations."""
+    moments, axes = np.array(inertia, float), np.eye(3)
+    for _ in range(ROTATIONS):
+        off = np.abs(np.triu(moments, 1))
+        i, j = np.unravel_index(np.argmax(off), (3, 3))
+        if off[i, j] <= 1e-15 * np.abs(moments).max():
+            break
+        half = (moments[j, j] - moments[i, i]) / (2 * moments[i, j])
+        tangent = 1.0 / (half + np.copysign(np.hypot(half, 1.0), half))  # the smaller angle, at most 45 degrees
+        turn = np.eye(3)
+        turn[i, i] = turn[j, j] = 1 / np.hypot(tangent, 1.0)
+        turn[i, j] = tangent * turn[i, i]
+        turn[j, i] = -turn[i, j]
+        moments, axes = turn.T @ moments @ turn, axes @ turn
+    return np.diag(moments).copy(), axes
