@@ -3,7 +3,6 @@
 
 import warnings
 
-import numpy as np
 import pytest
 
 from warpsim.errors import ModelError
@@ -130,7 +129,7 @@ def test_shapes_that_cannot_be_simulated_are_left_out_with_report(read):
     scene = stage(
         body("A", 1, shape=oval + box().replace('"c"', '"d"')), body("B", 2), joint(ends=("B", "B"), name="same")
     )
-    with pytest.raises(ModelError, match="is no Cylinder; make it a mesh.*joins /W/B to itself"):
+    with pytest.raises(ModelError, match=r"is no Cylinder; make it a mesh.*joins /W/B to itself"):
         read(scene)
     model, told = read(scene, unsupported="report")
     assert model.ngeom == 2 and "is no Cylinder" in told and "to itself" in told
