@@ -7,6 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export WARP_CACHE_PATH ?= $(CURDIR)/.warp_cache
+# Texts are UTF-8, whatever the shell's locale.
+export PYTHONUTF8 := 1
 PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 BLENDER_PYTHON ?= python3.11

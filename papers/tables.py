@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of results in Markdown and CSV, as the papers' figures write them."""
 
+import argparse
 import csv
 import pathlib
+
+LABEL = "paper.txt"  # in a folder of results: whose they are
 
 
 def table(header, rows) -> list[str]:
@@ -14,6 +17,26 @@ def table(header, rows) -> list[str]:
 def formatted(rows: list[dict], columns: dict[str, str]) -> list[str]:
     """A table of dicts; `columns`: heading to a format string over a row's fields."""
     return table(list(columns), ([cell.format(**row) for cell in columns.values()] for row in rows))
+
+
+def results_folder(paper: str, path: str) -> pathlib.Path:
+    """The folder of `--out`, made where it is missing. Refuses one with results of another paper, which would be replaced or mixed with these."""
+    folder = pathlib.Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        label = folder / LABEL
+        held = label.read_text().strip() if label.is_file() else ""
+        foreign = held != paper if held else any(folder.glob("tables.*"))
+        if not foreign:
+            label.write_text(f"{paper}\n")
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{folder}: {error.strerror}") from None
+    if foreign:
+        whose = f"of papers.{held}" if held else f"of another program (tables, and no {LABEL})"
+        raise argparse.ArgumentTypeError(
+            f"{folder} holds results {whose}; give an empty folder, or one of papers.{paper}"
+        )
+    return folder
 
 
 def made_on(host: dict, *packages: str) -> str:

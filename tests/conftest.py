@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 
 import mujoco
 import numpy as np
@@ -39,6 +40,27 @@ def quiet_mujoco():
     mujoco.set_mju_user_warning(lambda message: None)
     yield
     mujoco.set_mju_user_warning(None)
+
+
+@pytest.fixture(autouse=True)
+def plain_output():
+    """What is printed, here and by programs that a test starts, is as into a file of 80 columns, whatever shell or service started pytest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        for name in ("LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture
+def from_terminal():
+    """Signals act here, and in what this test starts, as in a terminal's foreground, whoever started pytest: `nohup` and jobs in the background ignore some."""
+    usual = {"SIGINT": signal.default_int_handler, "SIGTERM": signal.SIG_DFL, "SIGHUP": signal.SIG_DFL}
+    usual = {getattr(signal, name): handler for name, handler in usual.items() if hasattr(signal, name)}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 MEASURED: dict[str, tuple[float, float]] = {}

@@ -131,6 +131,19 @@ def test_bad_requests_end_in_one_line(args, words, assets, capsys):
     assert "Traceback" not in err + out
 
 
+def test_a_terminal_without_the_characters(tmp_path):
+    """Names and signs that the shell's encoding lacks are question marks there, and end no command."""
+    path = tmp_path / "m.xml"
+    path.write_text(
+        '<mujoco model="W\u00fcrfel"><worldbody><geom name="\u2192" size=".1"/></worldbody></mujoco>', "utf-8"
+    )
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    program = "import sys; from warpsim.cli import main; main(['info', sys.argv[1]]); main(['--help'])"
+    done = subprocess.run([sys.executable, "-c", program, str(path)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "W?rfel: nq 0" in done.stdout and "Devices, versions" in done.stdout
+
+
 def test_devices(capsys):
     """The CPU is always there, and the versions in use are named."""
     code, out, _ = run(capsys, "devices", "--json")
@@ -175,7 +188,7 @@ def test_bench_writes_its_table(capsys, tmp_path):
         ("warpsim", 1), ("mujoco", 1), ("warpsim", 3), ("mujoco", 3)
     ]  # fmt: skip
     assert all(r["world_steps_per_second"] > 0 for r in result["rows"])
-    table = (tmp_path / "bench.md").read_text()
+    table = (tmp_path / "bench.md").read_text("utf-8")
     assert table.count("| ant |") == 4 and result["machine"]["date"] in table
     assert bench.table_rows(result)[0][2] == "warpsim" and "ant" in out
 
@@ -233,6 +246,7 @@ def test_a_streamed_store_is_the_rollout(assets, capsys, tmp_path):
             np.testing.assert_array_equal(back.rows(name, rows), expected.rows(name, rows), err_msg=name)
 
 
+@pytest.mark.usefixtures("from_terminal")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_stopped_keeps_what_it_simulated(assets, tmp_path, number, code):
     """Ctrl-C or a polite kill in the middle of `run --store`: one line, exit code 128 + signal, and a store that holds the

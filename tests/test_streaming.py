@@ -306,6 +306,7 @@ sim.rollout(sim.state(), ws.RandomControls(seed=4), 3000, store=sys.argv[1])
 """
 
 
+@pytest.mark.usefixtures("from_terminal")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_process_that_is_ended_leaves_a_run_that_goes_on(tmp_path, number):
     """Killed, stopped by Ctrl-C or politely: what the store has is right, and what it becomes is the uninterrupted run."""

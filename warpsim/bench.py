@@ -52,7 +52,7 @@ def run(*, models, worlds, engines, repeats, world_steps, settle, device, cold_s
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
-    (folder / "bench.md").write_text(markdown(result))
+    (folder / "bench.md").write_text(markdown(result), "utf-8")
     console.print(f"wrote {folder / 'bench.json'} and {folder / 'bench.md'}")
     return result
 

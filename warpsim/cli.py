@@ -3,6 +3,7 @@
 
 import dataclasses
 import functools
+import io
 import json
 import math
 import pathlib
@@ -409,7 +410,7 @@ class View:
 
         from warpsim import Trajectory
         from warpsim.files.output import check_file
-        from warpsim.show.serve import ended_by_signals, serve
+        from warpsim.show.serve import serve
 
         if self.out:
             check_file(self.out)
@@ -420,9 +421,8 @@ class View:
             return
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "index.html"
-            with ended_by_signals():
-                trajectory.to_html(page, worlds=self.worlds, patches=self.patches)
-                serve(folder, self.port, self.host, lambda link: print(f"{link}  (stop with Ctrl-C)", flush=True))
+            trajectory.to_html(page, worlds=self.worlds, patches=self.patches)
+            serve(folder, self.port, self.host, lambda link: print(f"{link}  (stop with Ctrl-C)", flush=True))
 
 
 @dataclasses.dataclass
@@ -659,6 +659,13 @@ def _console(stderr: bool = False):
     return Console(stderr=stderr, force_jupyter=False)  # lines there too, as all that a cell prints
 
 
+def _printable() -> None:
+    """A character that the terminal's encoding lacks is shown as a question mark; else it would end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def _quiet() -> None:
     """Warp's start-up banner and compile lines go (WARPSIM_VERBOSE=1 keeps them); warnings are one line each, MuJoCo's too instead of in a log file."""
     import warnings
@@ -696,12 +703,15 @@ COMMANDS = {
 def main(args=None) -> int:
     """Run one command. The exit code is 0; 2 after a one-line message about what is wrong with the request; 128 and the
     number of the signal that ended it (130: Ctrl-C)."""
+    from warpsim.device.interrupts import ended_by_signals
     from warpsim.errors import Stopped
 
+    _printable()
     command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=__doc__, args=args)
     _quiet()
     try:
-        command()
+        with ended_by_signals():
+            command()
     except (ValueError, ImportError, OSError) as error:
         print(f"warpsim: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

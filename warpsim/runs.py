@@ -70,7 +70,7 @@ def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every:
     """Roll out with a progress bar; the trajectory and its summary, a dict of plain numbers.
 
     The first step, on a copy of the state, loads and compiles the kernels and is timed on its own. With `store`, a path, frames go
-    there as they come, and SIGINT or SIGTERM raises `Stopped` once they are on disk.
+    there as they come, and SIGINT, SIGTERM or SIGHUP raises `Stopped` once they are on disk.
     """
     start = time.perf_counter()
     with progress_bar("compiling kernels (the first run only)", 0):

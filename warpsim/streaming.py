@@ -4,7 +4,6 @@
 import concurrent.futures
 import contextlib
 import signal
-import threading
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import warp as wp
 from warpsim.annotations import DeviceName, PathLike, Progress
 from warpsim.checks import short
 from warpsim.description import describe_simulator, fingerprint, simulator_arguments
+from warpsim.device.interrupts import stop_requests
 from warpsim.errors import Stopped
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import StoreError, check_replaceable, fresh, read, state_names, writing
@@ -256,7 +256,7 @@ def begin_store(
 def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit: Commit, progress=None) -> State:
     """Simulate worlds of a store from a commit of theirs to the end; `state` is changed. Returns the last state.
 
-    `sim` has these worlds alone. SIGINT and SIGTERM raise `Stopped` once what was simulated is on disk.
+    `sim` has these worlds alone. SIGINT, SIGTERM and SIGHUP raise `Stopped` once what was simulated is on disk.
     """
     run, block = store.run, store.block
     steps, every, substeps = run["steps"], run["every"], run["substeps"]
@@ -390,26 +390,3 @@ def _warn_elsewhere(store: Store, sim) -> None:
     changed = [f"{name} {before.get(name)} -> {value}" for name, value in now.items() if before.get(name) != value]
     if changed:
         warnings.warn(f"{store.path} goes on elsewhere, where last bits may differ: {'; '.join(changed)}", stacklevel=4)
-
-
-@contextlib.contextmanager
-def stop_requests():
-    """A list of the signals SIGINT and SIGTERM that came within, for a loop to look at; a second one acts as usual."""
-    found: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # where Python takes no signals
-        yield found
-        return
-    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def note(number, frame):
-        found.append(number)
-        for each, handler in usual.items():
-            signal.signal(each, handler)
-
-    for number in usual:
-        signal.signal(number, note)
-    try:
-        yield found
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)

@@ -25,9 +25,10 @@ import warp as wp
 import warpsim as ws
 from papers.ccs import foundation, literal
 from papers.ccs.program import PrintedSimulator
-from papers.tables import made_on, table
+from papers.tables import made_on, results_folder, table
 from scenes import compliant as scenes
 from warpsim.bench import machine
+from warpsim.files.output import replacing
 
 STIFFNESSES = 10.0 ** np.arange(16)  # [N/m] 1 to 1e15
 FRICTIONS = (0.0, 0.125, 0.25, 0.375)
@@ -473,12 +474,25 @@ PARTS = {
 }
 
 
+def earlier(file: pathlib.Path, parser: argparse.ArgumentParser) -> dict:
+    """The parts that an earlier call has left in --out; an error of the command where the file is none of its tables."""
+    try:
+        found = json.loads(file.read_text())
+        if not set(found) - {"machine", "tally"} <= set(PARTS) or not isinstance(found["tally"], dict):
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
+        parser.error(f"argument --out: {file} is no table of these parts; move it away, or give another folder")
+    return found
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the small cases, in a minute")
     parser.add_argument("--parts", default=",".join(PARTS), help="which, comma between; the others are read from --out")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for tables.md and tables.json")
+    parser.add_argument(
+        "--out", type=functools.partial(results_folder, "ccs"), help="folder for tables.md and tables.json"
+    )
     parser.add_argument("--plot", type=pathlib.Path, help="PNG of the figures")
     arguments = parser.parse_args()
     chosen = arguments.parts.split(",")
@@ -486,7 +500,7 @@ def main() -> int:
         parser.error(f"--parts: no part is called {sorted(unknown)}; choose from {list(PARTS)}")
     wp.config.log_level = wp.LOG_WARNING
     file = arguments.out / "tables.json" if arguments.out else None
-    found = json.loads(file.read_text()) if file and file.is_file() else {"tally": {}}
+    found = earlier(file, parser) if file and file.is_file() else {"tally": {}}
     found["machine"] = machine(wp.get_device("cpu"))
     for name in chosen:
         start, TALLY[:] = time.process_time(), [Tally()]
@@ -494,7 +508,8 @@ def main() -> int:
         found["tally"][name] = vars(TALLY[0])
         print(f"{name}: {time.process_time() - start:.0f} s", file=sys.stderr, flush=True)
         if file:
-            file.write_text(json.dumps(found, indent=1, default=float) + "\n")
+            with replacing(file) as new:
+                new.write_text(json.dumps(found, indent=1, default=float) + "\n")
     if missing := [name for name in PARTS if name not in found]:
         print(f"not run yet: {', '.join(missing)}", file=sys.stderr)
         return 0

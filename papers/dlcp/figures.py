@@ -9,6 +9,7 @@ README.md explains the numbers.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from papers.tables import formatted, made_on
+from papers.tables import formatted, made_on, results_folder
 from scenes.examples import asset, clutter, stack
 from scenes.lcp_samples import BoxedLCP, natural_residual, stack_problems
 from scenes.rigid import GAITS, REFERENCE, SCENES, block, gait, spheres
@@ -315,7 +316,9 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two step sizes, short runs: under a minute")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for tables.md and tables.json")
+    parser.add_argument(
+        "--out", type=functools.partial(results_folder, "dlcp"), help="folder for tables.md and tables.json"
+    )
     parser.add_argument("--plot", type=pathlib.Path, help="PNG of warm starts and times")
     arguments = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING

@@ -10,6 +10,7 @@ explains the numbers. About three minutes.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -23,7 +24,7 @@ import warp as wp
 
 import warpsim as ws
 from papers.ltvi.baselines import install
-from papers.tables import made_on, table
+from papers.tables import made_on, results_folder, table
 from scenes.bodies import link_chain
 from warpsim.bench import machine
 
@@ -368,7 +369,9 @@ def tables(data, timed, counted, energies, changing, throughput) -> list[str]:
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=pathlib.Path, help="folder for tables.md and tables.json")
+    parser.add_argument(
+        "--out", type=functools.partial(results_folder, "ltvi"), help="folder for tables.md and tables.json"
+    )
     parser.add_argument("--plot", type=pathlib.Path, help="PNG of the four figures")
     parser.add_argument("--links", type=int, nargs="+", default=[2, 5, 10, 20, 50, 100, 200])
     arguments = parser.parse_args()

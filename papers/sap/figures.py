@@ -9,6 +9,7 @@ thread in float64; times are CPU time. About 15 minutes, --quick one. README.md 
 """
 
 import argparse
+import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -22,7 +23,7 @@ import warp as wp
 from benchmarks.clutter import one_world
 from papers.sap import piles, plots
 from papers.sap import small_scenes as models
-from papers.tables import formatted, made_on, write
+from papers.tables import formatted, made_on, results_folder, write
 from warpsim.bench import machine
 
 FULL = {
@@ -130,7 +131,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer bodies, shorter runs: about a minute")
     parser.add_argument("--drake", action="store_true", help="whole steps of the same scenes in Drake")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for tables.md and one CSV per figure")
+    parser.add_argument(
+        "--out", type=functools.partial(results_folder, "sap"), help="folder for tables.md and one CSV per figure"
+    )
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the PNGs")
     arguments = parser.parse_args()
     wp.config.quiet = True

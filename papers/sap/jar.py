@@ -13,6 +13,7 @@ patch, float64.
 
 import argparse
 import csv
+import functools
 import os
 import pathlib
 import sys
@@ -24,7 +25,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from papers.tables import formatted, made_on
+from papers.tables import formatted, made_on, results_folder
 from scenes.jar import BASE_MASS, FINGER_MASS, GRAVITY, Jar, lid_puller, pull_off_force
 from warpsim.bench import machine
 
@@ -241,7 +242,7 @@ def stage_2(chosen: argparse.Namespace) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stage", type=int, choices=(1, 2), default=1)
-    parser.add_argument("--out", type=pathlib.Path, help="folder of the tables")
+    parser.add_argument("--out", type=functools.partial(results_folder, "sap"), help="folder of the tables")
     parser.add_argument("--plots", type=pathlib.Path, help="folder of the figures")
     parser.add_argument("--files", nargs="*", default=(), help="folders with the unpacked packages")
     parser.add_argument("--worlds", type=int, default=8)

@@ -9,6 +9,7 @@ or another one that has pydrake. About 10 minutes, --quick one. README.md explai
 """
 
 import argparse
+import functools
 import os
 import pathlib
 import sys
@@ -33,7 +34,7 @@ from papers.sap.grip import (
     torsions,
     wave,
 )
-from papers.tables import formatted, made_on, write
+from papers.tables import formatted, made_on, results_folder, write
 from scenes.pressure import TRUE_INERTIA, pitch, spatula_gripper, spatula_start
 from warpsim.bench import machine
 
@@ -298,7 +299,9 @@ def main() -> int:
     parser.add_argument(
         "--drake", nargs="?", const=sys.executable, metavar="PYTHON", help="an interpreter with pydrake"
     )
-    parser.add_argument("--out", type=pathlib.Path, help="folder for slip_control.md and one CSV per table")
+    parser.add_argument(
+        "--out", type=functools.partial(results_folder, "sap"), help="folder for slip_control.md and one CSV per table"
+    )
     parser.add_argument("--plots", type=pathlib.Path, help="folder for the PNGs")
     arguments = parser.parse_args()
     wp.config.quiet = True

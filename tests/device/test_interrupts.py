@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C while kernels are compiled and graphs captured."""
+"""Signals that end a program: Ctrl-C while kernels are compiled and graphs captured; what stays ignored."""
 
 import os
 import signal
@@ -12,12 +12,10 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset
-from warpsim.device.interrupts import load_together, undisturbed
+from warpsim.device.interrupts import ended_by_signals, load_together, stop_requests, undisturbed
 from warpsim.device.replay import capturing
 
-pytestmark = pytest.mark.skipif(
-    signal.getsignal(signal.SIGINT) is not signal.default_int_handler, reason="Ctrl-C is ignored by who started this"
-)
+pytestmark = pytest.mark.usefixtures("from_terminal")
 
 
 def ctrl_c():
@@ -106,3 +104,22 @@ def test_compilation_is_left_at_once(monkeypatch):
     release.set()
     time.sleep(0.2)
     assert sorted(begun) == ["a", "b"]
+
+
+def test_what_is_ignored_stays_ignored():
+    """`nohup` and a shell's job in the background have signals ignored: neither a loop's stop nor an orderly end hears them; others are heard once."""
+    send = lambda number: (os.kill(os.getpid(), number), time.sleep(0.01))  # noqa: E731
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with ended_by_signals():
+        with stop_requests() as stops:
+            send(signal.SIGINT)
+            send(signal.SIGHUP)
+            assert stops == []
+            send(signal.SIGTERM)
+            assert stops == [signal.SIGTERM]
+            with pytest.raises(SystemExit) as end:  # a second one acts as it would without the loop
+                send(signal.SIGTERM)
+        assert end.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) is signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

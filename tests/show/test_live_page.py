@@ -333,18 +333,26 @@ def test_a_picture_has_its_mocap_bodies(tmp_path):
     assert pictures[0] != pictures[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_no_page_behind(sim, tmp_path, number):
-    """`warpsim view` of a store removes its page when it is told to end."""
+@pytest.mark.usefixtures("from_terminal")
+@pytest.mark.parametrize(("number", "ignored"), [("SIGINT", ()), ("SIGTERM", ()), ("SIGTERM", ("SIGINT", "SIGHUP"))])
+def test_a_signal_leaves_no_page_behind(sim, tmp_path, number, ignored):
+    """`warpsim view` of a store removes its page when it is told to end; what its starter ignores (`nohup … &`) does not end it."""
     sim.rollout(sim.state(), None, 2, store=tmp_path / "run.zarr")
     command = [sys.executable, "-m", "warpsim", "view", str(tmp_path / "run.zarr"), "--port", "0"]
     folder = tmp_path / "temporary"
     folder.mkdir()
+    for name in ignored:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(folder)})
     while "Ctrl-C" not in process.stdout.readline():
         assert process.poll() is None
-    process.send_signal(number)
-    assert process.wait(30) == (0 if number == signal.SIGINT else 128 + number)
+    assert list(folder.glob("*/index.html"))
+    for name in ignored:
+        process.send_signal(getattr(signal, name))
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+    process.send_signal(getattr(signal, number))
+    assert process.wait(30) == (0 if number == "SIGINT" else 128 + signal.SIGTERM)
     assert not list(folder.glob("*/index.html"))
 
 

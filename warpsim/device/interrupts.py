@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C while kernels are compiled or graphs captured: it comes soon, and leaves nothing half done."""
+"""Signals that end a program: they come soon and leave nothing half done. Those that its starter has it ignore (`nohup`, a job in the background) stay ignored."""
 
 import concurrent.futures
 import contextlib
@@ -7,6 +7,48 @@ import signal
 import threading
 
 import warp as wp
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextlib.contextmanager
+def _caught(numbers, act):
+    """Within, the first of these signals calls `act(number)`; a second one acts as usual. In the main thread alone, where Python takes signals."""
+    main = threading.current_thread() is threading.main_thread()
+    usual = {number: signal.getsignal(number) for number in numbers} if main else {}
+    usual = {number: handler for number, handler in usual.items() if handler not in (signal.SIG_IGN, None)}
+
+    def back() -> None:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+    def handle(number, frame) -> None:
+        back()
+        act(number)
+
+    for number in usual:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        back()
+
+
+@contextlib.contextmanager
+def stop_requests():
+    """A list of the signals that came within to end the program, for a loop to look at."""
+    found: list[int] = []
+    with _caught(ENDING, found.append):
+        yield found
+
+
+def ended_by_signals():
+    """SIGTERM and SIGHUP end what is within as an exception would, so that nothing is left behind; the exit code is theirs."""
+
+    def end(number: int) -> None:
+        raise SystemExit(128 + number)
+
+    return _caught([number for number in ENDING if number != signal.SIGINT], end)
 
 
 @contextlib.contextmanager

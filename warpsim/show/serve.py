@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder as a web page: for this machine, or behind a token for others."""
 
-import contextlib
 import functools
 import hmac
 import http.server
 import ipaddress
 import secrets
-import signal
 import socket
 from collections.abc import Callable
 
@@ -48,22 +46,6 @@ def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> No
             server.serve_forever()
         except KeyboardInterrupt:
             pass
-
-
-@contextlib.contextmanager
-def ended_by_signals():
-    """SIGTERM and SIGHUP end what is within as an exception would, so that nothing is left behind; the exit code is theirs."""
-
-    def end(number, _frame):
-        raise SystemExit(128 + number)
-
-    numbers = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
-    usual = {number: signal.signal(number, end) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
 
 
 def is_loopback(host: str) -> bool:
