@@ -39,7 +39,7 @@ CASES = {
     "NONFINITE": ({}, nan_control),
     "NOT_CONVERGED": ({"solver": ws.SAP(tolerance=1e-12, max_iterations=1)}, lambda step: {}),
     "CONTACT_OVERFLOW": ({"max_contacts": 1}, lambda step: {}),
-    "UNRESOLVED": ({"dt": 0.05}, lambda step: {"tau": np.tile(np.r_[0, 0, -4e4, np.zeros(11)], (WORLDS, 1))}),
+    "UNRESOLVED": ({"dt": 0.05}, lambda step: {"tau": np.tile(np.r_[0, 0, -4e7, np.zeros(11)], (WORLDS, 1))}),
 }
 
 

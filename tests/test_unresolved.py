@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UNRESOLVED: a step that is too long for the motion of a listed pair is flagged, and ordinary motion never is."""
+"""UNRESOLVED: what a step did not resolve of the motion of a listed pair is flagged, and what contact stops is not."""
 
 import numpy as np
 import pytest
 
 import warpsim as ws
+from warpsim.demo import CONTROL, DT, NOISE
+from warpsim.runs import perturbed_start, smooth_controls
 
 BOTH = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
@@ -43,8 +45,8 @@ def test_a_fast_ball_at_a_thin_wall(device, dtype, solver, speed):
 
 @BOTH
 def test_the_definition_by_its_border(device, dtype):
-    """Within a step of 10 ms a ball of radius 2 cm may move 1 cm beside a thicker wall, and no more: 1 m/s."""
-    for v, expected in ((0.99, 0), (1.01, ws.UNRESOLVED)):
+    """Within a step of 10 ms a ball of 4 cm and a wall of 6 cm may approach by both together, 10 m/s, where contact stops them."""
+    for v, expected in ((9.9, 0), (10.1, ws.UNRESOLVED)):
         b = builder()
         b.add_geom("box", [0.03, 1, 1], pose=[0.1, 0, 0, 1, 0, 0, 0])
         free_geom(b, "ball", "sphere", [0.02], [0.1 - 0.03 - 0.02 - 0.002, 0, 0])
@@ -55,6 +57,100 @@ def test_the_definition_by_its_border(device, dtype):
     b.add_geom("box", [0.03, 5, 5], pose=[0.2, 0, 0, 1, 0, 0, 0])
     free_geom(b, "ball", "sphere", [0.02], [0, 0, 0])
     assert flags_after(b.build(), [0, 100.0, 0, 0, 0, 0], 1, dtype=dtype, device=device) == 0
+
+
+SIZES = {
+    "sphere": [0.03],
+    "capsule": [0.03, 0.1],
+    "box": [0.03, 0.1, 0.1],
+    "cylinder": [0.03, 0.1],
+    "ellipsoid": [0.03, 0.1, 0.1],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("solver", [ws.SAP(), ws.LCP(), ws.Compliant()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("kind", SIZES)
+def test_what_contact_stops_is_resolved(device, dtype, solver, kind):
+    """Two moving bodies, 6 cm thin, that meet at 6 m/s, their own thickness in a step of 10 ms: the step stops them, fused or verb by verb."""
+    b = builder()
+    for name, x in (("left", -0.05), ("right", 0.05)):
+        free_geom(b, name, kind, SIZES[kind], [x, 0, 0])
+    sim = ws.Simulator(b.build(), dtype=dtype, device=device, solver=solver)
+    for given in ({}, {"wrench": np.zeros((1, 2, 6))}):
+        state = sim.state(v=[3, 0, 0, 0, 0, 0, -3, 0, 0, 0, 0, 0])
+        for _ in range(3):
+            state = sim.step(state, **given)
+        assert not sim.diagnostics.flags.numpy().any() and sim.contacts(state).phi.min(initial=0.0) > -0.001
+
+
+@BOTH
+@pytest.mark.parametrize("integrator", [ws.SymplecticEuler(), ws.Variational()], ids=lambda i: type(i).__name__)
+def test_what_contact_does_not_stop_is_found_in_the_same_step(device, dtype, integrator):
+    """Balls of foam that end a step deeper than their radius, after less than their own size."""
+    for stiffness, expected in ((1.0, ws.UNRESOLVED), (np.inf, 0)):
+        b = builder()
+        for name, x in (("left", -0.015), ("right", 0.015)):
+            body = b.add_body(name, pose=[x, 0, 0, 1, 0, 0, 0])
+            b.add_joint(body, "free")
+            b.add_geom("sphere", [0.01], body=body, stiffness=stiffness)
+        options = {"dtype": dtype, "device": device, "integrator": integrator}
+        v = [1.5, 0, 0, 0, 0, 0, -1.5, 0, 0, 0, 0, 0]
+        assert flags_after(b.build(), v, 1, **options) == expected
+
+
+def test_explicit_euler_moves_with_the_old_velocity(device):
+    """Its positions move by v0, which contact does not change: the ball is in the wall after the step."""
+    b = builder()
+    b.add_geom("box", [0.02, 1, 1], pose=[0.04, 0, 0, 1, 0, 0, 0])
+    free_geom(b, "ball", "sphere", [0.01], [0, 0, 0])
+    for integrator, expected in ((ws.ExplicitEuler(), ws.UNRESOLVED), (ws.SymplecticEuler(), 0)):
+        assert (
+            flags_after(b.build(), [3, 0, 0, 0, 0, 0], dtype="float64", device=device, integrator=integrator)
+            == expected
+        )
+
+
+def test_a_pair_without_a_slot_is_not_resolved(device):
+    """Contacts beyond `max_contacts` act on nobody: fast ones among them are flagged at once."""
+    b = builder()
+    b.add_geom("box", [0.02, 1, 1], pose=[0.05, 0, 0, 1, 0, 0, 0])
+    for i in range(2):
+        free_geom(b, f"ball {i}", "sphere", [0.01], [0, 0.1 * i, 0])
+    model, v = b.build(), [3, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0]
+    assert flags_after(model, v, dtype="float64", device=device) == 0
+    assert flags_after(model, v, dtype="float64", device=device, max_contacts=1) == ws.UNRESOLVED | ws.CONTACT_OVERFLOW
+
+
+def test_the_demo_raises_none(device, assets):
+    """Limbs strike each other at several m/s, steps of 10 ms, and are stopped: no flag in 4,000 world-steps."""
+    model = ws.load(assets("humanoid"))
+    sim = ws.Simulator(model, 40, dt=DT, device=device)
+    controls = np.asarray(smooth_controls(model, 256, 300, DT, amplitude=CONTROL))[:100, :40]
+    state = sim.state(*(x[:40] for x in perturbed_start(model, 256, NOISE)))
+    final = sim.rollout(state, np.ascontiguousarray(controls, np.float32), every=100).final
+    np.testing.assert_array_equal(final.memory["flags"].numpy(), 0)
+
+
+@pytest.mark.parametrize("substeps", [1, 4])
+def test_the_message_names_pair_and_speed(device, tmp_path, substeps):
+    """The warning of `on_fault` says which geoms, how fast and which step would do; so does the replay."""
+    b = builder()
+    b.add_geom("box", [0.02, 1, 1], pose=[2.02, 0, 0, 1, 0, 0, 0], name="wall")
+    body = b.add_body("ball")
+    b.add_joint(body, "free")
+    b.add_geom("sphere", [0.01], body=body, name="shot")
+    sim = ws.Simulator(b.build(), worlds=2, dtype="float64", device=device, on_fault=tmp_path)
+    v = np.zeros((2, 6))
+    v[1, 0] = 1000.0
+    expected = (
+        f"'shot' and 'wall' meet at 1000 m/s, {10 / substeps:g} m in a step of {0.01 / substeps:g} s; one of 5e-06 s"
+    )
+    with pytest.warns(UserWarning, match=f"world 1 raised UNRESOLVED.*{expected}"):
+        sim.step(sim.state(v=v), substeps=substeps)
+    fault = ws.load_fault(next(tmp_path.iterdir()), device=device)
+    rows, same = fault.replay(1)
+    assert same and expected in rows[0]["unresolved"]
 
 
 @BOTH
@@ -92,11 +188,19 @@ def test_a_convex_pair_and_a_height_field(device):
 
 @BOTH
 def test_geoms_that_part(device, dtype):
-    """They have come through each other only where a step is as long as half of both: bumps of 1 cm and 3 cm that overlap part at up to 2 m/s."""
+    """They have come through each other only where a step is as long as half of both: bumps of 1 cm and 3 cm that overlap part at up to 2 m/s.
+
+    Where they touch and overlap no more, as limbs that brush past each other, up to where their middles met: 4 m/s.
+    """
     for v, expected in ((1.99, 0), (2.02, ws.UNRESOLVED)):
         b = builder()
         b.add_geom("box", [0.03, 1, 1], pose=[0.1, 0, 0, 1, 0, 0, 0])
         free_geom(b, "ball", "sphere", [0.01], [0.1 - 0.03 - 0.01 + 0.002, 0, 0])
+        assert flags_after(b.build(), [-v, 0, 0, 0, 0, 0], 1, dtype=dtype, device=device) == expected
+    for v, expected in ((3.99, 0), (4.05, ws.UNRESOLVED)):
+        b = builder()
+        b.add_geom("box", [0.03, 1, 1], pose=[0.1, 0, 0, 1, 0, 0, 0])
+        free_geom(b, "ball", "sphere", [0.01], [0.1 - 0.03 - 0.01 - 0.0001, 0, 0])
         assert flags_after(b.build(), [-v, 0, 0, 0, 0, 0], 1, dtype=dtype, device=device) == expected
 
 

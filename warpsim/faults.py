@@ -18,6 +18,7 @@ from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import StoreError, fresh, read, state_names, writing
 from warpsim.files.store.store import Commit, Store
 from warpsim.files.store.store_model import put
+from warpsim.model.model import GeomType
 from warpsim.rollout import RECORDED
 from warpsim.state import State
 from warpsim.stepping import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE, NOT_CONVERGED, UNRESOLVED
@@ -77,15 +78,65 @@ class Watch:
         write_fault(path, self.sim, world, raised, before, after, substeps)
         self.written.append(path)
         at = float(after.time.numpy()[world])
+        met = self._met(path, world, before, after, substeps) if raised & UNRESOLVED else ""
         warnings.warn(
-            f"world {world} raised {names} in the step to t = {at:g} s; step through it: warpsim replay {path}",
+            f"world {world} raised {names} in the step to t = {at:g} s{met}; step through it: warpsim replay {path}",
             stacklevel=6,
         )
+
+    def _met(self, path, world: int, before: State, after: State, substeps: int) -> str:
+        """Which pair of geoms was UNRESOLVED, as the end of a sentence."""
+        if substeps == 1:
+            return f": {unresolved_pair(self.sim, before, after, world)}"
+        try:
+            return f": {load_fault(path, str(self.sim.device)).unresolved_pair()}"
+        except ValueError:  # a solver of one's own, which a store cannot make
+            return f", within one of its {substeps} substeps"
 
 
 def flag_names(flags: int) -> list[str]:
     """Names of the bits of a flag."""
     return [name for bit, name in NAMES.items() if flags & bit]
+
+
+def unresolved_pair(sim, before: State, after: State, world: int) -> str:
+    """The pair of geoms that a step left UNRESOLVED in a world, and how fast they met: see `kernels/contact/narrow/resolution.py`."""
+    model, h = sim.model, sim.dt
+    size = sim._step.device_model.parameters.stored("geom_size").numpy()
+    size, kind = size[world % len(size)].astype(float), model.geom_type
+    thick = np.where(kind == GeomType.CYLINDER, size[:, :2].min(1), size.min(1))
+    thick = np.where(np.isin(kind, (GeomType.SPHERE, GeomType.CAPSULE)), size[:, 0], thick)
+    thick[kind == GeomType.PLANE] = np.inf
+    pose, moved, turned = sim.kinematics(before.q, before.mocap).numpy()[world], before.clone(), before.clone()
+    theta = sim._step.scheme.theta_vq  # positions move by this share of the new velocity
+    moved.v.assign(theta * after.v.numpy() + (1.0 - theta) * before.v.numpy())
+    turned.v.assign(-before.v.numpy())  # geoms that part come from where they would meet
+    twist = [sim.body_velocity(state).numpy()[world] for state in (before, moved)]
+    worst, told = -1.0, "a pair beyond max_contacts"
+    for state in (before, turned):
+        found = sim.contacts(state)
+        for c in range(int(found.count[world])):
+            a, b = found.geoms[world, c]
+            normal, point, phi = found.frame[world, c, :, 2], found.point[world, c], found.phi[world, c]
+            speed, then = (
+                float(normal @ np.subtract(*(_at(x, pose, model.geom_body[g], point) for g in (b, a)))) for x in twist
+            )
+            least, both, way = min(thick[a], thick[b]), thick[a] + thick[b], h * abs(speed)
+            inside = way > 0.5 * least and phi + h * then < -least
+            past = 0.5 * both if phi < -0.1 * least else both + phi
+            passes = way > past if speed > 0.0 else way > 2.0 * both or inside
+            if passes and phi < way and way / least > worst:
+                worst, verb = way / least, "part" if speed > 0.0 else "meet"
+                names = " and ".join(repr(model.geom_names[g]) for g in (a, b))
+                told = f"geoms {names} {verb} at {abs(speed):.4g} m/s, {way:.3g} m in a step of {h:g} s; one of {0.5 * least / abs(speed):.2g} s resolves them"
+    return told
+
+
+def _at(twist: np.ndarray, pose: np.ndarray, body: int, point: np.ndarray) -> np.ndarray:
+    """Velocity of the point of a body (-1: the world) that is at `point`."""
+    if body < 0:
+        return np.zeros(3)
+    return twist[body, 3:] + np.cross(twist[body, :3], point - pose[body, :3])
 
 
 def write_fault(path, sim, world: int, raised: int, before: State, after: State, substeps: int) -> None:
@@ -166,8 +217,25 @@ class Fault:
             measured = {name: values[0].item() for name, values in self.sim.diagnostics.numpy().items()}
             v = state.v.numpy()
             row = {"t": state.time.numpy()[0].item(), "largest |v|": float(abs(v).max()) if v.size else 0.0}
-            rows.append(row | measured | {"flags": "|".join(flag_names(measured["flags"])) or "none"})
+            row |= measured | {"flags": "|".join(flag_names(measured["flags"])) or "none"}
+            if self.raised & UNRESOLVED:
+                row["unresolved"] = self.unresolved_pair() if step == 0 else ""
+            rows.append(row)
         return rows, again
+
+    def unresolved_pair(self) -> str:
+        """The pair of geoms that raised UNRESOLVED, and how fast they met: of the substep that it was raised in."""
+        state, dt = self.state, self.sim.dt
+        self.sim.dt = dt / self.substeps
+        try:
+            for _ in range(self.substeps):
+                after = self.sim.step(state, **self.inputs)
+                if after.memory["flags"].numpy()[0] & ~state.memory["flags"].numpy()[0] & UNRESOLVED:
+                    break
+                state = after
+            return unresolved_pair(self.sim, state, after, 0)
+        finally:
+            self.sim.dt = dt
 
     def contact_rows(self) -> list[dict[str, Any]]:
         """A line for each contact of the step."""

@@ -20,7 +20,7 @@ from .cull import geom_bound, next_candidate
 from .narrow.detect import detect as detect_features
 from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate
 from .narrow.manifold import Manifold, contact_features
-from .narrow.resolution import is_unresolved, longest_ways
+from .narrow.resolution import SUSPECT, is_inside, longest_ways, looked_at
 from .pair_laws import (
     Contacts,
     Loads,
@@ -38,7 +38,7 @@ from .pair_laws import (
 # Square of how far a contact may lie from a joint's axis and count as on it, relative to the lengths that it is computed from.
 AXIS_ROUNDING = {wp.float32: 2.5e-11, wp.float64: 4e-28}
 axis_rounding = float(AXIS_ROUNDING[real])
-TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED
+TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED and SUSPECT
 
 
 @func
@@ -157,7 +157,7 @@ def look_ahead(
     g: ContactGeometry,
 ) -> int:
     """TOUCHES where a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone;
-    UNRESOLVED where v0 leads farther than `ways` within h, see `resolution.py`.
+    UNRESOLVED or SUSPECT where v0 leads farther than `ways` within h, see `resolution.py`.
     """
     l_a = scene.geom_link[a]
     l_b = scene.geom_link[b]
@@ -171,12 +171,21 @@ def look_ahead(
         alone_a = wp.min(wp.dot(g.normal, -u_a), wp.dot(g.normal, -u_star_a))
         alone_b = wp.min(wp.dot(g.normal, u_b), wp.dot(g.normal, u_star_b))
         approach = wp.min(approach, wp.min(alone_a, alone_b))
-    found = int(0)
+    found = looked_at(ways, g.phi, h, now)
     if g.phi + h * wp.min(approach, real(0.0)) < real(0.0):
-        found = int(TOUCHES)
-    if is_unresolved(ways, g.phi, h, now):
-        found = found | UNRESOLVED
+        found = found | TOUCHES
     return found
+
+
+@func
+def flags_of(found: int, room: bool) -> int:
+    """Flags of a contact that `look_ahead` found; without `room` for it nothing resolves what is suspect."""
+    flags = found & (UNRESOLVED | SUSPECT)
+    if found & TOUCHES != 0 and not room:
+        flags = CONTACT_OVERFLOW
+        if found & (UNRESOLVED | SUSPECT) != 0:
+            flags = CONTACT_OVERFLOW | UNRESOLVED
+    return flags
 
 
 @func
@@ -260,14 +269,12 @@ def add_contacts(
         g.phi = g.phi - margin_of(scene, p)
         ways = longest_ways(type_a, size_a, type_b, size_b)
         found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
-        flags = flags | (found & UNRESOLVED)
-        if found & TOUCHES != 0:
-            if now < contacts.pair.shape[1]:
-                if stores:
-                    store_contact(contacts, w, now, p, feature, g)
-                now += 1
-            else:
-                flags = flags | CONTACT_OVERFLOW
+        room = now < contacts.pair.shape[1]
+        flags = flags | flags_of(found, room)
+        if found & TOUCHES != 0 and room:
+            if stores:
+                store_contact(contacts, w, now, p, feature, g)
+            now += 1
     return now, flags
 
 
@@ -377,6 +384,48 @@ def detect(
         sync()
         for c in range(lane(), count, lanes()):
             write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
+
+
+@func
+def normal_speed(scene: Scene, contacts: Contacts, w: int, c: int, v: wp.array1d(dtype=real)) -> real:
+    """v_n of contact c at joint velocities v."""
+    row = contacts.row[w, c]
+    speed = real(0.0)
+    for k in range(scene.support_size[row]):
+        speed += contacts.J[w, c, 2, k] * v[scene.support[row, k]]
+    return speed
+
+
+@kernel
+def look_after(
+    scene: Scene,
+    geom_size: wp.array2d(dtype=vec3),
+    h: real,
+    theta_vq: real,
+    v0: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # in and out
+    contacts: Contacts,
+):
+    """UNRESOLVED where the solution v leaves geoms half inside each other that were SUSPECT as the step began. Launch over worlds."""
+    w = wp.tid()
+    flags = contacts.flags[w]
+    if flags & SUSPECT == 0:
+        return
+    flags = flags & ~SUSPECT
+    row = w % geom_size.shape[0]
+    for c in range(contacts.count[w]):
+        p = contacts.pair[w, c]
+        if p < scene.point_pairs:
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            ways = longest_ways(scene.geom_type[a], geom_size[row, a], scene.geom_type[b], geom_size[row, b])
+            before = normal_speed(scene, contacts, w, c, v0[w])
+            moves = theta_vq * normal_speed(scene, contacts, w, c, v[w]) + (real(1.0) - theta_vq) * before
+            phi = contacts.phi[w, c]
+            if looked_at(ways, phi, h, before) != 0 and is_inside(ways, phi + h * moves):
+                flags = flags | UNRESOLVED
+    contacts.flags[w] = flags
 
 
 @kernel(lanes=True, shares="pairs")

@@ -8,12 +8,11 @@ for them. So models of simple shapes neither compile nor run the general code.
 
 import warp as wp
 
-from ..flags import CONTACT_OVERFLOW, UNRESOLVED
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec5, vec6
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .broadphase import Grid
-from .contacts import TOUCHES, geom_pose_world, look_ahead, point_velocity, store_contact
+from .contacts import TOUCHES, flags_of, geom_pose_world, look_ahead, point_velocity, store_contact
 from .cull import boxes_apart, next_candidate
 from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
@@ -166,13 +165,11 @@ def detect(
                 g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)
                 g.phi = g.phi - margin
                 found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
-                flags = flags | (found & UNRESOLVED)
-                if found & TOUCHES != 0:
-                    if count < capacity:
-                        store_contact(contacts, w, count, p, feature, g)
-                        count += 1
-                    else:
-                        flags = flags | CONTACT_OVERFLOW
+                room = count < capacity
+                flags = flags | flags_of(found, room)
+                if found & TOUCHES != 0 and room:
+                    store_contact(contacts, w, count, p, feature, g)
+                    count += 1
         k += 1
     contacts.count[w] = count
     contacts.flags[w] = flags

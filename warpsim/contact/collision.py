@@ -217,6 +217,8 @@ class Collision:
         self.convex_scene = self._convex_scene() if self.enabled else None
         if self.enabled:
             self.capacity = default_capacity(model, self.hulls) if max_contacts is None else max_contacts
+        points = model.geom_type[model.pair_geom[: model.point_pairs]].reshape(-1, 2)
+        self.may_pass = self.enabled and bool((points != GeomType.PLANE).all(1).any())  # no geom passes a plane
         self.pressure = None  # contact by pressure fields
         if self.enabled and model.point_pairs < len(model.pair_geom):
             self.pressure = PressureContact(device_model, dynamics, self.scene, device_model.hydroelastic)
@@ -361,6 +363,12 @@ class Collision:
         if self.enabled and not self.finds_at_once:
             inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, self.contacts]
             self.dynamics.launch(contact.jacobian, None, inputs)
+
+    def look_after(self, h: float, theta_vq: float, v0: wp.array, v: wp.array) -> None:
+        """Which pairs a step from v0 with the solution v leaves UNRESOLVED; before, some may be SUSPECT."""
+        if self.may_pass:
+            inputs = [self.scene, self.device_model.parameters.stored("geom_size"), h, theta_vq, v0, v, self.contacts]
+            self.dynamics.launch(contact.look_after, None, inputs)
 
     def material(self):
         """The contact parameters as kernels read them."""

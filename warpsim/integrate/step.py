@@ -387,6 +387,7 @@ class Step:
     def integrate(self, h: float) -> None:
         """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
         v = self.solver.solution.v
+        self.collision.look_after(h, self.scheme.theta_vq, self.v, v)
         if self.fused is not None:
             self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
             self.fused.finish(h)

@@ -141,6 +141,7 @@ class VariationalStep(Step):
             self.find_root(h, from_guess=False)
             if visit is not None:
                 visit(further)
+        self.collision.look_after(h, 1.0, self.v, solution.v)
         self.scalar_rows.remember_stalls(h, solution.v, self.M_factor, self.force, self.z)
 
     def equation(self, h: float):
