@@ -70,7 +70,7 @@ class Watch:
         if len(self.written) >= MOST:
             self.left_out += 1
             if self.left_out == 1:
-                warnings.warn(f"{MOST} worlds are in {self.folder}; further faults are not written", stacklevel=6)
+                warnings.warn(f"{MOST} worlds are in {self.folder}; further faults are not written", stacklevel=7)
             return
         names = "-".join(flag_names(raised))
         stem = f"{names}-world{world}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -81,7 +81,7 @@ class Watch:
         met = self._met(path, world, before, after, substeps) if raised & UNRESOLVED else ""
         warnings.warn(
             f"world {world} raised {names} in the step to t = {at:g} s{met}; step through it: warpsim replay {path}",
-            stacklevel=6,
+            stacklevel=7,
         )
 
     def _met(self, path, world: int, before: State, after: State, substeps: int) -> str:

@@ -18,7 +18,7 @@ from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.recording import active_tape, tape_paused
-from warpsim.device.threads import alone, in_turn
+from warpsim.device.threads import alone, exclusive, unshared
 from warpsim.differentiate.linearize import Linearization, linearize
 from warpsim.fit import explains_shortage
 from warpsim.guards import guard_parameters, refuse_together
@@ -170,6 +170,7 @@ class Simulator:
             flag(reactions, "reactions"),
         )  # fmt: skip
         self.parameters = self.device_model.parameters
+        self._use = self.parameters._use
         for name, why in self.solver.ignored_parameters(self.requires_grad).items():
             self.parameters.refuse(name, why)
         if not model.has_spin:
@@ -199,6 +200,7 @@ class Simulator:
         return self._stepper.dt
 
     @dt.setter
+    @unshared
     def dt(self, value: float) -> None:
         self._stepper.dt = time_step(value, self.dtype)
         self._stepper.replay.clear()  # graphs have the old one
@@ -217,7 +219,7 @@ class Simulator:
 
     # states ----------------------------------------------------------------------------------------------------------
 
-    @in_turn
+    @exclusive
     def state(
         self,
         q: Numbers | None = None,
@@ -242,7 +244,7 @@ class Simulator:
             state.arrays()[name].assign(values)
         return state
 
-    @in_turn
+    @exclusive
     def reset(
         self,
         state: State,
@@ -272,7 +274,7 @@ class Simulator:
 
     # stepping --------------------------------------------------------------------------------------------------------
 
-    @in_turn
+    @exclusive
     def step(
         self,
         state: State,
@@ -342,7 +344,7 @@ class Simulator:
 
     # Jacobians -------------------------------------------------------------------------------------------------------
 
-    @in_turn
+    @exclusive
     def linearize(
         self,
         state: State,
@@ -366,7 +368,7 @@ class Simulator:
             state = self._stepper.with_mocap(state, mocap)
         return linearize(self, state, control, tau, parameters, force_jacobian, mocap_jacobian, out)
 
-    @in_turn
+    @exclusive
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
         """Record what `function()` launches as a graph and return a callable that replays it, with equal results.
 
@@ -380,6 +382,7 @@ class Simulator:
         function()
         return self._stepper.replay_of(self._stepper.replay.capture(function))
 
+    @unshared
     def rollout(
         self,
         state: State,
@@ -463,7 +466,7 @@ class Simulator:
 
     # queries ---------------------------------------------------------------------------------------------------------
 
-    @in_turn
+    @exclusive
     def kinematics(self, q: Numbers, mocap: Numbers | None = None) -> Array:
         """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order.
 
@@ -471,27 +474,27 @@ class Simulator:
         """
         return self._with(mocap).kinematics(*self._inputs.rows(q=q))
 
-    @in_turn
+    @exclusive
     def body_velocity(self, state: State) -> Array:
         """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their origins."""
         return self._at(state).body_velocity(state.q, state.v)
 
-    @in_turn
+    @exclusive
     def mass_matrix(self, q: Numbers, mocap: Numbers | None = None) -> Array:
         """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
         return self._with(mocap).mass_matrix(*self._inputs.rows(q=q))
 
-    @in_turn
+    @exclusive
     def inverse_dynamics(self, q: Numbers, v: Numbers, a: Any, mocap: Numbers | None = None) -> Array:
         """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
         return self._with(mocap).inverse_dynamics(*self._inputs.rows(q=q, v=v, a=a))
 
-    @in_turn
+    @exclusive
     def forward_dynamics(self, q: Numbers, v: Numbers, tau: Numbers, mocap: Numbers | None = None) -> Array:
         """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
         return self._with(mocap).forward_dynamics(*self._inputs.rows(q=q, v=v, tau=tau))
 
-    @in_turn
+    @exclusive
     def jacobian(
         self, q: Numbers, body: Element, point: Numbers = (0.0, 0.0, 0.0), mocap: Numbers | None = None
     ) -> Array:
@@ -499,12 +502,12 @@ class Simulator:
         (q,), point = self._inputs.rows(q=q), self._inputs.host_rows(point, 3, "point")
         return self._with(mocap).jacobian(q, self._inputs.body(body), np.atleast_2d(point))
 
-    @in_turn
+    @exclusive
     def energy(self, state: State) -> tuple[Array, Array]:
         """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
         return self._at(state).energy(state.q, state.v)
 
-    @in_turn
+    @exclusive
     def sensors(self, state: State, control: Numbers | None = None) -> Array:
         """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)` is a sensor's slice.
 
@@ -515,7 +518,7 @@ class Simulator:
         self._stepper.check_state(state)
         return self._stepper.sensors(state, control)
 
-    @in_turn
+    @exclusive
     def acceleration(self, state: State) -> Array:
         """(v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc; NaN until a step.
 
@@ -524,7 +527,7 @@ class Simulator:
         self._stepper.check_state(state)
         return self._stepper.reactions(state, "acceleration")
 
-    @in_turn
+    @exclusive
     def joint_reaction(self, state: State) -> Array:
         """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin of the body's frame, in
         world axes, where the (sub)step that led to `state` began. Springs, dampers and actuators of the joints are in it; contacts, constraints
@@ -535,30 +538,30 @@ class Simulator:
         self._stepper.check_state(state)
         return self._stepper.reactions(state, "joint_reaction")
 
-    @in_turn
+    @exclusive
     def contacts(self, state: State) -> ContactList:
         """The contacts at `state`, and those that its velocity can bring about within dt."""
         return self._at(state).contacts(state.q, state.v, self.dt, self.max_contacts)
 
-    @in_turn
+    @exclusive
     def contact_force(self, of: str = "body") -> Array:
         """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
         choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
 
-    @in_turn
+    @exclusive
     def contact_wrench(self, state: State) -> Array:
         """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as `step` takes them,
         the torque about the body's COM where it is in `state`."""
         return self._at(state).contact_wrench(state.q, self._step)
 
-    @in_turn
+    @exclusive
     def about_centre(self, state: State) -> AboutCentre:
         """Contact wrenches of the last step, inertias and velocities of bodies about the centre of mass of their tree: MuJoCo's cfrc_ext, cinert
         and cvel."""
         return self._at(state).about_centre(state.q, state.v, self._step)
 
-    @in_turn
+    @exclusive
     def ray_cast(
         self,
         state: State,
@@ -578,6 +581,7 @@ class Simulator:
         sensor = self._rays(origin, direction, max_distance, geoms, ignore, body)
         return self._look(sensor, state)
 
+    @exclusive
     def ray_sensor(
         self,
         origin: Numbers,
@@ -591,7 +595,7 @@ class Simulator:
         """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again and again."""
         return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
 
-    @in_turn
+    @exclusive
     def _look(self, sensor: RaySensor, state: State) -> RayHits:
         self._at(state)
         return sensor.cast(state.q)
@@ -602,11 +606,12 @@ class Simulator:
         return RaySensor(self._queries, origin, direction, reach, self._inputs.ray_geoms(geoms, ignore), link)
 
     @property
+    @exclusive
     def last_contacts(self) -> ContactList:
         """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
         return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
 
-    @in_turn
+    @exclusive
     def contact_patches(self, world: int = 0, state: State | None = None) -> list[ContactPatch]:
         """The patches in which pressure fields meet in one world, one for each pair of geoms, with its polygons: in the last step, as it began, or
         at `state`, where force and moment are the elastic ones.
@@ -628,6 +633,7 @@ class Simulator:
             raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
         return hits
 
+    @exclusive
     def bytes_per_world(self) -> float:
         """Device memory [bytes] that this simulator holds, per world: the workspace of a step, with `requires_grad=True` also
         of the backward pass, parameters, and what queries have taken. States and a tape's records are beside it."""

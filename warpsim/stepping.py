@@ -12,7 +12,7 @@ from warpsim.annotations import Array
 from warpsim.device.copies import launch
 from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import USES_IN_PASSING, Replay, capturing
-from warpsim.device.threads import turn
+from warpsim.device.threads import turn, unshared
 from warpsim.differentiate.checkpoint import move_gradient
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
@@ -69,7 +69,7 @@ class Diagnostics:
         self.iterations, self.momentum_error = solution.iterations, solution.momentum_error
         self.lag_error = step.solver.lag_error
         self.contacts, self.flags = step.collision.contacts.count, step.flags
-        self.step = step
+        self.step, self._use = step, step.device_model.parameters._use
 
     @property
     def energy(self) -> Array:
@@ -96,6 +96,7 @@ class Diagnostics:
     def __repr__(self) -> str:
         return f"Diagnostics(worlds={self.flags.shape[0]}: {', '.join(self.NAMES)})"
 
+    @unshared
     def numpy(self) -> dict[str, np.ndarray]:
         """Host copies by name."""
         return {name: getattr(self, name).numpy().copy() for name in self.NAMES}
@@ -399,7 +400,7 @@ class Stepper:
             with turn(self.device):
                 self.replay.play(stages)
 
-        return replay
+        return functools.partial(self.parameters._use.run, replay, (), {})
 
     # sensors -------------------------------------------------------------------------------------------------------------
 

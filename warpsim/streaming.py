@@ -15,6 +15,7 @@ from warpsim.annotations import DeviceName, PathLike, Progress
 from warpsim.checks import short
 from warpsim.description import describe_simulator, fingerprint, simulator_arguments
 from warpsim.device.interrupts import stop_requests
+from warpsim.device.threads import holds
 from warpsim.errors import Stopped
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import StoreError, check_replaceable, fresh, read, state_names, writing
@@ -253,6 +254,7 @@ def begin_store(
     writer.close()
 
 
+@holds
 def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit: Commit, progress=None) -> State:
     """Simulate worlds of a store from a commit of theirs to the end; `state` is changed. Returns the last state.
 

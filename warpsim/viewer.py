@@ -9,6 +9,7 @@ import numpy as np
 
 from warpsim.annotations import Numbers, Selection
 from warpsim.checks import positive, short
+from warpsim.device.threads import holds
 from warpsim.model.geometry import rotate
 from warpsim.show.live.curves import Curves, curve_names
 from warpsim.show.live.drag import Drag
@@ -187,6 +188,7 @@ class Viewer:
         """Whether the viewer is open."""
         return not self._wishes.closed
 
+    @holds
     def step(self, control: Numbers | None = None, *, tau: Numbers | None = None, mocap: Numbers | None = None) -> Any:
         """One step of the simulator, when the page plays: waits while it is paused, and keeps to the clock times the page's speed.
 
@@ -198,6 +200,7 @@ class Viewer:
             self._advance(control, tau, mocap)
         return self.state
 
+    @holds
     def run(self, policy: Callable | None = None, seconds: float | None = None) -> Any:
         """Step until Ctrl-C, `close()`, or for so many simulated seconds. `policy(state)` gives the control, else the sliders do."""
         if policy is not None and not callable(policy):
@@ -215,6 +218,7 @@ class Viewer:
         self.show()
         return self.state
 
+    @holds
     def sync(self, state: "State", seconds: float | None = None) -> Any:
         """Show a state that the program stepped to itself: waits while the page is paused, and until the clock has come to it. Returns the state
         to go on with: this one, or the start after a *Reset*. Neither sliders nor drags act.
@@ -231,6 +235,7 @@ class Viewer:
         self._draw_when_due()
         return self.state
 
+    @holds
     def show(self, state: "State | None" = None) -> None:
         """Draw a state now, the viewer's own or another that it then goes on with."""
         if state is not None:
@@ -239,6 +244,7 @@ class Viewer:
         self._wishes.work()
         self._draw()
 
+    @holds
     def reset(self) -> None:
         """Back to the start, in all worlds; a program that steps itself gives `on_reset`, which returns its new state."""
         state = self._start.clone() if self.on_reset is None else self.on_reset()

@@ -9,6 +9,8 @@ Replayed graphs take no lock, so stepping on the CPU runs in parallel.
 
 A CUDA device has one stream for all threads, and a capture there takes in whatever is launched meanwhile: host calls
 take turns there, which costs nothing where the kernels run one after the other anyway.
+
+One simulator has one workspace. `Use` refuses a call on it while another thread is in one.
 """
 
 import contextlib
@@ -64,6 +66,78 @@ def alone(method: Method) -> Method:
         with TURN:
             wp.init()
             return method(*arguments, **named)
+
+    return typing.cast(Method, call)
+
+
+class Use:
+    """Refuses calls on one simulator while another thread is in a call on it; calls of the same thread may be nested.
+
+    `run` takes the lock in a `with` statement, of which Ctrl-C finds the lock either taken and to be released, or not taken. A thread that comes in
+    the same instant as another one waits for it.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._owner = 0  # identifier of the thread in the outermost call
+        self._call = ""
+
+    def __reduce__(self):
+        return Use, ()  # a copy of a simulator is in no call
+
+    def run(self, function: Callable, arguments: tuple, named: dict):
+        """`function(*arguments, **named)`. Raises `RuntimeError` while another thread is in a call."""
+        thread = threading.get_ident()
+        if self._lock.locked():
+            if self._owner == thread:
+                return function(*arguments, **named)
+            self._refuse(function)
+        with self._lock:
+            try:
+                self._owner, self._call = thread, function.__qualname__
+                return function(*arguments, **named)
+            finally:
+                self._owner = 0
+
+    def _refuse(self, function: Callable) -> None:
+        owner, call = self._owner, self._call
+        names = [thread.name for thread in threading.enumerate() if thread.ident == owner]
+        raise RuntimeError(
+            f"{function.__qualname__} was called in thread {threading.current_thread().name!r} while "
+            f"{f'thread {names[0]!r}' if names else 'another thread'} is in {call or 'a call'} of the same simulator, which has one workspace; "
+            "let that call return first, or make a Simulator for each thread (docs/threads.md)"
+        )
+
+
+def exclusive(method: Method) -> Method:
+    """A method of an object whose `_use` is that of a simulator, which no other thread may use meanwhile; its launches are made `in_turn`."""
+    taking_turns = in_turn(method)
+
+    @functools.wraps(method)
+    def call(self, *arguments, **named):
+        return self._use.run(taking_turns if self.device.is_cuda else method, (self, *arguments), named)
+
+    return typing.cast(Method, call)
+
+
+def unshared(method: Method) -> Method:
+    """As `exclusive`, for a method that makes its launches through others."""
+
+    @functools.wraps(method)
+    def call(self, *arguments, **named):
+        return self._use.run(method, (self, *arguments), named)
+
+    return typing.cast(Method, call)
+
+
+def holds(function: Method) -> Method:
+    """A function of a simulator, its first argument or that argument's `sim`, which no other thread may use meanwhile."""
+
+    @functools.wraps(function)
+    def call(*arguments, **named):
+        sim = arguments[0] if arguments else named.get("sim")
+        use = getattr(getattr(sim, "sim", sim), "_use", None)
+        return function(*arguments, **named) if use is None else use.run(function, arguments, named)
 
     return typing.cast(Method, call)
 

@@ -15,6 +15,7 @@ import numpy as np
 from warpsim.annotations import Numbers
 from warpsim.checks import choice, flag, numbers, positive, several, whole
 from warpsim.device.copies import SCALARS
+from warpsim.device.threads import holds
 from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
 from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, GradientTrust, measure
 from warpsim.kernels.differentiate.lcp_residual import TOUCHING
@@ -95,6 +96,7 @@ class GradientCheck:
         return "\n".join(lines + self.notes + trust)
 
 
+@holds
 def check_gradients(
     sim: "Simulator",
     state: "State | None" = None,
@@ -135,7 +137,7 @@ def check_gradients(
         raise ValueError("step_sizes is empty; give at least one")
     if sim.dtype == "float32":
         warnings.warn(
-            "check_gradients in float32: differences are good to 1e-2 at best; use dtype='float64'", stacklevel=2
+            "check_gradients in float32: differences are good to 1e-2 at best; use dtype='float64'", stacklevel=4
         )
     checker = _Checker(sim, state, controls, horizons, parameters, variables, substeps, seed)
     try:

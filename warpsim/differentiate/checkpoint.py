@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import launch
-from warpsim.device.threads import in_turn
+from warpsim.device.threads import holds, in_turn
 from warpsim.differentiate.taped import flat
 from warpsim.kernels.differentiate import gradient
 from warpsim.tree.dynamics import BLOCK
@@ -61,6 +61,7 @@ class Checkpoints:
         tape.record_func(self.backward, arrays)
         return returned
 
+    @holds
     @in_turn
     def backward(self) -> None:
         """Add the gradient of the rollout's inputs, given those of its recorded rows and its last state."""

@@ -18,7 +18,7 @@ from warpsim.device.copies import copy, launch, twin
 from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
-from warpsim.device.threads import in_turn, turn
+from warpsim.device.threads import exclusive, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
 from warpsim.differentiate.fluid_adjoint import FluidAdjoint
 from warpsim.differentiate.measurement_adjoint import MeasurementAdjoint, measures
@@ -54,7 +54,7 @@ class StepAdjoint:
     ):
         model, t = device_model.model, device_model.types
         S, nv, nq = t.real, model.nv, model.nq
-        self._replay, self.device = replay, device_model.device
+        self._replay, self.device, self._use = replay, device_model.device, replay.parameters._use
         self.device_model, self.model, self.worlds = device_model, model, device_model.worlds
         kind = contact_adjoint(contact_model)
         self.step = integrator.make_step(device_model, contact_model, max_contacts, kind.solver_of(contact_model))
@@ -143,7 +143,7 @@ class StepAdjoint:
         own = [self, self.dynamics, self.rows, self.contact]
         return [*own, *(x for x in optional if x is not None), *kinematics, *measured]
 
-    @in_turn
+    @exclusive
     def backward(self, record: "StepRecord") -> None:
         """Add the gradient of the step's inputs, given that of its result, which is cleared."""
         r, none = record, self._none

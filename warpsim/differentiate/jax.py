@@ -6,7 +6,7 @@
 XLA calls the simulator with its own buffers (`wp.jax_callable`), on the CPU or on JAX's stream of a GPU: nothing passes through the
 host. Arrays must be on the simulator's device. Nothing is carried from the forward to the backward pass, which therefore repeats the rollout on a tape:
 it costs one forward pass more than torch's. Parameters that are not arguments must be the same in both, or the backward pass raises.
-XLA calls on threads of its own: wait for its results (`block_until_ready`) before using the simulator elsewhere.
+XLA calls on threads of its own: wait for its results (`block_until_ready`) before using the simulator elsewhere, which raises `RuntimeError` meanwhile.
 """
 
 import inspect
@@ -107,9 +107,18 @@ class _Call:
         sizes, count = sim._inputs.start_sizes, steps // self.options["every"] + 1
         rows = [((count, sim.worlds, sizes[name]), inputs[0][1]) for name in self.row_names]
         marks = ((len(SPECS),), np.dtype("uint32"))
-        self.forward = _called(self._forward, inputs, rows)
-        self.marked_forward = _first_order(_called(self._marked_forward, inputs, [*rows, marks]))
-        self.backward = _first_order(_called(self._backward, [marks, *inputs, *rows], inputs))
+        self.forward = _called(self._entered(self._forward), inputs, rows)
+        self.marked_forward = _first_order(_called(self._entered(self._marked_forward), inputs, [*rows, marks]))
+        self.backward = _first_order(_called(self._entered(self._backward), [marks, *inputs, *rows], inputs))
+
+    def _entered(self, method):
+        """A method of the simulator, arrays, and arrays to fill, as a function of these arrays: in it no other thread may use the simulator."""
+
+        def enter(arrays, out):
+            sim = self._simulator(arrays[0])
+            sim._use.run(method, (sim, arrays, out), {})
+
+        return enter
 
     def _simulator(self, array):
         """The simulator, where the array is on its device."""
@@ -125,18 +134,17 @@ class _Call:
             )
         return sim
 
-    def _forward(self, arrays, out):
-        sim = self._simulator(arrays[0])
+    def _forward(self, sim, arrays, out):
         options = {name: self.options[name] for name in ("substeps", "every")}
         inputs = Inputs(sim, dict(zip(self.names, arrays, strict=True)))
         trajectory = sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **options)
         for name, rows in zip(self.row_names, out, strict=True):
             wp.copy(rows, getattr(trajectory, name))
 
-    def _marked_forward(self, arrays, out):
+    def _marked_forward(self, sim, arrays, out):
         """As `_forward`, with marks of the parameters that are not arguments."""
-        self._forward(arrays, out[:-1])
-        out[-1].assign(self._marks(self.sim()))
+        self._forward(sim, arrays, out[:-1])
+        out[-1].assign(self._marks(sim))
 
     def _marks(self, sim) -> np.ndarray:
         """A number per parameter in the order of `SPECS`: 0 where it is the model's or an argument, else a checksum."""
@@ -148,9 +156,8 @@ class _Call:
                     marks[i] = zlib.crc32(values.tobytes()) | 1
         return marks
 
-    def _backward(self, arrays, out):
+    def _backward(self, sim, arrays, out):
         marks, *arrays = arrays
-        sim = self._simulator(marks)
         changed = [name for name, a, b in zip(SPECS, marks.numpy(), self._marks(sim), strict=True) if a != b]
         if changed:
             raise ValueError(

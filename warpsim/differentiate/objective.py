@@ -9,6 +9,7 @@ import warp as wp
 
 from warpsim.annotations import Numbers
 from warpsim.checks import choice, numbers, positive, short
+from warpsim.device.threads import holds
 from warpsim.differentiate.taped import (
     BY_STEP,
     STATE_NAMES,
@@ -161,11 +162,13 @@ class Objective:
         pairs = zip(self.start.items(), parts, strict=True)
         return {name: part.reshape(value.shape) * self.scale[name] for (name, value), part in pairs}
 
+    @holds
     def rollout(self, x: Numbers) -> Trajectory:
         """The trajectory at x, without gradients."""
         inputs = Inputs(self.sim, self._arrays(x))
         return self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
 
+    @holds
     def __call__(self, x: Numbers) -> tuple[float, np.ndarray]:
         """Loss and gradient at x."""
         loss, found = self._taped(self._arrays(x))
@@ -177,6 +180,7 @@ class Objective:
             parts.append(np.ravel(gradient) * self.scale[name])
         return float(loss.sum()), np.concatenate(parts)
 
+    @holds
     def trust(
         self,
         x: Numbers | None = None,

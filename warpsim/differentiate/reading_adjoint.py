@@ -12,7 +12,7 @@ import warp as wp
 from warpsim.device.copies import launch
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
-from warpsim.device.threads import in_turn
+from warpsim.device.threads import exclusive
 from warpsim.differentiate.implicit import kept_array, with_gradient
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.taped_dynamics import TapedDynamics
@@ -28,6 +28,7 @@ class ReadingAdjoint:
 
     def __init__(self, device_model: DeviceModel, parameters):
         self.device_model, self.parameters, self.device = device_model, parameters, device_model.device
+        self._use = parameters._use
         self.dynamics = TapedDynamics(device_model)
         self._inputs: dict[tuple, wp.array] = {}
         if device_model.model.nmocap:
@@ -45,7 +46,7 @@ class ReadingAdjoint:
     def reactions(self) -> dict[str, ReactionReader]:
         return {what: ReactionReader(self.dynamics, what) for what in REACTIONS}
 
-    @in_turn
+    @exclusive
     def read(self, tape, reader, state, measured, control) -> wp.array:
         """What `reader` finds `(worlds, numbers)`, recorded on `tape`. `measured`: what is read of the last step, and where."""
         arrays = dict(zip(NAMES, (state.q, state.v, measured[0], control, state.memory.get("mocap")), strict=True))
@@ -60,7 +61,7 @@ class ReadingAdjoint:
         tape.record_func(backward, [*targets.values(), out])
         return out
 
-    @in_turn
+    @exclusive
     def backward(self, reader, kept: dict, parameters: KeptParameters, out: wp.array, targets: dict) -> None:
         """Add the gradients of what was read, given that of the result, which is cleared."""
         self._load(kept, parameters)

@@ -9,6 +9,7 @@ import warp as wp
 
 from warpsim.checks import short, whole
 from warpsim.device.copies import SCALARS
+from warpsim.device.threads import holds
 
 STATE_NAMES = ("q", "v", "activation")
 BY_STEP = ("controls", "mocap")  # (steps, worlds, …)
@@ -92,6 +93,12 @@ class TapedRollout:
     """A rollout on a tape of its own (`tape`, which may record a loss as well), its `trajectory`, and its gradients."""
 
     def __init__(self, sim, values: dict[str, wp.array], steps: int, **options):
+        self.sim = sim
+        self._run(values, steps, options)
+
+    @holds
+    def _run(self, values: dict[str, wp.array], steps: int, options: dict) -> None:
+        sim = self.sim
         self.inputs = Inputs(sim, values)
         for table in (self.inputs.controls, self.inputs.mocap):
             if table is not None:
@@ -101,6 +108,7 @@ class TapedRollout:
                 self.inputs.start, self.inputs.controls, steps, mocap=self.inputs.mocap, **options
             )
 
+    @holds
     def gradients(self, loss: wp.array | None = None, grads: dict | None = None) -> dict[str, wp.array]:
         """Gradients by name, of a loss recorded on the tape or of rows whose own gradients are given.
 

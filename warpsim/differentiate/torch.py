@@ -13,6 +13,7 @@ import contextlib
 import warp as wp
 
 from warpsim.checks import whole
+from warpsim.device.threads import holds
 from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, count_steps, expansion, input_shapes
 from warpsim.state import import_or_explain
 
@@ -123,6 +124,7 @@ class _Rollout(torch.autograd.Function):
         return None, None, None, None, *gradients
 
 
+@holds
 def _plain(sim, names, tensors, steps, options):
     """A rollout that nobody asks the gradient of."""
     with _on_torch_stream(sim.device):

@@ -8,6 +8,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from warpsim.checks import choice, listed, short, whole
+from warpsim.device.threads import holds
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
 from warpsim.envs.keeping import check_kept
@@ -163,6 +164,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     # Gymnasium's interface -------------------------------------------------------------------------------------------
 
+    @holds
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """Begin episodes in all worlds, or in those of `options["reset_mask"]`; observations and info of all."""
         mask = reset_mask(options)
@@ -188,6 +190,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 self._ended = None if mask is None else self._ended & ~chosen
             return self._out(self._observe()), {}
 
+    @holds
     def step(self, actions):
         """Observations, rewards, terminations, truncations and info after an action in every world."""
         if not self._begun:
@@ -281,6 +284,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     # going on --------------------------------------------------------------------------------------------------------
 
+    @holds
     def state_dict(self) -> dict:
         """Everything that the next step reads: state, parameters, random numbers, commands, terms; NumPy arrays and numbers."""
         v, host = self.view, self._kept
@@ -302,6 +306,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """Raise `ValueError` for what `load_state_dict` would refuse."""
         check_kept(kept, self.state_dict(), self.sim)
 
+    @holds
     def load_state_dict(self, kept: dict) -> None:
         """Go on from what `state_dict` gave, in an environment of the same task and as many worlds. Raises `ValueError` for anything else, and writes nothing."""
         self.check_kept(kept)

@@ -16,7 +16,7 @@ from warpsim.annotations import Array, Device, Numbers
 from warpsim.checks import numbers, short
 from warpsim.device.copies import SCALARS, launch, scalar_types
 from warpsim.device.recording import refuse_torch_gradient
-from warpsim.device.threads import in_turn
+from warpsim.device.threads import Use, exclusive
 from warpsim.kernels import sums
 from warpsim.model.model import SIZES, GeomType, Model
 
@@ -99,6 +99,7 @@ class Parameters:
     def __init__(self, model: Model, worlds: int, dtype: str, device: Device, requires_grad: bool):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.requires_grad = requires_grad
+        self._use = Use()  # of the simulator that has these
         self._expanded: set[str] = set()
         self._initial: dict[str, wp.array] = {}
         self._refused: dict[str, str] = {}
@@ -151,6 +152,7 @@ class Parameters:
         """The parameters that have been asked for, in the order of `SPECS`."""
         return [name for name in SPECS if name in self._expanded]
 
+    @exclusive
     def undrawn(self) -> tuple[str, ...]:
         """Those of `DRAWN` that are not the model's in every world: pictures, which know the model alone, do not show them."""
         found = []
@@ -177,7 +179,7 @@ class Parameters:
         """The parameters that this simulator would ignore, and why."""
         return dict(self._refused)
 
-    @in_turn
+    @exclusive
     def __getitem__(self, name: str) -> Array:
         self._known(name)
         if name in self._refused:
@@ -190,7 +192,7 @@ class Parameters:
             self.version += 1
         return self._arrays[name]
 
-    @in_turn
+    @exclusive
     def shared_gradient(self, name: str) -> Array:
         """The gradient of a parameter whose value all worlds share, `(1, …)`: that of `parameters[name].grad`, summed over worlds.
 
@@ -221,7 +223,7 @@ class Parameters:
                 return result
             x = total
 
-    @in_turn
+    @exclusive
     def __setitem__(self, name: str, values: Numbers) -> None:
         array = self[name]
         refuse_torch_gradient(values, f"parameters[{name!r}]")
@@ -246,6 +248,7 @@ class Parameters:
             check(name, values)
         array.assign(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=self._numpy))
 
+    @exclusive
     def scale_mass(self, factor: Numbers) -> None:
         """Make each body's mass and inertia `factor` times the model's, as another density would: the shape of its mass stays.
 
@@ -264,6 +267,7 @@ class Parameters:
         self["body_mass"] = each * self.model.body_mass
         self["body_inertia"] = each[..., None, None] * self.model.body_inertia
 
+    @exclusive
     def restore(self, worlds: Numbers) -> None:
         """Give the chosen worlds (indices) the model's values again."""
         for name in self._expanded:

@@ -16,6 +16,7 @@ import numpy as np
 from warpsim.annotations import Numbers
 from warpsim.checks import flag, number, short, whole
 from warpsim.device.recording import tape_paused
+from warpsim.device.threads import holds
 from warpsim.optimise.box_qp import box_qp
 from warpsim.optimise.charts import charts
 from warpsim.optimise.cost import derivative, residuals, total
@@ -58,6 +59,7 @@ class Identification:
         return show("Identification", values | {"iterations": len(self.history) - 1, "status": counts})
 
 
+@holds
 def identify(
     sim: Simulator,
     state: State,

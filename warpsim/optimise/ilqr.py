@@ -12,6 +12,7 @@ import numpy as np
 from warpsim.annotations import Numbers
 from warpsim.checks import number, whole
 from warpsim.device.recording import tape_paused
+from warpsim.device.threads import holds
 from warpsim.optimise.box_qp import box_qp, masked_solve
 from warpsim.optimise.cost import Cost, total
 from warpsim.optimise.plan import Plan, checked_problem
@@ -27,6 +28,7 @@ FALL = 0.1  # of the regularisation after a long step
 JITTER = 1e-13  # of the trace of ∂²/∂u²: what rounding takes from a semidefinite matrix
 
 
+@holds
 def ilqr(
     sim: Simulator,
     state: State,

@@ -13,6 +13,7 @@ import numpy as np
 
 from warpsim.annotations import Numbers
 from warpsim.checks import number, numbers, positive, short, whole
+from warpsim.device.threads import holds
 from warpsim.model.geometry import quaternion_multiply, rotation_vector
 from warpsim.model.model import JointType
 from warpsim.simulator import Simulator
@@ -28,6 +29,7 @@ class Reach(typing.NamedTuple):
     rotation_error: np.ndarray
 
 
+@holds
 def reach(
     sim: Simulator,
     q: Numbers,

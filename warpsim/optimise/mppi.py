@@ -12,6 +12,7 @@ import numpy as np
 from warpsim.annotations import Numbers
 from warpsim.checks import number, numbers, positive, short, whole
 from warpsim.device.recording import tape_paused
+from warpsim.device.threads import holds
 from warpsim.optimise.cost import Cost, total
 from warpsim.optimise.plan import Plan, checked_problem
 from warpsim.optimise.replicas import replicas
@@ -22,6 +23,7 @@ from warpsim.stepping import NONFINITE
 NOISE = 0.25  # of the range of a control, where none is given
 
 
+@holds
 def mppi(
     sim: Simulator,
     state: State,
