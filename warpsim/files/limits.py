@@ -19,9 +19,7 @@ MAX_TOTAL_BYTES = 2 * 2**30  # of all files of one model
 
 # Of an MJCF file with includes, replicates, attachments, composites and flexes written out:
 MAX_ELEMENTS = 100_000
-MAX_SOLIDS = (
-    20_000  # bodies and geoms, joints and sites: MuJoCo's compile time grows with their square (20 000 geoms: 2.4 s)
-)
+MAX_SOLIDS = 20_000  # bodies and geoms, joints, sites, frames, cameras, lights and defaults: MuJoCo's compile time grows with their square (20 000 geoms: 2.4 s)
 MAX_LEVELS = 1000  # of nesting: the compiler recurses
 MAX_POINTS = 4000  # of one composite or flex (8000 points of a flex: 54 s)
 MAX_GRID = 2**24  # values of one height field (4096 x 4096); 1e8 take gigabytes

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import tempfile
 import warnings
 import xml.etree.ElementTree as xml
@@ -26,6 +27,8 @@ from warpsim.model.mesh_mass import convex_hull
 
 MAX_MESH_VERTICES = 4_000_000
 MAX_INSTANCES = 100_000  # of nodes in a DAE
+MAX_PATHS = 500_000  # nodes of a glTF on the way from the roots to its meshes: trimesh walks each way by itself
+MAX_STL_SOLIDS = 2000  # of a text: trimesh's time grows with their square (8000: 7 s)
 SUFFIXES = (".stl", ".obj", ".dae", ".gltf", ".glb")
 COLOURED = {".obj": b"mtllib", ".dae": b"<library_materials", ".gltf": b'"materials"', ".glb": b'"materials"'}
 CACHED_MESHES = 128  # files kept in memory: a robot names most of its meshes twice or more
@@ -79,6 +82,8 @@ def _read(name: str, time: int, size: int, allowed: tuple[str, ...]) -> tuple[np
         data, unit = _collada_shapes(data, path)
     elif kind == "obj":
         data = _obj_shapes(data)
+    elif kind == "stl":
+        _check_solids(data, path)
     elif kind in ("gltf", "glb"):
         _check_gltf(data, kind, path)
         resolver = _Buffers(path, allowed)
@@ -137,13 +142,16 @@ def _collada_shapes(data: bytes, path) -> tuple[bytes, float]:
     root, unit = parse_xml(data, path), 1.0
     _check_instances(root, path)
     for parent in list(root.iter()):
-        for child in list(parent):
-            tag = child.tag.rpartition("}")[2]
-            if tag in COLLADA_UNUSED:
-                parent.remove(child)
-            elif tag == "unit" and parent.tag.rpartition("}")[2] == "asset":
+        for child in parent:
+            if _tag(child) == "unit" and _tag(parent) == "asset":
                 unit = _positive(child.get("meter", "1"), f"{path}: <unit meter>")
+        parent[:] = [child for child in parent if _tag(child) not in COLLADA_UNUSED]
     return xml.tostring(root), unit
+
+
+def _tag(element) -> str:
+    """The tag of an element, without its namespace."""
+    return element.tag.rpartition("}")[2]
 
 
 def _check_instances(root, path) -> None:
@@ -154,7 +162,7 @@ def _check_instances(root, path) -> None:
     """
     named: dict[tuple[str, str], list] = {}
     for element in root.iter():
-        kind = element.tag.rpartition("}")[2]
+        kind = _tag(element)
         if kind in ("node", "geometry"):
             named.setdefault((kind, f"#{element.get('id')}"), []).append(element)
     sizes: dict[int, tuple[float, float]] = {}  # nodes and corners
@@ -165,7 +173,7 @@ def _check_instances(root, path) -> None:
         if id(element) not in sizes:
             total = [(1.0, 0.0)]
             for child in element:
-                tag, url = child.tag.rpartition("}")[2], child.get("url")
+                tag, url = _tag(child), child.get("url")
                 if tag == "node":
                     total.append(size(child, depth + 1))
                 elif tag == "instance_node":
@@ -183,7 +191,7 @@ def _check_instances(root, path) -> None:
     def largest(found) -> tuple[float, float]:
         return max((n for n, _ in found), default=0.0), max((c for _, c in found), default=0.0)
 
-    scenes = [size(e, 0) for e in root.iter() if e.tag.rpartition("}")[2] == "visual_scene"]
+    scenes = [size(e, 0) for e in root.iter() if _tag(e) == "visual_scene"]
     if sum(nodes for nodes, _ in scenes) > MAX_INSTANCES:
         raise ModelError(f"{path}: its nodes stand for more than {MAX_INSTANCES} instances")
     corners = sum(corners for _, corners in scenes)
@@ -196,12 +204,12 @@ def _check_instances(root, path) -> None:
 def _corners(geometry) -> float:
     """Corners of the triangles of a DAE's geometry, or more, by the numbers of its index lists."""
     total = 0.0
-    for element in geometry.iter():
-        kind = element.tag.rpartition("}")[2]
+    for element in (below for mesh in geometry for below in mesh):  # <geometry><mesh><triangles>, at no other depth
+        kind = _tag(element)
         if kind in ("triangles", "polylist", "polygons"):
-            inputs = [child.get("offset", "") for child in element if child.tag.rpartition("}")[2] == "input"]
+            inputs = [child.get("offset", "") for child in element if _tag(child) == "input"]
             stride = 1 + max((int(offset) for offset in inputs if offset.isdecimal() and len(offset) < 4), default=0)
-            lists = [child.text or "" for child in element.iter() if child.tag.rpartition("}")[2] == "p"]
+            lists = [below.text or "" for child in element for below in (child, *child) if _tag(below) == "p"]
             total += sum(_words(text) for text in lists) / stride * (1 if kind == "triangles" else 3)
     return total
 
@@ -220,6 +228,7 @@ def _check_gltf(data: bytes, kind: str, path) -> None:
     try:
         whole = json.loads(text)
         accessors = whole.get("accessors", [])
+        _check_nodes(whole.get("nodes", []), path)
         counts = [int(accessor.get("count", 0)) for accessor in accessors]
         read = [
             index
@@ -231,7 +240,9 @@ def _check_gltf(data: bytes, kind: str, path) -> None:
         ]
         wrong = [(k, "is sparse" if "sparse" in accessors[k] else "has no bufferView") for k in read]
         wrong = [(k, why) for k, why in wrong if "sparse" in accessors[k] or "bufferView" not in accessors[k]]
-    except (ValueError, AttributeError, TypeError, RecursionError):
+    except (ValueError, AttributeError, TypeError, IndexError, RecursionError) as error:
+        if isinstance(error, ModelError):
+            raise
         raise ModelError(f"{path}: not a {kind.upper()} mesh: its JSON cannot be read") from None
     if max(counts, default=0) > 3 * MAX_MESH_VERTICES or min(counts, default=0) < 0:
         raise ModelError(f"{path}: an accessor has {max(counts)} elements, more than {3 * MAX_MESH_VERTICES}")
@@ -241,6 +252,37 @@ def _check_gltf(data: bytes, kind: str, path) -> None:
         )
     if accessors and not whole.get("bufferViews"):
         raise ModelError(f"{path}: it has accessors but no bufferViews; export it with plain buffers")
+
+
+def _check_nodes(nodes: list, path) -> None:
+    """Refuse a glTF whose nodes are no trees, or trees so deep that the ways through them are absurdly long."""
+    above = [-1] * len(nodes)
+    for k, node in enumerate(nodes):
+        for child in node.get("children", ()):
+            if above[child] >= 0:
+                raise ModelError(
+                    f"{path}: node {child} hangs on node {above[child]} and on node {k}; glTF's nodes are trees, copy it"
+                )
+            above[child] = k
+    waiting, total = [(k, 1) for k in range(len(nodes)) if above[k] < 0], 0
+    while waiting:
+        k, depth = waiting.pop()
+        total += depth * ("mesh" in nodes[k])
+        if depth > MAX_XML_DEPTH:
+            raise ModelError(f"{path}: nodes nested more than {MAX_XML_DEPTH} deep")
+        waiting += [(child, depth + 1) for child in nodes[k].get("children", ())]
+    if total > MAX_PATHS:
+        raise ModelError(
+            f"{path}: {total} nodes on the ways to its meshes, more than {MAX_PATHS}; join the meshes, or nest them less deep"
+        )
+
+
+def _check_solids(data: bytes, path) -> None:
+    """Refuse a text of absurdly many solids."""
+    size = 84 + 50 * int.from_bytes(data[80:84], "little")
+    solids = sum(1 for _ in re.finditer(rb"endsolid", data, re.IGNORECASE)) if len(data) != size else 0
+    if solids > MAX_STL_SOLIDS:
+        raise ModelError(f"{path}: {solids} solids, more than {MAX_STL_SOLIDS}; join them into one")
 
 
 def _obj_shapes(data: bytes) -> bytes:

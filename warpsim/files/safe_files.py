@@ -17,6 +17,11 @@ from warpsim.files.limits import MAX_XML_ATTRIBUTES, MAX_XML_BYTES, MAX_XML_DEPT
 
 PACKAGE_LEVELS = 4  # folders above a file in which its `package.xml` is looked for
 LONGEST_NAME = 4096
+CLOSED = {b"<!--": b"-->", b"<![CDATA[": b"]]>"}
+OPENED = re.compile(rb"<!--|<!\[CDATA\[")
+UNSPACED = re.compile(rb"""(=\s*(?:"[^"<>]*"|'[^'<>]*'))(?=[A-Za-z_])""")
+AROUND = b" \t\r\n\0\x1a"  # spaces, and what editors of other systems end a file with
+BEFORE = re.compile(rb"(?:[ \t\r\n\0]|\xef\xbb\xbf)*")  # with marks of the byte order
 
 
 class Element(xml.Element):
@@ -53,24 +58,46 @@ def parse_xml(data: bytes, name) -> xml.Element:
 
     This is the only parser that reads a robot file's text: what others are given is written anew from its tree, so that
     no two of them can read one file differently. Elements know their `file` (`name`) and `line`.
-    Comments that contain `--`, which XML forbids and robot files are full of, are accepted, and attributes without a space between them.
+    Comments that contain `--`, which XML forbids and robot files are full of, are accepted, attributes without a space between them, and
+    blank lines, comments, NULs or marks of the byte order around the document.
     """
     try:
         return _parse(data, name)
     except expat.ExpatError as error:
         first = error
-    if b"<![CDATA[" not in data:
-        data = re.sub(rb"<!--.*?-->", lambda found: b"\n" * found.group().count(b"\n"), data, flags=re.DOTALL)
-        data = re.sub(rb"""(=\s*(?:"[^"<>]*"|'[^'<>]*'))(?=[A-Za-z_])""", rb"\1 ", data)
-        try:
-            return _parse(data, name)
-        except expat.ExpatError:
-            pass
-    raise ModelError(f"{name}: XML that cannot be parsed: {first}") from None
+    try:
+        return _parse(*_mended(data, name))
+    except (expat.ExpatError, UnicodeDecodeError):
+        raise ModelError(f"{name}: XML that cannot be parsed: {first}") from None
 
 
-def _parse(data: bytes, name) -> xml.Element:
-    builder, parser = xml.TreeBuilder(element_factory=Element), expat.ParserCreate()
+def _mended(data: bytes, name) -> tuple:
+    """Arguments of `_parse` for a text without comments, with spaces between attributes and nothing around it; lines keep their numbers.
+
+    Every step takes time in proportion to the text, whatever is in it.
+    """
+    encoding = None
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        data, encoding = data.decode("utf-16").encode(), "utf-8"
+    parts, at = [], 0
+    while found := OPENED.search(data, at):
+        end = data.find(CLOSED[found.group()], found.end())
+        if end < 0:
+            break  # the parser says so
+        end += len(CLOSED[found.group()])
+        parts.append(UNSPACED.sub(rb"\1 ", data[at : found.start()]))
+        whole = data[found.start() : end]
+        parts.append(b"\n" * whole.count(b"\n") if found.group() == b"<!--" else whole)
+        at = end
+    data = b"".join([*parts, UNSPACED.sub(rb"\1 ", data[at:])]).rstrip(AROUND)
+    before = BEFORE.match(data).end()
+    data, lines = data[before:], b"\n" * data.count(b"\n", 0, before)
+    head = data.find(b"?>") + 2 if data.startswith(b"<?xml") else 0
+    return data[:head] + lines + data[head:], name, encoding
+
+
+def _parse(data: bytes, name, encoding: str | None = None) -> xml.Element:
+    builder, parser = xml.TreeBuilder(element_factory=Element), expat.ParserCreate(encoding)
     depth = count = 0
 
     def start(tag, attributes):

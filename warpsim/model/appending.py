@@ -194,7 +194,7 @@ def _append_keyframes(b, other: Model, at: Placement) -> None:
             if other.joint_type[j] == JointType.FREE:
                 q, v[:3] = compose(at.start, q), rotate(at.start[3:], v[:3])
             parts.q[at.joint(j)], parts.v[at.joint(j)] = q, v
-        b.keyframes[b._name("keyframe", at.prefix + name, list(b.keyframes))] = parts
+        b.keyframes[b._name("keyframe", at.prefix + name, b.keyframes)] = parts
 
 
 def _append_tendons(b, other: Model, at: Placement) -> None:

@@ -111,6 +111,7 @@ class ModelBuilder:
         self.timestep = positive_of(timestep, "timestep [s]")
         self.density, self.viscosity, self.wind = density, viscosity, wind
         medium.medium_of(density, viscosity, wind)
+        self._names: dict[str, tuple] = {}  # see `_taken`
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
@@ -156,7 +157,7 @@ class ModelBuilder:
         `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass. `gravcomp`: the share
         of its weight that a force at its COM takes off, 1 all of it.
         """
-        name = self._name("body", name, [b.name for b in self.bodies])
+        name = self._name("body", name, self.bodies)
         if name == "world":
             raise ModelError("a body cannot be called 'world': that is the name of the fixed frame")
         parent = self._body(parent)
@@ -198,7 +199,7 @@ class ModelBuilder:
         `reference` (the spring's rest position) are scalars or one value per degree of freedom.
         """
         body = self._body(body)
-        name = self._name("joint", name, [j.name for j in self.joints])
+        name = self._name("joint", name, self.joints)
         label = f"joint {name!r}"
         if body < 0:
             raise ModelError(f"{label}: the world cannot have a joint; add it to a body")
@@ -295,7 +296,7 @@ class ModelBuilder:
         `fluid`: True, or its five coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box. `rgba`, and a `ws.VisualMaterial` as `material`, are how it looks.
         """
         body = self._body(body)
-        name = self._name("geom", name, [g.name for g in self.geoms])
+        name = self._name("geom", name, self.geoms)
         label = f"geom {name!r}"
         kind = geom_type_of(type, mesh, hfield, label)
         size = size_of(size, kind, label)
@@ -371,7 +372,7 @@ class ModelBuilder:
         spring is slack between the lengths `reference` (one number or two; None: of a fixed tendon the length where the
         joints' own springs rest); `friction` is the largest dry-friction force.
         """
-        name = self._name("tendon", name, [t.name for t in self.tendons])
+        name = self._name("tendon", name, self.tendons)
         label = f"tendon {name!r}"
         if (joints is None) == (path is None):
             raise ModelError(f"{label}: give joints or a path, and not both")
@@ -421,7 +422,7 @@ class ModelBuilder:
         `stiffness` [N/m], or ([N/m], [N m/rad]) for a kind that holds angles too; inf is near-rigid. `dissipation_time`
         [s] is damping over stiffness. An inactive constraint does nothing.
         """
-        name = self._name("constraint", name, [c.name for c in self.constraints])
+        name = self._name("constraint", name, self.constraints)
         label = f"constraint {name!r}"
         kind = constraint_types.constraint_type(kind, label)
         find = {ConstraintType.JOINT: self._joint, ConstraintType.TENDON: self._tendon}.get(kind, self._body)
@@ -484,7 +485,7 @@ class ModelBuilder:
         ("filterexact", tau) or ("muscle", rise, fall, width), which a muscle has by itself [s]; within `activation_range`; `early`: the force is
         that of the activation at the end of the step. `group`: a number kept in `model.actuator_group`.
         """
-        name = self._name("actuator", name, [a.name for a in self.actuators])
+        name = self._name("actuator", name, self.actuators)
         label = f"actuator {name!r}"
         target = read_target(self, joint, tendon, site, reference_site, crank, body, label)
         gain, bias = actuator_law(kind, kp, kv, gain, bias, label, muscle)
@@ -540,7 +541,7 @@ class ModelBuilder:
 
         `type` ("sphere", "capsule", "ellipsoid", "cylinder", "box") and `size`, as a geom's, are the zone of a touch sensor, and drawn.
         """
-        name = self._name("site", name, [s.name for s in self.sites])
+        name = self._name("site", name, self.sites)
         self.sites.append(make_site(name, self._body(body), pose, type, size, rgba))
         return len(self.sites) - 1
 
@@ -554,7 +555,7 @@ class ModelBuilder:
         resolution: tuple[int, int] = (1, 1),
     ) -> int:
         """Add a camera at `pose` in `body`, which looks along its −z with y up; `fovy` is the vertical angle of view [rad]."""
-        name = self._name("camera", name, [c.name for c in self.cameras])
+        name = self._name("camera", name, self.cameras)
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
 
@@ -576,7 +577,7 @@ class ModelBuilder:
         none). Options: `field` (3,) of a magnetometer, `data` of a rangefinder, `focal` (2,) [pixels] of a camprojection, `margin` of joint and tendon
         limits, `data`, `reduce` and `num` of contact, `frames` (2 quaternions) of "inertia". `datatype` is for files that have their own.
         """
-        name = self._name("sensor", name, [s.name for s in self.sensors])
+        name = self._name("sensor", name, self.sensors)
         self.sensors.append(make_sensor(self, name, kind, object, reference, cutoff, datatype, options))
         return len(self.sensors) - 1
 
@@ -591,7 +592,7 @@ class ModelBuilder:
     ) -> None:
         """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control and activation."""
         frame = Keyframe(q, v, control, activation, mocap)
-        self.keyframes[self._name("keyframe", name, list(self.keyframes))] = frame
+        self.keyframes[self._name("keyframe", name, self.keyframes)] = frame
 
     def exclude(self, body_a: Element, body_b: Element) -> None:
         """No contact between the geoms of two bodies."""
@@ -657,9 +658,19 @@ class ModelBuilder:
 
     # ---------------------------------------------------------------------------------------------------------------
 
-    def _name(self, element: str, name, taken: list[str]) -> str:
+    def _taken(self, element: str, items: list) -> set[str]:
+        """Names of a list of elements, gathered once while it only grows at its end."""
+        known, names, count, last = self._names.get(element, (None, set(), 0, None))
+        if known is not items or len(items) < count or (count and items[count - 1] is not last):
+            names, count = set(), 0
+        names.update(item.name for item in items[count:])
+        self._names[element] = (items, names, len(items), items[-1] if items else None)
+        return names
+
+    def _name(self, element: str, name, items: list | dict) -> str:
+        taken = items if isinstance(items, dict) else self._taken(element, items)
         if name is None or name == "":
-            name = f"{element}_{len(taken)}"
+            name = f"{element}_{len(items)}"
             while name in taken:
                 name += "_"
         if not isinstance(name, str):

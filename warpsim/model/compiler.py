@@ -226,7 +226,7 @@ def _contact_pairs(b) -> dict:
     above = np.array([weld[b.bodies[k].parent] if k >= 0 else -1 for k in group.tolist()], np.int64)
     moves = np.array([moving[g.body] for g in b.geoms], bool)
     flat = np.isin(kind, (int(GeomType.PLANE), int(GeomType.HFIELD)))  # never touch each other
-    excluded = np.array([_body_key(b, *pair) for pair in b.excluded], np.int64)
+    excluded = np.unique(np.array([_body_key(b, *pair) for pair in b.excluded], np.int64))
     explicit, named = {pair[:2]: pair[2:] for pair in b.explicit_pairs}, collections.defaultdict(list)
     for i, j in explicit:
         named[i].append(j)
@@ -238,7 +238,8 @@ def _contact_pairs(b) -> dict:
         if b.filter_parent and group[i] != -1:
             touch &= (group[j] == -1) | ((above[i] != group[j]) & (above[j] != group[i]))
         if len(excluded):
-            touch &= ~np.isin(_body_key(b, np.minimum(body[i], body[j]), np.maximum(body[i], body[j])), excluded)
+            key = _body_key(b, np.minimum(body[i], body[j]), np.maximum(body[i], body[j]))
+            touch &= excluded[np.minimum(np.searchsorted(excluded, key), len(excluded) - 1)] != key
         chosen = np.isin(j, named[i])
         j, chosen = j[touch | chosen], chosen[touch | chosen]
         able = (moves[i] | moves[j]) & ~(flat[i] & flat[j])

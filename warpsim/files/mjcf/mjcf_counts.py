@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an MJCF file stands for, counted before MuJoCo makes it: the limits are in `warpsim.files.limits`."""
 
+import itertools
 import math
 import re
 import struct
@@ -10,7 +11,9 @@ from warpsim.errors import ModelError
 from warpsim.files import limits
 
 UNITS = {"": 1, **{letter: 2 ** (10 * (k + 1)) for k, letter in enumerate("KMGTPE")}}
-SOLIDS = ("body", "geom", "joint", "freejoint", "site")
+SOLIDS = ("body", "geom", "joint", "freejoint", "site", "frame", "camera", "light", "default")
+MAX_CORNERS = 100  # of a face of an OBJ file, as MuJoCo 4.0 reads it
+LONG_FACE = re.compile(rb"^[ \t]*f[ \t]([^\r\n]{%d,})" % (2 * MAX_CORNERS), re.MULTILINE)
 GENERATED = {"wedge": 2, "plate": 2, "grid": 3, "cone": 1, "supersphere": 1, "supertorus": 1}  # counts among `params`
 
 
@@ -74,6 +77,25 @@ def check_grid(data: bytes, suffix: str, where: str) -> None:
         raise ModelError(
             f"{where}: {rows} x {columns} values, more than the limit of {limits.MAX_GRID}; make it coarser"
         )
+
+
+def with_triangles(data: bytes) -> tuple[bytes, int]:
+    """An OBJ file whose faces of more than `MAX_CORNERS` corners are triangles about their first one, and how many those were.
+
+    MuJoCo leaves such faces out without a word.
+    """
+    count = 0
+
+    def cut(found) -> bytes:
+        nonlocal count
+        corners = found.group(1).split()
+        if len(corners) <= MAX_CORNERS:
+            return found.group()
+        count += 1
+        first, *rest = corners
+        return b"\n".join(b"f %s %s %s" % (first, *pair) for pair in itertools.pairwise(rest))
+
+    return LONG_FACE.sub(cut, data), count
 
 
 class Sizes:
@@ -147,7 +169,7 @@ class _Document:
             entry[3] = max(entry[3], level)
         for value, most, what in (
             (self.total, limits.MAX_ELEMENTS, "elements"),
-            (self.solid, limits.MAX_SOLIDS, "bodies, geoms, joints and sites"),
+            (self.solid, limits.MAX_SOLIDS, "bodies, geoms, joints, sites, frames, cameras, lights and defaults"),
             (level, limits.MAX_LEVELS, "levels of nesting"),
         ):
             if value > most:

@@ -20,7 +20,7 @@ from xml.sax.saxutils import quoteattr
 from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.files import limits
-from warpsim.files.mjcf.mjcf_counts import Sizes, check_grid, check_values
+from warpsim.files.mjcf.mjcf_counts import Sizes, check_grid, check_values, with_triangles
 from warpsim.files.mjcf.mjcf_textures import Source, numbered
 from warpsim.files.safe_files import Element, Folders, check_name, parse_xml, read_bytes
 from warpsim.model.model import ReportLine
@@ -103,11 +103,12 @@ class _Reader:
         self.texture_defaults = any(element.attrib.keys() - {"class"} for element in defaults)
         models = {}
         for parent in list(root.iter()):
-            for child in list(parent):
+            for child in parent:
                 if child.tag == "model" and parent.tag == "asset":
                     models[child] = self.model(child, (*parents, real))
                 else:
                     self.assets_of(parent, child)
+            parent[:] = [child for child in parent if not _is_unread(child)]
         self.forget_skins(root)
         self.sizes.add(real, root, models)
         text, places = write(root)
@@ -163,7 +164,6 @@ class _Reader:
         if not named:
             return
         if element.tag == "skin":
-            parent.remove(element)
             self.skins += 1
         elif named == ["file"] and element.tag in ("mesh", "hfield", "flexcomp"):
             if element.get("file"):
@@ -197,8 +197,7 @@ class _Reader:
         """Tuples may name skins, of which those with files are gone."""
         if self.skins:
             for holder in root.iter("tuple"):
-                for element in [e for e in holder if e.get("objtype") == "skin"]:
-                    holder.remove(element)
+                holder[:] = [element for element in holder if element.get("objtype") != "skin"]
 
     def asset(self, element: Element) -> None:
         """Read the file of a mesh, height field or flex."""
@@ -221,6 +220,7 @@ class _Reader:
                 raise ModelError(f"{where}: {short(name)} is no {', '.join(MESH_SUFFIXES)} file; convert it")
         else:
             suffix = suffix if suffix in MESH_SUFFIXES else ""
+        data = faced(data, suffix, name, self.report)
         opaque = f"ws{hashlib.sha256(data).hexdigest()}{suffix}"
         if element.tag != "flexcomp" and not element.get("name"):
             element.set("name", _stem(name))
@@ -329,6 +329,25 @@ def write(root, indent: str = "") -> tuple[str, list]:
 
 def _quoted(value: str) -> str:
     return quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
+
+def faced(data: bytes, suffix: str, name: str, report: list) -> bytes:
+    """The bytes of a mesh file `name` with all its faces, as MuJoCo reads it; a line of the report where they differ."""
+    data, count = with_triangles(data) if suffix == ".obj" else (data, 0)
+    if count:
+        report.append(
+            ReportLine(
+                f"faces of {short(name)}",
+                "mapped",
+                f"{count} of more than 100 corners, cut into triangles about a corner",
+            )
+        )
+    return data
+
+
+def _is_unread(element) -> bool:
+    """Whether an element is a skin with a file, which is not read."""
+    return element.tag == "skin" and any(key.startswith("file") for key in element.attrib)
 
 
 def _stem(name: str) -> str:

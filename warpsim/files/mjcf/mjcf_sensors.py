@@ -25,6 +25,7 @@ OBJECTS = {
 OF_CONTACT = {"BODY": ObjectType.BODY, "XBODY": ObjectType.SUBTREE}
 OF_SUBTREE = {"BODY": ObjectType.BODY}
 _FIXED_CAMERA = int(mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
+_ADHESION = int(mujoco.mjtTrn.mjTRN_BODY)
 _BODY, _XBODY, _CAMERA = (int(getattr(mujoco.mjtObj, f"mjOBJ_{x}")) for x in ("BODY", "XBODY", "CAMERA"))
 
 
@@ -45,13 +46,13 @@ def sensor_lack(m, s: int) -> str | None:
             return "its camera follows what it looks at"
     if kind == SensorType.RANGEFINDER and m.sensor_objtype[s] == _CAMERA:
         return "rays of a camera's pixels are not cast"
-    orthographic = np.asarray(getattr(m, "cam_projection", np.zeros(m.ncam)))
-    if kind == SensorType.CAMPROJECTION and orthographic[m.sensor_refid[s]] not in (0, b"\0"):
-        return "its camera is orthographic"
-    sticks = [int(x) == int(mujoco.mjtTrn.mjTRN_BODY) for x in m.actuator_trntype]
-    if kind == SensorType.ACTUATORVEL and sticks[m.sensor_objid[s]]:
+    if kind == SensorType.CAMPROJECTION:
+        orthographic = np.asarray(getattr(m, "cam_projection", np.zeros(m.ncam)))
+        if orthographic[m.sensor_refid[s]] not in (0, b"\0"):
+            return "its camera is orthographic"
+    if kind == SensorType.ACTUATORVEL and m.actuator_trntype[m.sensor_objid[s]] == _ADHESION:
         return "adhesion has no velocity here"
-    if kind == SensorType.JOINTACTUATORFRC and any(sticks):
+    if kind == SensorType.JOINTACTUATORFRC and (m.actuator_trntype == _ADHESION).any():
         return "what adhesion does to a joint is not measured"
     return None
 

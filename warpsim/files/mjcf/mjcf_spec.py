@@ -16,7 +16,7 @@ from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.mjcf.mjcf_counts import check_grid
-from warpsim.files.mjcf.mjcf_files import MESH_SUFFIXES, MESHES, UNREAD
+from warpsim.files.mjcf.mjcf_files import MESH_SUFFIXES, MESHES, UNREAD, faced
 from warpsim.files.mjcf.mjcf_textures import SIDES, Source, numbered
 from warpsim.files.safe_files import Folders, check_name, read_bytes
 from warpsim.model.model import ReportLine
@@ -32,12 +32,13 @@ def compile_spec(
     copy = spec.copy()
     folders = _folders(copy, packages, root)
     names: dict[str, str] = {}
-    count = size = 0
+    count, size, report = 0, 0, []
     for kind, elements in (("mesh", copy.meshes), ("hfield", copy.hfields)):
         for element in (element for element in elements if element.file):
             name = element.file
             label = f"{CALLED}: {kind} {short(element.name or name)}"
             data, suffix = _asset(copy, element, folders, kind, label)
+            data = faced(data, suffix, name, report)
             opaque = f"ws{hashlib.sha256(data).hexdigest()}{suffix}"
             count, size = count + 1, size + len(data) * (opaque not in names)
             if count > limits.MAX_FILES or size > limits.MAX_TOTAL_BYTES:
@@ -50,7 +51,7 @@ def compile_spec(
             element.file, element.content_type = opaque, ""
             copy.assets[opaque] = data
     textures = _textures(copy, folders)
-    report = _undrawn(copy)
+    report += _undrawn(copy)
     try:
         return copy.compile(), report, textures
     except Exception as error:

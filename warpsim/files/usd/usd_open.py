@@ -25,11 +25,18 @@ from warpsim.files.safe_files import Folders, missing
 from warpsim.model.geometry import rotation_matrix
 
 TEXT = b"#usda"
-TOKENS = re.compile(  # strings, names of files and comments: what is in them opens nothing
-    rb'''"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^'\\\n])*\''''
-    rb"""|@@@.*?@@@|@[^@\n]*@|\#[^\n]*|//[^\n]*|/\*.*?\*/""",
-    re.DOTALL,
-)
+OPENED = re.compile(rb"""\"{3}|'{3}|["']|@@@|@|\#|//|/\*""")
+CLOSED = {  # strings, names of files and comments: what is in them opens nothing
+    b'"""': re.compile(rb"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*+""", re.DOTALL),
+    b"'''": re.compile(rb"""[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*+""", re.DOTALL),
+    b'"': re.compile(rb'[^"\\\n]*(?:\\.[^"\\\n]*)*+', re.DOTALL),
+    b"'": re.compile(rb"[^'\\\n]*(?:\\.[^'\\\n]*)*+", re.DOTALL),
+    b"@@@": re.compile(rb"[^@]*(?:@(?!@@)[^@]*)*+"),
+    b"@": re.compile(rb"[^@\n]*"),
+    b"/*": re.compile(rb"[^*]*(?:\*(?!/)[^*]*)*+"),
+    b"#": re.compile(rb"[^\n]*"),
+    b"//": re.compile(rb"[^\n]*"),
+}
 PATHS = re.compile(rb"<[^>]*>")
 BRACKETS = np.zeros(256, np.int64)
 BRACKETS[list(b"([{")], BRACKETS[list(b")]}")] = 1, -1
@@ -61,7 +68,7 @@ def _check_depth(name: str) -> None:
     for inner, data in _texts(name):
         where = f"{name}[{inner}]" if inner else name
         for count, what in ((_depth, "nested"), (_levels, "a path in < >")):
-            depth = count(TOKENS.sub(b"", data)) if count(data) > MAX_USDA_DEPTH else 0
+            depth = count(_bare(data)) if count(data) > MAX_USDA_DEPTH else 0
             if depth > MAX_USDA_DEPTH:
                 raise ModelError(f"{where}: {what} {depth} levels deep, more than the limit of {MAX_USDA_DEPTH}")
 
@@ -98,7 +105,34 @@ def _depth(data: bytes) -> int:
 
 def _levels(data: bytes) -> int:
     """The largest number of levels of a path between < and > in a text: of prims, targets and variants."""
-    return max((sum(map(found.group().count, (b"/", b"[", b"{"))) for found in PATHS.finditer(data)), default=0)
+    paths = PATHS.finditer(
+        data, 0, data.rfind(b">") + 1
+    )  # each < has its >: none is looked for to the end of the text again
+    return max((sum(map(found.group().count, (b"/", b"[", b"{"))) for found in paths), default=0)
+
+
+def _bare(data: bytes) -> bytes:
+    """A text without its strings, names of files and comments, in time proportional to its size.
+
+    What opens and is never closed is text. A search that ended without finding the end is not repeated before that place: it would end there
+    again.
+    """
+    parts, at, copied, ended = [], 0, 0, dict.fromkeys(CLOSED, 0)
+    while found := OPENED.search(data, at):
+        at = found.start() + 1
+        for opening in dict.fromkeys((found.group(), found.group()[:1])):
+            start = found.start() + len(opening)
+            if opening not in CLOSED or start <= ended[opening]:
+                continue
+            end = CLOSED[opening].match(data, start).end()
+            closing = {b"/*": b"*/", b"#": b"", b"//": b""}.get(opening, opening)
+            if data.startswith(closing, end):
+                at = end + len(closing)
+                parts.append(data[copied : found.start()])
+                copied = at
+                break
+            ended[opening] = end
+    return b"".join([*parts, data[copied:]])
 
 
 def _survive(path: pathlib.Path, packages, root) -> None:
