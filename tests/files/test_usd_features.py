@@ -68,7 +68,7 @@ def read(tmp_path):
     """Load a stage from its text: the model, and what was warned of."""
 
     def run(text, **options):
-        path = tmp_path / "m.usda"
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.usda"  # a new name: USD keeps layers that it has read
         path.write_text(text)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

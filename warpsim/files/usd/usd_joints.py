@@ -12,6 +12,7 @@ import numpy as np
 from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_joint_values import Values
 from warpsim.files.usd.usd_shapes import decompose_transform
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, inverse, rotate, rotation_vector
 
@@ -46,6 +47,8 @@ class Freedom:
     axis: np.ndarray
     range: tuple | None
     drive: Drive | None
+    token: str = ""  # by which attributes name it: angular, linear, rotX …
+    values: Values = dataclasses.field(default_factory=Values)
 
 
 @dataclasses.dataclass
@@ -63,6 +66,9 @@ class Joint:
     touches: bool = False  # whether its bodies may
     enabled: bool = True
     lengths: tuple | None = None  # shortest and longest of a distance joint, None where it has neither
+    stacks: bool = False  # whether it adds its freedoms to those of another joint of the same two bodies
+    values: Values = dataclasses.field(default_factory=Values)  # of a ball
+    stacked: list["Joint"] = dataclasses.field(default_factory=list)  # that do
 
     def reversed(self) -> "Joint":
         """The same joint from the other body."""
@@ -170,7 +176,7 @@ def _freedom(prim, hinge: bool, axis: int, low, high, token: str, units, label: 
     if low > high:
         return []
     limits = None if np.isinf(low) and np.isinf(high) else (max(low, -LARGEST), min(high, LARGEST))
-    return [Freedom(hinge, np.eye(3)[axis], limits, _drive(prim, token, hinge, units, label))]
+    return [Freedom(hinge, np.eye(3)[axis], limits, _drive(prim, token, hinge, units, label), token)]
 
 
 def _drive(prim, token: str, hinge: bool, units, label: str) -> Drive | None:
@@ -230,16 +236,20 @@ def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], f
     if joint.kind == "ball" and not joint.freedoms:
         own = np.concatenate([np.zeros(3), motion[3:]])
         return own, [], float(np.abs(motion[:3]).max())
-    if joint.kind != "freedoms" or len(joint.freedoms) != 1:
+    if joint.kind != "freedoms" or len(joint.freedoms) != 1 or joint.stacked:
         rest = max(np.abs(motion[:3]).max(), np.abs(rotation_vector(motion[3:])).max())
         return IDENTITY, [0.0] * len(joint.freedoms), float(rest)
-    axis = joint.freedoms[0].axis
-    if joint.freedoms[0].hinge:
+    axis, value = joint.freedoms[0].axis, joint.freedoms[0].values.position
+    if value is not None:
+        pass  # as it says itself
+    elif joint.freedoms[0].hinge:
         value = 2 * float(np.arctan2(motion[4:] @ axis, motion[3]))
         value = (value + np.pi) % (2 * np.pi) - np.pi
-        own = np.concatenate([np.zeros(3), axis_angle(axis, value)])
     else:
         value = float(motion[:3] @ axis)
+    if joint.freedoms[0].hinge:
+        own = np.concatenate([np.zeros(3), axis_angle(axis, value)])
+    else:
         own = np.concatenate([value * axis, IDENTITY[3:]])
     if abs(value) < 1e-6:
         own, value = IDENTITY, 0.0
@@ -272,6 +282,11 @@ def span(bodies: list[str], joints: list[Joint], roots: list[str]):
                     used.add(id(other))
                     placed.add(forward.bodies[1])
                     found.append((forward.bodies[1], forward))
+                    continue
+                first = next((j for child, j in found if child == forward.bodies[1]), None)
+                if first is not None and first.stacks and other.stacks and other is forward:
+                    used.add(id(other))
+                    first.stacked.append(forward)
             stack.extend(reversed(found))
     return order, [j for j in joints if id(j) not in used]
 

@@ -7,6 +7,7 @@ material's, else 1000 kg/m^3. Angles between axes aside, everything is in SI and
 
 import numpy as np
 
+from warpsim.checks import short
 from warpsim.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.model import mesh_mass
@@ -60,28 +61,46 @@ class _Given:
     def __init__(self, prim, label: str, units):
         from pxr import UsdPhysics
 
-        self.mass, self.density, self.com, self.moments, self.axes = 0.0, 0.0, None, None, None
+        self.mass, self.density, self.com, self.moments, self.axes, self.tensor = 0.0, 0.0, None, None, None, None
         self.api = UsdPhysics.MassAPI(prim) if prim.HasAPI(UsdPhysics.MassAPI) else None
         if self.api is None:
             return
         self.mass = _amount(self.api.GetMassAttr().Get(), f"{label}: mass") * units.mass
         self.density = _amount(self.api.GetDensityAttr().Get(), f"{label}: density") * units.mass / units.length**3
+        self.tensor = _full_inertia(prim, units, label)
         com = np.array(self.api.GetCenterOfMassAttr().Get() or [-np.inf] * 3, float)
         moments = np.array(self.api.GetDiagonalInertiaAttr().Get() or [0] * 3, float)
         if np.isnan(com).any() or not (np.isfinite(moments) & (moments >= 0) & (moments < LARGEST)).all():
             raise ModelError(f"{label}: centre of mass {com.tolist()} or inertia {moments.tolist()} is wrong")
         self.com = com * units.length if np.isfinite(com).all() else None
         self.moments = moments * units.mass * units.length**2 if moments.any() else None
+        if self.tensor is not None:
+            self.moments = np.linalg.eigvalsh(self.tensor)
         axes = self.api.GetPrincipalAxesAttr().Get()
         q = np.zeros(4) if axes is None else np.array([axes.GetReal(), *axes.GetImaginary()], float)
-        if np.isfinite(q).all() and np.linalg.norm(q) > 1e-6:
+        if self.tensor is None and np.isfinite(q).all() and np.linalg.norm(q) > 1e-6:
             self.axes = rotation_matrix(q / np.linalg.norm(q))
 
     def inertia(self, axes) -> np.ndarray:
-        """The tensor of the moments about the prim's own principal axes, or about `axes` where it gives none."""
+        """The tensor of the moments about the prim's own principal axes, or about `axes` where it gives none; or its own tensor."""
+        if self.tensor is not None:
+            return self.tensor
         turn = axes if self.axes is None else self.axes
         inertia = turn @ np.diag(self.moments) @ turn.T
         return (inertia + inertia.T) / 2
+
+
+def _full_inertia(prim, units, label: str):
+    """The tensor of NewtonMassAPI, which counts over moments and axes; None without one."""
+    given = prim.GetAttribute("newton:inertia").Get() if prim.HasAttribute("newton:inertia") else None
+    if given is None or len(given) == 0:
+        return None
+    if len(given) != 6 or not np.isfinite(given).all() or np.abs(given).max() >= LARGEST:
+        raise ModelError(
+            f"{label}: newton:inertia is {short(list(given))}; give six finite numbers: xx, yy, zz, xy, xz, yz"
+        )
+    xx, yy, zz, xy, xz, yz = (float(x) for x in given)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) * units.mass * units.length**2
 
 
 def _amount(value, label: str) -> float:

@@ -17,21 +17,25 @@ from warpsim.checks import grouped, listed
 from warpsim.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
-from warpsim.files.meshes import convex_parts
-from warpsim.files.pressure_fields import fitted
 from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_authored import Authored, applied, imply
+from warpsim.files.usd.usd_bodies import add_start, damping, gravity_share, velocity
 from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
+from warpsim.files.usd.usd_filters import Filters
+from warpsim.files.usd.usd_geoms import Geoms
+from warpsim.files.usd.usd_joint_values import Scales, Values, add_mimics, read_values
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
-from warpsim.files.usd.usd_mass import read_mass
+from warpsim.files.usd.usd_mass import nearest_rotation, read_mass
+from warpsim.files.usd.usd_mjc import SITE_KINDS, SITES, MujocoPrims
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
 from warpsim.files.usd.usd_read_looks import Looks
 from warpsim.files.usd.usd_rest import add_medium_and_cameras, add_rest
-from warpsim.files.usd.usd_shapes import OWN_FIELDS, Unsupported, decompose_transform, read_shape
+from warpsim.files.usd.usd_scene import Scene
+from warpsim.files.usd.usd_shapes import Unsupported, decompose_transform, read_shape
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
 from warpsim.model.model import FrictionRule, Model, ReportLine
 
-EARTH = 9.81  # m/s^2, where the scene gives none
 TARGETS = "drive_targets"  # name of the keyframe with the drives' targets as controls
 MAX_BODIES = 5000
 ONE_FREEDOM = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
@@ -93,7 +97,14 @@ class _Reader:
         self.refused: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
         self.warned: dict[str, list[str]] = collections.defaultdict(list)  # elements by what is said of them
         self.shaped: set[str] = set()  # paths of colliders with a shape
+        self.sites: list[tuple] = []  # path of the body, shape
+        self.single: dict[str, tuple] = {}  # joints of one freedom by path: (index in the builder, values, start)
+        self.places: dict[str, dict[str, int]] = {kind: {} for kind in ("joint", "tendon", "site")}
+        self.starts: dict[int, np.ndarray] = {}  # velocities at the start by joint of the builder
+        self.efforts: dict[int, tuple] = {}
+        self.compensated: set[int] = set()  # joints whose effort limits count gravity compensation
         self.report: list[ReportLine] = []
+        self.authored = Authored(self.warn, self.report)
         self.looks = Looks(path, packages, root, self.report)
         self.counts: collections.Counter = collections.Counter()
         self.names: dict[str, set[str]] = collections.defaultdict(set)
@@ -118,9 +129,9 @@ class _Reader:
         self.report.append(ReportLine(element, "refused", what))
         self.refused.append((element, what, fix))
 
-    def warn(self, element: str, what: str) -> None:
-        """Something that is left out, and said once for all of the file."""
-        self.report.append(ReportLine(element, "ignored", what))
+    def warn(self, element: str, what: str, status: str = "ignored") -> None:
+        """Something that is left out, or is not where it is looked for, said once for all of the file."""
+        self.report.append(ReportLine(element, status, what))
         self.warned[what].append(element)
 
     def unique(self, prim, kind: str) -> str:
@@ -161,7 +172,8 @@ class _Reader:
         """Gather scene, bodies, shapes and joints."""
         from pxr import UsdGeom, UsdPhysics
 
-        prims = self.prims()
+        prims = self.all = self.prims()
+        imply(self.stage, prims, self.warn)
         for prim in prims:
             if prim.HasAPI(UsdPhysics.RigidBodyAPI) and prim.IsA(UsdGeom.Xformable):
                 self._body(prim)
@@ -181,29 +193,67 @@ class _Reader:
                     self.report.append(ReportLine(f"joint {prim.GetPath()}", "ignored", "disabled or refused"))
                 else:
                     self.joints.append(joint)
-            for kind in (UsdPhysics.Scene, UsdPhysics.CollisionGroup):
-                if prim.IsA(kind):
-                    self.counts[kind.__name__] += 1
+            if prim.IsA(UsdPhysics.Scene):
+                self.counts["Scene"] += 1
         self._empty_colliders(prims)
-        self.scenes = [p for p in prims if p.IsA(UsdPhysics.Scene)]
+        scenes = [p for p in prims if p.IsA(UsdPhysics.Scene)]
+        self.scene = Scene(scenes, self.authored, self.units, self.report, self.warn)
         self._tree()
 
     def _tree(self) -> None:
         """Span the trees and refuse what cannot be simulated of the joints."""
+        for joint in self.joints:
+            joint.stacks = self._stacks(joint)
         self.order, self.loops = span(list(self.bodies), self.joints, self.roots)
-        for path, joint in self.order:
-            if joint is None or self.bodies[path].own.get("joints"):
+        spanned = [(path, part) for path, first in self.order if first is not None for part in (first, *first.stacked)]
+        for path, joint in spanned:
+            if self.bodies[path].own.get("joints"):
                 continue
+            self._joint_values(joint)
             label = f"joint {joint.prim.GetPath()}"
             if joint.kind == "freedoms" and not joint.freedoms and joint.prim.GetTypeName() in ONE_FREEDOM:
                 self.report.append(ReportLine(label, "mapped", "its lower limit is above its upper: it is locked"))
-            if joint.cone is not None:
+            if joint.cone is not None and not self._rotation_limit(joint):
                 self.refuse(label, "cone limits of a spherical joint are not simulated", "remove them")
             for freedom in joint.freedoms:
                 if freedom.drive is not None and freedom.drive.acceleration and not freedom.drive.idle:
                     fix = "use a drive of type force"
                     self.refuse(label, "acceleration drives, scaled by mass, are not simulated", fix)
                     freedom.drive = None
+
+    def _stacks(self, joint: Joint) -> bool:
+        """Whether a joint adds freedoms to a body that has some: as MuJoCo's joints do, or where the articulation says so."""
+        if joint.kind not in ("freedoms", "ball") or (joint.kind == "freedoms" and len(joint.freedoms) != 1):
+            return False
+        prim = joint.prim
+        if "MjcJointAPI" in applied(prim):
+            return True
+        while prim and not prim.IsPseudoRoot():
+            if self.authored.get(prim, "newton:jointsAddMobility", False):
+                return True
+            prim = prim.GetParent()
+        return False
+
+    def _scales(self, hinge: bool) -> Scales:
+        return Scales(hinge, self.units, self.scene.degrees)
+
+    def _joint_values(self, joint: Joint) -> None:
+        """Armature, friction and the rest of each freedom of a joint of a tree."""
+        for freedom in joint.freedoms:
+            freedom.values = read_values(self.authored, joint.prim, freedom.token, self._scales(freedom.hinge))
+        several = len(joint.freedoms) > 1 or joint.stacked or joint.stacks
+        moved = [f for f in joint.freedoms if f.values.position is not None]
+        if several and any(f.values.position for f in moved) and joint.kind != "free":
+            self.warn(
+                f"joint {joint.prim.GetPath()}", "the positions of several freedoms at the start are those of the stage"
+            )
+        if joint.kind == "ball" and not joint.freedoms:
+            joint.values = read_values(self.authored, joint.prim, "angular", self._scales(True))
+
+    @staticmethod
+    def _rotation_limit(joint: Joint) -> bool:
+        """Whether the cone of a spherical joint is MuJoCo's limit of its whole rotation."""
+        return "MjcJointAPI" in applied(joint.prim) and joint.cone[0] == joint.cone[1] > 0
 
     def _body(self, prim) -> None:
         from pxr import UsdPhysics
@@ -259,10 +309,15 @@ class _Reader:
         return path, to_body
 
     def _geom(self, prim) -> None:
+        from pxr import UsdPhysics
+
         if self.own and prim.GetCustomDataByKey(usd_extra.DRAWS):
             self.counts["drawn"] += 1
             return
         path, to_body = self._in_body(prim)
+        if any(schema in SITES for schema in applied(prim)) and not prim.HasAPI(UsdPhysics.CollisionAPI):
+            self._site(prim, path, to_body)
+            return
         body, collider, label = (
             None if path is None else self.bodies[path],
             self._collider(prim),
@@ -270,7 +325,9 @@ class _Reader:
         )
         frame = None if collider is None or collider == prim else self._in_body(collider)[1]
         try:
-            shape = read_shape(prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own), collider, frame)
+            shape = read_shape(
+                prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own), collider, frame, self.authored
+            )
         except ModelError as error:
             if collider is None:
                 self.warn(label, f"not drawn: {str(error).removeprefix(f'{label}: ')}")
@@ -283,6 +340,19 @@ class _Reader:
             self.report.append(ReportLine(f"{prim.GetTypeName()} {prim.GetPath()}", "ignored", "it is no solid shape"))
             return
         (self.static if body is None else body.shapes).append(shape)
+
+    def _site(self, prim, path, to_body) -> None:
+        """A frame that MuJoCo's and Newton's schemas mark on a gprim."""
+        label = f"site {prim.GetPath()}"
+        pose, _ = decompose_transform(to_body, label, shear=True)
+        try:
+            shape = read_shape(prim, to_body, self.units, label, False)
+        except ModelError as error:
+            self.warn(label, f"it is a point: {error}")
+            shape = None
+        drawn = shape is not None and shape.kind in SITE_KINDS
+        looks = {"type": shape.kind, "size": shape.size, "rgba": shape.rgba} if drawn else {}
+        self.sites.append((path, str(prim.GetPath()), self.unique(prim, "site"), shape.pose if drawn else pose, looks))
 
     def _collider(self, prim):
         """The prim with PhysicsCollisionAPI that a gprim belongs to: itself, or what is above it up to its body; None."""
@@ -315,7 +385,9 @@ class _Reader:
 
     def build(self) -> ModelBuilder:
         """The builder with everything that was read."""
-        b = ModelBuilder(str(self.model_name), gravity=self._gravity(), timestep=float(self.timestep))
+        gravity = usd_extra.exact(self.scene.gravity(), self.own.get("gravity"))
+        step = self.scene.timestep(float(self.timestep))
+        b = ModelBuilder(str(self.model_name), gravity=gravity, timestep=step, **self.scene.medium())
         b.report = self.report
         if "friction_rule" in self.own:
             b.friction_rule, b.filter_parent = FrictionRule(self.own["friction_rule"]), bool(self.own["filter_parent"])
@@ -323,16 +395,62 @@ class _Reader:
         self.targets: dict[str, float] = {}
         for path, joint in self._file_order(self.order):
             self._add_body(b, path, joint)
-        self._add_geoms(b)
+        geoms = [(self.index[path], shape) for path, body in self.bodies.items() for shape in body.shapes]
+        writer = Geoms(b, self)
+        writer.add([(-1, shape) for shape in self.static] + geoms)
+        self.touching, self.places["geom"] = writer.touching, writer.rounded
         add_medium_and_cameras(b, self.own)
         self._add_constraints(b)
-        self._filters(b)
+        for pair in self.own.get("excluded", []):
+            b.exclude(*(int(x) for x in pair))
         if not self.own:
             colliding = [self.index[path] for path, joint in self.order if joint is not None and joint.touches]
             exclude_neighbours(b, colliding)
         self._own_rest(b)
+        self._foreign_rest(b)
         self._lines(b)
+        self.authored.unread(self.all, self._stands)
         return b
+
+    def _stands(self, prim) -> bool:
+        """Whether a prim does not move with a body that does."""
+        path = self.owner(prim)[0]
+        return not self.own and (path is None or not self.bodies[path].moves)
+
+    def _foreign_rest(self, b: ModelBuilder) -> None:
+        """What other schemas than UsdPhysics say: mimic joints, MuJoCo's tendons and actuators, filters, flags, velocities at the start."""
+        self.places["body"] = {path: k for path, k in self.index.items() if path is not None}
+        scales = {str(j.prim.GetPath()): self._scales(j.freedoms[0].hinge) for j in self.joints if j.freedoms}
+        joints = [joint.prim for joint in self.joints]
+        add_mimics(b, self.authored, joints, self.single, scales.__getitem__, self.warn)
+        mujoco = MujocoPrims(b, self.authored, self.places, self.scene, self.units, self.warn)
+        mujoco.add(self.all)
+        mujoco.efforts(self.efforts, self.compensated)
+        roots = self._articulations()
+        Filters(self.stage, b, self.authored, self.index, self.touching, roots, self.warn).add(self.all)
+        self.scene.turn_off(b)
+        add_start(b, self.starts, self.targets, self.warn)
+
+    def _articulations(self) -> dict[str, list[str]]:
+        """Bodies of the trees that each articulation root stands for, by its path."""
+        from pxr import UsdPhysics
+
+        tree: dict[str, str] = {}  # the first body of each one's tree
+        for path, joint in self.order:
+            parent = None if joint is None else joint.bodies[0]
+            tree[path] = path if parent is None else tree[parent]
+        members = collections.defaultdict(list)
+        for path, first in tree.items():
+            members[first].append(path)
+        found = {}
+        for prim in self.all:
+            if not prim.HasAPI(UsdPhysics.ArticulationRootAPI):
+                continue
+            start = str(prim.GetPath())
+            ends = [p for j in self.joints if j.prim == prim for p in j.bodies if p is not None]
+            below = ends or [p for p in tree if p == start or p.startswith(start + "/")]
+            found[start] = [p for first in dict.fromkeys(tree[p] for p in below) for p in members[first]]
+        return found
 
     def _file_order(self, order):
         """In the order that our export kept where there is one and parents come first, else as spanned."""
@@ -346,23 +464,6 @@ class _Reader:
             seen.add(path)
         return kept
 
-    def _gravity(self) -> np.ndarray:
-        from pxr import UsdPhysics
-
-        up = self.units.up
-        direction, strength = np.zeros(3), EARTH
-        if self.scenes:
-            scene = UsdPhysics.Scene(self.scenes[0])
-            direction = np.array(scene.GetGravityDirectionAttr().Get() or [0, 0, 0], float)
-            given = scene.GetGravityMagnitudeAttr().Get()
-            if given is not None and np.isfinite(given) and given >= 0:
-                strength = float(given) * self.units.length
-        if not np.isfinite(direction).all():
-            raise ModelError(f"gravity direction {direction.tolist()} is not finite")
-        length = np.linalg.norm(direction)
-        gravity = strength * (up @ direction / length if length > 0 else np.array([0.0, 0.0, -1.0]))
-        return usd_extra.exact(gravity, self.own.get("gravity"))
-
     def _add_body(self, b: ModelBuilder, path: str, joint: Joint | None) -> None:
         """Add a body with its mass and the joint from its parent."""
         body = self.bodies[path]
@@ -375,7 +476,8 @@ class _Reader:
                 pose = usd_extra.exact_pose(joint.pose(), body.own.get("pose"))
             else:
                 motion, q0, rest = measure(joint, parent_pose, body.pose)
-                pose = joint.pose(IDENTITY if joint.kind == "ball" else motion)
+                still = joint.kind == "ball" or joint.stacked
+                pose = joint.pose(IDENTITY if still else motion)
                 q0 = [*q0, motion[3:]] if joint.kind == "ball" else q0
                 if rest > APART:
                     why = f"its frames are {rest:.3g} apart (m or rad); the body starts where the joint says"
@@ -391,20 +493,34 @@ class _Reader:
             com=com,
             inertia=inertia,
             mocap=bool(body.own.get("mocap", False)),
-            gravcomp=float(body.own.get("gravcomp", 0.0)),
+            gravcomp=float(body.own.get("gravcomp", gravity_share(self.authored, body.prim))),
         )
         if "fluid_axes" in body.own:
             b.bodies[index].axes = np.array(body.own["fluid_axes"], float)
         self.index[path] = index
         if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
             return
+        slowed = (self.authored, body.prim, free, mass, com, inertia, self.report, self.warn)
+        rates = damping(*slowed) if body.moves else 0.0
+        speed = velocity(self.authored, body.prim, self._turn_of, self.units, body.pose, com) if body.moves else None
         if free:
             self.counts["free bodies"] += 1
-            b.add_joint(index, "free", name=self._joint_name(b, f"{body.name}_free"))
+            j = b.add_joint(index, "free", name=self._joint_name(b, f"{body.name}_free"), damping=rates)
+            self.starts |= {} if speed is None else {j: speed}
+        elif speed is not None:
+            self.warn(f"velocity of {path}", "links start as their joints say; give them a PhysicsJointStateAPI")
+        if free:
+            pass
         elif joint is not None and body.moves:
             self._add_joint(b, index, joint, q0)
+            for part in joint.stacked:
+                self._add_joint(b, index, part, None)
         elif joint is not None and (joint.freedoms or joint.kind != "freedoms"):
             self.report.append(ReportLine(f"joint {joint.name!r}", "ignored", "its body is kinematic or disabled"))
+
+    def _turn_of(self, prim) -> np.ndarray:
+        """Axes (3, 3) of a prim in the world."""
+        return nearest_rotation(self.world_of(prim)[:3, :3]) if prim and not prim.IsPseudoRoot() else self.units.up
 
     @staticmethod
     def _joint_name(b: ModelBuilder, name: str) -> str:
@@ -422,24 +538,41 @@ class _Reader:
             if joint.kind == "free" and freedom.hinge:
                 continue
             name = self._joint_name(b, joint.name if single else f"{joint.name}_{k}")
-            kind = "hinge" if freedom.hinge else "slide"
-            b.add_joint(
+            kind, values = "hinge" if freedom.hinge else "slide", freedom.values
+            start = (q0[k] if q0 else 0.0) + values.offset
+            j = b.add_joint(
                 index,
                 kind,
                 name=name,
                 axis=axis_in_body(joint, freedom),
                 anchor=anchor,
-                range=freedom.range,
-                q0=[q0[k]] if q0 else None,
+                range=None if freedom.range is None else np.array(freedom.range) + values.offset,
+                q0=[start],
+                **values.options(),
             )
             self.counts[f"{kind} joints"] += 1
+            if single:
+                self.single[str(joint.prim.GetPath())] = (j, values, start)
+                self.places["joint"][str(joint.prim.GetPath())] = j
+            self._remember(j, values)
             if freedom.drive is not None:
-                self._add_drive(b, name, freedom.drive)
+                self._add_drive(b, name, freedom.drive, values.offset)
         if joint.kind in ("ball", "free"):
             turn = q0[-1] if joint.kind == "ball" and q0 else None
-            name = self._joint_name(b, joint.name)
-            b.add_joint(index, "ball", name=name, anchor=anchor, q0=self._turned(joint, turn))
+            name, options = self._joint_name(b, joint.name), joint.values.options() | {"reference": 0.0}
+            limit = (0.0, joint.cone[0]) if joint.cone is not None and self._rotation_limit(joint) else None
+            start = self._turned(joint, turn)
+            j = b.add_joint(index, "ball", name=name, anchor=anchor, q0=start, range=limit, **options)
+            self.places["joint"].setdefault(str(joint.prim.GetPath()), j)
             self.counts["ball joints"] += 1
+
+    def _remember(self, j: int, values: Values) -> None:
+        """What is done with a joint's values once the rest of the model is there."""
+        if values.velocity:
+            self.starts[j] = np.array([values.velocity])
+        if values.efforts is not None:
+            self.efforts[j] = values.efforts
+            self.compensated |= {j} if values.gravity else set()
 
     @staticmethod
     def _turned(joint: Joint, turn):
@@ -449,8 +582,8 @@ class _Reader:
         frame = np.concatenate([np.zeros(3), joint.frames[1][3:]])
         return compose(compose(frame, np.concatenate([np.zeros(3), turn])), inverse(frame))[3:]
 
-    def _add_drive(self, b: ModelBuilder, name: str, drive) -> None:
-        """A position or velocity actuator that does what the drive does."""
+    def _add_drive(self, b: ModelBuilder, name: str, drive, offset: float) -> None:
+        """A position or velocity actuator that does what the drive does; `offset` is what positions count from."""
         if drive.stiffness == 0 and drive.damping == 0:
             self.report.append(
                 ReportLine(f"drive of joint {name!r}", "ignored", "it has neither stiffness nor damping")
@@ -459,7 +592,7 @@ class _Reader:
         limits = {"force_range": (-drive.max_force, drive.max_force)}
         if drive.stiffness > 0:
             b.add_actuator(name, "position", name=name, kp=drive.stiffness, kv=drive.damping, **limits)
-            self.targets[name] = drive.position
+            self.targets[name] = drive.position + offset
             if drive.velocity:
                 why = "the target velocity beside a target position is not used"
                 self.report.append(ReportLine(f"drive of joint {name!r}", "ignored", why))
@@ -497,94 +630,6 @@ class _Reader:
             self.counts[f"{data['type']} joints"] += 1
         return True
 
-    def _add_geoms(self, b: ModelBuilder) -> None:
-        """Geoms in the order that our export kept, else body by body."""
-        rows = [(self.index[path], shape) for path, body in self.bodies.items() for shape in body.shapes]
-        rows = [(-1, shape) for shape in self.static] + rows
-        if rows and all("index" in shape.own for _, shape in rows):
-            rows.sort(key=lambda row: int(row[1].own["index"]))
-        for body, shape in rows:
-            if shape.own:
-                self._add_own_geom(b, body, shape)
-            else:
-                self._add_geom(b, body, shape)
-
-    def _add_own_geom(self, b: ModelBuilder, body: int, shape) -> None:
-        own = {key: shape.own[key] for key in OWN_FIELDS if key in shape.own}
-        for key in ("friction", "restitution"):
-            if key in shape.material:
-                own[key] = float(usd_extra.exact(shape.material[key], own[key]))
-        if not shape.touches and not any(pair for pair in self.own.get("pairs", []) if shape.own["index"] in pair[:2]):
-            own["contype"] = own["conaffinity"] = 0
-        time = own.pop("dissipation_time", None)
-        own["dissipation_time"] = None if time is None or np.isnan(time) else time
-        material = self.looks.own(shape)
-        b.add_geom(
-            shape.kind,
-            shape.size,
-            body=body,
-            pose=shape.pose,
-            name=shape.name,
-            density=0.0,
-            material=material,
-            mesh=self.looks.own_mesh(shape, material),
-            hfield=shape.hfield,
-            hydroelastic=self._pressure_field(shape),
-            **own,
-        )
-        self.counts[f"{shape.kind} geoms"] += 1
-
-    def _add_geom(self, b: ModelBuilder, body: int, shape) -> None:
-        """A foreign shape; a colliding mesh becomes hidden convex parts behind the mesh that is drawn."""
-        common = {"body": body, "pose": shape.pose, "density": 0.0, "rgba": shape.rgba}
-        material = {key: shape.material[key] for key in ("friction", "restitution") if key in shape.material}
-        silent = {"contype": 0, "conaffinity": 0}
-        self.counts[f"{'colliding' if shape.touches else 'drawn'} {shape.kind} geoms"] += 1
-        if shape.material and shape.material["static"] != shape.material["friction"]:
-            self.counts["static friction"] += 1
-        soft = self._pressure_field(shape)
-        if shape.kind != "mesh":
-            options = {"name": shape.name, "visible": shape.visible, "hydroelastic": soft}
-            b.add_geom(shape.kind, shape.size, **({} if shape.touches else silent), **options, **common, **material)
-            return
-        if shape.touches:
-            try:
-                whole = soft is not None and soft.field is not None
-                parts = convex_parts(*shape.mesh, self.decompose and not whole)
-            except ModelError as error:
-                raise ModelError(f"geom {shape.prim.GetPath()}: {error}") from None
-            if shape.approximation != "convexHull" and not self.decompose:
-                self.counts["mesh approximations"] += 1
-            for k, part in enumerate(parts):
-                label = f"{shape.name}_hull" if len(parts) == 1 else f"{shape.name}_part_{k}"
-                b.add_geom("mesh", mesh=part, name=label, visible=False, hydroelastic=soft, **common, **material)
-        if shape.visible or not shape.touches:
-            look, mesh, colour = self.looks.foreign(shape)
-            common |= colour | {"material": look}
-            b.add_geom("mesh", mesh=mesh, name=shape.name, visible=shape.visible, **silent, **common)
-
-    def _pressure_field(self, shape):
-        """The hydroelastic properties of a shape, as its sizes allow."""
-        self.counts["pressure fields"] += shape.hydroelastic is not None
-        return fitted(shape.hydroelastic, shape.kind, shape.size, f"geom {shape.prim.GetPath()}", self.report)
-
-    def _filters(self, b: ModelBuilder) -> None:
-        """Pairs of bodies that never touch."""
-        from pxr import UsdPhysics
-
-        for path, body in self.bodies.items():
-            if not body.prim.HasAPI(UsdPhysics.FilteredPairsAPI):
-                continue
-            for target in UsdPhysics.FilteredPairsAPI(body.prim).GetFilteredPairsRel().GetTargets():
-                other = str(target)
-                if other in self.index and other != path:
-                    b.exclude(self.index[path], self.index[other])
-                    self.counts["filtered pairs"] += 1
-                else:
-                    self.report.append(ReportLine(f"filtered pair {path}, {other}", "ignored", "not two bodies"))
-        for pair in self.own.get("excluded", []):
-            b.exclude(*(int(x) for x in pair))
-
     def _add_constraints(self, b: ModelBuilder) -> None:
         """Joints that close loops, and the tendons and couplings that our export kept."""
         poses = {path: body.pose for path, body in self.bodies.items()} | {None: IDENTITY}
@@ -592,6 +637,9 @@ class _Reader:
             add_loop(b, joint, self.index, poses, self.refuse)
         for site in self.own.get("sites", []):
             b.add_site(**site)
+        for path, prim, name, pose, looks in self.sites:
+            self.places["site"][prim] = b.add_site(name, body=self.index[path], pose=pose, **looks)
+        self.counts["sites"] = len(self.sites)
         for path, name, pose, fovy in self.cameras:
             b.add_camera(name, body=self.index[path], pose=pose, fovy=fovy)
         self.counts["cameras"] = len(b.cameras)
@@ -619,7 +667,6 @@ class _Reader:
         """The report's lines of what was counted."""
         words = {
             "Scene": ("physics scenes", "used", ": gravity; the first counts"),
-            "CollisionGroup": ("collision groups", "ignored", ": use filtered pairs"),
             "drawn": ("meshes and curves that draw", "ignored", ": the shapes and tendons that they draw count"),
             "drives": ("drives", "mapped", ": actuators; stiffness and damping are kp and kv"),
             "static friction": ("static friction", "ignored", " geoms: dynamic friction is used for both"),

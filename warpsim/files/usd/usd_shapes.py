@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.errors import ModelError
 from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_contact import collider_values, material_values
 from warpsim.files.usd.usd_looks import displayed
 from warpsim.files.usd.usd_pressure import read_pressure_field
 from warpsim.model import mesh_mass
@@ -52,6 +53,7 @@ class Shape:
     frame: np.ndarray  # 4x4: the coordinates of the collider, else of the prim, to the body's axes
     hydroelastic: Hydroelastic | None = None
     hfield: tuple | None = None
+    contact: dict = dataclasses.field(default_factory=dict)  # more arguments of a foreign one
 
 
 def decompose_transform(matrix, label: str, shear: bool = False):
@@ -76,10 +78,12 @@ def decompose_transform(matrix, label: str, shear: bool = False):
     return pose, (None if sheared else scale)
 
 
-def read_shape(prim, to_body, units, name: str, own_names: bool, collider=None, frame=None) -> Shape | None:
+def read_shape(
+    prim, to_body, units, name: str, own_names: bool, collider=None, frame=None, authored=None
+) -> Shape | None:
     """The shape of a gprim, None for one that is no solid (curves, points). `to_body` 4x4: prim to body axes, metres.
 
-    `collider` is the prim with PhysicsCollisionAPI that the gprim belongs to, `frame` its transform.
+    `collider` is the prim with PhysicsCollisionAPI that the gprim belongs to, `frame` its transform; `authored` gives what other schemas say of contact.
     """
     from pxr import UsdGeom, UsdPhysics
 
@@ -115,9 +119,11 @@ def read_shape(prim, to_body, units, name: str, own_names: bool, collider=None, 
         own = {}
     if kind == "plane" and own:
         size = np.array(own["size"], float)  # an infinite one is drawn finite
-    material = _material(prim, units)
+    material, contact = _material(prim, units, authored if touches else None), {}
+    if touches and authored is not None:
+        contact = collider_values(authored, [prim] if collider == prim else [prim, collider], units)
     return Shape(prim, name, kind, size, np.asarray(pose, float), mesh, touches, approximation, _rgba(prim), not hidden,
-                 material, own, collider, to_body if frame is None else frame, read_pressure_field(prim, units, label) if touches else None, hfield)  # fmt: skip
+                 material, own, collider, to_body if frame is None else frame, read_pressure_field(prim, units, label) if touches else None, hfield, contact)  # fmt: skip
 
 
 def _primitive(prim, to_body, units, label: str):
@@ -148,9 +154,10 @@ def _primitive(prim, to_body, units, label: str):
         return "plane", np.array(size), pose, None
     if np.ptp(across) > 1e-6 * across.max():
         raise Unsupported(label, f"a {kind} scaled differently across its axis is no {kind}", "make it a mesh")
-    radius = (
-        max(get("radiusTop"), get("radiusBottom")) if kind.endswith("_1") else get("radius")
-    ) * float(across.mean())  # fmt: skip
+    radii = [get(name) for name in (("radiusTop", "radiusBottom") if kind.endswith("_1") else ("radius",))]
+    if np.ptp(radii) > 1e-6 * max(radii):
+        raise Unsupported(label, f"a {kind} with two radii, {radii[0]:g} and {radii[-1]:g} m", "make it a mesh")
+    radius = max(radii) * float(across.mean())
     half = get("height") / 2 * float(along)
     if kind == "Cone":
         return "mesh", np.zeros(3), pose, _cone(radius, half)
@@ -216,8 +223,8 @@ def _rgba(prim) -> tuple:
     return *rgb, float(np.clip(np.nan_to_num(opacity[0]), 0.0, 1.0)) if opacity else 1.0
 
 
-def _material(prim, units) -> dict:
-    """Friction, restitution and density of the bound physics material; empty without one."""
+def _material(prim, units, authored=None) -> dict:
+    """Friction, restitution and density of the bound physics material, and what other schemas say of it under "more"; empty without one."""
     from pxr import UsdPhysics, UsdShade
 
     material = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")[0]
@@ -233,4 +240,4 @@ def _material(prim, units) -> dict:
     for key, value in read.items():
         if value is None or not (np.isfinite(value) and 0 <= value < 1e9):
             raise ModelError(f"material {material.GetPath()}: {key} is {value!r}; it must be finite, not negative")
-    return read
+    return read | ({} if authored is None else {"more": material_values(authored, material.GetPrim(), units)})

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stage authors on simulated prims, and what of it was never asked for.
+
+`Authored` gives values and remembers whose. `unread` then goes through every authored property and applied schema of bodies, joints,
+colliders, articulation roots, scenes and materials: what nobody read gets a line of the report by the tables of `usd_known`, and a warning
+where it changes the motion.
+"""
+
+import collections
+import re
+
+import numpy as np
+
+from warpsim.checks import listed, short
+from warpsim.errors import ModelError
+from warpsim.files.usd import usd_known as known
+from warpsim.model.model import ReportLine
+
+LIMITLESS = 1e30  # what some exporters write for infinity
+
+IMPLIED = {  # schemas that bring another with them, where their plugins are known
+    "NewtonCollisionAPI": "PhysicsCollisionAPI",
+    "NewtonMeshCollisionAPI": "PhysicsMeshCollisionAPI",
+    "MjcCollisionAPI": "PhysicsCollisionAPI",
+    "MjcMeshCollisionAPI": "PhysicsMeshCollisionAPI",
+    "NewtonArticulationRootAPI": "PhysicsArticulationRootAPI",
+    "NewtonMassAPI": "PhysicsMassAPI",
+    "NewtonMaterialAPI": "PhysicsMaterialAPI",
+    "MjcMaterialAPI": "PhysicsMaterialAPI",
+}
+
+
+class Authored:
+    """Authored values of prims by name, checked; those that were asked for count as read."""
+
+    def __init__(self, warn, report: list):
+        self.warn, self.report = warn, report
+        self.read: set[tuple[str, str]] = set()
+
+    def get(self, prim, name: str, default=None):
+        """The authored default value of an attribute, `default` without one."""
+        attribute = prim.GetAttribute(name)
+        if not attribute or not attribute.HasAuthoredValue():
+            return default
+        self.read.add((str(prim.GetPath()), name))
+        value = attribute.Get()
+        return default if value is None else value
+
+    def number(self, prim, name: str, default=None, low: float = -np.inf, infinite: bool = False):
+        """A finite number of at least `low`; with `infinite` the infinities, and what exporters write for them, too."""
+        value = self.get(prim, name)
+        if value is None:
+            return default
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and not np.isnan(value)
+        if number and infinite and abs(value) >= LIMITLESS:
+            return float(np.copysign(np.inf, value))
+        if not number or not np.isfinite(value) or value < low:
+            rule = "a finite number" if low == -np.inf else f"a finite number of at least {low:g}"
+            raise ModelError(f"{prim.GetPath()}: {name} is {short(value)}; it must be {rule}")
+        return float(value)
+
+    def flag(self, prim, name: str, default: bool) -> bool:
+        """A bool; 0 and 1, and MuJoCo's words, count too."""
+        value = self.get(prim, name, default)
+        if isinstance(value, str) or not isinstance(value, (bool, int)):
+            raise ModelError(f"{prim.GetPath()}: {name} is {short(value)}; it must be true or false")
+        return bool(value)
+
+    def numbers(self, prim, name: str, size: int, default=None):
+        """`size` finite numbers."""
+        value = self.get(prim, name)
+        if value is None:
+            return default
+        try:
+            found = np.array(value, float).reshape(-1)
+        except (TypeError, ValueError):
+            found = np.zeros(0)
+        if found.shape != (size,) or not np.isfinite(found).all():
+            raise ModelError(f"{prim.GetPath()}: {name} is {short(value)}; it must be {size} finite numbers")
+        return found
+
+    def word(self, prim, name: str, words: tuple, default: str) -> str:
+        """One of some words."""
+        value = str(self.get(prim, name, default))
+        if value not in words:
+            raise ModelError(f"{prim.GetPath()}: {name} is {short(value)}; it must be one of {listed(words)}")
+        return value
+
+    def first(self, prim, choices, default=None):
+        """The first that is authored of `choices` (name, its value in SI or None); a warning where another says otherwise."""
+        found = [(name, value) for name, value in choices if value is not None]
+        for name, value in found[1:]:
+            if not np.isclose(value, found[0][1], rtol=1e-4, atol=0.0):
+                self.warn(f"{prim.GetPath()}", f"{found[0][0]} counts, {name} says otherwise")
+        return found[0][1] if found else default
+
+    def targets(self, prim, name: str) -> list[str]:
+        """Paths that a relationship names."""
+        relationship = prim.GetRelationship(name)
+        if not relationship or not relationship.HasAuthoredTargets():
+            return []
+        self.read.add((str(prim.GetPath()), name))
+        return [str(path) for path in relationship.GetTargets()]
+
+    def passed(self, prim, *names: str) -> None:
+        """These were read elsewhere."""
+        self.read.update((str(prim.GetPath()), name) for name in names)
+
+    # What nobody asked for ---------------------------------------------------------------------------------------------
+
+    def unread(self, prims, kinematic) -> None:
+        """A line for each kind of authored property and applied schema that was not read; `kinematic(prim)`: whether a prim is fixed where it stands."""
+        said: dict[tuple, list[str]] = collections.defaultdict(list)
+        used: collections.Counter = collections.Counter()
+        for prim in prims:
+            schemas = applied(prim)
+            names = [str(name) for name in prim.GetAuthoredPropertyNames()]
+            if not _simulated(prim, schemas, names):
+                continue
+            path, kinds = str(prim.GetPath()), known.kinds_of(prim, schemas)
+            for name in names:
+                if (path, name) in self.read:
+                    used[name] += not name.startswith("physics:")
+                else:
+                    outcome = _outcome(prim, name, schemas, kinds)
+                    if outcome is not None:
+                        said[(name, *outcome)].append(path)
+                if _sampled(prim, name):
+                    drawn = not kinematic(prim) and name.startswith("xformOp:")
+                    why = "its samples in time are not read, its default value counts"
+                    said[(name, why, not drawn)].append(path)
+            for schema in schemas:
+                outcome = known.schema(schema)
+                if outcome is not None:
+                    said[(schema, *outcome)].append(path)
+        self.report.extend(ReportLine(name, "used", f"of {count} prims") for name, count in used.items() if count)
+        for (name, why, warns), paths in said.items():
+            where = f"{name} of {paths[0]}" + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+            if warns:
+                self.warn(where, why)
+            else:
+                self.report.append(ReportLine(where, "ignored", why))
+
+
+def applied(prim) -> list[str]:
+    """Names of all applied schemas, also of those that this USD does not know."""
+    return [str(name) for name in prim.GetPrimTypeInfo().GetAppliedAPISchemas()]
+
+
+def imply(stage, prims, warn) -> None:
+    """Apply the schemas of UsdPhysics that others bring with them, in the session alone."""
+    from pxr import Usd
+
+    with Usd.EditContext(stage, stage.GetSessionLayer()):
+        for prim in prims:
+            schemas = applied(prim)
+            for schema in sorted({IMPLIED[s] for s in schemas if s in IMPLIED}.difference(schemas)):
+                if prim.IsInstanceProxy():
+                    warn(
+                        str(prim.GetPath()),
+                        f"{schema} cannot be applied to a prim of an instance; do it in its prototype",
+                    )
+                else:
+                    prim.AddAppliedSchema(schema)
+
+
+def _simulated(prim, schemas, names) -> bool:
+    words = (str(prim.GetTypeName()), *schemas)
+    return any(known.PHYSICS_SCHEMAS.match(word) for word in words) or any(map(known.PHYSICS_NAMES.match, names))
+
+
+def _sampled(prim, name: str) -> bool:
+    attribute = prim.GetAttribute(name)
+    return bool(attribute) and attribute.GetNumTimeSamples() > 0
+
+
+def _outcome(prim, name: str, schemas, kinds) -> tuple[str, bool] | None:
+    """(Why it is not read, whether that changes the motion) of a property; None where it is read."""
+    attribute = prim.GetAttribute(name)
+    if attribute and not attribute.HasAuthoredValue():
+        return None  # blocked, or a connection alone
+    needs = known.needs(name)
+    if needs is not None:
+        return None if kinds & needs else (known.missing(name, needs), True)
+    for pattern, neutral, why, warns in known.IGNORED:
+        if re.fullmatch(pattern, name):
+            return why, warns and not neutral(attribute.Get() if attribute else None)
+    return known.UNKNOWN, bool(known.PHYSICS_NAMES.match(name))

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which geoms of a USD stage touch: filtered pairs, collision groups, articulations whose links do not collide with each other.
+
+Pairs of whole bodies are excluded as bodies. What is finer, and groups, go into the masks of the geoms: geoms that are filtered alike are one class, a class
+has a bit, and takes the bits of the classes that it may touch; so there are at most 32 classes.
+"""
+
+import collections
+import itertools
+
+import numpy as np
+
+from warpsim.checks import listed
+from warpsim.model.model import ReportLine
+
+CLASSES = 32
+MAX_PAIRS = 2_000_000  # of bodies
+SELF = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions")
+
+
+class Filters:
+    """Filters of a stage: `index` maps paths of bodies to the builder's, `geoms` the builder's geoms that touch to the path of their collider."""
+
+    def __init__(self, stage, b, authored, index: dict, geoms: dict[int, str], articulations: dict[str, list], warn):
+        self.stage, self.b, self.authored, self.warn = stage, b, authored, warn
+        self.index, self.geoms, self.articulations = index, geoms, articulations
+        self.apart: list[tuple[frozenset, frozenset]] = []  # sets of geoms that do not touch
+
+    def add(self, prims) -> None:
+        """Read all filters of the prims and give them to the builder."""
+        from pxr import UsdPhysics
+
+        pairs = collections.Counter()
+        for prim in prims:
+            path = str(prim.GetPath())
+            if prim.HasAPI(UsdPhysics.FilteredPairsAPI):
+                for target in self.authored.targets(prim, "physics:filteredPairs"):
+                    pairs[self._pair(path, target)] += 1
+            if path in self.articulations:
+                self._articulation(prim, path)
+        if pairs[True]:
+            self.b.report.append(ReportLine("filtered pairs", "used", f"{pairs[True]}"))
+        self._masks([p for p in prims if p.IsA(UsdPhysics.CollisionGroup)])
+
+    def _articulation(self, prim, path: str) -> None:
+        values = [self.authored.flag(prim, name, True) for name in SELF if prim.GetAttribute(name).HasAuthoredValue()]
+        if not values or all(values):
+            return
+        if any(values):
+            self.warn(path, f"{SELF[0]} and {SELF[1]} say different things; its links do not collide with each other")
+        bodies = sorted(self.index[p] for p in self.articulations[path])
+        bodies = [k for k in bodies if any(self.b.geoms[g].body == k for g in self.geoms)]
+        if len(bodies) ** 2 > 2 * MAX_PAIRS:
+            self.warn(path, f"its {len(bodies)} links collide with each other: more than {MAX_PAIRS} pairs to exclude")
+            return
+        for pair in itertools.combinations(bodies, 2):
+            self.b.exclude(*pair)
+        why = f"{len(bodies)} links do not collide with each other"
+        self.b.report.append(ReportLine(f"self-collisions of {path}", "used", why))
+
+    def _members(self, path: str) -> frozenset:
+        """Geoms that a path of a filter stands for: of a body or articulation all of its bodies', else those at and below it."""
+        bodies = {self.index[p] for p in self.articulations.get(path, [path] if path in self.index else [])}
+        below = (g for g, own in self.geoms.items() if own == path or own.startswith(path + "/"))
+        return frozenset(below) | {g for g in self.geoms if self.b.geoms[g].body in bodies}
+
+    def _pair(self, first: str, second: str) -> bool:
+        """Filter a pair; whether there was one."""
+        a, b = self.index.get(first), self.index.get(second)
+        if a is not None and b is not None and a != b:
+            self.b.exclude(a, b)
+            return True
+        sides = self._members(first), self._members(second)
+        if not all(sides) or first == second:
+            self.warn(f"filtered pair {first}, {second}", "not two things that touch")
+            return False
+        self.apart.append(sides)
+        return True
+
+    def _masks(self, groups) -> None:
+        """Give geoms masks where collision groups or pairs of them keep some apart."""
+        if not self.apart and not groups:
+            return
+        if len(self.geoms) < sum(geom.contype or geom.conaffinity for geom in self.b.geoms):
+            self.warn(listed(str(p.GetPath()) for p in groups), "the contact masks of our own export count instead")
+            return
+        member, rules = self._groups(groups)
+        keys: dict[tuple, list[int]] = collections.defaultdict(list)
+        for g in self.geoms:
+            sides = tuple((k, s) for k, pair in enumerate(self.apart) for s in (0, 1) if g in pair[s])
+            keys[(member.get(self.geoms[g], ()), sides)].append(g)
+        kinds = list(keys)
+        allowed = np.ones((len(kinds), len(kinds)), bool)
+        for i, (these, sides) in enumerate(kinds):
+            for j, (those, others) in enumerate(kinds[: i + 1]):
+                apart = any((k, 1 - s) in others for k, s in sides)
+                allowed[i, j] = allowed[j, i] = not apart and rules(these, those)
+        if allowed.all():
+            return
+        rows, place = np.unique(allowed, axis=0, return_inverse=True)
+        place = place.reshape(-1)
+        if len(rows) > CLASSES:
+            names = (
+                listed(str(p.GetPath()) for p in groups) if groups else f"{len(self.apart)} filtered pairs of colliders"
+            )
+            self.warn(names, f"they make {len(rows)} classes of colliders, more than {CLASSES}; all of them collide")
+            return
+        for i, kind in enumerate(kinds):
+            touched = {int(place[j]) for j in np.flatnonzero(allowed[i])}
+            for g in keys[kind]:
+                self.b.geoms[g].contype = _signed(1 << int(place[i]))
+                self.b.geoms[g].conaffinity = _signed(sum(1 << k for k in touched))
+        if groups:
+            why = f"{len(groups)}, in the masks of {len(self.geoms)} geoms"
+            self.b.report.append(ReportLine("collision groups", "mapped", why))
+
+    def _groups(self, groups):
+        """The groups of each collider that is in any, and whether colliders of some groups may touch."""
+        from pxr import Sdf, UsdPhysics
+
+        member: dict[str, list[str]] = collections.defaultdict(list)
+        inverted: set[str] = set()
+        merged = collections.defaultdict(list)
+        for prim in groups:
+            group = UsdPhysics.CollisionGroup(prim)
+            query = group.GetCollidersCollectionAPI().ComputeMembershipQuery()
+            for path in set(self.geoms.values()):
+                if query.IsPathIncluded(Sdf.Path(path)):
+                    member[path].append(str(prim.GetPath()))
+            merged[str(group.GetMergeGroupNameAttr().Get() or "") or str(prim.GetPath())].append(group)
+        for those in merged.values():
+            if any(group.GetInvertFilteredGroupsAttr().Get() for group in those):
+                inverted.update(str(group.GetPrim().GetPath()) for group in those)
+        table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(self.stage) if groups else None
+
+        def rules(these, those) -> bool:
+            if these and those:
+                return all(table.IsCollisionEnabled(Sdf.Path(x), Sdf.Path(y)) for x in these for y in those)
+            return not inverted.intersection(these or those)
+
+        return {path: tuple(sorted(names)) for path, names in member.items()}, rules
+
+
+def _signed(mask: int) -> int:
+    return mask - (1 << 32) if mask >= 1 << 31 else mask

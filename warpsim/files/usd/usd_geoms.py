@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes of a USD stage to geoms of a `ModelBuilder`: those of our own export as they were, foreign ones by what the schemas say."""
+
+import numpy as np
+
+from warpsim.errors import ModelError
+from warpsim.files.meshes import convex_parts
+from warpsim.files.pressure_fields import fitted
+from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_shapes import OWN_FIELDS
+
+
+class Geoms:
+    """Adds geoms; `touching` are those of foreign prims that may touch, with the path of their prim, `rounded` the spheres and cylinders by path."""
+
+    def __init__(self, b, reader):
+        self.b, self.own, self.looks, self.counts = b, reader.own, reader.looks, reader.counts
+        self.decompose, self.report, self.authored, self.units = (
+            reader.decompose,
+            reader.report,
+            reader.authored,
+            reader.units,
+        )
+        self.warn = reader.warn
+        self.touching: dict[int, str] = {}
+        self.rounded: dict[str, int] = {}
+
+    def add(self, rows) -> None:
+        """Geoms in the order that our export kept, else as they come: (body, shape)."""
+        if rows and all("index" in shape.own for _, shape in rows):
+            rows.sort(key=lambda row: int(row[1].own["index"]))
+        for body, shape in rows:
+            if shape.own:
+                self._own(body, shape)
+            else:
+                self._foreign(body, shape)
+
+    def _own(self, body: int, shape) -> None:
+        own = {key: shape.own[key] for key in OWN_FIELDS if key in shape.own}
+        for key in ("friction", "restitution"):
+            if key in shape.material:
+                own[key] = float(usd_extra.exact(shape.material[key], own[key]))
+        if not shape.touches and not any(pair for pair in self.own.get("pairs", []) if shape.own["index"] in pair[:2]):
+            own["contype"] = own["conaffinity"] = 0
+        time = own.pop("dissipation_time", None)
+        own["dissipation_time"] = None if time is None or np.isnan(time) else time
+        material = self.looks.own(shape)
+        self.b.add_geom(
+            shape.kind,
+            shape.size,
+            body=body,
+            pose=shape.pose,
+            name=shape.name,
+            density=0.0,
+            material=material,
+            mesh=self.looks.own_mesh(shape, material),
+            hfield=shape.hfield,
+            hydroelastic=self._pressure_field(shape),
+            **own,
+        )
+        self.counts[f"{shape.kind} geoms"] += 1
+
+    def _foreign(self, body: int, shape) -> None:
+        """A foreign shape; a colliding mesh becomes hidden convex parts behind the mesh that is drawn."""
+        common = {"body": body, "pose": shape.pose, "density": 0.0, "rgba": shape.rgba}
+        material = {key: shape.material[key] for key in ("friction", "restitution") if key in shape.material}
+        material |= shape.material.get("more", {}) | shape.contact
+        silent = {"contype": 0, "conaffinity": 0}
+        first = len(self.b.geoms)
+        self.counts[f"{'colliding' if shape.touches else 'drawn'} {shape.kind} geoms"] += 1
+        if shape.material and shape.material["static"] != shape.material["friction"]:
+            self.counts["static friction"] += 1
+        soft = self._pressure_field(shape)
+        if shape.kind != "mesh":
+            options = {"name": shape.name, "visible": shape.visible, "hydroelastic": soft}
+            g = self.b.add_geom(
+                shape.kind, shape.size, **({} if shape.touches else silent), **options, **common, **material
+            )
+            self.touching |= {g: str(shape.prim.GetPath())} if shape.touches else {}
+            self.rounded |= {str(shape.prim.GetPath()): g} if shape.kind in ("sphere", "cylinder") else {}
+            return
+        if shape.touches:
+            try:
+                whole = soft is not None and soft.field is not None
+                parts = convex_parts(*shape.mesh, self.decompose and not whole)
+            except ModelError as error:
+                raise ModelError(f"geom {shape.prim.GetPath()}: {error}") from None
+            if shape.approximation != "convexHull" and not self.decompose:
+                self.counts["mesh approximations"] += 1
+            for k, part in enumerate(parts):
+                label = f"{shape.name}_hull" if len(parts) == 1 else f"{shape.name}_part_{k}"
+                self.b.add_geom("mesh", mesh=part, name=label, visible=False, hydroelastic=soft, **common, **material)
+        self.touching |= dict.fromkeys(range(first, len(self.b.geoms)), str(shape.prim.GetPath()))
+        if shape.visible or not shape.touches:
+            look, mesh, colour = self.looks.foreign(shape)
+            common |= colour | {"material": look}
+            self.b.add_geom("mesh", mesh=mesh, name=shape.name, visible=shape.visible, **silent, **common)
+
+    def _pressure_field(self, shape):
+        """The hydroelastic properties of a shape, as its sizes allow."""
+        self.counts["pressure fields"] += shape.hydroelastic is not None
+        return fitted(shape.hydroelastic, shape.kind, shape.size, f"geom {shape.prim.GetPath()}", self.report)
