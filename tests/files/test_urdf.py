@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """URDF files: links, joints, limits, inertia and its repair, shapes, and the actuators a URDF does not have."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -323,3 +325,56 @@ def test_broken_urdfs_are_one_error_that_names_the_file(robot, change, words, mo
     robot.write_text(ROBOT.replace(*change))
     with pytest.raises(ModelError, match=f"(?s)rig.urdf.*({words})"):
         load(robot)
+
+
+def chain(count: int, masses=(), bend: float = 0.0) -> str:
+    """Hinges about y in a row, 0.3 m apart, each turned by `bend` from the one before; links whose numbers are in `masses` have 0.5 kg."""
+    inertial = (
+        '<inertial><mass value="0.5"/><inertia ixx="1e-3" iyy="1e-3" izz="1e-3" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
+    text = '<robot name="c"><link name="l0"/>'
+    for k in range(1, count + 1):
+        text += f'<link name="l{k}">{inertial if k in masses else ""}</link><joint name="j{k}" type="continuous"><parent link="l{k - 1}"/>'
+        text += f'<child link="l{k}"/><origin xyz="{0.3 * (k > 1)} 0 0" rpy="0 {bend} 0"/><axis xyz="0 1 0"/></joint>'
+    return text + "</robot>"
+
+
+@pytest.mark.parametrize(
+    ("count", "masses", "bend", "repaired"),
+    [
+        (1, (), 0, 1),
+        (3, (), 0, 3),
+        (6, (), 0.5, 6),
+        (3, (3,), 0, 2),
+        (3, (3,), 0.7, 2),
+        (2, (1,), 0, 1),
+        (2, (2,), 0, 0),
+        (4, (2, 4), 0, 0),
+    ],
+)
+def test_trees_without_inertials_have_a_regular_mass_matrix(tmp_path, count, masses, bend, repaired):
+    """The mass matrix is regular at random poses and where all bars are in line or folded; one warning says which links got a mass."""
+    path = tmp_path / "c.urdf"
+    path.write_text(chain(count, masses, bend))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = load(path)
+    assert len(caught) == (repaired > 0) and (not caught or "repaired" in str(caught[0].message))
+    assert (model.body_mass == LEAST_MASS).sum() == repaired
+    poses = np.random.default_rng(0).uniform(-3, 3, (20, count))
+    poses[0], poses[1] = -bend, np.where(np.arange(count) % 2, np.pi - bend, -bend)
+    sim = ws.Simulator(model, len(poses), dtype="float64", device="cpu")
+    assert np.linalg.cond(sim.mass_matrix(poses).numpy()).max() < 1e7
+
+
+def test_a_wrist_of_links_without_mass_stays_as_it_is(tmp_path):
+    """Three hinges at one point: the links between them move only with the hand, which has the mass."""
+    text = (
+        chain(3, (3,))
+        .replace("0.3 0 0", "0 0 0")
+        .replace('<axis xyz="0 1 0"/></joint><link name="l3">', '<axis xyz="1 0 0"/></joint><link name="l3">')
+    )
+    (tmp_path / "w.urdf").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(tmp_path / "w.urdf").body_mass.tolist() == [0, 0, 0, 0.5]

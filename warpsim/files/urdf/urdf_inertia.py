@@ -9,12 +9,14 @@ principal values of S at zero.
 import numpy as np
 
 from warpsim.checks import short
-from warpsim.model.geometry import combine_masses, compose, rotation_matrix
+from warpsim.model.geometry import IDENTITY, combine_masses, compose, rotation_matrix
 
 SLACK = 1e-7  # relative violation that is rounding
 NOTHING = 1e-15  # kg m^2, below which an inertia is the rounding of zero
 LEAST_MASS = 1e-3  # kg, of a moving link on which nothing has a mass
 LEAST_INERTIA = 1e-6  # kg m^2
+WEAK = 1e-6  # of the inertia that a joint moves with the joints beyond locked: less with them free is nothing
+POSES = 4  # at which the mass matrix is looked at, besides zero
 
 
 def physical_inertia(inertia: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -46,38 +48,128 @@ def _text(moments) -> str:
 
 
 def repair_massless(links, warn) -> None:
-    """Give mass to the links that move nothing: a joint must move some inertia, or the mass matrix is singular.
+    """Give mass to links where the mass matrix is singular, or nearly so: at zero or at one of a few other poses.
 
-    `links` come parents first. Looks at everything beyond a joint as one rigid body, at the joints' zero.
+    `links` come parents first. The mass matrix is regular where the articulated-body inertia that each joint moves is positive (Featherstone
+    2008, section 7.3: it is the pivot of LᵀDL), which is all that is beyond the joint with its joints free. Where no link that moves has a mass
+    each gets one.
     """
-    beyond: dict[str, tuple] = {}
-    for link in reversed(links):
-        mass, centre, inertia = combine_masses(
-            [(link.mass, link.com, link.inertia), *(_placed(c.joint.pose, *beyond[c.name]) for c in link.children)]
-        )
-        joint = link.joint
-        if joint is not None and _singular(joint, mass, centre, inertia):
-            link.mass = link.mass or LEAST_MASS
-            link.inertia = link.inertia + LEAST_INERTIA * np.eye(3)
-            mass, inertia = mass or LEAST_MASS, inertia + LEAST_INERTIA * np.eye(3)
-            warn(
-                f"mass of link {short(link.name)}", f"joint {short(joint.name)} moves no inertia: made {link.mass:g} kg"
-            )
-        beyond[link.name] = mass, centre, inertia
+    moved = [link for link in links if link.joint is not None and link.joint.kind != "fixed"]
+    own = {id(link): _with_fixed(link) for link in moved}
+    if not moved or all(mass > 0 and np.linalg.eigvalsh(inertia)[0] > 0 for mass, _, inertia in own.values()):
+        return
+    if len(moved) > 1 and not any(mass > 0 for mass, _, _ in own.values()):
+        for link in moved:
+            link.mass, link.inertia = LEAST_MASS, link.inertia + LEAST_INERTIA * np.eye(3)
+        what = f"no link that moves has a mass: each of {len(moved)} got {LEAST_MASS:g} kg and {LEAST_INERTIA:g} kg m^2, which say nothing about the real ones"
+        warn("links without <inertial>", what)
+        return
+    light = {id(link) for link in moved if not own[id(link)][0] > 0}
+    for link in moved:  # two bars without mass in a row: where they are in line nothing resists a force along them
+        beyond = [child for child, _ in _next_moving(link) if id(child) in light]
+        if id(link) in light and any(np.linalg.norm(at) > 1e-9 for child in beyond for _, at in _next_moving(child)):
+            _strengthen(link, light, warn, "moves links without mass that can align")
+    rng = np.random.default_rng(0)
+    for share in (None, *rng.uniform(size=(POSES, len(links)))):
+        _check_pose(links, share, light, warn)
 
 
-def _singular(joint, mass, centre, inertia) -> bool:
-    axis = joint.axis
-    if joint.kind == "floating":
-        return not (mass > 0 and np.linalg.eigvalsh(inertia)[0] > 0)
-    about = float(axis @ inertia @ axis) + mass * float(np.sum(np.cross(axis, centre) ** 2))
-    around = max(float(np.trace(inertia)), 0.0) + mass * float(centre @ centre)
-    turns_nothing = not about > 1e-9 * around
+def _with_fixed(link) -> tuple:
+    """Mass, centre and inertia of a link with all that is fixed to it."""
+    fixed = [child for child in link.children if child.joint.kind == "fixed"]
+    return combine_masses(
+        [(link.mass, link.com, link.inertia), *(_placed(c.joint.pose, *_with_fixed(c)) for c in fixed)]
+    )
+
+
+def _next_moving(link, pose=IDENTITY):
+    """(link, place) of the moving links that hang on a link or on what is fixed to it; `place (3,)` of their joints in its axes."""
+    for child in link.children:
+        placed = compose(pose, child.joint.pose)
+        if child.joint.kind == "fixed":
+            yield from _next_moving(child, placed)
+        else:
+            yield child, placed[:3]
+
+
+def _strengthen(link, light: set, warn, why: str) -> None:
+    """Give the least mass to a link and to those without mass beyond it, as one line each; `light` are those left."""
+    waiting = [link]
+    while waiting:
+        this = waiting.pop()
+        if this is link or id(this) in light:
+            this.mass = this.mass or LEAST_MASS
+            this.inertia = this.inertia + LEAST_INERTIA * np.eye(3)
+            light.discard(id(this))
+            warn(f"mass of link {short(this.name)}", f"joint {short(link.joint.name)} {why}: made {this.mass:g} kg")
+        waiting += [child for child, _ in _next_moving(this)]
+
+
+def _check_pose(links, share, light, warn) -> None:
+    """Strengthen links of joints that move next to nothing, with hinges and slides at `share` of their range (None: at zero)."""
+    locked: dict[
+        str, np.ndarray
+    ] = {}  # of each link: the inertia (6, 6) beyond its joint, about its origin, joints locked
+    free: dict[str, np.ndarray] = {}  # ... and with joints free
+    for k in range(len(links) - 1, 0, -1):
+        link = links[k]
+        joint, place = link.joint, _motion(link.joint, None if share is None else share[k])
+        for beyond in (locked, free):
+            beyond[link.name] = beyond.get(link.name, 0.0) + _spatial(link.mass, link.com, link.inertia)
+        if joint.kind != "fixed":
+            axes = _axes(joint)
+            if _weak(axes, locked[link.name], free[link.name]):
+                _strengthen(link, light, warn, "moves no inertia")
+                return _check_pose(links, share, light, warn)
+            moved = free[link.name] @ axes
+            free[link.name] = free[link.name] - moved @ np.linalg.solve(axes.T @ moved, moved.T)
+        for beyond in (locked, free):
+            beyond[link.parent.name] = beyond.get(link.parent.name, 0.0) + place @ beyond[link.name] @ place.T
+
+
+def _weak(axes, locked, free) -> bool:
+    """Whether what a joint moves with the joints beyond free is next to nothing beside what it moves with them locked."""
+    least = WEAK * np.diag(axes.T @ locked @ axes)
+    turning = np.abs(axes[:3]).max(axis=0) > 0
+    least = np.maximum(least, 1e-9 * np.where(turning, np.trace(locked[:3, :3]), 0.0))
+    if not (least > 0).all():
+        return True
+    pivot = axes.T @ free @ axes / np.sqrt(np.outer(least, least))
+    return not np.linalg.eigvalsh(pivot)[0] > 1.0
+
+
+def _axes(joint) -> np.ndarray:
+    """Columns (6, n): the unit motions of a joint, turning above and sliding below, in its link's axes."""
+    turn, slide = np.vstack([np.eye(3), np.zeros((3, 3))]), np.vstack([np.zeros((3, 3)), np.eye(3)])
+    axis = joint.axis[:, None]
     return {
-        "fixed": False,
-        "prismatic": not mass > 0,
-        "planar": not mass > 0 or turns_nothing,
-    }.get(joint.kind, turns_nothing)
+        "prismatic": slide @ axis,
+        "planar": np.hstack([turn @ axis, slide @ np.linalg.svd(joint.axis[None])[2][1:].T]),
+        "floating": np.eye(6),
+        "spherical": turn,
+    }.get(joint.kind, turn @ axis)
+
+
+def _motion(joint, share: float | None) -> np.ndarray:
+    """The matrix (6, 6) that takes moments and forces from a link's axes to its parent's, with a hinge or slide at `share` of its range."""
+    low, high = joint.range if joint.range is not None else (-np.pi, np.pi)
+    q = np.clip(0.0, low, high) if share is None else low + share * (high - low)
+    turn, at = rotation_matrix(joint.pose[3:]), joint.pose[:3]
+    if joint.kind == "prismatic":
+        at = at + turn @ joint.axis * q
+    elif joint.kind in ("revolute", "continuous"):
+        turn = turn @ rotation_matrix(np.concatenate([[np.cos(q / 2)], np.sin(q / 2) * joint.axis]))
+    return np.block([[turn, _cross(at) @ turn], [np.zeros((3, 3)), turn]])
+
+
+def _cross(p) -> np.ndarray:
+    return np.array([[0.0, -p[2], p[1]], [p[2], 0.0, -p[0]], [-p[1], p[0], 0.0]])
+
+
+def _spatial(mass, com, inertia) -> np.ndarray:
+    """Spatial inertia (6, 6) of a link about its origin."""
+    lever = mass * _cross(com)
+    return np.block([[inertia - lever @ _cross(com), lever], [lever.T, mass * np.eye(3)]])
 
 
 def _placed(pose, mass, centre, inertia) -> tuple[float, np.ndarray, np.ndarray]:
