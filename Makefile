@@ -53,7 +53,7 @@ $(VENV)/cuda.stamp: $(VENV)/demo.stamp
 	@touch $@
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/warpsim demo
+	$(BIN)/warpsim demo --device cpu
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

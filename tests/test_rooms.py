@@ -54,7 +54,7 @@ FLOORS = [
         "optimise",
         "envs",
     ),
-    *("demo", "bench_engines", "bench", "kernel_modules", "cli"),
+    *("demo", "bench_engines", "bench", "kernel_modules", "cli_training", "cli"),
 ]
 # Methods that open a higher floor when they are called: `Model.to_usd`, `Trajectory.save`, a simulator for differences.
 DOORS = {

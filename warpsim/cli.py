@@ -2,7 +2,6 @@
 """The command `warpsim`: run, resume, replay, info, view, bench, demo, devices."""
 
 import dataclasses
-import functools
 import io
 import json
 import math
@@ -14,6 +13,8 @@ import tyro
 from tyro.conf import Positional
 
 from warpsim import checks
+from warpsim.cli_training import Play, Train
+from warpsim.cli_training import console as _console
 
 ROBOT_FILES = (
     ".xml",
@@ -372,6 +373,8 @@ class View:
     def __call__(self) -> None:
         if not 0 <= self.port < 1 << 16:
             raise ValueError(f"port is {self.port}; give 0 to 65535")
+        if (pathlib.Path(self.source) / "checkpoint.pt").is_file():
+            raise ValueError(f"{self.source} holds a training; `warpsim play {self.source} --live` shows its policy")
         if pathlib.Path(self.source).suffix.lower() in ROBOT_FILES and not pathlib.Path(self.source).is_dir():
             self._step_live()
         elif self.dt is not None or self.device is not None:
@@ -478,10 +481,10 @@ class Demo:
     """Independent copies."""
     steps: int = 500
     """Steps."""
-    device: str | None = "cpu"
-    """Warp device."""
+    device: str | None = None
+    """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
     out: str = "out"
-    """Folder of the results; those of an earlier training there are replaced."""
+    """Folder of the results; those of an earlier demo there are replaced."""
 
     def __call__(self) -> None:
         from warpsim import demo
@@ -489,94 +492,6 @@ class Demo:
         for name in ("worlds", "steps"):
             checks.whole(getattr(self, name), name, 1)
         demo.run(self.worlds, self.steps, self.device, self.out)
-
-
-@dataclasses.dataclass
-class Train:
-    """Train a policy for a task by PPO, and leave its checkpoint, curve, page and USD stage in a folder."""
-
-    task: Positional[str]
-    """A task by name, such as hopper, ant or quadruped; an unknown one is answered with all names."""
-    algorithm: Literal["ppo", "shac"] | None = None
-    """PPO of rsl_rl, which None is, or SHAC, which learns by gradients through the simulator."""
-    seed: int | None = None
-    """Of starts, actions and weights, None is 0: the same seed learns the same policy, bit for bit."""
-    out: str = "out/train"
-    """Folder of the results; those of an earlier training there are replaced."""
-    iterations: int | None = None
-    """Rounds of 32 actions and an update; None is what the task takes."""
-    envs: int | None = None
-    """Worlds at once; None is what the algorithm takes. Under torchrun all processes share them."""
-    resume: bool = False
-    """Go on with the training in the folder, with its algorithm, seed and worlds."""
-    device: str | None = "cpu"
-    """Warp device."""
-    threads: int | None = None
-    """Threads of the CPU that share the worlds."""
-    json: str | None = None
-    """Where to write the result as JSON: a file, or - for standard output."""
-
-    def __call__(self) -> None:
-        from warpsim.envs.training import train
-        from warpsim.show.live_curve import LiveCurve
-
-        console = _console(stderr=True)
-        options = {
-            "algorithm": self.algorithm,
-            "seed": self.seed,
-            "out": self.out,
-            "iterations": self.iterations,
-            "num_envs": self.envs,
-            "resume": self.resume,
-        }
-        with LiveCurve(console) as live:
-            result = train(self.task, **options, device=self.device, threads=self.threads, tell=live.add)
-        if self.json == "-":
-            print(json.dumps(result))
-        elif self.json:
-            pathlib.Path(self.json).write_text(json.dumps(result) + "\n")
-        seconds = sum(result["cpu_seconds"].values())
-        console.print(
-            f"{result['task']}: return {result['return']:.0f}, distance {result['distance']:.2f} m (means of {len(result['returns'])} episodes) "
-            f"after {result['env_steps']:,} env-steps and {seconds:.0f} s of processor time; {self.out}/policy.html shows it",
-            highlight=False,
-            soft_wrap=True,
-        )
-
-
-@dataclasses.dataclass
-class Play:
-    """Judge and show the policy of a training."""
-
-    folder: Positional[str]
-    """What `warpsim train --out` wrote."""
-    worlds: int = 4
-    """Worlds that are shown."""
-    html: str | None = None
-    """A page."""
-    usd: str | None = None
-    """A USD stage."""
-    live: bool = False
-    """Watch it on a live page instead, until Ctrl-C."""
-    port: int = 8080
-    """Of the live page; 0 takes a free one."""
-    device: str | None = "cpu"
-    """Warp device."""
-
-    def __call__(self) -> None:
-        from warpsim.envs.training import play, watch
-
-        if self.live:
-            if self.html or self.usd:
-                raise ValueError("--live shows the policy at work; write a page or a stage by a call without it")
-            tell = functools.partial(print, flush=True)
-            watch(self.folder, worlds=self.worlds, port=self.port, device=self.device, ready=tell)
-            return
-        judged = play(self.folder, worlds=self.worlds, html=self.html, usd=self.usd, device=self.device)
-        _console().print(
-            f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m (means of {len(judged['returns'])} episodes)",
-            highlight=False,
-        )
 
 
 @dataclasses.dataclass
@@ -651,12 +566,6 @@ def _can_compile_cuda() -> bool:
 
     runtime = wp._src.context.runtime
     return bool(getattr(runtime, "toolkit_version", None))
-
-
-def _console(stderr: bool = False):
-    from rich.console import Console
-
-    return Console(stderr=stderr, force_jupyter=False)  # lines there too, as all that a cell prints
 
 
 def _printable() -> None:

@@ -91,8 +91,8 @@ def test_a_gradient_that_is_no_number_is_taken_as_none():
 
 def test_shac_learns_with_a_faulty_world(monkeypatch):
     """No round is skipped, and the faults are told."""
-    from warpsim.envs.register import TASKS
     from warpsim.envs.shac import ShacLearner
+    from warpsim.envs.tasks import TASKS
 
     class CartPole(TASKS["CartPole"]):
         rewards = {"x": lambda s: -(failing(s, 5, s.q[:, 0]) ** 2)}

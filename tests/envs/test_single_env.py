@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 import warpsim as ws
 from warpsim.envs import VectorEnv
-from warpsim.envs.register import TASKS
+from warpsim.envs.tasks import TASKS
 
 gymnasium.register_envs(ws.envs)
 COMMON = ("value is -infinity", "value is infinity", "symmetric and normalized space")

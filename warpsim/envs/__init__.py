@@ -14,8 +14,9 @@ import_or_explain("gymnasium", "envs")
 
 from warpsim.envs import cameras, com_based, sensing, terms, terrain  # noqa: E402
 from warpsim.envs.mixed import MixedEnv  # noqa: E402
-from warpsim.envs.register import TASKS, register  # noqa: E402
+from warpsim.envs.register import register  # noqa: E402
 from warpsim.envs.task import Task  # noqa: E402
+from warpsim.envs.tasks import TASKS  # noqa: E402
 from warpsim.envs.terms import Term  # noqa: E402
 from warpsim.envs.vector_env import VectorEnv  # noqa: E402
 from warpsim.envs.view import View  # noqa: E402

@@ -4,31 +4,23 @@
 import contextlib
 import os
 import pathlib
-import re
 import time
 
 import numpy as np
 import torch
 import warp as wp
 
-from warpsim.checks import choice, whole
-from warpsim.envs.register import TASKS
+from warpsim.checks import whole
+from warpsim.envs.learning import learning_settings
+from warpsim.envs.tasks import find_task
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.output import replacing
 from warpsim.files.store.plain import from_plain, to_plain
 from warpsim.trajectory import Trajectory
 
-HIDDEN = (64, 64)
-LARGE = {
-    "Quadruped": (128, 128),
-    "QuadrupedRough": (128, 128),
-    "Humanoid": (128, 128),
-    "Lift": (128, 128),
-}  # not `HIDDEN`
 EPISODES = 10  # by which a policy is judged
 REMEMBERED = 100  # episodes whose mean return is told
 EVALUATION_SEED = 1_000_003
-NAMES = {name.lower(): name for name in TASKS} | {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", x).lower(): x for x in TASKS}
 KEPT = ("iteration", "observation", "returns", "finished", "episodes", "seconds")
 
 
@@ -52,6 +44,14 @@ class World:
             raise ValueError(f"num_envs is {count}; {self.size} processes need a multiple of {self.size}")
         return count // self.size
 
+    def most(self, value) -> float:
+        """The largest of the processes' numbers."""
+        if self.size == 1:
+            return value
+        found = torch.tensor(float(value), device=self.device if torch.distributed.get_backend() == "nccl" else "cpu")
+        torch.distributed.all_reduce(found, torch.distributed.ReduceOp.MAX)
+        return float(found)
+
     def agree(self, tensors) -> None:
         """The first process's values in all."""
         if self.size > 1:
@@ -62,20 +62,30 @@ class World:
 class Learner:
     """An environment, a policy and what it learns with. `iterate` is one round; `save` and `load` keep every bit of it.
 
+    `task`: a name or a class, as `find_task` takes them. `learning` has settings in place of the task's own, a checkpoint's.
+
     Subclasses (`PpoLearner`, `ShacLearner`) make a policy and learn: `_build`, `_iterate`, `act`, `_learned`, `_relearn`.
     """
 
-    algorithm, HORIZON, ENVS = "", 32, 512
+    algorithm = ""
 
     def __init__(
-        self, task: str, *, seed: int = 0, num_envs: int | None = None, device=None, threads: int | None = None
+        self,
+        task,
+        *,
+        seed: int = 0,
+        num_envs: int | None = None,
+        device=None,
+        threads: int | None = None,
+        learning: dict | None = None,
     ):
-        self.task = NAMES[choice(task.lower(), "task", NAMES)]
+        self.task, self.kind = find_task(task)
+        self.kind()  # what is wrong with it is said before anything is compiled
+        self.settings = learning_settings(self.kind.learning, self.algorithm) if learning is None else learning
         self.seed = whole(seed, "seed", 0)
-        self.num_envs = self.ENVS if num_envs is None else whole(num_envs, "num_envs", 1)
+        self.num_envs = self.settings["envs"] if num_envs is None else whole(num_envs, "num_envs", 1)
         self.world = World(device)
         self.device, self.threads, own = self.world.device, threads, self.world.share(self.num_envs)
-        self.hidden = LARGE.get(self.task, HIDDEN)
         torch.set_num_threads(1)  # with more, sums depend on how many
         self.compile_seconds = self._compiled()
         self.env = self._environment(own, "SAME_STEP", first_world=self.world.rank * own, **self._options())
@@ -95,7 +105,7 @@ class Learner:
 
     def _judged_by(self) -> dict:
         """What is different in the environment where policies are judged."""
-        return dict(TASKS[self.task].evaluation)
+        return dict(self.kind.evaluation)
 
     def _build(self) -> None:
         """Make the policy."""
@@ -138,7 +148,7 @@ class Learner:
 
     def _environment(self, count: int, autoreset: str, **changes) -> VectorEnv:
         options = {"array": "torch", "autoreset": autoreset, "device": self.device, "threads": self.threads}
-        return VectorEnv(TASKS[self.task], count, **options, **changes)
+        return VectorEnv(self.kind, count, **options, **changes)
 
     def _compiled(self) -> float:
         """Compile what a step needs, where that has not been done, in one world; the processor time of it [s]."""
@@ -159,17 +169,25 @@ class Learner:
             self.finished, self.episodes = [*self.finished, *found][-REMEMBERED:], self.episodes + len(found)
             self.returns = torch.where(ended, 0.0, self.returns)
 
+    @property
+    def env_steps(self) -> int:
+        """Actions in all environments of all processes so far."""
+        return self.iteration * self.settings["horizon"] * self.num_envs
+
     def iterate(self) -> dict:
         """A round of actions and learning; what is to be told of it: mean return of the last hundred episodes that ended, spread of the actions."""
         with self._own_random():
             told = self._iterate()
         self.iteration += 1
-        found = {"iteration": self.iteration, "env_steps": self.iteration * self.HORIZON * self.num_envs}
+        found = {"iteration": self.iteration, "env_steps": self.env_steps}
         found |= {"return": float(np.mean(self.finished)) if self.finished else None, "episodes": self.episodes}
         return found | told
 
-    def evaluate(self, episodes: int = EPISODES, record: int = 0) -> dict:
-        """Returns, distances [m] along x and lengths of the first episode of so many worlds; with `record` a `Trajectory` of so many of them."""
+    def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=()) -> dict:
+        """Returns, distances [m] along x and lengths of the first episode of so many worlds; with `record` a `Trajectory` of so many of them.
+
+        It ends early, with what is so far, where something is in `stops`.
+        """
         env = self._environment(episodes, "DISABLED", **self._judged_by())
         observation, _ = env.reset(seed=EVALUATION_SEED)
         self._judging(True)
@@ -185,7 +203,7 @@ class Learner:
             alive = live.numpy()
             end, length = np.where(alive, env.state.q.numpy()[:, 0], end), length + alive
             live = live & ~(terminated | truncated).cpu()
-            if not live.any():
+            if not live.any() or stops:
                 break
         self._judging(False)
         found = {"returns": total.tolist(), "distances": (end - start).tolist(), "lengths": length.tolist()}
@@ -223,6 +241,7 @@ class Learner:
         """Everything that the next iteration reads."""
         kept = {"task": self.task, "algorithm": self.algorithm, "seed": self.seed, "num_envs": self.num_envs}
         kept |= {
+            "learning": self.settings,
             "processes": self.world.size,
             "learned": self._learned(),
             "random": self._random,

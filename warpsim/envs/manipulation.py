@@ -75,6 +75,7 @@ class Reach(Task):
 
     model = staticmethod(panda)
     decimation, episode = 4, 400
+    learning = {"ppo": {"iterations": 150}, "shac": {"iterations": 200}}
     action_range = (-np.ones(7), np.ones(7))
     actuators = (scaled(0.8, REST), lambda s, u: s.xp.concat([u, 0.0 * u[:, :1] + OPEN], axis=-1))
     commands = {"target": uniform_command((0.35, -0.3, 0.15), (0.65, 0.3, 0.6), every=100)}
@@ -131,6 +132,7 @@ class Lift(Task):
 
     model = staticmethod(lambda: panda(cube=True))
     decimation, episode = 4, 250
+    learning = {"ppo": {"iterations": 500, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
     action_range = (-np.ones(8), np.ones(8))
     actuators = (scaled(np.array([0.8] * 7 + [OPEN / 2]), np.concatenate([REST, [OPEN / 2]])),)
     commands = {"target": uniform_command((0.4, -0.2, 0.2), (0.6, 0.2, 0.4))}

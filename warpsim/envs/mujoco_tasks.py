@@ -54,6 +54,7 @@ class Walker2d(Hopper):
     """Walker2d-v5: two legs in a plane walk forward."""
 
     model = staticmethod(asset("walker2d_v5"))
+    learning = {"ppo": {"iterations": 400}}
     rewards, terminations = upright((0.8, 2.0), (-1.0, 1.0))
 
 
@@ -62,6 +63,7 @@ class HalfCheetah(Task):
 
     model = staticmethod(asset("half_cheetah"))
     decimation = 5
+    learning = {"ppo": {"iterations": 500}, "shac": {"iterations": 1000}}
     observations = {"positions": lambda s: s.q[:, 1:], "velocities": velocities()}
     rewards = {"forward": forward_velocity(), "ctrl": (-0.1, action_squared)}
     starts = (start_noise(q=0.1, v=0.1, normal="v"),)
@@ -129,6 +131,7 @@ class Humanoid(Task):
 
     model = staticmethod(asset("humanoid"))
     decimation = 5
+    learning = {"ppo": {"iterations": 500, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
     observations = {
         "positions": lambda s: s.q[:, 2:],
         "velocities": velocities(),
@@ -172,6 +175,7 @@ class Reacher(Task):
 
     model = staticmethod(asset("reacher"))
     decimation, episode = 2, 50
+    learning = {"ppo": {"iterations": 100}}
     observations = {
         "cos": lambda s: s.xp.cos(s.q[:, :2]),
         "sin": lambda s: s.xp.sin(s.q[:, :2]),
@@ -231,6 +235,7 @@ class InvertedPendulum(Task):
 
     model = staticmethod(asset("inverted_pendulum"))
     decimation = 2
+    learning = {"ppo": {"iterations": 60}}
     observations = {"positions": positions(), "velocities": velocities()}
     rewards = {"survive": lambda s: 1.0 * (abs(s.q[:, 1]) <= 0.2)}
     terminations = {"fallen": lambda s: abs(s.q[:, 1]) > 0.2}
@@ -242,6 +247,7 @@ class CartPole(Task):
 
     model = staticmethod(lambda: _own("cartpole"))
     timestep, decimation, episode = 0.01, 2, 500
+    learning = {"ppo": {"iterations": 100}, "shac": {"iterations": 100}}
     observations = {"positions": positions(), "velocities": velocities()}
     rewards = {
         "upright": lambda s: s.xp.cos(s.q[:, 1]),

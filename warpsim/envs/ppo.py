@@ -25,7 +25,7 @@ SETTINGS = {
         "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "log"},
     },
     "critic": {"class_name": "MLPModel", "activation": "elu", "obs_normalization": True},
-    "algorithm": {"class_name": "PPO", "gamma": 0.99, "lam": 0.95, "learning_rate": 1e-3, "entropy_coef": 0.0},
+    "algorithm": {"class_name": "PPO"},
 }
 
 
@@ -39,12 +39,15 @@ class _Spaces:
 class PpoLearner(Learner):
     """Proximal policy optimisation, on every environment of this process and, under torchrun, of all."""
 
-    algorithm, HORIZON, ENVS = "ppo", 32, 512
+    algorithm = "ppo"
 
     def _build(self) -> None:
-        settings = json.loads(json.dumps(SETTINGS)) | {"num_steps_per_env": self.HORIZON}
+        own = self.settings
+        settings = json.loads(json.dumps(SETTINGS)) | {"num_steps_per_env": own["horizon"]}
         for part in ("actor", "critic"):
-            settings[part]["hidden_dims"] = list(self.hidden)
+            settings[part]["hidden_dims"] = list(own["hidden"])
+        settings["algorithm"] |= {name: own[name] for name in ("gamma", "lam", "learning_rate")}
+        settings["algorithm"]["entropy_coef"] = own["entropy"]
         world = self.world
         settings["multi_gpu"] = None if world.size == 1 else {"global_rank": world.rank, "world_size": world.size}
         with contextlib.redirect_stdout(io.StringIO()):
@@ -62,7 +65,7 @@ class PpoLearner(Learner):
     def _iterate(self) -> dict:
         begun = time.process_time()
         with torch.inference_mode():
-            for _ in range(self.HORIZON):
+            for _ in range(self.settings["horizon"]):
                 action = self.ppo.act(self._seen(self.observation))
                 self.observation, reward, terminated, truncated, _ = self.env.step(action)
                 ended = terminated | truncated

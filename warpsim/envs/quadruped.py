@@ -115,6 +115,7 @@ class Quadruped(Task):
 
     model = staticmethod(quadruped)
     timestep, decimation, episode = 0.005, 4, 1000
+    learning = {"ppo": {"iterations": 350, "hidden": (128, 128)}, "shac": {"hidden": (128, 128)}}
     action_range = (-4.0 * np.ones(12), 4.0 * np.ones(12))
     actuators = (scaled(0.25, POSE),)
     commands = {"velocity": uniform_command((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0), every=250)}

@@ -12,12 +12,11 @@ import time
 import torch
 from torch import nn
 
+from warpsim.checks import short
 from warpsim.envs.learner import Learner
-from warpsim.envs.register import TASKS
 from warpsim.solve.sap.sap import SAP
 
-GAMMA, LAMBDA, FOLLOW = 0.99, 0.95, 0.4  # discount; of TD(λ); share of the old critic that stays after a round
-RATE, CLIP = 2e-3, 1.0  # step size of Adam; longest gradient of the policy
+FOLLOW, CLIP = 0.4, 1.0  # share of the old critic that stays after a round; longest gradient of the policy
 FITS, PARTS = 8, 4  # times that the critic is fitted to a stretch, in so many parts
 LONGEST = 3.0  # of a world's gradient by the state, in medians of all worlds'
 SMOOTHING = (
@@ -52,17 +51,22 @@ class _Standard(nn.Module):
 
 
 class ShacLearner(Learner):
-    """Gradients through `HORIZON` actions in `ENVS` environments. The policy is judged in the true contact."""
+    """Gradients through the `horizon` of its settings in all environments. The policy is judged in the true contact."""
 
-    algorithm, HORIZON, ENVS = "shac", 16, 64
+    algorithm = "shac"
 
     def _options(self) -> dict:
-        smoothed = {"solver": SAP().smoothed(SMOOTHING)}
-        return {"requires_grad": True, **TASKS[self.task].smooth, "options": smoothed}
+        smooth = self.kind.smooth
+        options = smooth.get("options", self.kind.options)
+        solver = options.get("solver", SAP())
+        if not isinstance(solver, SAP):
+            raise ValueError(
+                f"{self.task}: shac learns in softened contact, which SAP has and {short(solver)} has not; leave out options['solver']"
+            )
+        return {"requires_grad": True, **smooth, "options": {**options, "solver": solver.smoothed(SMOOTHING)}}
 
     def _judged_by(self) -> dict:
-        task = TASKS[self.task]
-        seen = {name: value for name, value in task.smooth.items() if name == "observations"}
+        seen = {name: value for name, value in self.kind.smooth.items() if name == "observations"}
         return super()._judged_by() | seen
 
     def _build(self) -> None:
@@ -72,13 +76,13 @@ class ShacLearner(Learner):
         if not torch.isfinite(self.half).all():
             raise ValueError(f"{self.task}: shac needs actions with bounds; give the task an action_range")
         self.standard = _Standard(size).to(device)
-        self.actor = _network(size, self.hidden, len(self.middle)).to(device)
-        self.critic = _network(size, self.hidden, 1).to(device)
+        self.actor = _network(size, self.settings["hidden"], len(self.middle)).to(device)
+        self.critic = _network(size, self.settings["hidden"], 1).to(device)
         self.target = copy.deepcopy(self.critic)
         self.spread = nn.Parameter(torch.full_like(self.middle, -1.0))  # log of the noise's deviation
         self.actor_parameters = [*self.actor.parameters(), self.spread]
-        self.actor_optimiser = torch.optim.Adam(self.actor_parameters, RATE, (0.7, 0.95))
-        self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), RATE, (0.7, 0.95))
+        self.actor_optimiser = torch.optim.Adam(self.actor_parameters, self.settings["learning_rate"], (0.7, 0.95))
+        self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), self.settings["learning_rate"], (0.7, 0.95))
         self.world.agree([*self.actor.parameters(), *self.critic.parameters(), *self.target.parameters()])
         self.skipped = 0
 
@@ -113,11 +117,12 @@ class ShacLearner(Learner):
         return told | {"skipped": self.skipped, "faults": int(self.env.faults.sum())}
 
     def _stretch(self):
-        """Act `HORIZON` times: what the critic learns from `(HORIZON, environments, …)`, and the policy's loss."""
+        """Act for a horizon: what the critic learns from `(horizon, environments, …)`, and the policy's loss."""
+        horizon, gamma = self.settings["horizon"], self.settings["gamma"]
         n, rows = len(self.observation), {name: [] for name in ("raw", "seen", "reward", "ended", "next")}
         gain, discount = torch.zeros(n, device=self.torch_device), torch.ones(n, device=self.torch_device)
         loss, observation = 0.0, self.observation
-        for k in range(self.HORIZON):
+        for k in range(horizon):
             self._bound_gradients()
             seen = self.standard(observation)
             rows["raw"].append(observation.detach())
@@ -126,15 +131,15 @@ class ShacLearner(Learner):
             ended = terminated | truncated
             after = torch.where(ended[:, None], info["final_obs"], observation) if "final_obs" in info else observation
             value = torch.where(terminated, 0.0, self.target(self.standard(after)).squeeze(-1))
-            gain, discount = gain + discount * reward, discount * GAMMA
-            closing = ended if k + 1 < self.HORIZON else torch.ones_like(ended)
+            gain, discount = gain + discount * reward, discount * gamma
+            closing = ended if k + 1 < horizon else torch.ones_like(ended)
             loss = loss - torch.where(closing, gain + discount * value, 0.0).sum()
             gain, discount = torch.where(ended, 0.0, gain), torch.where(ended, 1.0, discount)
             self._count(reward.detach(), ended)
             for name, x in (("reward", reward), ("ended", ended), ("next", value)):
                 rows[name].append(x.detach())
         self.observation = observation
-        return {name: torch.stack(x) for name, x in rows.items()}, loss / (self.HORIZON * n)
+        return {name: torch.stack(x) for name, x in rows.items()}, loss / (horizon * n)
 
     def _bound_gradients(self) -> None:
         """No world's gradient by the present state shall be longer than a few of the others'."""
@@ -168,10 +173,10 @@ class ShacLearner(Learner):
     def _fit_critic(self, stretch) -> float:
         """Fit to the TD(λ) returns; the mean squared error of the last time."""
         reward, ended, following = stretch["reward"], stretch["ended"], stretch["next"]
-        goal, goals = following[-1], []
-        for k in reversed(range(self.HORIZON)):
-            ahead = (1.0 - LAMBDA) * following[k] + LAMBDA * goal
-            goal = reward[k] + GAMMA * torch.where(ended[k], following[k], ahead)
+        goal, goals, lam = following[-1], [], self.settings["lam"]
+        for k in reversed(range(self.settings["horizon"])):
+            ahead = (1.0 - lam) * following[k] + lam * goal
+            goal = reward[k] + self.settings["gamma"] * torch.where(ended[k], following[k], ahead)
             goals.append(goal)
         seen, goals = stretch["seen"].flatten(0, 1), torch.stack(goals[::-1]).flatten()
         for _ in range(FITS):

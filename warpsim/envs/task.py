@@ -2,6 +2,7 @@
 """`Task`: what an environment is of, as tables of terms."""
 
 import copy
+import difflib
 import inspect
 import pathlib
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpsim.checks import listed, number, short, whole
+from warpsim.envs.learning import check_learning
 from warpsim.files.load import load
 from warpsim.model.model import Model
 from warpsim.simulator import Simulator
@@ -50,9 +52,11 @@ class Task:
     action_range   (low, high) of actions; None is the actuators' control range
     smooth         attribute -> value: what is different where gradients are wanted, such as rewards without contact forces
     evaluation     attribute -> value: what is different where a policy is judged, such as what it is told to do
+    learning       algorithm ("ppo", "shac") -> settings of `warpsim train`: iterations, envs, horizon, hidden, gamma, lam, learning_rate, entropy (PPO)
 
     A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to the environment by name,
-    `VectorEnv(MyTask, 64, decimation=2)`, for this one environment.
+    `VectorEnv(MyTask, 64, decimation=2)`, for this one environment. Any other attribute is refused by name; constants and
+    functions of your own begin with an underscore, or stand outside the class.
     """
 
     model: object = None
@@ -70,18 +74,32 @@ class Task:
     action_range: tuple | None = None
     smooth: Mapping = {}
     evaluation: Mapping = {}
+    learning: Mapping = {}
 
     def __init__(self, **changes):
-        known = [name for name in Task.__annotations__]
+        _check_names(changes, type(self).__name__)
         for name, value in changes.items():
-            if name not in known:
-                raise ValueError(f"{type(self).__name__} has no {name!r}; it has: {listed(known)}")
             setattr(self, name, value)
         self.check()
 
     def check(self) -> None:
         """Raise `ValueError` for what is no part of a task, by name."""
         label = type(self).__name__
+        for owner in (self, *type(self).__mro__):
+            if owner is not Task and owner is not object:
+                _check_names([x for x in vars(owner) if not x.startswith("_") and x not in METHODS], label)
+        self._check_tables(label)
+        for name in ("smooth", "evaluation"):
+            changes, changed = getattr(self, name), copy.copy(self)
+            if not isinstance(changes, Mapping):
+                raise ValueError(f"{label}: {name} is {short(changes)}; give a dict of attributes and values")
+            _check_names(changes, f"{label}: {name}")
+            for key, value in changes.items():
+                setattr(changed, key, value)
+            changed._check_tables(f"{label}: {name}")
+        check_learning(self.learning, label)
+
+    def _check_tables(self, label: str) -> None:
         whole(self.decimation, f"{label}: decimation", 1)
         if self.episode is not None:
             whole(self.episode, f"{label}: episode", 1)
@@ -117,8 +135,7 @@ class Task:
 
     def make_models(self) -> list[Model]:
         """The model of every world, or several that worlds have in turn."""
-        model = type(self).__dict__.get("model", self.model)
-        model = self.__dict__.get("model", model)
+        model = inspect.getattr_static(self, "model")
         model = model.__func__ if isinstance(model, staticmethod) else model
         if isinstance(model, (list, tuple)) and len(model):
             return [self._made(each) for each in model]
@@ -147,6 +164,23 @@ class Task:
         if not (low <= high).all():
             raise ValueError(f"{type(self).__name__}: action_range has low above high: {short((low, high))}")
         return low, high
+
+
+METHODS = ("check", "own", "make_models", "actions")  # that a task may have its own of
+
+
+def _check_names(names, label: str) -> None:
+    """Raise `ValueError` for a name that is no attribute of a task, with the nearest that is."""
+    known = list(Task.__annotations__)
+    for name in names:
+        if name in known:
+            continue
+        near = [k for k in known if k.startswith(str(name))] or difflib.get_close_matches(str(name), known, 1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(
+            f"{label} has {name!r}, which is no attribute of a task; {meant}There are: {listed(known, len(known))}. "
+            "A constant or function of your own begins with an underscore, or stands outside the class"
+        )
 
 
 def _check_options(options, label: str) -> None:

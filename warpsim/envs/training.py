@@ -1,68 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`train` and `play`: a policy from a task's name, and what one can look at."""
+"""`train` and `play`: a policy from a task, by name or class, and what one can look at."""
 
+import contextlib
 import json
 import os
 import pathlib
 import pickle
+import shlex
+import signal
+import warnings
 
 import torch
 
 from warpsim.checks import choice, listed, number, short, whole
-from warpsim.envs.learner import EPISODES, NAMES, Learner
+from warpsim.device.interrupts import stop_requests
+from warpsim.envs.learner import EPISODES, Learner
+from warpsim.envs.learning import SETTINGS, check_learning, learning_settings
+from warpsim.envs.tasks import find_task, same_task
+from warpsim.errors import Stopped
 from warpsim.files.output import replacing
 
 LOOK = 10  # iterations between checkpoints
 CHECKPOINT, RESULT, CURVE, PAGE, STAGE = "checkpoint.pt", "result.json", "curve.json", "policy.html", "policy.usd"
-ALGORITHMS = ("ppo", "shac")
-# Iterations that a task takes.
-ITERATIONS = {
-    "ppo": {
-        "Ant": 300,
-        "CartPole": 100,
-        "HalfCheetah": 500,
-        "Hopper": 300,
-        "Humanoid": 500,
-        "InvertedPendulum": 60,
-        "Lift": 500,
-        "Pusher": 300,
-        "Quadruped": 350,
-        "QuadrupedRough": 350,
-        "Reach": 150,
-        "Reacher": 100,
-        "Walker2d": 400,
-    },
-    "shac": {"CartPole": 100, "HalfCheetah": 1000, "Reach": 200},
-}
 
 
-def make_learner(algorithm: str, task: str, **options) -> Learner:
-    """A learner by the name of its algorithm."""
-    if choice(algorithm, "algorithm", ALGORITHMS) == "ppo":
+def make_learner(algorithm: str, task, **options) -> Learner:
+    """A learner of a task (a name or a class) by the name of its algorithm."""
+    if choice(algorithm, "algorithm", tuple(SETTINGS)) == "ppo":
         from warpsim.envs.ppo import PpoLearner as kind
     else:
         from warpsim.envs.shac import ShacLearner as kind
     return kind(task, **options)
 
 
-def load_learner(path, *, device=None, threads: int | None = None, policy_only: bool = False) -> Learner:
-    """The learner that was saved; its next iterations have the bits that they would have had. With `policy_only` one that can be judged, no more."""
+def load_learner(path, *, task=None, device=None, threads: int | None = None, policy_only: bool = False) -> Learner:
+    """The learner that was saved; its next iterations have the bits that they would have had. With `policy_only` one that can be judged, no more.
+
+    The checkpoint names its task; `task` is that one by another name, or as a class.
+    """
     kept = _read(path)
+    task = _task_of(kept, path, task)
     try:
         number = kept["processes"] if policy_only else kept["num_envs"]
         options = {"seed": kept["seed"], "num_envs": number, "device": device, "threads": threads}
-        learner = make_learner(kept["algorithm"], kept["task"], **options)
+        learner = make_learner(kept["algorithm"], task, **options, learning=kept["learning"])
         if policy_only:
             learner._relearn(kept["learned"])
         elif learner.world.size != kept["processes"]:
             raise ValueError(
                 f"{path} is of {kept['processes']} processes, here are {learner.world.size}; resume with as many"
             )
+        elif learner.world.most(kept["iteration"]) != kept["iteration"]:
+            raise ValueError(f"{path} is older than the checkpoint of another process; train anew")
         else:
             learner.restore(kept)
     except (KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
     return learner
+
+
+def _task_of(kept: dict, path, task):
+    """The name or class of the task that a checkpoint is of. Raises `ValueError` where `task` is another, or it cannot be found."""
+    name = kept["task"]
+    if task is not None:
+        if not same_task(find_task(task)[0], name):
+            raise ValueError(f"{path} is of the task {short(name)}, not of {find_task(task)[0]}")
+        return task
+    try:
+        find_task(name)
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: {error}. Its task is named so where it was trained; run this in the folder of that module, or say its name of today: --task module:Class"
+        ) from error
+    return name
 
 
 def _read(path) -> dict:
@@ -76,13 +86,23 @@ def _read(path) -> dict:
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
     if missing:
         raise ValueError(f"{path}: not a checkpoint of warpsim (no {listed(sorted(missing))}); train anew")
+    kept.setdefault("learning", None)  # of before tasks had settings
+    if kept["learning"] is not None:
+        check_learning({kept["algorithm"]: kept["learning"]}, str(path))
     return kept
 
 
-def _check_resumed(kept: dict, folder, task: str, given: dict, iterations: int | None) -> None:
+def _check_resumed(kept: dict, folder, task, given: dict, iterations: int | None) -> None:
     """Raise `ValueError` where a training is asked to go on as another than it is."""
-    if kept["task"] != NAMES[choice(task.lower(), "task", NAMES)]:
-        raise ValueError(f"{folder} holds a training of {kept['task']}, not of {task}")
+    name, kind = find_task(task)
+    if not same_task(name, kept["task"]):
+        raise ValueError(f"{folder} holds a training of {kept['task']}, not of {name}")
+    now = learning_settings(kind.learning, kept["algorithm"])
+    for key, value in (kept["learning"] or {}).items():
+        if key != "iterations" and value != now[key]:
+            raise ValueError(
+                f"{name}: learning[{kept['algorithm']!r}][{key!r}] is {short(now[key])}, and {folder} holds a training with {short(value)}; set it back, or train anew without resume"
+            )
     for name, value in given.items():
         if value is not None and value != kept[name]:
             raise ValueError(
@@ -95,7 +115,7 @@ def _check_resumed(kept: dict, folder, task: str, given: dict, iterations: int |
 
 
 def train(
-    task: str,
+    task,
     *,
     algorithm: str | None = None,
     seed: int | None = None,
@@ -110,75 +130,120 @@ def train(
 ) -> dict:
     """Train a policy; the result as in `warpsim train --json`. `out`: a folder for checkpoint, curve, page and USD stage of the policy.
 
-    What an earlier training left in `out` is replaced. `tell`: called with what each iteration has to tell. With `resume` a training in `out` goes on, with the same bits, as the algorithm, with the seed and environments that it has; others are refused. Else
-    None is PPO, seed 0 and what the algorithm takes. `cpu_seconds`: end
-    after the first iteration that reaches so much processor time.
+    `task`: a name (`hopper`, `module:Class`) or a class. What an earlier training left in `out` is replaced. `tell`: called with what each iteration
+    has to tell. With `resume` a training in `out` goes on, with the same bits, as the algorithm, with the seed and environments that it has; others are
+    refused. Else None is PPO, seed 0 and what the task's `learning` says. `cpu_seconds`: end after the first iteration that reaches so much processor
+    time. With `out` SIGINT, SIGTERM and SIGHUP raise `Stopped` once the iteration at work is in the checkpoint; it says how to go on.
     """
     folder = None if out is None else pathlib.Path(out)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     if resume and folder is None:
         raise ValueError("resume goes on with a training in out; give out=")
-    checkpoint = None if folder is None else folder / _of_process(CHECKPOINT)
+    if cpu_seconds is not None:
+        number(cpu_seconds, "cpu_seconds", "give a positive time [s], or None", lambda x: x > 0)
+    if iterations is not None:
+        whole(iterations, "iterations", 1)
     if resume:
+        checkpoint = folder / _of_process(CHECKPOINT)
         given = {"algorithm": algorithm, "seed": seed, "num_envs": num_envs}
         _check_resumed(_read(checkpoint), folder, task, given, iterations)
-        learner = load_learner(checkpoint, device=device, threads=threads)
+        learner = load_learner(checkpoint, task=task, device=device, threads=threads)
         curve = json.loads((folder / CURVE).read_text())[: learner.iteration] if (folder / CURVE).exists() else []
     else:
         seed = 0 if seed is None else seed
         options = {"seed": seed, "num_envs": num_envs, "device": device, "threads": threads}
         learner, curve = make_learner("ppo" if algorithm is None else algorithm, task, **options), []
-        if folder is not None and learner.world.rank == 0:
-            _clear(folder)
     count = (
-        ITERATIONS[learner.algorithm].get(learner.task, 300)
-        if iterations is None
-        else whole(iterations, "iterations", 1)
+        learning_settings(learner.kind.learning, learner.algorithm)["iterations"] if iterations is None else iterations
     )
+    count = 10**9 if iterations is None and cpu_seconds is not None else count
     first = learner.world.rank == 0
-    board = _board(folder) if folder is not None and first else None
-    if cpu_seconds is not None:
-        number(cpu_seconds, "cpu_seconds", "give a positive time [s], or None", lambda x: x > 0)
-        count = count if iterations is not None else 10**9
-    while learner.iteration < count and (cpu_seconds is None or sum(learner.seconds.values()) < cpu_seconds):
+    with contextlib.nullcontext([]) if folder is None else stop_requests() as stops:
+        if folder is not None and first and not resume:
+            _clear(folder)
+        _learn(learner, count, cpu_seconds, curve, folder, tell if first else None, stops)
+        judged = {} if stops else learner.evaluate(record=4 if folder is not None and first else 0, stops=stops)
+        if learner.world.most(len(stops)):
+            _stop(learner, stops, count, folder, _again(learner, folder, iterations, device))
+        trajectory = judged.pop("trajectory", None)
+        result = {
+            "task": learner.task,
+            "algorithm": learner.algorithm,
+            "seed": learner.seed,
+            "iterations": learner.iteration,
+            "num_envs": learner.num_envs,
+        } | judged
+        result |= {
+            "env_steps": learner.env_steps,
+            "cpu_seconds": learner.seconds,
+            "compile_seconds": learner.compile_seconds,
+            "faults": int(learner.env.faults.sum()),
+        }
+        if folder is not None and first:
+            with replacing(folder / RESULT) as new:
+                new.write_text(json.dumps(result, indent=1) + "\n")
+            _show(trajectory, folder)
+    return result
+
+
+def _show(trajectory, folder: pathlib.Path) -> None:
+    """Page and stage of the policy; a robot that has nothing to be seen has none, which is said."""
+    try:
+        trajectory.to_html(folder / PAGE)
+        trajectory.to_usd(folder / STAGE, spacing=2.0)
+    except ValueError as error:
+        warnings.warn(f"{folder} has no page and no stage of the policy: {error}", stacklevel=3)
+
+
+def _learn(learner: Learner, count: int, cpu_seconds, curve: list, folder, tell, stops: list) -> None:
+    """Iterate up to a count, a processor time or a stop, which all processes hear of; what is learned is in the folder then."""
+    world = learner.world
+    board = _board(folder) if folder is not None and world.rank == 0 else None
+    while learner.iteration < count:
+        spent = cpu_seconds is not None and sum(learner.seconds.values()) >= cpu_seconds
+        if world.most(spent or len(stops)):
+            break
         curve.append(learner.iterate())
-        if first:
-            _tell(curve[-1], tell, board)
+        _tell(curve[-1], tell, board)
         if folder is not None and learner.iteration % LOOK == 0:
             _save(learner, curve, folder)
     if folder is not None:
         _save(learner, curve, folder)
     if board is not None:
         board.close()
-    judged = learner.evaluate(record=4 if folder is not None and first else 0)
-    trajectory = judged.pop("trajectory", None)
-    result = {
-        "task": learner.task,
-        "algorithm": learner.algorithm,
-        "seed": learner.seed,
-        "iterations": learner.iteration,
-        "num_envs": learner.num_envs,
-    } | judged
-    result |= {
-        "env_steps": learner.iteration * learner.HORIZON * learner.num_envs,
-        "cpu_seconds": learner.seconds,
-        "compile_seconds": learner.compile_seconds,
-        "faults": int(learner.env.faults.sum()),
-    }
-    if folder is not None and first:
-        (folder / RESULT).write_text(json.dumps(result, indent=1) + "\n")
-        trajectory.to_html(folder / PAGE)
-        trajectory.to_usd(folder / STAGE, spacing=2.0)
-    return result
+
+
+def _again(learner: Learner, folder, iterations: int | None, device) -> str:
+    """What to write to go on with a training."""
+    if "<" in learner.task or learner.task.startswith("__main__:"):
+        return "the same call with resume=True goes on"
+    words = ["torchrun", "--nproc-per-node", learner.world.size, "-m"] if learner.world.size > 1 else []
+    words += ["warpsim", "train", learner.task, "--out", folder, "--resume"]
+    words += [] if iterations is None else ["--iterations", iterations]
+    words += [] if device is None else ["--device", device]
+    return f"`{shlex.join(map(str, words))}` goes on"
+
+
+def _stop(learner: Learner, stops: list, count: int, folder, again: str) -> None:
+    """End a training that a signal has stopped, here or in another process; the first process says how to go on."""
+    number = stops[0] if stops else signal.SIGTERM
+    if learner.world.rank > 0:
+        raise SystemExit(128 + number)
+    of = f" of {count}" if count < 10**9 else ""
+    name = signal.Signals(number).name
+    raise Stopped(
+        number,
+        f"stopped by {name} after {learner.iteration}{of} iterations; {folder} holds a whole checkpoint, and {again}",
+    )
 
 
 def _save(learner: Learner, curve: list, folder: pathlib.Path) -> None:
-    """The checkpoint of this process, and the first one's curve."""
-    learner.save(folder / _of_process(CHECKPOINT))
+    """The first process's curve, and the checkpoint of this one: a curve that is longer is cut when it is resumed."""
     if learner.world.rank == 0:
         with replacing(folder / CURVE) as new:
             new.write_text(json.dumps(curve) + "\n")
+    learner.save(folder / _of_process(CHECKPOINT))
 
 
 def _clear(folder: pathlib.Path) -> None:
@@ -216,11 +281,13 @@ def _tell(row: dict, tell, board) -> None:
         tell(row)
 
 
-def watch(folder, *, worlds: int = 4, port: int = 8080, host: str = "127.0.0.1", device=None, ready=print) -> None:
+def watch(
+    folder, *, task=None, worlds: int = 4, port: int = 8080, host: str = "127.0.0.1", device=None, ready=print
+) -> None:
     """Show the policy of a training at work on a live page until Ctrl-C; `ready(url)` is called once it is there."""
     from warpsim.viewer import Viewer
 
-    learner = load_learner(os.path.join(folder, CHECKPOINT), device=device, policy_only=True)
+    learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device=device, policy_only=True)
     env = learner.judging_environment(whole(worlds, "worlds", 1))
     try:
         with Viewer(env.sim, env.state, port=port, host=host) as view:
@@ -230,9 +297,9 @@ def watch(folder, *, worlds: int = 4, port: int = 8080, host: str = "127.0.0.1",
         pass
 
 
-def play(folder, *, worlds: int = 4, html=None, usd=None, device=None) -> dict:
-    """Judge the policy of a training again, and write a page or a stage of some worlds."""
-    learner = load_learner(os.path.join(folder, CHECKPOINT), device=device, policy_only=True)
+def play(folder, *, task=None, worlds: int = 4, html=None, usd=None, device=None) -> dict:
+    """Judge the policy of a training again, and write a page or a stage of some worlds. `task` as in `load_learner`."""
+    learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device=device, policy_only=True)
     judged = learner.evaluate(max(EPISODES, worlds), record=whole(worlds, "worlds", 1))
     trajectory = judged.pop("trajectory")
     if html is not None:

@@ -13,6 +13,7 @@ from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
 from warpsim.envs.keeping import check_kept
 from warpsim.envs.task import Task
+from warpsim.envs.tasks import find_task
 from warpsim.envs.variants import apply_variants, rows_of_starts
 from warpsim.envs.view import View
 from warpsim.simulator import Simulator
@@ -39,7 +40,7 @@ def reset_mask(options, known=("reset_mask",)):
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
-    """`num_envs` worlds of a task (a `Task` or its class), after Gymnasium 1.x; everything happens in all worlds at once.
+    """`num_envs` worlds of a task (a `Task`, its class, or the name of one: "Hopper", "module:Class"), after Gymnasium 1.x; everything happens in all worlds at once.
 
     autoreset  AutoresetMode or its name: NEXT_STEP (Gymnasium's default), SAME_STEP (final observations in `info["final_obs"]`, their worlds in
                `info["_final_obs"]`), DISABLED (`reset(options={"reset_mask": mask})`)
@@ -138,12 +139,11 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     @staticmethod
     def _task(task, changes) -> Task:
-        if isinstance(task, type) and issubclass(task, Task):
-            return task(**changes).own()
         if not isinstance(task, Task):
-            raise ValueError(f"task is {short(task)}; give a Task or a class of it")
+            return find_task(task)[1](**changes).own()
         if changes:
             raise ValueError(f"{', '.join(changes)}: give them to the task, which is made already")
+        task.check()
         return task.own()
 
     @property

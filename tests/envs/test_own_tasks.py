@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks of one's own: found by `module:Class`, as ours by name; what is no part of a task is refused; they are trained, played and resumed."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+import warpsim as ws
+from warpsim.cli import main
+from warpsim.cli_training import find_modules_here
+from warpsim.envs import TASKS, MixedEnv, Task, VectorEnv, terms
+from warpsim.envs.learning import SETTINGS, learning_settings
+from warpsim.envs.single import SingleEnv
+from warpsim.envs.tasks import find_task, same_task
+
+gymnasium.register_envs(ws.envs)
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "envs.md"
+MODULE = """
+from warpsim.envs import TASKS
+_bound = 0.5
+class Pole(TASKS["CartPole"]):
+    episode = 30
+    rewards = {"upright": lambda s: s.xp.cos(s.q[:, 1])}
+    evaluation = {"episode": 20}
+    options = {"max_contacts": 3}
+    learning = {"ppo": {"iterations": 4, "envs": 8, "horizon": 4, "hidden": (8,), "gamma": 0.9, "entropy": 0.01},
+                "shac": {"iterations": 2, "envs": 4, "horizon": 3, "hidden": (8, 4), "learning_rate": 1e-3}}
+class Outer:
+    class Inner(Pole):
+        pass
+class Misspelt(Pole):
+    termination = {}
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with `my_tasks.py`, which is the current one; nothing of it stays with the interpreter."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "my_tasks.py").write_text(MODULE)
+    yield tmp_path
+    for name in ("my_tasks", "broken", "ended"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def found(here):
+    find_modules_here()
+    return here
+
+
+def test_names(found):
+    """Ours in every spelling, anybody's by module and class, nested ones too; the name of a class finds it."""
+    for name in ("HalfCheetah", "half_cheetah", "halfcheetah", "warpsim.envs.mujoco_tasks:HalfCheetah"):
+        assert find_task(name) == ("HalfCheetah", TASKS["HalfCheetah"])
+    for name in ("my_tasks:Pole", "my_tasks:Outer.Inner"):
+        label, kind = find_task(name)
+        assert label == name and find_task(kind) == (name, kind) and kind.__name__ == name.split(":")[1].split(".")[-1]
+    assert same_task("__main__:Pole", "my_tasks:Pole") and not same_task("Hopper", "my_tasks:Hopper")
+
+
+def test_what_is_no_task_is_named(found):
+    """With the names there are, the module that is not there, or the file and line in which it fails."""
+    (found / "broken.py").write_text("import os\nnot_there()\n")
+    (found / "ended.py").write_text("raise SystemExit(3)\n")
+    for wrong, words in (
+        ("unicycle", ("'unicycle'", "Walker2d", "module:Class")),
+        ("my_tasks", ("'my_tasks'", "module:Class")),
+        ("my_tasks:Pool", ("'Pool' is not there", "Pole, Misspelt")),
+        ("my_tasks:_bound", ("0.5", "Pole")),
+        ("my_tasks.py:Pole", ("without .py", "my_tasks:Pole")),
+        ("some/where.py:Pole", ("without .py", "where:Pole")),
+        ("a b:Pole", ("module:Class",)),
+        ("nowhere:Pole", ("no module 'nowhere'",)),
+        ("my_tasks.inner:Pole", ("no module 'my_tasks.inner'",)),
+        ("broken:Pole", ("broken.py, line 2", "not_there")),
+        ("ended:Pole", ("ended.py, line 1", "SystemExit")),
+        (3, ("3", "name of a task")),
+        (Task(observations={"q": terms.positions()}), ("class",)),
+    ):
+        with pytest.raises(ValueError) as error:
+            find_task(wrong)
+        assert all(word in str(error.value) for word in words), (wrong, str(error.value))
+
+
+def test_every_wrapper_takes_a_name(found):
+    """Vector, single, mixed, Gymnasium's and Stable-Baselines3's environments are those of the class."""
+    expected, _ = VectorEnv(find_task("my_tasks:Pole")[1], 2, device="cpu").reset(seed=3)
+    envs = [
+        VectorEnv("my_tasks:Pole", 2, device="cpu"),
+        MixedEnv(["my_tasks:Pole"], 2, device="cpu"),
+        gymnasium.make_vec("warpsim/Task-v0", 2, "vector_entry_point", task="my_tasks:Pole", device="cpu"),
+    ]
+    for env in envs:
+        np.testing.assert_array_equal(env.reset(seed=3)[0], expected)
+    for env in (
+        SingleEnv("my_tasks:Pole", device="cpu"),
+        gymnasium.make("warpsim/Task-v0", task="my_tasks:Pole", device="cpu"),
+    ):
+        np.testing.assert_array_equal(env.reset(seed=3)[0], expected[0])
+    if importlib.util.find_spec("stable_baselines3"):
+        env = ws.envs.Sb3Env("my_tasks:Pole", 2, device="cpu")
+        env.seed(3)
+        np.testing.assert_array_equal(env.reset(), expected)
+    with pytest.raises(ValueError, match="task is None"):
+        gymnasium.make("warpsim/Task-v0", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("names", "near"),
+    [
+        (dict(termination={}), "terminations"),
+        (dict(reward={}), "rewards"),
+        (dict(obs={}), "observations"),
+        (dict(episodes=3), "episode"),
+        (dict(start=()), "starts"),
+        (dict(action_ranges=None), "action_range"),
+        (dict(reset=lambda self: None), None),
+        (dict(dt=0.1), None),
+    ],
+)
+def test_unknown_attributes_are_refused(names, near):
+    """On the class, a class it inherits from, a mixin, an object, or for one environment: by name, with the nearest that a task has."""
+    (name,) = names
+    plain, mixin = TASKS["CartPole"], type("Mixin", (), names)
+    changed = plain()
+    setattr(changed, name, names[name])
+    for make in (
+        lambda: type("Own", (plain,), names)(),
+        lambda: VectorEnv(type("Own", (type("Base", (plain,), names),), {}), 1, device="cpu"),
+        lambda: VectorEnv(type("Own", (mixin, plain), {}), 1, device="cpu"),
+        lambda: VectorEnv(changed, 1, device="cpu"),
+        lambda: VectorEnv(plain, 1, device="cpu", **names),
+        lambda: type("Own", (plain,), {"evaluation": names})(),
+        lambda: type("Own", (plain,), {"smooth": names})(),
+    ):
+        with pytest.raises(ValueError) as error:
+            make()
+        said = str(error.value)
+        assert f"{name!r}, which is no attribute of a task" in said and "underscore" in said
+        assert (f"did you mean {near!r}?" in said) if near else ("did you mean" not in said)
+    type("Own", (plain,), {f"_{name}": names[name], "check": lambda self: None})()
+
+
+def test_settings_belong_to_the_task():
+    """What a task says is used, the rest is the algorithm's; what is no setting, or out of range, is refused by name."""
+    own = {"ppo": {"iterations": 7, "hidden": [32]}, "shac": {"lam": 1.0}}
+    assert learning_settings(own, "ppo") == SETTINGS["ppo"] | {"iterations": 7, "hidden": (32,)}
+    assert learning_settings(own, "shac") == SETTINGS["shac"] | {"lam": 1.0}
+    for wrong, words in (
+        (3, "learning is 3"),
+        ({"pop": {}}, "'pop'.*ppo"),
+        ({"ppo": 3}, r"learning\['ppo'\] is 3"),
+        ({"ppo": {"iteration": 3}}, "'iteration'.*iterations"),
+        ({"shac": {"entropy": 0.1}}, "'entropy'"),
+        ({"ppo": {"iterations": 0}}, r"\['iterations'\] is 0"),
+        ({"ppo": {"horizon": 1.5}}, r"\['horizon'\] is 1.5"),
+        ({"ppo": {"hidden": 64}}, r"\['hidden'\] is 64"),
+        ({"ppo": {"hidden": (64, 0)}}, r"\['hidden'\] is 0"),
+        ({"ppo": {"gamma": 1.1}}, r"\['gamma'\] is 1.1"),
+        ({"ppo": {"learning_rate": 0.0}}, r"\['learning_rate'\] is 0"),
+        ({"ppo": {"entropy": -1.0}}, r"\['entropy'\] is -1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            type("Own", (TASKS["CartPole"],), {"learning": wrong})()
+
+
+def test_evaluation_and_smooth_are_checked_at_the_beginning():
+    """What would end a training when its policy is judged is refused before it begins."""
+    for name in ("evaluation", "smooth"):
+        for wrong, words in (
+            (3, f"{name} is 3"),
+            ({"episode": 0}, "episode"),
+            ({"rewards": {"a": 3}}, r"rewards\['a'\]"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                type("Own", (TASKS["CartPole"],), {name: wrong})()
+
+
+def test_a_function_that_gives_the_model_is_inherited():
+    """A plain function as `model`, of the class or of one that it inherits from."""
+    base = type("Base", (TASKS["CartPole"],), {"model": TASKS["CartPole"].__dict__["model"].__func__})
+    for kind in (base, type("Own", (base,), {})):
+        assert len(kind().make_models()) == 1
+
+
+def page_module(folder: pathlib.Path) -> None:
+    """`my_tasks.py` as the page prints it, and a robot for it."""
+    (block,) = [
+        b for b in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.S) if "class Track" in b
+    ]
+    (folder / "my_tasks.py").write_text(block, "utf-8")
+    shutil.copy(ws.robots.path("ant"), folder / "my_robot.xml")
+
+
+def test_the_task_of_the_page(found):
+    """docs/envs.md: the module as printed is a task that every environment takes by name."""
+    page_module(found)
+    env = VectorEnv("my_tasks:Track", 2, device="cpu")
+    env.reset(seed=1)
+    assert np.isfinite(env.step(env.action_space.sample())[1]).all()
+    assert find_task("my_tasks:Track")[1].learning
+
+
+@pytest.fixture
+def torch():
+    pytest.importorskip("rsl_rl")
+    return pytest.importorskip("torch")
+
+
+def run(capsys, *args) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main([str(arg) for arg in args])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_page_is_trained_and_played(torch, here, capsys):
+    """docs/envs.md, shortened: `warpsim train my_tasks:Track` from the folder of the module, and `warpsim play`."""
+    page_module(here)
+    short = ["--iterations", 1, "--envs", 2, "--device", "cpu"]
+    code, _, err = run(capsys, "train", "my_tasks:Track", "--out", "track", *short)
+    assert code == 0 and "my_tasks:Track: return" in err, err
+    assert run(capsys, "play", "track", "--device", "cpu")[0] == 0
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "shac"])
+def test_a_task_of_ones_own_is_trained_played_and_resumed(torch, here, capsys, algorithm):
+    """With the settings and options of the task; resumed with the same bits; as a class in Python it is the same training."""
+    from warpsim.envs.training import load_learner, train
+
+    command = ["train", "my_tasks:Pole", "--algorithm", algorithm, "--device", "cpu", "--out"]
+    code, _, err = run(capsys, *command, "whole", "--json", "-")
+    assert code == 0, err
+    result, curve = (json.loads(pathlib.Path("whole", name).read_text()) for name in ("result.json", "curve.json"))
+    count, envs, horizon = (4, 8, 4) if algorithm == "ppo" else (2, 4, 3)
+    assert (result["task"], len(curve), result["num_envs"]) == ("my_tasks:Pole", count, envs)
+    assert result["env_steps"] == count * envs * horizon and max(result["lengths"]) <= 20
+    learner = load_learner("whole/checkpoint.pt", device="cpu")
+    assert learner.env.task.options["max_contacts"] == 3
+    actor = learner.ppo.actor if algorithm == "ppo" else learner.actor
+    assert min(x.shape[0] for x in actor.parameters() if x.ndim == 2 and x.shape[0] > 1) == (
+        8 if algorithm == "ppo" else 4
+    )
+    assert run(capsys, *command, "part", "--iterations", count - 1)[0] == 0
+    code, _, err = run(capsys, *command, "part", "--resume")
+    assert code == 0, err
+    assert json.loads(pathlib.Path("part/curve.json").read_text()) == curve
+    code, out, _ = run(capsys, "play", "part", "--html", "page.html", "--usd", "policy.usda", "--device", "cpu")
+    assert code == 0 and f"return {result['return']:.0f}" in out
+    assert pathlib.Path("page.html").stat().st_size > 0 and pathlib.Path("policy.usda").stat().st_size > 0
+    again = train(find_task("my_tasks:Pole")[1], algorithm=algorithm, device="cpu")
+    assert again["returns"] == result["returns"] and again["task"] == "my_tasks:Pole"
+
+
+def test_settings_of_a_checkpoint(torch, here, capsys):
+    """A training goes on with the settings that it has or not at all; its policy is shown whatever the task says today, under another name too."""
+    command = ["train", "my_tasks:Pole", "--out", "out", "--device", "cpu"]
+    assert run(capsys, *command)[0] == 0
+    kept = {path.name: path.read_bytes() for path in pathlib.Path("out").iterdir()}
+    text = pathlib.Path("my_tasks.py").read_text()
+    pathlib.Path("other.py").write_text(text.replace('"hidden": (8,), "gamma": 0.9', '"hidden": (16,), "gamma": 0.8'))
+    code, _, err = run(capsys, "train", "other:Pole", *command[2:], "--resume", "--iterations", 9)
+    assert code == 2 and "learning['ppo']['hidden'] is (16,)" in err and "(8,)" in err, err
+    code, _, err = run(capsys, "train", "my_tasks:Outer.Inner", *command[2:], "--resume")
+    assert code == 2 and "holds a training of my_tasks:Pole, not of my_tasks:Outer.Inner" in err
+    pathlib.Path("my_tasks.py").unlink()
+    sys.modules.pop("my_tasks")
+    code, _, err = run(capsys, "play", "out")
+    assert code == 2 and err.count("\n") == 1 and "no module 'my_tasks'" in err and "--task" in err
+    code, _, err = run(capsys, "play", "out", "--task", "hopper")
+    assert code == 2 and "is of the task 'my_tasks:Pole', not of Hopper" in err
+    assert run(capsys, "play", "out", "--task", "other:Pole", "--device", "cpu")[0] == 0
+    code, _, err = run(capsys, "view", "out")
+    assert code == 2 and "`warpsim play out --live`" in err
+    assert {path.name: path.read_bytes() for path in pathlib.Path("out").iterdir()} == kept
+    sys.modules.pop("other")
+
+
+@pytest.mark.usefixtures("from_terminal")
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_an_interrupted_training_goes_on(torch, here, capsys, monkeypatch, name, code):
+    """Ctrl-C or a polite kill: one line that says how to go on, a whole checkpoint of the iteration at work, and by that line the uninterrupted curve."""
+    from warpsim.show.live_curve import LiveCurve
+
+    command = ["train", "my_tasks:Pole", "--device", "cpu", "--iterations", 5, "--out"]
+    assert run(capsys, *command, "whole")[0] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            LiveCurve, "add", lambda self, row: row["iteration"] == 2 and os.kill(os.getpid(), getattr(signal, name))
+        )
+        assert run(capsys, *command, "a folder")[0] == code
+        capsys.readouterr()
+        assert main([*map(str, command), "a folder"]) == code
+        err = capsys.readouterr().err
+    (line,) = [line for line in err.splitlines() if line.startswith("warpsim: ")]
+    assert f"stopped by {name} after 2 of 5 iterations; a folder holds a whole checkpoint" in line
+    again = shlex.split(re.search("`warpsim (.*?)` goes on", line)[1])
+    code, _, err = run(capsys, *again)
+    assert code == 0, err
+    curves = [json.loads(pathlib.Path(folder, "curve.json").read_text()) for folder in ("whole", "a folder")]
+    assert curves[0] == curves[1] and len(curves[0]) == 5
+    assert not list(pathlib.Path("a folder").glob(".warpsim-*"))
+
+
+@pytest.mark.usefixtures("from_terminal")
+def test_an_interrupted_judgement_goes_on(torch, found, monkeypatch):
+    """A signal while the policy is judged: all iterations are in the checkpoint, and going on judges it."""
+    from warpsim.envs.learner import Learner
+    from warpsim.envs.training import train
+    from warpsim.errors import Stopped
+
+    whole, judge = train("my_tasks:Pole", device="cpu"), Learner.evaluate
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Learner,
+            "evaluate",
+            lambda *args, **options: (os.kill(os.getpid(), signal.SIGTERM), judge(*args, **options))[1],
+        )
+        with pytest.raises(Stopped, match="after 4 of 4 iterations"):
+            train("my_tasks:Pole", device="cpu", out="out")
+    assert not pathlib.Path("out/result.json").exists()
+    assert train("my_tasks:Pole", device="cpu", out="out", resume=True)["returns"] == whole["returns"]
+
+
+def test_a_robot_that_cannot_be_seen_is_trained(torch, found, recwarn):
+    """Without a geom there is no page; that is said, and the training is whole."""
+    from warpsim.envs.training import train
+
+    b = ws.ModelBuilder("unseen", timestep=0.01)
+    b.add_model(TASKS["CartPole"]().make_models()[0])
+    b.geoms.clear()
+    unseen = b.build()
+    kind = type("Unseen", (find_task("my_tasks:Pole")[1],), {"model": unseen})
+    result = train(kind, device="cpu", out="out", iterations=1)
+    assert json.loads(pathlib.Path("out/result.json").read_text()) == result
+    assert any("no page" in str(w.message) for w in recwarn)
+
+
+def test_devices_follow_one_rule():
+    """Every command's device is None by default: CUDA where there is one, else the CPU, as of `ws.Simulator`."""
+    import dataclasses
+
+    from warpsim.cli import COMMANDS
+
+    for name, command in COMMANDS.items():
+        defaults = {field.name: field.default for field in dataclasses.fields(command)}
+        assert defaults.get("device") is None, name

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands `warpsim train` and `warpsim play`."""
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import sys
+from typing import Literal
+
+from tyro.conf import Positional
+
+
+@dataclasses.dataclass
+class Train:
+    """Train a policy for a task by PPO, and leave its checkpoint, curve, page and USD stage in a folder. Ctrl-C ends it after the iteration at
+    work, and `--resume` goes on."""
+
+    task: Positional[str]
+    """A task by name, such as hopper, ant or quadruped; an unknown one is answered with all names. Of your own: module:Class, as my_tasks:Track for
+    the class Track in my_tasks.py of this folder, or of an installed package."""
+    algorithm: Literal["ppo", "shac"] | None = None
+    """PPO of rsl_rl, which None is, or SHAC, which learns by gradients through the simulator."""
+    seed: int | None = None
+    """Of starts, actions and weights, None is 0: the same seed learns the same policy, bit for bit."""
+    out: str = "out/train"
+    """Folder of the results; those of an earlier training there are replaced."""
+    iterations: int | None = None
+    """Rounds of some actions and an update; None is what the task's `learning` says."""
+    envs: int | None = None
+    """Worlds at once; None is what the task's `learning` says. Under torchrun all processes share them."""
+    resume: bool = False
+    """Go on with the training in the folder, with its algorithm, seed and worlds."""
+    device: str | None = None
+    """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
+    threads: int | None = None
+    """Threads of the CPU that share the worlds; None is as many as the cores that this process may use."""
+    json: str | None = None
+    """Where to write the result as JSON: a file, or - for standard output."""
+
+    def __call__(self) -> None:
+        from warpsim.envs.training import train
+        from warpsim.files.output import check_file, replacing
+        from warpsim.show.live_curve import LiveCurve
+
+        if self.json and self.json != "-":
+            check_file(self.json)
+        find_modules_here()
+        screen = console(stderr=True)
+        options = {
+            "algorithm": self.algorithm,
+            "seed": self.seed,
+            "out": self.out,
+            "iterations": self.iterations,
+            "num_envs": self.envs,
+            "resume": self.resume,
+        }
+        with LiveCurve(screen) as live:
+            result = train(self.task, **options, device=self.device, threads=self.threads, tell=live.add)
+        if self.json == "-":
+            print(json.dumps(result))
+        elif self.json:
+            with replacing(pathlib.Path(self.json)) as new:
+                new.write_text(json.dumps(result) + "\n")
+        seconds, page = sum(result["cpu_seconds"].values()), pathlib.Path(self.out) / "policy.html"
+        screen.print(
+            f"{result['task']}: return {result['return']:.0f}, distance {result['distance']:.2f} m (means of {len(result['returns'])} episodes) "
+            f"after {result['env_steps']:,} env-steps and {seconds:.0f} s of processor time"
+            + (f"; {page} shows it" if page.exists() else ""),
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+@dataclasses.dataclass
+class Play:
+    """Judge and show the policy of a training."""
+
+    folder: Positional[str]
+    """What `warpsim train --out` wrote."""
+    task: str | None = None
+    """Its task as module:Class, where that has another name today than when it was trained."""
+    worlds: int = 4
+    """Worlds that are shown."""
+    html: str | None = None
+    """A page."""
+    usd: str | None = None
+    """A USD stage."""
+    live: bool = False
+    """Watch it on a live page instead, until Ctrl-C."""
+    port: int = 8080
+    """Of the live page; 0 takes a free one."""
+    device: str | None = None
+    """Warp device, as cpu or cuda:0; None is CUDA where there is one."""
+
+    def __call__(self) -> None:
+        from warpsim.envs.training import play, watch
+        from warpsim.files.output import check_file
+        from warpsim.files.usd.usd_output import SUFFIXES
+
+        find_modules_here()
+        options = {"task": self.task, "worlds": self.worlds, "device": self.device}
+        if self.live:
+            if self.html or self.usd:
+                raise ValueError("--live shows the policy at work; write a page or a stage by a call without it")
+            watch(self.folder, port=self.port, ready=functools.partial(print, flush=True), **options)
+            return
+        for path, suffixes in ((self.html, ()), (self.usd, SUFFIXES)):
+            if path:
+                check_file(path, suffixes)
+        judged = play(self.folder, html=self.html, usd=self.usd, **options)
+        console().print(
+            f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m (means of {len(judged['returns'])} episodes)",
+            highlight=False,
+        )
+
+
+def find_modules_here() -> None:
+    """Modules of tasks may lie in the current folder, as for `python -m`; installed ones of the same name go before."""
+    if not sys.flags.safe_path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def console(stderr: bool = False):
+    from rich.console import Console
+
+    return Console(stderr=stderr, force_jupyter=False)  # lines there too, as all that a cell prints

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks by name: our own, and anybody's as `module:Class`."""
+
+import importlib
+import re
+
+from warpsim.checks import listed, short
+from warpsim.envs import manipulation, mujoco_tasks, quadruped
+from warpsim.envs.task import Task
+
+TASKS = {
+    kind.__name__: kind
+    for kind in (
+        mujoco_tasks.Ant,
+        mujoco_tasks.CartPole,
+        mujoco_tasks.HalfCheetah,
+        mujoco_tasks.Hopper,
+        mujoco_tasks.Humanoid,
+        mujoco_tasks.InvertedPendulum,
+        manipulation.Lift,
+        mujoco_tasks.Pusher,
+        quadruped.Quadruped,
+        quadruped.QuadrupedRough,
+        manipulation.Reach,
+        mujoco_tasks.Reacher,
+        mujoco_tasks.Walker2d,
+    )
+}
+NAMES = {name.lower(): name for name in TASKS} | {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", x).lower(): x for x in TASKS}
+OWN = "a task of one's own is module:Class, as my_tasks:Track for the class Track in my_tasks.py"
+
+
+def find_task(task) -> tuple[str, type[Task]]:
+    """The name and the class of a task: of ours by name (`hopper`), `module:Class`, or a class, whose name is `module:Class` then.
+
+    Raises `ValueError` for what is none, with the names there are.
+    """
+    if isinstance(task, type) and issubclass(task, Task):
+        return _name(task), task
+    if not isinstance(task, str):
+        raise ValueError(f"task is {short(task)}; give the name of a task or a class of it")
+    if ":" not in task:
+        if task.lower() not in NAMES:
+            raise ValueError(f"task is {short(task)}; choose one of {listed(TASKS, len(TASKS))}; {OWN}")
+        return NAMES[task.lower()], TASKS[NAMES[task.lower()]]
+    kind = _imported(task)
+    return (_name(kind) if kind in TASKS.values() else task), kind
+
+
+def _name(kind: type[Task]) -> str:
+    """The name that `find_task` finds a class by."""
+    ours = TASKS.get(kind.__name__) is kind
+    return kind.__name__ if ours else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def same_task(name: str, other: str) -> bool:
+    """Whether two names may be of one task: a module may have another name today (`__main__` for one that is run)."""
+    return name == other or (":" in name and ":" in other and name.partition(":")[2] == other.partition(":")[2])
+
+
+def _imported(task: str) -> type[Task]:
+    """The class that `module:Class` names."""
+    module, _, path = task.partition(":")
+    if module.endswith(".py"):
+        raise ValueError(
+            f"task is {short(task)}; give the module without .py, from the folder that it is in, as {module[:-3].rpartition('/')[2]}:{path}"
+        )
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ValueError(f"task is {short(task)}; {OWN}")
+    try:
+        found = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise ValueError(
+                f"task is {task!r}; there is no module {error.name!r} in this folder or on the Python path"
+            ) from None
+        raise ValueError(
+            f"task is {task!r}; its module cannot be imported: {_where(error)}{type(error).__name__}: {error}"
+        ) from error
+    kind = found
+    for part in path.split("."):
+        kind = getattr(kind, part, None)
+    if not (isinstance(kind, type) and issubclass(kind, Task)):
+        known = [
+            name for name, x in vars(found).items() if isinstance(x, type) and issubclass(x, Task) and x is not Task
+        ]
+        what = "is not there" if kind is None else f"is {short(kind)}"
+        raise ValueError(f"task is {task!r}; {path!r} {what}; classes of Task in {module}: {listed(known)}")
+    return kind
+
+
+def _where(error) -> str:
+    """File and line in which an import failed."""
+    frame = error.__traceback__
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    name, line = frame.tb_frame.f_code.co_filename, frame.tb_lineno
+    if isinstance(error, SyntaxError) and error.filename:
+        name, line = error.filename, error.lineno
+    return f"{name}, line {line}: "
