@@ -43,6 +43,23 @@ def actuator_forces(
 
 
 @kernel(twin=True)
+def own_ranges(
+    force_range: wp.array3d(dtype=real),
+    own: wp.array2d(dtype=real),
+    # out
+    shown: wp.array3d(dtype=real),
+):
+    """Ranges of the forces that sensors of actuators read: `own (nu, 2)`, those of the forces where that is NaN. Launch over (worlds, actuators)."""
+    w, a = wp.tid()
+    row = w % force_range.shape[0]
+    for side in range(2):
+        bound = own[a, side]
+        if wp.isnan(bound):
+            bound = force_range[row, a, side]
+        shown[w, a, side] = bound
+
+
+@kernel(twin=True)
 def measure_totals(
     sums: WeightedSums,
     ranges: wp.array(dtype=vec2),

@@ -33,6 +33,9 @@ class Actuator:
     group: int = 0
     muscle: np.ndarray = dataclasses.field(default_factory=lambda: NO_MUSCLE.copy())
     length_range: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(2))
+    own_range: np.ndarray = dataclasses.field(
+        default_factory=lambda: np.full(2, np.nan)
+    )  # see `Model.actuator_own_range`
 
 
 @dataclasses.dataclass

@@ -135,7 +135,7 @@ def _append_joints(b, other: Model, at: Placement) -> None:
 def _append_actuators(b, other: Model, at: Placement) -> None:
     """Actuators, and ranges of what several do together."""
     for a, name in enumerate(other.actuator_names):
-        b.add_actuator(
+        index = b.add_actuator(
             kind=actuator_kind(other, a),
             name=at.prefix + name,
             gear=other.actuator_gear[a],
@@ -146,6 +146,7 @@ def _append_actuators(b, other: Model, at: Placement) -> None:
             **state_options(other, a),
             **_placed_target(other, a, at),
         )
+        b.actuators[index].own_range = other.actuator_own_range[a]
     for j in np.flatnonzero(np.isfinite(other.joint_effort_range).any(1)):
         gravity = bool(other.joint_effort_gravity[j])
         b.add_effort_limit(at.joint(j), other.joint_effort_range[j], gravity_compensation=gravity)

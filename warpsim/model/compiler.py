@@ -130,7 +130,7 @@ def _compile_actuators(b) -> dict:
         return [getattr(a, key) for a in b.actuators]
 
     rows = {"actuator_gear": 6, "actuator_gain": 3, "actuator_bias": 3, "control_range": 2, "force_range": 2}
-    rows |= {"actuator_time": 3, "activation_range": 2, "actuator_length_range": 2}
+    rows |= {"actuator_time": 3, "activation_range": 2, "actuator_length_range": 2, "actuator_own_range": 2}
     found: dict = {key: _stack(values(key.removeprefix("actuator_")), (n,)) for key, n in rows.items()}
     return found | {
         "actuator_names": tuple(values("name")),

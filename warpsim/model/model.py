@@ -342,6 +342,7 @@ class Model:
     actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
     actuator_time: np.ndarray = None  # type: ignore[assignment]  # (nu, 3) [s] τ; of muscles rise, fall and the width of control between them
     activation_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) -inf, inf where unlimited
+    actuator_own_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of the force that its sensor reads; nan is that of force_range, where no joint's range is in it
     actuator_early: np.ndarray = None  # type: ignore[assignment]  # (nu,) bool: the force is that of the activation at the end of the step
     actuator_muscle: np.ndarray = None  # type: ignore[assignment]  # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
     actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of muscles
@@ -389,6 +390,7 @@ class Model:
             "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
             "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
             "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),
+            "actuator_own_range": (self.actuator_own_range is None, lambda: np.full((self.nu, 2), np.nan)),
             "actuator_early": (self.actuator_early is None, lambda: np.zeros(self.nu, bool)),
             "actuator_muscle": (self.actuator_muscle is None, lambda: np.full((self.nu, 2, 8), np.nan)),
             "actuator_length_range": (self.actuator_length_range is None, lambda: np.zeros((self.nu, 2))),

@@ -57,10 +57,26 @@ class ActuatorForces:
             if model.sensor_type[s] == SensorType.JOINTACTUATORFRC and joint in ranged:
                 totals[int(first)] = ranged.index(joint)
             found.append({} if int(first) in totals else summed(model, s))
+        self._make_own(tables, sensors, adr, found)
         self.sums, self.limited = summing_table(tables, adr, found), len(totals)
         self.totals = summing_table(tables, list(totals), [{j: 1.0} for j in totals.values()])
         self._make_pulls(tables, sensors, adr)
         self.ranges = tables.array(model.joint_effort_range[ranged], d.types.vec2)
+
+    def _make_own(self, tables: SensorTables, sensors, adr, found: list[dict[int, float]]) -> None:
+        """Of sensors of actuators and tendons, where the range of a joint is in an actuator's: they read its force before that clamps it."""
+        model, d = self.dynamics.model, self.dynamics.device_model
+        wider = set(np.flatnonzero(~np.isnan(model.actuator_own_range).all(1)).tolist())
+        before = [{} for _ in found]
+        for i, s in enumerate(sensors):
+            if model.sensor_type[s] != SensorType.JOINTACTUATORFRC and wider & found[i].keys():
+                before[i], found[i] = found[i], {}
+        self.widened = any(before)
+        if self.widened:
+            self.own = tables.array(model.actuator_own_range, d.types.real)
+            self.own_sums = summing_table(tables, adr, before)
+            self.own_range = self.dynamics.array((model.nu, 2), d.types.real)
+            self.own_force = self.dynamics.array(model.nu, d.types.real)
 
     def _make_pulls(self, tables: SensorTables, sensors, adr) -> None:
         """Of sensors of joints: what actuators on lines do to them."""
@@ -86,6 +102,11 @@ class ActuatorForces:
         laws = [p.stored(name) for name in ACTUATOR_PARAMETERS] if laws is None else laws
         inputs = [self.lengths, *laws, q, v, control, self.force]
         dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
+        if self.widened:
+            dynamics.launch(actuator_sensors.own_ranges, dynamics.model.nu, [laws[3], self.own, self.own_range])
+            inputs = [self.lengths, *laws[:3], self.own_range, q, v, control, self.own_force]
+            dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
+            dynamics.launch(actuator_sensors.measure_sums, self.count, [self.own_sums, self.own_force, 1.0, data])
         if totals is not None and self.limited:
             inputs = [self.totals, self.ranges, totals, data]
             dynamics.launch(actuator_sensors.measure_totals, self.limited, inputs)

@@ -307,12 +307,14 @@ def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
         if actuator_refusal(m, a):
             continue
         off = is_off(m, a)
-        b.add_actuator(
+        index = b.add_actuator(
             **actuator_target(m, a, tendons),
             name=names[a],
             force_range=INFINITE if off else limits.force_range(a),
             **actuator_options(m, a, off),
         )
+        if not off:
+            b.actuators[index].own_range = limits.own_range(a)
         kept.append(a)
     for j in (j for j, outcome in limits.joints.items() if outcome == SHARED):
         b.add_effort_limit(j, m.jnt_actfrcrange[j], gravity_compensation=limits.gravity(j))

@@ -65,6 +65,11 @@ class ForceLimits:
                 limits = np.clip(limits, *np.sort(self.m.jnt_actfrcrange[j] / ratio))
         return limits
 
+    def own_range(self, a: int) -> np.ndarray:
+        """The bounds of what MuJoCo's actuator_force has, NaN where they are those of `force_range`: a joint's range clamps what the joint gets."""
+        own = self._before_joints(a)
+        return np.where(own == self.force_range(a), np.nan, own)
+
     def _tendon(self, t: int) -> str:
         drivers = self.tendon_drivers.get(t, [])
         if len(drivers) < 2:

@@ -133,17 +133,39 @@ def write_aids(new, root: xml.Element, bodies: list[xml.Element]) -> None:
         parent.insert(next((i for i, child in enumerate(parent) if child.tag == "body"), len(parent)), element)
 
 
+def joints_ranges(b) -> dict[int, tuple[int, np.ndarray]]:
+    """Joint -> (actuator, range of its effort): those that the force range of the one actuator that moves a joint stands for."""
+    movers: dict[int, list[tuple[int, float]]] = {}
+    for a, actuator in enumerate(b.actuators):
+        arms = {actuator.target.joint: 1.0}
+        if actuator.target.tendon >= 0:
+            arms = b.tendons[actuator.target.tendon].coefficients
+        if actuator.target.joint < 0 and not arms:
+            return {}  # on a line or contacts, which may move any joint
+        for j, arm in arms.items():
+            movers.setdefault(j, []).append((a, float(actuator.gear[0] * arm)))
+    limited = {limit.joint for limit in b.effort_limits}
+    found = {}
+    for j, ((a, arm), *others) in movers.items():
+        if not np.isnan(b.actuators[a].own_range).all() and not others and arm and j not in limited:
+            found[j] = (a, np.sort(arm * b.actuators[a].force_range))
+    return found
+
+
 def write_actuators(b, root: xml.Element) -> None:
     """All as `general`."""
     section = add(root, "actuator")
-    for actuator in b.actuators:
+    ranged = {a for a, _ in joints_ranges(b).values()}
+    for a, actuator in enumerate(b.actuators):
         options = _target(b, actuator.target) | _law(actuator)
         if actuator.dynamics:
             kind = DynamicsType(actuator.dynamics)
             times = {DynamicsType.INTEGRATOR: None, DynamicsType.MUSCLE: actuator.time}.get(kind, actuator.time[:1])
             options |= {"dyntype": kind.name.lower(), "dynprm": times, "actearly": True if actuator.early else None}
             options["actrange"] = limits_of(actuator.activation_range)
-        options |= {"ctrlrange": limits_of(actuator.control_range), "forcerange": limits_of(actuator.force_range)}
+        own = actuator.own_range if a in ranged else np.full(2, np.nan)
+        force_range = np.where(np.isnan(own), actuator.force_range, own)
+        options |= {"ctrlrange": limits_of(actuator.control_range), "forcerange": limits_of(force_range)}
         add(section, "general", name=actuator.name, **options, group=unless(actuator.group, 0))
 
 

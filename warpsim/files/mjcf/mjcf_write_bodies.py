@@ -8,7 +8,9 @@ import xml.etree.ElementTree as xml
 import numpy as np
 
 from warpsim.files.mjcf.mjcf_elements import add, limits_of, pose_of, short_of, unless
+from warpsim.files.mjcf.mjcf_write_acts import joints_ranges
 from warpsim.files.mjcf.mjcf_write_looks import Looks
+from warpsim.model.actuators import EffortLimit
 from warpsim.model.by_content import content
 from warpsim.model.geometry import compose, rotation_matrix
 from warpsim.model.model import SIZES, GeomType, HField, JointType, Mesh
@@ -98,7 +100,8 @@ def _is_flat(mesh: Mesh) -> bool:
 def write_world(b, root: xml.Element, shapes: Shapes, looks: Looks) -> list[xml.Element]:
     """Write the worldbody; returns the elements of the bodies."""
     world = add(root, "worldbody")
-    efforts = {limit.joint: limit for limit in b.effort_limits if limit.joint >= 0}
+    efforts = {j: EffortLimit(j, -1, range, False) for j, (_, range) in joints_ranges(b).items()}
+    efforts |= {limit.joint: limit for limit in b.effort_limits if limit.joint >= 0}
     fields = iter(b.hfields)
     heights = {g: next(fields) for g, geom in enumerate(b.geoms) if geom.type == GeomType.HFIELD}
     jointed = {joint.body for joint in b.joints}

@@ -142,6 +142,7 @@ def world_data(model) -> dict:
         | _transmission(model, a)
         | {key: getattr(model, f"actuator_{key}")[a] for key in keys}
         | {"control_range": model.control_range[a], "force_range": model.force_range[a]}
+        | _own_range(model, a)
         | _actuator_state(model, a)
         for a, name in enumerate(model.actuator_names)
     ]
@@ -161,6 +162,12 @@ def world_data(model) -> dict:
         | ({"sites": site_data(model)} if model.nsite else {})
         | rest_data(model)
     )
+
+
+def _own_range(model, a: int) -> dict:
+    """Bounds of what its sensor reads, where they are not those of the force."""
+    own = model.actuator_own_range[a]
+    return {} if np.isnan(own).all() else {"own_range": np.where(np.isnan(own), model.force_range[a], own)}
 
 
 def _actuator_state(model, a: int) -> dict:

@@ -32,6 +32,7 @@ from warpsim.files.usd.usd_read_looks import Looks
 from warpsim.files.usd.usd_rest import add_medium_and_cameras, add_rest
 from warpsim.files.usd.usd_scene import Scene
 from warpsim.files.usd.usd_shapes import Unsupported, decompose_transform, read_shape
+from warpsim.model.actuators import interval
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
 from warpsim.model.model import FrictionRule, Model, ReportLine
@@ -654,7 +655,10 @@ class _Reader:
             own = dict(zip(("condim", "torsional_friction", "rolling_friction", "margin"), rest, strict=False))
             b.add_pair(int(first), int(second), float(friction), **own)
         for a in self.own.get("actuators", []):
-            b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
+            index = b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
+            if "own_range" in a:
+                own = interval(a["own_range"], f"actuator {a['name']!r}: own_range")
+                b.actuators[index].own_range = np.where(own == b.actuators[index].force_range, np.nan, own)
         add_rest(b, self.own)
         self.counts["sensors"] = len(b.sensors)
         for name, frame in self.own.get("keyframes", {}).items():
