@@ -504,7 +504,8 @@ class Simulator:
 
     @exclusive
     def energy(self, state: State) -> tuple[Array, Array]:
-        """Kinetic and potential energy [J], each `(worlds,)`; gravity's is 0 with all mass at the world's origin."""
+        """Kinetic and potential energy [J], each `(worlds,)`: the potential of gravity, which is 0 with all mass at the world's origin, and of the springs of
+        joints and tendons, as MuJoCo's; those of constraints, actuators and contact are not in it."""
         return self._at(state).energy(state.q, state.v)
 
     @exclusive

@@ -50,7 +50,7 @@ class Diagnostics:
 
     `iterations` and `momentum_error` of the solver, and `lag_error` [m/s], how far its worst contact is from Coulomb's law (the certificate e_m, theory §3.3; with `ws.Variational` also
     evaluations of DRNEA and its relative residual, the worst of a world's trees), number of `contacts`, `energy` [J]
-    of the state the step began from, and the sticky `flags` (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8,
+    of the state the step began from (`Simulator.energy`, both in sum), and the sticky `flags`, of worlds that are `reset` 0 again (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8,
     DEEP_PRESSURE 16). Of hydroelastic contact in the last step: `patches`, pairs of geoms that meet, `polygons`, and `pressure_depth`, the largest
     pressure over the modulus of the softer geom; 0 where a model has none.
     """
@@ -218,6 +218,8 @@ class Stepper:
                     target = _words(array)
                     source = _words(sources[name]) if name in sources else self._zero_words(target.shape[1])
                     launch(worlds.put_rows, S, target.shape, [row_of, source, target], device=device)
+            flags = _words(self.diagnostics.flags)
+            launch(worlds.put_rows, S, flags.shape, [row_of, self._zero_words(1), flags], device=device)
         if tape is not None and before.recorded:
             with tape_paused():
                 stays = wp.empty(self.worlds, dtype=wp.int32, device=device)

@@ -12,6 +12,8 @@ from warpsim.annotations import Array
 from warpsim.contact.collision import Collision, ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder
 from warpsim.device.copies import copy
+from warpsim.forces.lines import Lines, has_lines
+from warpsim.forces.tendon_energy import TendonEnergy, sprung
 from warpsim.kernels.contact import net_force, ray, ray_cast, ray_field
 from warpsim.kernels.tree import centre as centre_kernels
 from warpsim.model.model import GeomType
@@ -204,7 +206,18 @@ class Queries:
             wp.zeros(self.device_model.worlds, dtype=self.scalar, device=self.device_model.device) for _ in range(3)
         )
         self.dynamics.energy(q, v, *result)
+        if self._tendon_energy is not None:
+            if self._tendon_energy.lines is not None:
+                self._tendon_energy.lines.launch()
+            self._tendon_energy.measure(q)
+            self._tendon_energy.add(*result[1:])
         return result[:2]
+
+    @functools.cached_property
+    def _tendon_energy(self) -> TendonEnergy | None:
+        if not len(sprung(self.model)):
+            return None
+        return TendonEnergy(self.dynamics, Lines(self.device_model, self.dynamics) if has_lines(self.model) else None)
 
     @functools.cached_property
     def _placement(self) -> Collision:

@@ -16,6 +16,7 @@ from warpsim.device.cores import usable_cores
 from warpsim.device.interrupts import load_together
 from warpsim.device.memory import Lender, adopt
 from warpsim.forces.lines import Lines, has_lines, line_motors
+from warpsim.forces.tendon_energy import TendonEnergy, sprung
 from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.actuation import Actuation, is_needed
 from warpsim.integrate.compensation import Compensation
@@ -95,6 +96,7 @@ class Step:
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
         motors = line_motors(model) if self.motors_pull and not scheme.implicit else np.empty(0, int)
         self.lines = Lines(device_model, self.dynamics, motors) if has_lines(model) else None
+        self.tendon_energy = TendonEnergy(self.dynamics, self.lines) if len(sprung(model)) else None
         rows = np.setdiff1d(np.flatnonzero(actuator_row), [*motors, *np.flatnonzero(model.actuator_body >= 0)])
         self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, **law)
         if self.actuation is not None:
@@ -223,7 +225,7 @@ class Step:
         found += [] if self.fused is None else self.fused.kernels()
         found += kernels_of(words, S)
         parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
-        parts += (self.lines, self.sticking, self.measurement)
+        parts += (self.lines, self.tendon_energy, self.sticking, self.measurement)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
@@ -241,6 +243,7 @@ class Step:
         dynamics.place_mocap(self.mocap, self.flags)
         if self.fused is not None:
             self.fused.smooth_motion(h)
+            self.measure_elastic()
             return
         dynamics.position(self.q)
         dynamics.velocity(self.v)
@@ -248,6 +251,8 @@ class Step:
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
         self.actuate(h)
+        self.measure_elastic()
+        self.add_elastic()
         if stages is not None:
             stages.refresh()
             if stages.scheme.implicit:
@@ -285,6 +290,16 @@ class Step:
         """Those of the medium at (q, v), whose kinematics are known."""
         if self.fluid is not None:
             self.fluid.launch(self.dynamics, self.dynamics.link_V, self.tau)
+
+    def measure_elastic(self) -> None:
+        """Energy of the springs of tendons at q, after the lines are known."""
+        if self.reports_energy and self.tendon_energy is not None:
+            self.tendon_energy.measure(self.q)
+
+    def add_elastic(self) -> None:
+        """Add it to the energy that the step reports."""
+        if self.reports_energy and self.tendon_energy is not None:
+            self.tendon_energy.add(self.potential, self.energy)
 
     def actuate(self, h: float) -> None:
         """Lines, and what the forces of a step of h read of actuators with a state and of what compensates gravity, after the
@@ -391,6 +406,7 @@ class Step:
         if self.fused is not None:
             self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
             self.fused.finish(h)
+            self.add_elastic()
             return
         moving = v
         if self.stages is not None:

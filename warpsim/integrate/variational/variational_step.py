@@ -162,6 +162,8 @@ class VariationalStep(Step):
         if self.reports_energy:
             dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
         self.actuate(h)
+        self.measure_elastic()
+        self.add_elastic()
         dynamics.launch(variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
         dynamics.velocity(self.v_left)
         if self.constrained:
