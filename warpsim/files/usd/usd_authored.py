@@ -7,7 +7,6 @@ where it changes the motion.
 """
 
 import collections
-import re
 
 import numpy as np
 
@@ -129,6 +128,8 @@ class Authored:
                     drawn = not kinematic(prim) and name.startswith("xformOp:")
                     why = "its samples in time are not read, its default value counts"
                     said[(name, why, not drawn)].append(path)
+            if known.unknown_type(prim) and not str(prim.GetTypeName()).endswith("Joint"):
+                said[(str(prim.GetTypeName()), "an unknown kind of prim, not simulated", True)].append(path)
             for schema in schemas:
                 outcome = known.schema(schema)
                 if outcome is not None:
@@ -182,7 +183,8 @@ def _outcome(prim, name: str, schemas, kinds) -> tuple[str, bool] | None:
     needs = known.needs(name)
     if needs is not None:
         return None if kinds & needs else (known.missing(name, needs), True)
-    for pattern, neutral, why, warns in known.IGNORED:
-        if re.fullmatch(pattern, name):
-            return why, warns and not neutral(attribute.Get() if attribute else None)
+    row = known.ignored(name)
+    if row is not None:
+        _, neutral, why, warns = row
+        return why, warns and not neutral(attribute.Get() if attribute else None)
     return known.UNKNOWN, bool(known.PHYSICS_NAMES.match(name))

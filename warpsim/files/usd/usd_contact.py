@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Newton's, PhysX's and MuJoCo's schemas say of contact beside UsdPhysics, as `ModelBuilder.add_geom` takes it."""
 
+import warnings
+
+import mujoco
 import numpy as np
 
+from warpsim.checks import listed
 from warpsim.errors import ModelError
+from warpsim.model.model import ReportLine
 
 CONDIMS = (1, 3, 4, 6)
 
@@ -33,7 +38,7 @@ def material_values(authored, prim, units) -> dict:
 
 
 def collider_values(authored, prims, units) -> dict:
-    """Margin [m], condim and priority of a shape, of the first of its prims that says any."""
+    """Margin [m], condim and priority of a shape, and its (solref, solimp) as "soft", of the first of its prims that says any."""
     found: dict = {}
     for prim in prims:
         choices = []
@@ -47,7 +52,43 @@ def collider_values(authored, prims, units) -> dict:
         condim, priority = authored.get(prim, "mjc:condim"), authored.get(prim, "mjc:priority")
         if condim is not None and condim not in CONDIMS:
             raise ModelError(f"geom {prim.GetPath()}: mjc:condim is {condim}; it must be 1, 3, 4 or 6")
-        for key, value in (("margin", margin), ("condim", condim), ("priority", priority)):
+        soft = [authored.numbers(prim, f"mjc:sol{name}", size) for name, size in (("ref", 2), ("imp", 5))]
+        soft = None if soft[0] is None and soft[1] is None else soft
+        for key, value in (("margin", margin), ("condim", condim), ("priority", priority), ("soft", soft)):
             if value is not None:
                 found.setdefault(key, value)
     return found
+
+
+def soften(b, soft: dict[int, list], warn) -> None:
+    """Give geoms the stiffness and dissipation time of their `mjc:solref` and `mjc:solimp`, as of MJCF.
+
+    MuJoCo scales both by a weight of the geom's body at the start, which its compiler finds of the model as MJCF.
+    """
+    from warpsim.files.mjcf.mjcf_constraints import compliance
+    from warpsim.files.mjcf.mjcf_report import DEFAULT_SOLIMP, DEFAULT_SOLREF
+
+    laws = {}
+    for g, (solref, solimp) in soft.items():
+        law = DEFAULT_SOLREF if solref is None else solref, DEFAULT_SOLIMP if solimp is None else solimp
+        if not (np.allclose(law[0], DEFAULT_SOLREF) and np.allclose(law[1], DEFAULT_SOLIMP)):
+            laws[g] = law
+    if not laws:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what MJCF cannot say
+            m = b.build().to_mjspec().compile()
+    except (ModelError, ValueError) as error:
+        named = listed(b.geoms[g].name for g in laws)
+        warn(
+            f"mjc:solref and mjc:solimp of {named}", f"contact is near-rigid: MuJoCo cannot weigh their bodies: {error}"
+        )
+        return
+    for g, law in laws.items():
+        geom = b.geoms[g]
+        k = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_BODY, b.bodies[geom.body].name) if geom.body >= 0 else 0
+        stiffness, time = compliance(m, *law, float(m.body_invweight0[k].flat[0]))
+        geom.stiffness, geom.dissipation_time = stiffness, np.nan if time is None else time
+    why = f"{len(laws)} geoms: stiffness and dissipation time, as of MJCF"
+    b.report.append(ReportLine("mjc:solref and mjc:solimp", "mapped", why))

@@ -11,10 +11,13 @@ import itertools
 import numpy as np
 
 from warpsim.checks import listed
+from warpsim.errors import ModelError
 from warpsim.model.model import ReportLine
 
 CLASSES = 32
 MAX_PAIRS = 2_000_000  # of bodies
+MAX_TESTS = 5_000_000  # of geoms against groups and filtered pairs
+MAX_KINDS = 400  # of geoms, by their groups and filtered pairs
 SELF = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions")
 
 
@@ -24,6 +27,7 @@ class Filters:
     def __init__(self, stage, b, authored, index: dict, geoms: dict[int, str], articulations: dict[str, list], warn):
         self.stage, self.b, self.authored, self.warn = stage, b, authored, warn
         self.index, self.geoms, self.articulations = index, geoms, articulations
+        self.scans = 0
         self.apart: list[tuple[frozenset, frozenset]] = []  # sets of geoms that do not touch
 
     def add(self, prims) -> None:
@@ -41,6 +45,10 @@ class Filters:
         if pairs[True]:
             self.b.report.append(ReportLine("filtered pairs", "used", f"{pairs[True]}"))
         self._masks([p for p in prims if p.IsA(UsdPhysics.CollisionGroup)])
+
+    def _bounded(self, count: int, what: str) -> None:
+        if count * len(self.geoms) > MAX_TESTS:
+            raise ModelError(f"{what}: {count} of them and {len(self.geoms)} geoms are too many; filter whole bodies")
 
     def _articulation(self, prim, path: str) -> None:
         values = [self.authored.flag(prim, name, True) for name in SELF if prim.GetAttribute(name).HasAuthoredValue()]
@@ -70,6 +78,8 @@ class Filters:
         if a is not None and b is not None and a != b:
             self.b.exclude(a, b)
             return True
+        self.scans += 1
+        self._bounded(self.scans, "filtered pairs of what is no body")
         sides = self._members(first), self._members(second)
         if not all(sides) or first == second:
             self.warn(f"filtered pair {first}, {second}", "not two things that touch")
@@ -84,12 +94,16 @@ class Filters:
         if len(self.geoms) < sum(geom.contype or geom.conaffinity for geom in self.b.geoms):
             self.warn(listed(str(p.GetPath()) for p in groups), "the contact masks of our own export count instead")
             return
+        self._bounded(len(groups), "collision groups")
         member, rules = self._groups(groups)
         keys: dict[tuple, list[int]] = collections.defaultdict(list)
         for g in self.geoms:
-            sides = tuple((k, s) for k, pair in enumerate(self.apart) for s in (0, 1) if g in pair[s])
+            sides = frozenset((k, s) for k, pair in enumerate(self.apart) for s in (0, 1) if g in pair[s])
             keys[(member.get(self.geoms[g], ()), sides)].append(g)
-        kinds = list(keys)
+        kinds, names = list(keys), listed(str(p.GetPath()) for p in groups) if groups else "filtered pairs of colliders"
+        if len(kinds) > MAX_KINDS:
+            self.warn(names, f"they make {len(kinds)} kinds of colliders, more than {MAX_KINDS}; all of them collide")
+            return
         allowed = np.ones((len(kinds), len(kinds)), bool)
         for i, (these, sides) in enumerate(kinds):
             for j, (those, others) in enumerate(kinds[: i + 1]):
@@ -100,10 +114,7 @@ class Filters:
         rows, place = np.unique(allowed, axis=0, return_inverse=True)
         place = place.reshape(-1)
         if len(rows) > CLASSES:
-            names = (
-                listed(str(p.GetPath()) for p in groups) if groups else f"{len(self.apart)} filtered pairs of colliders"
-            )
-            self.warn(names, f"they make {len(rows)} classes of colliders, more than {CLASSES}; all of them collide")
+            self._bodies_apart(kinds, keys, allowed, names)
             return
         for i, kind in enumerate(kinds):
             touched = {int(place[j]) for j in np.flatnonzero(allowed[i])}
@@ -113,6 +124,30 @@ class Filters:
         if groups:
             why = f"{len(groups)}, in the masks of {len(self.geoms)} geoms"
             self.b.report.append(ReportLine("collision groups", "mapped", why))
+
+    def _bodies_apart(self, kinds, keys, allowed, names: str) -> None:
+        """Exclude pairs of bodies none of whose geoms may touch, where there are too many classes for masks."""
+        of_body: dict[int, set[int]] = collections.defaultdict(set)
+        for i, kind in enumerate(kinds):
+            for g in keys[kind]:
+                of_body[self.b.geoms[g].body].add(i)
+        bodies = {body: sorted(those) for body, those in sorted(of_body.items())}
+        if len(bodies) ** 2 > 2 * MAX_PAIRS:
+            self.warn(names, f"{len(bodies)} bodies are too many to exclude in pairs; all of them collide")
+            return
+        mixed = 0
+        for (a, first), (b, second) in itertools.combinations(bodies.items(), 2):
+            cell = allowed[np.ix_(first, second)]
+            if not cell.any():
+                self.b.exclude(a, b)
+            else:
+                mixed += not cell.all()
+        if mixed:
+            self.warn(
+                names, f"more than {CLASSES} classes of colliders; {mixed} pairs of bodies collide that should in part"
+            )
+        else:
+            self.b.report.append(ReportLine(names, "mapped", f"to excluded pairs of {len(bodies)} bodies"))
 
     def _groups(self, groups):
         """The groups of each collider that is in any, and whether colliders of some groups may touch."""

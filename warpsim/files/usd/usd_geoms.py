@@ -11,7 +11,8 @@ from warpsim.files.usd.usd_shapes import OWN_FIELDS
 
 
 class Geoms:
-    """Adds geoms; `touching` are those of foreign prims that may touch, with the path of their prim, `rounded` the spheres and cylinders by path."""
+    """Adds geoms; `touching` are those of foreign prims that may touch, with the path of their prim, `rounded` the spheres and
+    cylinders by path, `soft` MuJoCo's (solref, solimp) of those that have any."""
 
     def __init__(self, b, reader):
         self.b, self.own, self.looks, self.counts = b, reader.own, reader.looks, reader.counts
@@ -24,6 +25,7 @@ class Geoms:
         self.warn = reader.warn
         self.touching: dict[int, str] = {}
         self.rounded: dict[str, int] = {}
+        self.soft: dict[int, list] = {}
 
     def add(self, rows) -> None:
         """Geoms in the order that our export kept, else as they come: (body, shape)."""
@@ -66,17 +68,18 @@ class Geoms:
         material = {key: shape.material[key] for key in ("friction", "restitution") if key in shape.material}
         material |= shape.material.get("more", {}) | shape.contact
         silent = {"contype": 0, "conaffinity": 0}
-        first = len(self.b.geoms)
+        first, soft = len(self.b.geoms), material.pop("soft", None)
         self.counts[f"{'colliding' if shape.touches else 'drawn'} {shape.kind} geoms"] += 1
         if shape.material and shape.material["static"] != shape.material["friction"]:
             self.counts["static friction"] += 1
-        soft = self._pressure_field(shape)
+        law, soft = soft, self._pressure_field(shape)
         if shape.kind != "mesh":
             options = {"name": shape.name, "visible": shape.visible, "hydroelastic": soft}
             g = self.b.add_geom(
                 shape.kind, shape.size, **({} if shape.touches else silent), **options, **common, **material
             )
             self.touching |= {g: str(shape.prim.GetPath())} if shape.touches else {}
+            self.soft |= {} if law is None else {g: law}
             self.rounded |= {str(shape.prim.GetPath()): g} if shape.kind in ("sphere", "cylinder") else {}
             return
         if shape.touches:
@@ -90,7 +93,9 @@ class Geoms:
             for k, part in enumerate(parts):
                 label = f"{shape.name}_hull" if len(parts) == 1 else f"{shape.name}_part_{k}"
                 self.b.add_geom("mesh", mesh=part, name=label, visible=False, hydroelastic=soft, **common, **material)
-        self.touching |= dict.fromkeys(range(first, len(self.b.geoms)), str(shape.prim.GetPath()))
+        parts = range(first, len(self.b.geoms))
+        self.touching |= dict.fromkeys(parts, str(shape.prim.GetPath()))
+        self.soft |= {} if law is None else dict.fromkeys(parts, law)
         if shape.visible or not shape.touches:
             look, mesh, colour = self.looks.foreign(shape)
             common |= colour | {"material": look}

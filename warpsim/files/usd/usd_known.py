@@ -4,6 +4,7 @@
 Names are regular expressions. What is in no table is unknown: a line of the report, and a warning in the namespaces of physics.
 """
 
+import functools
 import re
 
 import numpy as np
@@ -13,23 +14,12 @@ PHYSICS_NAMES = re.compile(
     r"(physics|physx\w*|newton|mjc|omniphysics|state|drive|limit|isaac\w*|warpsim:hydroelastic):"
 )
 UNKNOWN = "unknown here, not read"
-BODY, COLLIDER, MATERIAL, SCENE, JOINT, GROUP = (
-    "bodies",
-    "colliders",
-    "materials",
-    "scenes",
-    "joints",
-    "collision groups",
+BODY, COLLIDER, MATERIAL, MASSES, MESHES, PAIRS = (
+    f"prims with Physics{name}API"
+    for name in ("RigidBody", "Collision", "Material", "Mass", "MeshCollision", "FilteredPairs")
 )
-MASSES, MESHES, PAIRS, HINGES, BALLS = (
-    "PhysicsMassAPI",
-    "PhysicsMeshCollisionAPI",
-    "PhysicsFilteredPairsAPI",
-    "hinges and slides",
-    "ball joints",
-)
-DISTANCES, DRIVES, LIMITS, DRAWN = "distance joints", "PhysicsDriveAPI", "PhysicsLimitAPI of generic joints", "shapes"
-ROOTS = "articulation roots"
+SCENE, JOINT, GROUP, HINGES, BALLS = "scenes", "joints", "collision groups", "hinges and slides", "ball joints"
+DISTANCES, DRAWN = "distance joints", "shapes"
 
 
 def kinds_of(prim, schemas) -> set[str]:
@@ -45,7 +35,6 @@ def kinds_of(prim, schemas) -> set[str]:
             (MASSES, "PhysicsMassAPI"),
             (MESHES, "PhysicsMeshCollisionAPI"),
             (PAIRS, "PhysicsFilteredPairsAPI"),
-            (ROOTS, "PhysicsArticulationRootAPI"),
         )
         if schema in schemas
     }
@@ -64,6 +53,8 @@ def kinds_of(prim, schemas) -> set[str]:
         found |= {f"limit:{token}"} if f"PhysicsLimitAPI:{token}" in schemas else set()
     return found | ({DRAWN} if prim.IsA(UsdGeom.Xformable) else set())
 
+
+TYPES = ("MjcActuator", "MjcTendon", "NewtonActuator")  # that are read, without a schema here
 
 # (names, prims of which they are read)
 READ = (
@@ -93,6 +84,12 @@ PER_AXIS = re.compile(
 )
 
 
+@functools.lru_cache(4096)
+def ignored(name: str):
+    """The row of `IGNORED` of a property, None where it is unknown."""
+    return next((row for row in IGNORED if re.fullmatch(row[0], name)), None)
+
+
 def missing(name: str, needs: set[str]) -> str:
     """Why a property is not read of a prim that is none of those that have it."""
     axis = PER_AXIS.fullmatch(name)
@@ -101,6 +98,7 @@ def missing(name: str, needs: set[str]) -> str:
     return f"it is read of {' and '.join(sorted(needs))} alone"
 
 
+@functools.lru_cache(4096)
 def needs(name: str) -> set[str] | None:
     """The kinds of prims of which a property is read, None where it is no such property."""
     axis = PER_AXIS.fullmatch(name)
@@ -142,6 +140,10 @@ def _true(value) -> bool:
 
 def _of(*words):
     return lambda value: str(value) in words
+
+
+def _near(*numbers):
+    return lambda value: value is not None and len(value) == len(numbers) and np.allclose(value, numbers)
 
 
 SOLVER = "a setting of another engine's solver"
@@ -226,7 +228,8 @@ IGNORED = (
         "limits are near-rigid and dry friction stiff, as those of MJCF",
         False,
     ),
-    (r"mjc:solref|mjc:solimp", _any, "contact and constraints are near-rigid", True),
+    (r"mjc:solref", _near(0.02, 1), "constraints are near-rigid", True),
+    (r"mjc:solimp", _near(0.9, 0.95, 0.001, 0.5, 2), "constraints are near-rigid", True),
     (r"mjc:solmix|mjc:group", _any, "as of MJCF", False),
     (r"mjc:springdamper", _zero, "give mjc:stiffness and mjc:damping", True),
     (r"mjc:torqueScale", _any, "a weld holds angles as well as places", False),
@@ -293,6 +296,7 @@ SCHEMAS = (
 )
 
 
+@functools.lru_cache(4096)
 def schema(name: str) -> tuple[str, bool] | None:
     """(Why an applied schema is not read, whether that changes the motion), None where it is read or is none of physics."""
     if not PHYSICS_SCHEMAS.match(name):
@@ -301,3 +305,9 @@ def schema(name: str) -> tuple[str, bool] | None:
         if re.fullmatch(pattern, name):
             return None if why is None else (why, warns)
     return "an unknown schema, not simulated", True
+
+
+def unknown_type(prim) -> bool:
+    """Whether a prim is of a type of physics that is in no schema here."""
+    name = str(prim.GetTypeName())
+    return bool(PHYSICS_SCHEMAS.match(name)) and name not in TYPES and not prim.GetPrimTypeInfo().GetSchemaType()

@@ -21,10 +21,12 @@ from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_authored import Authored, applied, imply
 from warpsim.files.usd.usd_bodies import add_start, damping, gravity_share, velocity
 from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
+from warpsim.files.usd.usd_contact import soften
 from warpsim.files.usd.usd_filters import Filters
 from warpsim.files.usd.usd_geoms import Geoms
 from warpsim.files.usd.usd_joint_values import Scales, Values, add_mimics, read_values
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
+from warpsim.files.usd.usd_known import unknown_type
 from warpsim.files.usd.usd_mass import nearest_rotation, read_mass
 from warpsim.files.usd.usd_mjc import SITE_KINDS, SITES, MujocoPrims
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
@@ -194,6 +196,9 @@ class _Reader:
                     self.report.append(ReportLine(f"joint {prim.GetPath()}", "ignored", "disabled or refused"))
                 else:
                     self.joints.append(joint)
+            elif unknown_type(prim) and str(prim.GetTypeName()).endswith("Joint"):
+                self.refuse(f"joint {prim.GetPath()}", f"a {prim.GetTypeName()} is not simulated", "remove it")
+                self.authored.passed(prim, *map(str, prim.GetAuthoredPropertyNames()))
             if prim.IsA(UsdPhysics.Scene):
                 self.counts["Scene"] += 1
         self._empty_colliders(prims)
@@ -399,7 +404,7 @@ class _Reader:
         geoms = [(self.index[path], shape) for path, body in self.bodies.items() for shape in body.shapes]
         writer = Geoms(b, self)
         writer.add([(-1, shape) for shape in self.static] + geoms)
-        self.touching, self.places["geom"] = writer.touching, writer.rounded
+        self.touching, self.places["geom"], self.soft = writer.touching, writer.rounded, writer.soft
         add_medium_and_cameras(b, self.own)
         self._add_constraints(b)
         for pair in self.own.get("excluded", []):
@@ -429,6 +434,7 @@ class _Reader:
         mujoco.efforts(self.efforts, self.compensated)
         roots = self._articulations()
         Filters(self.stage, b, self.authored, self.index, self.touching, roots, self.warn).add(self.all)
+        soften(b, self.soft, self.warn)
         self.scene.turn_off(b)
         add_start(b, self.starts, self.targets, self.warn)
 

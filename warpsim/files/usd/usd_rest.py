@@ -45,9 +45,9 @@ def _sensor(model: Model, s: int) -> dict:
 
 def add_medium_and_cameras(b, own: dict) -> None:
     """Medium and cameras of a stage that we wrote; `b` has its bodies and geoms."""
-    medium = own.get("medium", {})
-    b.density, b.viscosity = float(medium.get("density", 0.0)), float(medium.get("viscosity", 0.0))
-    b.wind = np.array(medium.get("wind", np.zeros(3)), float)
+    if medium := own.get("medium"):
+        b.density, b.viscosity = float(medium.get("density", 0.0)), float(medium.get("viscosity", 0.0))
+        b.wind = np.array(medium.get("wind", np.zeros(3)), float)
     for camera in own.get("cameras", []):
         if int(camera["body"]) < len(b.bodies):
             b.add_camera(**camera)
