@@ -8,3 +8,4 @@ NOT_CONVERGED = wp.constant(2)
 CONTACT_OVERFLOW = wp.constant(4)
 UNRESOLVED = wp.constant(8)
 DEEP_PRESSURE = wp.constant(16)  # pressure fields meet deeper than half of what there is
+NOT_HELD = wp.constant(32)  # a constraint stands open and does not close

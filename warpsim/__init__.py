@@ -43,7 +43,7 @@ _PUBLIC = {
     "warpsim.optimise.plan": ("MPC", "Plan"),
     "warpsim.optimise.identify": ("Identification", "identify"),
     "warpsim.optimise.inverse_kinematics": ("Reach", "reach"),
-    "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "UNRESOLVED"),
+    "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "NOT_HELD", "UNRESOLVED"),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
     "warpsim.viewer": ("Viewer",),
@@ -141,6 +141,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.stepping import DEEP_PRESSURE as DEEP_PRESSURE
     from warpsim.stepping import NONFINITE as NONFINITE
     from warpsim.stepping import NOT_CONVERGED as NOT_CONVERGED
+    from warpsim.stepping import NOT_HELD as NOT_HELD
     from warpsim.stepping import UNRESOLVED as UNRESOLVED
     from warpsim.streaming import resume as resume
     from warpsim.trajectory import Trajectory as Trajectory

@@ -21,7 +21,7 @@ from warpsim.files.store.store_model import put
 from warpsim.model.model import GeomType
 from warpsim.rollout import RECORDED
 from warpsim.state import State
-from warpsim.stepping import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE, NOT_CONVERGED, UNRESOLVED
+from warpsim.stepping import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE, NOT_CONVERGED, NOT_HELD, UNRESOLVED
 from warpsim.streaming import STEPS, checkpoint_arrays, restored_state
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ NAMES = {
     CONTACT_OVERFLOW: "CONTACT_OVERFLOW",
     UNRESOLVED: "UNRESOLVED",
     DEEP_PRESSURE: "DEEP_PRESSURE",
+    NOT_HELD: "NOT_HELD",
 }
 FOLDER = "warpsim-faults"
 MOST = 16  # worlds that one simulator writes down; further ones are counted

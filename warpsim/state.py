@@ -15,7 +15,7 @@ from warpsim.reprs import show
 
 FLAG_NAMES = {
     int(getattr(flags, name)): name
-    for name in ("NONFINITE", "NOT_CONVERGED", "CONTACT_OVERFLOW", "UNRESOLVED", "DEEP_PRESSURE")
+    for name in ("NONFINITE", "NOT_CONVERGED", "CONTACT_OVERFLOW", "UNRESOLVED", "DEEP_PRESSURE", "NOT_HELD")
 }
 
 

@@ -39,6 +39,7 @@ NOT_CONVERGED = int(flags.NOT_CONVERGED)
 CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
 UNRESOLVED = int(flags.UNRESOLVED)
 DEEP_PRESSURE = int(flags.DEEP_PRESSURE)
+NOT_HELD = int(flags.NOT_HELD)
 ARRAYS_PER_COPY = 6  # of `words.copy_arrays`
 
 # Imported for what they register: the backward passes of contact models and integrators.
@@ -51,7 +52,7 @@ class Diagnostics:
     `iterations` and `momentum_error` of the solver, and `lag_error` [m/s], how far its worst contact is from Coulomb's law (the certificate e_m, theory §3.3; with `ws.Variational` also
     evaluations of DRNEA and its relative residual, the worst of a world's trees), number of `contacts`, `energy` [J]
     of the state the step began from (`Simulator.energy`, both in sum), and the sticky `flags`, of worlds that are `reset` 0 again (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8,
-    DEEP_PRESSURE 16). Of hydroelastic contact in the last step: `patches`, pairs of geoms that meet, `polygons`, and `pressure_depth`, the largest
+    DEEP_PRESSURE 16, NOT_HELD 32). Of hydroelastic contact in the last step: `patches`, pairs of geoms that meet, `polygons`, and `pressure_depth`, the largest
     pressure over the modulus of the softer geom; 0 where a model has none.
     """
 

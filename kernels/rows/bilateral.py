@@ -9,20 +9,14 @@ Near-rigid rows that are violated close at the row's `recovery` speed at most, |
 its joints many times as fast to keep it, up to 1/(2 √(R/w)) times. A row that is more than the limit off, |φ|/(h + τ_d) = (1 + x) v_r, is
 therefore softer: R grows with x, from x = 1 on to what pulls at standstill with the acceleration L/(4 h²), R = min(SOFT, RIGID v_r/v_0) w
 with v_0 = RIGID L/(4 h). Rows that contradict each other would pull with
-v̂/R all the time, many thousand weights. Their axes turn with the bodies at a lever L: the tension γ/h acts like a spring γ/(h L)
-across, explicitly, and h w γ/L ≫ 1 makes the mechanism whirl. So rows that cannot close are held: v_r is then
+v̂/R all the time, many thousand weights. So rows that cannot close are held: v_r is then
 
     v_h = RIGID max(L/(4 h), w γ_load),   γ_load = 4 h (weight of the mechanism + forces given),
 
 under which a row at standstill pulls with the acceleration L/(4 h²), or as much as the load, and velocities along it are stopped
-as ever. A load of more than that makes it creep at R γ. Held are
-
-* rows of a mechanism hung on the world that move next to nothing along v̂ (the weight along v̂ is a tenth of the least w). Where they
-  could close with haste only (v̂ᵀW⁻¹v̂ w_least/|v̂|² = n > 8, over directions that move at all) they close at 8/n of v_r, v_h or more;
-  of the rows of a group those along the direction that hinders it most.
-  Both where |v̂| is more than motion explains, h u²/(20 L) at the speed u of what the row holds;
-* positions that have stalled: closing at less than v̂/2 under h γᵀWγ/|γ| > L and γ > γ_load, with |v̂| likewise, while one of the bodies turns by more than
-  2 mrad in the step; until v̂ is small. A state remembers it (`memory["stalled"]`).
+as ever. A load of more than that makes it creep at R γ. Held are rows of a mechanism hung on the world that move next to nothing along v̂ (the weight
+along v̂ is a tenth of the least w). Where they could close with haste only (v̂ᵀW⁻¹v̂ w_least/|v̂|² = n > 8, over directions that move at all) they close at 8/n of v_r,
+v_h or more; of the rows of a group those along the direction that hinders it most. Both where |v̂| is more than motion explains, h u²/(20 L) at the speed u of what the row holds.
 
 Which rows these are, and v_h (up to the next power of two), are constants of the derivatives.
 """
@@ -40,7 +34,6 @@ RIGID = EQUALITY_BETA**2 * INVERSE_FOUR_PI_SQUARED
 GEOMETRIC_SHARE = 0.25  # of L/h: a tension below what an explicit step can follow in a chain
 LOAD_SHARE = 4.0  # of all weights and forces in γ_load
 STUCK_SHARE = 0.1  # of the least w: a row of less along v̂ is at the end of its reach
-STALL_TURN = 0.002  # [rad] of a body in a step
 ALONG = 0.1  # of a row in the direction that hinders its group most: other rows of the group are not held
 HASTE = 8.0  # of v̂ᵀW⁻¹v̂ w_least/|v̂|²: beyond it the joints move many times as fast as the row closes
 SOFT = 0.1  # R/w at most of a row that closes from afar: joints move at most 1.6 times as fast as it

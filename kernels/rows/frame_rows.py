@@ -14,7 +14,7 @@ from ..tree import spatial as sp
 from ..tree.passes import Topology
 from . import bilateral, dispatch
 from .dispatch import frame_law
-from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, PERIODIC, STALLS
+from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, PERIODIC
 from .kinds.stop import LIMIT_BETA, within_reach
 from .table import Constants, Frames, Rows, Table, bound, frame_state, row_rate
 from .weights import effective_weight, group_mobility
@@ -314,7 +314,6 @@ def regularise(
     z: wp.array2d(dtype=vec3),
     # out
     speed: wp.array2d(dtype=real),
-    stalled: wp.array2d(dtype=int),
     rows: Rows,
 ):
     """R, v̂, bounds and w of every row between frames; R = 0 where it does not act or moves nothing. Launch over worlds."""
@@ -339,9 +338,7 @@ def regularise(
             weight = effective_weight(topology, M_factor, z, w, rows, k)
             row_weight = wp.max(weight, floor[w, k])
             if k == first and floor[w, k] > real(0.0):
-                if stalled[w, k] != 0:
-                    limit = real(0.0)
-                elif table.comes[k] == 0 and table.lever[k] < real(wp.inf):
+                if table.comes[k] == 0 and table.lever[k] < real(wp.inf):
                     slow = held_speed(table, floor[w, k], real(0.0), h, k)
                     explained = wp.max(slow, drift_speed(table, rows, v0, h, w, k))
                     closing = closing_speed(
@@ -366,69 +363,3 @@ def regularise(
                 rows.v_hat[w, k] = law[1]
                 rows.lower[w, k] = law[2]
                 rows.upper[w, k] = law[3]
-
-
-@func
-def is_turning(
-    table: Table, rows: Rows, h: real, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=real), w: int, k: int
-) -> bool:
-    """Whether an end of the row turns by more than STALL_TURN in the step."""
-    omega_a = vec3(real(0.0), real(0.0), real(0.0))
-    omega_b = vec3(real(0.0), real(0.0), real(0.0))
-    for j in range(rows.support_size[k]):
-        d = rows.support[k, j]
-        omega = sp.angular(dof_S[w, d]) * v[w, d]
-        if table.a[k, j] > real(0.0):
-            omega_b += omega
-        else:
-            omega_a += omega
-    return h * wp.max(wp.length(omega_a), wp.length(omega_b)) > real(bilateral.STALL_TURN)
-
-
-@kernel
-def remember_stalls(
-    topology: Topology,
-    table: Table,
-    constants: Constants,
-    rows: Rows,
-    h: real,
-    phi: wp.array2d(dtype=real),
-    dof_S: wp.array2d(dtype=vec6),
-    M_factor: wp.array3d(dtype=real),
-    loads: Loads,
-    v: wp.array2d(dtype=real),
-    # scratch
-    z: wp.array2d(dtype=vec3),
-    # in and out
-    stalled: wp.array2d(dtype=int),
-):
-    """Whether each group of two-sided rows stalls at the new velocity (`bilateral.py`). Launch over worlds."""
-    w = wp.tid()
-    for k in range(table.kind.shape[0]):
-        turning = (table.traits[k] & STALLS) != 0 and table.lever[k] < real(wp.inf)
-        if table.group[k] > 0 and turning:
-            wanted = vec3(real(0.0), real(0.0), real(0.0))
-            rate = vec3(real(0.0), real(0.0), real(0.0))
-            gamma = vec3(real(0.0), real(0.0), real(0.0))
-            free = vec3(real(0.0), real(0.0), real(0.0))  # v̂ without a limit
-            for m in range(table.group[k]):
-                member = k + m
-                if rows.R[w, member] > real(0.0):
-                    for j in range(rows.support_size[member]):
-                        rate[m] = rate[m] + rows.J[w, member, j] * v[w, rows.support[member, j]]
-                    wanted[m] = rows.v_hat[w, member]
-                    free[m] = closing_rate(table, constants, phi[w, member], real(wp.inf), h, w, member)
-                    gamma[m] = (wanted[m] - rate[m]) / rows.R[w, member]
-            limit = table.lever[k] / h  # of W γ
-            if wp.length(free) < real(0.5) * real(bilateral.RIGID) * limit:
-                stalled[w, k] = 0
-            elif (
-                wp.dot(wanted, rate) < real(0.5) * wp.length_sq(wanted)
-                and wp.length(free) > drift_speed(table, rows, v, h, w, k)
-                and is_turning(table, rows, h, dof_S, v, w, k)
-            ):
-                W = group_mobility(topology, rows, M_factor, z, k, table.group[k], w)
-                size = wp.length(gamma)
-                bound = load_bound(table, loads, h, w, k)
-                if wp.dot(gamma, W * gamma) > limit * size and size > bound:
-                    stalled[w, k] = 1

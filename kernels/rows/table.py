@@ -38,6 +38,7 @@ class Table:
     reference: wp.array(dtype=vec2)  # x_0, y_0 of a coupling, slack interval of a spring
     recovery: wp.array(dtype=real)  # [m/s, rad/s] of near-rigid rows
     lever: wp.array(dtype=real)  # [m, rad] infinite where the row does not turn
+    radial: wp.array(dtype=int)  # 1: the axis turns with the ends
     comes: wp.array(dtype=int)  # 1: a free body can come to meet it
     part: wp.array(dtype=int)  # the mechanism that it belongs to: trees that rows of the table connect
     body_part: wp.array(dtype=int)  # (nbody,) likewise, -1 of bodies that stand still

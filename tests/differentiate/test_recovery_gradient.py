@@ -151,16 +151,16 @@ def test_the_scenes_have_every_branch():
 
 
 @pytest.mark.parametrize("scheme", ["sap", "convex", "compliant", "lcp", "implicit", "midpoint"])
-def test_rows_that_have_stalled(scheme, within):
-    """Three rods pinned 0.1 m too far apart, after a while: what the state remembers of its rows is a constant of the derivatives,
-    and has its part in the step that a tape, and `linearize`, repeats. (The variational integrator's root search leaves 1e-6 m/s
-    of noise under such impulses, too much for differences.)"""
+def test_inertia_that_steadies_links(scheme, within):
+    """Three rods pinned 4 mm too far apart, after a while: the inertia that the state remembers for its light links is a constant of the
+    derivatives, and has its part in the step that a tape, and `linearize`, repeats. (The variational integrator's root search leaves 1e-6
+    m/s of noise under such impulses, too much for differences.)"""
     b, length = ws.ModelBuilder("chain"), 0.4
     for k in range(3):
         b.add_body(f"rod{k}", pose=[k * length, 0, 0], mass=0.5, com=[length / 2, 0, 0], inertia=[1e-4, 7e-3, 7e-3])
         b.add_joint(f"rod{k}", "free")
     for k in range(4):
-        pose = [length * (k > 0), 0, 0], [1.3 if k == 3 else 0, 0, 0]
+        pose = [length * (k > 0), 0, 0], [1.204 if k == 3 else 0, 0, 0]
         b.add_constraint(
             "connect", f"rod{k - 1}" if k else -1, f"rod{k}" if k < 3 else -1, pose_a=pose[0], pose_b=pose[1]
         )
@@ -170,9 +170,7 @@ def test_rows_that_have_stalled(scheme, within):
     state = sim.state()
     for _ in range(200):
         state = sim.step(state)
-    state.memory["stalled"].fill_(
-        1
-    )  # rows this far from closed soften first: what such a chain seldom leaves behind is put there
+    assert state.memory["added_inertia"].numpy().max() > 0.01
     v = state.v.numpy().copy()
     weights = np.random.default_rng(0).normal(size=v.shape)
 
@@ -196,5 +194,5 @@ def test_rows_that_have_stalled(scheme, within):
         size = max(size, np.abs(slopes[1]).max())
         errors.append(min(abs(weights[0] @ s - found[d]) + np.abs(s - jacobian[nv:, nv + d]).max() for s in slopes))
     within(
-        f"stalled chain, {scheme}: gradient, Jacobian - differences", max(errors) / size, CONTRADICTED.get(scheme, 1e-6)
+        f"tense chain, {scheme}: gradient, Jacobian - differences", max(errors) / size, CONTRADICTED.get(scheme, 1e-6)
     )

@@ -175,7 +175,7 @@ class LeapfrogStep(Step):
         v = self.solver.solution.v
         inputs = [self.device_model.topology, 0.5 * h, self.q, v, self.q_next]
         self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
-        self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
+        self.remember(h)
         wp.copy(self.q, self.q_start)  # what a world keeps whose step is not finite
         self.commit(h, self.q_next, v)
 

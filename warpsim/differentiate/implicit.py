@@ -36,7 +36,7 @@ from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
-from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
+from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ROW_MEMORY
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
@@ -498,8 +498,7 @@ class StepAdjoint:
 
         def values() -> None:
             if self.reads_mass or self.rows.forward.has_frames:
-                armature = self.device_model.parameters.stored("joint_armature")
-                known = [topology, self.ancestor, armature, dynamics.dof_S, composite, self.M]
+                known = [topology, self.ancestor, dynamics.armature, dynamics.dof_S, composite, self.M]
                 dynamics.launch(residual.mass_entries, self.model.nv, known)
 
         def adjoint() -> None:
@@ -616,7 +615,7 @@ class StepRecord:
 
 def state_values(state) -> dict[str, wp.array]:
     """The smooth arrays of a state by name, and what its rows remember: copies, unless a tape made them."""
-    arrays = state.smooth_arrays() | {name: state.memory[name] for name in ("stalled",) if name in state.memory}
+    arrays = state.smooth_arrays() | {name: state.memory[name] for name in ROW_MEMORY if name in state.memory}
     return dict(arrays) if state.recorded else {name: kept_array(array) for name, array in arrays.items()}
 
 

@@ -21,6 +21,7 @@ class TapedDynamics(Dynamics):
         self.positioned = of is not None
         if self.positioned:
             self.link_X, self.dof_S, self.link_I = (twin(x) for x in (of.link_X, of.dof_S, of.link_I))
+            self.steadied = of.steadied
         t, W, n = device_model.types, self.worlds, self.model.nlink
         scratch = {"dtype": t.vec6, "device": device_model.device}
         self.link_A, self.link_f, self._wrench, self._pushed = (wp.zeros((W, n), **scratch) for _ in range(4))
@@ -98,7 +99,7 @@ class TapedDynamics(Dynamics):
 
     def _inverse_dynamics_adjoint(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None) -> None:
         d = self.device_model
-        inputs = [d.topology, d.parameters.stored("joint_armature"), self.links, v, a, self.link_A, self.link_f]
+        inputs = [d.topology, self.armature, self.links, v, a, self.link_A, self.link_f]
         inputs += [tau.grad, self._wrench, self._pushed, self.link_gradients, self._gradient(v), a.grad]
         inputs += [self.parameter_gradient("joint_armature")]
         falls = self.parameter_gradient("gravity")

@@ -33,6 +33,7 @@ FLAGS = {
     int(flag_bits.CONTACT_OVERFLOW): "CONTACT_OVERFLOW",
     int(flag_bits.UNRESOLVED): "UNRESOLVED",
     int(flag_bits.DEEP_PRESSURE): "DEEP_PRESSURE",
+    int(flag_bits.NOT_HELD): "NOT_HELD",
 }
 
 

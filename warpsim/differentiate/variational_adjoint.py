@@ -184,7 +184,7 @@ class VariationalAdjoint(StepAdjoint):
         p, topology = self.device_model.parameters, self.device_model.topology
         inputs = [topology, c, p.stored("gravity"), self.dynamics.link_X, node.link_X, node.link_I, node.link_V, x.mu]
         self.dynamics.launch(variational_adjoint.node_wrench, self.model.ntree, [*inputs, wrench])
-        inputs = [topology, h, c, p.stored("joint_armature"), node.dof_S, wrench, v, x.dq, self.damping, force, r]
+        inputs = [topology, h, c, self.step.dynamics.armature, node.dof_S, wrench, v, x.dq, self.damping, force, r]
         self.dynamics.launch(variational_adjoint.node_balance, self.model.ntree, inputs)
 
     def _record_arrival(self, h: float) -> None:
@@ -256,7 +256,7 @@ class VariationalAdjoint(StepAdjoint):
         p, given, found = d.parameters, *(copy(interval_adjoint.Node, d.types.real)() for _ in range(2))
         given.v, given.D, given.force = self.v_left, self.damping, self.force
         found.v, found.D, found.force = self.v_left.grad, self.damping.grad, self.force.grad
-        given.armature, given.gravity = p.stored("joint_armature"), p.stored("gravity")
+        given.armature, given.gravity = step.dynamics.armature, p.stored("gravity")
         found.armature, found.gravity = (node.parameter_gradient(name) for name in ("joint_armature", "gravity"))
         inputs = [topology, h, 0.5 * h, d.joint_anchor, X, node.links, given, x.dq, self.seed, step.work]
         inputs += [self.momentum, self.displaced, node.link_gradients, found]

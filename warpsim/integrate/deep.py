@@ -96,6 +96,8 @@ class DeepMotion(WideDynamics):
         """Bias, A = M + h D, the factors of M and A, and v*."""
         step, dynamics = self.step, self.dynamics
         self.refresh()
+        if step.dynamics.steadied is not None:
+            widen(step.dynamics.armature, dynamics.armature, self.scalar)
         for name in ("q", "v", "force", "damping"):
             widen(getattr(step, name), getattr(self, name), self.scalar)
         dynamics.position(self.q)

@@ -46,7 +46,9 @@ class FusedStep:
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""
         step = self.step
-        inputs = [self.device_model.topology, self._bodies(), self._drives(), h, step.q, step.v, self._motion()]
+        bodies = self._bodies()
+        bodies.armature = step.dynamics.armature
+        inputs = [self.device_model.topology, bodies, self._drives(), h, step.q, step.v, self._motion()]
         step.dynamics.launch(fused.smooth_motion, step.model.ntree, inputs)
 
     @property

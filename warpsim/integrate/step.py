@@ -99,6 +99,7 @@ class Step:
         self.tendon_energy = TendonEnergy(self.dynamics, self.lines) if len(sprung(model)) else None
         rows = np.setdiff1d(np.flatnonzero(actuator_row), [*motors, *np.flatnonzero(model.actuator_body >= 0)])
         self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, **law)
+        self.dynamics.steadied = self.scalar_rows.armature
         if self.actuation is not None:
             self.scalar_rows.given = self.actuation.given()
         self.deep = deep_motion(self, scheme) if self.widens and make_solver is None else None
@@ -147,9 +148,9 @@ class Step:
     def _borrow(self) -> None:
         """Keep what is read before the solver begins, and by nobody after, in memory that it writes to then."""
         lender = Lender(self.solver.idle())
-        stalls, patches = self.scalar_rows.can_stall, self.collision.pressure is not None
+        patches = self.collision.pressure is not None
         lent = {
-            self: ("A_factor", *(() if stalls else ("M_factor",)), "composite", "link_V_star", "z", "bias"),
+            self: ("A_factor", "M_factor", "composite", "link_V_star", "z", "bias"),
             self.dynamics: ("link_A", "link_f"),
             self.collision: () if patches else ("geom_X", "geom_capsule", "geom_speed"),
         }
@@ -240,6 +241,7 @@ class Step:
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""
         dynamics, stages = self.dynamics, self.stages
+        self.scalar_rows.steady()
         dynamics.place_mocap(self.mocap, self.flags)
         if self.fused is not None:
             self.fused.smooth_motion(h)
@@ -256,7 +258,7 @@ class Step:
         if stages is not None:
             stages.refresh()
             if stages.scheme.implicit:
-                if self.scalar_rows.can_stall:
+                if self.scalar_rows.reads_forces:
                     self.forces()
                 stages.free_motion(h)
                 return
@@ -404,7 +406,7 @@ class Step:
         v = self.solver.solution.v
         self.collision.look_after(h, self.scheme.theta_vq, self.v, v)
         if self.fused is not None:
-            self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
+            self.remember(h)
             self.fused.finish(h)
             self.add_elastic()
             return
@@ -414,8 +416,12 @@ class Step:
             moving = self.stages.position_velocity(v)
         inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
         self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
-        self.scalar_rows.remember_stalls(h, v, self.M_factor, self.force, self.z)
+        self.remember(h)
         self.commit(h, self.q_next, v)
+
+    def remember(self, h: float) -> None:
+        """What scalar rows leave behind for the next step, once the solver has found its velocity."""
+        self.scalar_rows.remember(h, self.solver.solution, self.force, self.flags)
 
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:
         """Accept (q, v) as the state after h, world by world where it is finite."""

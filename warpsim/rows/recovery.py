@@ -54,6 +54,12 @@ def row_speed(model: Model, row, speeds: tuple[float, float]) -> float:
     return float(np.min((weights * own)[weights > 0], initial=np.inf))
 
 
+def comes(model: Model, row) -> bool:
+    """Whether a free body can come to meet the row."""
+    links = {int(model.dof_link[d]) for d in row.support}
+    return any(JointType(model.link_type[link]) == JointType.FREE for link in links)
+
+
 class Levers:
     """Motions and diagonal masses of a model's degrees of freedom at its initial position."""
 
@@ -99,11 +105,6 @@ class Levers:
                 total += self.model.body_mass[b] * (u @ u) + local @ self.model.body_inertia[b] @ local
             self._mass[d] = max(total, np.finfo(float).tiny)
         return self._mass[d]
-
-    def comes(self, row) -> bool:
-        """Whether a free body can come to meet the row."""
-        links = {int(self.model.dof_link[d]) for d in row.support}
-        return any(JointType(self.model.link_type[link]) == JointType.FREE for link in links)
 
     def lever(self, row) -> float:
         """[m], of angles [rad]; infinite where the row's axis does not turn."""

@@ -14,13 +14,13 @@ from warpsim.device.copies import copy, kernels_of
 from warpsim.device.ranges import assign
 from warpsim.forces.lines import Lines, Tables
 from warpsim.kernels.forces import actuators as actuation
-from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, line_rows, table, taped_rows
+from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, line_rows, table, taped_rows, watch
 from warpsim.kernels.rows.kinds.kind import ANGULAR, BETWEEN, ON_LINES
 from warpsim.kernels.tree import passes
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, TYPES, ConstraintType
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import JOINT_NV, JointType, Model
-from warpsim.rows.recovery import CONSTRAINT_SPEED, Levers, row_speed
+from warpsim.rows.recovery import CONSTRAINT_SPEED, Levers, comes, row_speed
 from warpsim.rows.rows_on_lines import RowsOnLines, add_initial_lengths, line_support
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
@@ -29,6 +29,8 @@ CONSTANTS = (
     *("joint_range", "joint_friction", "tendon_range", "tendon_stiffness", "tendon_damping", "tendon_friction"),
     *("constraint_stiffness", "constraint_dissipation_time", "constraint_coefficients", *ACTUATOR_PARAMETERS),
 )
+# What rows leave behind that the next step's derivatives take as constants.
+ROW_MEMORY = ("added_inertia",)
 LOWER, UPPER = {"side": 1.0}, {"side": -1.0}
 
 
@@ -297,8 +299,10 @@ class ScalarRows:
         n = self.count if self.has_frames else 0
         self.phi = dynamics.array(self.count, S)
         self.phi_between, self.floor, self.speed = (dynamics.array(n, S) for _ in range(3))
-        self.stalled = dynamics.array(n, wp.int32)  # (worlds, rows), see `bilateral.py`
         self.inertia = dynamics.array(model.nv if n else 0, S)
+        self.armature = dynamics.array(model.nv, S) if n else None  # of a step, with `added`
+        self.need, self.added = (dynamics.array(model.nv if n else 0, S) for _ in range(2))
+        self.lost_time = dynamics.array(self.count if self.can_lose else 0, S)
         self.q_ahead = dynamics.array(model.nq if n else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if n else 0, t.transform)
         self.nothing = wp.empty((0, 0), dtype=S, device=device_model.device)
@@ -321,7 +325,7 @@ class ScalarRows:
         rows.J.assign(np.tile(constant, (self.device_model.worlds, 1, 1)))
         for key in ("R", "weight", "v_hat", "lower", "upper"):
             setattr(rows, key, array(self.count, S))
-        rows.pull = CONSTRAINT_SPEED if self.can_stall else 0.0
+        rows.pull = CONSTRAINT_SPEED if self.can_hold else 0.0
         return rows
 
     def _table(self, found: list[Row], exact: bool):
@@ -345,9 +349,11 @@ class ScalarRows:
         levers = Levers(model) if any(turning) and min(speeds) < np.inf else None
         lever = [levers.lever(row) if x and levers else np.inf for row, x in zip(found, turning, strict=True)]
         made.lever, made.group = self._array(lever, t.real), self._array(row_groups(found))
-        made.comes = self._array([levers is not None and levers.comes(row) for row in found])
+        made.comes = self._array([comes(model, row) for row in found])
         made.part, made.body_part, made.dof_part = map(self._array, row_parts(model, found))
-        self.can_stall = bool(np.isfinite(lever).any())
+        self.can_hold = bool(np.isfinite(lever).any())
+        self.can_lose = any(row.owner == table.CONSTRAINT for row in found)
+        made.radial = self._array([kinds.KINDS[row.kind].radial for row in found])
         return made
 
     def constants(self, control=None, given: dict[str, wp.array] | None = None):
@@ -369,6 +375,7 @@ class ScalarRows:
         S = self.device_model.types.real
         found = [copy(self._fill, self.device_model.code(self._fill))] if self.count else []
         found += kernels_of(line_rows, S) if self.on_lines is not None else []
+        found += kernels_of(watch, S) if self.has_frames or self.can_lose else []
         return found + (kernels_of(frame_rows, S) if self.has_frames else [])
 
     def launch(
@@ -415,7 +422,7 @@ class ScalarRows:
             dynamics.launch(frame_rows.least_weight, self.count, inputs)
             inputs = [d.topology, self.table, constants, p.stored("body_active"), h, sigma, self.phi, self.floor]
             inputs += [v, v_star, M_factor, self._loads(force)]
-            dynamics.launch(frame_rows.regularise, None, [*inputs, z, self.speed, self.stalled, self.rows])
+            dynamics.launch(frame_rows.regularise, None, [*inputs, z, self.speed, self.rows])
 
     def errors(self, q, u, phi) -> None:
         """φ(q ⊕ u) of every row of a tendon or constraint, after `dynamics.position(q)`; Jacobians at q as well."""
@@ -426,13 +433,21 @@ class ScalarRows:
             self._look_ahead(q, 1.0, u)
             self._geometry(self.dynamics, constants, phi)
 
-    def remember_stalls(self, h: float, v, M_factor, force, z) -> None:
-        """Note which rows stall at the velocity `v` that the solver found. `z`: scratch (worlds, nv)."""
-        if self.can_stall:
-            d = self.device_model
-            inputs = [d.topology, self.table, self.constants(), self.rows, h, self.phi]
-            inputs += [self.dynamics.dof_S, M_factor, self._loads(force), v, z, self.stalled]
-            self.dynamics.launch(frame_rows.remember_stalls, None, inputs)
+    def steady(self) -> None:
+        """The armature of a step: the parameter, and what steadies light links under the tension of the step before."""
+        if self.armature is not None:
+            own = self.device_model.parameters.stored("joint_armature")
+            self.dynamics.launch(watch.add_inertia, self.armature.shape[1], [own, self.added, self.armature])
+
+    def remember(self, h: float, solution, force, flags) -> None:
+        """Find the inertia that the next step adds from the impulses of this one, and flag the worlds whose constraints let go."""
+        d, launch = self.device_model, self.dynamics.launch
+        if self.has_frames:
+            inputs = [d.topology, self.table, self.rows, h, self.dynamics.link_X, self.dynamics.dof_S]
+            launch(watch.steady, None, [*inputs, solution.row_gamma, self.floor, self.need, self.inertia, self.added])
+        if self.can_lose:
+            inputs = [self.table, self.constants(), self.rows, self._loads(force), h, self.phi, self.speed]
+            launch(watch.find_lost, None, [*inputs, solution.v, solution.row_gamma, self.lost_time, flags])
 
     def _loads(self, force):
         parameters = self.device_model.parameters
@@ -441,14 +456,21 @@ class ScalarRows:
         loads.force = force
         return loads
 
+    @property
+    def reads_forces(self) -> bool:
+        """Whether rows compare with the forces given."""
+        return self.can_hold or self.can_lose
+
     def state_memory(self) -> dict:
         """The part of the next step's input that these rows leave behind, by name."""
-        return {"stalled": self.stalled} if self.can_stall else {}
+        found = {"added_inertia": self.added} if self.has_frames else {}
+        return found | ({"lost_time": self.lost_time} if self.can_lose else {})
 
     def load_memory(self, arrays: dict) -> None:
         """Take a state's, for a repetition of its step."""
-        if self.can_stall:
-            assign(self.stalled, arrays["stalled"])
+        for name, array in self.state_memory().items():
+            if name in ROW_MEMORY:
+                assign(array, arrays[name])
 
     def lead(self, h: float, moves: bool) -> tuple[float, float]:
         """(t, s): errors are φ(q ⊕ t v) − s J v."""

@@ -92,6 +92,7 @@ class Dynamics:
         self.device_model = device_model
         self.model, self.worlds = device_model.model, device_model.worlds
         self.grad, self.requires_grad = grad, requires_grad
+        self.steadied: wp.array | None = None  # the armature that a step uses, where it is not the parameter
         t, n, nv = device_model.types, self.model.nlink, self.model.nv
         self.link_X = self.array(n, t.transform)
         self.dof_S = self.array(nv, t.vec6)
@@ -104,6 +105,11 @@ class Dynamics:
         """Zeros of shape (worlds, n) or (worlds, *n)."""
         shape = (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
         return wp.zeros(shape, dtype=dtype, device=self.device_model.device, requires_grad=self.requires_grad)
+
+    @property
+    def armature(self) -> wp.array:
+        """The armature in M: the parameter, in a step with what steadies light links (`kernels/rows/watch.py`)."""
+        return self.device_model.parameters.stored("joint_armature") if self.steadied is None else self.steadied
 
     def launch(self, kernel, n, inputs) -> None:
         """Launch over (worlds, n) or (worlds, *n), or over worlds where n is None."""
@@ -150,14 +156,13 @@ class Dynamics:
         """tau = M a + c(q, v) by RNEA, after `position` and `velocity`; `gravity` in place of the model's."""
         p = self.device_model.parameters
         gravity = p.stored("gravity") if gravity is None else gravity
-        inputs = [self.device_model.topology, gravity, p.stored("joint_armature"), self.dof_S, self.link_I]
+        inputs = [self.device_model.topology, gravity, self.armature, self.dof_S, self.link_I]
         inputs += [self.link_V, v, a, self.link_A, self.link_f, tau]
         self.launch(passes.rnea, self.model.ntree, inputs)
 
     def mass_matrix(self, composite: wp.array, M: wp.array) -> None:
         """M(q) by CRBA, after `position`, stored by trees `(worlds, nv, widest tree)`: see `blocks`."""
-        p = self.device_model.parameters
-        inputs = [self.device_model.topology, p.stored("joint_armature"), self.dof_S, self.link_I, composite, M]
+        inputs = [self.device_model.topology, self.armature, self.dof_S, self.link_I, composite, M]
         self.launch(passes.crba, self.model.ntree, inputs)
 
     def blocks(self) -> wp.array:
@@ -237,7 +242,7 @@ class InverseDynamicsDerivative:
         """d tau along dq (the tangent space of v, or none) + dv = c_v + da = c_a of each degree of freedom."""
         dynamics, p = self.dynamics, self.dynamics.device_model.parameters
         dq = dynamics.dof_S if by_q else self.still
-        inputs = [dynamics.device_model.topology, p.stored("gravity"), p.stored("joint_armature"), self.motion, v, a]
+        inputs = [dynamics.device_model.topology, p.stored("gravity"), dynamics.armature, self.motion, v, a]
         inputs += [dq, c_v, c_a, self.sweep, self.D]
         dynamics.launch(rnea_derivative.rnea_derivative, dynamics.model.ntree, inputs)
         return self.D

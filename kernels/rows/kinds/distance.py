@@ -10,7 +10,7 @@ from ...real import func, real, vec3, vec6
 from ...tree import spatial as sp
 from .. import bilateral
 from ..table import FrameMotion, Frames, RowGeometry
-from .kind import BETWEEN, STALLS, WEIGHED, Kind
+from .kind import BETWEEN, WEIGHED, Kind
 
 
 @func
@@ -50,6 +50,4 @@ def axis_change(motion: FrameMotion) -> vec6:
     return sp.join(vec3(), change)
 
 
-KIND = Kind(
-    BETWEEN | STALLS | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change, radial=True
-)
+KIND = Kind(BETWEEN | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change, radial=True)

@@ -16,7 +16,6 @@ import warp as wp
 BETWEEN = wp.constant(1)  # measures between two frames, else coordinates
 ANGULAR = wp.constant(2)  # of a row between frames: measures an angle alone
 ONE_SIDED = wp.constant(4)  # a stop, which counts where it may act within the step; its constant is the bound
-STALLS = wp.constant(8)  # two-sided, of positions: held where it has stalled
 YIELDS = wp.constant(16)  # its constant is the bound of the force
 WEIGHED = wp.constant(32)  # counts only where it moves something: its R may be proportional to w
 PAIRED = wp.constant(64)  # measures two sums of coordinates, x and y

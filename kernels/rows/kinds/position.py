@@ -11,7 +11,7 @@ from ...tree import spatial as sp
 from .. import bilateral
 from ..frames import unit_axis
 from ..table import FrameMotion, Frames, RowGeometry
-from .kind import BETWEEN, STALLS, WEIGHED, Kind
+from .kind import BETWEEN, WEIGHED, Kind
 
 
 @func
@@ -30,4 +30,4 @@ def axis_change(motion: FrameMotion) -> vec6:
     return vec6()
 
 
-KIND = Kind(BETWEEN | STALLS | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)

@@ -54,6 +54,7 @@ class ThetaStages:
         self.plant, self.load = copy(free_motion.Plant, S)(), copy(free_motion.Load, S)()
         self._set_actuators()
         self.between = Dynamics(d)
+        self.between.steadied = self.step.dynamics.steadied
         derivative = InverseDynamicsDerivative(self.between)
         self.motion, self.sweep = derivative.motion, derivative.sweep
         array, nv = self.between.array, model.nv
@@ -95,6 +96,7 @@ class ThetaStages:
         given = {} if self.step.actuation is None else self.step.actuation.given()
         for key in SPECS.keys() & copy(free_motion.Plant, d.types.real).vars.keys():
             setattr(plant, key, given.get(key, d.parameters.stored(key)))
+        plant.joint_armature = self.step.dynamics.armature
         load.control, load.tau = self.step.actuator_control, self.step.acting_tau
 
     def allow_wrench(self) -> None:

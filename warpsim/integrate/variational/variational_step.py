@@ -142,12 +142,12 @@ class VariationalStep(Step):
             if visit is not None:
                 visit(further)
         self.collision.look_after(h, 1.0, self.v, solution.v)
-        self.scalar_rows.remember_stalls(h, solution.v, self.M_factor, self.force, self.z)
+        self.remember(h)
 
     def equation(self, h: float):
         """DRNEA(dq) = impulse with step h."""
         equation = copy(drnea.Equation, self.device_model.types.real)()
-        equation.h, equation.armature = h, self.device_model.parameters.stored("joint_armature")
+        equation.h, equation.armature = h, self.dynamics.armature
         equation.damping, equation.v, equation.force = self.damping, self.v_left, self.force
         equation.impulse, equation.momentum, equation.scale = self.impulse, self.momentum, self.scale
         return equation
@@ -155,6 +155,7 @@ class VariationalStep(Step):
     def begin(self, h: float) -> None:
         """Kinematics and forces at the node, its momentum, the factor of M + h D/2, and the guess."""
         dynamics, d = self.dynamics, self.device_model
+        self.scalar_rows.steady()
         dynamics.place_mocap(self.mocap, self.flags)
         dynamics.position(self.q)
         dynamics.velocity(self.v)
