@@ -108,3 +108,43 @@ def test_bounds_may_change():
     for low in (np.inf, [np.nan, 0.0], [0.0, 0.0, 0.0]):
         with pytest.raises(ValueError, match="low is"):
             view.uniform(2, low, 1.0)
+
+
+def test_a_mass_takes_its_inertia_with_it():
+    """`randomise("body_mass")` is another density: with a factor f a torque turns a body alone, about its centre of mass, at 1/f of the rate. With `inertia=False` it turns as before."""
+    b = ws.ModelBuilder("wheels")
+    for k in range(2):
+        wheel = b.add_body(f"wheel {k}", mass=2.0 + k, inertia=np.diag([0.1, 0.2, 0.3]))
+        b.add_joint(wheel, "hinge", axis=[0, 0, 1], name=f"axle {k}")
+
+    class Wheels(Task):
+        model, decimation, episode = b.build(), 1, None
+        observations = {"v": terms.velocities()}
+
+    for each, inertia in ((False, None), (True, True), (False, False)):
+        event = terms.randomise("body_mass", 0.5, 2.0, when="reset", each=each, inertia=inertia)
+        env = VectorEnv(Wheels, 3, device="cpu", events=(event,))
+        env.reset(seed=1)
+        sim = env.sim
+        factor = sim.parameters["body_mass"].numpy() / sim.model.body_mass
+        assert np.ptp(factor) > 0.1 and (np.ptp(factor, axis=1) > 1e-4).all() == each
+        turns = np.ones_like(factor) if inertia is False else factor
+        expected = turns[..., None, None] * sim.model.body_inertia
+        np.testing.assert_allclose(sim.parameters["body_inertia"].numpy(), expected, rtol=1e-6)
+        v = sim.step(sim.state(), tau=np.ones((3, 2))).v.numpy()
+        np.testing.assert_allclose(v, sim.dt / (turns * 0.3), rtol=1e-5)
+    sim.parameters["body_mass"] = 2 * sim.model.body_mass
+    np.testing.assert_allclose(sim.parameters["body_inertia"].numpy()[0], sim.model.body_inertia, rtol=1e-6)
+
+
+def test_an_inertia_is_randomised_once():
+    """With a mass or by itself; the option is for masses alone."""
+    mass, inertia = terms.randomise("body_mass", 0.5, 2.0), terms.randomise("body_inertia", 0.5, 2.0)
+    for events in ((mass, inertia), (inertia, mass)):
+        with pytest.raises(ValueError, match=r"'body_inertia'.*twice.*inertia=False"):
+            VectorEnv(Rail, 2, device="cpu", events=events)
+    VectorEnv(Rail, 2, device="cpu", events=(terms.randomise("body_mass", 0.5, 2.0, inertia=False), inertia))
+    with pytest.raises(ValueError, match=r"'gravity'.*inertia is True"):
+        terms.randomise("gravity", 0.5, 2.0, inertia=True)
+    with pytest.raises(ValueError, match="inertia"):
+        terms.randomise("body_mass", 0.5, 2.0, inertia=1)

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from warpsim.checks import listed, number, short, whole
+from warpsim.checks import flag, listed, number, short, whole
 from warpsim.envs.variants import keyframe_rows
 
 
@@ -333,40 +333,59 @@ class dc_motor(Term):
 class randomise(Term):
     """A parameter of every world times a factor drawn in [low, high), once (`when="startup"`, and again by `reset(seed=)`) or where episodes begin ("reset").
 
-    One factor for all of a world's entries, or `each=True` one for each. Two of one parameter are refused.
+    One factor for all of a world's entries, or `each=True` one for each. Two of one parameter are refused. "body_mass" takes "body_inertia" with it by
+    the same factors, as another density would; `inertia=False` leaves that, as added points at the centre of mass would.
     """
 
-    def __init__(self, parameter: str, low: float, high: float, when: str = "startup", each: bool = False):
+    def __init__(
+        self,
+        parameter: str,
+        low: float,
+        high: float,
+        when: str = "startup",
+        each: bool = False,
+        inertia: bool | None = None,
+    ):
         if when not in ("startup", "reset"):
             raise ValueError(f'when is {short(when)}; choose "startup" or "reset"')
         self.low, self.high = (number(x, n) for n, x in (("low", low), ("high", high)))
         if self.low > self.high:
             raise ValueError(f"randomise {parameter!r}: low is {low} and high {high}; give low <= high")
+        if inertia is not None and parameter != "body_mass":
+            raise ValueError(
+                f'randomise {parameter!r}: inertia is {inertia}, which is for "body_mass" alone; leave it out'
+            )
         self.parameter, self.when, self.each = parameter, when, each
+        inertia = parameter == "body_mass" if inertia is None else flag(inertia, "randomise 'body_mass': inertia")
+        self.names = (parameter, "body_inertia") if inertia else (parameter,)
 
     def bind(self, view) -> None:
-        if self.parameter in view.randomised:
-            raise ValueError(
-                f"randomise {self.parameter!r} stands twice in events, and the second would replace the first; leave one of them"
-            )
-        view.randomised.append(self.parameter)
+        for name in self.names:
+            if name in view.randomised:
+                hint = "; randomise('body_mass', ..., inertia=False) leaves it" if name == "body_inertia" else ""
+                raise ValueError(
+                    f"randomise {name!r} stands twice in events, and the second would replace the first; leave one of them{hint}"
+                )
+        view.randomised += self.names
         self.number = view.draw()
-        self.target = view.sim.parameters[self.parameter]
-        self.whole = self.target.numpy().copy()
+        parameters = view.sim.parameters
+        self.targets = [parameters[name] for name in self.names]
+        self.given = [target.numpy().copy() for target in self.targets]
         for factor in (self.low, self.high, 1.0):  # refused where the simulator could not follow
-            view.sim.parameters[self.parameter] = self.whole * factor
+            for name, values in zip(self.names, self.given, strict=True):
+                parameters[name] = values * factor
 
     def __call__(self, view, mask, startup: bool) -> None:
         if not startup and self.when == "startup":
             return
-        entries = self.whole[0].size
-        factors = view.stream.uniform(entries if self.each else 1, self.low, self.high, draw=self.number).numpy()
-        factors = factors.reshape(
-            len(self.whole), *(self.whole.shape[1:] if self.each else (1,) * (self.whole.ndim - 1))
-        )
-        new, chosen = self.target.numpy().copy(), view.arrays.host(mask)
-        new[chosen] = (self.whole * factors)[chosen]
-        self.target.assign(new)
+        first, chosen = self.given[0], view.arrays.host(mask)
+        entries = first[0].size if self.each else 1
+        factors = view.stream.uniform(entries, self.low, self.high, draw=self.number).numpy()
+        factors = factors.reshape(len(first), *(first.shape[1:] if self.each else (1,) * (first.ndim - 1)))
+        for target, values in zip(self.targets, self.given, strict=True):
+            new, own = target.numpy().copy(), factors.reshape(*factors.shape, *(1,) * (values.ndim - factors.ndim))
+            new[chosen] = (values * own)[chosen]
+            target.assign(new)
 
 
 class push(Term):

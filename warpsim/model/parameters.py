@@ -87,6 +87,8 @@ class Parameters:
 
     `parameters["body_mass"]` gives the array to read or to write in a kernel; `parameters["body_mass"] = values`
     checks and copies host values of shape `(worlds, …)` or `(…)`.
+
+    Each name is written by itself: `parameters["body_mass"] = values` leaves `body_inertia`, which is about the centre of mass. `scale_mass` scales both.
     """
 
     model: Model
