@@ -22,7 +22,8 @@ import torch
 import warp as wp
 
 from warpsim.bench import machine
-from warpsim.envs.learner import EPISODES, EVALUATION_SEED, NAMES
+from warpsim.envs.learner import EPISODES, EVALUATION_SEED
+from warpsim.envs.tasks import find_task
 from warpsim.envs.training import make_learner, train
 
 TASKS = ("hopper", "half_cheetah", "walker2d", "ant", "cartpole", "quadruped", "reach")
@@ -101,7 +102,7 @@ def main() -> None:
 
     for seed in a.seeds:
         for task in a.tasks:
-            name = NAMES[task]
+            name, _ = find_task(task)
             folder = None if a.pages is None else a.pages / f"{task}-{seed}"
             options = {"seed": seed, "device": "cpu", "threads": 1}
             keep(name, "ppo", seed, lambda: train(task, out=folder, **options))

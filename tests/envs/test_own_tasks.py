@@ -348,6 +348,37 @@ def test_a_robot_that_cannot_be_seen_is_trained(torch, found, recwarn):
     assert any("no page" in str(w.message) for w in recwarn)
 
 
+def test_a_policy_is_watched(torch, here, capsys, monkeypatch):
+    """`warpsim play --live` steps the policy on a page, an action after the other, until Ctrl-C."""
+    pytest.importorskip("viser")
+    assert run(capsys, "train", "my_tasks:Pole", "--out", "out", "--iterations", 1, "--device", "cpu")[0] == 0
+    times = []
+
+    def sync(view, state, seconds):
+        times.append((state.time.numpy()[0], seconds))
+        if len(times) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ws.Viewer, "sync", sync)
+    code, out, err = run(capsys, "play", "out", "--live", "--port", 0, "--device", "cpu")
+    assert code == 0 and "http://" in out, err
+    np.testing.assert_allclose(times, [(0.02 * k, 0.02) for k in (1, 2, 3)], rtol=1e-5)
+
+
+def test_a_torch_without_cuda(torch, monkeypatch):
+    """Where warp has a GPU that torch cannot use, the fix is said instead of an error of torch's."""
+    import warp as wp
+
+    from warpsim.envs.learner import World
+
+    monkeypatch.setattr(wp, "is_cuda_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for device in (None, "cuda:0"):
+        with pytest.raises(ValueError, match="give the device cpu"):
+            World(device)
+    assert World("cpu").most(3) == 3
+
+
 def test_devices_follow_one_rule():
     """Every command's device is None by default: CUDA where there is one, else the CPU, as of `ws.Simulator`."""
     import dataclasses

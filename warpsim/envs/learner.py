@@ -28,6 +28,10 @@ class World:
     """The processes of torchrun that learn together; without it one. Each has its share of the environments, in order."""
 
     def __init__(self, device):
+        if device != "cpu" and wp.is_cuda_available() and not torch.cuda.is_available():
+            raise ValueError(
+                "torch is without CUDA here, and warp has it; give the device cpu, or install torch with CUDA"
+            )
         self.rank, self.size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
         self.device = device
         if self.size > 1:
@@ -232,7 +236,7 @@ class Learner:
         self._judging(True)
         while view.running:
             observation = env.step(self.act(observation))[0]
-            view.sync(env.state, env.dt)
+            view.sync(env.state, env.view.dt)
         self._judging(False)
 
     # checkpoints -----------------------------------------------------------------------------------------------------
