@@ -9,10 +9,11 @@ from warpsim.model.model import Model
 def ignored_material(model: Model, name: str, restitution: bool, hertz: bool) -> str | None:
     """Why a model does not suit a contact model called `name`, which knows `restitution` and `hertz`'s law or not."""
     if model.geom_restitution.any() and not restitution:
-        geom = model.geom_names[int(np.argmax(model.geom_restitution > 0))]
+        worst = int(np.argmax(model.geom_restitution))
         return (
-            f"geom {geom!r} has restitution {model.geom_restitution.max():g}, which {name} contact does not model; "
-            "use dissipation_time, or set the restitution to 0"
+            f"geom {model.geom_names[worst]!r} has restitution {model.geom_restitution[worst]:g}, which {name} contact does not model; "
+            "simulate with solver=ws.LCP(), which does, or set the restitution to 0 (and give a stiffness and a small dissipation_time "
+            "for a softer bounce)"
         )
     modulus = model.geom_hertz_modulus
     if modulus.any() and not hertz:
