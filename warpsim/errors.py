@@ -6,6 +6,10 @@ class ModelError(ValueError):
     """A model that cannot be simulated as written. The message names the element, the value and the fix."""
 
 
+class StoreError(ValueError):
+    """A store that is missing, foreign, damaged, hostile or of another version. The message names the path and the fix."""
+
+
 class Stopped(Exception):
     """A rollout that a signal ended early; what was simulated is in its store. `code` is the exit code that says so."""
 

@@ -361,6 +361,12 @@ def finish(
     from warpsim.simulator import Simulator
 
     count = worlds.stop - worlds.start
+    arrays, said = store.kept(worlds, commit)  # first: files hold so many worlds as the simulator is to have
+    if np.any(arrays.get(STEPS) != commit.steps):
+        raise StoreError(
+            f"{store.path}: the checkpoint of worlds {worlds.start} to {worlds.stop - 1} is not that of their commit: two processes have gone on with this "
+            "store at once; run it anew"
+        )
     if sim is None:
         arguments = simulator_arguments(store.run["simulator"], store.path, device)
         sim = Simulator(store.model(), count, threads=threads, **arguments)
@@ -370,12 +376,6 @@ def finish(
         )
     _warn_elsewhere(store, sim)
     source = stored_source(store, sim, worlds, controls)
-    arrays, said = store.kept(worlds, commit)
-    if (arrays.get(STEPS) != commit.steps).any():
-        raise StoreError(
-            f"{store.path}: the checkpoint of worlds {worlds.start} to {worlds.stop - 1} is not that of their commit: two processes have gone on with this "
-            "store at once; run it anew"
-        )
     state = restored_state(sim, arrays, store.path)
     if source.called is not None and said is not None:
         source.called.load_state_dict(said)

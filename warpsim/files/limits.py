@@ -50,3 +50,10 @@ MAX_USDA_DEPTH = (
 # Of the process of load(..., isolate=True), beyond what it needs to start:
 ISOLATED_BYTES = 8 * 2**30
 ISOLATED_SECONDS = 120.0  # of processor time
+
+# Of a store:
+MAX_STORE_JSON = 64 * 2**20  # of a group's `zarr.json`; of `sources`, which hold arrays of policies, 16 times as much
+MAX_STORE_CHUNK = 2**31  # bytes of a chunk as numbers, which is Blosc's own limit
+MAX_STORE_CHUNKS = 2**20  # of a shard
+STORE_GROWTH = 256  # numbers may take this many times the bytes that stand for them: LZ4 gets no further
+STORE_ROOM = 256 * 2**20  # and this much more in all: Zstandard, of version 1, makes zeros 32,000 times smaller

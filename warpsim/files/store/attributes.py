@@ -5,6 +5,7 @@ import numpy as np
 
 from warpsim.checks import short
 
+MOST_FRAMES = 1024  # of a block
 SOURCES = ("none", "random", "array", "callable")
 
 
@@ -17,13 +18,24 @@ def check_attributes(attributes: dict) -> None:
     for name, most, room in (("column", "worlds", 2), ("block", "frames", 1)):  # a column is filled up to whole chunks
         if attributes[name] > room * attributes[most]:
             raise ValueError(f"{name} is {attributes[name]}, of {attributes[most]} {most}")
-    named = attributes.get("diagnostics")
-    if not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
-        raise ValueError(f"diagnostics is {short(named)}; it must be a list of names")
+    if attributes["block"] > MOST_FRAMES:
+        raise ValueError(f"block is {attributes['block']}; it must be at most {MOST_FRAMES}")
+    check_names(attributes.get("diagnostics"))
     if "run" not in attributes:
         raise ValueError("run is not there")
     if attributes["run"] is not None:
         _check_run(attributes["run"], attributes["frames"])
+
+
+def check_names(named) -> None:
+    """Raise `ValueError` for names of diagnostics that are no names of members, or that are there twice."""
+    if not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
+        raise ValueError(f"diagnostics is {short(named)}; it must be a list of names")
+    for name in named:
+        if name in ("", ".", "..", "zarr.json") or set(name) & set("/\\\0"):
+            raise ValueError(f"diagnostics has {short(name)}; each must be a name without slashes")
+    if len(set(named)) < len(named):
+        raise ValueError(f"diagnostics is {short(named)}; each name must be there once")
 
 
 def _check_run(run, frames: int) -> None:

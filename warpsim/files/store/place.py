@@ -4,9 +4,10 @@
 import contextlib
 import pathlib
 
+from warpsim.errors import StoreError
 from warpsim.files.output import check_folder, replacing
 from warpsim.files.store.attributes import check_attributes
-from warpsim.files.store.store_tree import foreign
+from warpsim.files.store.store_tree import foreign, refuse_strange
 
 FORMAT = "warpsim.trajectory"
 VERSION = 2
@@ -36,10 +37,6 @@ def state_names(model) -> tuple[str, ...]:
     return (*STATE_NAMES, *((ACTIVATION,) if model.na else ()), *((MOCAP,) if model.nmocap else ()))
 
 
-class StoreError(ValueError):
-    """A store that is missing, foreign, damaged or of another version. The message names the path and the fix."""
-
-
 def is_url(path) -> bool:
     """Whether `path` is a URL of another place than this machine's folders."""
     return isinstance(path, str) and "://" in path and not path.startswith(LOCAL)
@@ -59,12 +56,19 @@ def place(path):
 
 def zarr_store(path, read_only: bool):
     """What Zarr reads and writes with."""
-    if not is_url(path):
-        return str(path)
-    from zarr.storage import FsspecStore
+    from zarr.storage import FsspecStore, LocalStore
 
+    from warpsim.files.store.guarded import Guarded
+
+    if not is_url(path):
+        return Guarded(LocalStore(path, read_only=read_only))
     try:
-        return FsspecStore.from_url(path, read_only=read_only)
+        inner = FsspecStore.from_url(path, read_only=read_only)
+        if _on_this_machine(inner.fs):
+            raise StoreError(f"{path}: leads to folders of this machine; give the folder itself")
+        return Guarded(inner)
+    except StoreError:
+        raise
     except ImportError as error:
         raise ImportError(
             f"{path}: {error}; run: pip install 'warpsim[remote]', and fsspec's package for such URLs"
@@ -73,17 +77,30 @@ def zarr_store(path, read_only: bool):
         raise StoreError(f"{path}: no such place ({' '.join(str(error).split())}); check the URL") from error
 
 
+def _on_this_machine(files) -> bool:
+    """Whether a file system of fsspec is that of this machine, or stands on it."""
+    while files is not None:
+        if "file" in (files.protocol if isinstance(files.protocol, tuple) else (files.protocol,)):
+            return True
+        files = getattr(files, "sync_fs", None) or getattr(files, "fs", None)
+    return False
+
+
 def open_root(path, mode: str):
-    """The root group of a warpsim store, its format and version checked."""
+    """The root group of a warpsim store: no member is a link, each is of a kind that stores have, format and version are checked."""
     import zarr
 
     path = place(path)
     if not is_url(path) and not path.exists():
         raise StoreError(f"{path}: no such store")
     try:
-        root = zarr.open_group(zarr_store(path, mode == "r"), mode=mode, zarr_format=3)
+        if not is_url(path):
+            refuse_strange(path)
+        root = zarr.open_group(zarr_store(path, mode == "r"), mode=mode, zarr_format=3, use_consolidated=False)
         attributes = dict(root.attrs)
-    except (StoreError, ImportError):
+    except StoreError as error:
+        raise _named(path, error) from error.__cause__
+    except ImportError:
         raise
     except Exception as error:
         why = " ".join(str(error).split())
@@ -107,11 +124,18 @@ def read(path, reading):
     """`reading()`, with what goes wrong in a damaged store told as such."""
     try:
         return reading()
-    except StoreError:
-        raise
+    except StoreError as error:
+        raise _named(path, error) from error.__cause__
     except Exception as error:
         why = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise StoreError(f"{path}: the store is damaged or incomplete ({why}); record it again") from error
+
+
+def _named(path, error: StoreError) -> StoreError:
+    """An error that names the store; those of a member know its key alone."""
+    if str(path) in str(error):
+        return error
+    return StoreError(f"{path}: the store is damaged or incomplete ({error}); record it again")
 
 
 @contextlib.contextmanager
@@ -179,7 +203,9 @@ def _check_url(path) -> None:
 def _refuse_unfinished(path, root) -> None:
     if root.attrs["version"] < 2 or not root.attrs["run"]:
         return
-    planned, steps = root.attrs["run"]["steps"], read(path, lambda: root["commits"][:, 1])
+    from warpsim.files.store.stored_array import read_whole
+
+    planned, steps = root.attrs["run"]["steps"], read(path, lambda: read_whole(root["commits"])[:, 1])
     if len(steps) and steps.min() < planned:
         raise StoreError(
             f"{path}: holds a run that was interrupted after {steps.min()} of {planned} steps; go on with "

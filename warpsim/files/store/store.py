@@ -17,12 +17,14 @@ A shard holds `block` frames of a `column` of worlds. A column's commit is writt
 behind beyond it is not seen, and written again.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from warpsim.checks import whole
 from warpsim.files.store import version_1
+from warpsim.files.store.attributes import MOST_FRAMES, check_names
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import (
     ACTIVATION,
@@ -44,13 +46,13 @@ from warpsim.files.store.place import (
 )
 from warpsim.files.store.plain import from_plain
 from warpsim.files.store.store_model import create_array, full, model_from_group, model_to_group
-from warpsim.files.store.stored_array import StoredArray
+from warpsim.files.store.stored_array import StoredArray, check_backed, read_whole
 from warpsim.model.host_kinematics import host_rows
 from warpsim.model.model import Model
 
 BLOCK_BYTES = 4 * 2**20  # of q in a block of a column
 CHUNK_BYTES = 2**19  # of q in a chunk, what reading one world's frames costs
-MOST_FRAMES, MOST_WORLDS = 1024, 4096
+MOST_WORLDS = 4096
 
 
 class Commit(NamedTuple):
@@ -80,7 +82,7 @@ class Store:
         self.diagnostics = list(attributes["diagnostics"])
         self.states = (*STATE_NAMES, *(name for name in (ACTIVATION, MOCAP) if name in self.root))
         self._arrays = {name: read(path, lambda: full(self._find(name))) for name in (*self.states, *self.diagnostics)}
-        self._commits = read(path, lambda: _commits_of(self.root, len(self.columns())))
+        self._commits = read(path, lambda: _commits_of(self.root, -(-self.worlds // self.column)))
         self._slots: dict = {}
         self._last_source: tuple[int, dict] | None = None
 
@@ -88,6 +90,18 @@ class Store:
         array = self.root[name] if name in self.states else self.root["diagnostics"][name]
         if array.shape[:2] != (self.frames, self.worlds):
             raise ValueError(f"{name} has shape {array.shape}; there are {self.frames} frames of {self.worlds} worlds")
+        if (array.shards or array.chunks)[:2] != (self.block, self.column):
+            raise ValueError(
+                f"{name} is in parts of {array.shards or array.chunks}, not of {(self.block, self.column)}"
+            )
+        if (
+            name == "q"
+            and self.block > 1
+            and math.prod(array.shards or array.chunks) * array.dtype.itemsize > 2 * BLOCK_BYTES
+        ):
+            raise ValueError(
+                f"a block of {self.block} frames of {self.column} worlds has more than {2 * BLOCK_BYTES} bytes"
+            )
         return array
 
     @staticmethod
@@ -120,6 +134,7 @@ class Store:
         import zarr
 
         worlds, frames = whole(worlds, "worlds", 1), whole(frames, "frames", 1)
+        check_names(list(diagnostics))
         size = max(model.nq, 1) * np.dtype(dtypes["q"]).itemsize
         column = min(worlds, MOST_WORLDS) if column is None else min(whole(column, "column", 1), worlds)
         block = int(np.clip(BLOCK_BYTES // (size * column), 1, min(MOST_FRAMES, frames)))
@@ -223,7 +238,7 @@ class Store:
     def kept(self, worlds: slice, commit: Commit) -> tuple[dict[str, np.ndarray], dict | None]:
         """The arrays of a checkpoint, and what its source said of itself."""
         layout = Layout.from_json(self.run["layout"])
-        rows = read(self.path, lambda: self.root["checkpoint"][f"slot_{commit.slot}"][worlds])
+        rows = self._rows("checkpoint", f"slot_{commit.slot}", (self.worlds, layout.bytes), 0, worlds)
         arrays = read(self.path, lambda: layout.unpack(rows))
         if commit.source < 0:
             return arrays, None
@@ -237,11 +252,27 @@ class Store:
 
     def controls(self, worlds: slice) -> np.ndarray:
         """(steps, worlds, nu) that the run was given."""
-        return read(self.path, lambda: self.root["controls"][:, worlds])
+        return self._rows("controls", None, (self.run["steps"], self.worlds), 1, worlds)
 
     def mocap_given(self, worlds: slice) -> np.ndarray | None:
         """(steps, worlds, nmocap, 7) that the run was given, if it was."""
-        return read(self.path, lambda: self.root[MOCAP_GIVEN][:, worlds] if MOCAP_GIVEN in self.root else None)
+        if not read(self.path, lambda: MOCAP_GIVEN in self.root):
+            return None
+        return self._rows(MOCAP_GIVEN, None, (self.run["steps"], self.worlds), 1, worlds)
+
+    def _rows(self, name: str, member: str | None, shape: tuple[int, ...], axis: int, worlds: slice) -> np.ndarray:
+        """The part of an array that belongs to some worlds, whose numbers are along an axis; `shape` is how its own begins."""
+
+        def found() -> np.ndarray:
+            array = self.root[name] if member is None else self.root[name][member]
+            if array.shape[: len(shape)] != shape:
+                raise ValueError(f"{array.name.lstrip('/')} has shape {array.shape}, which must begin with {shape}")
+            ranges = [(0, n) for n in array.shape]
+            ranges[axis] = (worlds.start, worlds.stop)
+            check_backed(array, ranges)
+            return array[tuple(slice(*r) for r in ranges)]
+
+        return read(self.path, found)
 
     def model(self) -> Model:
         """The model of one world."""
@@ -252,6 +283,9 @@ def _commits_of(root, columns: int):
     array, shape = root["commits"], (columns, len(Commit._fields))
     if array.shape != shape:
         raise ValueError(f"commits has shape {array.shape}, not {shape}")
+    if array.chunks != (1, len(Commit._fields)) or array.dtype != np.int64:
+        raise ValueError(f"commits holds {array.dtype} in chunks of {array.chunks}")
+    check_backed(array, [(0, n) for n in shape])
     return array
 
 
@@ -322,7 +356,9 @@ def has_geoms_of(path, model: Model) -> bool:
     """Whether the model in a store has the bodies and geoms of another, so that they look alike; reads three arrays."""
     group = read(path, lambda: open_root(path, "r")["model"])
     names = ("geom_type", "geom_size", "geom_body")
-    return all(np.array_equal(read(path, lambda name=name: group[name][...]), getattr(model, name)) for name in names)
+    return all(
+        np.array_equal(read(path, lambda name=name: read_whole(group[name])), getattr(model, name)) for name in names
+    )
 
 
 def _dtype(array):

@@ -6,6 +6,9 @@ import types
 
 import numpy as np
 
+from warpsim.files.limits import STORE_GROWTH, STORE_ROOM
+from warpsim.files.store.metadata import DTYPES
+from warpsim.files.store.stored_array import read_whole, sync_sizes
 from warpsim.model.looks import FIELDS, Texture, VisualMaterial, textures_of
 from warpsim.model.model import MAX_HULL_VERTICES, HField, Keyframe, Mesh, Model, ReportLine, TetField
 from warpsim.model.tables import check_tables
@@ -56,7 +59,7 @@ def model_to_group(model: Model, group) -> None:
 
 def model_from_group(group) -> Model:
     """The `Model` written by `model_to_group`, equal field by field. Raises `ModelError` where its tables do not fit."""
-    attributes = dict(group.attrs["fields"])
+    attributes, group = dict(group.attrs["fields"]), _Tables(group)
     values: dict = {}
     for field in dataclasses.fields(Model):
         name = field.name
@@ -65,8 +68,8 @@ def model_from_group(group) -> Model:
             values[name] = tuple(
                 Mesh(
                     label,
-                    group[f"mesh_{i}_vertices"][...],
-                    group[f"mesh_{i}_faces"][...],
+                    group[f"mesh_{i}_vertices"],
+                    group[f"mesh_{i}_faces"],
                     limit,
                     _optional(group, f"mesh_{i}_uv"),
                 )
@@ -77,22 +80,17 @@ def model_from_group(group) -> Model:
         elif name == "hfields":
             labels = attributes.get(name, [])
             values[name] = tuple(
-                HField(label, group[f"hfield_{i}_size"][...], group[f"hfield_{i}_data"][...])
-                for i, label in enumerate(labels)
+                HField(label, group[f"hfield_{i}_size"], group[f"hfield_{i}_data"]) for i, label in enumerate(labels)
             )
         elif name == "fields":
             values[name] = tuple(
-                TetField(label, *(group[f"field_{i}_{key}"][...] for key in TetField._fields[1:]))
+                TetField(label, *(group[f"field_{i}_{key}"] for key in TetField._fields[1:]))
                 for i, label in enumerate(attributes.get(name, []))
             )
         elif name == "keyframes":
             frames = {
                 label: Keyframe(
-                    **{
-                        key: group[f"keyframe_{i}_{key}"][...]
-                        for key in Keyframe._fields
-                        if f"keyframe_{i}_{key}" in group
-                    }
+                    **{key: group[f"keyframe_{i}_{key}"] for key in Keyframe._fields if f"keyframe_{i}_{key}" in group}
                 )
                 for i, label in enumerate(attributes[name])
             }
@@ -103,7 +101,7 @@ def model_from_group(group) -> Model:
             value = attributes[name]
             values[name] = tuple(value) if isinstance(value, list) else value
         elif name in group:
-            values[name] = group[name][...]
+            values[name] = group[name]
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise KeyError(f"model field {name!r} is not in the store; it was written by another version of warpsim")
     model = Model(**values)
@@ -111,8 +109,30 @@ def model_from_group(group) -> Model:
     return model
 
 
+class _Tables:
+    """The arrays of a model's group, which together are no larger than their files can be."""
+
+    def __init__(self, group):
+        self.group, self.sizes = group, sync_sizes(group)
+        self.left = STORE_ROOM + STORE_GROWTH * sum(self.sizes.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.group
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        array = self.group[name]
+        if not hasattr(array, "chunks"):
+            raise ValueError(f"{name} is a group; it must be an array")
+        self.left -= array.size * array.dtype.itemsize
+        if self.left < 0:
+            raise ValueError(
+                f"{name} has the shape {array.shape}: with it the model takes more memory than its files can stand for"
+            )
+        return read_whole(array, self.sizes)
+
+
 def _optional(group, name: str):
-    return group[name][...] if name in group else None
+    return group[name] if name in group else None
 
 
 def _looks_to_group(materials, group) -> dict:
@@ -126,7 +146,7 @@ def _looks_to_group(materials, group) -> dict:
 
 def _looks_from_group(attributes: dict, group) -> tuple[VisualMaterial, ...]:
     labels = attributes.get("textures", [])
-    textures = [Texture(name, group[f"texture_{i}"][...].tobytes(), kind) for i, (name, kind) in enumerate(labels)]
+    textures = [Texture(name, group[f"texture_{i}"].tobytes(), kind) for i, (name, kind) in enumerate(labels)]
     rows = attributes.get("visual_materials", [])
     return tuple(
         VisualMaterial(textures[index] if index >= 0 else None, **dict(zip(FIELDS, row, strict=True)))
@@ -141,12 +161,15 @@ def full(array):
 
 def create_array(group, name: str, shape, dtype, chunks, shards=None, plain: bool = False):
     """An array of chunks; further axes than `chunks` has are not cut. Several chunks of a shard share a file. `plain`: not compressed."""
+    dtype = np.dtype(dtype)
+    if dtype.name not in DTYPES:
+        raise ValueError(f"{name} has the dtype {dtype}; a store holds {', '.join(sorted(DTYPES))}")
     rest = tuple(shape[len(chunks) :])
     chunks, shards = (None if x is None else tuple(max(1, n) for n in (*x, *rest)) for x in (chunks, shards))
     options = {"compressors": None if plain else _compressor()}
     if shards is not None and shards != chunks:
         options["shards"] = shards
-    return group.create_array(name, shape=shape, dtype=np.dtype(dtype), chunks=chunks, **options)
+    return group.create_array(name, shape=shape, dtype=dtype.newbyteorder("<"), chunks=chunks, **options)
 
 
 def _compressor():

@@ -4,8 +4,10 @@
 import dataclasses
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 
+from warpsim.errors import StoreError
 from warpsim.model.model import Model
 
 LISTS = re.compile(
@@ -77,6 +79,38 @@ def _chunks(folder) -> Iterator[os.DirEntry]:
 def _listed(folder) -> list[os.DirEntry]:
     with os.scandir(folder) as entries:
         return sorted(entries, key=lambda entry: entry.name)
+
+
+def listed(folder) -> list[os.DirEntry]:
+    """What is in a folder of a store, files and folders alone; nothing where there is none. Raises `StoreError` for a link, a pipe, a device."""
+    try:
+        found = _listed(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for entry in found:
+        if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
+            try:
+                refuse_kind(entry.path, entry.stat(follow_symlinks=False).st_mode)
+            except FileNotFoundError:
+                pass
+    return found
+
+
+def refuse_strange(folder) -> None:
+    """Raise `StoreError` for the first thing below a folder that is neither a folder nor a file."""
+    waiting = [os.fspath(folder)]
+    while waiting:
+        waiting += [entry.path for entry in listed(waiting.pop()) if _is_folder(entry)]
+
+
+def refuse_kind(path, mode: int) -> None:
+    """Raise `StoreError` where the mode of a member is not that of a file or a folder."""
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        kinds = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+        kind = next((kind for holds, kind in kinds if holds(mode)), "a device")
+        raise StoreError(
+            f"{path} is {kind}; a store has files and folders alone, so nothing of it is read: put what it stands for there"
+        )
 
 
 def _is_folder(entry) -> bool:

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """An array that stays in its store: what is asked for is read, the rest is not."""
 
+import math
+
 import numpy as np
 
-from warpsim.files.store.place import StoreError, read
+from warpsim.errors import StoreError
+from warpsim.files.limits import STORE_GROWTH
+from warpsim.files.store.metadata import room_of
+from warpsim.files.store.place import read
 
 
 class StoredArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -79,23 +84,47 @@ class StoredArray(np.lib.mixins.NDArrayOperatorsMixin):
             raise StoreError(
                 f"{self.path}: {self._array.basename} has fewer rows than the {len(self)} recorded; the store is damaged"
             )
-        shard = self._array.shards or self._array.chunks
-        want = {(i, j) for i in range(-(-rows // shard[0])) for j in range(-(-worlds // shard[1]))}
-        missing = len(want - _found(self.path, self._array))
-        if missing:
-            name = self._array.name.lstrip("/")
-            raise StoreError(f"{self.path}: {missing} of {len(want)} chunks of {name} are missing; record it again")
+        rest = [(0, n) for n in self.shape[2:]]
+        read(self.path, lambda: check_backed(self._array, [(0, rows), (0, worlds), *rest]))
 
 
-def _found(path, array) -> set[tuple[int, int]]:
-    """Chunks of an array that are there, by their place along the first two axes."""
+def read_whole(array, sizes: dict[str, int] | None = None) -> np.ndarray:
+    """All of an array of a store, none of it missing."""
+    check_backed(array, [(0, n) for n in array.shape], sizes)
+    return array[...]
+
+
+def check_backed(array, ranges, sizes: dict[str, int] | None = None) -> None:
+    """Raise `StoreError` where files of the rows (start, stop) of each axis are missing, or too small for the numbers in them.
+
+    So nothing is made as large as a store says before there are files that can hold it. `sizes`: bytes of the files by their key.
+    """
+    count = math.prod(stop - start for start, stop in ranges)
+    if not count:
+        return
+    prefix, chunks = f"{array.path}/c", array.shards or array.chunks
+    parts = [(start // n, -(-stop // n)) for (start, stop), n in zip(ranges, chunks, strict=True)]
+    sizes = sync_sizes(array) if sizes is None else sizes
+    found = [size for key, size in sizes.items() if _is_chunk(key, prefix, parts)]
+    want, name, nbytes = math.prod(b - a for a, b in parts), array.name.lstrip("/"), count * array.dtype.itemsize
+    if len(found) < want:
+        raise StoreError(f"{want - len(found)} of {want} chunks of {name} are missing")
+    if nbytes > room_of(array) * want + STORE_GROWTH * sum(found):
+        raise StoreError(f"{name} has {nbytes} bytes by its shape, for which {sum(found)} bytes of files cannot stand")
+
+
+def sync_sizes(member) -> dict[str, int]:
+    """Bytes of the files of an array or a group, by key."""
     from zarr.core.sync import sync
 
-    prefix = f"{array.path}/c/" if array.path else "c/"
+    return sync(member.store.sizes(member.path))
 
-    async def keys() -> list[str]:
-        return [key async for key in array.store.list_prefix(prefix)]
 
-    listed = read(path, lambda: sync(keys()))
-    places = (key.removeprefix(prefix).split("/") for key in listed)
-    return {(int(p[0]), int(p[1])) for p in places if len(p) == array.ndim and all(x.isdecimal() for x in p)}
+def _is_chunk(key: str, prefix: str, parts) -> bool:
+    """Whether a key is that of a chunk within these parts of each axis."""
+    if not parts:
+        return key == prefix
+    places = key.removeprefix(f"{prefix}/").split("/")
+    if len(places) != len(parts) or not key.startswith(prefix):
+        return False
+    return all(x.isdecimal() and x == str(int(x)) and a <= int(x) < b for x, (a, b) in zip(places, parts, strict=True))
