@@ -345,10 +345,11 @@ def test_looks_come_back(tmp_path, way):
     elif way == "isolated":
         back = ws.load(tmp_path / "m.xml", isolate=True)
     elif way == "store":
+        from warpsim.files.store.place import zarr_store
         from warpsim.files.store.store_model import model_from_group, model_to_group
 
         zarr = pytest.importorskip("zarr")
-        model_to_group(model, group := zarr.group())
+        model_to_group(model, group := zarr.create_group(zarr_store(tmp_path / "m.zarr", False), zarr_format=3))
         back = model_from_group(group)
     else:
         name = {"mjcf": "a.xml", "mjcf text": "b.xml"}.get(way, f"a.{way}")

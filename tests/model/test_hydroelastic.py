@@ -219,11 +219,12 @@ def added(model):
 def stored(model, tmp_path):
     import zarr
 
+    from warpsim.files.store.place import zarr_store
     from warpsim.files.store.store_model import model_from_group, model_to_group
 
-    group = zarr.open_group(str(tmp_path / "model.zarr"), mode="w")
+    group = zarr.open_group(zarr_store(tmp_path / "model.zarr", False), mode="w")
     model_to_group(model, group)
-    return model_from_group(zarr.open_group(str(tmp_path / "model.zarr"), mode="r"))
+    return model_from_group(zarr.open_group(zarr_store(tmp_path / "model.zarr", True), mode="r"))
 
 
 @pytest.mark.parametrize("how", ["added", "pickled", "copied", "stored"])
@@ -243,6 +244,7 @@ def test_a_store_without_the_fields_is_read(tmp_path):
     """What a store of before lacks stands for no pressure fields."""
     import zarr
 
+    from warpsim.files.store.place import zarr_store
     from warpsim.files.store.store_model import model_from_group, model_to_group
 
     b = ws.ModelBuilder()
@@ -250,7 +252,7 @@ def test_a_store_without_the_fields_is_read(tmp_path):
     b.add_body("ball")
     b.add_joint("ball", "free")
     b.add_geom("sphere", [1], body="ball")
-    group = zarr.open_group(str(tmp_path / "model.zarr"), mode="w")
+    group = zarr.open_group(zarr_store(tmp_path / "model.zarr", False), mode="w")
     model_to_group(b.build(), group)
     attributes = dict(group.attrs["fields"])
     for name in ("fields", "point_pairs"):
