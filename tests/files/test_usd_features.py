@@ -10,6 +10,8 @@ import pytest
 from scenes.trajectories import small
 from warpsim.errors import ModelError
 from warpsim.files.load import load
+from warpsim.model.geometry import axis_angle, compose, inverse
+from warpsim.model.host_kinematics import body_poses
 
 pytest.importorskip("pxr")
 
@@ -221,6 +223,32 @@ def test_joint_states_are_the_start(read):
         v = {name: model.keyframes["initial_state"].v[model.joint_v[k]] for k, name in enumerate(model.joint_names)}
         np.testing.assert_allclose([q["j"], q["s"], v["j"], v["s"]], [np.pi / 6, 0.3, np.pi / 2, 0.9], rtol=1e-6)
         assert "initial_state" in told and line(model, "velocities at the start").status == "mapped"
+
+
+def test_several_freedoms_of_one_joint_start_where_they_say(read):
+    """Slides, then hinges about x, y, z of the joint frames, each in the frame that the ones before have moved; at the start and beyond."""
+    axes, given = ("transY", "rotX", "rotY", "rotZ"), (0.3, 40.0, -30.0, 70.0)
+    lines = "".join(
+        f" float limit:{a}:physics:low = 1\n float limit:{a}:physics:high = -1\n" for a in ("transX", "transZ")
+    )
+    lines += "".join(f" float limit:{a}:physics:low = -180\n float limit:{a}:physics:high = 180\n" for a in axes)
+    lines += "".join(f" float state:{a}:physics:position = {x}\n" for a, x in zip(axes, given, strict=True))
+    api = ", ".join(f'"PhysicsLimitAPI:{a}"' for a in ("transX", "transZ", *axes))
+    turn = " quatf physics:localRot0 = (0.6, 0.8, 0, 0)\n quatf physics:localRot1 = (0.8, 0, 0.6, 0)\n"
+    text = joint("", more=lines + turn, api=api).replace(' uniform token physics:axis = "X"\n', "")
+    model, told = read(stage(body("A", 1, "bool physics:kinematicEnabled = 1"), body("B", 2), text))
+    start = np.array([0.3, *np.radians(given[1:])])
+    np.testing.assert_allclose(model.q0, start, rtol=1e-6)
+    for q in (start, start + [0.1, 0.2, -0.3, 0.4]):
+        pose = compose([0, 0, 1, 1, 0, 0, 0], [0, 0, 0, 0.6, 0.8, 0, 0])
+        pose = compose(pose, [0, q[0], 0, 1, 0, 0, 0])
+        for axis, angle in zip(np.eye(3), q[1:], strict=True):
+            pose = compose(pose, np.concatenate([np.zeros(3), axis_angle(axis, angle)]))
+        pose = compose(pose, inverse(np.array([0, 0, -1, 0.8, 0, 0.6, 0])))
+        found = body_poses(model, q)[1]
+        np.testing.assert_allclose(found[:3], pose[:3], atol=1e-6)
+        assert abs(abs(found[3:] @ pose[3:]) - 1) < 1e-6
+    assert not told
 
 
 def test_velocities_of_free_bodies_are_those_of_their_com(read):

@@ -110,6 +110,7 @@ class Filters:
                 apart = any((k, 1 - s) in others for k, s in sides)
                 allowed[i, j] = allowed[j, i] = not apart and rules(these, those)
         if allowed.all():
+            self.b.report.append(ReportLine(names, "used", "they keep nothing apart"))
             return
         rows, place = np.unique(allowed, axis=0, return_inverse=True)
         place = place.reshape(-1)

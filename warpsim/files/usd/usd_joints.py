@@ -50,6 +50,12 @@ class Freedom:
     token: str = ""  # by which attributes name it: angular, linear, rotX …
     values: Values = dataclasses.field(default_factory=Values)
 
+    def motion(self, value: float) -> np.ndarray:
+        """Pose (7,) of the second frame in the first at a position."""
+        if self.hinge:
+            return np.concatenate([np.zeros(3), axis_angle(self.axis, value)])
+        return np.concatenate([value * self.axis, IDENTITY[3:]])
+
 
 @dataclasses.dataclass
 class Joint:
@@ -69,6 +75,12 @@ class Joint:
     stacks: bool = False  # whether it adds its freedoms to those of another joint of the same two bodies
     values: Values = dataclasses.field(default_factory=Values)  # of a ball
     stacked: list["Joint"] = dataclasses.field(default_factory=list)  # that do
+
+    @property
+    def starts_apart(self) -> bool:
+        """Whether several freedoms together say where they start."""
+        several = self.kind == "freedoms" and len(self.freedoms) > 1 and not self.stacked
+        return several and any(f.values.position for f in self.freedoms)
 
     def reversed(self) -> "Joint":
         """The same joint from the other body."""
@@ -236,25 +248,38 @@ def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], f
     if joint.kind == "ball" and not joint.freedoms:
         own = np.concatenate([np.zeros(3), motion[3:]])
         return own, [], float(np.abs(motion[:3]).max())
+    if joint.starts_apart:
+        own, values = _together(joint)
+        left = compose(inverse(own), motion)
+        return own, values, float(max(np.abs(left[:3]).max(), np.abs(rotation_vector(left[3:])).max()))
     if joint.kind != "freedoms" or len(joint.freedoms) != 1 or joint.stacked:
         rest = max(np.abs(motion[:3]).max(), np.abs(rotation_vector(motion[3:])).max())
         return IDENTITY, [0.0] * len(joint.freedoms), float(rest)
-    axis, value = joint.freedoms[0].axis, joint.freedoms[0].values.position
+    freedom = joint.freedoms[0]
+    axis, value = freedom.axis, freedom.values.position
     if value is not None:
         pass  # as it says itself
-    elif joint.freedoms[0].hinge:
+    elif freedom.hinge:
         value = 2 * float(np.arctan2(motion[4:] @ axis, motion[3]))
         value = (value + np.pi) % (2 * np.pi) - np.pi
     else:
         value = float(motion[:3] @ axis)
-    if joint.freedoms[0].hinge:
-        own = np.concatenate([np.zeros(3), axis_angle(axis, value)])
-    else:
-        own = np.concatenate([value * axis, IDENTITY[3:]])
+    own = freedom.motion(value)
     if abs(value) < 1e-6:
         own, value = IDENTITY, 0.0
     left = compose(inverse(own), motion)
     return own, [value], float(max(np.abs(left[:3]).max(), np.abs(rotation_vector(left[3:])).max()))
+
+
+def _together(joint: Joint) -> tuple[np.ndarray, list[float]]:
+    """Motion (7,) of several freedoms one after another at the positions that they give, and these; turns their axes, which a builder takes at the start."""
+    values = [f.values.position or 0.0 for f in joint.freedoms]
+    after, turned = IDENTITY, []
+    for freedom, value in zip(joint.freedoms[::-1], values[::-1], strict=True):
+        turned.append(dataclasses.replace(freedom, axis=rotate(inverse(after)[3:], freedom.axis)))
+        after = compose(freedom.motion(value), after)
+    joint.freedoms = turned[::-1]
+    return after, values
 
 
 def span(bodies: list[str], joints: list[Joint], roots: list[str]):

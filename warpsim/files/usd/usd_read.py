@@ -211,11 +211,13 @@ class _Reader:
         for joint in self.joints:
             joint.stacks = self._stacks(joint)
         self.order, self.loops = span(list(self.bodies), self.joints, self.roots)
-        spanned = [(path, part) for path, first in self.order if first is not None for part in (first, *first.stacked)]
-        for path, joint in spanned:
+        heads = [(path, first) for path, first in self.order if first is not None]
+        for path, joint, alone in [
+            (path, j, not first.stacked) for path, first in heads for j in (first, *first.stacked)
+        ]:
             if self.bodies[path].own.get("joints"):
                 continue
-            self._joint_values(joint)
+            self._joint_values(joint, alone)
             label = f"joint {joint.prim.GetPath()}"
             if joint.kind == "freedoms" and not joint.freedoms and joint.prim.GetTypeName() in ONE_FREEDOM:
                 self.report.append(ReportLine(label, "mapped", "its lower limit is above its upper: it is locked"))
@@ -243,16 +245,13 @@ class _Reader:
     def _scales(self, hinge: bool) -> Scales:
         return Scales(hinge, self.units, self.scene.degrees)
 
-    def _joint_values(self, joint: Joint) -> None:
-        """Armature, friction and the rest of each freedom of a joint of a tree."""
+    def _joint_values(self, joint: Joint, alone: bool) -> None:
+        """Armature, friction and the rest of each freedom of a joint of a tree, which may be all that its body has."""
         for freedom in joint.freedoms:
             freedom.values = read_values(self.authored, joint.prim, freedom.token, self._scales(freedom.hinge))
-        several = len(joint.freedoms) > 1 or joint.stacked or joint.stacks
-        moved = [f for f in joint.freedoms if f.values.position is not None]
-        if several and any(f.values.position for f in moved) and joint.kind != "free":
-            self.warn(
-                f"joint {joint.prim.GetPath()}", "the positions of several freedoms at the start are those of the stage"
-            )
+        moved = any(f.values.position for f in joint.freedoms)
+        if moved and joint.kind != "free" and (joint.kind == "ball" or not alone):
+            self.warn(f"joint {joint.prim.GetPath()}", "its position at the start is that of the stage")
         if joint.kind == "ball" and not joint.freedoms:
             joint.values = read_values(self.authored, joint.prim, "angular", self._scales(True))
 
