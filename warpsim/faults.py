@@ -80,6 +80,7 @@ class Watch:
         self.written.append(path)
         at = float(after.time.numpy()[world])
         met = self._met(path, world, before, after, substeps) if raised & UNRESOLVED else ""
+        met += f": {lost_constraint(self.sim, after, world)}" if raised & NOT_HELD else ""
         warnings.warn(
             f"world {world} raised {names} in the step to t = {at:g} s{met}; step through it: warpsim replay {path}",
             stacklevel=7,
@@ -98,6 +99,12 @@ class Watch:
 def flag_names(flags: int) -> list[str]:
     """Names of the bits of a flag."""
     return [name for bit, name in NAMES.items() if flags & bit]
+
+
+def lost_constraint(sim, after: State, world: int) -> str:
+    """The constraint of a world that is NOT_HELD; of several that which has been for longest."""
+    row = sim._step.scalar_rows.found[int(after.memory["lost_time"].numpy()[world].argmax())]
+    return f"constraint {sim.model.constraint_names[row.element]!r} does not hold its load with steps of {sim.dt:g} s"
 
 
 def unresolved_pair(sim, before: State, after: State, world: int) -> str:
