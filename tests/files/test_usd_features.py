@@ -725,3 +725,22 @@ def test_our_own_export_tells_nothing(tmp_path, read):
         warnings.simplefilter("error")
         again = load(tmp_path / "own.usda")
     assert not [x for x in again.report if "not read" in x.detail or "unknown" in x.detail]
+
+
+def test_a_collider_with_solref_does_not_take_its_materials_stiffness(read):
+    """MuJoCo's converter makes newton:contactStiffness of every solref, the default too, which says nothing about the material."""
+    mat = 'def Material "mat" (prepend apiSchemas = ["NewtonMaterialAPI"]) {\n float newton:contactStiffness = 2500\n float newton:contactDamping = 100\n}\n'
+    bind = "rel material:binding:physics = </W/mat>\n "
+    for solref, stiffness, time in (("", 2500, 0.04), ("double[] mjc:solref = [0.02, 1]", np.inf, np.nan)):
+        model, told = read(stage(mat, body("A", 1, shape=box(bind + solref, ', "NewtonCollisionAPI"'))))
+        np.testing.assert_allclose([model.geom_stiffness[0], model.geom_dissipation_time[0]], [stiffness, time])
+        assert not told
+
+
+def test_sites_instancers_and_colliders_without_volume(read):
+    """A site may be an Xform; what has no solid shape and would touch is told."""
+    site = 'def Xform "s" (prepend apiSchemas = ["NewtonSiteAPI"]) {\n double3 xformOp:translate = (0, 0, 3)\n uniform token[] xformOpOrder = ["xformOp:translate"]\n}\n'
+    points = 'def Points "p" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {\n point3f[] points = [(0, 0, 0)]\n}\n'
+    model, told = read(stage(body("A", 1, shape=box() + site + points), 'def PointInstancer "i" {\n}\n'))
+    assert model.site_names == ("s",) and model.site_pose[0, 2] == 3 and model.ngeom == 1
+    assert "Points /W/A/p: it is no solid shape" in told and "point instancer /W/i" in told

@@ -16,24 +16,25 @@ CONDIMS = (1, 3, 4, 6)
 def material_values(authored, prim, units) -> dict:
     """Torsional and rolling friction [m], stiffness [N/m] and dissipation time [s] of a physics material, those that it gives."""
 
-    def first(names, scale, low=0.0):
+    def first(names, scale):
         values = [(name, authored.number(prim, name, infinite=True)) for name in names]
         return authored.first(
-            prim, [(name, value * scale) for name, value in values if value is not None and value > low]
+            prim, [(name, value * scale) for name, value in values if value is not None and value >= 0]
         )
 
-    kinds = ("torsional", "rolling")
-    found = {f"{k}_friction": first((f"newton:{k}Friction", f"mjc:{k}friction"), units.length, -0.0) for k in kinds}
-    names = (("newton:contactStiffness", "physxMaterial:compliantContactStiffness"),)
-    names += (("newton:contactDamping", "physxMaterial:compliantContactDamping"),)
-    stiffness, damping = (first(names[k], units.mass) for k in (0, 1))
-    if stiffness is not None and np.isfinite(stiffness):
+    found = {
+        f"{kind}_friction": first((f"newton:{kind}Friction", f"mjc:{kind}friction"), units.length)
+        for kind in ("torsional", "rolling")
+    }
+    stiffness, damping = (
+        first((f"newton:contact{kind}", f"physxMaterial:compliantContact{kind}"), units.mass)
+        for kind in ("Stiffness", "Damping")
+    )
+    if stiffness and np.isfinite(stiffness):
         found |= {"stiffness": stiffness, "dissipation_time": None if damping is None else damping / stiffness}
-    elif damping is not None:
-        authored.warn(
-            f"contact damping of {prim.GetPath()}",
-            "without a finite stiffness contact is near-rigid, with its own damping",
-        )
+    elif damping:
+        why = "without a finite stiffness contact is near-rigid, with its own damping"
+        authored.warn(f"contact damping of {prim.GetPath()}", why)
     return {key: value for key, value in found.items() if value is not None}
 
 

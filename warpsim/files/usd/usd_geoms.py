@@ -73,6 +73,8 @@ class Geoms:
         if shape.material and shape.material["static"] != shape.material["friction"]:
             self.counts["static friction"] += 1
         law, soft = soft, self._pressure_field(shape)
+        if law is not None:  # it is the exact one, of which a material's is made
+            material = {key: x for key, x in material.items() if key not in ("stiffness", "dissipation_time")}
         if shape.kind != "mesh":
             options = {"name": shape.name, "visible": shape.visible, "hydroelastic": soft}
             g = self.b.add_geom(

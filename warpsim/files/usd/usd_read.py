@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 
-from warpsim.checks import grouped, listed
+from warpsim.checks import grouped
 from warpsim.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
@@ -31,6 +31,7 @@ from warpsim.files.usd.usd_mass import nearest_rotation, read_mass
 from warpsim.files.usd.usd_mjc import SITE_KINDS, SITES, MujocoPrims
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
 from warpsim.files.usd.usd_read_looks import Looks
+from warpsim.files.usd.usd_report import counted, told
 from warpsim.files.usd.usd_rest import add_medium_and_cameras, add_rest
 from warpsim.files.usd.usd_scene import Scene
 from warpsim.files.usd.usd_shapes import Unsupported, decompose_transform, read_shape
@@ -70,8 +71,7 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
         if refused:
             warnings.warn(f"{path}: {refused}. Everything else is; see model.report", stacklevel=3)
         if reader.warned:
-            said = "; ".join(f"{listed(elements)}: {what}" for what, elements in reader.warned.items())
-            warnings.warn(f"{path}: {said}. See model.report", stacklevel=3)
+            warnings.warn(f"{path}: {told(reader.warned)}. See model.report", stacklevel=3)
         if actuators is not None:
             drive_joints(b, actuators, [INFINITE] * len(b.joints))
         return b.build()
@@ -161,9 +161,7 @@ class _Reader:
                         f"{prim.GetPath()} shows several worlds of a trajectory, without their physics; write the model by model.to_usd, or one "
                         "world by trajectory.to_usd(..., worlds=[0])"
                     )
-                self.report.append(
-                    ReportLine(f"point instancer {prim.GetPath()}", "ignored", "its copies are not read")
-                )
+                self.warn(f"point instancer {prim.GetPath()}", "its copies are not read")
                 walk.PruneChildren()
             else:
                 found.append(prim)
@@ -187,6 +185,8 @@ class _Reader:
                 self._articulation(prim)
             if prim.IsA(UsdGeom.Gprim):
                 self._geom(prim)
+            elif prim.IsA(UsdGeom.Xformable) and any(schema in SITES for schema in applied(prim)):
+                self._site(prim, *self._in_body(prim))
             if prim.IsA(UsdGeom.Camera) and not self.own:
                 self._camera(prim)
             if prim.IsA(UsdPhysics.Joint):
@@ -233,13 +233,13 @@ class _Reader:
         """Whether a joint adds freedoms to a body that has some: as MuJoCo's joints do, or where the articulation says so."""
         if joint.kind not in ("freedoms", "ball") or (joint.kind == "freedoms" and len(joint.freedoms) != 1):
             return False
-        prim = joint.prim
-        if "MjcJointAPI" in applied(prim):
+        if "MjcJointAPI" in applied(joint.prim):
             return True
-        while prim and not prim.IsPseudoRoot():
-            if self.authored.get(prim, "newton:jointsAddMobility", False):
-                return True
-            prim = prim.GetParent()
+        for prim in (joint.prim, *(self.bodies[path].prim for path in joint.bodies if path is not None)):
+            while prim and not prim.IsPseudoRoot():
+                if self.authored.get(prim, "newton:jointsAddMobility", False):
+                    return True
+                prim = prim.GetParent()
         return False
 
     def _scales(self, hinge: bool) -> Scales:
@@ -342,7 +342,12 @@ class _Reader:
                 raise
             return
         if shape is None:
-            self.report.append(ReportLine(f"{prim.GetTypeName()} {prim.GetPath()}", "ignored", "it is no solid shape"))
+            tell = (
+                self.warn
+                if collider is not None
+                else lambda *line: self.report.append(ReportLine(line[0], "ignored", line[1]))
+            )
+            tell(f"{prim.GetTypeName()} {prim.GetPath()}", "it is no solid shape")
             return
         (self.static if body is None else body.shapes).append(shape)
 
@@ -413,7 +418,7 @@ class _Reader:
             exclude_neighbours(b, colliding)
         self._own_rest(b)
         self._foreign_rest(b)
-        self._lines(b)
+        b.report[:0] = counted(self.counts, self.units, len(self.bodies))
         self.authored.unread(self.all, self._stands)
         return b
 
@@ -671,29 +676,3 @@ class _Reader:
         if any(self.targets.values()) and TARGETS not in b.keyframes:
             b.add_keyframe(TARGETS, control=[self.targets.get(a.name, 0.0) for a in b.actuators])
             b.report.append(ReportLine("drive targets", "mapped", f"controls of the keyframe {TARGETS!r}"))
-
-    def _lines(self, b: ModelBuilder) -> None:
-        """The report's lines of what was counted."""
-        words = {
-            "Scene": ("physics scenes", "used", ": gravity; the first counts"),
-            "drawn": ("meshes and curves that draw", "ignored", ": the shapes and tendons that they draw count"),
-            "drives": ("drives", "mapped", ": actuators; stiffness and damping are kp and kv"),
-            "static friction": ("static friction", "ignored", " geoms: dynamic friction is used for both"),
-            "pressure fields": ("warpsim:hydroelastic attributes", "used", " geoms: contact by pressure fields"),
-            "mesh approximations": (
-                "mesh approximations",
-                "mapped",
-                " meshes touch as their convex hulls; see decompose",
-            ),
-        }
-        units = (
-            f"metersPerUnit {self.units.length:g}, kilogramsPerUnit {self.units.mass:g}, up axis {self.units.up_axis}"
-        )
-        lines = [
-            ReportLine("bodies", "used", str(len(self.bodies))),
-            ReportLine("units", "mapped", f"{units}: SI, z up"),
-        ]
-        for what, count in sorted((what, count) for what, count in self.counts.items() if count):
-            feature, status, why = words.get(what, (what, "used", ""))
-            lines.append(ReportLine(feature, status, f"{count}{why}"))
-        b.report[:0] = lines
