@@ -51,7 +51,7 @@ class Simulator:
     model : Model
         What one world is: from `ws.load` or `ws.ModelBuilder`.
     worlds : int
-        Number of worlds.
+        Number of worlds. Default: 1.
     dt : float, optional
         Time step [s]. Default: the time step of the model's file.
     integrator : Integrator, optional
@@ -61,27 +61,28 @@ class Simulator:
     device : str, optional
         Name of a Warp device, for example "cpu" or "cuda:0". Default: CUDA if there is a GPU, else the CPU.
     dtype : str
-        "float32" or "float64".
+        "float32" (default) or "float64".
     requires_grad : bool
-        Whether steps can be recorded on a `wp.Tape`.
+        Whether steps can be recorded on a `wp.Tape`. Default: False.
     max_contacts : int, optional
-        Slots for contact points per world. Default: 32 to 64 for a model of one tree, depending on its geoms; 16 more for each further tree;
-        more where the initial state needs them. Contact points beyond it raise the flag CONTACT_OVERFLOW.
+        Slots for contact points per world. Default: as many as the model's pairs of geoms can have, but at most 32 to 64 for a model of
+        one tree, depending on its geoms, and 16 more for each further tree; more where the initial state needs them. Contact points beyond it
+        raise the flag CONTACT_OVERFLOW.
     recovery_speed : float or (float, float), optional
         Largest speed (m/s, rad/s) at which near-rigid contact recovers from overlap and joints return from beyond their limits. One
-        number counts for both, None means no limit. Contacts and limits with a given stiffness keep their law.
+        number counts for both, None means no limit. Contacts and limits with a given stiffness keep their law. Default: (0.2, 2.0).
     threads : int, optional
-        CPU threads that share the worlds. The bits are the same for any number (docs/threads.md). Default: one for up to 32 worlds, else all
-        cores that this process may use.
+        CPU threads that share the worlds. The bits are the same for any number (docs/threads.md). Default: one for every 32 worlds, at
+        least one, at most the cores that this process may use.
     on_fault : str, optional
         "dump", or the name of a folder. Each world that raises a flag is written there with everything that its step read
         (docs/reliability.md). Every step then copies the state and waits for the device.
     hydroelastic : str
-        What represents a hydroelastic contact patch: "polygons", "patch16", "patch5" or "patch4" (docs/hydroelastic.md).
+        What represents a hydroelastic contact patch: "polygons", "patch16" (default), "patch5" or "patch4" (docs/hydroelastic.md).
     max_polygons : int, optional
         Slots for polygons of hydroelastic contact per world. Default: from the number of cells and trees of the model.
     reactions : bool
-        Whether steps keep what `acceleration` and `joint_reaction` return.
+        Whether steps keep what `acceleration` and `joint_reaction` return. Default: False.
 
     Raises
     ------
@@ -301,7 +302,7 @@ class Simulator:
         mocap : array (worlds, nmocap, 7), optional
             Poses `[x y z qw qx qy qz]` of the mocap bodies, in the file's order, from this step on. Default: those of `state`.
         substeps : int
-            Number of equal parts in which the time step is taken.
+            Number of equal parts in which the time step is taken. Default: 1.
         out : State, optional
             A state to write the result into. It may be `state` itself.
 
@@ -406,13 +407,13 @@ class Simulator:
         controls : array (steps, worlds, nu) or callable or RandomControls, optional
             Controls of all steps, or a policy: `policy(state)` returns the control (worlds, nu). Default: zero.
         steps : int, optional
-            Number of steps. Default: the length of `controls`.
+            Number of steps. Required unless `controls` is an array; then its length is the default.
         mocap : array (steps, worlds, nmocap, 7), optional
             Poses of the mocap bodies in each step, as in `step`.
         substeps : int
             Parts of each step, as in `step`.
         every : int
-            Record every `every`-th step only: `steps // every + 1` rows.
+            Record every `every`-th step only: `steps // every + 1` rows. Default: 1.
         progress : bool or callable, optional
             True shows a progress bar. A callable is called with the number of each step.
         checkpoint_every : int, optional

@@ -20,7 +20,7 @@ FLAG_NAMES = {
 
 
 class State:
-    """The state of all worlds: everything that a step reads besides parameters and control.
+    """The state of all worlds: the full input of a step, except parameters and control.
 
     Make one with `sim.state()`. Two states with equal arrays step to equal states.
 
@@ -46,7 +46,7 @@ class State:
     >>> state = sim.state()
     >>> state[[0, 2]].worlds          # chosen worlds
     2
-    >>> state.q.numpy().shape         # a copy on the host
+    >>> state.q.numpy().shape         # NumPy: a view on the CPU, a copy from CUDA
     (3, 6)
     """
 

@@ -49,11 +49,17 @@ ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
 class Diagnostics:
     """What the last step reports, one value per world, on the device.
 
-    `iterations` and `momentum_error` of the solver, and `lag_error` [m/s], how far its worst contact is from Coulomb's law (the certificate e_m, theory §3.3; with `ws.Variational` also
-    evaluations of DRNEA and its relative residual, the worst of a world's trees), number of `contacts`, `energy` [J]
-    of the state the step began from (`Simulator.energy`, both in sum), and the sticky `flags`, of worlds that are `reset` 0 again (NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8,
-    DEEP_PRESSURE 16, NOT_HELD 32). Of hydroelastic contact in the last step: `patches`, pairs of geoms that meet, `polygons`, and `pressure_depth`, the largest
-    pressure over the modulus of the softer geom; 0 where a model has none.
+    - `iterations` of the solver;
+    - `momentum_error`: the solver error (the certificate e_m, theory §3.3);
+    - `lag_error` [m/s]: how far the worst contact is from Coulomb's law;
+    - `contacts`: number of contact points;
+    - `energy` [J] of the state that the step began from: both parts of `Simulator.energy` in sum;
+    - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE 16, NOT_HELD 32
+      (docs/step.md);
+    - of hydroelastic contact, 0 where a model has none: `patches`, the pairs of geoms that meet, `polygons`, and `pressure_depth`, the
+      largest pressure over the modulus of the softer geom.
+
+    With `ws.Variational`, `iterations` and `momentum_error` also count evaluations of DRNEA and its relative residual, the worst of a world's trees.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")

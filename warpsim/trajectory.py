@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False)
 class Trajectory:
-    """The record of a rollout of T steps in several worlds. Row 0 is the initial state; row t follows step t.
+    """The record of a rollout in several worlds. Row 0 is the initial state, row t follows step t, or step k·t of a rollout with `every=k`.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class Trajectory:
     time : array (T + 1, worlds)
         Time [s].
     diagnostics : dict
-        Arrays (T, worlds) by name: iterations, momentum_error, lag_error, contacts, energy, flags. Row t belongs to step t + 1.
+        Arrays (T, worlds) by name: iterations, momentum_error, lag_error, contacts, energy, flags. Row t belongs to the step that ends in row t + 1 of q.
     final : State, optional
-        The state after the last step, to continue from. A stored trajectory has none.
+        The state after the last simulated step, to continue from. A stored trajectory has none.
     gradients : GradientReport, optional
         Gradient norms, if the rollout was asked for them.
     activation : array (T + 1, worlds, na), optional

@@ -105,7 +105,7 @@ def load(
         Read the file in a separate process with bounds, for files that you do not trust; this takes about a second more. A dict sets the
         bounds: `bytes` (default 8 GiB) and `seconds` of processor time (default 120).
     max_hull_vertices : int, optional
-        Most vertices of a convex hull, 32 or more. A larger hull is replaced by one inside it. Default: 64, or what a USD file of ours kept.
+        Most vertices of a convex hull, 32 or more. A larger hull is replaced by one inside it. Default: 64, or the value stored in a USD file that warpsim wrote.
 
     Returns
     -------

@@ -115,7 +115,9 @@ class ContactModel:
         """Parameters that have no effect, or no gradient, and why."""
         found = {}
         if not self.has_restitution:
-            found["geom_restitution"] = f"has no effect with {self.label} contact; make the Simulator with solver=ws.LCP()"
+            found["geom_restitution"] = (
+                f"has no effect with {self.label} contact; make the Simulator with solver=ws.LCP()"
+            )
         if not self.has_hertz:
             found["geom_hertz_modulus"] = "has an effect with solver=ws.Compliant() alone"
         elif requires_grad:
