@@ -10,6 +10,7 @@ X ← H⁻¹X by the factor that the solver left, and the rows of the Jacobians 
 
 import warp as wp
 
+from ..integrate.spin import is_spinning
 from ..linalg.loops import row_axpy, row_axpy_at, row_scale, row_scaled_copy
 from ..linalg.triangles import upper_entry
 from ..real import kernel, real, vec3
@@ -152,8 +153,10 @@ def store_jacobian(
 
 @kernel
 def add_position(topology: Topology, h: real, v: wp.array2d(dtype=real), A: wp.array3d(dtype=real)):
-    """δq' += δq where the velocity stays: for rotations exp(h v')ᵀ δq. Launch over (worlds, links)."""
+    """δq' += δq where the velocity stays: for rotations exp(h v')ᵀ δq. Not of bodies that spin (`spin_slopes.py`). Launch over (worlds, links)."""
     w, l = wp.tid()
+    if is_spinning(topology, h, v, w, l):
+        return
     kind = topology.link_type[l]
     j = topology.link_v[l]
     moving = joints.dofs(kind)

@@ -24,6 +24,7 @@ from ..tree.passes import (
     team_move,
     team_place,
 )
+from .spin import is_spinning, team_leave_spin
 from .theta.schemes import team_commit, team_free_motion
 
 
@@ -95,6 +96,7 @@ class Ends:
     time: wp.array(dtype=wp.float64)
     flags: wp.array(dtype=int)
     q_next: wp.array2d(dtype=real)
+    v_next: wp.array2d(dtype=real)  # the solution, and what bodies that spin become (`spin.py`)
     kinetic: wp.array(dtype=real)
     potential: wp.array(dtype=real)
     energy: wp.array(dtype=real)
@@ -155,6 +157,8 @@ def smooth_motion(
         topology, bodies.gravity, bodies.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
         motion.link_A, motion.link_f, motion.bias,
     )  # fmt: skip
+    team_leave_spin(topology, h, bodies.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
+    sync()
     team_free_motion(
         topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor, motion.A_factor, motion.v_star
     )  # fmt: skip
@@ -191,7 +195,7 @@ def finish(
 ):
     """The certificate of the solution, the energy that the step began with, q' = q (+) h v, and the step accepted where it is finite.
 
-    `step`: h. `certifies` 0: the solver has done so. Launch over (worlds, lanes).
+    q' of bodies that spin is there already. `step`: h. `certifies` 0: the solver has done so. Launch over (worlds, lanes).
     """
     w, _lane = wp.tid()
     if certifies == 1 and lane() == 0:
@@ -202,11 +206,12 @@ def finish(
             motion.link_V, ends.q, ends.v, w, ends.kinetic, ends.potential, ends.energy,
         )  # fmt: skip
     for l in range(lane(), topology.link_type.shape[0], lanes()):
-        joints.advance(
-            topology.link_type[l], ends.q, solution.v, h, w, topology.link_q[l], topology.link_v[l], ends.q_next
-        )
+        if not is_spinning(topology, h, solution.v, w, l):
+            joints.advance(
+                topology.link_type[l], ends.q, solution.v, h, w, topology.link_q[l], topology.link_v[l], ends.q_next
+            )
     sync()
     team_commit(
-        topology, bodies.active, step, ends.q, ends.v, ends.time, ends.flags, solution.v, ends.q_next, solution.status, contact_flags,
+        topology, bodies.active, step, ends.q, ends.v, ends.time, ends.flags, ends.v_next, ends.q_next, solution.status, contact_flags,
         w, ends.q, ends.v, ends.time, ends.flags,
     )  # fmt: skip

@@ -133,13 +133,19 @@ def joint_transform(
 
 
 @func
-def write_rotated(q: wp.array2d(dtype=real), w: int, i: int, j: int, step: vec3, q_next: wp.array2d(dtype=real)):
-    """Store at q_next[w, i:i+4] the quaternion of q turned by `step` in its own axes, normalised."""
-    a = unit_quaternion(read_quaternion(q, w, i) * quaternion_exp(step))
+def write_turned(q: wp.array2d(dtype=real), w: int, i: int, turn: quat, q_next: wp.array2d(dtype=real)):
+    """Store at q_next[w, i:i+4] the quaternion of q turned by `turn` in its own axes, normalised."""
+    a = unit_quaternion(read_quaternion(q, w, i) * turn)
     q_next[w, i] = a[3]
     q_next[w, i + 1] = a[0]
     q_next[w, i + 2] = a[1]
     q_next[w, i + 3] = a[2]
+
+
+@func
+def write_rotated(q: wp.array2d(dtype=real), w: int, i: int, j: int, step: vec3, q_next: wp.array2d(dtype=real)):
+    """The same of a rotation vector."""
+    write_turned(q, w, i, quaternion_exp(step), q_next)
 
 
 @func

@@ -70,10 +70,11 @@ RINGS = [
 ]  # about the outward normals
 
 
-@pytest.mark.parametrize(("ms", "bar"), [(1, 3e-4), (5, 1e-4), (10, 4e-3)])
+@pytest.mark.parametrize(("ms", "bar"), [(1, 1.2e-3), (5, 1e-4), (10, 4e-3)])
 def test_drakes_points_make_the_difference(ms, bar, monkeypatch):
     """A rigid box on soft ground with one point at the middle of each polygon of Drake's 24 triangles, whose moment is not that of the pressure: it
-    comes to rest where Drake's does, not the 1 to 3.5 cm away that four points per face do, which have the exact moment."""
+    comes to rest where Drake's does, not the 1 to 3.5 cm away that four points per face do, which have the exact moment. Drake takes the bias of a
+    spin at the start of the step, which turns a tumbling box otherwise."""
     vertices = np.pad(np.concatenate([CORNERS, MIDDLES]), [(0, 0), (0, 1)])
     loops = np.array(
         [(a, b, 8 + k) for k, ring in enumerate(RINGS) for a, b in zip(ring, np.roll(ring, -1), strict=True)]

@@ -32,9 +32,9 @@ from warpsim.integrate import Integrator
 from warpsim.integrate.actuation import TapedActuation
 from warpsim.integrate.compensation import TapedCompensation
 from warpsim.kernels.contact import convex_contacts, spin_rows
-from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual
+from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual, spin_slopes
 from warpsim.kernels.forces import actuators
-from warpsim.kernels.tree import passes
+from warpsim.kernels.integrate import spin as spin_kernels
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ROW_MEMORY
 from warpsim.solve.contact_model import ContactModel
@@ -69,6 +69,9 @@ class StepAdjoint:
         self.q, self.v0, self.control, self.tau = (twin(x) for x in (step.q, step.v, step.control, step.tau))
         self.fluid = FluidAdjoint(device_model, step) if step.fluid is not None else None
         self.v = array(nv, S)
+        self.v_end = self.v_still = None  # of bodies that spin: after their free motion, and what the bias is taken at
+        if step.spin is not None:
+            self.v_end, self.v_still = array(nv, S), array(nv, S)
         self.q_node = self.q  # where forces and contacts are taken
         self.weight = twin(step.law.weight)
         follows = self.step.scheme.order > 1
@@ -166,7 +169,8 @@ class StepAdjoint:
         r, none = record, self._none
         self.switches.body_active = self.device_model.parameters.stored("body_active")
         control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
-        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.q_next, r.v_next]
+        v_solved = r.v_next if self.step.spin is None else r.v_contact
+        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.q_next, v_solved]
         loaded += [r.q_next.grad, r.v_next.grad]
         self.step.dynamics.launch(gradient.begin, self._entries, [*loaded, self.switches, self.inputs])
         self._begin_wrench(r)
@@ -176,6 +180,8 @@ class StepAdjoint:
 
     def keep(self, record: "StepRecord", step) -> None:
         """Let a record keep what else a backward pass wants of the step that was made."""
+        if self.step.spin is not None:
+            record.v_contact = wp.clone(step.solver.solution.v)
 
     def _begin_memory(self, record: "StepRecord") -> None:
         """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
@@ -285,7 +291,7 @@ class StepAdjoint:
     @property
     def parts_position(self) -> bool:
         """Whether `reverse` is `reverse_position` and what is linear in the gradient of v that it leaves."""
-        return self.contact.is_linear
+        return self.contact.is_linear and self.step.spin is None
 
     def reverse_position(self, h: float) -> None:
         """From the seed by q' alone to the gradients of `q`, `v0` and `v` through the update of the positions."""
@@ -370,7 +376,11 @@ class StepAdjoint:
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
         """All functions of the step in its order after `_first_stages`. `by_position`, `regular`: see `reverse`."""
         measured = [] if self.measurement is None else self.measurement.stages()
-        return [*self.contact_stages(regular), *measured, *self.position_stages()]
+        if self.step.spin is None:
+            return [*self.contact_stages(regular), *measured, *self.position_stages()]
+        # What is measured depends on the velocity after the free motion.
+        free = [Stage(None, self.contact.adjust), Stage(self._record_free_spin)]
+        return [*self.contact_stages(regular), *free, *measured, Stage(None, self._seed_positions)]
 
     def contact_stages(self, regular: bool = False) -> list[Stage]:
         """The root v of r = A (v − v*) − Jᵀγ = 0."""
@@ -407,12 +417,32 @@ class StepAdjoint:
 
     def _seed_positions(self, h: float) -> None:
         """The gradients of the result, as they were loaded."""
-        assign(self.v.grad, self.inputs.v_next_bar)
+        assign(self.v.grad if self.v_end is None else self.v_end.grad, self.inputs.v_next_bar)
         assign(self.q_next.grad, self.inputs.q_next_bar)
 
     def _record_positions(self, h: float) -> None:
         inputs = [self.device_model.topology, h, self.q_node, self._moving_velocity, self.q_next]
-        self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
+        self.dynamics.launch(self.step.integrate_position, self.model.nlink, inputs)
+
+    def _record_free_spin(self, h: float) -> None:
+        """q' and v' from the solution, with the free motion of bodies that spin."""
+        self._record_positions(h)
+        spin, dynamics, d = self.step.spin, self.dynamics, self.device_model
+        bodies, arrays = spin.bodies(dynamics), [self.q, self.v, self.q_next, self.v_end]
+
+        def values() -> None:
+            dynamics.launch(spin_kernels.spin, self.model.nlink, [d.topology, h, bodies, *arrays])
+
+        def adjoint() -> None:
+            bars = copy(spin_slopes.Bars, d.types.real)()
+            bars.q, bars.v, bars.q_next, bars.v_next = (x.grad for x in arrays)
+            for name in ("mass", "com", "inertia"):
+                setattr(bars, name, dynamics.parameter_gradient(f"body_{name}"))
+            bars.armature = dynamics.parameter_gradient("joint_armature")
+            inputs = [d.topology, h, bodies, d.parameters.stored("body_com"), self.q, self.v, bars]
+            dynamics.launch_adjoint(spin_slopes.spin_adjoint, self.model.nlink, inputs)
+
+        dynamics.record(values, adjoint, arrays)
 
     @property
     def _moving_velocity(self) -> wp.array:
@@ -446,7 +476,15 @@ class StepAdjoint:
 
     def _balance_arrays(self) -> list[wp.array]:
         """What a momentum balance writes, but for r."""
-        found = [self.a, self.inverse_dynamics, self.force, self.damping, self.link_F, self.dynamics.link_V]
+        found = [
+            self.a,
+            self.v_still,
+            self.inverse_dynamics,
+            self.force,
+            self.damping,
+            self.link_F,
+            self.dynamics.link_V,
+        ]
         return [x for x in found if x is not None]
 
     def record_inertia(self, h: float, v: wp.array) -> None:
@@ -462,7 +500,7 @@ class StepAdjoint:
     @property
     def measured_velocity(self) -> wp.array:
         """The velocity at the end of the step, as sensors of accelerations read it."""
-        return self.v
+        return self.v if self.v_end is None else self.v_end
 
     @property
     def follows_contacts(self) -> bool:
@@ -536,9 +574,12 @@ class StepAdjoint:
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""
         dynamics, nv = self.dynamics, self.model.nv
-        dynamics.velocity(self.v0)
+        biased = self.v0
+        if self.step.spin is not None:
+            biased = self.step.spin.still(h, dynamics, self.v0, self.v_still)
+        dynamics.velocity(biased)
         dynamics.launch(residual.acceleration, nv, [h, self.v0, v, self.a])
-        dynamics.inverse_dynamics(self.v0, self.a, self.inverse_dynamics)
+        dynamics.inverse_dynamics(biased, self.a, self.inverse_dynamics)
         self._record_forces(self.q_node, self.v0, self.dynamics)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), self.force, v, self.r]
         dynamics.launch(residual.smooth_residual, nv, inputs)

@@ -28,6 +28,7 @@ from warpsim.kernels.differentiate import (
     parameter_slopes,
     pressure_columns,
     row_slopes,
+    spin_slopes,
     weight_slopes,
 )
 from warpsim.kernels.differentiate import linearize as kernels
@@ -276,19 +277,39 @@ class Linearizer:
                 continue
             launch(kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
         launch(kernels.add_position, self.model.nlink, [topology, h, v, result.A])
+        if step.spin is not None:
+            self._spin_rows(h, columns, result)
         if self.model.na:
             self.actuation.store(result.A, result.B)
+
+    def _spin_rows(self, h: float, columns: Columns, result: Linearization) -> None:
+        """The rows of bodies that spin, whose free motion follows on the solution."""
+        step, launch, nlink, v = self.step, self.step.dynamics.launch, self.model.nlink, self.flow.v
+        given = [self.device_model.topology, h, step.spin.bodies(step.dynamics), v]
+        for name, Y in result.arrays().items():
+            if not Y.size:
+                continue
+            launch(spin_slopes.spin_rows, nlink, [*given, Y])
+            if name == "A":
+                launch(spin_slopes.spin_position, nlink, [*given, Y])
+            if name in INERTIAS:
+                inputs = [*given, columns.inertias, columns.first[name] - columns.inertias.first, Y]
+                launch(spin_slopes.spin_inertias, Y.shape[2], inputs)
 
     def _smooth_columns(self, h: float, columns: Columns) -> None:
         """Inertial forces, springs, actuators, generalised forces."""
         step, d, X, nv = self.step, self.device_model, columns.X, self.model.nv
         launch, dynamics, p = step.dynamics.launch, step.dynamics, d.parameters
         launch(kernels.acceleration, nv, [h, step.v, self.flow.v, self.a])
-        dynamics.inverse_dynamics(step.v, self.a, self.inverse_dynamics)
+        biased = step.v
+        if step.spin is not None:
+            biased = step.spin.still(h, dynamics, step.v)
+            dynamics.velocity(biased)
+        dynamics.inverse_dynamics(biased, self.a, self.inverse_dynamics)
         dynamics.velocity(self.flow.v, self.flow.link_V)
-        D = self.derivative.launch_along(step.v, self.a, True, 0.0, 0.0)
+        D = self.derivative.launch_along(biased, self.a, True, 0.0, 0.0)
         launch(kernels.block_columns, nv, [d.topology, h, D, 0, X])
-        D = self.derivative.launch_along(step.v, self.a, False, 1.0, -1.0 / h)
+        D = self.derivative.launch_along(biased, self.a, False, 1.0, -1.0 / h)
         launch(kernels.block_columns, nv, [d.topology, h, D, nv, X])
         springs = [p.stored("joint_stiffness"), p.stored("joint_reference"), step.q]
         launch(kernels.spring_columns, self.model.nlink, [d.topology, h, *springs, X])

@@ -13,6 +13,7 @@ memory are linear in the number of links.
 import warp as wp
 
 from warpsim.device.copies import kernels_of
+from warpsim.kernels.integrate import spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import passes, wide
 from warpsim.solve.free import FreeSolver
@@ -38,8 +39,8 @@ class ArticulatedMotion(WideDynamics):
         self.step, dynamics = step, self.dynamics
         model, array, t = self.source.model, dynamics.array, self.device_model.types
         self.q = array(model.nq, wp.float64)
-        self.v, self.force, self.damping, self.v_star, self.armature, self.tau, self.a = (
-            array(model.nv, wp.float64) for _ in range(7)
+        self.v, self.force, self.damping, self.v_star, self.armature, self.tau, self.a, self.still = (
+            array(model.nv, wp.float64) for _ in range(8)
         )
         self.scratch = [array(model.nlink, t.mat66), array(model.nlink, t.vec6), dynamics.link_A]
         self.scratch += [array(model.nv, t.vec6), array(model.nv, wp.float64)]
@@ -50,7 +51,8 @@ class ArticulatedMotion(WideDynamics):
 
     def kernels(self) -> list:
         S = wp.float64
-        return [*kernels_of(wide, self.scalar), *kernels_of(passes, S), *kernels_of(schemes, S, "articulated")]
+        own = [] if self.step.spin is None else kernels_of(spin, S)
+        return [*kernels_of(wide, self.scalar), *kernels_of(passes, S), *kernels_of(schemes, S, "articulated"), *own]
 
     def launch(self, h: float) -> None:
         """v*."""
@@ -59,10 +61,13 @@ class ArticulatedMotion(WideDynamics):
         for name in ("q", "v", "force", "damping"):
             widen(getattr(step, name), getattr(self, name), self.scalar)
         dynamics.position(self.q)
-        dynamics.velocity(self.v)
+        still = self.v
+        if step.spin is not None:
+            still = step.spin.still(h, dynamics, self.v, self.still)
+        dynamics.velocity(still)
         inputs = [h, parameters.stored("joint_armature"), self.damping, self.force, self.v, self.armature, self.tau]
         dynamics.launch(schemes.damped, dynamics.model.nv, inputs)
-        dynamics.articulated(self.v, self.tau, self.armature, self.scratch, self.a)
+        dynamics.articulated(still, self.tau, self.armature, self.scratch, self.a)
         dynamics.launch(schemes.accelerated, dynamics.model.nv, [h, self.v, self.a, self.v_star])
         narrow(self.v_star, step.v_star, self.scalar)
 
@@ -90,7 +95,9 @@ class DeepMotion(WideDynamics):
         return solver
 
     def kernels(self) -> list:
-        return [*kernels_of(wide, self.scalar), *kernels_of(passes, wp.float64), *kernels_of(schemes, wp.float64)]
+        S = wp.float64
+        own = [] if self.step.spin is None else kernels_of(spin, S)
+        return [*kernels_of(wide, self.scalar), *kernels_of(passes, S), *kernels_of(schemes, S), *own]
 
     def launch(self, h: float) -> None:
         """Bias, A = M + h D, the factors of M and A, and v*."""
@@ -104,6 +111,8 @@ class DeepMotion(WideDynamics):
         dynamics.velocity(self.v)
         dynamics.mass_matrix(self.composite, self.A)
         dynamics.inverse_dynamics(self.v, self.zero, self.bias)
+        if step.spin is not None:
+            step.spin.leave(h, dynamics, self.v, self.composite, self.bias)
         inputs = [self.device_model.topology, h, self.v, self.force, self.bias, self.damping]
         inputs += [self.A, self.M_factor, self.A_factor, self.v_star]
         dynamics.launch(schemes.free_motion, dynamics.model.ntree, inputs)

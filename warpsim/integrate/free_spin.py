@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies by themselves that spin, in a step of symplectic Euler (device: `kernels/integrate/spin.py`; theory §2)."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.device.copies import copy, kernels_of
+from warpsim.kernels.integrate import spin
+from warpsim.model.model import JOINT_NV, JointType, Model
+from warpsim.tree.dynamics import Dynamics
+
+
+def has_lone_bodies(model: Model) -> bool:
+    """Whether a tree is one rigid body on a free or a ball joint."""
+    dofs = np.diff(model.tree_v)
+    moving = np.asarray(model.link_type)[np.asarray(model.dof_link)[model.tree_v[:-1][dofs > 0]]]
+    widths = [JOINT_NV[JointType(kind)] for kind in moving]
+    ends = np.isin(moving, (int(JointType.FREE), int(JointType.BALL)))
+    return bool((ends & (widths == dofs[dofs > 0])).any())
+
+
+class FreeSpin:
+    """Launches and results of one `Step`."""
+
+    def __init__(self, step):
+        self.step = step
+        nv, S = step.model.nv, step.device_model.types.real
+        self.v_next, self.v_still = step.dynamics.array(nv, S), step.dynamics.array(nv, S)
+
+    def kernels(self) -> list:
+        """The kernels that a step launches."""
+        return kernels_of(spin, self.step.device_model.types.real)
+
+    def leave(self, h: float, dynamics: Dynamics, v: wp.array, composite: wp.array, bias: wp.array) -> None:
+        """The bias at (q, v) without what spinning bodies have of their own rotation."""
+        d = dynamics.device_model
+        inputs = [d.topology, h, d.parameters.stored("gravity"), dynamics.dof_S, composite, v, bias]
+        dynamics.launch(spin.leave_spin, dynamics.model.ntree, inputs)
+
+    def launch(self, h: float) -> None:
+        """v' from the solution, and q' of spinning bodies."""
+        step = self.step
+        arrays = [step.q, step.solver.solution.v, step.q_next, self.v_next]
+        inputs = [step.device_model.topology, h, self.bodies(step.dynamics), *arrays]
+        step.dynamics.launch(spin.spin, step.model.nlink, inputs)
+
+    def still(self, h: float, dynamics: Dynamics, v: wp.array, out: wp.array | None = None) -> wp.array:
+        """v without that of spinning bodies: the bias at it is the step's."""
+        out = self.v_still if out is None else out
+        dynamics.launch(spin.still_velocity, dynamics.model.nv, [dynamics.device_model.topology, h, v, out])
+        return out
+
+    @staticmethod
+    def bodies(dynamics: Dynamics):
+        """What kernels read of the bodies at the configuration of `dynamics`."""
+        d = dynamics.device_model
+        made = copy(spin.Bodies, d.types.real)()
+        made.armature, made.joint_anchor = d.parameters.stored("joint_armature"), d.joint_anchor
+        made.link_X, made.link_I = dynamics.link_X, dynamics.link_I
+        return made
