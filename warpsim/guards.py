@@ -8,11 +8,14 @@ import numpy as np
 
 from warpsim.forces.lines import line_motors
 from warpsim.integrate import Integrator, ThetaScheme
+from warpsim.kernels.laws.cone import INVERSE_MASS_FLOOR
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.rows.constants import refuse_other_rows
 from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
+
+HEAVIEST = 1 / float(INVERSE_MASS_FLOOR)  # [kg], or [kg m²] of an armature
 
 
 def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad: bool) -> None:
@@ -67,6 +70,38 @@ def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
         solver.check_parameter(parameters, name, values)
 
     parameters.check(check)
+
+
+def guard_inertia(parameters: Parameters) -> None:
+    """Refuse bodies and joints that contact and constraints cannot hold: in the model, and when they are assigned to `parameters`."""
+
+    def check(name: str, values: np.ndarray) -> None:
+        if name in ("body_mass", "joint_armature"):
+            _refuse_inertia(parameters.model, name, values)
+
+    for name in ("body_mass", "joint_armature"):
+        check(name, getattr(parameters.model, name))
+    parameters.check(check)
+
+
+def _refuse_inertia(model: Model, name: str, values: np.ndarray) -> None:
+    """A body whose inverse mass is below the floor of contact would sink into the ground, or fall through it."""
+    largest = np.atleast_2d(values).max(axis=0, initial=0.0)
+    if name == "body_mass":
+        largest = np.where([bool(model.ancestors(int(link))) for link in model.body_link], largest, 0.0)
+    if largest.max(initial=0.0) <= HEAVIEST:
+        return
+    k = int(np.argmax(largest))
+    owner, unit = (
+        f"joint {model.joint_names[int(np.searchsorted(model.joint_v, k, side='right')) - 1]!r}: armature",
+        "kg or kg m²",
+    )
+    if name == "body_mass":
+        owner, unit = f"body {model.body_names[k]!r}: mass", "kg"
+    raise ValueError(
+        f"{owner} is {largest[k]:g} {unit}; contact and constraints hold at most {HEAVIEST:g}. Fix what shall not move to the world "
+        "(no joint), make it a mocap body, or choose larger units"
+    )
 
 
 def _refuse_new_feedback(model: Model, name: str, values: np.ndarray) -> None:

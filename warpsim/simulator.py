@@ -21,7 +21,7 @@ from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.threads import alone, exclusive, unshared
 from warpsim.differentiate.linearize import Linearization, linearize
 from warpsim.fit import explains_shortage
-from warpsim.guards import guard_parameters, refuse_together
+from warpsim.guards import guard_inertia, guard_parameters, refuse_together
 from warpsim.inputs import Inputs, device_called, time_step
 from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.model.model import Model
@@ -183,6 +183,8 @@ class Simulator:
         self._inputs = Inputs(model, self.worlds, dtype, self.device)
         self._step = self.integrator.make_step(self.device_model, self.solver, max_contacts)
         self.max_contacts = self._step.collision.capacity
+        if self._step.collision.enabled or self._step.solver.rows:
+            guard_inertia(self.parameters)
         if self._step.collision.enabled:
             message = start_of(model, self._step.collision.hulls).warning()
             if message is not None:

@@ -8,7 +8,8 @@ for B's side and -1 for A's: common ancestors cancel exactly and are not stored.
 
 import warp as wp
 
-from ..flags import CONTACT_OVERFLOW, NONFINITE, UNRESOLVED
+from ..flags import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
+from ..laws.cone import INVERSE_MASS_FLOOR
 from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_take
 from ..real import func, kernel, mat33, real, transform, vec2, vec3, vec5, vec6
 from ..tree import joints as jt
@@ -511,6 +512,21 @@ def inverse_mass(
     return W
 
 
+@func
+def is_too_heavy(
+    topology: Topology, scene: Scene, contacts: Contacts, M_factor: wp.array3d(dtype=real), weight: real, w: int, c: int
+) -> bool:  # fmt: skip
+    """Whether the w of a contact is below its floor by the inertia of what it moves, not by a short lever: it is too soft to bear that."""
+    heavy = bool(False)
+    if weight > real(0.0) and weight < real(INVERSE_MASS_FLOOR):
+        row = contacts.row[w, c]
+        for k in range(scene.support_size[row]):
+            d = scene.support[row, k]
+            if M_factor[w, d, d - topology.dof_begin[d]] * real(INVERSE_MASS_FLOOR) > real(1.0):
+                heavy = bool(True)
+    return heavy
+
+
 @kernel(lanes=True, shares="pairs", registers=64)
 def regularise(
     topology: Topology,
@@ -530,7 +546,9 @@ def regularise(
     weight: wp.array2d(dtype=real),
     loads: Loads,
 ):
-    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1); and its loads. Launch over (worlds, lanes)."""
+    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1); and its loads.
+
+    A contact that bodies of more than 10¹² kg are too heavy for raises NOT_CONVERGED. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     count = contacts.count[w]
     mass = real(0.0)
@@ -548,6 +566,8 @@ def regularise(
         if c < count:
             p = contacts.pair[w, c]
             weight[w, c] = w_c
+            if is_too_heavy(topology, scene, contacts, M_factor, w_c, w, c):
+                contacts.flags[w] = contacts.flags[w] | NOT_CONVERGED
             contacts.recovery[w, c] = calm_recovery(scene.recovery, W_n, mass)
             R_c, v_hat_c, _compliance = contact_law(
                 scene,

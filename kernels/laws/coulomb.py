@@ -44,7 +44,7 @@ def compression(gamma_n: real, R_n: real, load: real, least: real) -> real:
     """c(γ_n) [m/s]; `least`: σ_m."""
     c = R_n * gamma_n
     if least < real(1.0) and gamma_n > load:
-        if gamma_n * least > load:
+        if gamma_n * least >= load:  # with no load, too, where the product underflows
             c = R_n * (least * gamma_n - load * wp.log(least))
         else:
             c = R_n * load * (real(1.0) + wp.log(gamma_n / load))
@@ -68,7 +68,7 @@ def normal_impulse(x: real, R_n: real, load: real, least: real) -> real:
         gamma_n = x / R_n
         if least < real(1.0) and gamma_n > load:
             straight = (gamma_n + load * wp.log(least)) / least
-            if straight * least > load:
+            if straight * least >= load:
                 gamma_n = straight
             else:
                 gamma_n = load * wp.exp(gamma_n / load - real(1.0))
@@ -145,7 +145,7 @@ def coulomb_impulse_by_R(
     if gamma_n > real(0.0):
         change = -gamma_n * rate[2] / R[2]
         if least < real(1.0) and gamma_n > load:
-            if gamma_n * least > load:
+            if gamma_n * least >= load:
                 fall = wp.log(least)
                 x = least * gamma_n - load * fall
                 change = (load_rate * fall - x * rate[2] / R[2] + (load / least - gamma_n) * least_rate) / least

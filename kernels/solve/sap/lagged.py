@@ -21,6 +21,7 @@ All that is not said to be for one lane is called by all lanes together (`linalg
 import warp as wp
 
 from ...laws.bounds import box_impulse
+from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_copy_triangle, team_sparse_add_three, team_support_add_three
@@ -84,6 +85,10 @@ ROUNDED_RESTARTS = wp.constant(8)  # an error near rounding that so many have no
 BEARS_AT = 0.3
 # Above this error v0 with the impulses of the law there is not near the solution, as it is at rest, and the start is v* without impulses.
 WARM_ERROR = 0.3
+# The normal impulse of a solution may be off by this fraction, or by what the tolerance is as a velocity of contact with R = w/400, a tenth
+# of plain near-rigid contact.
+FORCE_ERROR = 1e-2
+FORCE_SOFTNESS = 0.1 * INVERSE_FOUR_PI_SQUARED
 polished_level = epsilon * 1e2  # slopes of a solution so exact need no further step
 
 
@@ -98,6 +103,20 @@ class Balance:
     misses: real  # Σ ρ‖miss‖², where those that oppose each other do not cancel, and Σ ρ‖γ‖²
     impulses: real
     error: real  # largest ρ‖miss‖ of a contact [m/s]
+    force: real  # largest `force_miss`
+
+
+@func
+def force_miss(gamma_n: real, delta_n: real, rho: real) -> real:
+    """Square of what a contact's law asks for beside γ_n at the present v, as the velocity √ρ R δ of a contact with R = w/400; 0 of little.
+
+    A contact that stiffens under its load gives far more impulse for a velocity than its ρ says: 10⁶ times, under 10⁴ times its own mass.
+    """
+    square = real(0.0)
+    if wp.abs(delta_n) > real(FORCE_ERROR) * gamma_n:
+        share = real(FORCE_SOFTNESS) * delta_n
+        square = rho * share * share
+    return square
 
 
 @func
@@ -183,6 +202,8 @@ def linearise_contacts(
             balance.error = wp.max(balance.error, rho * wp.length(miss))
             balance.misses += rho * wp.dot(miss, miss)
             balance.impulses += rho * wp.dot(gamma, gamma)
+            if not is_spin(problem, c):
+                balance.force = wp.max(balance.force, force_miss(gamma[2], delta[2], rho))
             if slips(x.p):
                 balance.slides += 1
         for of in range(wp.min(lanes(), r.contact_end - first)):
@@ -193,6 +214,7 @@ def linearise_contacts(
                 team_vector(gamma, of), work.j_c[w], team_vector(miss, of), lag.missed[w], team_vector(delta, of), work.dv[w],
             )  # fmt: skip
     balance.error = team_max(balance.error)
+    balance.force = team_max(balance.force)
     balance.misses = team_sum(balance.misses)
     balance.impulses = team_sum(balance.impulses)
     balance.slides = team_count(balance.slides)
@@ -445,7 +467,8 @@ class Progress:
     kept: real  # least error of earlier starts, whose point is kept
     error: real
     missed: real
-    limit: real  # of `missed`, at a solution
+    forced: real  # √ of the largest `force_miss`
+    limit: real  # of both, at a solution
     share: real  # of the last step
     many: bool  # an island that passes of the convex problem are to settle, see `is_large`
     fresh: bool  # nothing is known of this start
@@ -474,6 +497,7 @@ def judge(before: Progress, balance: Balance, options: Options, tolerance: real,
     """What the present point says of the progress."""
     x = before
     x.missed = wp.sqrt(wp.max(balance.momentum, balance.law))
+    x.forced = wp.sqrt(balance.force)
     x.error = relative_error(balance)
     x.limit = options.absolute + tolerance * wp.sqrt(balance.scale)
     x.lost = is_lost(balance)
@@ -494,7 +518,8 @@ def is_solved(x: Progress, options: Options) -> bool:
     is polished already.
     """
     exact = x.error <= real(polished_level) and (x.polished > 0 or options.keep_factor == 1)
-    return x.missed <= x.limit and (x.polished > options.keep_factor or exact or x.error == real(0.0))
+    holds = x.missed <= x.limit and x.forced <= x.limit
+    return holds and (x.polished > options.keep_factor or exact or x.error == real(0.0))
 
 
 @func
@@ -584,6 +609,7 @@ def newton_method(
                     and x.missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
                 )
             ):
+                x.status = wp.where(x.forced > x.limit, NOT_CONVERGED, 0)  # of impulses that rounding leaves open
                 running = bool(False)
             elif is_passed(x):  # and takes more
                 x.patience = next_patience(x)

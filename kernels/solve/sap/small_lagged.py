@@ -22,7 +22,7 @@ from ...real import func, real, vec3
 from ..problem import Problem, Solution
 from .contact_laws import contact_rho
 from .coupled import Lag
-from .lagged import LEAST_SHARE, MOST_SHARE, SHARE_AGAINST, SHARE_ALONG, TINY, Balance
+from .lagged import LEAST_SHARE, MOST_SHARE, SHARE_AGAINST, SHARE_ALONG, TINY, Balance, force_miss
 from .newton import Range
 from .sap import Workspace, epsilon
 from .small import Small, set_triple, set_velocity, small_island, triple, weighted_squares
@@ -121,6 +121,7 @@ def small_linearise_all(
         balance.misses = rho * wp.dot(found.miss, found.miss)
         balance.impulses = rho * wp.dot(gamma, gamma)
         balance.error = rho * wp.length(found.miss)
+        balance.force = force_miss(gamma[2], found.delta[2], rho)
         if found.p[0] != real(0.0) or found.p[1] != real(0.0):
             balance.slides = 1
     k = lane()
@@ -140,6 +141,7 @@ def small_measure(work: Workspace, x: Small, w: int, r: Range, balance: Balance)
     sums = weighted_squares(x, x.m[i] - impulse, x.m[i] + x.p_star[i], impulse)
     work.norms[w, r.island] = sums
     balance.error = team_max(balance.error)
+    balance.force = team_max(balance.force)
     others = team_sum_3(vec3(balance.misses, balance.impulses, x.D_sq[i] * missed * missed))
     balance.misses = others[0]
     balance.impulses = others[1]

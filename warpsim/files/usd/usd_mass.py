@@ -106,7 +106,7 @@ def _full_inertia(prim, units, label: str):
 def _amount(value, label: str) -> float:
     value = 0.0 if value is None else float(value)
     if not (np.isfinite(value) and 0 <= value < LARGEST):
-        raise ModelError(f"{label} is {value:g}; it must be finite and not negative")
+        raise ModelError(f"{label} is {value:g}; it must be finite, not negative and at most {LARGEST:g}")
     return value
 
 
