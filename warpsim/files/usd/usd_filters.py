@@ -16,7 +16,7 @@ from warpsim.model.model import ReportLine
 
 CLASSES = 32
 MAX_PAIRS = 2_000_000  # of bodies
-MAX_TESTS = 5_000_000  # of geoms against groups and filtered pairs
+MAX_TESTS = 1_000_000  # of geoms against groups and filtered pairs
 MAX_KINDS = 400  # of geoms, by their groups and filtered pairs
 SELF = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions")
 

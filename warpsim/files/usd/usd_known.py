@@ -87,7 +87,8 @@ PER_AXIS = re.compile(
 @functools.lru_cache(4096)
 def ignored(name: str):
     """The row of `IGNORED` of a property, None where it is unknown."""
-    return next((row for row in IGNORED if re.fullmatch(row[0], name)), None)
+    k = _row(_ANY_IGNORED, name)
+    return None if k is None else IGNORED[k]
 
 
 def missing(name: str, needs: set[str]) -> str:
@@ -104,7 +105,8 @@ def needs(name: str) -> set[str] | None:
     axis = PER_AXIS.fullmatch(name)
     if axis:
         return {f"{axis[1]}:{axis[2]}"}
-    return next((kinds for pattern, kinds in READ if re.fullmatch(pattern, name)), None)
+    k = _row(_ANY_READ, name)
+    return None if k is None else READ[k][1]
 
 
 # Values with which what is ignored changes nothing ------------------------------------------------------------------------
@@ -311,3 +313,16 @@ def unknown_type(prim) -> bool:
     """Whether a prim is of a type of physics that is in no schema here."""
     name = str(prim.GetTypeName())
     return bool(PHYSICS_SCHEMAS.match(name)) and name not in TYPES and not prim.GetPrimTypeInfo().GetSchemaType()
+
+
+def _any_of(table) -> re.Pattern:
+    """One expression of all names of a table, of which `_row` tells the row."""
+    return re.compile("|".join(f"(?P<row{k}>{row[0]})" for k, row in enumerate(table)))
+
+
+def _row(pattern: re.Pattern, name: str) -> int | None:
+    found = pattern.fullmatch(name)
+    return None if found is None else int(str(found.lastgroup)[3:])
+
+
+_ANY_READ, _ANY_IGNORED = _any_of(READ), _any_of(IGNORED)
