@@ -104,7 +104,8 @@ def test_absurd_numbers_everywhere(tmp_path):
             path.write_text(ROBOT[:start] + value + ROBOT[end:])
             model = attempt(path)
             if number in ("nan", "x", "1e309") and key not in ("effort", "lower"):
-                assert model is None, (key, number)
+                undrawn = model is not None and any("not drawn" in line.detail for line in model.report)
+                assert model is None or undrawn, (key, number)  # a faulty visual is left out
 
 
 BOMB = '<!DOCTYPE b [<!ENTITY a "{}">{}]>'.format(

@@ -87,7 +87,8 @@ def load(
         "effort" or "position" adds an actuator to each hinge and slide joint that has none, as URDF files need. "effort": the file's effort
         limits are the control range. "position": gains kp = 100, kv = 10; joint limits are the control range, effort limits the force range.
     unsupported : str
-        "error" refuses a file with features that change the motion and cannot be simulated. "report" loads the rest with one warning.
+        "error" refuses a file with features that change the motion and cannot be simulated. "report" loads the rest with one warning. Elements of a
+        URDF that are not known are no error: each has a line of the report, and a warning where it may change the motion.
     packages : dict, optional
         Folders of ROS packages by name, for `package://name/...`.
     merge_fixed : bool
@@ -184,7 +185,7 @@ def _reader(path: pathlib.Path, options: dict, of_urdf: dict) -> tuple[Callable[
     if suffix in URDF_SUFFIXES or (path.is_file() and root_tag(path) == "robot"):
         from warpsim.files.urdf.urdf import load_urdf
 
-        return load_urdf, {key: value for key, value in options.items() if key != "unsupported"} | of_urdf
+        return load_urdf, options | of_urdf
     if of_urdf != URDF_DEFAULTS:
         raise ModelError(f"{path}: {FOR_URDF}")
     return load_mujoco, options

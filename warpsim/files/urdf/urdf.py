@@ -19,7 +19,7 @@ from warpsim.files.meshes import convex_parts, has_colours, load_mesh
 from warpsim.files.pressure_fields import fitted, properties
 from warpsim.files.safe_files import Folders, read_xml
 from warpsim.files.urdf.urdf_inertia import absorb, repair_inertias, repair_massless
-from warpsim.files.urdf.urdf_parse import Joint, Link, Robot, parse_robot
+from warpsim.files.urdf.urdf_parse import LEAVE_OUT, Joint, Link, Robot, parse_robot
 from warpsim.model import tetrahedra
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose
@@ -29,27 +29,41 @@ NAMED = 6  # elements that a warning names; model.report has them all
 
 
 def load_urdf(
-    path, *, actuators=None, packages=None, root=None, merge_fixed=False, base="fixed", visuals=True, decompose=False
+    path,
+    *,
+    actuators=None,
+    unsupported="error",
+    packages=None,
+    root=None,
+    merge_fixed=False,
+    base="fixed",
+    visuals=True,
+    decompose=False,
 ) -> Model:
     """Load a URDF file. See `warpsim.load` for the arguments.
 
-    Raises `ModelError` naming the file and the element; warns once about inertias that were repaired and once about
-    mimic joints that cannot follow their joint.
+    Raises `ModelError` naming the file and the element; warns once each about inertias that were repaired, mimic joints that cannot follow
+    their joint, visuals that are not drawn, and what may change the motion and is not simulated.
     """
     path = pathlib.Path(path)
     try:
-        robot = parse_robot(read_xml(path))
+        robot = parse_robot(read_xml(path), unsupported)
         _make_sound(robot, path, merge_fixed, base)
         b = ModelBuilder(robot.name)
         b.report = robot.report
-        writer = _Writer(b, Folders(path, packages, root), visuals, decompose)
+        writer = _Writer(b, Folders(path, packages, root), visuals, decompose, robot, unsupported)
         for link in robot.links:
             writer.add(link, base)
         exclude_neighbours(b)
+        writer.add_filters(robot)
         writer.add_mimics(robot, path)
         writer.finish()
-        if writer.undrawn:
-            _warn_once(path, "visual meshes that cannot be read, and are not drawn, of links ", writer.undrawn)
+        if writer.undrawn and visuals:
+            _warn_once(
+                path, "visuals that cannot be read, and are not drawn, of links ", list(dict.fromkeys(writer.undrawn))
+            )
+        if robot.lost:
+            _warn_once(path, f"{len(robot.lost)} not simulated: ", robot.lost)
         if actuators is not None:
             drive_joints(b, actuators, writer.efforts)
         elif any(effort is not INFINITE for effort in writer.efforts):
@@ -92,11 +106,16 @@ def _merge(robot: Robot) -> None:
     """Make links on fixed joints part of their parent, but those fixed to a root called "world"."""
     merged = 0
     for link in reversed(robot.links):
-        if link.joint is not None and link.joint.kind == "fixed" and link.parent.name != "world":
+        if link.joint is not None and link.joint.kind == "fixed" and link.parent.name != "world" and not _apart(link):
             absorb(link.parent, link)
             robot.links.remove(link)
             merged += 1
     robot.report.append(ReportLine("merge_fixed", "mapped", f"{merged} links are part of the link they are fixed to"))
+
+
+def _apart(link: Link) -> bool:
+    """Whether a link has rules that what it is fixed to has not: they would be the whole body's."""
+    return link.apart or link.parent.apart or link.weightless != link.parent.weightless
 
 
 def _has_field(soft) -> bool:
@@ -106,7 +125,8 @@ def _has_field(soft) -> bool:
 class _Writer:
     """Adds links, parents first, to a builder."""
 
-    def __init__(self, b: ModelBuilder, folders: Folders, visuals: bool, decompose):
+    def __init__(self, b: ModelBuilder, folders: Folders, visuals: bool, decompose, robot: Robot, unsupported: str):
+        self.lost, self.unsupported = robot.lost, unsupported
         self.b, self.folders, self.visuals, self.decompose = b, folders, visuals, decompose
         self.body: dict[str, int] = {}
         self.placed: dict[str, np.ndarray] = {}  # pose in the world of links that cannot move
@@ -114,7 +134,8 @@ class _Writer:
         self.single: dict[str, int] = {}  # hinges and slides of the builder by the name of their joint
         self.counts: dict[str, int] = {}
         self.geom_names: set[str] = set()
-        self.undrawn: list[str] = []  # links with a visual mesh that cannot be read
+        self.copies: dict[str, int] = {}  # how often a name was asked for, beyond the first time
+        self.undrawn: list[str] = robot.undrawn  # links with a visual that cannot be read
         self.coloured: set[str] = set()  # names of mesh files with colours of their own
 
     def add(self, link: Link, base: str) -> None:
@@ -135,7 +156,8 @@ class _Writer:
         elif joint is not None and joint.kind == "fixed" and link.parent.name in self.placed:
             self.placed[link.name] = compose(self.placed[link.parent.name], pose)
         name = link.name if link.name != "world" else "world_"
-        body = self.b.add_body(name, parent=parent, pose=pose, mass=link.mass, com=link.com, inertia=link.inertia)
+        options = {"mass": link.mass, "com": link.com, "inertia": link.inertia, "gravcomp": float(link.weightless)}
+        body = self.b.add_body(name, parent=parent, pose=pose, **options)
         self.body[link.name] = body
         if joint is not None:
             self._joint(joint, body, free=parent == -1)
@@ -152,7 +174,14 @@ class _Writer:
 
     def _joint(self, joint: Joint, body: int, free: bool) -> None:
         """Add a link's joint, or the joints that together are it."""
-        dynamics = {"damping": joint.damping, "friction": joint.friction}
+        dynamics = {"damping": joint.damping, "friction": joint.friction, "armature": joint.armature}
+        if joint.kind in ("revolute", "continuous", "prismatic"):
+            dynamics |= {"stiffness": joint.stiffness, "reference": joint.reference}
+        elif joint.stiffness or joint.armature:
+            self.lose(
+                f"spring and armature of joint {short(joint.name)}", f"of hinges and slides only, it is {joint.kind}"
+            )
+            dynamics["armature"] = 0.0
         limits = {"range": joint.range, **dynamics}
         kind, axis = joint.kind, joint.axis
         parts: list[tuple] = {
@@ -160,6 +189,7 @@ class _Writer:
             "revolute": [("hinge", "", axis, limits)],
             "continuous": [("hinge", "", axis, dynamics)],
             "prismatic": [("slide", "", axis, limits)],
+            "spherical": [("ball", "", axis, dynamics)],
         }.get(kind, [])
         if kind == "planar":
             across = np.eye(3)[np.argmin(np.abs(axis))]
@@ -178,10 +208,20 @@ class _Writer:
             self.b.report.append(ReportLine(f"{kind} joint {short(joint.name)}", "mapped", why))
         for type, end, along, options in parts:
             index = self.b.add_joint(body, type, name=self._joint_name(joint.name + end), axis=along, **options)
-            if len(parts) == 1 and type != "free":
+            if len(parts) == 1 and type in ("hinge", "slide"):
                 self.single[joint.name] = index
             self.efforts.append(INFINITE if joint.effort is None else (-joint.effort, joint.effort))
         self.counts[f"{kind} joints"] = self.counts.get(f"{kind} joints", 0) + 1
+
+    def lose(self, feature: str, why: str) -> None:
+        """Tell of something that may change the motion and is not simulated."""
+        self.b.report.append(ReportLine(feature, "refused", why))
+        self.lost.append(f"{feature} ({why})")
+
+    def add_filters(self, robot: Robot) -> None:
+        """Pairs of links that never touch."""
+        for first, second in robot.excluded:
+            self.b.exclude(self.body[first], self.body[second])
 
     def _count(self, what: str, action) -> None:
         action()
@@ -200,6 +240,9 @@ class _Writer:
         name = f"{link.name}_{use}" if not shape.name else shape.name
         silent = {"contype": 0, "conaffinity": 0}
         soft = None
+        friction = link.friction if shape.friction is None else shape.friction
+        if shape.touches and friction is not None:
+            common["friction"] = friction
         if shape.contact is not None:
             common |= shape.contact.material
             soft = fitted(shape.contact.hydroelastic, shape.kind, shape.size, f"link {short(link.name)}", self.b.report)
@@ -222,8 +265,11 @@ class _Writer:
         except ModelError as error:
             which = "" if shape.file and shape.file in str(error) else f" {short(shape.file)}"
             element = f"link {short(link.name)}, {use} mesh{which}"
+            if shape.touches and self.unsupported == "error":
+                raise ModelError(f"{element}: {error} {LEAVE_OUT}") from None
             if shape.touches:
-                raise ModelError(f"{element}: {error}") from None
+                self.lose(element, f"left out: {error}")
+                return
             self.b.report.append(ReportLine(element, "ignored", f"not drawn: {error}"))
             self.undrawn.append(repr(link.name))
             return
@@ -253,6 +299,7 @@ class _Writer:
         while unique in self.geom_names:
             count += 1
             unique = f"{name}_{count}"
+        self.copies[name] = count
         self.geom_names.add(unique)
         return unique
 

@@ -184,6 +184,7 @@ def absorb(parent, link) -> None:
     parent.mass, parent.com, parent.inertia = combine_masses(parts)
     for shape in link.shapes:
         shape.pose = compose(pose, shape.pose)
+        shape.friction = link.friction if shape.friction is None else shape.friction
     parent.shapes += link.shapes
     for child in link.children:
         child.joint.pose = compose(pose, child.joint.pose)

@@ -12,6 +12,8 @@ import numpy as np
 from warpsim.checks import listed, short
 from warpsim.errors import ModelError
 from warpsim.files.urdf.urdf_contact import Contact, contact_lines, read_contact
+from warpsim.files.urdf.urdf_extensions import Extensions
+from warpsim.files.urdf.urdf_report import report_lines, unread
 from warpsim.model.geometry import roll_pitch_yaw, rotation_matrix
 from warpsim.model.model import ReportLine
 
@@ -19,17 +21,18 @@ MAX_LINKS = 2000
 MAX_SHAPES = 5000
 LARGEST = 1e9  # of any length, mass, moment or gain
 GREY = (0.7, 0.7, 0.7, 1.0)
-KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
+JOINTS = ("joint", "drake:joint")
+LEAVE_OUT = "(unsupported='report' loads the model without it)"
 DROPPED = (
     ("joint/limit[@velocity]", "velocity limits of joints", "velocities are not limited"),
     ("joint/safety_controller", "safety controllers", "not part of the mechanism"),
     ("joint/calibration", "joint calibrations", "not part of the mechanism"),
     ("transmission", "transmissions", "use actuators='effort' or 'position'"),
     ("ros2_control", "ros2_control elements", "use actuators='effort' or 'position'"),
-    ("gazebo", "gazebo elements", "extension of another simulator"),
+    ("gazebo", "gazebo elements", "extension of another simulator, but for what has a line of its own"),
     ("mujoco", "mujoco elements", "extension of another simulator; see merge_fixed"),
     ("sensor", "sensors", "they measure, they do not act"),
-    ("link/contact", "contact elements of links", "extension of another simulator"),
     ("link/surface", "surface elements of links", "extension of another simulator"),
     (".//material/texture", "textures", "colours are drawn"),
 )
@@ -48,6 +51,7 @@ class Shape:
     file: str = ""
     scale: tuple = (1.0, 1.0, 1.0)
     contact: Contact | None = None
+    friction: float | None = None  # of a link that was merged; None: its link's
 
 
 @dataclasses.dataclass
@@ -72,6 +76,9 @@ class Joint:
     damping: float
     friction: float
     mimic: Mimic | None
+    stiffness: float = 0.0
+    reference: float = 0.0
+    armature: float = 0.0
 
 
 @dataclasses.dataclass
@@ -86,41 +93,74 @@ class Link:
     joint: Joint | None = None
     parent: "Link | None" = None
     children: list["Link"] = dataclasses.field(default_factory=list)
+    friction: float | None = None
+    weightless: bool = False
+    apart: bool = False  # has rules of its own, by which it is not merged
 
 
 @dataclasses.dataclass
 class Robot:
-    """A robot: links with parents before children, the first is the root; lines of the report so far."""
+    """A robot: links with parents before children, the first is the root; lines of the report so far, links with visuals that cannot be
+    read, pairs of links that never touch, and what the file has that may change the motion and is not simulated."""
 
     name: str
     links: list[Link]
     report: list[ReportLine]
+    undrawn: list[str]
+    excluded: set[tuple[str, str]]
+    lost: list[str]
 
 
-def parse_robot(root) -> Robot:
+@dataclasses.dataclass
+class _Notes:
+    """What the file has that is not simulated as it says. `whole`: raise `ModelError` for what can only be left out."""
+
+    whole: bool
+    report: list[ReportLine] = dataclasses.field(default_factory=list)
+    undrawn: list[str] = dataclasses.field(default_factory=list)
+    lost: list[str] = dataclasses.field(default_factory=list)
+
+    def lose(self, feature: str, why: str) -> None:
+        """Tell of something that may change the motion."""
+        self.report.append(ReportLine(feature, "refused", why))
+        self.lost.append(f"{feature} ({why})")
+
+    def leave_out(self, feature: str, error: ModelError, instead: str) -> None:
+        """The same, of what is an error by default."""
+        if self.whole:
+            raise ModelError(f"{error} {LEAVE_OUT}") from None
+        self.lose(feature, f"{instead}: {error}")
+
+
+def parse_robot(root, unsupported: str = "error") -> Robot:
     """The robot in a `<robot>` element. Raises `ModelError` naming the element that is wrong."""
     if root.tag != "robot":
         raise ModelError(f"the root element is <{root.tag[:40]}>, not <robot>: not a URDF file")
-    report: list[ReportLine] = []
+    notes = _Notes(unsupported == "error")
+    report = notes.report
     elements = root.findall("link")
     if not elements:
         hint = "; it is a template, expand it with xacro" if any("xacro" in e.tag for e in root.iter()) else ""
         raise ModelError(f"the <robot> has no links{hint}")
     if len(elements) > MAX_LINKS:
         raise ModelError(f"{len(elements)} links, more than {MAX_LINKS}")
-    colours = _colours(root)
+    colours = _colours(root, notes)
     links: dict[str, Link] = {}
     counts: collections.Counter = collections.Counter()
     for element in elements:
-        link = _link(element, colours, report, counts)
+        link = _link(element, colours, notes, counts)
         if link.name in links:
             raise ModelError(f"link {short(link.name)} is there twice; names must be unique")
         links[link.name] = link
     if sum(len(link.shapes) for link in links.values()) > MAX_SHAPES:
         raise ModelError(f"more than {MAX_SHAPES} shapes")
-    _joints(root, links, report)
+    _joints(root, links, notes)
     report += contact_lines(counts)
     ordered = _ordered(links)
+    missing = unread(root)
+    excluded = Extensions(root, links, report, missing).excluded
+    report += report_lines(missing)
+    notes.lost += [f"{note.feature} ({note.detail})" for note in missing if note.moves]
     for where, feature, why in DROPPED:
         count = len(root.findall(where))
         if count:
@@ -128,14 +168,14 @@ def parse_robot(root) -> Robot:
     bare = sum(element.find("inertial") is None for element in elements)
     if bare:
         report.append(ReportLine("links without <inertial>", "used", f"{bare}: they have no mass"))
-    return Robot(root.get("name") or "robot", ordered, report)
+    return Robot(root.get("name") or "robot", ordered, report, notes.undrawn, excluded, notes.lost)
 
 
-def _joints(root, links, report) -> None:
+def _joints(root, links, notes) -> None:
     """Hang the links on each other by the file's joints."""
     names = set()
-    for element in root.findall("joint"):
-        joint = _joint(element, report)
+    for element in (element for element in root if element.tag in JOINTS):
+        joint = _joint(element, notes)
         label = f"joint {short(joint.name)}"
         if joint.name in names:
             raise ModelError(f"{label} is there twice; names must be unique")
@@ -206,39 +246,58 @@ def _name(element, word: str) -> str:
     return name
 
 
-def _link(element, colours, report, counts) -> Link:
+def _link(element, colours, notes, counts) -> Link:
     name = _name(element, "link")
     label = f"link {short(name)}"
     mass, com, inertia = 0.0, np.zeros(3), np.zeros((3, 3))
-    inertial = element.find("inertial")
-    if inertial is not None:
-        frame = _pose(inertial, label)
-        mass = _number(inertial.find("mass"), "value", 0.0, f"{label}: mass")
-        if mass < 0:
-            raise ModelError(f"{label}: mass is {mass:g}; it must not be negative")
-        entries = {}
-        for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"):
-            entries[key] = _number(inertial.find("inertia"), key, 0.0, f"{label}: inertia")
-        e = entries
-        matrix = np.array(
-            [[e["ixx"], e["ixy"], e["ixz"]], [e["ixy"], e["iyy"], e["iyz"]], [e["ixz"], e["iyz"], e["izz"]]]
-        )
-        turn = rotation_matrix(frame[3:])
-        com, inertia = frame[:3], turn @ matrix @ turn.T
-        inertia = (inertia + inertia.T) / 2
-    shapes = [_shape(child, label, False, colours) for child in element.findall("visual")]
-    solid = [shape for shape in shapes if not _empty(shape)]
-    if len(solid) < len(shapes):
-        why = f"{len(shapes) - len(solid)} with a size of 0 are not drawn"
-        report.append(ReportLine(f"visuals of {label}", "ignored", why))
+    if element.find("inertial") is not None:
+        mass, com, inertia = _inertial(element.find("inertial"), label, notes)
+    solid: list[Shape] = []
+    for child in element.findall("visual"):
+        try:
+            shape = _shape(child, label, False, colours, notes)
+        except ModelError as error:
+            notes.report.append(ReportLine(f"visuals of {label}", "ignored", f"not drawn: {error}"))
+            notes.undrawn.append(repr(name))
+            continue
+        solid.append(shape)
+    empty = sum(_empty(shape) for shape in solid)
+    if empty:
+        notes.report.append(ReportLine(f"visuals of {label}", "ignored", f"{empty} with a size of 0 are not drawn"))
+    solid = [shape for shape in solid if not _empty(shape)]
     for child in element.findall("collision"):
-        shape = _shape(child, label, True, colours)
+        try:
+            shape = _shape(child, label, True, colours, notes)
+            if _empty(shape):
+                what = "scale 0 0 0" if shape.kind == "mesh" else f"radius or half lengths {shape.size} m"
+                raise ModelError(f"{label}, collision: a <{shape.kind}> with {what}; give it a size > 0 or remove it")
+        except ModelError as error:
+            notes.leave_out(_collision(child, label), error, "left out")
+            continue
         shape.contact = read_contact(child, _collision(child, label), counts)
-        if _empty(shape):
-            what = "scale 0 0 0" if shape.kind == "mesh" else f"radius or half lengths {shape.size} m"
-            raise ModelError(f"{label}, collision: a <{shape.kind}> with {what}; give it a size > 0 or remove it")
         solid.append(shape)
     return Link(name, mass, com, inertia, solid)
+
+
+def _inertial(inertial, label: str, notes) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre of mass and inertia about it; what is missing is 0, with a note."""
+    frame = _pose(inertial, label)
+    weight, moments = inertial.find("mass"), inertial.find("inertia")
+    mass = _number(weight, "value", 0.0, f"{label}: mass")
+    if mass < 0:
+        raise ModelError(f"{label}: mass is {mass:g}; it must not be negative")
+    if weight is None or weight.get("value") is None:
+        notes.lose(f"mass of {label}", 'none is given, read as 0; write <mass value="..."/>')
+    keys = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+    given = [key for key in keys if moments is not None and moments.get(key) is not None]
+    lacking = [key for key in ("ixx", "iyy", "izz") if key not in given]
+    if lacking:
+        notes.lose(f"inertia of {label}", f"{', '.join(lacking)} not given, read as 0")
+    e = {key: _number(moments, key, 0.0, f"{label}: inertia") for key in keys}
+    matrix = np.array([[e["ixx"], e["ixy"], e["ixz"]], [e["ixy"], e["iyy"], e["iyz"]], [e["ixz"], e["iyz"], e["izz"]]])
+    turn = rotation_matrix(frame[3:])
+    inertia = turn @ matrix @ turn.T
+    return mass, frame[:3], (inertia + inertia.T) / 2
 
 
 def _collision(element, label: str) -> str:
@@ -251,7 +310,7 @@ def _empty(shape: Shape) -> bool:
     return not any(shape.scale) if shape.kind == "mesh" else 0 in shape.size
 
 
-def _shape(element, label: str, touches: bool, colours) -> Shape:
+def _shape(element, label: str, touches: bool, colours, notes) -> Shape:
     label = f"{label}, {'collision' if touches else 'visual'}"
     shapes = element.findall("geometry/*")
     if len(shapes) != 1:
@@ -272,7 +331,7 @@ def _shape(element, label: str, touches: bool, colours) -> Shape:
     if kind in ("cylinder", "capsule"):
         size += (_numbers(shape, "length", [], label, 1) / 2).tolist()
     result = Shape(
-        element.get("name") or "", kind, touches, size, _pose(element, label), _rgba(element, colours, label)
+        element.get("name") or "", kind, touches, size, _pose(element, label), _rgba(element, colours, label, notes)
     )
     if kind == "mesh":
         result.file = shape.get("filename") or ""
@@ -280,54 +339,79 @@ def _shape(element, label: str, touches: bool, colours) -> Shape:
     return result
 
 
-def _colours(root) -> dict[str, tuple]:
+def _colours(root, notes) -> dict[str, tuple]:
     """Materials of the file by name: those of the robot, then those defined inside a link."""
     found: dict[str, tuple] = {}
     for material in [*root.findall("material"), *root.findall("link/visual/material")]:
         if material.find("color") is not None and material.get("name"):
-            found.setdefault(material.get("name"), _colour(material, f"material {short(material.get('name'))}"))
+            if material.get("name") not in found:
+                found[material.get("name")] = _colour(material, f"material {short(material.get('name'))}", notes)
     return found
 
 
-def _colour(material, label: str) -> tuple:
-    return tuple(np.clip(_numbers(material.find("color"), "rgba", GREY, label), 0.0, 1.0))
+def _colour(material, label: str, notes) -> tuple:
+    """The colour of a material; grey where it is none, with a line."""
+    try:
+        rgba = _numbers(material.find("color"), "rgba", GREY, label)
+        if (rgba != np.clip(rgba, 0.0, 1.0)).any():
+            notes.report.append(ReportLine(f"colour of {label}", "mapped", f"rgba {rgba.tolist()} is cut to 0 .. 1"))
+        return tuple(np.clip(rgba, 0.0, 1.0))
+    except ModelError as error:
+        notes.report.append(ReportLine(f"colour of {label}", "ignored", f"grey instead: {error}"))
+        return GREY
 
 
-def _rgba(element, colours, label: str) -> tuple:
+def _rgba(element, colours, label: str, notes) -> tuple:
     material = element.find("material")
     if material is None:
         return GREY
     if material.find("color") is not None:
-        return _colour(material, label)
-    return colours.get(material.get("name"), GREY)
+        return _colour(material, label, notes)
+    name = material.get("name")
+    if name not in colours and material.find("texture") is None:
+        notes.report.append(ReportLine(f"material {short(name)}", "ignored", "is not defined: grey"))
+        colours[name] = GREY
+    return colours.get(name, GREY)
 
 
-def _joint(element, report) -> Joint:
-    name = _name(element, "joint")
+def _joint(element, notes) -> Joint:
+    name, report = _name(element, "joint"), notes.report
     label = f"joint {short(name)}"
     kind = element.get("type")
+    kind = "spherical" if kind == "ball" else kind  # Drake's word
     if kind not in KINDS:
-        raise ModelError(f"{label}: unknown type {str(kind)[:40]!r}; use {', '.join(KINDS)}")
+        error = ModelError(f"{label}: unknown type {str(kind)[:40]!r}; use {', '.join(KINDS)}")
+        notes.leave_out(label, error, "fixed instead")
+        kind = "fixed"
     axis = _numbers(element.find("axis"), "xyz", [1, 0, 0], label)
     length = float(np.linalg.norm(axis))
-    if length < 1e-9 and kind not in ("fixed", "floating"):
+    if length < 1e-9 and kind not in ("fixed", "floating", "spherical"):
         raise ModelError(f"{label}: axis {axis.tolist()} has no direction; give a non-zero vector")
     axis = axis / length if length >= 1e-9 else np.array([1.0, 0, 0])
     dynamics, limit, mimic = element.find("dynamics"), element.find("limit"), element.find("mimic")
     damping, friction = (_number(dynamics, key, 0.0, label) for key in ("damping", "friction"))
-    if damping < 0 or friction < 0:
-        raise ModelError(f"{label}: damping {damping:g} and friction {friction:g} must not be negative")
+    stiffness, reference = (_number(dynamics, f"spring_{key}", 0.0, label) for key in ("stiffness", "reference"))
+    if damping < 0 or friction < 0 or stiffness < 0:
+        raise ModelError(
+            f"{label}: damping {damping:g}, friction {friction:g} and spring_stiffness {stiffness:g} must not be negative"
+        )
     effort = None if limit is None or limit.get("effort") is None else _effort(limit, label)
     if effort is not None and effort <= 0:
         report.append(ReportLine(f"effort limit of {label}", "ignored", f"{effort:g} is read as none"))
         effort = None
     limits = _limits(limit, label, report) if kind in ("revolute", "prismatic") else None
+    if kind not in ("revolute", "prismatic", "fixed") and limit is not None:
+        if {limit.get(key, "0").strip() for key in ("lower", "upper")} - {"0", "0.0"}:
+            report.append(ReportLine(f"limits of {label}", "ignored", f"{kind} joints have none: unlimited"))
+    if stiffness:
+        report.append(ReportLine(f"spring of {label}", "used", f"{stiffness:g}, at rest at {reference:g}"))
     if mimic is not None:
         factor, offset = (
             _number(mimic, key, x, f"{label}: mimic") for key, x in (("multiplier", 1.0), ("offset", 0.0))
         )
         mimic = Mimic(mimic.get("joint") or "?", factor, offset)
-    return Joint(name, kind, _pose(element, label), axis, limits, effort, damping, friction, mimic)
+    pose = _pose(element, label)
+    return Joint(name, kind, pose, axis, limits, effort, damping, friction, mimic, stiffness, reference)
 
 
 def _effort(limit, label: str) -> float | None:
@@ -348,7 +432,8 @@ def _limits(limit, label: str, report) -> tuple | None:
         return None
     low, high = (_bound(limit, key, label) for key in ("lower", "upper"))
     if low > high:
-        raise ModelError(f"{label}: the lower limit {low:g} is above the upper limit {high:g}")
+        report.append(ReportLine(f"limits of {label}", "ignored", f"lower, {low:g}, above upper, {high:g}: unlimited"))
+        return None
     if low == high:
         report.append(ReportLine(f"limits of {label}", "ignored", f"lower equals upper, {low:g}: unlimited"))
         return None

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of the report for what a URDF has and this reader does not read: every element, attribute and text, by its place in the file.
+
+What may change the motion is "refused", and told in a warning; what is only drawn, measured or planned with is "ignored".
+"""
+
+import collections
+
+from warpsim.checks import short
+from warpsim.model.model import ReportLine
+
+ORIGIN = ("xyz", "rpy")
+SHAPES = {
+    "box": ("size",),
+    "cylinder": ("radius", "length"),
+    "capsule": ("radius", "length"),
+    "drake:capsule": ("radius", "length"),
+    "sphere": ("radius",),
+    "ellipsoid": ("a", "b", "c"),
+    "drake:ellipsoid": ("a", "b", "c"),
+    "mesh": ("filename", "scale"),
+}
+LOOKS = {"material": ("name",), "material/color": ("rgba",), "material/texture": ("filename",)}
+SHAPE = {
+    "": ("name",),
+    "origin": ORIGIN,
+    "geometry": ("name",),
+    **{f"geometry/{k}": of for k, of in SHAPES.items()},
+    **LOOKS,
+}
+JOINT = {
+    "": ("name", "type"),
+    "origin": ORIGIN,
+    "parent": ("link",),
+    "child": ("link",),
+    "axis": ("xyz",),
+    "limit": ("lower", "upper", "effort", "velocity"),
+    "dynamics": ("damping", "friction", "spring_stiffness", "spring_reference"),
+    "mimic": ("joint", "multiplier", "offset"),
+}
+READ = {  # attributes that are read, by the place of their element below <robot>
+    "": ("name", "version"),
+    "link": ("name",),
+    "link/inertial": (),
+    "link/inertial/origin": ORIGIN,
+    "link/inertial/mass": ("value",),
+    "link/inertial/inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"),
+    **{f"link/{use}/{place}".rstrip("/"): of for use in ("visual", "collision") for place, of in SHAPE.items()},
+    **{f"{tag}/{place}".rstrip("/"): of for tag in ("joint", "drake:joint") for place, of in JOINT.items()},
+    **LOOKS,
+}
+TOLD = {  # elements of which others tell, with all that is in them
+    *("transmission", "ros2_control", "gazebo", "mujoco", "sensor", "drake:collision_filter_group"),
+    *("joint/safety_controller", "joint/calibration", "link/contact", "link/surface"),
+    "link/collision/drake:proximity_properties",
+}
+HARMLESS = ("visual", "material", "color", "texture")  # elements whose unknown parts are drawn at most
+ELSEWHERE = {
+    "loop_joint": "loops are not closed; close them by ModelBuilder.add_constraint, or in MJCF by <equality>",
+    "drake:linear_bushing_rpy": "bushings are not simulated",
+    "drake:ball_constraint": "constraints of Drake are not read",
+    "verbose": "nothing reads it",
+}
+PLANNED = {"acceleration": "accelerations", "drake:acceleration": "accelerations", "jerk": "jerks"}  # limits of plans
+MOST_LINES = 100
+Note = collections.namedtuple("Note", "feature detail moves")
+
+
+def unread(root) -> list[Note]:
+    """What the elements of a URDF have that is not read: one note for each kind of thing, in the file's order."""
+    found: dict[tuple, int] = {}
+    notes: dict[tuple, tuple[str, bool]] = {}  # of each: where the first is, and whether it may change the motion
+
+    def tell(what: str, why: str, moves: bool) -> None:
+        key = what, why
+        found[key] = found.get(key, 0) + 1
+        notes.setdefault(key, (owner, moves))
+
+    stack, owner = [("", root, "")], ""
+    while stack:
+        place, element, owner = stack.pop()
+        if place and element.get("name"):
+            owner = f" of {place.rsplit('/', 1)[-1]} {short(element.get('name'))}"
+        parts = place.split("/")
+        drawn = any(part in HARMLESS for part in parts)
+        below = f"<{parts[-1]}>" if place else "<robot>"
+        for key in element.keys():
+            if place.endswith("joint/limit") and key in PLANNED:
+                tell(f"{below}: attribute {key}", f"{PLANNED[key]} are not limited", False)
+            elif key not in READ[place] and not key.startswith("xmlns"):
+                tell(f"{below}: attribute {key[:40]}", "not known here", not drawn and bool(place) and place != "link")
+        if (element.text or "").strip() and not drawn:
+            tell(
+                f"{below}: text", 'values stand in attributes, such as value="1"; the text is not read', len(parts) > 2
+            )
+        single: set[str] = set()
+        for child in element:
+            inner = f"{place}/{child.tag}".lstrip("/")
+            if inner in TOLD or (parts[-1] == "geometry" and inner not in READ):
+                continue
+            if inner not in READ:
+                outer, owner = owner, f" {short(child.get('name'))}" if child.get("name") else owner
+                tell(*_unknown(child.tag, below, drawn, bool(place)))
+                owner = outer
+                continue
+            if child.tag in single and not drawn:
+                tell(f"{below}: a second <{child.tag}>", "the first one counts", True)
+            if len(parts) > 1 or place in ("link", "joint", "drake:joint"):
+                single.update({child.tag} - {"visual", "collision"})
+            stack.append((inner, child, owner))
+    lines = [
+        Note(f"{what}{first}", why if found[what, why] == 1 else f"{found[what, why]}, this the first: {why}", moves)
+        for (what, why), (first, moves) in notes.items()
+    ]
+    if len(lines) > MOST_LINES:
+        rest = lines[MOST_LINES:]
+        lines[MOST_LINES:] = [
+            Note("further elements and attributes", f"{len(rest)} kinds, not known here", any(n.moves for n in rest))
+        ]
+    return lines
+
+
+def _unknown(tag: str, below: str, drawn: bool, inside: bool) -> tuple[str, str, bool]:
+    """The note of an element that is not known: name, why, and whether it may change the motion."""
+    what = f"{below}: <{tag[:40]}>"
+    if tag.startswith("xacro:"):
+        inert = tag in ("xacro:property", "xacro:arg", "xacro:include")
+        return what, "a template's, not expanded: run xacro on the file", not inert or tag == "xacro:include"
+    moves = not drawn and (inside or tag.startswith("drake:") or "joint" in tag or "constraint" in tag)
+    return what, ELSEWHERE.get(tag, "not known here"), moves and tag != "verbose"
+
+
+def report_lines(notes) -> list[ReportLine]:
+    """The lines of the report."""
+    return [ReportLine(n.feature, "refused" if n.moves else "ignored", n.detail) for n in notes]
