@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 # From the ground up; a file imports from its own floor and from below. Device and host code of a name are one floor.
 FLOORS = [
-    *("errors", "annotations", "reprs", "checks", "pickled", "robots"),
+    *("errors", "annotations", "reprs", "checks", "other_names", "pickled", "robots"),
     *(
         "ranges",
         "preamble",

@@ -156,7 +156,9 @@ else:
         elif name in _HOME:
             value = getattr(_importlib.import_module(_HOME[name]), name)
         else:
-            raise AttributeError(f"module 'warpsim' has no attribute {name!r}")
+            from warpsim.other_names import module_hint
+
+            raise AttributeError(f"module 'warpsim' has no attribute {name!r}{module_hint(name)}")
         globals()[name] = value
         return value
 

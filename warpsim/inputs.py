@@ -4,11 +4,12 @@
 import numpy as np
 import warp as wp
 
-from warpsim.checks import listed, number, numbers, positive, several, short, whole
+from warpsim.checks import choice, listed, number, numbers, positive, several, short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.kernels.tree import joints
 from warpsim.model.model import JOINT_NQ, JointType, Model
+from warpsim.state import State
 
 NAMED = "give names or indices"
 
@@ -30,6 +31,7 @@ class Inputs:
     def host_rows(self, values, n: int, name: str, rows: int | None = None) -> np.ndarray:
         """(rows, n) finite host values from (n,) or (rows, n); `rows`: default all worlds."""
         rows = self.worlds if rows is None else rows
+        refuse_state(values, name)
         if isinstance(values, wp.array):
             values = values.numpy()
         values = self.numbers(values, name)
@@ -277,7 +279,31 @@ def is_on_host(values) -> bool:
 
 def _refuse_shape(values, shape, name: str) -> None:
     if values.shape != shape:
-        raise ValueError(f"{name} has shape {values.shape}; it must be {tuple(shape)}")
+        hint = shape_hint(tuple(values.shape), tuple(shape), name)
+        raise ValueError(f"{name} has shape {tuple(values.shape)}; it must be {tuple(shape)}{hint}")
+
+
+def shape_hint(given: tuple, wanted: tuple, name: str) -> str:
+    """What to write where controls have another shape than is wanted, as the end of a sentence."""
+    if name in ("control", "controls") and wanted[-1] == 0:
+        return (
+            ': the model has no actuators; leave it out, or load it with them: ws.load(path, actuators="effort") or "position" '
+            "(a builder's model: add_actuator)"
+        )
+    if given == (*wanted[:-2], wanted[-1]):
+        return (
+            f"; a row for each world: np.tile({name}, ({wanted[-2]}, 1))"
+            if len(wanted) == 2
+            else f"; the same for each world: np.repeat({name}[:, None], {wanted[-2]}, axis=1)"
+        )
+    return ""
+
+
+def refuse_state(values, name: str) -> None:
+    """Raise where a State stands for one of its arrays."""
+    if isinstance(values, State):
+        own = name if name in ("q", "v", "activation", "mocap") else "q"
+        raise ValueError(f"{name} is a State; give its array: state.{own}")
 
 
 def time_step(dt, dtype: str) -> float:
@@ -287,6 +313,15 @@ def time_step(dt, dtype: str) -> float:
     if not least <= dt <= 1 / least:
         raise ValueError(f"dt is {dt}; in {dtype} give {least:.0e} to {1 / least:.0e} s")
     return dt
+
+
+def dtype_called(dtype) -> str:
+    """ "float32" or "float64"."""
+    if not isinstance(dtype, str):
+        name = next((name for name in SCALARS if name in str(dtype) or (dtype is float and name == "float64")), None)
+        hint = "choose one of ['float32', 'float64']" if name is None else f'write dtype="{name}"'
+        raise ValueError(f"dtype is {short(dtype)}; {hint}")
+    return choice(dtype, "dtype", SCALARS)
 
 
 def device_called(name):

@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.checks import flag, numbers, whole
+from warpsim.checks import flag, numbers, short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import active_tape, refuse_torch_gradient, tape_paused
 from warpsim.device.replay import capturing
@@ -15,6 +15,7 @@ from warpsim.differentiate.checkpoint import Checkpoints, move_gradient
 from warpsim.differentiate.implicit import kept_array
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.report import GradientReport
+from warpsim.inputs import shape_hint
 from warpsim.model.host_kinematics import host_span
 from warpsim.randomness import RandomControls
 from warpsim.trajectory import Trajectory
@@ -252,13 +253,24 @@ def _control_source(sim, controls, steps):
         if isinstance(controls, RandomControls):
             return controls.of(sim), steps, None
         return (lambda step, state: controls(state)), steps, None
+    if isinstance(controls, (int, float, np.number)):
+        rows = "steps" if steps is None else steps
+        hint = (
+            f"for {controls} steps write sim.rollout(state, steps={controls})"
+            if steps is None
+            else "for zeros leave it out"
+        )
+        raise ValueError(
+            f"controls is {short(controls)}; give an array (steps, worlds, nu) = ({rows}, {sim.worlds}, {sim.model.nu}) or a function of the state; {hint}"
+        )
     refuse_torch_gradient(controls, "controls")
     if not hasattr(controls, "shape"):
         controls = numbers(controls, "controls", dtype=sim.dtype)
     shape, steps = tuple(controls.shape), None if steps is None else whole(steps, "steps", 1)
     expected = (steps if steps is not None else (shape[0] if shape else 0), sim.worlds, sim.model.nu)
     if shape != expected:
-        raise ValueError(f"controls has shape {shape}; it must be (steps, worlds, nu) = {expected}")
+        hint = shape_hint(shape, expected, "controls")
+        raise ValueError(f"controls has shape {shape}; it must be (steps, worlds, nu) = {expected}{hint}")
     table = sim._inputs.device_array(controls, shape, "controls")
     if not table.size:  # no indexing of nothing
         return (lambda step, state: None), whole(shape[0], "steps", 1), None

@@ -14,7 +14,6 @@ from warpsim.contact.collision import ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch, contact_patches
 from warpsim.contact.hydroelastic.pressure_contact import LEVELS, Hydroelasticity
 from warpsim.contact.queries import AboutCentre, Queries, RayHits, RaySensor
-from warpsim.device.copies import SCALARS
 from warpsim.device.cores import step_threads
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.recording import active_tape, tape_paused
@@ -22,11 +21,12 @@ from warpsim.device.threads import alone, exclusive, unshared
 from warpsim.differentiate.linearize import Linearization, linearize
 from warpsim.fit import explains_shortage
 from warpsim.guards import guard_inertia, guard_parameters, refuse_together
-from warpsim.inputs import Inputs, device_called, time_step
+from warpsim.inputs import Inputs, device_called, dtype_called, time_step
 from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
+from warpsim.other_names import NamesOfSimulator, answers
 from warpsim.reprs import show
 from warpsim.rollout import rollout
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MOST_POLYGONS = LARGEST_INDEX // 64  # per world
 
 
-class Simulator:
+class Simulator(NamesOfSimulator):
     """Many worlds of one model on one device, stepped together.
 
     Parameters
@@ -123,6 +123,7 @@ class Simulator:
 
     @alone
     @explains_shortage
+    @answers
     def __init__(
         self,
         model: Model,
@@ -149,7 +150,7 @@ class Simulator:
             raise ValueError(
                 f"worlds is {worlds}; at most {LARGEST_INDEX} can be counted, and ws.fit_worlds says how many fit"
             )
-        self.dtype = choice(dtype, "dtype", SCALARS)
+        self.dtype = dtype_called(dtype)
         dt = time_step(model.timestep if dt is None else dt, dtype)
         self.integrator = SymplecticEuler() if integrator is None else integrator
         self.solver = SAP() if solver is None else solver
@@ -188,7 +189,7 @@ class Simulator:
         if self._step.collision.enabled:
             message = start_of(model, self._step.collision.hulls).warning()
             if message is not None:
-                warnings.warn(message, stacklevel=4)
+                warnings.warn(message, stacklevel=5)
         self._stepper = Stepper(self._step, self.solver, self.integrator, self._inputs, dt)
         self.diagnostics = self._stepper.diagnostics
         self._watch = None

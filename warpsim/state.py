@@ -10,6 +10,7 @@ from warpsim.annotations import Array, DeviceName, Numbers
 from warpsim.checks import listed
 from warpsim.device.recording import tape_paused
 from warpsim.kernels import flags
+from warpsim.other_names import NamesOfState
 from warpsim.pickled import pack, unpack
 from warpsim.reprs import show
 
@@ -19,7 +20,7 @@ FLAG_NAMES = {
 }
 
 
-class State:
+class State(NamesOfState):
     """The state of all worlds: the full input of a step, except parameters and control.
 
     Make one with `sim.state()`. Two states with equal arrays step to equal states.
@@ -92,7 +93,17 @@ class State:
             "dtype": self.q.dtype.__name__,
             "device": self.q.device,
         }
-        return show("State", names | {"memory": f"[{', '.join(self.memory)}]"} | extra)
+        return show("State", names | {"memory": f"[{', '.join(self.memory)}]", "flags": self._flagged()} | extra)
+
+    def _flagged(self) -> str | None:
+        """Which flags are up, and in how many worlds; None where the device cannot be read now."""
+        flags = self.memory.get("flags")
+        if not isinstance(flags, wp.array) or flags.device.is_capturing:
+            return None
+        values = flags.numpy()
+        counts = {name: int(np.count_nonzero(values & bit)) for bit, name in FLAG_NAMES.items()}
+        found = [f"{name} in {count} of {len(values)} worlds" for name, count in counts.items() if count]
+        return f"[{', '.join(found)}]" if found else "none"
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name."""

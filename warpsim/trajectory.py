@@ -15,6 +15,7 @@ from warpsim.annotations import Array, Numbers, PathLike, Selection
 from warpsim.checks import choice, short, whole
 from warpsim.model import host_kinematics
 from warpsim.model.model import Model
+from warpsim.other_names import NamesOfTrajectory
 from warpsim.pickled import pack, unpack
 from warpsim.state import State
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(eq=False)
-class Trajectory:
+class Trajectory(NamesOfTrajectory):
     """The record of a rollout in several worlds. Row 0 is the initial state, row t follows step t, or step k·t of a rollout with `every=k`.
 
     Parameters
@@ -244,7 +245,8 @@ class Trajectory:
     def plot(
         self, path: PathLike | None = None, worlds: Selection | None = None, tolerance: float | None = None
     ) -> Any:
-        """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
+        """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame. Where the base stands still,
+        positions and velocities of the joints of the first chosen world take the place of heights and paths.
 
         Saved to `path` if given (PNG, PDF, SVG); returned either way. `worlds` as in `to_usd`; `tolerance` draws the
         solver's stopping tolerance beside the momentum error.

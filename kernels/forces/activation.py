@@ -52,7 +52,11 @@ def sigmoid(x: real) -> real:
 def muscle_rate(u: real, a: real, rise: real, fall: real, width: real) -> real:
     """da/dt of a muscle's activation (Millard et al. 2013, as MuJoCo has it): faster up than down, slower the more it differs from the other."""
     excited = wp.min(wp.max(u, real(0.0)), real(1.0))
+    if wp.isnan(u):  # which `min` and `max` would make a number
+        excited = u
     bounded = wp.min(wp.max(a, real(0.0)), real(1.0))
+    if wp.isnan(a):
+        bounded = a
     change = excited - a
     share = real(0.5) + real(1.5) * bounded
     up = rise * share

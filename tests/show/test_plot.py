@@ -131,3 +131,31 @@ def test_a_rollout_without_diagnostics_is_plotted(monkeypatch):
         figure = Trajectory(t.model, t.q[:frames], t.v[:frames], t.time[:frames]).plot()
         told = [text.get_text() for axes in figure.axes for text in axes.texts]
         assert any("not recorded" in text for text in told)
+
+
+def test_an_arm_shows_its_joints_and_worlds_are_counted():
+    """Where the base stands still: positions and velocities of the joints by name. The title counts the worlds in the picture, and one world is one."""
+    b = ModelBuilder("arm")
+    upper = b.add_body("upper", mass=1, inertia=[1, 1, 1])
+    b.add_joint(upper, "hinge", axis=[0, 1, 0], name="shoulder")
+    b.add_geom("capsule", [0.05, 0.2], body=upper, density=0)
+    b.add_joint(b.add_body("fore", parent=upper, pose=[0.4, 0, 0], mass=1, inertia=[1, 1, 1]), "slide", name="elbow")
+    model, rows = b.build(), 5
+    for worlds, picture, title in (
+        (12, "last frame, 9 of 12 worlds", "12 worlds"),
+        (1, "last frame, 1 of 1 world", "1 world,"),
+    ):
+        q = np.arange(rows * worlds * 2.0).reshape(rows, worlds, 2) / 100
+        trajectory = Trajectory(model, q, 2 * q, np.tile(np.arange(rows)[:, None] / 10.0, (1, worlds)))
+        figure = trajectory.plot()
+        axes = {x.get_ylabel(): x for x in figure.axes}
+        assert picture in [x.get_title() for x in figure.axes] and title in figure.get_suptitle()
+        for label, values in (
+            ("positions of joints [rad] or [m]", q),
+            ("velocities of joints [rad/s] or [m/s]", 2 * q),
+        ):
+            lines = axes[label].get_lines()
+            assert [line.get_label() for line in lines] == ["shoulder", "elbow"]
+            for line, column in zip(lines, values[:, 0].T, strict=True):
+                np.testing.assert_allclose(line.get_ydata(), column)
+        assert "height of the base [m]" not in axes

@@ -190,7 +190,7 @@ def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
         warnings.warn(
             f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {limit} vertices; worst {name!r}, "
             f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull; max_hull_vertices= of ws.load allows more",
-            stacklevel=6,
+            stacklevel=7,
         )
 
 

@@ -21,6 +21,8 @@ from collections.abc import Callable
 
 import warp as wp
 
+from warpsim.other_names import reraise
+
 Method = typing.TypeVar("Method", bound=Callable[..., typing.Any])
 TURN = threading.RLock()
 _ANY_TIME = contextlib.nullcontext()
@@ -115,7 +117,10 @@ def exclusive(method: Method) -> Method:
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
-        return self._use.run(taking_turns if self.device.is_cuda else method, (self, *arguments), named)
+        try:
+            return self._use.run(taking_turns if self.device.is_cuda else method, (self, *arguments), named)
+        except TypeError as error:
+            reraise(error, method)
 
     return typing.cast(Method, call)
 
@@ -125,7 +130,10 @@ def unshared(method: Method) -> Method:
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
-        return self._use.run(method, (self, *arguments), named)
+        try:
+            return self._use.run(method, (self, *arguments), named)
+        except TypeError as error:
+            reraise(error, method)
 
     return typing.cast(Method, call)
 

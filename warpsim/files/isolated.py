@@ -56,7 +56,7 @@ def load_isolated(path, options: dict, bytes: float | None = None, seconds: floa
             raise ModelError(f"{path}: not loaded after {2 * seconds + 60:g} s") from None
         answer = _answer(pathlib.Path(folder), ended.returncode, path, f"{bytes / 2**30:.3g} GiB and {seconds:g} s")
         for message in answer["warnings"]:
-            warnings.warn(message, stacklevel=3)
+            warnings.warn(message, stacklevel=4)
         if answer["error"] is not None:
             raise ModelError(answer["error"])
         try:

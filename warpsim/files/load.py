@@ -18,6 +18,7 @@ from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.files.safe_files import root_tag
 from warpsim.model.builder_values import hull_limit
 from warpsim.model.model import Model
+from warpsim.other_names import answers
 
 MUJOCO_SUFFIXES = (".xml", ".mjcf")
 URDF_SUFFIXES = (".urdf",)
@@ -63,6 +64,7 @@ def _bounds(isolate) -> dict | None:
     return dict(isolate)
 
 
+@answers
 def load(
     source: PathLike | mujoco.MjModel | mujoco.MjSpec,
     *,

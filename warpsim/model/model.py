@@ -21,6 +21,7 @@ from warpsim.checks import listed, short
 from warpsim.errors import ModelError
 from warpsim.model.looks import VisualMaterial
 from warpsim.model.muscle import FORCE
+from warpsim.other_names import NamesOfModel
 from warpsim.reprs import show
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class KeyframeParts(typing.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Model:
+class Model(NamesOfModel):
     """One world, immutable: bodies, joints, geoms, actuators, constraints, as read-only NumPy arrays.
 
     Make one with `ws.load` or `ws.ModelBuilder`.
@@ -633,8 +634,20 @@ class Model:
     def _index(self, element: str, name: str) -> int:
         names = self.names[element]
         if name not in names:
-            raise ValueError(f"no {element} named {short(name)} in model {self.name!r}; it has: {listed(names)}")
+            raise ValueError(
+                f"no {element} named {short(name)} in model {self.name!r}{self._elsewhere(name)}; it has: {listed(names)}"
+            )
         return names.index(name)
+
+    def _elsewhere(self, name) -> str:
+        """What else has this name, as the middle of a sentence: a site where a body is asked."""
+        for kind, names in self.names.items():
+            if isinstance(name, str) and name in names:
+                owner = getattr(self, f"{kind}_body", None)
+                body = -2 if owner is None or np.ndim(owner) != 1 else int(owner[names.index(name)])
+                on = "" if body < -1 else " of the world" if body < 0 else f" of body {self.body_names[body]!r}"
+                return f", where {name!r} is a {kind}{on}"
+        return ""
 
     def ancestors(self, link: int) -> list[int]:
         """Degrees of freedom that move `link`, from the root down; empty for the world (-1)."""

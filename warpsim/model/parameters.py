@@ -79,7 +79,39 @@ SPECS = {
 }
 
 
+PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
 DRAWN = ("joint_pose", "joint_axis", "geom_size", "geom_pose")  # what shapes and places geoms
+
+
+class ParameterArray(wp.array):
+    """The array of a parameter as `sim.parameters` hands it out: for the name of an element it says what to write."""
+
+    def __getitem__(self, key: Any) -> Any:
+        self._refuse_names(key)
+        return super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._refuse_names(key)
+        super().__setitem__(key, value)
+
+    def _refuse_names(self, key: Any) -> None:
+        for name in key if isinstance(key, tuple) else (key,):
+            if isinstance(name, str):
+                kind = next((k for k, names in self.model.names.items() if name in names), "joint")
+                index = f"model.joint_coordinates({name!r})[1]" if self.name in PER_DOF else f"model.{kind}({name!r})"
+                raise ValueError(
+                    f"parameters[{self.name!r}] has no {short(name)}: its columns are numbers. values = sim.parameters[{self.name!r}].numpy().copy(); "
+                    f"values[:, {index}] = ...; sim.parameters[{self.name!r}] = values"
+                )
+
+
+def _handed_out(array: wp.array, name: str, model: Model) -> ParameterArray:
+    """A `ParameterArray` of the same memory and gradient."""
+    place = {"ptr": array.ptr, "dtype": array.dtype, "shape": array.shape, "device": array.device, "copy": False}
+    shown = wp.array(**place, grad=array.grad) if array.grad is not None else wp.array(**place)
+    shown.__class__ = ParameterArray
+    shown._ref, shown.name, shown.model = array, name, model
+    return shown
 
 
 class Parameters:
@@ -104,6 +136,7 @@ class Parameters:
         self._use = Use()  # of the simulator that has these
         self._expanded: set[str] = set()
         self._initial: dict[str, wp.array] = {}
+        self._shown: dict[str, ParameterArray] = {}  # what is handed out of those that are expanded
         self._refused: dict[str, str] = {}
         self._checks: list = []
         self.version = 0  # counts expansions, so that captured graphs are made anew
@@ -191,8 +224,9 @@ class Parameters:
             self._initial[name] = self._arrays[name]
             values = np.repeat(self._arrays[name].numpy(), self.worlds, axis=0)
             self._arrays[name] = self._upload(name, values, per_world=True)
+            self._shown[name] = _handed_out(self._arrays[name], name, self.model)
             self.version += 1
-        return self._arrays[name]
+        return self._shown[name]
 
     @exclusive
     def shared_gradient(self, name: str) -> Array:
@@ -279,6 +313,11 @@ class Parameters:
             array.assign(values)
 
     def _known(self, name: str) -> None:
+        if isinstance(name, str) and name not in SPECS and self.model._elsewhere(name):
+            raise ValueError(
+                f"no parameter {short(name)}{self.model._elsewhere(name)}; a parameter has a row for each element: change a copy, and assign it: "
+                f'values = sim.parameters["body_mass"].numpy().copy(); values[:, model.body("name")] = ...; sim.parameters["body_mass"] = values'
+            )
         if not isinstance(name, str) or name not in SPECS:
             raise ValueError(f"no parameter {short(name)}, as body_mass is one; there are {_names_by_kind()}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One figure that says how a rollout went: a picture, heights, energy, contacts, momentum error and base paths.
+"""One figure that says how a rollout went: a picture, heights, energy, contacts, momentum error and base paths; of an arm its joints.
 
 Drawn with matplotlib's object interface on its own canvas, so that it works without a display and leaves the caller's
 pyplot state alone.
@@ -13,9 +13,11 @@ from warpsim.checks import positive
 from warpsim.files.output import check_file, replacing
 from warpsim.files.scene import world_indices
 from warpsim.model.host_kinematics import body_poses
+from warpsim.model.model import JointType
 
 LINES = 8  # worlds drawn as single lines; all others are in the bands
 PICTURED = 9  # worlds in the picture
+NAMED = 10  # joints that are drawn
 PICTURE_SIZE = (1200, 480)  # pixels
 POINTS = 1000  # rows drawn at most: more than a plot's pixels
 BLUE, RED, GREY = "#2f6fb0", "#c4473a", "#8a919c"
@@ -56,13 +58,19 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
     figure = Figure(figsize=(12, 11), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(
-        f"{trajectory.model.name}: {len(chosen)} worlds, {trajectory.steps} steps, {trajectory.duration:.3g} s",
+        f"{trajectory.model.name}: {_worlds(len(chosen))}, {trajectory.steps} steps, {trajectory.duration:.3g} s",
         fontsize=14,
     )
     grid = figure.add_gridspec(4, 2, height_ratios=[2.3, 1, 1, 1])
     _picture(figure.add_subplot(grid[0, :]), trajectory, chosen)
-    _series(figure.add_subplot(grid[1, 0]), time, base[..., 2], "height of the base [m]")
-    _paths(figure.add_subplot(grid[1:3, 1]), base)
+    left, right = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1:3, 1])
+    joints = _single_joints(trajectory.model)
+    if len(joints) and (base == base[:1]).all():  # an arm, whose base stands still
+        _joints(left, trajectory, rows, int(chosen[0]), joints, "q")
+        _joints(right, trajectory, rows, int(chosen[0]), joints, "v")
+    else:
+        _series(left, time, base[..., 2], "height of the base [m]")
+        _paths(right, base)
     shown = [("energy", "energy [J]"), ("contacts", "contacts per world"), ("momentum_error", "worst momentum error")]
     places = [grid[2, 0], grid[3, 0], grid[3, 1]]
     steps = rows[rows > 0] - 1
@@ -79,6 +87,28 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
         with replacing(path) as new:
             figure.savefig(new, dpi=130)
     return figure
+
+
+def _worlds(count: int) -> str:
+    return f"{count} world" if count == 1 else f"{count} worlds"
+
+
+def _single_joints(model) -> np.ndarray:
+    """The hinges and slides."""
+    return np.flatnonzero(np.isin(model.joint_type, (JointType.HINGE, JointType.SLIDE)))
+
+
+def _joints(axes, trajectory, rows, world: int, joints, name: str) -> None:
+    """Positions "q" or velocities "v" of hinges and slides over time, in one world, each with its name."""
+    model = trajectory.model
+    places = model.joint_q[joints] if name == "q" else model.joint_v[joints]
+    values = trajectory.rows(name, rows)[:, world][:, places[:NAMED]]
+    axes.plot(trajectory.clock()[rows], values, lw=1.0, label=[model.joint_names[j] for j in joints[:NAMED]])
+    units = {"q": "[rad] or [m]", "v": "[rad/s] or [m/s]"}[name]
+    _finish(axes, "time [s]", f"{'positions' if name == 'q' else 'velocities'} of joints {units}")
+    more = f", {NAMED} of {len(joints)} joints" if len(joints) > NAMED else ""
+    axes.set_title(f"world {world}{more}", fontsize=10, color=GREY)
+    axes.legend(frameon=False, fontsize=7, ncols=2)
 
 
 def _base_positions(trajectory, rows, chosen) -> np.ndarray:
@@ -109,7 +139,7 @@ def _picture(axes, trajectory, chosen) -> None:
         axes.text(0.5, 0.5, "the last frame is not finite", ha="center", va="center", color=RED)
         return
     axes.imshow(render_image(trajectory.model, q[0], None, *PICTURE_SIZE, mocap=None if mocap is None else mocap[0]))
-    axes.set_title(f"last frame, {len(q)} of {trajectory.worlds} worlds", fontsize=10, color=GREY)
+    axes.set_title(f"last frame, {len(q[0])} of {_worlds(trajectory.worlds)}", fontsize=10, color=GREY)
 
 
 def _series(axes, time, values, label: str) -> None:

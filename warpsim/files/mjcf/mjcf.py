@@ -86,7 +86,7 @@ def convert(
     if errors and unsupported == "error":
         raise ModelError(f"{source}: " + "; ".join(errors) + " (unsupported='report' loads the model without them)")
     if errors:
-        warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=4)
+        warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=5)
     try:
         kept = read_kept(m, lines)
         b = collect(m, lines, idle_tendons(kept))

@@ -99,7 +99,7 @@ def _make_sound(robot: Robot, path, merge_fixed: bool, base: str) -> None:
 
 def _warn_once(path, start: str, elements: list[str]) -> None:
     shown = ", ".join(elements[:NAMED]) + (", ..." if len(elements) > NAMED else "")
-    warnings.warn(f"{path}: {start}{shown}; see model.report", stacklevel=5)
+    warnings.warn(f"{path}: {start}{shown}; see model.report", stacklevel=6)
 
 
 def _merge(robot: Robot) -> None:

@@ -69,9 +69,9 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
         if refused and unsupported == "error":
             raise ModelError(f"{refused} (unsupported='report' loads the model without them)")
         if refused:
-            warnings.warn(f"{path}: {refused}. Everything else is; see model.report", stacklevel=3)
+            warnings.warn(f"{path}: {refused}. Everything else is; see model.report", stacklevel=4)
         if reader.warned:
-            warnings.warn(f"{path}: {told(reader.warned)}. See model.report", stacklevel=3)
+            warnings.warn(f"{path}: {told(reader.warned)}. See model.report", stacklevel=4)
         if actuators is not None:
             drive_joints(b, actuators, [INFINITE] * len(b.joints))
         return b.build()
