@@ -663,7 +663,7 @@ def test_newtons_position_controller(read):
         ("joint", "custom float mine:note = 1", "", ""),
         ("joint", "", '"NewtonSurpriseAPI"', "an unknown schema"),
         ("joint", "double[] mjc:solreflimit = [0.03, 1]", '"MjcJointAPI"', ""),
-        ("joint", "float physics:mass = 3", "", "read of prims with PhysicsMassAPI alone"),
+        ("joint", "float physics:mass = 3", "", "read of bodies and colliders with PhysicsMassAPI alone"),
         ("body", "bool physics:startsAsleep = 1", "", "bodies do not sleep"),
         ("body", "bool physics:startsAsleep = 0", "", ""),
         ("body", "int physxRigidBody:lockedPosAxis = 3", ', "PhysxRigidBodyAPI"', "locked axes"),
@@ -696,6 +696,13 @@ def test_every_other_authored_property_has_a_line(read, of, text, api, told):
     found = line(model, name)
     assert found.status == "ignored" and (told in found.detail)
     assert (name in warned) == bool(told) and told in warned
+
+
+def test_masses_and_bodies_of_what_is_none_are_told(read):
+    mass = 'def Xform "x" (prepend apiSchemas = ["PhysicsMassAPI"]) {\n float physics:mass = 3\n}\n'
+    scope = 'def Scope "n" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {\n}\n'
+    model, told = read(stage(body("A", 1, shape=box() + mass), scope))
+    assert model.body_mass[0] == 1 and "physics:mass of /W/A/x" in told and "/W/n: a Scope has no place" in told
 
 
 def test_joints_of_unknown_types_are_refused_and_other_prims_told(read):

@@ -14,12 +14,11 @@ PHYSICS_NAMES = re.compile(
     r"(physics|physx\w*|newton|mjc|omniphysics|state|drive|limit|isaac\w*|warpsim:hydroelastic):"
 )
 UNKNOWN = "unknown here, not read"
-BODY, COLLIDER, MATERIAL, MASSES, MESHES, PAIRS = (
-    f"prims with Physics{name}API"
-    for name in ("RigidBody", "Collision", "Material", "Mass", "MeshCollision", "FilteredPairs")
+BODY, COLLIDER, MATERIAL, MESHES, PAIRS = (
+    f"prims with Physics{name}API" for name in ("RigidBody", "Collision", "Material", "MeshCollision", "FilteredPairs")
 )
 SCENE, JOINT, GROUP, HINGES, BALLS = "scenes", "joints", "collision groups", "hinges and slides", "ball joints"
-DISTANCES, DRAWN = "distance joints", "shapes"
+DISTANCES, DRAWN, MASSES = "distance joints", "shapes", "bodies and colliders with PhysicsMassAPI"
 
 
 def kinds_of(prim, schemas) -> set[str]:
@@ -38,6 +37,8 @@ def kinds_of(prim, schemas) -> set[str]:
         )
         if schema in schemas
     }
+    if not {BODY, COLLIDER} & found:
+        found.discard(MASSES)
     for kind, type_ in ((SCENE, UsdPhysics.Scene), (JOINT, UsdPhysics.Joint), (GROUP, UsdPhysics.CollisionGroup)):
         found |= {kind} if prim.IsA(type_) else set()
     name = str(prim.GetTypeName())

@@ -16,6 +16,9 @@ from warpsim.model.geometry import combine_masses, rotation_matrix, volume_and_i
 DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
 LARGEST = 1e12
 POINT_RADIUS = 0.1  # m, of the sphere whose inertia USD gives a mass without shapes
+MASS_NAMES = tuple(
+    f"physics:{name}" for name in ("mass", "density", "centerOfMass", "diagonalInertia", "principalAxes")
+)
 ROTATIONS = 50  # of the Jacobi method, which needs a few
 
 

@@ -27,7 +27,7 @@ from warpsim.files.usd.usd_geoms import Geoms
 from warpsim.files.usd.usd_joint_values import Scales, Values, add_mimics, read_values
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
 from warpsim.files.usd.usd_known import unknown_type
-from warpsim.files.usd.usd_mass import nearest_rotation, read_mass
+from warpsim.files.usd.usd_mass import MASS_NAMES, nearest_rotation, read_mass
 from warpsim.files.usd.usd_mjc import SITE_KINDS, SITES, MujocoPrims
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
 from warpsim.files.usd.usd_read_looks import Looks
@@ -178,6 +178,8 @@ class _Reader:
         for prim in prims:
             if prim.HasAPI(UsdPhysics.RigidBodyAPI) and prim.IsA(UsdGeom.Xformable):
                 self._body(prim)
+            elif prim.HasAPI(UsdPhysics.RigidBodyAPI):
+                self.warn(f"body {prim.GetPath()}", f"a {prim.GetTypeName() or 'prim without a type'} has no place")
         if len(self.bodies) > MAX_BODIES:
             raise ModelError(f"{len(self.bodies)} rigid bodies, more than {MAX_BODIES}")
         for prim in prims:
@@ -328,7 +330,10 @@ class _Reader:
             self._collider(prim),
             f"geom {prim.GetPath()}",
         )
-        frame = None if collider is None or collider == prim else self._in_body(collider)[1]
+        frame = None
+        if collider is not None and collider != prim:
+            frame = self._in_body(collider)[1]
+            self.authored.passed(prim, *MASS_NAMES)
         try:
             shape = read_shape(
                 prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own), collider, frame, self.authored
