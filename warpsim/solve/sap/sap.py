@@ -39,7 +39,8 @@ class SAP(ContactModel):
     """Options of the convex contact solver (Castro, Permenter, Han: SAP).
 
     tolerance: stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖); None is 1e-6 in float64 and 1e-4 in float32.
-    beta: near-rigid limit, Rn ≥ β²/(4π²) w. sigma: stiction regularisation, Rt = σ w.
+    beta: near-rigid limit, Rn ≥ β²/(4π²) w. sigma: stiction regularisation, Rt = σ w: what sticks creeps at σ w h f under a tangential
+    force f. 1e-4 is for grippers (docs/contact_models.md).
     line_search: "exact" or "backtracking". linear_solver: "cholesky" (direct, H is nv × nv), "cg" (conjugate gradients,
     H is never formed), or "auto": direct up to some hundred bodies.
     max_iterations: Newton steps before a world is given back with its best iterate and the not-converged flag.
