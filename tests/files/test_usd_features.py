@@ -344,6 +344,18 @@ def test_articulations_without_self_collisions(read, name):
     assert touching(model) == {(f"c{n}", "ground") for n in "ABCD"} | {(f"c{n}", "cD") for n in "ABC"} and not told
 
 
+def test_trees_below_one_root_collide_with_each_other(read):
+    """An articulation root above several trees, its joint to the world among them: self-collisions are those within a tree."""
+    bodies = "".join(body(n, k, shape=box().replace('"c"', f'"c{n}"')) for k, n in enumerate("ABCD"))
+    joints = joint("Fixed", "w", ("", "A")) + joint() + joint(name="k", ends=("C", "D"))
+    inner = (bodies + joints).replace("</W/", "</W/R/")
+    head = (
+        'def Xform "R" (prepend apiSchemas = ["NewtonArticulationRootAPI"]) {\n bool newton:selfCollisionEnabled = 0\n'
+    )
+    model, told = read(stage(head, inner, "}\n"))
+    assert touching(model) == pairs_of("ABCD") - {("cA", "cB"), ("cC", "cD")} and not told
+
+
 def group(name, members, filtered=(), invert=False, merge=""):
     """A collision group of paths."""
     paths = lambda names: ", ".join(f"</W/{n}>" for n in names)  # noqa: E731

@@ -182,7 +182,7 @@ def _outcome(prim, name: str, schemas, kinds) -> tuple[str, bool] | None:
         return None  # blocked, or a connection alone
     needs = known.needs(name)
     if needs is not None:
-        return None if kinds & needs else (known.missing(name, needs), True)
+        return None if kinds & needs else (known.missing(name, needs), name != known.AXIS)
     row = known.ignored(name)
     if row is not None:
         _, neutral, why, warns = row

@@ -24,7 +24,9 @@ SELF = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions"
 class Filters:
     """Filters of a stage: `index` maps paths of bodies to the builder's, `geoms` the builder's geoms that touch to the path of their collider."""
 
-    def __init__(self, stage, b, authored, index: dict, geoms: dict[int, str], articulations: dict[str, list], warn):
+    def __init__(
+        self, stage, b, authored, index: dict, geoms: dict[int, str], articulations: dict[str, list[list[str]]], warn
+    ):
         self.stage, self.b, self.authored, self.warn = stage, b, authored, warn
         self.index, self.geoms, self.articulations = index, geoms, articulations
         self.scans = 0
@@ -56,19 +58,21 @@ class Filters:
             return
         if any(values):
             self.warn(path, f"{SELF[0]} and {SELF[1]} say different things; its links do not collide with each other")
-        bodies = sorted(self.index[p] for p in self.articulations[path])
-        bodies = [k for k in bodies if any(self.b.geoms[g].body == k for g in self.geoms)]
-        if len(bodies) ** 2 > 2 * MAX_PAIRS:
-            self.warn(path, f"its {len(bodies)} links collide with each other: more than {MAX_PAIRS} pairs to exclude")
+        touching = {self.b.geoms[g].body for g in self.geoms}
+        trees = [sorted(touching & {self.index[p] for p in tree}) for tree in self.articulations[path]]
+        if sum(len(bodies) ** 2 for bodies in trees) > 2 * MAX_PAIRS:
+            self.warn(path, f"its links collide with each other: more than {MAX_PAIRS} pairs to exclude")
             return
-        for pair in itertools.combinations(bodies, 2):
-            self.b.exclude(*pair)
-        why = f"{len(bodies)} links do not collide with each other"
+        for bodies in trees:
+            for pair in itertools.combinations(bodies, 2):
+                self.b.exclude(*pair)
+        why = f"{sum(map(len, trees))} links do not collide with those of their tree"
         self.b.report.append(ReportLine(f"self-collisions of {path}", "used", why))
 
     def _members(self, path: str) -> frozenset:
         """Geoms that a path of a filter stands for: of a body or articulation all of its bodies', else those at and below it."""
-        bodies = {self.index[p] for p in self.articulations.get(path, [path] if path in self.index else [])}
+        trees = self.articulations.get(path, [[path]] if path in self.index else [])
+        bodies = {self.index[p] for tree in trees for p in tree}
         below = (g for g, own in self.geoms.items() if own == path or own.startswith(path + "/"))
         return frozenset(below) | {g for g in self.geoms if self.b.geoms[g].body in bodies}
 

@@ -55,6 +55,7 @@ def kinds_of(prim, schemas) -> set[str]:
     return found | ({DRAWN} if prim.IsA(UsdGeom.Xformable) else set())
 
 
+AXIS = "physics:axis"  # of other joints it means nothing
 TYPES = ("MjcActuator", "MjcTendon", "NewtonActuator")  # that are read, without a schema here
 
 # (names, prims of which they are read)
@@ -68,7 +69,7 @@ READ = (
     (r"physics:(dynamicFriction|staticFriction|restitution)", {MATERIAL}),
     (r"physics:(body0|body1|localPos0|localPos1|localRot0|localRot1|jointEnabled|excludeFromArticulation)", {JOINT}),
     (r"physics:(lowerLimit|upperLimit)", {HINGES}),
-    (r"physics:axis", {HINGES, BALLS}),
+    (AXIS, {HINGES, BALLS}),
     (r"physics:coneAngle[01]Limit", {BALLS}),
     (r"physics:(minDistance|maxDistance)", {DISTANCES}),
     (r"physics:(gravityDirection|gravityMagnitude)", {SCENE}),

@@ -447,8 +447,8 @@ class _Reader:
         self.scene.turn_off(b)
         add_start(b, self.starts, self.targets, self.warn)
 
-    def _articulations(self) -> dict[str, list[str]]:
-        """Bodies of the trees that each articulation root stands for, by its path."""
+    def _articulations(self) -> dict[str, list[list[str]]]:
+        """The trees that each articulation root stands for, by its path: the bodies of each."""
         from pxr import UsdPhysics
 
         tree: dict[str, str] = {}  # the first body of each one's tree
@@ -465,7 +465,7 @@ class _Reader:
             start = str(prim.GetPath())
             ends = [p for j in self.joints if j.prim == prim for p in j.bodies if p is not None]
             below = ends or [p for p in tree if p == start or p.startswith(start + "/")]
-            found[start] = [p for first in dict.fromkeys(tree[p] for p in below) for p in members[first]]
+            found[start] = [members[first] for first in dict.fromkeys(tree[p] for p in below)]
         return found
 
     def _file_order(self, order):
