@@ -374,3 +374,30 @@ def test_a_wrist_of_links_without_mass_stays_as_it_is(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert load(tmp_path / "w.urdf").body_mass.tolist() == [0, 0, 0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "masses"), [("continuous", (1500,)), ("continuous", ()), ("fixed", (1,)), ("fixed", ())]
+)
+def test_long_rows_of_links(tmp_path, kind, masses):
+    """Rows of links are walked, not recursed into: with masses at one end, everywhere missing, or fixed to each other behind a joint."""
+    text = chain(1500, masses).replace("continuous", kind).replace(kind, "continuous", 1)
+    (tmp_path / "c.urdf").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert load(tmp_path / "c.urdf").nbody == 1501
+        if kind == "fixed":
+            with pytest.raises(ModelError, match="poses to merge, more than 100000"):
+                load(tmp_path / "c.urdf", merge_fixed=True)
+            (tmp_path / "c.urdf").write_text(
+                chain(100, masses).replace("continuous", kind).replace(kind, "continuous", 1)
+            )
+            model = load(tmp_path / "c.urdf", merge_fixed=True)
+            assert model.nbody == 2 and model.nv == 1
+
+
+def test_a_heavy_tip_on_bars_without_mass(tmp_path):
+    """What the least mass is beside does not matter: it is given once."""
+    (tmp_path / "c.urdf").write_text(chain(3, (3,)).replace('value="0.5"', 'value="1e6"').replace('"1e-3"', '"1e6"'))
+    with pytest.warns(UserWarning, match="2 repaired"):
+        assert load(tmp_path / "c.urdf").body_mass.tolist() == [0, LEAST_MASS, LEAST_MASS, 1e6]

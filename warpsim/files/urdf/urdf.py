@@ -25,6 +25,7 @@ from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import IDENTITY, compose
 from warpsim.model.model import JointType, Model, ReportLine
 
+MAX_MERGED = 100_000  # poses of shapes and joints along rows of fixed links: 2 s
 NAMED = 6  # elements that a warning names; model.report has them all
 
 
@@ -104,12 +105,21 @@ def _warn_once(path, start: str, elements: list[str]) -> None:
 
 def _merge(robot: Robot) -> None:
     """Make links on fixed joints part of their parent, but those fixed to a root called "world"."""
-    merged = 0
+    depth: dict[int, int] = {}  # links of a group above this one
+    for link in robot.links:
+        depth[id(link)] = depth[id(link.parent)] + 1 if link.joint is not None and link.joint.kind == "fixed" else 0
+    poses = sum(depth[id(link)] * (1 + len(link.shapes) + len(link.children)) for link in robot.links)
+    if poses > MAX_MERGED:
+        raise ModelError(
+            f"merge_fixed: links fixed to each other in long rows, {poses} poses to merge, more than {MAX_MERGED}"
+        )
+    before = len(robot.links)
     for link in reversed(robot.links):
         if link.joint is not None and link.joint.kind == "fixed" and link.parent.name != "world" and not _apart(link):
             absorb(link.parent, link)
-            robot.links.remove(link)
-            merged += 1
+            link.merged = True
+    robot.links = [link for link in robot.links if not link.merged]
+    merged = before - len(robot.links)
     robot.report.append(ReportLine("merge_fixed", "mapped", f"{merged} links are part of the link they are fixed to"))
 
 

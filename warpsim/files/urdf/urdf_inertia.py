@@ -6,6 +6,9 @@ positive definiteness and the triangle inequality in one. The nearest physical i
 principal values of S at zero.
 """
 
+import collections
+import functools
+
 import numpy as np
 
 from warpsim.checks import short
@@ -55,45 +58,50 @@ def repair_massless(links, warn) -> None:
     each gets one.
     """
     moved = [link for link in links if link.joint is not None and link.joint.kind != "fixed"]
-    own = {id(link): _with_fixed(link) for link in moved}
-    if not moved or all(mass > 0 and np.linalg.eigvalsh(inertia)[0] > 0 for mass, _, inertia in own.values()):
+    own, beyond = _groups(links)
+    if not moved or all(own[id(x)][0] > 0 and np.linalg.eigvalsh(own[id(x)][2])[0] > 0 for x in moved):
         return
-    if len(moved) > 1 and not any(mass > 0 for mass, _, _ in own.values()):
+    if len(moved) > 1 and not any(own[id(link)][0] > 0 for link in moved):
         for link in moved:
             link.mass, link.inertia = LEAST_MASS, link.inertia + LEAST_INERTIA * np.eye(3)
-        what = f"no link that moves has a mass: each of {len(moved)} got {LEAST_MASS:g} kg and {LEAST_INERTIA:g} kg m^2, which say nothing about the real ones"
+        what = (
+            f"no link that moves has a mass: each of {len(moved)} got {LEAST_MASS:g} kg and {LEAST_INERTIA:g} kg m^2, "
+            "which say nothing about the real ones"
+        )
         warn("links without <inertial>", what)
         return
+    done: set[int] = set()
     light = {id(link) for link in moved if not own[id(link)][0] > 0}
+    strengthen = functools.partial(_strengthen, beyond, light, done, warn)
     for link in moved:  # two bars without mass in a row: where they are in line nothing resists a force along them
-        beyond = [child for child, _ in _next_moving(link) if id(child) in light]
-        if id(link) in light and any(np.linalg.norm(at) > 1e-9 for child in beyond for _, at in _next_moving(child)):
-            _strengthen(link, light, warn, "moves links without mass that can align")
+        lighter = [child for child, _ in beyond[id(link)] if id(child) in light]
+        if id(link) in light and any(np.linalg.norm(at) > 1e-9 for c in lighter for _, at in beyond[id(c)]):
+            strengthen(link, "moves links without mass that can align")
     rng = np.random.default_rng(0)
     for share in (None, *rng.uniform(size=(POSES, len(links)))):
-        _check_pose(links, share, light, warn)
+        _check_pose(links, share, done, strengthen)
 
 
-def _with_fixed(link) -> tuple:
-    """Mass, centre and inertia of a link with all that is fixed to it."""
-    fixed = [child for child in link.children if child.joint.kind == "fixed"]
-    return combine_masses(
-        [(link.mass, link.com, link.inertia), *(_placed(c.joint.pose, *_with_fixed(c)) for c in fixed)]
-    )
+def _groups(links) -> tuple[dict, dict]:
+    """Of links that move, and the root, with all that is fixed to them: mass, centre and inertia; and (link, place) of the links that hang on them
+    by joints that move, `place (3,)` of the joint in its axes.
+    """
+    head: dict[int, tuple] = {}
+    parts, beyond = collections.defaultdict(list), collections.defaultdict(list)
+    for link in links:
+        above, pose = (link, IDENTITY) if link.joint is None else head[id(link.parent)]
+        if link.joint is not None:
+            pose = compose(pose, link.joint.pose)
+            if link.joint.kind != "fixed":
+                beyond[id(above)].append((link, pose[:3]))
+                above, pose = link, IDENTITY
+        head[id(link)] = above, pose
+        parts[id(above)].append(_placed(pose, link.mass, link.com, link.inertia))
+    return {key: combine_masses(of) for key, of in parts.items()}, beyond
 
 
-def _next_moving(link, pose=IDENTITY):
-    """(link, place) of the moving links that hang on a link or on what is fixed to it; `place (3,)` of their joints in its axes."""
-    for child in link.children:
-        placed = compose(pose, child.joint.pose)
-        if child.joint.kind == "fixed":
-            yield from _next_moving(child, placed)
-        else:
-            yield child, placed[:3]
-
-
-def _strengthen(link, light: set, warn, why: str) -> None:
-    """Give the least mass to a link and to those without mass beyond it, as one line each; `light` are those left."""
+def _strengthen(beyond: dict, light: set, done: set, warn, link, why: str) -> None:
+    """Give the least mass to a link and to those without mass beyond it, a line each; `light` are those left, `done` those that got it."""
     waiting = [link]
     while waiting:
         this = waiting.pop()
@@ -101,11 +109,12 @@ def _strengthen(link, light: set, warn, why: str) -> None:
             this.mass = this.mass or LEAST_MASS
             this.inertia = this.inertia + LEAST_INERTIA * np.eye(3)
             light.discard(id(this))
+            done.add(id(this))
             warn(f"mass of link {short(this.name)}", f"joint {short(link.joint.name)} {why}: made {this.mass:g} kg")
-        waiting += [child for child, _ in _next_moving(this)]
+            waiting += [child for child, _ in beyond[id(this)]]
 
 
-def _check_pose(links, share, light, warn) -> None:
+def _check_pose(links, share, done, strengthen) -> None:
     """Strengthen links of joints that move next to nothing, with hinges and slides at `share` of their range (None: at zero)."""
     locked: dict[
         str, np.ndarray
@@ -118,9 +127,11 @@ def _check_pose(links, share, light, warn) -> None:
             beyond[link.name] = beyond.get(link.name, 0.0) + _spatial(link.mass, link.com, link.inertia)
         if joint.kind != "fixed":
             axes = _axes(joint)
-            if _weak(axes, locked[link.name], free[link.name]):
-                _strengthen(link, light, warn, "moves no inertia")
-                return _check_pose(links, share, light, warn)
+            if id(link) not in done and _weak(axes, locked[link.name], free[link.name]):
+                before = _spatial(link.mass, link.com, link.inertia)
+                strengthen(link, "moves no inertia")
+                more = _spatial(link.mass, link.com, link.inertia) - before
+                locked[link.name], free[link.name] = locked[link.name] + more, free[link.name] + more
             moved = free[link.name] @ axes
             free[link.name] = free[link.name] - moved @ np.linalg.solve(axes.T @ moved, moved.T)
         for beyond in (locked, free):

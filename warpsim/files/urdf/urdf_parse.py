@@ -95,6 +95,7 @@ class Link:
     children: list["Link"] = dataclasses.field(default_factory=list)
     friction: float | None = None
     weightless: bool = False
+    merged: bool = False  # is part of its parent
     apart: bool = False  # has rules of its own, by which it is not merged
 
 
