@@ -140,19 +140,6 @@ def test_mjcf_elements(tmp_path, text):
     assert "skin" in text or "more than the limit of 20000" in result
 
 
-def test_many_sensors_of_many_actuators(tmp_path):
-    """What the sensors, actuators and keyframes of a file take grows with their number, not with its square."""
-    n = 4000
-    text = (
-        '<mujoco><worldbody><body><joint name="j"/><geom size=".1"/></body></worldbody><actuator>'
-        + '<motor joint="j"/>' * n
-    )
-    text += "</actuator><sensor>" + '<jointactuatorfrc joint="j"/>' * n + "</sensor></mujoco>"
-    (tmp_path / "m.xml").write_text(text)
-    model = timed(load, tmp_path / "m.xml", seconds=8 * SECONDS)
-    assert (model.nu, model.nsensor) == (n, n)
-
-
 def prism(sides: int) -> str:
     """An OBJ of a prism of radius and height 1, its two ends as one face each."""
     angle = 2 * np.pi * np.arange(sides) / sides
