@@ -8,14 +8,11 @@ import numpy as np
 
 from warpsim.forces.lines import line_motors
 from warpsim.integrate import Integrator, ThetaScheme
-from warpsim.kernels.laws.cone import INVERSE_MASS_FLOOR
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.rows.constants import refuse_other_rows
 from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
-
-HEAVIEST = 1 / float(INVERSE_MASS_FLOOR)  # [kg], or [kg m²] of an armature
 
 
 def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad: bool) -> None:
@@ -72,24 +69,24 @@ def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
     parameters.check(check)
 
 
-def guard_inertia(parameters: Parameters) -> None:
+def guard_inertia(parameters: Parameters, solver: ContactModel) -> None:
     """Refuse bodies and joints that contact and constraints cannot hold: in the model, and when they are assigned to `parameters`."""
 
     def check(name: str, values: np.ndarray) -> None:
         if name in ("body_mass", "joint_armature"):
-            _refuse_inertia(parameters.model, name, values)
+            _refuse_inertia(parameters.model, solver, name, values)
 
     for name in ("body_mass", "joint_armature"):
         check(name, getattr(parameters.model, name))
     parameters.check(check)
 
 
-def _refuse_inertia(model: Model, name: str, values: np.ndarray) -> None:
+def _refuse_inertia(model: Model, solver: ContactModel, name: str, values: np.ndarray) -> None:
     """A body whose inverse mass is below the floor of contact would sink into the ground, or fall through it."""
     largest = np.atleast_2d(values).max(axis=0, initial=0.0)
     if name == "body_mass":
         largest = np.where([bool(model.ancestors(int(link))) for link in model.body_link], largest, 0.0)
-    if largest.max(initial=0.0) <= HEAVIEST:
+    if largest.max(initial=0.0) <= solver.heaviest:
         return
     k = int(np.argmax(largest))
     owner, unit = (
@@ -99,7 +96,7 @@ def _refuse_inertia(model: Model, name: str, values: np.ndarray) -> None:
     if name == "body_mass":
         owner, unit = f"body {model.body_names[k]!r}: mass", "kg"
     raise ValueError(
-        f"{owner} is {largest[k]:g} {unit}; contact and constraints hold at most {HEAVIEST:g}. Fix what shall not move to the world "
+        f"{owner} is {largest[k]:g} {unit}; contact and constraints hold at most {solver.heaviest:g} with {solver.label}. Fix what shall not move to the world "
         "(no joint), make it a mocap body, or choose larger units"
     )
 

@@ -185,7 +185,7 @@ class Simulator(NamesOfSimulator):
         self._step = self.integrator.make_step(self.device_model, self.solver, max_contacts)
         self.max_contacts = self._step.collision.capacity
         if self._step.collision.enabled or self._step.solver.rows:
-            guard_inertia(self.parameters)
+            guard_inertia(self.parameters, self.solver)
         if self._step.collision.enabled:
             message = start_of(model, self._step.collision.hulls).warning()
             if message is not None:

@@ -88,7 +88,10 @@ def test_a_body_that_contact_cannot_hold(dtype, solver):
     b.add_joint(ball, "free")
     b.add_geom("sphere", [0.1], body=ball)
     ws.Simulator(b.build(), dtype=dtype, device="cpu", solver=solver)
-    if isinstance(solver, ws.Compliant):
+    if isinstance(solver, ws.Compliant):  # near-rigid contact is a spring: 10⁷ kg sink some mm
+        with pytest.raises(ValueError, match=r"1e\+08 kg; contact and constraints hold at most 1e\+07 with Compliant"):
+            ws.Simulator(stack([1e8]), dtype=dtype, device="cpu", solver=solver)
+        ws.Simulator(stack([1e8]), dtype=dtype, device="cpu", solver=ws.Compliant(stiffness=1e13))
         return
     heights = []
     for mass in (1.0, 1e12):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from warpsim.kernels.laws.cone import INVERSE_MASS_FLOOR
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.solve.contact_law import ContactLaw
@@ -39,6 +40,7 @@ class ContactModel:
     kinks_at_touch: ClassVar[bool] = False  # slopes differ on the sides of φ = 0
     has_closed_form: ClassVar[bool] = False  # `linearize` knows the derivatives of its law
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
+    heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] of a body that it holds
 
     @property
     def label(self) -> str:
