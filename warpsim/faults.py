@@ -71,7 +71,7 @@ class Watch:
         if len(self.written) >= MOST:
             self.left_out += 1
             if self.left_out == 1:
-                warnings.warn(f"{MOST} worlds are in {self.folder}; further faults are not written", stacklevel=7)
+                warnings.warn(f"{MOST} worlds are in {self.folder}; further faults are not written", stacklevel=6)
             return
         names = "-".join(flag_names(raised))
         stem = f"{names}-world{world}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -83,7 +83,7 @@ class Watch:
         met += f": {lost_constraint(self.sim, after, world)}" if raised & NOT_HELD else ""
         warnings.warn(
             f"world {world} raised {names} in the step to t = {at:g} s{met}; step through it: warpsim replay {path}",
-            stacklevel=7,
+            stacklevel=6,
         )
 
     def _met(self, path, world: int, before: State, after: State, substeps: int) -> str:
