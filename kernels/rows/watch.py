@@ -15,9 +15,10 @@ energy out: on a chain of length L it counts as h² g/(2 L) of what hangs there.
 What is added is a power of two when it rises, and fades within seconds: inertia that came and went with the tension would pump energy in. So it is also
 constant between the steps at which it rises, and a constant of the derivatives. The state remembers it (`memory["added_inertia"]`).
 
-**Constraints that let go.** A near-rigid constraint is *open* when it is off by more than the speed limit closes in a step. It is *lost* while it is open and opens
-further, unless it is held (`bilateral.py`); while it is open, does not close and bears less than a quarter of the weights and forces of its mechanism; and while
-it gives way by 3 % of its lever under no more than twice these: what contradicts itself pulls harder. A world with a constraint that was lost for 0.05 s is
+**Constraints that let go.** A near-rigid constraint is *open* when it is off by more than the speed limit closes in a step. It is *lost*, unless it is held
+(`bilateral.py`), while it is open, opens further and bears no more than twice the weights and forces of its mechanism; while it is open, does not close and bears
+less than a quarter of them; and while it gives way by 3 % of its lever under no more than twice them: what contradicts itself pulls harder. Angles, couplings and
+mechanisms without weights and forces, which have nothing to compare with, are lost while they are open and open further. A world with a constraint that was lost for 0.04 s is
 flagged NOT_HELD. The state remembers the times (`memory["lost_time"]`).
 """
 
@@ -43,7 +44,7 @@ LOST_SPEED = 0.1  # [m/s, rad/s] of opening
 LOST_LOAD = 0.25  # of the weights and forces of the mechanism
 STRAIN = 0.03  # of the lever at which the row's axis turns, by which it may give way
 OVERLOAD = 2.0  # of the same weights and forces: what contradicts itself pulls harder
-LOST_TIME = 0.05  # [s]
+LOST_TIME = 0.04  # [s]
 OPEN = wp.constant(1)
 LOST = wp.constant(2)
 
@@ -238,15 +239,19 @@ def look_at(
         share = real(0.0)  # of the load, which the rows have to bear more than
         if error > real(OPEN_SPEED) * h:
             found = int(OPEN)
-            if opening > real(LOST_SPEED) and not held:
-                found = int(LOST)
+            if opening > real(LOST_SPEED):
+                share = real(OVERLOAD)
             elif opening > real(-LOST_SPEED):
                 share = real(LOST_LOAD)
-        elif not held and opening > real(-0.5) * error / h:
+        elif opening > real(-0.5) * error / h:
             share = real(OVERLOAD)
-        if position and share > real(0.0):
+        if share > real(0.0) and not held:
             load = share / real(bilateral.LOAD_SHARE) * load_bound(table, loads, h, w, k)
-            if impulse_of(table, gamma, w, k) < load:
+            bears = impulse_of(table, gamma, w, k)
+            if not position or load == real(0.0):  # nothing to compare with
+                bears = real(0.0)
+                load = opening - real(LOST_SPEED)
+            if bears < load:
                 found = int(LOST)
     return found
 
@@ -271,11 +276,11 @@ def find_lost(
     for k in range(table.kind.shape[0]):
         if table.owner[k] == CONSTRAINT and table.group[k] > 0:
             found = look_at(table, constants, rows, loads, h, phi, speed, v, gamma, w, k)
-            time = lost_time[w, k] - h
+            time = lost_time[w, k]
             if found == LOST:
-                time = lost_time[w, k] + h
-            elif found == OPEN:
-                time = lost_time[w, k] - real(0.25) * h
-            lost_time[w, k] = wp.max(time, real(0.0))
+                time += h
+            elif found != OPEN:
+                time = wp.max(time - h, real(0.0))
+            lost_time[w, k] = time
             if time > real(LOST_TIME) and (flags[w] & NONFINITE) == 0:
                 flags[w] = flags[w] | NOT_HELD

@@ -175,7 +175,8 @@ def test_a_coupling_that_is_torn_is_flagged(device, tmp_path):
 
 
 def test_springs_and_starts_far_away_are_not_flagged(device):
-    """A body on a soft weld of a given stiffness, one that comes from 1 m away, and a chain whose top is carried off at 3 m/s by a mocap body."""
+    """A body on a soft weld of a given stiffness, one that comes from 1 m away, one that a mocap body carries off at 3 m/s, and an arm that cannot
+    follow that mocap body."""
     b = ws.ModelBuilder("far")
     for name, option in (("spring", {"stiffness": 50.0}), ("far", {})):
         b.add_body(name, pose=[0, name == "far", 0], mass=1.0, inertia=[0.01] * 3)
@@ -185,6 +186,14 @@ def test_springs_and_starts_far_away_are_not_flagged(device):
     b.add_body("held", pose=[0, 4, -0.3], mass=0.2, inertia=[1e-3] * 3)
     b.add_joint("held", "free")
     b.add_constraint("connect", "hand", "held", pose_a=[0, 0, 0], pose_b=[0, 0, 0.3])
+    parent = -1
+    for k in range(2):
+        b.add_body(
+            f"arm{k}", parent=parent, pose=[0.5 * k, 4.5 * (1 - k), 0], mass=1.0, com=[0.25, 0, 0], inertia=[0.02] * 3
+        )
+        parent = f"arm{k}"
+        b.add_joint(parent, "hinge", axis=[0, 1, 0], damping=0.1)
+    b.add_constraint("weld", "hand", parent, pose_a=[0, 0.5, 0], pose_b=[0.5, 0, 0])
     sim = ws.Simulator(b.build(), dt=5e-3, dtype="float64", device=device)
     state, at = sim.state(), np.array([[[0, 4.0, 0, 1, 0, 0, 0]]])
     for _ in range(100):
