@@ -30,6 +30,7 @@ from warpsim.files.scene import (
 from warpsim.files.usd.usd_worlds import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.show.bands import band_colors, bands, largest_triangles
+from warpsim.show.live.address import viser_server
 from warpsim.show.page_scene import RECORDED, add_group, set_up, shape_groups
 from warpsim.show.strings import Strings
 
@@ -48,7 +49,7 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         trajectory = dataclasses.replace(trajectory, model=see_through(trajectory.model))
     try:
         import rich
-        import viser
+        import viser  # noqa: F401
     except ImportError as error:
         raise ImportError("the web page needs viser; install it with: pip install 'viser>=1.0'") from error
     path = check_file(path)
@@ -72,7 +73,7 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     strings = Strings(trajectory, rows, chosen, origins)
     console = rich.get_console()  # viser announces its server, which nobody is meant to visit
     with console.capture():  # what this thread prints, and no other
-        server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
+        server = viser_server("127.0.0.1", 0)
     try:
         server.get_event_loop().call_soon_threadsafe(
             console.begin_capture

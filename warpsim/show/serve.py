@@ -5,6 +5,7 @@ import functools
 import hmac
 import http.server
 import ipaddress
+import re
 import secrets
 import socket
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from collections.abc import Callable
 def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> None:
     """Serve a folder until Ctrl-C; `ready(link)` is called once it is there.
 
-    Listening elsewhere than on this machine alone, everything is under a path that nobody can guess, and the rest is refused.
+    On this machine alone, requests that came under another name are refused (`refusal`); elsewhere everything is under a path that nobody can
+    guess, and the rest is refused.
     Raises `OSError` where it cannot listen.
     """
     token = "" if is_loopback(host) else f"/{secrets.token_urlsafe(16)}"
@@ -23,6 +25,10 @@ def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> No
             return super().translate_path(path[len(token) :])
 
         def send_head(self):
+            why = "" if token else refusal(self.headers.get_all("Host", []), self.headers.get_all("Origin", []))
+            if why:
+                self.send_error(403, explain=why)
+                return None
             if token and not hmac.compare_digest(self.path[: len(token) + 1].encode(), f"{token}/".encode()):
                 self.send_error(403)
                 return None
@@ -46,6 +52,27 @@ def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> No
             server.serve_forever()
         except KeyboardInterrupt:
             pass
+
+
+def refusal(hosts: list[str], origins: list[str]) -> str:
+    """Why a page of this machine does not answer a request with these `Host` and `Origin` headers; "" where it does.
+
+    A browser sends the name that its page asked for. Another name than this machine's, whose address somebody turned to it (DNS rebinding), and a
+    page of another origin, which any site may open a websocket from, are refused. Any port will do, as through `ssh -L`; without `Origin` asks no page.
+    """
+    if len(hosts) != 1 or not is_loopback(_name(hosts[0])):
+        return f"this page answers to localhost, 127.0.0.1 and [::1], not to {', '.join(hosts)[:80] or 'a request without Host'}"
+    for origin in origins:
+        scheme, _, place = origin.partition("://")
+        if scheme not in ("http", "https") or place.lower() != hosts[0].lower():
+            return f"this page answers to pages of its own, not to those of {origin[:80]}"
+    return ""
+
+
+def _name(host: str) -> str:
+    """The name in a `Host` header, without its port; "" for what is none."""
+    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:@/\s]+))(?::\d{1,5})?", host)
+    return "" if found is None else (found.group(1) or found.group(2)).lower()
 
 
 def is_loopback(host: str) -> bool:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a live page may be: at an address of this machine alone, at a port that is free."""
 
+import http
 import os
 import socket
+import threading
 
 from warpsim.checks import short, whole
-from warpsim.show.serve import is_loopback
+from warpsim.show.serve import is_loopback, refusal
+
+_MEETING = threading.Lock()
 
 
 def checked_address(host: str, port: int) -> tuple[str, int]:
@@ -31,3 +35,40 @@ def checked_address(host: str, port: int) -> tuple[str, int]:
                 f"cannot listen at {host}, port {port}: {why}; give another port, or 0 for a free one"
             ) from error
         return host, probe.getsockname()[1]
+
+
+def viser_server(host: str, port: int):
+    """A viser server at an address of this machine that answers to this machine's names, and to pages of its own, alone (`refusal`).
+
+    viser makes its websocket server itself, and has no argument for a check: the call is met on its way. Raises `RuntimeError` where it does not come.
+    """
+    import viser
+    import websockets.asyncio.server as sockets
+
+    serve, met = sockets.serve, []
+
+    def serve_checked(handler, *place, process_request=None, **options):
+        if place[:1] != (host,) or not getattr(handler, "__module__", "").startswith("viser."):
+            return serve(handler, *place, process_request=process_request, **options)  # of another thread's server
+
+        def check(connection, request):
+            why = refusal(request.headers.get_all("Host"), request.headers.get_all("Origin"))
+            if why:
+                return connection.respond(http.HTTPStatus.FORBIDDEN, f"{why}\n")
+            return None if process_request is None else process_request(connection, request)
+
+        met.append(place)
+        return serve(handler, *place, process_request=check, **options)
+
+    with _MEETING:
+        sockets.serve = serve_checked
+        try:
+            server = viser.ViserServer(host=host, port=port, verbose=False)
+        finally:
+            sockets.serve = serve
+    if not met:
+        server.stop()
+        raise RuntimeError(
+            f"viser {viser.__version__} makes its server in a way that is not known here, so that it would answer to any site"
+        )
+    return server
