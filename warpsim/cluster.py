@@ -24,6 +24,7 @@ from warpsim.files.store.place import (
     StoreError,
     check_replaceable,
     fresh,
+    held,
     is_url,
     place,
     state_names,
@@ -171,9 +172,10 @@ def resume(
         if controls is None:
             raise ValueError(f"{path}: its controls came from a callable; give it again, as controls=")
         controls = controls if isinstance(controls, Unchanging) else Unchanging(controls)
-    if not store.run["divided"]:
-        _divide(store)
-    _Run(ray, store, shards, device, threads, controls).finish(progress)
+    with held(store.path):
+        if not store.run["divided"]:
+            _divide(store)
+        _Run(ray, store, shards, device, threads, controls).finish(progress)
     return load_trajectory(path)
 
 

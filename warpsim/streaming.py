@@ -18,7 +18,7 @@ from warpsim.device.interrupts import stop_requests
 from warpsim.device.threads import holds
 from warpsim.errors import Stopped
 from warpsim.files.store.layout import Layout
-from warpsim.files.store.place import StoreError, check_replaceable, fresh, read, state_names, writing
+from warpsim.files.store.place import StoreError, check_replaceable, fresh, held, read, state_names, writing
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.randomness import RandomControls
@@ -209,8 +209,9 @@ def run_into_store(sim, state: State, controls, steps, path, *, mocap=None, subs
         table = None if source.table is None else source.table.numpy()
         poses = None if mocap is None else mocap.numpy()
         begin_store(new, sim, checkpoint_arrays(sim, state), table, source.said(), run, mocap=poses)
-    store = Store(path)
-    final = go_on(sim, state.clone(), source, store, slice(0, sim.worlds), store.commits()[0], progress)
+    with held(path):
+        store = Store(path)
+        final = go_on(sim, state.clone(), source, store, slice(0, sim.worlds), store.commits()[0], progress)
     trajectory = load_trajectory(path, sim.model)
     trajectory.final = final
     return trajectory
@@ -317,10 +318,11 @@ def resume(
     if not store.run:
         raise StoreError(f"{path}: holds a trajectory that was saved, not a run; there is nothing to go on with")
     final = None
-    for worlds, commit in unfinished(store) if store.run["divided"] else together(store):
-        final = finish(store, worlds, commit, controls, sim=sim, device=device, threads=threads, progress=progress)
-        if (worlds.start, worlds.stop) != (0, store.worlds):
-            final = None  # of a part
+    with held(store.path) if unfinished(store) else contextlib.nullcontext():
+        for worlds, commit in unfinished(store) if store.run["divided"] else together(store):
+            final = finish(store, worlds, commit, controls, sim=sim, device=device, threads=threads, progress=progress)
+            if (worlds.start, worlds.stop) != (0, store.worlds):
+                final = None  # of a part
     trajectory = load_trajectory(path, None if sim is None else sim.model)
     trajectory.final = final
     return trajectory

@@ -295,3 +295,101 @@ def test_a_store_takes_no_more_memory_than_its_files(made, store, name):
             assert tracemalloc.get_traced_memory()[1] < 2**25, door
         finally:
             tracemalloc.stop()
+
+
+# of two writers -------------------------------------------------------------------------------------------------------
+
+
+class Meanwhile:
+    """Controls during whose second step somebody else does something."""
+
+    def __init__(self, action):
+        self.action, self.steps = action, 0
+
+    def __call__(self, state):
+        self.steps += 1
+        if self.steps == 2:
+            self.action()
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, kept):
+        pass
+
+
+@pytest.fixture(scope="module")
+def sim():
+    return ws.Simulator(swing(), worlds=2, device="cpu")
+
+
+def swing():
+    b = ws.ModelBuilder("swing")
+    rod = b.add_body("rod", mass=1, inertia=[1, 1, 1])
+    b.add_joint(rod, "hinge", axis=[0, 1, 0])
+    return b.build()
+
+
+def test_a_store_has_one_writer(sim, tmp_path):
+    """While a run writes a store, another run, a save and a resume into it are refused, and its bits are those of a run alone."""
+    path, refused = tmp_path / "a.zarr", []
+
+    def others() -> None:
+        alone = sim.rollout(sim.state(), None, 3)
+        for call in (
+            lambda: sim.rollout(sim.state(), None, 3, store=path),
+            lambda: alone.save(path),
+            lambda: ws.resume(path, Meanwhile(lambda: None)),
+        ):
+            with pytest.raises(StoreError, match=r"a\.zarr.*(another process|interrupted)") as caught:
+                call()
+            refused.append(str(caught.value))
+        assert Trajectory.load(path).worlds == 2  # to read is free
+
+    stored = sim.rollout(sim.state(), Meanwhile(others), 6, store=path)
+    assert len(refused) == 3 and "another process" in refused[2]
+    same(Trajectory(stored.model, *(np.asarray(x) for x in (stored.q, stored.v, stored.time))), sim_alone(sim, 6))
+    assert ws.resume(path).frames == 7 and [p.name for p in tmp_path.iterdir()] == ["a.zarr"]
+
+
+def sim_alone(sim, steps):
+    found = sim.rollout(sim.state(), None, steps)
+    return Trajectory(found.model, *(np.asarray(x.numpy()) for x in (found.q, found.v, found.time)))
+
+
+@pytest.mark.parametrize("before", ["nothing", "a whole store"])
+@pytest.mark.parametrize("other", ["run", "save"])
+def test_of_two_new_stores_the_second_is_refused(monkeypatch, sim, tmp_path, other, before):
+    """Both find the path free, or a store that may be replaced; the one that comes second, however late it sees that, is refused, and the first stays."""
+    path, kept = tmp_path / "a.zarr", sim_alone(sim, 4)
+    if before != "nothing":
+        sim_alone(sim, 2).save(path)
+    from warpsim import streaming
+
+    begin = streaming.begin_store
+
+    def first(*arguments, **options) -> None:
+        begin(*arguments, **options)
+        monkeypatch.setattr(streaming, "begin_store", begin)
+        if other == "save":
+            kept.save(path)
+        else:
+            sim.rollout(sim.state(), None, 4, store=path)
+
+    monkeypatch.setattr(streaming, "begin_store", first)
+    with pytest.raises(StoreError, match=r"a\.zarr: another process has made a store there"):
+        sim.rollout(sim.state(), None, 9, store=path)
+    assert Trajectory.load(path).frames == 5 and [p.name for p in tmp_path.iterdir()] == ["a.zarr"]
+
+
+def test_a_path_stays_free_where_a_store_could_not_be_moved_to_it(monkeypatch, sim, tmp_path):
+    """Whole or absent: the claim on a free path goes with the store that did not come."""
+    from warpsim.files import output
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output, "_move", fail)
+    with pytest.raises(OSError, match="No space left"):
+        sim.rollout(sim.state(), None, 3, store=tmp_path / "a.zarr")
+    assert not list(tmp_path.iterdir())

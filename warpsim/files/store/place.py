@@ -2,10 +2,11 @@
 """Where a store lies: a folder of this machine, or a URL of fsspec (`s3://…`, `gs://…`, `memory://…`). Opened, checked, replaced."""
 
 import contextlib
+import os
 import pathlib
 
 from warpsim.errors import StoreError
-from warpsim.files.output import check_folder, replacing
+from warpsim.files.output import check_folder, replacing, target
 from warpsim.files.store.attributes import check_attributes
 from warpsim.files.store.store_tree import foreign, refuse_strange
 
@@ -217,10 +218,72 @@ def _refuse_unfinished(path, root) -> None:
 def fresh(path):
     """Where to make the new store of `path`, which `check_replaceable` passed; in the end it takes the place of what is there.
 
-    On a URL it grows where it belongs, in place of what is there: its attributes come last, and make it a store.
+    Raises `StoreError` where another process has put something there meanwhile. On a URL the store grows where it belongs, in place of
+    what is there: its attributes come last, and make it a store.
     """
     if is_url(path):
         yield path
         return
-    with replacing(path) as new:
+    there = target(pathlib.Path(path))
+    before = _identity(there)
+    with contextlib.ExitStack() as stack, replacing(path) as new:
         yield new
+        stack.enter_context(_claimed(there, before))
+
+
+@contextlib.contextmanager
+def _claimed(path: pathlib.Path, before):
+    """Nobody else puts a store at a path, where what was there before still is."""
+    made = before is None
+    try:
+        if made:
+            path.mkdir()
+        with held(path):
+            if not made:
+                if _identity(path) != before:
+                    raise FileExistsError
+                check_replaceable(path)
+            yield
+    except FileExistsError:
+        raise StoreError(f"{path}: another process has made a store there meanwhile; choose another path") from None
+    finally:
+        if made:
+            with contextlib.suppress(OSError):
+                path.rmdir()  # where it is still empty, so that nothing came
+
+
+def _identity(path: pathlib.Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextlib.contextmanager
+def held(path):
+    """Of all who would write the store in a folder, one does; it is let go by whatever ends the process.
+
+    Raises `StoreError` where another process, or thread, writes it. On URLs, on Windows and where a file system has no locks nobody is kept out.
+    """
+    try:
+        import fcntl
+
+        folder = None if is_url(path) else os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except ImportError:
+        folder = None
+    if folder is None:
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(
+                f"{path}: another process or thread is writing this store; wait until it has ended, or choose another path"
+            ) from None
+        except OSError:  # no locks on folders here, as on NFS
+            pass
+        yield
+    finally:
+        os.close(folder)
