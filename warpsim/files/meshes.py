@@ -37,6 +37,7 @@ COLLADA_UNUSED = (
     *("library_materials", "library_effects", "library_images", "bind_material", "library_animations"),
     *("library_cameras", "library_lights", "instance_camera", "instance_light", "extra"),
 )
+GLTF_UNUSED = ("materials", "textures", "images", "samplers", "material", "animations", "skins", "cameras")
 _CACHE_FORMAT = 1
 
 
@@ -85,7 +86,7 @@ def _read(name: str, time: int, size: int, allowed: tuple[str, ...]) -> tuple[np
     elif kind == "stl":
         _check_solids(data, path)
     elif kind in ("gltf", "glb"):
-        _check_gltf(data, kind, path)
+        data = _gltf_shapes(data, kind, path)
         resolver = _Buffers(path, allowed)
     try:
         with warnings.catch_warnings():
@@ -220,11 +221,15 @@ def _words(text: str) -> int:
     return int(np.count_nonzero(space[:-1] & ~space[1:]))
 
 
-def _check_gltf(data: bytes, kind: str, path) -> None:
-    """Refuse a glTF that asks for more memory than it has vertices to fill, or whose vertices would be read as zeros."""
-    text = data
+def _gltf_shapes(data: bytes, kind: str, path) -> bytes:
+    """A glTF without what nothing here draws: materials and pictures, which the reader would decode, as large as they say.
+
+    Refuses one that asks for more memory than it has vertices to fill, or whose vertices would be read as zeros.
+    """
+    text, rest = data, b""
     if kind == "glb":
-        text = data[20 : 20 + int.from_bytes(data[12:16], "little")] if data[:4] == b"glTF" else b""
+        end = 20 + int.from_bytes(data[12:16], "little")
+        text, rest = (data[20:end], data[end:]) if data[:4] == b"glTF" else (b"", b"")
     try:
         whole = json.loads(text)
         accessors = whole.get("accessors", [])
@@ -240,18 +245,32 @@ def _check_gltf(data: bytes, kind: str, path) -> None:
         ]
         wrong = [(k, "is sparse" if "sparse" in accessors[k] else "has no bufferView") for k in read]
         wrong = [(k, why) for k, why in wrong if "sparse" in accessors[k] or "bufferView" not in accessors[k]]
+        drawn = sum(counts[k] for k in read)  # an accessor as often as a part of a mesh names it
+        for part in [whole, *(part for mesh in whole.get("meshes", []) for part in mesh.get("primitives", []))]:
+            for name in GLTF_UNUSED:
+                part.pop(name, None)
     except (ValueError, AttributeError, TypeError, IndexError, RecursionError) as error:
         if isinstance(error, ModelError):
             raise
         raise ModelError(f"{path}: not a {kind.upper()} mesh: its JSON cannot be read") from None
     if max(counts, default=0) > 3 * MAX_MESH_VERTICES or min(counts, default=0) < 0:
         raise ModelError(f"{path}: an accessor has {max(counts)} elements, more than {3 * MAX_MESH_VERTICES}")
+    if drawn > 6 * MAX_MESH_VERTICES:
+        raise ModelError(
+            f"{path}: its meshes have {drawn} points and corners, more than {6 * MAX_MESH_VERTICES}; simplify them"
+        )
     if wrong:
         raise ModelError(
             f"{path}: accessor {wrong[0][0]} {wrong[0][1]}, which is not read; export it with plain buffers"
         )
     if accessors and not whole.get("bufferViews"):
         raise ModelError(f"{path}: it has accessors but no bufferViews; export it with plain buffers")
+    text = json.dumps(whole).encode()
+    if kind == "gltf":
+        return text
+    text += b" " * (-len(text) % 4)
+    head = len(text).to_bytes(4, "little") + data[16:20] + text
+    return data[:8] + (12 + len(head) + len(rest)).to_bytes(4, "little") + head + rest
 
 
 def _check_nodes(nodes: list, path) -> None:

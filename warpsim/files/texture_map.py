@@ -18,8 +18,9 @@ whole on one of them.
 import numpy as np
 
 from warpsim.files.shapes import triangles
-from warpsim.model.looks import VisualMaterial, material_of, png_size
+from warpsim.model.looks import VisualMaterial, material_of
 from warpsim.model.model import GeomType
+from warpsim.model.pictures import png_size
 
 KEPT = (GeomType.MESH, GeomType.HFIELD, GeomType.ELLIPSOID)  # whose triangles are those of the shape
 WIDE, WIDE_ON_FLAT = 0.35, 0.12  # angles [rad] over which a side of a triangle is wide on a cube

@@ -15,8 +15,8 @@ import numpy as np
 
 from warpsim.checks import choice, flag, number, short
 from warpsim.errors import ModelError
+from warpsim.model.pictures import JPEG, PNG, check_picture, png_chunk, png_size
 
-PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 KINDS = ("2d", "cube")
 SUFFIX = {PNG: ".png", JPEG: ".jpg"}
 
@@ -103,6 +103,7 @@ def checked_texture(texture: Texture, label: str) -> Texture:
     choice(texture.kind, f"{label}: kind", KINDS, ModelError)
     if not isinstance(texture.data, bytes) or not texture.data.startswith((PNG, JPEG)):
         raise ModelError(f"{label}: is no PNG or JPEG image; convert it")
+    check_picture(texture.data, label)
     width, height = png_size(texture.data)
     if (texture.data.startswith(PNG) and width < 1) or (texture.kind == "cube" and height not in (width, 6 * width)):
         raise ModelError(
@@ -158,15 +159,4 @@ def encode_png(pixels) -> bytes:
     rows[:, 1:] = pixels.reshape(height, -1)
     head = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
     parts = ((b"IHDR", head), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
-    chunks = (
-        struct.pack(">I", len(data)) + key + data + struct.pack(">I", zlib.crc32(key + data)) for key, data in parts
-    )
-    return PNG + b"".join(chunks)
-
-
-def png_size(data: bytes) -> tuple[int, int]:
-    """(width, height) that the head of a PNG file announces; (0, 0) where it is none."""
-    if not data.startswith(PNG) or len(data) < 24:
-        return 0, 0
-    width, height = struct.unpack(">II", data[16:24])
-    return width, height
+    return PNG + b"".join(png_chunk(key, data) for key, data in parts)

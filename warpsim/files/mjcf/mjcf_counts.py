@@ -9,6 +9,7 @@ import typing
 
 from warpsim.errors import ModelError
 from warpsim.files import limits
+from warpsim.model.pictures import plain_png
 
 UNITS = {"": 1, **{letter: 2 ** (10 * (k + 1)) for k, letter in enumerate("KMGTPE")}}
 SOLIDS = ("body", "geom", "joint", "freejoint", "site", "frame", "camera", "light", "default")
@@ -65,8 +66,8 @@ def _check_mesh(element, where) -> None:
 CHECKS = {"size": _check_size, "hfield": _check_hfield, "camera": _check_camera, "mesh": _check_mesh}
 
 
-def check_grid(data: bytes, suffix: str, where: str) -> None:
-    """Raise `ModelError` where the head of a height field's file announces too many values, or more than it has."""
+def check_grid(data: bytes, suffix: str, where: str) -> bytes:
+    """A height field's file for MuJoCo. Raises `ModelError` where its head announces too many values, or others than it has."""
     if suffix == ".png":
         rows, columns = struct.unpack(">II", data[16:24]) if len(data) >= 24 else (0, 0)
     else:
@@ -77,6 +78,7 @@ def check_grid(data: bytes, suffix: str, where: str) -> None:
         raise ModelError(
             f"{where}: {rows} x {columns} values, more than the limit of {limits.MAX_GRID}; make it coarser"
         )
+    return plain_png(data, where) if suffix == ".png" else data
 
 
 def with_triangles(data: bytes) -> tuple[bytes, int]:

@@ -213,7 +213,7 @@ class _Reader:
         suffix, kind = found.suffix.lower(), element.attrib.pop("content_type", "")
         if element.tag == "hfield":
             suffix = ".png" if suffix == ".png" or kind == "image/png" else ".hfield"
-            check_grid(data, suffix, f"{where}: {short(name)[1:-1]}")
+            data = check_grid(data, suffix, f"{where}: {short(name)[1:-1]}")
         elif element.tag == "mesh":
             suffix = suffix if suffix in MESH_SUFFIXES else MESHES.get(kind, suffix)
             if suffix not in MESH_SUFFIXES:

@@ -95,7 +95,7 @@ def _asset(spec, element, folders: Folders | None, kind: str, label: str) -> tup
     suffix = os.path.splitext(name)[1].lower()
     if kind == "hfield":
         suffix = ".png" if suffix == ".png" or element.content_type == "image/png" else ".hfield"
-        check_grid(data, suffix, f"{label}: {short(name)[1:-1]}")
+        data = check_grid(data, suffix, f"{label}: {short(name)[1:-1]}")
     elif suffix not in MESH_SUFFIXES:
         suffix = MESHES.get(element.content_type, suffix)
         if suffix not in MESH_SUFFIXES:

@@ -20,8 +20,9 @@ from warpsim.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.texture_map import project
 from warpsim.model.builder import ModelBuilder
-from warpsim.model.looks import PLAIN, Texture, VisualMaterial, encode_png, png_size
+from warpsim.model.looks import PLAIN, Texture, VisualMaterial, encode_png
 from warpsim.model.model import GeomType, ReportLine
+from warpsim.model.pictures import plain_png, png_size
 
 COLOUR = 1  # mjTEXROLE_RGB: the role of the image that colours
 KINDS = {0: "2d", 1: "cube"}  # mjtTexture; 2 is a skybox
@@ -71,10 +72,11 @@ def read_texture(source: Source) -> Texture:
         if size == (0, 0):
             raise ModelError(f"{short(name)} is no PNG image; convert it")
         _check_pixels(1.0, *size)
-        attributes[key], assets[f"image_{k}.png"] = f"image_{k}.png", data
+        shown = plain_png(data, short(name))
+        attributes[key], assets[f"image_{k}.png"] = f"image_{k}.png", shown
     flipped = any(attributes.get(key, "false").strip() == "true" for key in ("hflip", "vflip"))
     if list(files) == ["file"] and not flipped and (kind == "2d" or (kind == "cube" and _is_cube(attributes, *size))):
-        return Texture(source.name, next(iter(assets.values())), kind)
+        return Texture(source.name, data, kind)
     attributes = {key: value for key, value in attributes.items() if key not in ("class", "content_type", "name")}
     root = xml.Element("mujoco")
     xml.SubElement(xml.SubElement(root, "asset"), "texture", attributes | {"name": "t"})

@@ -10,7 +10,8 @@ import numpy as np
 
 from warpsim.files.mjcf.mjcf_elements import FORBIDDEN, add, unless
 from warpsim.files.mjcf.mjcf_textures import SIX
-from warpsim.model.looks import PLAIN, PNG, Texture, VisualMaterial, png_size
+from warpsim.model.looks import PLAIN, PNG, Texture, VisualMaterial
+from warpsim.model.pictures import png_size
 
 GREY = (0.5, 0.5, 0.5, 1.0)  # of every material: a geom's own colour counts, unless it is MuJoCo's default
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heads of picture files, and whether what follows them makes no more than they announce.
+
+Who decodes a PNG makes all bytes that its stream and its texts stand for: a file of 1 MB may say 64 x 64 pixels and hold a gigabyte.
+"""
+
+import functools
+import struct
+import zlib
+from collections.abc import Iterator
+
+from warpsim.errors import ModelError
+
+PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+MOST_PIXELS = 2**26  # 8192 x 8192
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a PNG by its colour type
+SHOWN = (b"IHDR", b"PLTE", b"tRNS", b"sRGB", b"gAMA", b"IDAT", b"IEND")  # the chunks that say what is seen
+PIECE = 2**20  # bytes inflated at a time
+
+
+def png_size(data: bytes) -> tuple[int, int]:
+    """(width, height) that the head of a PNG file announces; (0, 0) where it is none."""
+    if not data.startswith(PNG) or len(data) < 24:
+        return 0, 0
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height
+
+
+def jpeg_size(data: bytes) -> tuple[int, int]:
+    """(width, height) that the head of a JPEG file announces; (0, 0) where there is none."""
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        kind, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 1 if kind == 0xFF else 2 + max(size, 2)
+    return 0, 0
+
+
+@functools.lru_cache(maxsize=16)  # a texture is looked at whenever a material takes it
+def _fault(data: bytes) -> str:
+    """What is too large about a picture; "" for nothing."""
+    width, height = png_size(data) if data.startswith(PNG) else jpeg_size(data)
+    if width * height > MOST_PIXELS:
+        return f"{width} x {height} pixels, more than the limit of {MOST_PIXELS}; make it smaller"
+    if not data.startswith(PNG):
+        return ""
+    depth, kind = (*data[24:26], 8, 6)[:2]
+    bits = min(depth, 16) * CHANNELS.get(kind, 4)
+    most = -(-width * bits // 8) * height + 4 * height + 16  # with a filter for each row of each pass
+    stream, made = zlib.decompressobj(), 0
+    try:
+        for key, body in _chunks(data):
+            while key == b"IDAT" and body and made <= most:
+                made += len(stream.decompress(body, PIECE))
+                body = stream.unconsumed_tail
+    except zlib.error:
+        return ""  # whoever decodes it says so
+    if made > most:
+        return f"it says {width} x {height} pixels, which are {most} bytes, and holds more"
+    return ""
+
+
+def check_picture(data: bytes, label: str) -> None:
+    """Raise `ModelError` for a PNG or JPEG with too many pixels, or with more bytes than its head announces."""
+    fault = _fault(data)
+    if fault:
+        raise ModelError(f"{label}: {fault}")
+
+
+def plain_png(data: bytes, label: str) -> bytes:
+    """A PNG that `check_picture` passes, without its texts and profiles, which decoders inflate too."""
+    check_picture(data, label)
+    if not data.startswith(PNG):
+        return data
+    parts = [(key, body) for key, body in _chunks(data) if key in SHOWN]
+    return PNG + b"".join(png_chunk(key, body) for key, body in parts)
+
+
+def png_chunk(key: bytes, body: bytes) -> bytes:
+    """A chunk of a PNG file."""
+    return struct.pack(">I", len(body)) + key + body + struct.pack(">I", zlib.crc32(key + body))
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Name and content of each chunk that is whole, up to the end of the picture."""
+    at = len(PNG)
+    while at + 12 <= len(data):
+        size, key = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        if at + 12 + size > len(data):
+            return
+        yield key, data[at + 8 : at + 8 + size]
+        at += 12 + size
+        if key == b"IEND":
+            return
