@@ -131,3 +131,29 @@ def test_dump_is_a_folder_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fall(simulator("dump", max_contacts=1), 60)
     assert len(list((tmp_path / "warpsim-faults").iterdir())) == WORLDS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("contact_geoms", np.full((1, 2), 99, np.int32)), ("contact_phi", np.zeros((2, 2))), ("tau", np.zeros((1, 999)))],
+)
+def test_a_fault_from_others_has_the_contacts_and_forces_of_its_model(tmp_path, name, value):
+    """Tables of a fault are named, not trusted: shapes, and geoms that there are."""
+    import zarr
+
+    b = ws.ModelBuilder("ball")
+    b.add_geom("plane")
+    b.add_joint(b.add_body("ball", pose=[0, 0, 1]), "free")
+    b.add_geom("sphere", [0.1], body="ball")
+    sim = ws.Simulator(b.build(), 1, device="cpu", on_fault=tmp_path)
+    state = sim.state()
+    state.v.assign(np.full((1, 6), np.nan, np.float32))
+    with pytest.warns(UserWarning, match="NONFINITE"):
+        sim.step(state)
+    (path,) = tmp_path.iterdir()
+    assert ws.load_fault(path).raised
+    group = zarr.open_group(str(path), mode="r+")["fault"]
+    del group[name]
+    group.create_array(name, shape=value.shape, dtype=value.dtype, chunks=value.shape, compressors=None)[...] = value
+    with pytest.raises(StoreError, match=name):
+        ws.load_fault(path)

@@ -10,6 +10,7 @@ import numpy as np
 import warp as wp
 
 from warpsim import integrate
+from warpsim.checks import short
 from warpsim.solve.cone_qp.compliant import Compliant
 from warpsim.solve.lcp.contact_lcp import LCP
 from warpsim.solve.nocontact import NoContact
@@ -17,6 +18,8 @@ from warpsim.solve.sap.sap import SAP
 
 KNOWN = {kind.__name__: kind for kind in (SAP, Compliant, LCP, NoContact)}
 KNOWN |= {name: getattr(integrate, name) for name in integrate.__all__ if name not in ("Integrator", "ThetaScheme")}
+# Of a world, whatever a store says: places for contacts or polygons, which a simulator makes at once.
+MOST_SLOTS, MOST_OF_SURFACES, SLOTS_OF_A_PAIR = 2**16, 2**20, 1024
 # Instructions that change how sums and products are rounded, by whether a processor has them.
 ROUNDING = ("fma", "avx2", "avx512f", "asimd")
 
@@ -39,7 +42,7 @@ def describe_simulator(sim) -> dict:
     }
 
 
-def simulator_arguments(kept: dict, path, device=None) -> dict:
+def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
     """The inverse of `describe_simulator`; where no device is asked for, one of the kind that it was. Raises `ValueError` for a solver or an
     integrator that is none of warpsim's."""
     wanted = ("device", "dt", "dtype", "max_contacts", "recovery_speed", "requires_grad", "solver", "integrator")
@@ -49,6 +52,15 @@ def simulator_arguments(kept: dict, path, device=None) -> dict:
         raise ValueError(
             f"{path}: the store does not tell the {missing[0]} of its simulator; give sim=, a Simulator of the same model and worlds"
         )
+    pairs = 0 if model is None else len(model.pair_geom)
+    surfaces = model is not None and model.point_pairs < pairs
+    most = max(MOST_OF_SURFACES if surfaces else MOST_SLOTS, SLOTS_OF_A_PAIR * pairs)
+    for name in ("max_contacts", "max_polygons"):
+        if isinstance(kept.get(name), (int, float)) and kept[name] > most:
+            raise ValueError(
+                f"{path}: {name} is {kept[name]:g} in the store, of a model of {pairs} pairs; at most {most} are made from a store, "
+                "give sim=, a Simulator of the same model and worlds"
+            )
     speed = kept["recovery_speed"]
     later = [name for name in ("hydroelastic", "max_polygons", "reactions") if name in kept]  # older stores have none
     arguments = {name: kept[name] for name in ("dt", "dtype", "requires_grad", *later)}
@@ -64,9 +76,9 @@ def simulator_arguments(kept: dict, path, device=None) -> dict:
     for name in ("solver", "integrator"):
         try:
             arguments[name] = _made(kept[name])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ValueError(
-                f"{path}: its {name} is {kept[name].get('class')!r}, which this warpsim cannot make ({error}); give sim=, a Simulator "
+                f"{path}: its {name} is {short(kept[name].get('class'))}, which this warpsim cannot make ({error}); give sim=, a Simulator "
                 "of the same model and worlds"
             ) from error
     return arguments

@@ -18,6 +18,7 @@ from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import StoreError, fresh, read, state_names, writing
 from warpsim.files.store.store import Commit, Store
 from warpsim.files.store.store_model import put
+from warpsim.files.store.stored_array import read_whole
 from warpsim.model.model import GeomType
 from warpsim.rollout import RECORDED
 from warpsim.state import State
@@ -36,6 +37,8 @@ NAMES = {
     NOT_HELD: "NOT_HELD",
 }
 FOLDER = "warpsim-faults"
+# What is kept of the contacts of a step: the shape of a row.
+CONTACT = {"geoms": (2,), "feature": (3,), "point": (3,), "frame": (3, 3), "phi": (), "impulse": (3,)}
 MOST = 16  # worlds that one simulator writes down; further ones are counted
 
 
@@ -185,8 +188,7 @@ def _contacts_of(sim, world: int) -> dict[str, np.ndarray]:
     """The contacts of a world in the last step."""
     found = sim.last_contacts
     used = slice(0, int(found.count[world]))
-    names = ("geoms", "feature", "point", "frame", "phi", "impulse")
-    return {name: getattr(found, name)[world, used] for name in names}
+    return {name: getattr(found, name)[world, used] for name in CONTACT}
 
 
 @dataclasses.dataclass(eq=False)
@@ -269,6 +271,23 @@ class Fault:
         return f"Fault({'|'.join(flag_names(self.raised))} in world {self.world}, {len(self.contacts['phi'])} contacts)"
 
 
+def _stored_arrays(group, model) -> dict[str, np.ndarray]:
+    """What the group of a fault holds by name: forces, and the contacts of the step. Raises `ValueError` where they are not of this model."""
+    shapes = {"tau": (1, model.nv), "wrench": (1, model.nbody, 6)} | {f"contact_{key}": () for key in CONTACT}
+    arrays = {name: read_whole(group[name]) for name in shapes if name in group}
+    count = len(arrays["contact_phi"])
+    for name, array in arrays.items():
+        shape = (
+            (1, *array.shape[1:]) if name == "tau" else shapes[name] or (count, *CONTACT[name.removeprefix("contact_")])
+        )
+        if array.shape != shape:
+            raise ValueError(f"{name} has the shape {array.shape}; it must be {shape}")
+    geoms = arrays["contact_geoms"]
+    if geoms.dtype.kind != "i" or (geoms < 0).any() or (geoms >= model.ngeom).any():
+        raise ValueError(f"contact_geoms names geoms beyond the {model.ngeom} of the model")
+    return arrays
+
+
 def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator | None" = None) -> Fault:
     """What a simulator with `on_fault` has written. `sim`: one of one world, for a solver of one's own. Raises `StoreError`."""
     from warpsim.simulator import Simulator
@@ -279,18 +298,17 @@ def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator
     if sim is not None and not isinstance(sim, Simulator):
         raise ValueError(f"sim is {short(sim)}; give a Simulator of one world, or None")
     if sim is None:
-        sim = Simulator(store.model(), 1, **simulator_arguments(store.run["simulator"], path, device))
+        model = store.model()
+        arguments = simulator_arguments(store.run["simulator"], path, device, model)
+        sim = Simulator(model, 1, **arguments)
     everyone, group = slice(0, 1), store.root["fault"]
     after = {name: array for name, array in store.kept(everyone, Commit(2, 1, 1))[0].items() if name != STEPS}
     state = restored_state(sim, store.kept(everyone, Commit(1, 0, 0))[0], path)
 
-    def found() -> dict[str, np.ndarray]:
-        return {name: array[...] for name, array in group.arrays()}
-
-    arrays, told = read(path, found), read(path, group.attrs.asdict)
+    arrays, told = read(path, lambda: _stored_arrays(group, sim.model)), read(path, group.attrs.asdict)
     inputs = {"control": store.controls(everyone)[0]} | {
         name: arrays[name] for name in ("tau", "wrench") if name in arrays
     }
     contacts = {name.removeprefix("contact_"): array for name, array in arrays.items() if name.startswith("contact_")}
-    numbers = {name: whole(told[name], name, 0) for name in ("world", "raised")}
+    numbers = {name: read(path, lambda name=name: whole(told.get(name), name, 0)) for name in ("world", "raised")}
     return Fault(sim, state, inputs, store.run["substeps"], after, contacts=contacts, **numbers)

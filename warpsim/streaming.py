@@ -370,8 +370,9 @@ def finish(
             "store at once; run it anew"
         )
     if sim is None:
-        arguments = simulator_arguments(store.run["simulator"], store.path, device)
-        sim = Simulator(store.model(), count, threads=threads, **arguments)
+        model = store.model()
+        arguments = simulator_arguments(store.run["simulator"], store.path, device, model)
+        sim = Simulator(model, count, threads=threads, **arguments)
     elif sim.worlds != count or not _same_model(sim.model, store):
         raise StoreError(
             f"{store.path}: sim has {sim.worlds} worlds of {sim.model.name!r}; this run needs {count} of {store.root.attrs['model']!r}"

@@ -17,8 +17,10 @@ import pytest
 import warpsim as ws
 from scenes.trajectories import rollout, small
 from tests.files.test_store import begun, same
+from warpsim.description import simulator_arguments
 from warpsim.errors import StoreError
 from warpsim.files.store.store import Commit, Store, has_geoms_of
+from warpsim.streaming import finish
 from warpsim.trajectory import Trajectory
 
 V2 = {"zarr_format": 2, "dtype": "|O", "compressor": {"id": "pickle", "protocol": 5}, "fill_value": "", "order": "C"}
@@ -295,6 +297,32 @@ def test_a_store_takes_no_more_memory_than_its_files(made, store, name):
             assert tracemalloc.get_traced_memory()[1] < 2**25, door
         finally:
             tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["max_contacts", "max_polygons"])
+def test_a_simulator_from_a_store_has_no_more_places_than_its_model_has_use_for(store, name):
+    """Places for contacts are made at once, for every world."""
+    kept = {
+        "dt": 0.01,
+        "dtype": "float32",
+        "device": "cpu",
+        "max_contacts": 64,
+        "recovery_speed": None,
+        "requires_grad": False,
+    }
+    kept |= {
+        "solver": {"class": "SAP", "options": {}},
+        "integrator": {"class": "SymplecticEuler", "options": {}},
+        name: 10**9,
+    }
+    edit(store, lambda d: d["attributes"]["run"].update(simulator=kept))
+    edit(store, lambda d: d["attributes"]["run"].update(layout=[["q", "<f8", [16]], ["steps", "<i8", []]]))
+    with pytest.raises(ValueError, match=rf"a\.zarr: {name} is 1e\+09 in the store"):
+        simulator_arguments(kept, store, None, small()[1])
+    run = Store(store)
+    run.kept = lambda *which: ({"steps": np.full(2, 3)}, None)
+    with pytest.raises(ValueError, match=rf"a\.zarr: {name} is 1e\+09 in the store"):
+        finish(run, slice(0, 2), Commit(4, 3, 1), None)
 
 
 # of two writers -------------------------------------------------------------------------------------------------------

@@ -243,12 +243,12 @@ class Store:
         if commit.source < 0:
             return arrays, None
         group = read(self.path, lambda: self.root["sources"][f"slot_{commit.source % 2}"].attrs.asdict())
-        if group["version"] != commit.source:
+        if group.get("version") != commit.source or not isinstance(group.get("state"), dict):
             raise StoreError(
-                f"{self.path}: sources/ holds version {group['version']}, not {commit.source}; the store is damaged"
+                f"{self.path}: sources/ holds version {group.get('version')!r}, not {commit.source}; the store is damaged"
             )
         self._last_source = (commit.source, group["state"])
-        return arrays, from_plain(group["state"])
+        return arrays, read(self.path, lambda: from_plain(group["state"]))
 
     def controls(self, worlds: slice) -> np.ndarray:
         """(steps, worlds, nu) that the run was given."""
@@ -348,7 +348,7 @@ def load_trajectory(path, model: Model | None = None):
     diagnostics = {name: StoredArray(path, stored._arrays[name], 1, frames - 1) for name in stored.diagnostics}
     for array in (*rows.values(), *diagnostics.values()):
         array.require(frames, stored.worlds)
-    undrawn = tuple(map(str, root.attrs.get("undrawn", ())))
+    undrawn = read(path, lambda: tuple(map(str, root.attrs.get("undrawn", ()))))
     return Trajectory(model, **rows, diagnostics=diagnostics, undrawn=undrawn)
 
 

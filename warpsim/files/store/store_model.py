@@ -113,8 +113,11 @@ class _Tables:
     """The arrays of a model's group, which together are no larger than their files can be."""
 
     def __init__(self, group):
-        self.group, self.sizes = group, sync_sizes(group)
-        self.left = STORE_ROOM + STORE_GROWTH * sum(self.sizes.values())
+        self.group, sizes = group, sync_sizes(group)
+        self.left = STORE_ROOM + STORE_GROWTH * sum(sizes.values())
+        self.sizes: dict[str, dict[str, int]] = {}  # of each array's files
+        for key, size in sizes.items():
+            self.sizes.setdefault(key.removeprefix(f"{group.path}/").partition("/")[0], {})[key] = size
 
     def __contains__(self, name: str) -> bool:
         return name in self.group
@@ -128,7 +131,7 @@ class _Tables:
             raise ValueError(
                 f"{name} has the shape {array.shape}: with it the model takes more memory than its files can stand for"
             )
-        return read_whole(array, self.sizes)
+        return read_whole(array, self.sizes.get(name, {}))
 
 
 def _optional(group, name: str):
