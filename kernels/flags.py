@@ -9,3 +9,4 @@ CONTACT_OVERFLOW = wp.constant(4)
 UNRESOLVED = wp.constant(8)
 DEEP_PRESSURE = wp.constant(16)  # pressure fields meet deeper than half of what there is
 NOT_HELD = wp.constant(32)  # a constraint stands open and does not close
+ENERGY_GAIN = wp.constant(64)  # a tree gains energy without work

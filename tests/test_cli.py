@@ -66,7 +66,7 @@ def test_run_prints_only_json(assets, capsys):
     assert code == 0
     assert (summary["worlds"], summary["steps"], summary["dtype"]) == (3, 20, "float32")
     assert summary["world_steps_per_second"] > 0 and summary["momentum_error"] <= 1e-4
-    names = ("NONFINITE", "NOT_CONVERGED", "CONTACT_OVERFLOW", "UNRESOLVED", "DEEP_PRESSURE", "NOT_HELD")
+    names = ("NONFINITE", "NOT_CONVERGED", "CONTACT_OVERFLOW", "UNRESOLVED", "DEEP_PRESSURE", "NOT_HELD", "ENERGY_GAIN")
     assert summary["flags"] == dict.fromkeys(names, 0)
 
 

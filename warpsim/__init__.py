@@ -43,7 +43,9 @@ _PUBLIC = {
     "warpsim.optimise.plan": ("MPC", "Plan"),
     "warpsim.optimise.identify": ("Identification", "identify"),
     "warpsim.optimise.inverse_kinematics": ("Reach", "reach"),
-    "warpsim.stepping": ("CONTACT_OVERFLOW", "DEEP_PRESSURE", "NONFINITE", "NOT_CONVERGED", "NOT_HELD", "UNRESOLVED"),
+    "warpsim.stepping": (
+        *("CONTACT_OVERFLOW", "DEEP_PRESSURE", "ENERGY_GAIN", "NONFINITE", "NOT_CONVERGED", "NOT_HELD", "UNRESOLVED"),
+    ),
     "warpsim.state": ("State",),
     "warpsim.trajectory": ("Trajectory",),
     "warpsim.viewer": ("Viewer",),
@@ -139,6 +141,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.state import State as State
     from warpsim.stepping import CONTACT_OVERFLOW as CONTACT_OVERFLOW
     from warpsim.stepping import DEEP_PRESSURE as DEEP_PRESSURE
+    from warpsim.stepping import ENERGY_GAIN as ENERGY_GAIN
     from warpsim.stepping import NONFINITE as NONFINITE
     from warpsim.stepping import NOT_CONVERGED as NOT_CONVERGED
     from warpsim.stepping import NOT_HELD as NOT_HELD

@@ -22,7 +22,15 @@ from warpsim.files.store.stored_array import read_whole
 from warpsim.model.model import GeomType
 from warpsim.rollout import RECORDED
 from warpsim.state import State
-from warpsim.stepping import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE, NOT_CONVERGED, NOT_HELD, UNRESOLVED
+from warpsim.stepping import (
+    CONTACT_OVERFLOW,
+    DEEP_PRESSURE,
+    ENERGY_GAIN,
+    NONFINITE,
+    NOT_CONVERGED,
+    NOT_HELD,
+    UNRESOLVED,
+)
 from warpsim.streaming import STEPS, checkpoint_arrays, restored_state
 
 if TYPE_CHECKING:
@@ -35,6 +43,7 @@ NAMES = {
     UNRESOLVED: "UNRESOLVED",
     DEEP_PRESSURE: "DEEP_PRESSURE",
     NOT_HELD: "NOT_HELD",
+    ENERGY_GAIN: "ENERGY_GAIN",
 }
 FOLDER = "warpsim-faults"
 # What is kept of the contacts of a step: the shape of a row.
@@ -84,6 +93,7 @@ class Watch:
         at = float(after.time.numpy()[world])
         met = self._met(path, world, before, after, substeps) if raised & UNRESOLVED else ""
         met += f": {lost_constraint(self.sim, after, world)}" if raised & NOT_HELD else ""
+        met += f": {gaining_tree(self.sim, after, world)}" if raised & ENERGY_GAIN else ""
         warnings.warn(
             f"world {world} raised {names} in the step to t = {at:g} s{met}; step through it: warpsim replay {path}",
             stacklevel=6,
@@ -108,6 +118,15 @@ def lost_constraint(sim, after: State, world: int) -> str:
     """The constraint of a world that is NOT_HELD; of several that which has been for longest."""
     row = sim._step.scalar_rows.found[int(after.memory["lost_time"].numpy()[world].argmax())]
     return f"constraint {sim.model.constraint_names[row.element]!r} does not hold its load with steps of {sim.dt:g} s"
+
+
+def gaining_tree(sim, after: State, world: int) -> str:
+    """The tree of a world with ENERGY_GAIN, of several that which gains most, and what to do."""
+    trees = sim._step.gain.trees.numpy()
+    sums = after.memory["energy_gain"].numpy()[world].reshape(len(trees), -1)[:, 0]
+    in_tree = sim.model.link_tree[sim.model.body_link] == trees[sums.argmax()]
+    name = sim.model.body_names[int(np.flatnonzero(in_tree)[0])]
+    return f"the links on body {name!r} gain energy without work in steps of {sim.dt:g} s; take shorter steps or ws.Midpoint()"
 
 
 def unresolved_pair(sim, before: State, after: State, world: int) -> str:

@@ -16,7 +16,15 @@ from warpsim.reprs import show
 
 FLAG_NAMES = {
     int(getattr(flags, name)): name
-    for name in ("NONFINITE", "NOT_CONVERGED", "CONTACT_OVERFLOW", "UNRESOLVED", "DEEP_PRESSURE", "NOT_HELD")
+    for name in (
+        "NONFINITE",
+        "NOT_CONVERGED",
+        "CONTACT_OVERFLOW",
+        "UNRESOLVED",
+        "DEEP_PRESSURE",
+        "NOT_HELD",
+        "ENERGY_GAIN",
+    )
 }
 
 

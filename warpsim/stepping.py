@@ -40,6 +40,7 @@ CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
 UNRESOLVED = int(flags.UNRESOLVED)
 DEEP_PRESSURE = int(flags.DEEP_PRESSURE)
 NOT_HELD = int(flags.NOT_HELD)
+ENERGY_GAIN = int(flags.ENERGY_GAIN)
 ARRAYS_PER_COPY = 6  # of `words.copy_arrays`
 
 # Imported for what they register: the backward passes of contact models and integrators.
@@ -54,7 +55,7 @@ class Diagnostics:
     - `lag_error` [m/s]: how far the worst contact is from Coulomb's law;
     - `contacts`: number of contact points;
     - `energy` [J] of the state that the step began from: both parts of `Simulator.energy` in sum;
-    - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE 16, NOT_HELD 32
+    - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE 16, NOT_HELD 32, ENERGY_GAIN 64
       (docs/step.md);
     - of hydroelastic contact, 0 where a model has none: `patches`, the pairs of geoms that meet, `polygons`, and `pressure_depth`, the
       largest pressure over the modulus of the softer geom.

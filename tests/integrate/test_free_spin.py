@@ -175,9 +175,56 @@ def test_what_rests_keeps_its_bits(device, monkeypatch):
     model = body_on_plane("box", [0.1, 0.06, 0.02], height=0.02)
     v = np.array([[0, 0, 0, 0, 0, 0], [0, 0, 0, 1e-6, -1e-6, 1e-6]])
     found = run(model, device, v)
-    monkeypatch.setattr("warpsim.integrate.step.has_lone_bodies", lambda model: False)
+    monkeypatch.setattr("warpsim.integrate.step.lone_trees", lambda model: np.zeros(model.ntree, bool))
     monkeypatch.setattr(Step, "_is_plain", False)
     plain = run(model, device, v)
     if wp.get_device(device).is_cpu:
         for a, c in zip(found, plain, strict=True):
             np.testing.assert_array_equal(a, c)
+
+
+TUMBLING = """<mujoco><option gravity="0 0 0"/><worldbody><body name="front">{joint}<geom type="box" size=".1 .05 .02"/>
+    <body pos=".15 0 0"><joint type="hinge" axis="0 1 0"/><geom type="box" size=".05 .05 .02"/></body></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_tree_that_gains_energy_is_flagged(dtype, plain, device, monkeypatch, within):
+    """Two links at 20 rad/s gain energy at h = 5 ms: flagged before it has risen by a half. At 3 rad/s, and at rest, they are not; each world by itself."""
+    if not plain:
+        monkeypatch.setattr(Step, "_is_plain", False)
+    model = ws.load(mujoco.MjModel.from_xml_string(TUMBLING.format(joint="<freejoint/>")))
+    sim = ws.Simulator(model, 3, dt=0.005, dtype=dtype, device=device)
+    spin = np.array([0, 0, 0, 0.4, 0.2, 0.9, 0])
+    trajectory = sim.rollout(sim.state(v=np.outer([3, 20, 0], spin)), steps=300)
+    flags, E = trajectory.diagnostics["flags"].numpy(), trajectory.diagnostics["energy"].numpy()
+    assert not flags[:, [0, 2]].any()
+    first = np.flatnonzero(flags[:, 1] & ws.ENERGY_GAIN)[0]
+    within(f"{dtype}: energy when flagged", E[first, 1] / E[0, 1], 1.5)
+
+
+def test_work_is_no_gain(device):
+    """A motor, a push of the state and a weight that falls give energy, and no flag: two links, driven for 2 s at h = 5 ms."""
+    text = TUMBLING.replace("0 0 0", "0 0 -9.81", 1).replace(
+        "</worldbody>", '</worldbody><actuator><motor joint="turn" gear="0.02"/></actuator>'
+    )
+    text = text.replace('<joint type="hinge"', '<joint name="turn" type="hinge"').format(joint="<freejoint/>")
+    model = ws.load(mujoco.MjModel.from_xml_string(text))
+    sim = ws.Simulator(model, dt=0.005, dtype="float64", device=device)
+    state = sim.state(v=[0.5, 0, 0, 1, 0.5, 1, 0])
+    rng = np.random.default_rng(1)
+    for k in range(400):
+        state = sim.step(state, rng.uniform(-1, 1, (1, 1)))
+        if k % 20 == 19:
+            state.v.assign(state.v.numpy() + rng.normal(size=state.v.shape))
+    assert not sim.diagnostics.flags.numpy().any()
+
+
+def test_the_warning_names_the_tree(device, tmp_path):
+    """`on_fault` says which body's links gain energy, and what to do."""
+    model = ws.load(mujoco.MjModel.from_xml_string(TUMBLING.format(joint="<freejoint/>")))
+    sim = ws.Simulator(model, dt=0.005, dtype="float64", device=device, on_fault=tmp_path / "faults")
+    state = sim.state(v=[0, 0, 0, 16, 8, 36, 0])
+    with pytest.warns(UserWarning, match="raised ENERGY_GAIN .* on body 'front' gain energy"):
+        for _ in range(60):
+            state = sim.step(state)

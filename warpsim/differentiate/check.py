@@ -388,7 +388,7 @@ def _notes(sim, point) -> list[str]:
     flags = int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy(), initial=0))
     if flags:
         notes.append(
-            f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, 8 UNRESOLVED, 16 DEEP_PRESSURE, 32 NOT_HELD)"
+            f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, 8 UNRESOLVED, 16 DEEP_PRESSURE, 32 NOT_HELD, 64 ENERGY_GAIN)"
         )
     if sim.solver.kinks_at_touch:
         sim.step(sim.state(point["q"], point["v"]))  # finds what touches within a step

@@ -34,6 +34,7 @@ FLAGS = {
     int(flag_bits.UNRESOLVED): "UNRESOLVED",
     int(flag_bits.DEEP_PRESSURE): "DEEP_PRESSURE",
     int(flag_bits.NOT_HELD): "NOT_HELD",
+    int(flag_bits.ENERGY_GAIN): "ENERGY_GAIN",
 }
 
 

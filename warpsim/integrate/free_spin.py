@@ -10,13 +10,13 @@ from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.tree.dynamics import Dynamics
 
 
-def has_lone_bodies(model: Model) -> bool:
-    """Whether a tree is one rigid body on a free or a ball joint."""
-    dofs = np.diff(model.tree_v)
-    moving = np.asarray(model.link_type)[np.asarray(model.dof_link)[model.tree_v[:-1][dofs > 0]]]
-    widths = [JOINT_NV[JointType(kind)] for kind in moving]
-    ends = np.isin(moving, (int(JointType.FREE), int(JointType.BALL)))
-    return bool((ends & (widths == dofs[dofs > 0])).any())
+def lone_trees(model: Model) -> np.ndarray:
+    """`(ntree,)` whether a tree is one rigid body on a free or a ball joint."""
+    dofs, alone = np.diff(model.tree_v), np.zeros(model.ntree, bool)
+    for tree in np.flatnonzero(dofs > 0):
+        kind = JointType(int(model.link_type[model.dof_link[model.tree_v[tree]]]))
+        alone[tree] = kind in (JointType.FREE, JointType.BALL) and dofs[tree] == JOINT_NV[kind]
+    return alone
 
 
 class FreeSpin:

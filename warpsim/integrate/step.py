@@ -21,8 +21,9 @@ from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.actuation import Actuation, is_needed
 from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
+from warpsim.integrate.energy_gain import EnergyGain, watched_trees
 from warpsim.integrate.fluid_forces import FluidForces
-from warpsim.integrate.free_spin import FreeSpin, has_lone_bodies
+from warpsim.integrate.free_spin import FreeSpin, lone_trees
 from warpsim.integrate.fusion import FusedStep
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import broadphase, convex_contacts, net_force
@@ -113,9 +114,11 @@ class Step:
         self._make_solver(make_solver)
         measures = make_solver is None and has_step_sensors(model, device_model.reactions)
         self.measurement = StepMeasurement(self, device_model.reactions) if measures else None
-        lone = type(self) is Step and has_lone_bodies(model)
+        lone = type(self) is Step and bool(lone_trees(model).any())
         self.spin = FreeSpin(self) if lone and scheme.spins_freely else None
         self.integrate_position = spin.mean_position if lone and scheme.order > 1 else passes.integrate_position
+        watched = watched_trees(model) if type(self) is Step and scheme.spins_freely and make_solver is None else ()
+        self.gain = EnergyGain(self, watched) if len(watched) else None
         # Plain symplectic Euler needs none of the stages.
         self.stages = None if scheme.has_closed_form else ThetaStages(self, scheme)
         self.fused = FusedStep(self) if self._is_plain else None
@@ -155,7 +158,7 @@ class Step:
         lender = Lender(self.solver.idle())
         patches = self.collision.pressure is not None
         lent = {
-            self: ("A_factor", "M_factor", "composite", "link_V_star", "z", "bias"),
+            self: ("A_factor", "M_factor", "composite", "link_V_star", "z", *(() if self.gain else ("bias",))),
             self.dynamics: ("link_A", "link_f"),
             self.collision: () if patches else ("geom_X", "geom_capsule", "geom_speed"),
         }
@@ -194,6 +197,7 @@ class Step:
         own = {"activation": self.actuation.activation} if self.model.na else {}
         own |= {"mocap": self.mocap} if self.model.nmocap else {}
         own |= {} if self.measurement is None else self.measurement.memory()
+        own |= {} if self.gain is None else {"energy_gain": self.gain.sums}
         return {"flags": self.flags, **own, **self.scalar_rows.state_memory(), **self.solver.state_memory()}
 
     def smooth_memory(self) -> tuple[str, ...]:
@@ -233,7 +237,7 @@ class Step:
         if self.integrate_position is not passes.integrate_position:
             found += kernels_of(spin, S, "mean")
         parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
-        parts += (self.lines, self.tendon_energy, self.sticking, self.measurement, self.spin)
+        parts += (self.lines, self.tendon_energy, self.sticking, self.measurement, self.spin, self.gain)
         for part in (self.law, self.scalar_rows, self.solver, *parts):
             found += [] if part is None else part.kernels()
         return found
@@ -420,8 +424,6 @@ class Step:
         v = self.solver.solution.v
         if self.fused is not None:
             self.remember(h)
-            if self.spin is not None:
-                self.spin.launch(h)
             self.fused.finish(h)
             self.add_elastic()
             return
@@ -432,13 +434,15 @@ class Step:
             moving = self.stages.position_velocity(v)
         inputs = [self.device_model.topology, h, self.q, moving, self.q_next]
         self.dynamics.launch(self.integrate_position, self.model.nlink, inputs)
-        if self.spin is not None:
-            self.spin.launch(h)
         self.remember(h)
         self.commit(h, self.q_next, self.v_end)
 
     def remember(self, h: float) -> None:
-        """What scalar rows leave behind for the next step, once the solver has found its velocity."""
+        """The free motion of single bodies, and what the step leaves behind for the next one, once the solver has found its velocity."""
+        if self.spin is not None:
+            self.spin.launch(h)
+        if self.gain is not None:
+            self.gain.launch(h)
         self.scalar_rows.remember(h, self.solver.solution, self.force, self.flags)
 
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:
