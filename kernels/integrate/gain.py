@@ -5,7 +5,7 @@ All impulses of a step but gravity's and those of inertia are i = M(q0) (v' − 
 What a step ends with beyond E0 and that work, the next step knows: it begins with the energy of links and gravity, and springs are among the forces. Where the
 bias of links that spin is explicit this error is positive and grows with h ‖ω‖ until the tree blows up; else it comes and goes. Impacts change v too much within
 a step for the sum to be exact, so that an excess counts only beyond all the work of a step, Σ |i_d v_d|. The sum over steps of such
-excess, relative to the kinetic energy, fades in `FADING`.
+excess, relative to the kinetic energy of the last second, fades in `FADING`. One step of `EVERY` is looked at, and stands for all of them.
 """
 
 import warp as wp
@@ -18,11 +18,12 @@ from ..tree import spatial as sp
 from ..tree.passes import Topology
 
 MOST = 0.25  # of the kinetic energy
-STEP_MOST = 0.05  # of it in one step: a parameter may have been changed
+EVERY = 4  # steps
+STEP_MOST = 0.1  # of it in so many: a parameter may have been changed
 FADING = 10.0  # [s]
-NUMBERS = (
-    4  # of a tree in memory: the sum; the energy expected, the work that hides an excess, the mark of the velocity
-)
+LATE = 1.0  # [s] in which the largest kinetic energy fades
+# Of a tree in memory: the sum; the energy expected, the work that hides an excess, the mark of the velocity; the kinetic energy of late.
+NUMBERS = 5
 noise = wp.constant(real({wp.float32: 4.0e-6, wp.float64: 7.0e-15}[real]))  # of an energy, relative to its parts
 
 
@@ -61,22 +62,80 @@ def impulse_at(
 
 @func
 def raised(sum: real, excess: real, hidden: real, kinetic: real, h: real) -> real:
-    """The sum after one more step."""
+    """The sum after as many more steps."""
     over = excess
     if over > real(0.0):
         over = wp.max(over - hidden, real(0.0))
     share = real(0.0)
     if over != real(0.0) and kinetic > real(0.0):
-        share = over / kinetic
+        share = real(EVERY) * over / kinetic
     if not (share <= real(STEP_MOST)):  # infinite, or not a number
         share = real(STEP_MOST)
-    return wp.max(sum * wp.max(real(1.0) - h / real(FADING), real(0.0)) + wp.max(share, real(-STEP_MOST)), real(0.0))
+    kept = sum * wp.max(real(1.0) - real(EVERY) * h / real(FADING), real(0.0))
+    return wp.max(kept + wp.max(share, real(-STEP_MOST)), real(0.0))
+
+
+@func
+def team_look(
+    topology: Topology,
+    h: real,
+    tree: int,
+    notes: bool,
+    motion: Motion,
+    v0: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    w: int,
+    at: int,
+    # in and out
+    gain: wp.array2d(dtype=real),
+):
+    """Note what a step of one tree leads to, or compare with what was noted. By all lanes."""
+    g = motion.gravity[w % motion.gravity.shape[0]]
+    o = wp.transform_get_translation(motion.link_X[w, topology.tree_reference[tree]])
+    T = real(0.0)
+    U = real(0.0)
+    for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+        I = motion.link_I[w, l]
+        if I[0] > real(0.0):
+            V = motion.link_V[w, l]
+            T += real(0.5) * wp.dot(V, sp.momentum(I, V))
+            U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
+    work = real(0.0)
+    hidden = real(0.0)
+    mark = real(0.0)  # of a velocity: one that was written to meanwhile has another
+    for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
+        x = v0[w, d]
+        T += real(0.5) * motion.own_armature[w % motion.own_armature.shape[0], d] * x * x
+        if notes:
+            done = real(0.5) * (x + v[w, d]) * impulse_at(topology, h, motion, v0, v, w, tree, d)
+            work += done
+            hidden += wp.abs(done)
+            x = v[w, d]
+        mark += x
+    T = team_sum(T)
+    U = team_sum(U)
+    mark = team_sum(mark)
+    sync()
+    if notes:
+        gain[w, at + 1] = T + U + team_sum(work)
+        gain[w, at + 2] = team_sum(hidden)
+        gain[w, at + 3] = mark
+    elif gain[w, at + 3] == mark:
+        hides = gain[w, at + 2] + noise * (T + wp.abs(U))
+        late = wp.max(T, gain[w, at + 4] * wp.max(real(1.0) - real(EVERY) * h / real(LATE), real(0.0)))
+        sum = raised(gain[w, at], T + U - gain[w, at + 1], hides, late, h)
+        sync()
+        gain[w, at] = sum
+        gain[w, at + 4] = late
+    sync()
 
 
 @kernel(lanes=True, shares="tree")
 def find_gain(
     topology: Topology,
     h: real,
+    step: wp.float64,
+    time: wp.array(dtype=wp.float64),
     trees: wp.array(dtype=int),
     motion: Motion,
     v0: wp.array2d(dtype=real),
@@ -85,46 +144,12 @@ def find_gain(
     gain: wp.array2d(dtype=real),
     flags: wp.array(dtype=int),
 ):
-    """Add the excess of the step before to the sums of `trees`, and note what this one leads to. Launch over (worlds, lanes), before the step is accepted."""
+    """Sum up what `trees` gain. `step`: h. Launch over (worlds, lanes), before the step is accepted."""
     w, _lane = wp.tid()
-    g = motion.gravity[w % motion.gravity.shape[0]]
-    for k in range(trees.shape[0]):
-        tree = trees[k]
-        T = real(0.0)
-        U = real(0.0)
-        mark = real(0.0)  # of a velocity: one that was written to meanwhile has another
-        mark_next = real(0.0)
-        for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
-            I = motion.link_I[w, l]
-            V = motion.link_V[w, l]
-            T += real(0.5) * wp.dot(V, sp.momentum(I, V))
-            o = wp.transform_get_translation(motion.link_X[w, topology.tree_reference[tree]])
-            U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
-        work = real(0.0)
-        hidden = real(0.0)
-        for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
-            T += real(0.5) * motion.own_armature[w % motion.own_armature.shape[0], d] * v0[w, d] * v0[w, d]
-            done = real(0.5) * (v0[w, d] + v[w, d]) * impulse_at(topology, h, motion, v0, v, w, tree, d)
-            work += done
-            hidden += wp.abs(done)
-            mark += v0[w, d]
-            mark_next += v[w, d]
-        T = team_sum(T)
-        U = team_sum(U)
-        work = team_sum(work)
-        hidden = team_sum(hidden)
-        mark = team_sum(mark)
-        mark_next = team_sum(mark_next)
-        at = NUMBERS * k
-        sum = gain[w, at]
-        if gain[w, at + 3] == mark:
-            hides = gain[w, at + 2] + noise * (T + wp.abs(U))
-            sum = raised(sum, T + U - gain[w, at + 1], hides, T, h)
-        sync()
-        gain[w, at] = sum
-        gain[w, at + 1] = T + U + work
-        gain[w, at + 2] = hidden
-        gain[w, at + 3] = mark_next
-        if sum > real(MOST) and flags[w] & NONFINITE == 0:
-            flags[w] = flags[w] | ENERGY_GAIN
-        sync()
+    turn = int(wp.float64(EVERY) * wp.frac(time[w] / step / wp.float64(EVERY)) + wp.float64(0.5)) % EVERY
+    if turn <= 1 and flags[w] & NONFINITE == 0:
+        for k in range(trees.shape[0]):
+            team_look(topology, h, trees[k], turn == 0, motion, v0, v, w, NUMBERS * k, gain)
+            if gain[w, NUMBERS * k] > real(MOST):
+                flags[w] = flags[w] | ENERGY_GAIN
+            sync()

@@ -38,7 +38,7 @@ class EnergyGain:
     def launch(self, h: float) -> None:
         """Look at the step, whose solution is there, before it is accepted."""
         step, d = self.step, self.step.device_model
-        inputs = [d.topology, h, self.trees, self._motion(), step.v, step.v_end]
+        inputs = [d.topology, h, h, step.time, self.trees, self._motion(), step.v, step.v_end]
         step.dynamics.launch(gain.find_gain, None, [*inputs, self.sums, step.flags])
 
     def _motion(self):
