@@ -397,31 +397,6 @@ def normal_speed(scene: Scene, contacts: Contacts, w: int, c: int, v: wp.array1d
     return speed
 
 
-@func
-def look_after_world(
-    scene: Scene, geom_size: wp.array2d(dtype=vec3), h: real, theta_vq: real, v0: wp.array1d(dtype=real),
-    v: wp.array1d(dtype=real), w: int, contacts: Contacts,
-):  # fmt: skip
-    """`look_after` of one world, by one lane."""
-    flags = contacts.flags[w]
-    if flags & SUSPECT == 0:
-        return
-    flags = flags & ~SUSPECT
-    row = w % geom_size.shape[0]
-    for c in range(contacts.count[w]):
-        p = contacts.pair[w, c]
-        if p < scene.point_pairs:
-            a = scene.pair_geom[p, 0]
-            b = scene.pair_geom[p, 1]
-            ways = longest_ways(scene.geom_type[a], geom_size[row, a], scene.geom_type[b], geom_size[row, b])
-            before = normal_speed(scene, contacts, w, c, v0)
-            moves = theta_vq * normal_speed(scene, contacts, w, c, v) + (real(1.0) - theta_vq) * before
-            phi = contacts.phi[w, c]
-            if looked_at(ways, phi, h, before) != 0 and is_inside(ways, phi + h * moves):
-                flags = flags | UNRESOLVED
-    contacts.flags[w] = flags
-
-
 @kernel
 def look_after(
     scene: Scene,
@@ -435,7 +410,23 @@ def look_after(
 ):
     """UNRESOLVED where the solution v leaves geoms half inside each other that were SUSPECT as the step began. Launch over worlds."""
     w = wp.tid()
-    look_after_world(scene, geom_size, h, theta_vq, v0[w], v[w], w, contacts)
+    flags = contacts.flags[w]
+    if flags & SUSPECT == 0:
+        return
+    flags = flags & ~SUSPECT
+    row = w % geom_size.shape[0]
+    for c in range(contacts.count[w]):
+        p = contacts.pair[w, c]
+        if p < scene.point_pairs:
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            ways = longest_ways(scene.geom_type[a], geom_size[row, a], scene.geom_type[b], geom_size[row, b])
+            before = normal_speed(scene, contacts, w, c, v0[w])
+            moves = theta_vq * normal_speed(scene, contacts, w, c, v[w]) + (real(1.0) - theta_vq) * before
+            phi = contacts.phi[w, c]
+            if looked_at(ways, phi, h, before) != 0 and is_inside(ways, phi + h * moves):
+                flags = flags | UNRESOLVED
+    contacts.flags[w] = flags
 
 
 @kernel(lanes=True, shares="pairs")

@@ -7,8 +7,6 @@ behind. Steps with more to do launch the verbs one by one (`warpsim/integrate/st
 
 import warp as wp
 
-from ..contact.contacts import look_after_world
-from ..contact.pair_laws import Contacts, Scene
 from ..forces.actuators import drive, spring_force
 from ..linalg.lanes import lane, lanes, sync
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
@@ -48,7 +46,6 @@ class Bodies:
     reference: wp.array2d(dtype=real)
     damping: wp.array2d(dtype=real)
     gravity: wp.array(dtype=vec3)
-    geom_size: wp.array2d(dtype=vec3)
 
 
 @struct
@@ -193,20 +190,16 @@ def finish(
     island_error: wp.array2d(dtype=real),
     error: wp.array(dtype=real),
     solution: Solution,
-    scene: Scene,
-    contacts: Contacts,
+    contact_flags: wp.array(dtype=int),
     ends: Ends,
 ):
-    """The certificate of the solution, what contact left unresolved, the energy that the step began with, q' = q (+) h v, and the step
-    accepted where it is finite.
+    """The certificate of the solution, the energy that the step began with, q' = q (+) h v, and the step accepted where it is finite.
 
     q' of bodies that spin is there already. `step`: h. `certifies` 0: the solver has done so. Launch over (worlds, lanes).
     """
     w, _lane = wp.tid()
     if certifies == 1 and lane() == 0:
         certify(problem, work, solution, island_error, error, w)
-    if lane() == 0:
-        look_after_world(scene, bodies.geom_size, h, real(1.0), ends.v[w], solution.v[w], w, contacts)
     if reports_energy == 1:
         team_energy(
             topology, bodies.gravity, bodies.armature, bodies.stiffness, bodies.reference, motion.link_X, motion.link_I,
@@ -219,6 +212,6 @@ def finish(
             )
     sync()
     team_commit(
-        topology, bodies.active, step, ends.q, ends.v, ends.time, ends.flags, ends.v_next, ends.q_next, solution.status, contacts.flags,
+        topology, bodies.active, step, ends.q, ends.v, ends.time, ends.flags, ends.v_next, ends.q_next, solution.status, contact_flags,
         w, ends.q, ends.v, ends.time, ends.flags,
     )  # fmt: skip

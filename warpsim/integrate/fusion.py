@@ -24,7 +24,6 @@ PARAMETERS = {
     "reference": "joint_reference",
     "damping": "joint_damping",
     "gravity": "gravity",
-    "geom_size": "geom_size",
 }
 
 
@@ -60,13 +59,13 @@ class FusedStep:
         return known and type(step.law).solve is ContactLaw.solve and not step.solver.options.keep_factor
 
     def finish(self, h: float) -> None:
-        """The certificate, what contact left unresolved, the energy that the step began with, and q' and v where they are finite."""
+        """The certificate, the energy that the step began with, and q' and v where they are finite."""
         step, made = self.step, self._made("Ends")
         made.q, made.v, made.time, made.flags, made.q_next = step.q, step.v, step.time, step.flags, step.q_next
         made.v_next = step.v_end
         made.kinetic, made.potential, made.energy = step.kinetic, step.potential, step.energy
         inputs = [self.device_model.topology, self._bodies(), self._motion(), int(step.reports_energy), h, h]
-        inputs += [int(self.certifies), *self._certificate(), step.collision.scene, step.collision.contacts, made]
+        inputs += [int(self.certifies), *self._certificate(), step.collision.contacts.flags, made]
         step.dynamics.launch(fused.finish, None, inputs)
 
     def _certificate(self) -> list:

@@ -422,12 +422,12 @@ class Step:
     def integrate(self, h: float) -> None:
         """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
         v = self.solver.solution.v
+        self.collision.look_after(h, self.scheme.theta_vq, self.v, v)
         if self.fused is not None:
             self.remember(h)
             self.fused.finish(h)
             self.add_elastic()
             return
-        self.collision.look_after(h, self.scheme.theta_vq, self.v, v)
         moving = v
         if self.stages is not None:
             self.stages.report()
