@@ -9,6 +9,7 @@ import pickle
 import shutil
 import socket
 import tracemalloc
+import zipfile
 
 import numcodecs
 import numpy as np
@@ -421,3 +422,37 @@ def test_a_path_stays_free_where_a_store_could_not_be_moved_to_it(monkeypatch, s
     with pytest.raises(OSError, match="No space left"):
         sim.rollout(sim.state(), None, 3, store=tmp_path / "a.zarr")
     assert not list(tmp_path.iterdir())
+
+
+# by URL ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_url_to_folders_of_this_machine_is_refused(store):
+    """A cache in front of a folder would follow its links."""
+    for url in (f"simplecache::file://{store}", f"filecache::local://{store}"):
+        with pytest.raises(StoreError, match="leads to folders of this machine; give the folder"):
+            Trajectory.load(url)
+
+
+def test_an_archive_is_no_larger_than_its_bytes_can_be(made, tmp_path):
+    """A store in a zip file is read; a member that inflates to what its packed bytes cannot stand for is not."""
+    for name, bomb in (("a.zip", False), ("b.zip", True)):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as packed:
+            for file in made[0].rglob("*"):
+                key = str(file.relative_to(made[0]))
+                if bomb and key == "model/gravity/zarr.json":
+                    about = json.loads(file.read_text())
+                    about["shape"] = about["chunk_grid"]["configuration"]["chunk_shape"] = [2**26]
+                    packed.writestr(key, json.dumps(about | {"codecs": about["codecs"][:1]}))
+                elif bomb and key == "model/gravity/c/0":
+                    packed.writestr(key, bytes(2**29))
+                elif file.is_file():
+                    packed.write(file, key)
+    same(Trajectory.load(f"zip::file://{tmp_path}/a.zip"), Trajectory.load(made[0]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreError, match="gravity"):
+            Trajectory.load(f"zip::file://{tmp_path}/b.zip")
+        assert tracemalloc.get_traced_memory()[1] < 2**25
+    finally:
+        tracemalloc.stop()

@@ -12,6 +12,10 @@ import pathlib
 import re
 import stat
 
+try:
+    from fsspec.archive import AbstractArchiveFileSystem
+except ImportError:  # without the extra `remote` there are no URLs
+    AbstractArchiveFileSystem = ()
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.storage import FsspecStore, LocalStore
 
@@ -34,6 +38,7 @@ class Guarded(Store):
         super().__init__(read_only=inner.read_only)
         self.inner = inner
         self.folder = inner.root if isinstance(inner, LocalStore) else None
+        self.archive = isinstance(getattr(getattr(inner, "fs", None), "sync_fs", None), AbstractArchiveFileSystem)
         self.most: dict[str, int] = {}  # bytes that a file of an array may have, once its metadata were read
 
     def with_read_only(self, read_only: bool = False) -> "Guarded":
@@ -62,14 +67,22 @@ class Guarded(Store):
             return await self._metadata(key, prototype)
         most = self.most.get(re.sub(r"(^|/)c(/\d+)*$", "", key), MAX_STORE_CHUNK)
         if self.folder is None:
-            return await self.inner.get(key, prototype, byte_range)
+            return await self._fetched(key, prototype, byte_range, most)
         data = await asyncio.to_thread(_read, self.folder, key, byte_range, most)
         return None if data is None else prototype.buffer.from_bytes(data)
+
+    async def _fetched(self, key: str, prototype, byte_range, most: int):
+        """What is at a URL; a member of an archive, which may be a thousand times its bytes there, only if it is no larger than so."""
+        if self.archive and await self.inner.exists(key):
+            size = (await self.inner.fs._info(f"{self.inner.path}/{key}".lstrip("/")))["size"]
+            if size > most:
+                raise StoreError(f"{key} has {size} bytes; at most {most} can be what it stands for")
+        return await self.inner.get(key, prototype, byte_range)
 
     async def _metadata(self, key: str, prototype):
         most = most_of_metadata(key)
         if self.folder is None:
-            found = await self.inner.get(key, prototype)
+            found = await self._fetched(key, prototype, None, most)
             data = None if found is None else found.to_bytes()
         else:
             data = await asyncio.to_thread(_read, self.folder, key, None, most)
@@ -91,7 +104,8 @@ class Guarded(Store):
         if self.folder is None:
             start = f"{self.inner.path}/{prefix}".rstrip("/")
             found = await self.inner.fs._find(start, detail=True)
-            return {path.removeprefix(f"{self.inner.path}/"): about["size"] for path, about in found.items()}
+            sizes = {path: about.get("compress_size", about["size"]) for path, about in found.items()}
+            return {path.removeprefix(f"{self.inner.path}/"): size for path, size in sizes.items()}
         self._checked(prefix)
         return await asyncio.to_thread(_sizes, self.folder, prefix)
 

@@ -2,6 +2,7 @@
 """What a run needs to go on from a frame, as rows of bytes: a row per world holds all of its arrays, one after the other."""
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class Layout:
     @property
     def bytes(self) -> int:
         """Of one row."""
-        return sum(np.dtype(dtype).itemsize * int(np.prod(shape)) for _, dtype, shape in self.entries)
+        return sum(np.dtype(dtype).itemsize * math.prod(shape) for _, dtype, shape in self.entries)
 
     def pack(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Rows (worlds, bytes). Raises `ValueError` where the arrays are not those of the layout."""
@@ -53,7 +54,7 @@ class Layout:
             raise ValueError(f"a checkpoint has rows of {rows.shape[1:]} bytes, its layout {self.bytes}")
         found, start = {}, 0
         for name, dtype, shape in self.entries:
-            size = np.dtype(dtype).itemsize * int(np.prod(shape))
+            size = np.dtype(dtype).itemsize * math.prod(shape)
             part = np.ascontiguousarray(rows[:, start : start + size])
             found[name] = (
                 part.view(np.dtype(dtype)).reshape(len(rows), *shape) if size else np.zeros((len(rows), *shape), dtype)
