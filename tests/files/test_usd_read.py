@@ -508,3 +508,23 @@ def test_a_stage_of_several_worlds_is_no_model(tmp_path):
         ws.load(tmp_path / "many.usda")
     trajectory.to_usd(tmp_path / "one.usda", worlds=[0])
     assert ws.load(tmp_path / "one.usda").nbody == model.nbody
+
+
+def test_a_file_that_changed_is_read_anew(tmp_path):
+    """USD keeps the layers of stages that live: after a load, an error that is kept, and in a program that holds the stage itself."""
+    part, path = tmp_path / "part.usda", tmp_path / "scene.usda"
+    path.write_text("#usda 1.0\n(\n subLayers = [@./part.usda@]\n)\n")
+
+    def mass(value):
+        part.write_text(
+            '#usda 1.0\ndef Sphere "ball" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"]) {\n'
+            f"    float physics:mass = {value}\n}}\n"
+        )
+        return load(path).body_mass.tolist()
+
+    assert [mass(1), mass(2)] == [[1.0], [2.0]]
+    with pytest.raises(ModelError) as kept:
+        mass(-1)
+    assert mass(3) == [3.0] and kept is not None
+    stage = Usd.Stage.Open(str(path))
+    assert mass(4) == [4.0] and stage

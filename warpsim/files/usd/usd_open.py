@@ -245,6 +245,8 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
         layer = Sdf.Layer.FindOrOpen(name)
         if layer is None:
             raise ModelError(f"{path}: USD cannot read the layer {short(name)}")
+        if not layer.dirty:
+            layer.Reload()  # where somebody holds it as it was before its file changed
         if _has_clips(layer):
             raise ModelError(f"{path}: layer {short(name)} has value clips, which are not read; flatten the stage")
         for asset in layer.GetCompositionAssetDependencies():

@@ -61,6 +61,7 @@ class Body:
 def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=None, decompose=False) -> Model:
     """Load a USD stage. See `warpsim.load` for the arguments; raises `ModelError` naming the file and the prim."""
     path = pathlib.Path(path)
+    reader = None
     try:
         reader = _Reader(open_stage(path, packages, root), path, decompose, packages, root)
         reader.read()
@@ -81,6 +82,9 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
     except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError) as error:
         what = f"{type(error).__name__} {usd_words(error)}"  # pxr's are RuntimeErrors
         raise ModelError(f"{path}: an attribute or customData is not what it should be: {what}") from error
+    finally:
+        if reader is not None:
+            vars(reader).clear()  # a stage that lives on keeps its layers as they were read, also for the next load
 
 
 class _Reader:
