@@ -55,6 +55,17 @@ def test_jacobians(name, way, rng, within):
         within(f"{name}, {way}: {key}", error, 1e-7)
 
 
+def test_jacobians_of_the_midpoint_rule(within):
+    """(δq', δv') of a body in contact that the midpoint rule turns by cay(h ω)."""
+    make, q, v = SCENES["in contact"]
+    options = {"dt": 0.01, "solver": SOLVER, "device": "cpu", "integrator": ws.Midpoint()}
+    sim = ws.Simulator(model := make(), dtype="float64", requires_grad=True, **options)
+    result = sim.linearize(sim.state(np.asarray(q), np.asarray(v, float)), parameters=("body_inertia",))
+    errors = StepDifferences(model, np.asarray(q), v, parameters=("body_inertia",), **options).errors(result)
+    for key, error in errors.items():
+        within(f"midpoint: {key}", error, 1e-7)
+
+
 @pytest.mark.parametrize("steps", [1, 10, 40])
 def test_gradient_of_many_steps(steps, within):
     """A thrown box that lands: gradient of a functional of the last state by the first one and the masses, along random directions."""

@@ -11,6 +11,7 @@ import warp as wp
 import warpsim as ws
 from scenes.bodies import body_on_plane
 from warpsim.integrate.step import Step
+from warpsim.streaming import restored_state
 
 INERTIA = 'mass="0.7" fullinertia="1 2 2.5 0.2 -0.1 0.3"'
 WELDED = '<body pos=".3 .1 0" euler="20 30 40"><inertial pos="0.1 0 0" mass="0.3" diaginertia=".1 .2 .25"/></body>'
@@ -228,3 +229,13 @@ def test_the_warning_names_the_tree(device, tmp_path):
     with pytest.warns(UserWarning, match="raised ENERGY_GAIN .* on body 'front' gain energy"):
         for _ in range(60):
             state = sim.step(state)
+
+
+def test_a_store_without_sums_goes_on(device):
+    """A checkpoint of a version that did not look for gained energy begins with sums of zero."""
+    model = ws.load(mujoco.MjModel.from_xml_string(TUMBLING.format(joint="<freejoint/>")))
+    sim = ws.Simulator(model, dt=0.005, dtype="float64", device=device)
+    arrays = {name: array.numpy() for name, array in sim.state(v=np.ones(7)).arrays().items() if name != "energy_gain"}
+    state = restored_state(sim, arrays, "old.zarr")
+    np.testing.assert_array_equal(state.v.numpy(), np.ones((1, 7)))
+    assert not state.memory["energy_gain"].numpy().any()
