@@ -48,7 +48,7 @@ def test_verbs_in_few_launches_have_the_bits_of_verbs_one_by_one(scene, law, dev
 
 
 def test_what_a_step_launches(device, monkeypatch):
-    """The default step of a robot on a GPU: twelve nodes of a graph, the copy of its controls included; one less on a CPU."""
+    """The default step of a robot on a GPU: thirteen nodes of a graph, the copy of its controls included; one less on a CPU."""
     from benchmarks.gpu.trace import step_launches
 
     if not wp.get_device(device).is_cpu:
@@ -57,7 +57,7 @@ def test_what_a_step_launches(device, monkeypatch):
     state, control = sim.state(), wp.zeros((WORLDS, sim.model.nu), dtype=float, device=device)
     launches = step_launches(sim, state, control)
     names = [launch.name for launch in launches]
-    assert len(names) == 12, names
+    assert len(names) == 13, names
     assert names.count("copy") == 1
     assert {f"fused.{fused.smooth_motion.__name__}", f"fused_end.{fused.finish.__name__}"} < set(names)
 
