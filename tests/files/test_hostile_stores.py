@@ -412,7 +412,7 @@ def test_of_two_new_stores_the_second_is_refused(monkeypatch, sim, tmp_path, oth
 
 
 def test_a_path_stays_free_where_a_store_could_not_be_moved_to_it(monkeypatch, sim, tmp_path):
-    """Whole or absent: the claim on a free path goes with the store that did not come."""
+    """Whole or absent: nothing stands for a store that did not come."""
     from warpsim.files import output
 
     def fail(*arguments):

@@ -7,6 +7,7 @@ symbolic link, what it leads to is written, there or not, as `open(path, "w")` d
 """
 
 import contextlib
+import errno
 import os
 import pathlib
 import shutil
@@ -80,17 +81,19 @@ def target(path: pathlib.Path) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def replacing(path: pathlib.Path):
+def replacing(path: pathlib.Path, free: bool = False):
     """Give a path to write to, `path.name` in a new folder; what is there in the end takes the place of `path`.
 
-    `path` is one that `check_file` or `check_folder` passed. Errors of the disk become an `OSError` that names it.
+    `free`: `path` was, and a folder that has come there meanwhile is not replaced (`FileExistsError`). `path` is one that `check_file` or `check_folder` passed. Errors of the disk become an `OSError` that names it.
     """
     place = target(path)
     folder = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=place.parent))
     old = folder / "replaced" / "old"
     try:
         yield folder / path.name
-        _move(folder / path.name, place, old)
+        _move(folder / path.name, place, old, free)
+    except FileExistsError:
+        raise
     except OSError as error:
         first = error
         while isinstance(first.__cause__, OSError):
@@ -101,20 +104,22 @@ def replacing(path: pathlib.Path):
             _remove(folder)
 
 
-def _move(made: pathlib.Path, path: pathlib.Path, old: pathlib.Path) -> None:
-    """Move what was made to `path`. A folder that is there gives way to `old`, or comes back if that fails."""
+def _move(made: pathlib.Path, path: pathlib.Path, old: pathlib.Path, free: bool) -> None:
+    """Move what was made to `path`. A folder that is there gives way to `old`, or comes back if that fails; not where `path` was free."""
     if not made.is_dir():
         _check_regular(path)
         os.replace(made, path)
         return
     old.parent.mkdir()
     try:
-        if os.path.lexists(path):
+        if os.path.lexists(path) and not free:
             os.rename(path, old)
         os.rename(made, path)
-    except BaseException:  # Ctrl-C too
+    except BaseException as error:  # Ctrl-C too
         if os.path.lexists(old) and not os.path.lexists(path):
             os.rename(old, path)
+        if free and isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise FileExistsError(f"{path}: something has come there meanwhile") from error
         raise
 
 

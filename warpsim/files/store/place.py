@@ -226,30 +226,16 @@ def fresh(path):
         return
     there = target(pathlib.Path(path))
     before = _identity(there)
-    with contextlib.ExitStack() as stack, replacing(path) as new:
-        yield new
-        stack.enter_context(_claimed(there, before))
-
-
-@contextlib.contextmanager
-def _claimed(path: pathlib.Path, before):
-    """Nobody else puts a store at a path, where what was there before still is."""
-    made = before is None
     try:
-        if made:
-            path.mkdir()
-        with held(path):
-            if not made:
-                if _identity(path) != before:
+        with contextlib.ExitStack() as stack, replacing(path, free=before is None) as new:
+            yield new
+            if before is not None:
+                stack.enter_context(held(there))
+                if _identity(there) != before:
                     raise FileExistsError
                 check_replaceable(path)
-            yield
     except FileExistsError:
         raise StoreError(f"{path}: another process has made a store there meanwhile; choose another path") from None
-    finally:
-        if made:
-            with contextlib.suppress(OSError):
-                path.rmdir()  # where it is still empty, so that nothing came
 
 
 def _identity(path: pathlib.Path) -> tuple[int, int] | None:
