@@ -2,9 +2,11 @@
 """Names of MuJoCo, Isaac Lab and Newton answer with what to write here; what stands for something else says so; controls that are no numbers are seen."""
 
 import dataclasses
+import functools
 import inspect
 import re
 import warnings
+from typing import ClassVar
 
 import mujoco
 import numpy as np
@@ -34,7 +36,20 @@ OBJECTS = {
     "State": lambda sim: sim.state(),
     "Model": lambda sim: sim.model,
     "Trajectory": lambda sim: sim.rollout(sim.state(), steps=1),
+    "Diagnostics": lambda sim: sim.diagnostics,
+    "ModelBuilder": lambda sim: ws.ModelBuilder(),
+    "VectorEnv": lambda sim: env(),
+    "View": lambda sim: env().view,
 }
+
+
+@functools.cache
+def env():
+    class Own(ws.envs.Task):
+        model = staticmethod(globals()["model"])
+        observations: ClassVar = {"q": lambda s: s.q}
+
+    return ws.envs.VectorEnv(Own, 1, device="cpu", threads=1)
 
 
 @pytest.mark.parametrize("owner", OBJECTS)
@@ -203,3 +218,18 @@ def test_a_call_says_where_it_warns(tmp_path):
         warnings.simplefilter("always")
         ws.load(path, unsupported="report")
     assert {w.filename for w in told} <= {__file__}
+
+
+def test_parameters_are_entries(sim):
+    """An attribute of a parameter's name would change nothing; MuJoCo's name of a parameter answers with ours; masked entries are no numbers."""
+    for act in (lambda: setattr(sim.parameters, "body_mass", 1.0), lambda: sim.parameters.body_mass):
+        with pytest.raises(AttributeError, match=re.escape('here it is sim.parameters["body_mass"]')):
+            act()
+    for name, here in (("dof_damping", "joint_damping"), ("actuator_gainprm", "actuator_gain")):
+        with pytest.raises(ValueError, match=f"no parameter '{name}'; here it is {here}$"):
+            _ = sim.parameters[name]
+    masked = np.ma.masked_array(np.ones((2, 1)), mask=[[True], [False]])
+    with pytest.raises(ValueError, match="control is masked_array"):
+        sim.step(sim.state(), masked)
+    with pytest.raises(ValueError, match=r"sim\.rollout\(state, steps=100\)$"):
+        sim.rollout(sim.state(), 100.0)

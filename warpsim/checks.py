@@ -48,8 +48,11 @@ def number(value, name: str, rule: str = "it must be a finite number", holds=np.
 
 
 def numbers(value, name: str, error=ValueError, dtype=float) -> np.ndarray:
-    """An array of numbers. A text that reads as a number is none, nor is a single truth value or a complex number."""
+    """An array of numbers. A text that reads as a number is none, nor is a single truth value, a complex number or an array with entries that
+    are masked."""
     try:
+        if np.ma.is_masked(value):
+            raise TypeError
         array = np.asarray(value)
         text = array.dtype.kind in "SUMm" or (array.dtype.kind == "O" and any(isinstance(x, str) for x in array.flat))
         if text or array.dtype.kind == "c" or (array.ndim == 0 and array.dtype.kind == "b"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of MuJoCo, Isaac Lab, Newton and their like, answered with what to write here.
+"""Names of MuJoCo, Isaac Lab, Newton, Drake and their like, answered with what to write here.
 
 `OtherNames` makes a base class whose attributes of such names raise `AttributeError`, when read and when written to (a Python object would take a new
 attribute in silence). `explained` says more of a `TypeError` for a keyword that a function does not have. Neither costs anything where names are right.
@@ -72,44 +72,65 @@ act: activation
 ctrl control action actions: an argument of a step: sim.step(state, control)
 qfrc_applied joint_f torque: an argument of a step: sim.step(state, control, tau=...)
 xfrc_applied body_f: an argument of a step: sim.step(state, control, wrench=...)
-xpos xquat xmat body_q body_pos body_poses link_pos: sim.kinematics(state.q)
-cvel body_qd body_vel: sim.body_velocity(state)
+xpos xquat xmat xipos body_q body_pos body_poses link_pos root_pos_w root_quat_w root_state_w body_pos_w body_quat_w: sim.kinematics(state.q)
+cvel body_qd body_vel root_lin_vel_w root_ang_vel_w root_lin_vel_b root_ang_vel_b body_lin_vel_w body_ang_vel_w: sim.body_velocity(state)
 qacc joint_qdd: sim.acceleration(state), of ws.Simulator(..., reactions=True)
 sensordata sensors: sim.sensors(state)
 contact contacts ncon: sim.contacts(state)
 energy: sim.energy(state)
 mocap_pos mocap_quat: mocap
 flags: memory["flags"]
-num_envs num_worlds nworld batch_size: worlds
+num_envs num_worlds n_envs nworld world_count batch_size: worlds
+actuator_force qfrc_actuator: sim.sensors(state) of sensors actuatorfrc, jointactuatorfrc
+qfrc_bias: sim.inverse_dynamics(state.q, state.v, a)
+efc_force contact_force: sim.contact_force()
+subtree_com: sim.about_centre(state)
+model m: sim.model
+GetPositions get_positions: q
+GetVelocities get_velocities: v
 copy detach: clone()
 qM: sim.mass_matrix(state.q)
 site_xpos geom_xpos: sim.kinematics(state.q), and the element's pose in its body
 """)
 _SIMULATOR = _table("""
-num_envs num_worlds n_envs nworld batch_size: worlds
+num_envs num_worlds n_envs nworld world_count batch_size: worlds
 timestep physics_dt sim_dt time_step: dt
 opt option options: dt, solver and integrator; gravity is sim.parameters["gravity"]
 data d qpos qvel ctrl act time state_0: the state is an argument and a result: state = sim.state(); state = sim.step(state, control); state.q, state.v
-joint_q joint_qd: state.q and state.v of state = sim.state()
+joint_q joint_qd joint_pos joint_vel dof_pos dof_vel: state.q and state.v of state = sim.state()
+control qfrc_applied joint_f xfrc_applied body_f: an argument of a step: sim.step(state, control, tau=..., wrench=...)
+mocap_pos mocap_quat: sim.step(state, mocap=poses), state.mocap
 reset_idx reset_world reset_data: sim.reset(state, worlds)
 set_state get_state: sim.state(q, v) makes a state, which has its arrays
-forward fk eval_fk xpos xquat body_q: sim.kinematics(state.q)
+forward fk eval_fk xpos xquat xmat xipos site_xpos geom_xpos body_q root_pos_w root_quat_w body_pos_w body_quat_w get_pos: sim.kinematics(state.q)
+cvel body_qd root_lin_vel_w root_ang_vel_w root_lin_vel_b root_ang_vel_b: sim.body_velocity(state)
+update stepSimulation AdvanceTo mj_step: state = sim.step(state, control)
 simulate run roll_out step_n: sim.rollout(state, controls, steps=100)
 qM crb full_M: sim.mass_matrix(state.q)
+actuator_force qfrc_actuator: sim.sensors(state) of sensors actuatorfrc, jointactuatorfrc
+efc_force: sim.contact_force()
+subtree_com: sim.about_centre(state)
 qfrc_bias rne: sim.inverse_dynamics(state.q, state.v, a)
 qacc: sim.acceleration(state), of ws.Simulator(..., reactions=True)
 sensordata sensor: sim.sensors(state)
 jac jac_body jac_site: sim.jacobian(state.q, body, point)
-ncon contact get_contacts: sim.contacts(state), sim.last_contacts
+ncon contact get_contacts collide: sim.contacts(state), sim.last_contacts
 ray raycast cast_rays: sim.ray_cast(state, origin, direction)
 gravity: sim.parameters["gravity"]
-nq nv nu na nbody ngeom njnt njoint num_dof num_bodies: sim.model.nq, nv, nu, ...
+scene env robot: sim.model, and state = sim.state()
+nq nv nu na nbody ngeom njnt njoint nsite num_dof num_bodies num_joints body_count joint_count shape_count joint_dof_count: sim.model.nq, nv, nu, ...
 render viewer view launch_viewer launch_passive: ws.Viewer(sim), or trajectory.to_html(path)
 save_usd export_usd to_usd write_usd save_html to_html save: trajectory = sim.rollout(...); trajectory.to_usd(path), to_html(path), save(path)
 mjm mj_model m: sim.model
 close: nothing to close
 """)
 _MODEL = _table("""
+num_envs num_worlds nworld world_count: worlds of ws.Simulator(model, worlds=64)
+ctrl control: an argument of a step: sim.step(state, control)
+xpos xquat xmat body_q root_pos_w body_pos_w: sim.kinematics(state.q)
+body_qd: sim.body_velocity(state)
+step update: state = sim.step(state, control)
+contacts collide: sim.contacts(state)
 njnt joint_count num_joints: njoint
 body_count num_bodies nlinks: nbody
 shape_count num_shapes: ngeom
@@ -122,7 +143,16 @@ opt: timestep and gravity
 qpos0 qpos_home default_joint_pos: q0
 qpos qvel joint_qd: state.q and state.v of state = sim.state()
 key_qpos key_qvel key_ctrl: keyframes[name].q, .v, .control
-jnt_range joint_limits dof_limits: joint_range
+jnt_range joint_limits dof_limits joint_limit_lower joint_limit_upper soft_joint_pos_limits: joint_range
+joint_key joint_label: joint_names
+body_key body_label body_name: body_names
+shape_key shape_label: geom_names
+shape_body: geom_body
+shape_transform: geom_pose
+joint_parent: body_parent
+joint_qd_start joint_q_start: joint_v and joint_q
+actuator_forcelimit joint_effort_limit: force_range, joint_effort_range
+time_step: timestep
 jnt_type: joint_type
 jnt_axis: joint_axis
 jnt_pos: joint_anchor
@@ -160,18 +190,73 @@ act: activation
 ctrl controls actions: kept by you; a rollout does not record controls
 states state: q, v, time, activation; trajectory.final is the last State
 times t: time
-num_envs num_worlds nworld batch_size: worlds
+num_envs num_worlds nworld world_count batch_size: worlds
 num_steps nstep n_steps: steps
 num_frames nframes: frames
 timestep dt: duration / steps
 contacts ncon energy flags iterations momentum_error lag_error: diagnostics["..."], as diagnostics["flags"]
-xpos xquat body_q body_pos: sim.kinematics(q) of a row
+xpos xquat xmat body_q body_pos root_pos_w root_quat_w body_pos_w: sim.kinematics(q) of a row
 sensordata sensors: sim.sensors(state) at each step of a loop
 save_usd export_usd write_usd: to_usd(path)
 save_html export_html show view animate: to_html(path)
 save_video to_video to_gif to_mp4: render(path, frame=...) for pictures, to_html(path) for a page that plays
 save_npz to_npz to_zarr save_zarr: save(path)
 numpy to_numpy: rows("q", range(trajectory.frames)), or q.numpy()
+""")
+_DIAGNOSTICS = _table("""
+niter solver_niter solver_iterations num_iterations: iterations
+ncon nacon nefc contact contact_count: contacts
+warning warnings errors status: flags
+residual error solver_error: momentum_error
+num_envs num_worlds nworld worlds: an entry of each array per world
+""")
+_ENV = _table("""
+n_envs nenvs nenv num_worlds worlds nworld world_count batch_size: num_envs
+qpos joint_q joint_pos dof_pos: state.q
+qvel joint_qd joint_vel dof_vel: state.v
+ctrl actions: the argument of env.step(actions); view.control is what the last became
+scene data robot mj_data physics: state, and env.sim
+model mj_model: sim.model
+xpos xquat body_q root_pos_w root_quat_w body_pos_w: sim.kinematics(env.state.q)
+obs_space single_obs_space: observation_space, single_observation_space
+act_space: action_space
+dt step_dt control_dt: view.dt
+timestep physics_dt sim_dt frame_skip decimation: task.timestep, task.decimation
+max_episode_length episode_length: task.episode
+episode_length_buf episode_lengths: view.steps
+reward_manager observation_manager termination_manager event_manager command_manager action_manager: task.rewards, task.observations, ...
+cfg config: task
+reset_idx reset_done: env.reset(options={"reset_mask": mask})
+device: sim.device
+""")
+_VIEW = _table("""
+qpos joint_q joint_pos dof_pos joint_positions: q
+qvel joint_qd joint_vel dof_vel joint_velocities qd: v
+ctrl: control
+actions: action
+prev_action previous_action last_actions prev_actions: last_action
+xpos xquat xmat body_q body_pos root_pos_w root_quat_w body_pos_w body_quat_w: poses
+cvel body_qd root_lin_vel_w root_ang_vel_w root_lin_vel_b root_ang_vel_b body_lin_vel_w: velocities
+sensordata sensor: sensors
+contact_forces cfrc: contact_force
+cfrc_ext: contact_wrench, about_centre
+num_envs num_worlds n_envs nworld world_count batch_size: worlds
+timestep step_dt: dt
+episode_length_buf episode_steps step_count progress_buf: steps
+time: steps * s.dt
+env scene data: the view itself: s.q, s.v, s.sim, s.state
+np torch jnp: xp
+""")
+_BUILDER = _table("""
+add_link add_rigid_body add_articulation: add_body
+add_shape add_shape_box add_shape_sphere add_shape_capsule add_shape_plane add_shape_mesh add_shape_cylinder add_ground_plane add_collider: add_geom
+add_joint_revolute add_joint_prismatic add_joint_free add_joint_ball add_joint_fixed add_hinge add_slide add_freejoint: add_joint
+add_motor add_position add_servo: add_actuator
+add_equality add_equality_constraint add_weld add_connect: add_constraint
+add_mjcf add_urdf add_usd parse_urdf parse_mjcf parse_usd add_builder add_world attach: add_model(ws.load(path))
+finalize Finalize compile make spec to_model: build()
+qpos qvel ctrl: state.q, state.v and the argument of sim.step(state, control)
+num_envs worlds: worlds of ws.Simulator(model, worlds=64)
 """)
 _MODULE = _table("""
 MjModel MjSpec from_xml_path from_xml_string load_model load_mjcf load_urdf load_usd load_xml put_model add_mjcf parse_urdf parse_mjcf parse_usd: ws.load(path)
@@ -183,7 +268,9 @@ viewer launch_passive: ws.Viewer(sim)
 SolverMuJoCo SolverFeatherstone SolverXPBD Solver: ws.SAP(), ws.LCP() or ws.Compliant(), as solver= of ws.Simulator
 rollout: sim.rollout(state, controls)
 """)
-ATTRIBUTES = {"State": _STATE, "Simulator": _SIMULATOR, "Model": _MODEL, "Trajectory": _TRAJECTORY}
+ATTRIBUTES = {"State": _STATE, "Simulator": _SIMULATOR, "Model": _MODEL, "Trajectory": _TRAJECTORY} | {
+    "Diagnostics": _DIAGNOSTICS, "VectorEnv": _ENV, "View": _VIEW, "ModelBuilder": _BUILDER
+}  # fmt: skip
 
 
 class _OtherName:
@@ -199,9 +286,10 @@ class _OtherName:
         raise AttributeError(self.text)
 
 
-def other_names(owner: str) -> type:
-    """A base class for `owner`, whose attributes of other projects' names say what to write."""
-    found = {name: _OtherName(owner, name, here) for name, here in ATTRIBUTES[owner].items()}
+def other_names(owner: str, table: dict[str, str] | None = None) -> type:
+    """A base class for `owner`, whose attributes of other projects' names, or of a table, say what to write."""
+    table = ATTRIBUTES[owner] if table is None else table
+    found = {name: _OtherName(owner, name, here) for name, here in table.items()}
 
     def listing(self) -> list[str]:
         return [name for name in object.__dir__(self) if name not in found]
@@ -219,8 +307,17 @@ if TYPE_CHECKING:
 
     class NamesOfTrajectory: ...
 
+    class NamesOfDiagnostics: ...
+
+    class NamesOfVectorEnv: ...
+
+    class NamesOfView: ...
+
+    class NamesOfModelBuilder: ...
+
 else:
-    NamesOfState, NamesOfSimulator, NamesOfModel, NamesOfTrajectory = map(other_names, ATTRIBUTES)
+    NamesOfState, NamesOfSimulator, NamesOfModel, NamesOfTrajectory = map(other_names, list(ATTRIBUTES)[:4])
+    NamesOfDiagnostics, NamesOfVectorEnv, NamesOfView, NamesOfModelBuilder = map(other_names, list(ATTRIBUTES)[4:])
 
 
 def module_hint(name: str) -> str:

@@ -256,7 +256,7 @@ def _control_source(sim, controls, steps):
     if isinstance(controls, (int, float, np.number)):
         rows = "steps" if steps is None else steps
         hint = (
-            f"for {controls} steps write sim.rollout(state, steps={controls})"
+            f"for {controls:.0f} steps write sim.rollout(state, steps={controls:.0f})"
             if steps is None
             else "for zeros leave it out"
         )

@@ -317,12 +317,13 @@ class Simulator(NamesOfSimulator):
         Raises
         ------
         ValueError
-            A wrong shape or dtype, a state of another simulator, or values on the host that are not finite.
+            A wrong shape or dtype, or a state of another simulator.
 
         Notes
         -----
         Under a `wp.Tape` a step keeps copies of its inputs and of the parameters that have been accessed, so you may write to them
-        afterwards. What goes wrong in a world sets its entry of `diagnostics.flags` (docs/step.md).
+        afterwards. What goes wrong in a world sets its entry of `diagnostics.flags` (docs/step.md): a NaN in what a world is given raises
+        NONFINITE there, and its positions and velocities stay what they were.
 
         Examples
         --------

@@ -27,6 +27,7 @@ from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
 from warpsim.kernels import flags, worlds
 from warpsim.kernels.linalg import words
+from warpsim.other_names import NamesOfDiagnostics
 from warpsim.repeats import Repeats
 from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
@@ -47,7 +48,7 @@ ARRAYS_PER_COPY = 6  # of `words.copy_arrays`
 ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
 
 
-class Diagnostics:
+class Diagnostics(NamesOfDiagnostics):
     """What the last step reports, one value per world, on the device.
 
     - `iterations` of the solver;

@@ -153,6 +153,29 @@ def test_unknown_attributes_are_refused(names, near):
     type("Own", (plain,), {f"_{name}": names[name], "check": lambda self: None})()
 
 
+def test_what_a_class_hides_is_refused():
+    """Annotations without a value, attributes that `__init__` sets after the check, properties, arguments of `__init__` and of the model: said by name."""
+    plain = TASKS["CartPole"]
+
+    def late(self, **changes):
+        plain.__init__(self, **changes)
+        self.decimaton = 3
+
+    def aimed(self, goal, **changes):
+        plain.__init__(self, **changes)
+
+    for names, said in (
+        ({"__annotations__": {"termination": dict}}, "Own has 'termination', which is no attribute"),
+        ({"__init__": late}, "Own has 'decimaton', which is no attribute"),
+        ({"rewards": property(lambda self: {})}, "Own: rewards is a property"),
+        ({"__init__": aimed}, "Own: its __init__ is called with no arguments, and missing a required argument: 'goal'"),
+        ({"model": lambda self: None}, "Own: model is the function"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            VectorEnv(type("Own", (plain,), names), 1, device="cpu")
+    VectorEnv(type("Own", (plain,), {"__init__": aimed})(goal=1), 1, device="cpu")
+
+
 def test_settings_belong_to_the_task():
     """What a task says is used, the rest is the algorithm's; what is no setting, or out of range, is refused by name."""
     own = {"ppo": {"iterations": 7, "hidden": [32]}, "shac": {"lam": 1.0}}

@@ -159,3 +159,13 @@ def test_an_arm_shows_its_joints_and_worlds_are_counted():
             for line, column in zip(lines, values[:, 0].T, strict=True):
                 np.testing.assert_allclose(line.get_ydata(), column)
         assert "height of the base [m]" not in axes
+
+
+def test_an_arm_turns_about_a_point_of_its_first_body():
+    """The origin of a body that a hinge beside it joins to the world moves; it is an arm, whose joints are drawn."""
+    b = ModelBuilder()
+    upper = b.add_body("upper", mass=1, inertia=[1, 1, 1])
+    b.add_joint(upper, "hinge", axis=[0, 1, 0], anchor=[0.3, 0, 0], name="shoulder")
+    q = np.linspace(0, 1, 6).reshape(6, 1, 1)
+    figure = Trajectory(b.build(), q, q, np.arange(6.0)[:, None]).plot()
+    assert "positions of joints [rad] or [m]" in [x.get_ylabel() for x in figure.axes]

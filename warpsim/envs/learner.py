@@ -12,7 +12,7 @@ import warp as wp
 
 from warpsim.checks import whole
 from warpsim.envs.learning import learning_settings
-from warpsim.envs.tasks import find_task
+from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.output import replacing
 from warpsim.files.store.plain import from_plain, to_plain
@@ -84,7 +84,7 @@ class Learner:
         learning: dict | None = None,
     ):
         self.task, self.kind = find_task(task)
-        self.kind()  # what is wrong with it is said before anything is compiled
+        make_task(self.kind)  # what is wrong with it is said before anything is compiled
         self.settings = learning_settings(self.kind.learning, self.algorithm) if learning is None else learning
         self.seed = whole(seed, "seed", 0)
         self.num_envs = self.settings["envs"] if num_envs is None else whole(num_envs, "num_envs", 1)

@@ -87,7 +87,13 @@ class Task:
         label = type(self).__name__
         for owner in (self, *type(self).__mro__):
             if owner is not Task and owner is not object:
-                _check_names([x for x in vars(owner) if not x.startswith("_") and x not in METHODS], label)
+                given = [*vars(owner), *vars(owner).get("__annotations__", ())]
+                _check_names([x for x in given if not x.startswith("_") and x not in METHODS], label)
+        for name in Task.__annotations__:
+            if name != "model" and isinstance(inspect.getattr_static(self, name), property):
+                raise ValueError(
+                    f"{label}: {name} is a property; give its value as an attribute, or set it in __init__"
+                )
         self._check_tables(label)
         for name in ("smooth", "evaluation"):
             changes, changed = getattr(self, name), copy.copy(self)
@@ -143,6 +149,14 @@ class Task:
 
     def _made(self, model) -> Model:
         if callable(model) and not isinstance(model, Model):
+            try:
+                inspect.signature(model).bind()
+            except TypeError:
+                raise ValueError(
+                    f"{type(self).__name__}: model is the function {short(model)}, which takes arguments; give one without, as a staticmethod"
+                ) from None
+            except ValueError:
+                pass  # some of C have no signature
             model = model()
         if isinstance(model, Model):
             return model

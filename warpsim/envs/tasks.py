@@ -2,6 +2,7 @@
 """Tasks by name: our own, and anybody's as `module:Class`."""
 
 import importlib
+import inspect
 import re
 
 from warpsim.checks import listed, short
@@ -45,6 +46,20 @@ def find_task(task) -> tuple[str, type[Task]]:
         return NAMES[task.lower()], TASKS[NAMES[task.lower()]]
     kind = _imported(task)
     return (_name(kind) if kind in TASKS.values() else task), kind
+
+
+def make_task(kind: type[Task], **changes) -> Task:
+    """A task of this class, checked: its own `__init__` may have set what is none of a task. Raises `ValueError` where that cannot be called so."""
+    try:
+        inspect.signature(kind).bind(**changes)
+    except TypeError as error:
+        raise ValueError(
+            f"{kind.__name__}: its __init__ is called with {listed(changes) if changes else 'no arguments'}, and {error}. Give its arguments defaults, pass on "
+            "**changes, or give the environment an instance"
+        ) from None
+    task = kind(**changes)
+    task.check()
+    return task
 
 
 def _name(kind: type[Task]) -> str:

@@ -13,9 +13,10 @@ from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
 from warpsim.envs.keeping import check_kept
 from warpsim.envs.task import Task
-from warpsim.envs.tasks import find_task
+from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.variants import apply_variants, rows_of_starts
 from warpsim.envs.view import View
+from warpsim.other_names import NamesOfVectorEnv
 from warpsim.simulator import Simulator
 from warpsim.stepping import NONFINITE
 from warpsim.streaming import checkpoint_arrays, restored_state
@@ -39,7 +40,7 @@ def reset_mask(options, known=("reset_mask",)):
     return options.get("reset_mask")
 
 
-class VectorEnv(gymnasium.vector.VectorEnv):
+class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     """`num_envs` worlds of a task (a `Task`, its class, or the name of one: "Hopper", "module:Class"), after Gymnasium 1.x; everything happens in all worlds at once.
 
     autoreset  AutoresetMode or its name: NEXT_STEP (Gymnasium's default), SAME_STEP (final observations in `info["final_obs"]`, their worlds in
@@ -140,7 +141,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     @staticmethod
     def _task(task, changes) -> Task:
         if not isinstance(task, Task):
-            return find_task(task)[1](**changes).own()
+            return make_task(find_task(task)[1], **changes).own()
         if changes:
             raise ValueError(f"{', '.join(changes)}: give them to the task, which is made already")
         task.check()

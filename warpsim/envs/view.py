@@ -8,13 +8,14 @@ import numpy as np
 import warp as wp
 
 from warpsim.envs.frameworks import Arrays
+from warpsim.other_names import NamesOfView
 from warpsim.randomness import RandomStream
 from warpsim.sensors.sensor_tables import columns_of_step
 
 WAYS = 64  # of drawing that graphs are kept of: bounds that change from step to step have none
 
 
-class View:
+class View(NamesOfView):
     """All worlds at one moment; terms are functions of it that give an array with a row for each world.
 
     q, v                `(worlds, nq)`, `(worlds, nv)`, the memory of the simulator where that can be: not to be written to

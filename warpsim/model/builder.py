@@ -63,6 +63,7 @@ from warpsim.model.muscle import Muscle
 from warpsim.model.sensor_records import Sensor, make_sensor
 from warpsim.model.targets import check_feedback, read_gear, read_target
 from warpsim.model.tendon_paths import read_path
+from warpsim.other_names import NamesOfModelBuilder
 
 if TYPE_CHECKING:
     from warpsim.model.hydroelastic import Hydroelastic
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 
 
-class ModelBuilder:
+class ModelBuilder(NamesOfModelBuilder):
     """A scene in code. Every `add_*` returns the element's index; elements are referred to by index or name.
 
     Poses are `[x, y, z, qw, qx, qy, qz]`; a 3-vector is a position alone. Units are SI.

@@ -19,6 +19,7 @@ from warpsim.device.recording import refuse_torch_gradient
 from warpsim.device.threads import Use, exclusive
 from warpsim.kernels import sums
 from warpsim.model.model import SIZES, GeomType, Model
+from warpsim.other_names import ATTRIBUTES, other_names
 
 SUMMED_AT_ONCE = 64  # worlds whose gradients one thread adds up
 
@@ -83,6 +84,14 @@ PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction
 DRAWN = ("joint_pose", "joint_axis", "geom_size", "geom_pose")  # what shapes and places geoms
 
 
+if typing.TYPE_CHECKING:
+
+    class NamesOfParameters: ...
+
+else:  # an attribute of a parameter's name would be taken, and nothing changed
+    NamesOfParameters = other_names("Parameters", {name: f'sim.parameters["{name}"]' for name in SPECS})
+
+
 class ParameterArray(wp.array):
     """The array of a parameter as `sim.parameters` hands it out: for the name of an element it says what to write."""
 
@@ -114,7 +123,7 @@ def _handed_out(array: wp.array, name: str, model: Model) -> ParameterArray:
     return shown
 
 
-class Parameters:
+class Parameters(NamesOfParameters):
     """Mapping of parameter names to device arrays `(worlds, …)`; see the list in `SPECS`.
 
     `parameters["body_mass"]` gives the array to read or to write in a kernel; `parameters["body_mass"] = values`
@@ -319,6 +328,9 @@ class Parameters:
                 f'values = sim.parameters["body_mass"].numpy().copy(); values[:, model.body("name")] = ...; sim.parameters["body_mass"] = values'
             )
         if not isinstance(name, str) or name not in SPECS:
+            here = ATTRIBUTES["Model"].get(name) if isinstance(name, str) else None
+            if here in SPECS:
+                raise ValueError(f"no parameter {short(name)}; here it is {here}")
             raise ValueError(f"no parameter {short(name)}, as body_mass is one; there are {_names_by_kind()}")
 
     def __repr__(self) -> str:

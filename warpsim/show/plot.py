@@ -65,7 +65,7 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
     _picture(figure.add_subplot(grid[0, :]), trajectory, chosen)
     left, right = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1:3, 1])
     joints = _single_joints(trajectory.model)
-    if len(joints) and (base == base[:1]).all():  # an arm, whose base stands still
+    if len(joints) and (_stands(trajectory.model) or (base == base[:1]).all()):  # an arm, whose base stands still
         _joints(left, trajectory, rows, int(chosen[0]), joints, "q")
         _joints(right, trajectory, rows, int(chosen[0]), joints, "v")
     else:
@@ -93,6 +93,16 @@ def _worlds(count: int) -> str:
     return f"{count} world" if count == 1 else f"{count} worlds"
 
 
+def _first_moving(model) -> int | None:
+    return next((b for b in range(model.nbody) if model.ancestors(int(model.body_link[b]))), None)
+
+
+def _stands(model) -> bool:
+    """Whether hinges and balls alone join the first body that moves to the world: its origin may go round one."""
+    kinds = model.joint_type[np.asarray(model.joint_body) == _first_moving(model)]
+    return len(kinds) > 0 and bool(np.isin(kinds, (JointType.HINGE, JointType.BALL)).all())
+
+
 def _single_joints(model) -> np.ndarray:
     """The hinges and slides."""
     return np.flatnonzero(np.isin(model.joint_type, (JointType.HINGE, JointType.SLIDE)))
@@ -114,7 +124,7 @@ def _joints(axes, trajectory, rows, world: int, joints, name: str) -> None:
 def _base_positions(trajectory, rows, chosen) -> np.ndarray:
     """Positions `(rows, worlds, 3)` [m] of the first body that moves, or of the world's origin."""
     model = trajectory.model
-    body = next((b for b in range(model.nbody) if model.ancestors(int(model.body_link[b]))), None)
+    body = _first_moving(model)
     if body is None:
         return np.zeros((len(rows), len(chosen), 3))
     parts = []
