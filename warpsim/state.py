@@ -124,12 +124,13 @@ class State(NamesOfState):
     def require(self, kinds: dict[str, tuple[Any, ...]], device: DeviceName, label: str = "state") -> None:
         """Raise `ValueError` unless the arrays are these: shape and dtype by name, on a device."""
         arrays = self.arrays()
-        if arrays.keys() != kinds.keys():
-            raise ValueError(
-                f"{label} has the memory {listed(self.memory)}, this simulator's has {listed(list(kinds)[3:])}: it is "
-                "of one with another solver, integrator or recovery_speed; make a state with this sim.state(q, v)"
-            )
+        alike = arrays.keys() == kinds.keys()
         for name, (shape, kind) in kinds.items():
+            if not alike and name not in ("q", "v", "time"):
+                raise ValueError(
+                    f"{label} has the memory {listed(self.memory)}, this simulator's has {listed(list(kinds)[3:])}: it is "
+                    "of one with another solver, integrator or recovery_speed; make a state with this sim.state(q, v)"
+                )
             array = arrays[name]
             if isinstance(array, wp.array) and array.shape == shape and array.dtype is kind and array.is_contiguous:
                 if array.device is device or array.device == device:
