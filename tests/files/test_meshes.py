@@ -147,6 +147,7 @@ def test_wrong_meshes_are_errors(tmp_path, monkeypatch):
         "nan.stl": inf,
         "faces.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 999\n",
         "points.obj": b"v 0 0 0\nv 1 0 0\n",
+        "flat.obj": b"v 0 0\nv 1 0\nv 0 1\nf 1 2 3\n",
         "text.glb": b"glTF of nothing",
         "bomb.dae": b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><COLLADA>&b;</COLLADA>',
         "cut.dae": b"<COLLADA><asset>",

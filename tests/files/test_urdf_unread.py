@@ -55,6 +55,14 @@ LOST = {
     "gazebo": (robot(more='<gazebo reference="a"><kp>1e3</kp></gazebo>'), "<kp>"),
     "bullet": (robot(INERTIAL + '<contact><rolling_friction value="0.1"/></contact>'), "rolling_friction"),
     "a wrong number": (robot(more='<gazebo reference="a"><mu1>x</mu1></gazebo>'), "<mu1>"),
+    "origin as text": (robot(joint="<origin>1 0 0</origin>"), "<origin>: text of joint 'j'"),
+    "axis as text": (robot(joint="<axis>0 1 0</axis>"), "<axis>: text of joint 'j'"),
+    "text after an element": (robot(joint="<limit><!-- -->lower=1</limit>"), "<limit>: text of joint 'j'"),
+    "capitals": (robot(more='<Gazebo reference="a"><mu1>1</mu1></Gazebo>'), "<Gazebo>"),
+    "links in a group": (robot(more='<group><link name="c"><inertial/></link></group>'), "<group>"),
+    "attributes of contact": (robot(INERTIAL + '<contact lateral_friction="1"/>'), "attribute lateral_friction of link 'a'"),
+    "attribute of gazebo": (robot(more='<gazebo ref="a"><gravity>0</gravity></gazebo>'), "attribute ref"),
+    "static": (robot(more="<gazebo><static>true</static></gazebo>"), "<static>"),
     "rotor of no joint": (robot(more='<transmission name="t"><joint name="q"/><actuator name="m"><drake:rotor_inertia value="1"/></actuator></transmission>'), "rotor"),
 }  # fmt: skip
 
@@ -79,6 +87,10 @@ IDLE = {
     "limits that cross": (robot(joint=AXIS + '<limit lower="1" upper="-1"/>', kind="revolute"), "above upper, -1: unlimited"),
     "a colour of three": (robot(INERTIAL + '<visual><geometry><sphere radius="1"/></geometry><material name="m"><color rgba="1 0 0"/></material></visual>'), "grey instead"),
     "a colour of 255": (robot(INERTIAL + '<visual><geometry><sphere radius="1"/></geometry><material name="m"><color rgba="255 0 0 1"/></material></visual>'), "cut to 0 .. 1"),
+    "text of a link": (robot(INERTIAL + "heavy"), "<link>: text of link 'a'"),
+    "not static": (robot(more="<gazebo><static>false</static></gazebo>"), "<static>"),
+    "filters that are off": (robot(more='<drake:collision_filter_group name="g" ignore="true"><drake:member link="none"/></drake:collision_filter_group>'), 'ignore="true"'),
+    "no colour": (robot(INERTIAL + '<visual><geometry><sphere radius="1"/></geometry><material name="m"><color/></material></visual>'), "grey instead"),
     "no such material": (robot(INERTIAL + '<visual><geometry><sphere radius="1"/></geometry><material name="nope"/></visual>'), "'nope'"),
 }  # fmt: skip
 
@@ -99,6 +111,8 @@ def test_what_cannot_change_the_motion_has_a_line(tmp_path, name):
         '<mesh filename="a.stl" scale="1 1 1 1"/>',
         "<torus/>",
         '<mesh filename="none.stl"/>',
+        '<sphere radius="-1"/>',
+        '<cylinder radius="1" length="-2"/>',
     ],
 )
 def test_a_faulty_visual_is_not_drawn(tmp_path, geometry):

@@ -104,6 +104,8 @@ def _read(name: str, time: int, size: int, allowed: tuple[str, ...]) -> tuple[np
     parts = [(v, f) for v, f in parts if len(f)]
     if not parts:
         raise ModelError(f"{path}: the mesh has no triangles")
+    if any(v.shape[1:] != (3,) or f.shape[1:] != (3,) for v, f in parts):
+        raise ModelError(f"{path}: vertices of a mesh have three coordinates, and faces three corners")
     starts = np.cumsum([0, *(len(v) for v, _ in parts)])
     vertices = np.concatenate([v for v, _ in parts]) * unit
     faces = np.concatenate([f + start for (_, f), start in zip(parts, starts, strict=False)])

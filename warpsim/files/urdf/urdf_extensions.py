@@ -17,7 +17,6 @@ IDLE = {  # of <gazebo>: what is drawn, measured, or a program
         "cameraName",
         "laserRetro",
         "laser_retro",
-        "static",
         "implicitSpringDamper",
         "maxVel",
         "minDepth",
@@ -99,7 +98,7 @@ class Extensions:
             if value is not None:
                 setattr(joint, which, value)
                 self._tell(label, "used", "a spring at the joint")
-        elif tag in IDLE:
+        elif tag in IDLE or (tag == "static" and text.lower() in FALSE):
             self._tell(label, "ignored", "extension of another simulator")
         else:
             self._tell(label, "refused", "not simulated")
@@ -160,6 +159,9 @@ class Extensions:
         inner: dict[str, list[str]] = {}
         ignored = []
         for group in root.findall("drake:collision_filter_group"):
+            if group.get("ignore", "false").strip().lower() in TRUE:
+                self._tell("drake:collision_filter_group", "ignored", 'ignore="true"')
+                continue
             name = group.get("name") or "?"
             label = f"<drake:collision_filter_group> {short(name)}"
             groups.setdefault(name, set())

@@ -331,6 +331,8 @@ def _shape(element, label: str, touches: bool, colours, notes) -> Shape:
         size = _numbers(shape, "radius", [], label, 1).tolist()
     if kind in ("cylinder", "capsule"):
         size += (_numbers(shape, "length", [], label, 1) / 2).tolist()
+    if min(size, default=0.0) < 0:
+        raise ModelError(f"{label}: a <{kind}> with radius or half lengths {size} m; a size must not be negative")
     result = Shape(
         element.get("name") or "", kind, touches, size, _pose(element, label), _rgba(element, colours, label, notes)
     )
@@ -353,6 +355,8 @@ def _colours(root, notes) -> dict[str, tuple]:
 def _colour(material, label: str, notes) -> tuple:
     """The colour of a material; grey where it is none, with a line."""
     try:
+        if material.find("color").get("rgba") is None:
+            raise ModelError(f"{label}: <color> has no rgba")
         rgba = _numbers(material.find("color"), "rgba", GREY, label)
         if (rgba != np.clip(rgba, 0.0, 1.0)).any():
             notes.report.append(ReportLine(f"colour of {label}", "mapped", f"rgba {rgba.tolist()} is cut to 0 .. 1"))

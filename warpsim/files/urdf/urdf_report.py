@@ -54,6 +54,13 @@ TOLD = {  # elements of which others tell, with all that is in them
     *("joint/safety_controller", "joint/calibration", "link/contact", "link/surface"),
     "link/collision/drake:proximity_properties",
 }
+CHILDREN = {  # attributes of elements whose children others tell of
+    "gazebo": ("reference",),
+    "link/contact": (),
+    "link/collision/drake:proximity_properties": (),
+    "drake:collision_filter_group": ("name", "ignore"),
+}
+TAGS = ("robot", "link", "joint", "gazebo", "transmission", "loop_joint")  # of elements of a robot, in small letters
 HARMLESS = ("visual", "material", "color", "texture")  # elements whose unknown parts are drawn at most
 ELSEWHERE = {
     "loop_joint": "loops are not closed; close them by ModelBuilder.add_constraint, or in MJCF by <equality>",
@@ -89,18 +96,21 @@ def unread(root) -> list[Note]:
                 tell(f"{below}: attribute {key}", f"{PLANNED[key]} are not limited", False)
             elif key not in READ[place] and not key.startswith("xmlns"):
                 tell(f"{below}: attribute {key[:40]}", "not known here", not drawn and bool(place) and place != "link")
-        if (element.text or "").strip() and not drawn:
+        if not drawn and any((text or "").strip() for text in (element.text, *(child.tail for child in element))):
             tell(
-                f"{below}: text", 'values stand in attributes, such as value="1"; the text is not read', len(parts) > 2
+                f"{below}: text", 'values stand in attributes, such as value="1"; the text is not read', len(parts) > 1
             )
         single: set[str] = set()
         for child in element:
             inner = f"{place}/{child.tag}".lstrip("/")
-            if inner in TOLD or (parts[-1] == "geometry" and inner not in READ):
+            if inner in TOLD:
+                _told(inner, child, tell)
+                continue
+            if parts[-1] == "geometry" and inner not in READ:
                 continue
             if inner not in READ:
                 outer, owner = owner, f" {short(child.get('name'))}" if child.get("name") else owner
-                tell(*_unknown(child.tag, below, drawn, bool(place)))
+                tell(*_unknown(child, below, drawn, bool(place)))
                 owner = outer
                 continue
             if child.tag in single and not drawn:
@@ -120,13 +130,28 @@ def unread(root) -> list[Note]:
     return lines
 
 
-def _unknown(tag: str, below: str, drawn: bool, inside: bool) -> tuple[str, str, bool]:
+def _told(place: str, element, tell) -> None:
+    """Tell of attributes and text of an element whose children others tell of."""
+    if place not in CHILDREN:
+        return
+    for key in element.keys():
+        if key not in CHILDREN[place]:
+            tell(f"<{element.tag}>: attribute {key[:40]}", "not known here", True)
+    if any((text or "").strip() for text in (element.text, *(child.tail for child in element))):
+        tell(f"<{element.tag}>: text", "values stand in elements; the text is not read", True)
+
+
+def _unknown(element, below: str, drawn: bool, inside: bool) -> tuple[str, str, bool]:
     """The note of an element that is not known: name, why, and whether it may change the motion."""
+    tag = element.tag
     what = f"{below}: <{tag[:40]}>"
     if tag.startswith("xacro:"):
         inert = tag in ("xacro:property", "xacro:arg", "xacro:include")
         return what, "a template's, not expanded: run xacro on the file", not inert or tag == "xacro:include"
-    moves = not drawn and (inside or tag.startswith("drake:") or "joint" in tag or "constraint" in tag)
+    words = tag.lower()
+    known = words.rsplit(":", 1)[-1] in TAGS or any(len(e) and e.tag in ("link", "joint") for e in element)
+    known = known or any(word in words for word in ("joint", "constraint", "collision"))
+    moves = not drawn and (inside or tag.startswith("drake:") or known)
     return what, ELSEWHERE.get(tag, "not known here"), moves and tag != "verbose"
 
 
