@@ -162,3 +162,31 @@ def test_faces_of_an_obj_with_many_sides(tmp_path, sides):
     assert any("100 corners" in line.detail for line in model.report) == (sides > 100)
     spec = mujoco.MjSpec.from_file(str(tmp_path / "m.xml"))
     np.testing.assert_array_equal(load(spec).body_mass, model.body_mass)
+
+
+ARCS = ("references", "payload", "inherits", "specializes")
+
+
+@pytest.mark.parametrize("arc", ARCS)
+def test_chains_of_usd_prims(tmp_path, arc):
+    """USD takes the cube of the length of a chain of prims: 2 s for 240."""
+    path, count = tmp_path / "chain.usda", 240
+    chains = "".join(f'class "{n}{k}" (prepend {arc} = </{n}{k + 1}>) {{\n}}\n' for n in "ab" for k in range(count))
+    ends = "".join(f'class "{n}{count}" {{\n}}\n' for n in "ab")
+    path.write_text(f"#usda 1.0\n{chains}{ends}")
+    assert "over more than" in timed(load, path)
+
+
+@pytest.mark.parametrize("where", ["here", "in a class", "in a variant"])
+def test_applied_schemas_of_usd(tmp_path, where):
+    """USD takes the square of the number of schemas on one prim."""
+    path = tmp_path / "schemas.usda"
+    words = ", ".join(f'"PhysicsDriveAPI:a{k}"' for k in range(3000))
+    head, api, own = "", f"prepend apiSchemas = [{words}]", ""
+    if where == "in a class":
+        head, api = f'class "c" ({api}) {{\n}}\n', "prepend inherits = </c>"
+    elif where == "in a variant":
+        own = f'variantSet "s" = {{\n"x" ({api}) {{\n}}\n}}\n'
+        api = 'prepend variantSets = "s"\nvariants = {\nstring s = "x"\n}'
+    path.write_text(f'#usda 1.0\n{head}def Sphere "a" (\n{api}\n) {{\n{own}}}\n')
+    assert "more than 256 applied schemas" in timed(load, path)

@@ -8,6 +8,7 @@ a process of their own, which takes half a second. Its reader of text recurses, 
 counted first.
 """
 
+import collections
 import os
 import pathlib
 import re
@@ -45,6 +46,8 @@ MAX_LAYERS = 200
 PROBE_SECONDS = 300.0
 MAX_PRIMS = 200_000
 MAX_COMPOSED = 1_000_000  # prims, if every variant and reference counted
+MAX_SCHEMAS = 256  # applied to one prim: USD's time grows with their square
+MAX_CHAIN = 32  # references, payloads, inherits, specializes from prim to prim: USD's time grows with the cube
 FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)}  # to z up
 
 
@@ -290,6 +293,8 @@ class _Population:
     def __init__(self, Sdf, path):
         self.Sdf, self.path = Sdf, path
         self.sizes: dict[tuple[str, str], int] = {}
+        self.schemas: collections.Counter = collections.Counter()  # applied to each, with what it refers to
+        self.chains: collections.Counter = collections.Counter()  # the longest that starts at each
 
     def check(self, layer) -> None:
         try:
@@ -305,12 +310,14 @@ class _Population:
             return self.sizes[key]
         self.sizes[key] = 0  # of a cycle, which USD reports
         total = 1 + sum(self.size(layer, child) for child in spec.nameChildren)
+        self._apply(key, _applied(spec))
         if spec.path != self.Sdf.Path.absoluteRootPath:
             for name in self.LISTS:
                 for item in getattr(spec, name).ApplyEditsToList([]):
-                    total += self.target(layer, item)
+                    total += self.target(key, layer, item)
             for group in spec.variantSets:
                 total += sum(self.size(layer, variant.primSpec) for variant in group.variants)
+                self._join(key, [(layer.identifier, str(variant.primSpec.path)) for variant in group.variants], 0)
         else:
             for name in layer.subLayerPaths:
                 below = self.Sdf.Layer.FindOrOpen(layer.ComputeAbsolutePath(name))
@@ -318,7 +325,22 @@ class _Population:
         self.sizes[key] = total
         return total
 
-    def target(self, layer, item) -> int:
+    def _apply(self, key, count: int) -> None:
+        self.schemas[key] += count
+        if self.schemas[key] > MAX_SCHEMAS:
+            raise ModelError(f"{self.path}: {short(key[1])} has more than {MAX_SCHEMAS} applied schemas")
+
+    def _join(self, key, others, arcs: int) -> None:
+        """A prim is composed of one of others, over so many arcs."""
+        self._apply(key, max((self.schemas[other] for other in others), default=0))
+        self.chains[key] = max((self.chains[key], *(self.chains[other] + arcs for other in others)))
+        if self.chains[key] > MAX_CHAIN:
+            raise ModelError(
+                f"{self.path}: {short(key[1])} refers to a prim that refers to another, over more than {MAX_CHAIN} prims; "
+                "flatten the stage"
+            )
+
+    def target(self, key, layer, item) -> int:
         place = item
         if not isinstance(item, self.Sdf.Path):
             if item.assetPath:
@@ -327,7 +349,19 @@ class _Population:
             if not place and layer and layer.defaultPrim:
                 place = self.Sdf.Path.absoluteRootPath.AppendPath(layer.defaultPrim)
         spec = layer.GetPrimAtPath(place) if layer and place else None
-        return self.size(layer, spec) if spec else 0
+        if not spec:
+            return 0
+        total = self.size(layer, spec)
+        self._join(key, [(layer.identifier, str(spec.path))], 1)
+        return total
+
+
+def _applied(spec) -> int:
+    """Number of schemas that a prim's own opinion applies."""
+    if not spec.HasInfo("apiSchemas"):
+        return 0
+    lists = spec.GetInfo("apiSchemas")
+    return sum(map(len, (lists.explicitItems, lists.prependedItems, lists.appendedItems, lists.addedItems)))
 
 
 def _has_clips(layer) -> bool:
