@@ -102,7 +102,7 @@ def team_look(
             U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
     work = real(0.0)
     hidden = real(0.0)
-    mark = real(0.0)  # of a velocity: one that was written to meanwhile has another
+    mark = real(0.0)  # of a velocity and of gravity: where one was written to meanwhile, nothing is compared
     for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
         x = v0[w, d]
         T += real(0.5) * motion.own_armature[w % motion.own_armature.shape[0], d] * x * x
@@ -114,7 +114,7 @@ def team_look(
         mark += x
     T = team_sum(T)
     U = team_sum(U)
-    mark = team_sum(mark)
+    mark = team_sum(mark) + g[0] + real(2.0) * g[1] + real(3.0) * g[2]
     sync()
     if notes:
         gain[w, at + 1] = T + U + team_sum(work)
