@@ -67,7 +67,12 @@ class Train:
         screen.print(
             f"{result['task']}: return {result['return']:.0f}, distance {result['distance']:.2f} m (means of {len(result['returns'])} episodes) "
             f"after {result['env_steps']:,} env-steps and {seconds:.0f} s of processor time"
-            + (f"; {page} shows it" if page.exists() else ""),
+            + (f"; {page} shows it" if page.exists() else "")
+            + (
+                f"; {result['faults']:,} episodes ended because something in them was not finite"
+                if result["faults"]
+                else ""
+            ),
             highlight=False,
             soft_wrap=True,
         )

@@ -287,6 +287,27 @@ def test_a_task_of_ones_own_is_trained_played_and_resumed(torch, here, capsys, a
     assert again["returns"] == result["returns"] and again["task"] == "my_tasks:Pole"
 
 
+def test_one_training_at_a_time_writes_a_folder(torch, here, capsys):
+    """Of two in one folder the second is refused, and nothing of the first is touched; afterwards the folder is free."""
+    short = ["my_tasks:Pole", "--iterations", 1, "--device", "cpu", "--out", "both"]
+    (here / "both").mkdir()
+    (here / "both" / "curve.json").write_text("[]")
+    from warpsim.files.store.place import held
+
+    with held(here / "both"):
+        code, _, err = run(capsys, "train", *short)
+        assert code == 2 and "is writing this training" in err and (here / "both" / "curve.json").read_text() == "[]"
+    assert run(capsys, "train", *short)[0] == 0
+
+
+def test_faults_of_a_training_are_told(torch, here, capsys):
+    """A reward that is not a number ends episodes with 0, which the last line says."""
+    with open(here / "my_tasks.py", "a") as file:
+        file.write("class Faulty(Pole):\n    rewards = {'none': lambda s: s.q[:, 0] * float('nan')}\n")
+    assert main(["train", "my_tasks:Faulty", "--iterations", "1", "--device", "cpu", "--out", "faulty"]) == 0
+    assert "episodes ended because something in them was not finite" in capsys.readouterr().err
+
+
 def test_settings_of_a_checkpoint(torch, here, capsys):
     """A training goes on with the settings that it has or not at all; its policy is shown whatever the task says today, under another name too."""
     command = ["train", "my_tasks:Pole", "--out", "out", "--device", "cpu"]

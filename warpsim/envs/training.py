@@ -19,6 +19,7 @@ from warpsim.envs.learning import SETTINGS, check_learning, learning_settings
 from warpsim.envs.tasks import find_task, same_task
 from warpsim.errors import Stopped
 from warpsim.files.output import replacing
+from warpsim.files.store.place import held
 
 LOOK = 10  # iterations between checkpoints
 CHECKPOINT, RESULT, CURVE, PAGE, STAGE = "checkpoint.pt", "result.json", "curve.json", "policy.html", "policy.usd"
@@ -159,7 +160,10 @@ def train(
     )
     count = 10**9 if iterations is None and cpu_seconds is not None else count
     first = learner.world.rank == 0
-    with contextlib.nullcontext([]) if folder is None else stop_requests() as stops:
+    with (
+        held(folder, "training") if folder is not None and first else contextlib.nullcontext(),
+        contextlib.nullcontext([]) if folder is None else stop_requests() as stops,
+    ):
         if folder is not None and first and not resume:
             _clear(folder)
         _learn(learner, count, cpu_seconds, curve, folder, tell if first else None, stops)

@@ -247,8 +247,8 @@ def _identity(path: pathlib.Path) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def held(path):
-    """Of all who would write the store in a folder, one does; it is let go by whatever ends the process.
+def held(path, what: str = "store"):
+    """Of all who would write the store, or `what` it is, in a folder, one does; it is let go by whatever ends the process.
 
     Raises `StoreError` where another process, or thread, writes it. On URLs, on Windows and where a file system has no locks nobody is kept out.
     """
@@ -266,7 +266,7 @@ def held(path):
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(
-                f"{path}: another process or thread is writing this store; wait until it has ended, or choose another path"
+                f"{path}: another process or thread is writing this {what}; wait until it has ended, or choose another path"
             ) from None
         except OSError:  # no locks on folders here, as on NFS
             pass
