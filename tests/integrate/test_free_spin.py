@@ -223,7 +223,9 @@ def test_work_is_no_gain(device):
 
 def test_gravity_that_tilts_is_no_gain(device):
     """A pendulum that hangs at rest gains nothing where gravity turns by 0.01 rad within 10 s, written before each step."""
-    link = '<body pos="0 0 -1"><joint type="hinge" axis="0 1 0" damping="0.5"/><geom size="0.1" pos="0 0 -0.5" mass="1"/>'
+    link = (
+        '<body pos="0 0 -1"><joint type="hinge" axis="0 1 0" damping="0.5"/><geom size="0.1" pos="0 0 -0.5" mass="1"/>'
+    )
     text = f"<mujoco><worldbody>{link}{link}</body></body></worldbody></mujoco>"
     sim = ws.Simulator(ws.load(mujoco.MjModel.from_xml_string(text)), dt=0.005, dtype="float64", device=device)
     state = sim.state()
