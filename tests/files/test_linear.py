@@ -190,3 +190,15 @@ def test_applied_schemas_of_usd(tmp_path, where):
         api = 'prepend variantSets = "s"\nvariants = {\nstring s = "x"\n}'
     path.write_text(f'#usda 1.0\n{head}def Sphere "a" (\n{api}\n) {{\n{own}}}\n')
     assert "more than 256 applied schemas" in timed(load, path)
+
+
+def test_chains_over_sublayers(tmp_path):
+    """Prims that refer to each other from sublayer to sublayer: two references each are 2^24 prims, which USD would make."""
+    part, path = tmp_path / "part.usda", tmp_path / "scene.usda"
+    layers = ["", ""]
+    for k in range(24):
+        below = "".join(f'def Xform "{n}" (prepend references = </c{k + 1}>) {{\n}}\n' for n in "ab")
+        layers[k % 2] += f'class "c{k}" {{\n{below}}}\n'
+    part.write_text("#usda 1.0\n" + layers[1])
+    path.write_text("#usda 1.0\n(\nsubLayers = [@./part.usda@]\n)\n" + layers[0])
+    assert "more than 1000000 prims" in timed(load, path)

@@ -293,35 +293,54 @@ class _Population:
     def __init__(self, Sdf, path):
         self.Sdf, self.path = Sdf, path
         self.sizes: dict[tuple[str, str], int] = {}
+        self.stacks: dict[str, list] = {}
         self.schemas: collections.Counter = collections.Counter()  # applied to each, with what it refers to
         self.chains: collections.Counter = collections.Counter()  # the longest that starts at each
 
     def check(self, layer) -> None:
         try:
-            total = self.size(layer, layer.pseudoRoot)
+            total = self.size(layer, self.Sdf.Path.absoluteRootPath)
         except RecursionError:
             raise ModelError(f"{self.path}: prims nested too deep") from None
         if total > MAX_COMPOSED:
             raise ModelError(f"{self.path}: its references stand for more than {MAX_COMPOSED} prims")
 
-    def size(self, layer, spec) -> int:
-        key = (layer.identifier, str(spec.path))
+    def stack(self, layer) -> list:
+        """A layer and all its sublayers."""
+        if layer.identifier not in self.stacks:
+            found, waiting = {}, [layer]
+            while waiting:
+                this = waiting.pop()
+                if this is not None and this.identifier not in found:
+                    found[this.identifier] = this
+                    names = map(this.ComputeAbsolutePath, this.subLayerPaths)
+                    waiting += [self.Sdf.Layer.FindOrOpen(name) for name in names]
+            self.stacks[layer.identifier] = list(found.values())
+        return self.stacks[layer.identifier]
+
+    def size(self, layer, path, specs=None) -> int:
+        """Prims that one at a path of a layer and its sublayers stands for; `specs` are what they say there."""
+        key = (layer.identifier, str(path))
         if key in self.sizes:
             return self.sizes[key]
+        if specs is None:
+            specs = [found for each in self.stack(layer) if (found := each.GetPrimAtPath(path))]
         self.sizes[key] = 0  # of a cycle, which USD reports
-        total = 1 + sum(self.size(layer, child) for child in spec.nameChildren)
-        self._apply(key, _applied(spec))
-        if spec.path != self.Sdf.Path.absoluteRootPath:
+        total, inside = int(bool(specs)), collections.defaultdict(list)
+        for spec in specs:
+            for child in spec.nameChildren:
+                inside[child.path].append(child)
+            if path == self.Sdf.Path.absoluteRootPath:
+                continue
+            self._apply(key, _applied(spec))
             for name in self.LISTS:
                 for item in getattr(spec, name).ApplyEditsToList([]):
-                    total += self.target(key, layer, item)
+                    total += self.target(key, layer, spec.layer, item)
             for group in spec.variantSets:
-                total += sum(self.size(layer, variant.primSpec) for variant in group.variants)
-                self._join(key, [(layer.identifier, str(variant.primSpec.path)) for variant in group.variants], 0)
-        else:
-            for name in layer.subLayerPaths:
-                below = self.Sdf.Layer.FindOrOpen(layer.ComputeAbsolutePath(name))
-                total += self.size(below, below.pseudoRoot) if below else 0
+                those = [variant.primSpec.path for variant in group.variants]
+                total += sum(self.size(layer, place) for place in those)
+                self._join(key, [(layer.identifier, str(place)) for place in those], 0)
+        total += sum(self.size(layer, place, those) for place, those in inside.items())
         self.sizes[key] = total
         return total
 
@@ -340,19 +359,19 @@ class _Population:
                 "flatten the stage"
             )
 
-    def target(self, key, layer, item) -> int:
+    def target(self, key, layer, author, item) -> int:
+        """Prims that the target of an arc, which the sublayer `author` of `layer` names, stands for."""
         place = item
         if not isinstance(item, self.Sdf.Path):
             if item.assetPath:
-                layer = self.Sdf.Layer.FindOrOpen(layer.ComputeAbsolutePath(item.assetPath))
+                layer = self.Sdf.Layer.FindOrOpen(author.ComputeAbsolutePath(item.assetPath))
             place = item.primPath
             if not place and layer and layer.defaultPrim:
                 place = self.Sdf.Path.absoluteRootPath.AppendPath(layer.defaultPrim)
-        spec = layer.GetPrimAtPath(place) if layer and place else None
-        if not spec:
+        if not layer or not place:
             return 0
-        total = self.size(layer, spec)
-        self._join(key, [(layer.identifier, str(spec.path))], 1)
+        total = self.size(layer, place)
+        self._join(key, [(layer.identifier, str(place))], 1)
         return total
 
 
