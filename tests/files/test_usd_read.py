@@ -528,3 +528,23 @@ def test_a_file_that_changed_is_read_anew(tmp_path):
     assert mass(3) == [3.0] and kept is not None
     stage = Usd.Stage.Open(str(path))
     assert mass(4) == [4.0] and stage
+
+
+def test_a_place_in_samples_alone_is_told(tmp_path):
+    """A pose that only has samples in time is not read: the body starts without it, which one warning says."""
+    path = tmp_path / "scene.usda"
+    path.write_text(
+        '#usda 1.0\ndef Sphere "ball" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]) {\n'
+        "    double3 xformOp:translate.timeSamples = {0: (0, 0, 4), 24: (1, 0, 4)}\n"
+        '    uniform token[] xformOpOrder = ["xformOp:translate"]\n}\n'
+    )
+    with pytest.warns(UserWarning, match=r"xformOp:translate of /ball.*samples in time are not read"):
+        load(path)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_gravity_is_finite(tmp_path, value):
+    path = tmp_path / "scene.usda"
+    path.write_text(f'#usda 1.0\ndef PhysicsScene "scene" {{\n    float physics:gravityMagnitude = {value}\n}}\n')
+    with pytest.raises(ModelError, match=r"/scene: gravityMagnitude is .*finite"):
+        load(path)

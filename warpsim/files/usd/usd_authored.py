@@ -125,7 +125,8 @@ class Authored:
                     if outcome is not None:
                         said[(name, *outcome)].append(path)
                 if _sampled(prim, name):
-                    drawn = not kinematic(prim) and name.startswith("xformOp:")
+                    placed = prim.GetAttribute(name).Get() is not None
+                    drawn = placed and not kinematic(prim) and name.startswith("xformOp:")
                     why = "its samples in time are not read, its default value counts"
                     said[(name, why, not drawn)].append(path)
             if known.unknown_type(prim) and not str(prim.GetTypeName()).endswith("Joint"):

@@ -52,7 +52,11 @@ class Scene:
             scene = UsdPhysics.Scene(self.prim)
             direction = np.array(scene.GetGravityDirectionAttr().Get() or [0, 0, 0], float)
             given = scene.GetGravityMagnitudeAttr().Get()
-            if given is not None and np.isfinite(given) and given >= 0:
+            if given is not None and (np.isnan(given) or given == np.inf):
+                raise ModelError(
+                    f"{self.prim.GetPath()}: gravityMagnitude is {given}; give a finite one, -inf for 9.81"
+                )
+            if given is not None and given >= 0:
                 strength = float(given) * self.units.length
         if not np.isfinite(direction).all():
             raise ModelError(f"gravity direction {direction.tolist()} is not finite")
