@@ -763,3 +763,35 @@ def test_sites_instancers_and_colliders_without_volume(read):
     model, told = read(stage(body("A", 1, shape=box() + site + points), 'def PointInstancer "i" {\n}\n'))
     assert model.site_names == ("s",) and model.site_pose[0, 2] == 3 and model.ngeom == 1
     assert "Points /W/A/p: it is no solid shape" in told and "point instancer /W/i" in told
+
+
+def test_prototypes_outside_the_default_prim_are_no_bodies(tmp_path):
+    """A collider that instances of the default prim refer to counts where they stand, not where it is kept; one that nobody refers to counts."""
+    cube = 'def Cube "{}" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {{\n}}'
+    text = f"""#usda 1.0
+(
+ defaultPrim = "W"
+ metersPerUnit = 1
+ upAxis = "Z"
+)
+def Xform "W" {{
+ def Xform "A" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{
+  def Xform "shape" (
+   instanceable = true
+   prepend references = </Kept/one>
+  ) {{}}
+ }}
+}}
+def Scope "Kept" {{
+ def Xform "one" {{
+  {cube.format("box")}
+ }}
+ def Xform "other" {{
+  {cube.format("own")}
+ }}
+}}
+"""
+    (tmp_path / "m.usda").write_text(text)
+    with pytest.warns(UserWarning, match="prim /Kept/one: references copy it"):
+        model = load(tmp_path / "m.usda")
+    assert sorted(model.geom_names) == ["box", "own"] and sorted(model.geom_body.tolist()) == [-1, 0]

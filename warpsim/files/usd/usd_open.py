@@ -418,3 +418,16 @@ class Units:
         result[:3, :3] = self.up @ m[:3, :3]
         result[:3, 3] = self.up @ m[:3, 3] * self.length
         return result
+
+
+def prototypes(stage) -> set:
+    """Paths outside the default prim that references of this stage copy into it."""
+    default = stage.GetDefaultPrim()
+    found, layers = set(), set(stage.GetLayerStack())
+    for prim in stage.Traverse() if default else ():
+        if prim.HasAuthoredReferences() and prim.GetPath().HasPrefix(default.GetPath()):
+            for spec in prim.GetPrimStack():
+                if spec.layer in layers:
+                    found |= {x.primPath for x in spec.referenceList.GetAppliedItems() if not x.assetPath}
+    own = default.GetPath() if default else None
+    return {path for path in found if path.IsAbsolutePath() and not path.HasPrefix(own) and not own.HasPrefix(path)}

@@ -29,7 +29,7 @@ from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, re
 from warpsim.files.usd.usd_known import unknown_type
 from warpsim.files.usd.usd_mass import MASS_NAMES, nearest_rotation, read_mass
 from warpsim.files.usd.usd_mjc import SITE_KINDS, SITES, MujocoPrims
-from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, usd_words
+from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, prototypes, usd_words
 from warpsim.files.usd.usd_read_looks import Looks
 from warpsim.files.usd.usd_report import counted, told
 from warpsim.files.usd.usd_rest import add_medium_and_cameras, add_rest
@@ -154,9 +154,10 @@ class _Reader:
     # Reading ---------------------------------------------------------------------------------------------------------
 
     def prims(self) -> list:
-        """Every active prim, with those of instances, without the prototypes of point instancers."""
+        """Every active prim, with those of instances, without the prototypes of point instancers and those outside the default prim."""
         from pxr import Usd, UsdGeom
 
+        copied = prototypes(self.stage)
         found, walk = [], iter(Usd.PrimRange(self.stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
         for prim in walk:
             if prim.IsA(UsdGeom.PointInstancer):
@@ -166,6 +167,9 @@ class _Reader:
                         "world by trajectory.to_usd(..., worlds=[0])"
                     )
                 self.warn(f"point instancer {prim.GetPath()}", "its copies are not read")
+                walk.PruneChildren()
+            elif prim.GetPath() in copied:
+                self.warn(f"prim {prim.GetPath()}", "references copy it into the default prim, which it is not part of")
                 walk.PruneChildren()
             else:
                 found.append(prim)
