@@ -12,7 +12,7 @@ at h = 2 ms. The next step therefore counts at least
 as an armature of the degree of freedom (Andrews, Teichmann, Kry 2017). The trapezoidal rule would have half of d. It has inertia and no weight, and takes no
 energy out: on a chain of length L it counts as h² g/(2 L) of what hangs there. Links that are heavy enough by themselves, d < M_dd/2, get none.
 
-What is added is a power of two when it rises, and fades within seconds: inertia that came and went with the tension would pump energy in. So it is also
+What is added is a power of two when it rises, and fades in 10 s: inertia that rose in each jerk, while links are fast, and fell after it would pump energy in. So it is also nearly
 constant between the steps at which it rises, and a constant of the derivatives. The state remembers it (`memory["added_inertia"]`).
 
 **Constraints that let go.** A near-rigid constraint is *open* when it is off by more than the speed limit closes in a step. It is *lost*, unless it is held
@@ -37,8 +37,8 @@ from .table import CONSTRAINT, Constants, Rows, Table, row_rate
 SHARE = 0.5  # of h² f·r
 COUPLED = 4.0  # motions that turn the axis of a distance at once: two bodies that shift and turn
 LEAST_SHARE = 0.5  # of M_dd: less is not added
-SPARE = 16.0  # times as much as is needed fades in the time FADING [s]; more is halved in each step
-FADING = 10.0
+LITTLE = LEAST_SHARE / 16.0  # of M_dd: what has faded so far is forgotten
+FADING = 10.0  # [s]
 OPEN_SPEED = 5.0  # [m/s, rad/s] that would close an open constraint in one step
 LOST_SPEED = 0.1  # [m/s, rad/s] of opening
 LOST_LOAD = 0.25  # of the weights and forces of the mechanism
@@ -133,9 +133,7 @@ def own_inertia(
 def level(need: real, own: real, before: real, h: real) -> real:
     """What is added where `need` is wanted: a power of two when it rises, then less from step to step."""
     kept = before * wp.max(real(1.0) - h / real(FADING), real(0.5))
-    if not (before <= real(SPARE) * need):
-        kept = real(0.5) * before
-    if kept < real(LEAST_SHARE / SPARE) * own:
+    if not (kept >= real(LITTLE) * own):
         kept = real(0.0)
     found = kept
     if need > kept and need > real(LEAST_SHARE) * own and need < real(wp.inf):
@@ -167,7 +165,7 @@ def steady(
         need[w, d] = real(0.0)
         least = wp.min(least, inertia[w, d])
     # Of a lever r on a joint of inertia I, r²/I ≤ 9/2 floor: where the impulse is too small for any joint, there is nothing to look at.
-    least = real(LEAST_SHARE / SPARE / SHARE) * wp.sqrt(wp.max(least, real(0.0)) / real(4.5)) / h
+    least = real(LEAST_SHARE / SHARE) * wp.sqrt(wp.max(least, real(0.0)) / real(4.5)) / h
     for k in range(table.kind.shape[0]):
         position = (table.traits[k] & BETWEEN) != 0 and (table.traits[k] & ANGULAR) == 0
         if (

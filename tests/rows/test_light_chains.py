@@ -68,6 +68,17 @@ def law(load: float, h: float) -> float:
     return 2.0 * (LINKS + 1) * BETA**2 / (4 * np.pi**2) * (1 + BETA / np.pi) * h**2 * (2 / LINK) * 9.81 * load + 1e-5
 
 
+def test_jerks_of_a_light_load_pump_little(device, within):
+    """Inertia that came and went with each jerk would pump energy in: 1 kg on ten links, 12 s at 5 ms, gained 136 times the energy of its push."""
+    sim, state = pushed(chain("connect", 1.0), [1.0], 0.5, dt=5e-3, device=device, dtype="float64")
+    start, most = sum(x.numpy()[0] for x in sim.energy(state)), 0.0
+    for k in range(2400):
+        state = sim.step(state, out=state)
+        if k % 40 == 39:
+            most = max(most, sum(x.numpy()[0] for x in sim.energy(state)) - start)
+    within("gained over the push", most / (0.5 * 0.5**2), 4.0)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("kind", ["connect", "weld"])
 def test_a_chain_holds_its_load(kind, dtype, device, within):
