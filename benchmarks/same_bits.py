@@ -2,13 +2,15 @@
 """Does a change of the code change a number? Rollouts and gradients of a grid, stored by one version, compared by another.
 
     python -m benchmarks.same_bits --store FILE.npz [--scenes ant gripper …] [--quick]
-    python -m benchmarks.same_bits --compare FILE.npz [--scenes …] [--quick]
+    python -m benchmarks.same_bits --compare FILE.npz [--scenes …] [--quick] [--derivatives]
 
 The grid is scene × contact solver × integrator × dtype, two worlds each, on the CPU, with seeded random velocities and
 controls. `--compare` reruns the grid of the file and prints for each combination "same bits", or the largest relative
 differences: of the trajectory, which chaos lets grow; of two steps restarted from each stored state, without its memory;
 and of derivatives at the stored middle state. The last two are held to `BARS`. Beside what is above them stands how far
 one round-off of those states leads: some problems are that sensitive, but a change that goes there has to be explained.
+`--derivatives` says that the change is one of how derivatives are found: everything else must have the same bits, and
+derivatives agree to `DERIVATIVES`.
 Exit code 1 if one is above its bar, if diagnostics differ on the same trajectory, or if a combination that ran runs no
 more. Only what users see of warpsim is called, so that the inside may move.
 """
@@ -37,8 +39,16 @@ HORIZON = 10  # steps of the loss whose gradient is kept
 RESTARTED = 2  # steps from each stored state: the second one uses the memory that the first one leaves
 # Relative to the largest entry of the stored array. Rounding in another order stays below; in float32 as many round-offs.
 BARS = {"float64": {"restart": 1e-12, "gradient": 1e-10}, "float32": {"restart": 5e-4, "gradient": 5e-2}}
+# Of derivatives alone, with all else the same bits: relative to the largest entry of the array.
+DERIVATIVES = {"float64": {"restart": 0.0, "gradient": 1e-12}, "float32": {"restart": 0.0, "gradient": 1e-4}}
 DIAGNOSTICS = ("iterations", "contacts", "flags", "momentum_error", "energy")
 PARAMETERS = ("body_mass", "geom_friction", "joint_damping")
+COLUMNS = (  # parameters of `sim.linearize`
+    *("body_mass", "body_com", "body_inertia", "joint_armature", "gravity", "joint_damping", "joint_stiffness"),
+    *("joint_reference", "joint_friction", "joint_range", "actuator_gain", "actuator_bias", "control_range"),
+    *("force_range", "geom_friction", "geom_stiffness", "geom_dissipation_time"),
+)
+FIELD_COLUMNS = ("geom_hydroelastic_modulus", "geom_hydroelastic_thickness", "geom_size")
 REFUSALS = (ValueError, NotImplementedError)  # `ws.ModelError` is a ValueError
 
 SOLVERS: dict[str, Callable[[], Any]] = {
@@ -182,6 +192,21 @@ def rows() -> ws.Model:
     return b.build()
 
 
+def pressure() -> ws.Model:
+    """A box on a box and a sphere on a half-space, all soft: contact between pressure fields."""
+    b = ws.ModelBuilder("pressure", timestep=0.005)
+    soft = {"dissipation_time": 0.05, "friction": 0.6}
+    b.add_geom("plane", name="floor", hydroelastic=ws.Hydroelastic(1e5, thickness=0.1), **soft)
+    b.add_geom("box", (0.2, 0.2, 0.05), pose=(0, 0, 0.05), name="block", hydroelastic=ws.Hydroelastic(8e4), **soft)
+    for i, (kind, size, place) in enumerate(
+        (("box", (0.05, 0.06, 0.04), (0.01, 0, 0.138, 0.9, 0.1, 0.02, 0.3)), ("sphere", (0.06,), (0.4, 0.1, 0.055)))
+    ):
+        body = b.add_body(f"solid_{i}", pose=place)
+        b.add_joint(body, "free")
+        b.add_geom(kind, size, body=body, density=600.0, name=f"solid_{i}", hydroelastic=ws.Hydroelastic(5e4), **soft)
+    return b.build()
+
+
 SCENES: dict[str, Callable[[], ws.Model]] = {
     "ant": lambda: robot("ant"),
     "humanoid": lambda: robot("humanoid"),
@@ -192,6 +217,7 @@ SCENES: dict[str, Callable[[], ws.Model]] = {
     "bounce": bounce,
     "shapes": shapes,
     "rows": rows,
+    "pressure": pressure,
 }
 
 
@@ -312,11 +338,11 @@ def gradient(cell: Combination, model: ws.Model, q, v, first: int) -> dict[str, 
     tape.backward(loss)
     found = {"q": state.q, "v": state.v, "control": table, **parameters}
     result = {f"gradient_{name}": x.grad.numpy().copy() for name, x in found.items() if x is not None}
-    if cell.integrator == "symplectic" and cell.solver in ("SAP", "NoContact"):
+    if cell.integrator == "symplectic" and cell.solver in ("SAP", "lagged", "NoContact"):
         control = None if table is None else table[0]
-        J = sim.linearize(sim.state(q, v), control, parameters=["body_mass"])
-        result |= {"gradient_A": J.A.numpy().copy(), "gradient_B": J.B.numpy().copy()}
-        result["gradient_mass"] = J.parameters["body_mass"].numpy().copy()
+        names = (*COLUMNS, *(FIELD_COLUMNS if cell.scene == "pressure" else ()))
+        J = sim.linearize(sim.state(q, v), control, parameters=names, force_jacobian=True)
+        result |= {f"gradient_J_{name}": x.numpy().copy() for name, x in J.arrays().items()}
     return result
 
 
@@ -361,8 +387,11 @@ def sensitivity(cell: Combination, model: ws.Model, stored: dict[str, np.ndarray
     return f"(one round-off of the start changes {', '.join(parts)})"
 
 
-def judge(cell: Combination, new: dict[str, np.ndarray], old: dict[str, np.ndarray]) -> tuple[str, bool]:
-    """A line on one combination, and whether it is above a bar."""
+def judge(
+    cell: Combination, new: dict[str, np.ndarray], old: dict[str, np.ndarray], derivatives: bool = False
+) -> tuple[str, bool]:
+    """A line on one combination, and whether it is above a bar; `derivatives`: one of those of `DERIVATIVES`."""
+    bars = (DERIVATIVES if derivatives else BARS)[cell.dtype]
     if "refused" in new or "refused" in old:
         if "refused" not in old:
             return f"REMOVED: refused now: {new['refused']}", True
@@ -390,11 +419,12 @@ def judge(cell: Combination, new: dict[str, np.ndarray], old: dict[str, np.ndarr
                 )
     else:
         words.append(f"trajectory {max(difference(new[x], old[x]) for x in ('q', 'v')):.1e}")
+        bad |= derivatives
     for what in ("restart", "gradient"):
         value, name = worst(new, old, what)
-        above = value > BARS[cell.dtype][what]
+        above = value > bars[what]
         if name:
-            words.append(f"{what} {value:.1e}" + (f" ABOVE {BARS[cell.dtype][what]:g} ({name})" if above else ""))
+            words.append(f"{what} {value:.1e}" + (f" ABOVE {bars[what]:g} ({name})" if above else ""))
         bad |= above
     return "; ".join(words), bad
 
@@ -438,7 +468,7 @@ def store(path: pathlib.Path, scenes, quick: bool) -> int:
     return 0
 
 
-def compare(path: pathlib.Path, scenes, quick: bool) -> int:
+def compare(path: pathlib.Path, scenes, quick: bool, derivatives: bool = False) -> int:
     """Rerun the grid of a file; 1 if a combination is above a bar."""
     stored, was_quick = read(path)
     scenes = list(dict.fromkeys(cell.scene for cell in stored)) if scenes is None else scenes
@@ -450,7 +480,7 @@ def compare(path: pathlib.Path, scenes, quick: bool) -> int:
             print(f"{cell}: NEW: not in the file", flush=True)
             continue
         try:
-            line, bad = judge(cell, run(cell, models[cell.scene], stored[cell]), stored[cell])
+            line, bad = judge(cell, run(cell, models[cell.scene], stored[cell]), stored[cell], derivatives)
             if "ABOVE" in line:
                 line += " " + sensitivity(cell, models[cell.scene], stored[cell])
         except Exception as error:  # a line of the report
@@ -472,6 +502,7 @@ def main(argv=None) -> int:
     action.add_argument("--compare", type=pathlib.Path, metavar="FILE.npz")
     parser.add_argument("--scenes", nargs="+", choices=list(SCENES), help="default: all, or those of the file")
     parser.add_argument("--quick", action="store_true", help="a part of the grid")
+    parser.add_argument("--derivatives", action="store_true", help="same bits but for derivatives")
     arguments = parser.parse_args(argv)
     mujoco.set_mju_user_warning(lambda message: None)
     wp.config.log_level = wp.LOG_WARNING
@@ -479,7 +510,7 @@ def main(argv=None) -> int:
         warnings.simplefilter("ignore")  # of geoms that overlap at the start
         if arguments.store:
             return store(arguments.store, arguments.scenes or list(SCENES), arguments.quick)
-        return compare(arguments.compare, arguments.scenes, arguments.quick)
+        return compare(arguments.compare, arguments.scenes, arguments.quick, arguments.derivatives)
 
 
 if __name__ == "__main__":

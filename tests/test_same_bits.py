@@ -57,7 +57,7 @@ def test_another_trajectory_is_shown_and_passes_where_restarts_and_gradients_agr
     assert "trajectory" in line and "restart 0.0e+00" in line and "gradient 0.0e+00" in line
 
 
-@pytest.mark.parametrize("name", ["restart_v", "gradient_q", "gradient_A", "diagnostics_iterations"])
+@pytest.mark.parametrize("name", ["restart_v", "gradient_q", "gradient_J_A", "diagnostics_iterations"])
 def test_a_changed_number_is_found(stored, capsys, tmp_path, name):
     """One entry that is off by 1e-9 of the largest, or by one iteration, fails the comparison and is named."""
 
