@@ -178,7 +178,36 @@ def _fresh_constants() -> None:
         visitors[ast.Name] = emit_Name
 
 
+def _whole_gradients() -> None:
+    """Let `wp.grad(f)` have the adjoints of all functions that f calls.
+
+    Warp 1.19 asks for the adjoint of f, and for those of the functions that f calls while it generates f. A function
+    that another kernel of the module has brought in before keeps an adjoint that does nothing, and its part of the
+    gradient is 0 without a word. The order of the kernels is that of their hashes. Functions that call `wp.grad`
+    themselves have no adjoints: a kernel or a gradient that would need one is refused here.
+    """
+    builder = wp._src.context.ModuleBuilder
+    propagate = builder._propagate_used_by_backward_kernel
+
+    def propagate_all(self):
+        propagate(self)
+        wanted = [x for x in self.functions if x.adj.force_adjoint_codegen]
+        while wanted:
+            called = [x for x in wanted.pop().adj.called_user_functions if not x.adj.force_adjoint_codegen]
+            for x in called:
+                x.adj.force_adjoint_codegen = True
+            wanted += called
+        for x in (*self.kernels, *self.functions):
+            if x.adj.uses_grad_call and (x.adj.used_by_backward_kernel or x.adj.force_adjoint_codegen):
+                raise TypeError(f"{x.key} calls wp.grad and has an adjoint, which would be 0")
+
+    if not getattr(propagate, "whole", False):
+        propagate_all.whole = True
+        builder._propagate_used_by_backward_kernel = propagate_all
+
+
 _fresh_constants()
+_whole_gradients()
 # An experimental part of Warp: without it modules begin with nothing, and are right, but slower.
 _options = getattr(wp, "ModuleBuildOptions", None)
 _ON_CPU = ENTRIES + LOOPS + GRADIENTS
