@@ -84,7 +84,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/warpsim bench $(BENCH_ARGS)
 
 cuda-check: $(VENV)/demo.stamp
-	$(BIN)/python -m warpsim.kernel_modules $(CUDA_ARGS)
+	$(BIN)/python -m warpsim.tools.kernel_modules $(CUDA_ARGS)
 
 # What a GPU would do, without one (docs/gpu.md): the quick half, and all of it.
 gpu-quick: $(VENV)/cuda.stamp
@@ -132,7 +132,7 @@ blender: $(VENV)/test.stamp build/bpy/stamp
 # What takes too long for every change: hours, one after the other.
 nightly: test corpus gpu-proof
 	WARPSIM_CORPUS=build/corpus $(BIN)/python -m pytest -n 0 tests/test_corpus.py tests/test_shipped_examples.py
-	$(BIN)/python -m warpsim.kernel_modules --machine-code all
+	$(BIN)/python -m warpsim.tools.kernel_modules --machine-code all
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_fuzz --out benchmarks/results

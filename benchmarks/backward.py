@@ -44,7 +44,7 @@ class Rollout:
     def __init__(self, ws, wp, robot: str, scheme: str):
         import numpy as np
 
-        from warpsim.demo import robot_path
+        from warpsim.tools.demo import robot_path
 
         self.wp = wp
         name, law = scheme.split(".")

@@ -22,7 +22,7 @@ import warp as wp
 
 import warpsim as ws
 from benchmarks.same_bits import DTYPES, INTEGRATORS, REFUSALS, SOLVERS
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 MOST, STEPS = 4096, 24
 DIAGNOSTICS = ("contacts", "energy", "flags", "iterations", "momentum_error")

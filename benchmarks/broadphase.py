@@ -18,9 +18,9 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from warpsim.bench import machine
 from warpsim.contact import collision
 from warpsim.contact.broadphase import LARGEST_LIST
+from warpsim.tools.bench import machine
 
 RADIUS = 0.05  # [m]
 SPACING = 1.99 * RADIUS  # lattice neighbours overlap by 0.5 mm

@@ -22,8 +22,8 @@ import warpsim as ws
 from scenes.contact_problems import Exported, Problem, interior_point
 from scenes.examples import SCENES, Scene, driven_at_random, quadruped_among_objects
 from scenes.problem_samples import SIZES, hard_problems
-from warpsim.bench import machine
-from warpsim.demo import robot_path
+from warpsim.tools.bench import machine
+from warpsim.tools.demo import robot_path
 
 ROBOTS = ("ant", "humanoid", "half_cheetah", "hopper")
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4}  # defaults of SAP

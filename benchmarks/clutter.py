@@ -24,7 +24,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import clutter
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 H = 0.01  # [s]
 SETTLED = 2.0  # the last seconds, over which iterations "after settling" are averaged

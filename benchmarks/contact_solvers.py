@@ -20,7 +20,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset, clutter
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 SOLVERS = {"SAP, convex": ws.SAP(approximation="convex"), "SAP": ws.SAP(), "Compliant": ws.Compliant(), "LCP": ws.LCP()}
 SCENES = ("ant", "humanoid", "clutter 20")

@@ -19,9 +19,9 @@ import mujoco
 import numpy as np
 import warp as wp
 
-from warpsim.bench import machine
 from warpsim.envs import TASKS, VectorEnv
 from warpsim.envs.frameworks import FRAMEWORKS
+from warpsim.tools.bench import machine
 
 NAMES = (
     "CartPole",

@@ -21,7 +21,7 @@ import warp as wp
 import warpsim as ws
 from benchmarks.bits import Crowd, combinations
 from benchmarks.same_bits import REFUSALS
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 WORLDS, BAD, SETTLE, STEPS = 1024, 517, 12, 4
 VALUES = {"NaN": np.nan, "Inf": np.inf, "-Inf": -np.inf, "1e30": 1e30, "-1e30": -1e30}

@@ -39,10 +39,10 @@ import warp as wp
 
 import warpsim as ws
 from benchmarks.gradient_grid import INTEGRATORS, SOLVERS
-from warpsim.bench import machine
 from warpsim.differentiate.check import _is_kink
 from warpsim.differentiate.taped import Inputs, TapedRollout, device_array, input_shapes
 from warpsim.differentiate.trust import Watch
+from warpsim.tools.bench import machine
 
 HORIZONS = (1, 10, 40, 100)
 SIZES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)

@@ -23,8 +23,8 @@ import warp as wp
 
 import warpsim as ws
 from scenes import pressure, sensing, spin, tendons
-from warpsim.bench import machine
-from warpsim.demo import robot_path
+from warpsim.tools.bench import machine
+from warpsim.tools.demo import robot_path
 
 HORIZONS = (1, 10, 40, 100)
 BARS = {1: 1e-6, 10: 1e-5, 40: 1e-5, 100: 1e-4}

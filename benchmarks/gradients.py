@@ -23,8 +23,8 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from warpsim.bench import machine
-from warpsim.demo import robot_path
+from warpsim.tools.bench import machine
+from warpsim.tools.demo import robot_path
 
 SETTLE_STEPS = 300
 PUSH = 0.1  # of the control range: it stands, on four legs mostly

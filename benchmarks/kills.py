@@ -25,15 +25,15 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from warpsim import streaming
-from warpsim.bench import machine
 from warpsim.files.store.place import StoreError
+from warpsim.run import streaming
+from warpsim.tools.bench import machine
 
 WORLDS, STEPS = 16, 4000
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROLLOUT = f"""
 import sys, warpsim as ws
-from warpsim import streaming
+from warpsim.run import streaming
 streaming.COMMIT_SECONDS = 0.05
 sim = ws.Simulator(ws.load(ws.robots.path("ant")), {WORLDS}, device="cpu", threads=1)
 sim.rollout(sim.state(), ws.RandomControls(seed=4), {STEPS}, store=sys.argv[1])
@@ -116,7 +116,7 @@ def expectation(kind: str):
     """The rollout that nothing happens to."""
     sim = ws.Simulator(ws.load(ws.robots.path("ant")), WORLDS, device="cpu", threads=1)
     if kind == "command":
-        from warpsim.runs import smooth_controls
+        from warpsim.tools.runs import smooth_controls
 
         return sim.rollout(sim.state(), smooth_controls(sim.model, WORLDS, STEPS, sim.dt))
     return sim.rollout(sim.state(), ws.RandomControls(seed=4), STEPS)

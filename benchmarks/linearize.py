@@ -18,8 +18,8 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset
-from warpsim.bench import machine
 from warpsim.differentiate.differences import StepDifferences
+from warpsim.tools.bench import machine
 
 H = 0.005  # [s]
 WORLDS = (1, 16, 256)

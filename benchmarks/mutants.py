@@ -27,7 +27,7 @@ import gymnasium
 import warp as wp
 
 import warpsim as ws
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 SECONDS, SILENCE = 10.0, 180.0  # of processor time for one file; of wall time until an answer
 STEPS, WORLDS = 10, 2

@@ -25,8 +25,8 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset, clutter
-from warpsim.bench import by_turns, machine, random_controls
-from warpsim.bench_engines import MujocoEngine, Scene, WarpsimEngine
+from warpsim.tools.bench import by_turns, machine, random_controls
+from warpsim.tools.bench_engines import MujocoEngine, Scene, WarpsimEngine
 
 OWN_STEPS, TIMED_STEPS, SETTLED = 20, 200, 16
 LAWS = {"convex": lambda: ws.SAP(approximation="convex"), "default": lambda: ws.SAP()}

@@ -24,7 +24,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 SOLVERS = {
     "convex": lambda: ws.SAP(approximation="convex"),

@@ -25,9 +25,9 @@ import warp as wp
 import warpsim as ws
 from examples import hop, throw_ball
 from examples import policy_gradient as example
-from warpsim.bench import machine
-from warpsim.demo import robot_path
-from warpsim.runs import smooth_controls
+from warpsim.tools.bench import machine
+from warpsim.tools.demo import robot_path
+from warpsim.tools.runs import smooth_controls
 
 UNITS = {"throw": "median miss of 16 [m]", "walk": "speed [m/s]", "hop": "cost"}
 GRADIENT, SEARCH, TRUE_CONTACT = "analytic gradient", "random search", "analytic gradient, true contact"

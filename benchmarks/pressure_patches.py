@@ -17,8 +17,8 @@ import warp as wp
 
 import warpsim as ws
 from scenes import pressure as scenes
-from warpsim.bench import machine
 from warpsim.files.patch_frames import triangles_of
+from warpsim.tools.bench import machine
 
 RADIUS, MODULUS = 0.05, 1e5
 RESOLUTIONS, DEPTHS, TURNS = (0.025, 0.01, 0.005, 0.0025), (0.001, 0.002, 0.005, 0.01, 0.02), 20

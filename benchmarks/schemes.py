@@ -18,7 +18,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import SpringCylinder
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 SCHEMES = (ws.SymplecticEuler(), ws.ExplicitEuler(), ws.ImplicitEuler(), ws.Midpoint())
 SETTLE, STEPS, REPEATS = 150, 50, 7

@@ -16,7 +16,7 @@ import time
 import warp as wp
 
 import warpsim as ws
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 FLAT = 0.01  # of the memory, from the second quarter of the way to the last
 

@@ -21,8 +21,8 @@ import warp as wp
 import warpsim as ws
 from scenes.cone_samples import ConeQP, clarabel_solution, infeasible_cone_qp, random_cone_qp, unbounded_cone_qp
 from scenes.lcp_samples import BoxedLCP, natural_residual, random_lcp, stack_problems
-from warpsim.bench import machine
 from warpsim.solve.cone_qp.cone_qp import INFEASIBLE, UNBOUNDED
+from warpsim.tools.bench import machine
 
 RECORDED = pathlib.Path(__file__).parents[1] / "tests" / "reference" / "data" / "boxed_lcps.npz"
 DTYPES = ("float64", "float32")

@@ -15,7 +15,7 @@ import time
 import warp as wp
 
 import warpsim as ws
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 REPEATS = 3
 CASES = (

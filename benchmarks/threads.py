@@ -18,7 +18,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from warpsim.demo import robot_path
+from warpsim.tools.demo import robot_path
 
 SETTLE_STEPS, TAPED_STEPS = 200, 10
 WORLD_STEPS = 20_000  # of a timing

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 import warp as wp
 
-from warpsim.bench import machine
 from warpsim.envs.learner import EPISODES, EVALUATION_SEED
 from warpsim.envs.tasks import find_task
 from warpsim.envs.training import make_learner, train
+from warpsim.tools.bench import machine
 
 TASKS = ("hopper", "half_cheetah", "walker2d", "ant", "cartpole", "quadruped", "reach")
 BY_GRADIENTS = ("cartpole", "half_cheetah", "reach")

@@ -22,7 +22,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 DT = 0.02  # [s] between frames
 MANY, FEW = 4096, 64  # worlds

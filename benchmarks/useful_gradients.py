@@ -27,7 +27,7 @@ import warp as wp
 
 import warpsim as ws
 from benchmarks.useful_gradients_report import report
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 SOLVERS = {
     "SAP, convex": ws.SAP(tolerance=1e-12, approximation="convex"),

@@ -27,7 +27,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.bodies import arm
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 NAN, INF = float("nan"), float("inf")
 WORLDS = 2

@@ -14,8 +14,8 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from warpsim.demo import robot_path
-from warpsim.runs import smooth_controls
+from warpsim.tools.demo import robot_path
+from warpsim.tools.runs import smooth_controls
 
 WORLDS, STEPS, DT = 32, 160, 0.005
 GOAL, APEX = 0.5, 0.25  # where to land [m] and how high to be halfway [m]

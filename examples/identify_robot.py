@@ -15,8 +15,8 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from warpsim.demo import robot_path
-from warpsim.runs import smooth_controls
+from warpsim.tools.demo import robot_path
+from warpsim.tools.runs import smooth_controls
 
 WORLDS, DT = 64, 0.005
 HORIZONS = (15, 30, 60, 90, 120)  # steps

@@ -28,8 +28,8 @@ import torch
 import warp as wp
 
 import warpsim as ws
-from warpsim.demo import robot_path
-from warpsim.runs import perturbed_start
+from warpsim.tools.demo import robot_path
+from warpsim.tools.runs import perturbed_start
 
 WORLDS, HORIZON, SUBSTEPS, DT = 32, 32, 2, 0.02
 SMOOTHING = 0.3  # of the contact that is differentiated

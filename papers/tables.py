@@ -40,7 +40,7 @@ def results_folder(paper: str, path: str) -> pathlib.Path:
 
 
 def made_on(host: dict, *packages: str) -> str:
-    """Where the numbers are from: date, processor, and the versions of `packages`; `host` as of `warpsim.bench.machine`."""
+    """Where the numbers are from: date, processor, and the versions of `packages`; `host` as of `warpsim.tools.bench.machine`."""
     versions = ", ".join(f"{name} {host['versions'][name]}" for name in packages)
     return f"{host['date']}, {host['processor']}, {host['cores']} cores (shared), one thread; {versions}"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 import warpsim as ws
-from warpsim.runs import perturbed_start, smooth_controls
+from warpsim.tools.runs import perturbed_start, smooth_controls
 
 BOX_SIDE = 0.1
 SPHERE_RADIUS = 0.05

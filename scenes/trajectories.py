@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from warpsim.files.mjcf.mjcf import load_mujoco
-from warpsim.trajectory import Trajectory
+from warpsim.state.trajectory import Trajectory
 
 ASSETS = pathlib.Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 

@@ -14,9 +14,9 @@ import warp as wp
 
 import warpsim as ws
 from scenes.bodies import arm, body_on_plane
-from warpsim.cli import main
 from warpsim.files.store.place import StoreError
 from warpsim.show.render import Camera, render_image
+from warpsim.tools.cli import main
 
 NAN, INF = float("nan"), float("inf")
 LONGEST = 700  # characters of a message

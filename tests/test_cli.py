@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim import bench, runs
-from warpsim.cli import COMMANDS, main
+from warpsim.tools import bench, runs
+from warpsim.tools.cli import COMMANDS, main
 
 
 def run(capsys, *args) -> tuple[int, str, str]:
@@ -138,7 +138,7 @@ def test_a_terminal_without_the_characters(tmp_path):
         '<mujoco model="W\u00fcrfel"><worldbody><geom name="\u2192" size=".1"/></worldbody></mujoco>', "utf-8"
     )
     environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
-    program = "import sys; from warpsim.cli import main; main(['info', sys.argv[1]]); main(['--help'])"
+    program = "import sys; from warpsim.tools.cli import main; main(['info', sys.argv[1]]); main(['--help'])"
     done = subprocess.run([sys.executable, "-c", program, str(path)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "W?rfel: nq 0" in done.stdout and "Devices, versions" in done.stdout
@@ -283,7 +283,7 @@ def test_a_run_that_is_stopped_keeps_what_it_simulated(assets, tmp_path, number,
 
 FULL_DISK = """
 import resource, sys
-from warpsim.cli import main
+from warpsim.tools.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))
 sys.exit(main(sys.argv[1:]))
 """

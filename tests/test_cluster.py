@@ -152,7 +152,7 @@ def test_a_lost_actor_is_replaced(tmp_path):
 
 def test_a_run_goes_on_in_another_number_of_processes(tmp_path):
     """What shards have begun one simulator ends, and the other way round."""
-    from warpsim import streaming
+    from warpsim.run import streaming
 
     sim, controls = simulator(), ws.RandomControls(seed=7)
     expected = sim.rollout(sim.state(), controls, STEPS)

@@ -11,7 +11,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from warpsim.pickled import PackedArray
+from warpsim.base.pickled import PackedArray
 
 COPIES = {"pickle": lambda x: pickle.loads(pickle.dumps(x)), "deepcopy": copy.deepcopy}
 

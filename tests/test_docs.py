@@ -12,8 +12,8 @@ import pytest
 import warpsim as ws
 from benchmarks import speeds
 from scenes.examples import SCENES
-from warpsim.cli import COMMANDS, main
 from warpsim.files import load
+from warpsim.tools.cli import COMMANDS, main
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [

@@ -9,9 +9,9 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from warpsim import faults
-from warpsim.cli import main
 from warpsim.files.store.place import StoreError
+from warpsim.run import faults
+from warpsim.tools.cli import main
 
 WORLDS = 4
 

@@ -147,10 +147,10 @@ trajectory = sim.rollout(state, steps=3)
 reveal_type(model)  # warpsim.model.model.Model
 reveal_type(model.nq)  # int
 reveal_type(sim)  # warpsim.simulator.Simulator
-reveal_type(state)  # warpsim.state.State
-reveal_type(sim.step(state, out=state))  # warpsim.state.State
-reveal_type(trajectory)  # warpsim.trajectory.Trajectory
-reveal_type(trajectory.final)  # warpsim.state.State | None
+reveal_type(state)  # warpsim.state.state.State
+reveal_type(sim.step(state, out=state))  # warpsim.state.state.State
+reveal_type(trajectory)  # warpsim.state.trajectory.Trajectory
+reveal_type(trajectory.final)  # warpsim.state.state.State | None
 reveal_type(trajectory.poses())  # numpy.ndarray
 reveal_type(sim.linearize(state))  # warpsim.differentiate.linearize.Linearization
 reveal_type(sim.contacts(state))  # warpsim.contact.collision.ContactList
@@ -160,7 +160,7 @@ reveal_type(ws.ModelBuilder("a").build())  # warpsim.model.model.Model
 reveal_type(ws.solve_contact(ws.ContactProblem([[1]], [], [], [])))  # warpsim.solve.problem.ContactSolution
 reveal_type(ws.solve_lcp([[1]], [1], [1], [-1]))  # warpsim.solve.lcp.lcp.LCPSolution
 reveal_type(ws.check_gradients(sim))  # warpsim.differentiate.check.GradientCheck
-reveal_type(ws.Trajectory.load("a"))  # warpsim.trajectory.Trajectory
+reveal_type(ws.Trajectory.load("a"))  # warpsim.state.trajectory.Trajectory
 """
 WRONG = """
 import warpsim as ws

@@ -187,9 +187,9 @@ class Interrupted(Exception):
 
 def test_a_stored_run_goes_on_with_the_same_bits(model, tmp_path, monkeypatch):
     """A rollout with poses by step: stored, broken off and gone on with, saved and loaded, it is that of one go."""
-    import warpsim.streaming
+    import warpsim.run.streaming
 
-    monkeypatch.setattr(warpsim.streaming, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(warpsim.run.streaming, "COMMIT_SECONDS", 0.0)
     sim = ws.Simulator(model, worlds=2, device="cpu")
     mocap = np.stack([moved(model, 2, seed, 0.01) for seed in range(30)])
     whole = sim.rollout(sim.state(), mocap=mocap, every=2)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.other_names import ATTRIBUTES, KEYWORDS
+from warpsim.base.other_names import ATTRIBUTES, KEYWORDS
 
 ARM = """<mujoco><worldbody><body name="upper"><joint name="shoulder" axis="0 1 0"/><geom type="capsule" size=".05" fromto="0 0 0 .5 0 0"/>
 <site name="tip" pos=".5 0 0"/></body></worldbody><actuator>{}</actuator></mujoco>"""

@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 import warpsim as ws
-from warpsim import kernel_modules
+from warpsim.tools import kernel_modules
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEAVY = ("torch", "jax", "cupy", "ray", "viser", "matplotlib")

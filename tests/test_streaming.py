@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim import streaming
-from warpsim.description import describe_simulator, simulator_arguments
 from warpsim.files.store.place import StoreError
 from warpsim.files.store.store import Store
+from warpsim.run import streaming
+from warpsim.run.description import describe_simulator, simulator_arguments
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORLDS, STEPS = 4, 60
@@ -299,8 +299,8 @@ def test_a_full_disk_keeps_what_was_committed(tmp_path, monkeypatch):
 
 
 RUN = """
-import sys, warpsim as ws, warpsim.streaming
-warpsim.streaming.COMMIT_SECONDS = 0.02
+import sys, warpsim as ws, warpsim.run.streaming
+warpsim.run.streaming.COMMIT_SECONDS = 0.02
 sim = ws.Simulator(ws.load(ws.robots.path("ant")), 16, device="cpu")
 sim.rollout(sim.state(), ws.RandomControls(seed=4), 3000, store=sys.argv[1])
 """

@@ -8,7 +8,7 @@ import pytest
 from scenes.trajectories import asset, random_q, rollout, small
 from warpsim.files.scene import frame_rows, grid_origins, world_indices
 from warpsim.model import host_kinematics
-from warpsim.trajectory import Trajectory
+from warpsim.state.trajectory import Trajectory
 
 
 @pytest.mark.parametrize(

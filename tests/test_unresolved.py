@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.demo import CONTROL, DT, NOISE
-from warpsim.runs import perturbed_start, smooth_controls
+from warpsim.tools.demo import CONTROL, DT, NOISE
+from warpsim.tools.runs import perturbed_start, smooth_controls
 
 BOTH = pytest.mark.parametrize("dtype", ["float32", "float64"])
 

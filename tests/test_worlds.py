@@ -11,7 +11,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.bodies import body_on_plane
-from warpsim.cli import main
+from warpsim.tools.cli import main
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ if _os.path.isfile(_os.path.join(__path__[0], "kernels")):
     )
 
 _PUBLIC = {
-    "warpsim.errors": ("ModelError",),
+    "warpsim.base.errors": ("ModelError",),
     "warpsim.differentiate.linearize": ("Linearization",),
     "warpsim.files.load": ("load",),
     "warpsim.model": (
@@ -33,22 +33,22 @@ _PUBLIC = {
         "VisualMaterial",
     ),
     "warpsim.simulator": ("Simulator",),
-    "warpsim.streaming": ("resume",),
-    "warpsim.faults": ("Fault", "load_fault"),
-    "warpsim.randomness": ("RandomControls", "RandomStream"),
-    "warpsim.fit": ("fit_worlds",),
+    "warpsim.run.streaming": ("resume",),
+    "warpsim.run.faults": ("Fault", "load_fault"),
+    "warpsim.run.randomness": ("RandomControls", "RandomStream"),
+    "warpsim.run.fit": ("fit_worlds",),
     "warpsim.optimise.cost": ("Cost",),
     "warpsim.optimise.ilqr": ("ilqr",),
     "warpsim.optimise.mppi": ("mppi",),
     "warpsim.optimise.plan": ("MPC", "Plan"),
     "warpsim.optimise.identify": ("Identification", "identify"),
     "warpsim.optimise.inverse_kinematics": ("Reach", "reach"),
-    "warpsim.stepping": (
+    "warpsim.kernels.flags": (
         *("CONTACT_OVERFLOW", "DEEP_PRESSURE", "ENERGY_GAIN", "NONFINITE", "NOT_CONVERGED", "NOT_HELD", "UNRESOLVED"),
     ),
     "warpsim.state": ("State",),
-    "warpsim.trajectory": ("Trajectory",),
-    "warpsim.viewer": ("Viewer",),
+    "warpsim.state.trajectory": ("Trajectory",),
+    "warpsim.show.viewer": ("Viewer",),
     "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
     "warpsim.differentiate.check": ("check_gradients",),
     "warpsim.differentiate.objective": ("Objective",),
@@ -90,21 +90,25 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim import cluster as cluster
     from warpsim import envs as envs
     from warpsim import robots as robots
+    from warpsim.base.errors import ModelError as ModelError
     from warpsim.differentiate import jax as jax
     from warpsim.differentiate import torch as torch
     from warpsim.differentiate.check import check_gradients as check_gradients
     from warpsim.differentiate.linearize import Linearization as Linearization
     from warpsim.differentiate.objective import Objective as Objective
-    from warpsim.errors import ModelError as ModelError
-    from warpsim.faults import Fault as Fault
-    from warpsim.faults import load_fault as load_fault
     from warpsim.files.load import load as load
-    from warpsim.fit import fit_worlds as fit_worlds
     from warpsim.integrate import ExplicitEuler as ExplicitEuler
     from warpsim.integrate import ImplicitEuler as ImplicitEuler
     from warpsim.integrate import Midpoint as Midpoint
     from warpsim.integrate import SymplecticEuler as SymplecticEuler
     from warpsim.integrate import Variational as Variational
+    from warpsim.kernels.flags import CONTACT_OVERFLOW as CONTACT_OVERFLOW
+    from warpsim.kernels.flags import DEEP_PRESSURE as DEEP_PRESSURE
+    from warpsim.kernels.flags import ENERGY_GAIN as ENERGY_GAIN
+    from warpsim.kernels.flags import NONFINITE as NONFINITE
+    from warpsim.kernels.flags import NOT_CONVERGED as NOT_CONVERGED
+    from warpsim.kernels.flags import NOT_HELD as NOT_HELD
+    from warpsim.kernels.flags import UNRESOLVED as UNRESOLVED
     from warpsim.model import ConstraintType as ConstraintType
     from warpsim.model import GeomType as GeomType
     from warpsim.model import Hydroelastic as Hydroelastic
@@ -124,8 +128,13 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.optimise.mppi import mppi as mppi
     from warpsim.optimise.plan import MPC as MPC
     from warpsim.optimise.plan import Plan as Plan
-    from warpsim.randomness import RandomControls as RandomControls
-    from warpsim.randomness import RandomStream as RandomStream
+    from warpsim.run.faults import Fault as Fault
+    from warpsim.run.faults import load_fault as load_fault
+    from warpsim.run.fit import fit_worlds as fit_worlds
+    from warpsim.run.randomness import RandomControls as RandomControls
+    from warpsim.run.randomness import RandomStream as RandomStream
+    from warpsim.run.streaming import resume as resume
+    from warpsim.show.viewer import Viewer as Viewer
     from warpsim.simulator import Simulator as Simulator
     from warpsim.solve.cone_qp.compliant import Compliant as Compliant
     from warpsim.solve.cone_qp.cone_qp import ConeQPSolution as ConeQPSolution
@@ -139,16 +148,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.solve.problem import solve_contact as solve_contact
     from warpsim.solve.sap.sap import SAP as SAP
     from warpsim.state import State as State
-    from warpsim.stepping import CONTACT_OVERFLOW as CONTACT_OVERFLOW
-    from warpsim.stepping import DEEP_PRESSURE as DEEP_PRESSURE
-    from warpsim.stepping import ENERGY_GAIN as ENERGY_GAIN
-    from warpsim.stepping import NONFINITE as NONFINITE
-    from warpsim.stepping import NOT_CONVERGED as NOT_CONVERGED
-    from warpsim.stepping import NOT_HELD as NOT_HELD
-    from warpsim.stepping import UNRESOLVED as UNRESOLVED
-    from warpsim.streaming import resume as resume
-    from warpsim.trajectory import Trajectory as Trajectory
-    from warpsim.viewer import Viewer as Viewer
+    from warpsim.state.trajectory import Trajectory as Trajectory
 else:
 
     def __getattr__(name: str):
@@ -159,7 +159,7 @@ else:
         elif name in _HOME:
             value = getattr(_importlib.import_module(_HOME[name]), name)
         else:
-            from warpsim.other_names import module_hint
+            from warpsim.base.other_names import module_hint
 
             raise AttributeError(f"module 'warpsim' has no attribute {name!r}{module_hint(name)}")
         globals()[name] = value

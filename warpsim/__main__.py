@@ -3,6 +3,6 @@
 
 import sys
 
-from warpsim.cli import main
+from warpsim.tools.cli import main
 
 sys.exit(main())

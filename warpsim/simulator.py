@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.annotations import Array, Device, DeviceName, Element, Numbers, PathLike, Progress
-from warpsim.checks import choice, flag, short, whole
+from warpsim.base.annotations import Array, Device, DeviceName, Element, Numbers, PathLike, Progress
+from warpsim.base.checks import choice, flag, short, whole
+from warpsim.base.other_names import NamesOfSimulator, answers
+from warpsim.base.reprs import show
 from warpsim.contact.collision import ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch, contact_patches
 from warpsim.contact.hydroelastic.pressure_contact import LEVELS, Hydroelasticity
@@ -19,26 +21,24 @@ from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.threads import alone, exclusive, unshared
 from warpsim.differentiate.linearize import Linearization, linearize
-from warpsim.fit import explains_shortage
-from warpsim.guards import guard_inertia, guard_parameters, refuse_together
-from warpsim.inputs import Inputs, device_called, dtype_called, time_step
 from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
-from warpsim.other_names import NamesOfSimulator, answers
-from warpsim.reprs import show
-from warpsim.rollout import rollout
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
+from warpsim.run.fit import explains_shortage
+from warpsim.run.guards import guard_inertia, guard_parameters, refuse_together
+from warpsim.run.inputs import Inputs, device_called, dtype_called, time_step
+from warpsim.run.rollout import rollout
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
+from warpsim.state.trajectory import Trajectory
 from warpsim.stepping import Diagnostics, Stepper
-from warpsim.trajectory import Trajectory
 from warpsim.tree.dynamics import DeviceModel
 
 if TYPE_CHECKING:
-    from warpsim.randomness import RandomControls
+    from warpsim.run.randomness import RandomControls
 
 MOST_POLYGONS = LARGEST_INDEX // 64  # per world
 
@@ -194,7 +194,7 @@ class Simulator(NamesOfSimulator):
         self.diagnostics = self._stepper.diagnostics
         self._watch = None
         if on_fault is not None:
-            from warpsim.faults import Watch
+            from warpsim.run.faults import Watch
 
             self._watch = Watch(self, on_fault)
 

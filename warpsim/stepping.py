@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Array
+from warpsim.base.annotations import Array
+from warpsim.base.other_names import NamesOfDiagnostics
 from warpsim.device.copies import launch
 from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import USES_IN_PASSING, Replay, capturing
@@ -22,26 +23,18 @@ from warpsim.differentiate.reverse import ReverseLinearizer
 from warpsim.differentiate.rigid_adjoint import RigidAdjoint
 from warpsim.differentiate.theta_adjoint import SchemeAdjoint
 from warpsim.differentiate.variational_adjoint import VariationalAdjoint
-from warpsim.inputs import Inputs, is_on_host
 from warpsim.integrate import Integrator
 from warpsim.integrate.step import Step
-from warpsim.kernels import flags, worlds
+from warpsim.kernels import worlds
 from warpsim.kernels.linalg import words
-from warpsim.other_names import NamesOfDiagnostics
-from warpsim.repeats import Repeats
+from warpsim.run.inputs import Inputs, is_on_host
 from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
-from warpsim.spare_states import SpareStates
 from warpsim.state import State
+from warpsim.state.repeats import Repeats
+from warpsim.state.spare_states import SpareStates
 from warpsim.tree.dynamics import Dynamics
 
-NONFINITE = int(flags.NONFINITE)
-NOT_CONVERGED = int(flags.NOT_CONVERGED)
-CONTACT_OVERFLOW = int(flags.CONTACT_OVERFLOW)
-UNRESOLVED = int(flags.UNRESOLVED)
-DEEP_PRESSURE = int(flags.DEEP_PRESSURE)
-NOT_HELD = int(flags.NOT_HELD)
-ENERGY_GAIN = int(flags.ENERGY_GAIN)
 ARRAYS_PER_COPY = 6  # of `words.copy_arrays`
 
 # Imported for what they register: the backward passes of contact models and integrators.

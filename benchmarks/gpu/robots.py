@@ -7,7 +7,7 @@ import warp as wp
 import warpsim as ws
 from scenes.examples import clutter
 from scenes.pressure import spatula_gripper
-from warpsim.demo import robot_path
+from warpsim.tools.demo import robot_path
 
 ROBOTS = {
     "humanoid": lambda: ws.load(robot_path("humanoid")),

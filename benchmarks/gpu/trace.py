@@ -19,9 +19,9 @@ from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 
 import warpsim as ws
 from warpsim.device.copies import WARP
-from warpsim.kernel_modules import ARCH, kept_ptx
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
+from warpsim.tools.kernel_modules import ARCH, kept_ptx
 
 SLOW = (".sap.lagged", ".sap.lagged_quick", ".sap.sap")  # modules whose CUDA code takes long to compile
 

@@ -27,8 +27,8 @@ from papers.ccs import foundation, literal
 from papers.ccs.program import PrintedSimulator
 from papers.tables import made_on, results_folder, table
 from scenes import compliant as scenes
-from warpsim.bench import machine
 from warpsim.files.output import replacing
+from warpsim.tools.bench import machine
 
 STIFFNESSES = 10.0 ** np.arange(16)  # [N/m] 1 to 1e15
 FRICTIONS = (0.0, 0.125, 0.25, 0.375)

@@ -13,7 +13,7 @@ import warp as wp
 
 import warpsim as ws
 from papers.ccs import kernels
-from warpsim import checks
+from warpsim.base import checks
 from warpsim.device.copies import kernels_of
 from warpsim.integrate.step import Step
 from warpsim.kernels.forces import actuators

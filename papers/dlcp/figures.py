@@ -26,8 +26,8 @@ from papers.tables import formatted, made_on, results_folder
 from scenes.examples import asset, clutter, stack
 from scenes.lcp_samples import BoxedLCP, natural_residual, stack_problems
 from scenes.rigid import GAITS, REFERENCE, SCENES, block, gait, spheres
-from warpsim.bench import machine
 from warpsim.solve.lcp.lcp import CLAMPING, CLASSES, IMPULSES, NOTHING, SEPARATING, LCPSolver
+from warpsim.tools.bench import machine
 
 ROOT = pathlib.Path(__file__).parents[2]
 GRAVITY = 9.81

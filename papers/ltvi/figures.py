@@ -26,7 +26,7 @@ import warpsim as ws
 from papers.ltvi.baselines import install
 from papers.tables import made_on, results_folder, table
 from scenes.bodies import link_chain
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 ROOT = pathlib.Path(__file__).parents[2]
 H = 1e-3  # [s] the paper's step

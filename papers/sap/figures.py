@@ -24,7 +24,7 @@ from benchmarks.clutter import one_world
 from papers.sap import piles, plots
 from papers.sap import small_scenes as models
 from papers.tables import formatted, made_on, results_folder, write
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 FULL = {
     "bodies": (4, 8, 20, 40, 80, 120, 160), "seconds": 10.0, "samples": 50, "sigmas": [10.0**k for k in range(-7, 1)],

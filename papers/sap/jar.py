@@ -27,7 +27,7 @@ import warp as wp
 import warpsim as ws
 from papers.tables import formatted, made_on, results_folder
 from scenes.jar import BASE_MASS, FINGER_MASS, GRAVITY, Jar, lid_puller, pull_off_force
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 FRICTIONS = (0.3, 0.5, 0.7, 1.0)
 MODULI = (3e5, 1e6, 3e6)  # [Pa] of the plug

@@ -36,7 +36,7 @@ from papers.sap.grip import (
 )
 from papers.tables import formatted, made_on, results_folder, write
 from scenes.pressure import TRUE_INERTIA, pitch, spatula_gripper, spatula_start
-from warpsim.bench import machine
+from warpsim.tools.bench import machine
 
 REFERENCE = pathlib.Path(__file__).parents[2] / "tests/reference/data/hydro_open.npz"
 LEVELS = ("polygons", "patch16", "patch5", "patch4")

@@ -10,7 +10,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes import spin as scenes
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 
 G = 9.81
 CONVEX = ws.SAP(approximation="convex")

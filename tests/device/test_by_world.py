@@ -6,13 +6,13 @@ import ast
 import pytest
 import warp as wp
 
-from warpsim import kernel_modules
 from warpsim.device.by_world import arguments, serial
 from warpsim.device.copies import adjoints_of, copy, launch
 from warpsim.kernels.differentiate import contact_variation, lcp_law, residual
 from warpsim.kernels.rows import taped_rows
 from warpsim.kernels.solve.sap import sap
 from warpsim.kernels.tree import passes
+from warpsim.tools import kernel_modules
 
 
 def over_rows(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warpsim import kernel_modules
 from warpsim.kernels.preamble import warp_module
+from warpsim.tools import kernel_modules
 
 
 def quotients(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32), out: wp.array2d(dtype=wp.float32)):

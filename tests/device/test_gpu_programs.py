@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that compile kernels for a GPU and time them on one (`warpsim/kernel_modules.py`, `benchmarks/gpu/measure.py`), where there is none."""
+"""The programs that compile kernels for a GPU and time them on one (`warpsim/tools/kernel_modules.py`, `benchmarks/gpu/measure.py`), where there is none."""
 
 import concurrent.futures
 import json
@@ -8,7 +8,7 @@ import types
 import pytest
 
 from benchmarks.gpu import measure
-from warpsim import kernel_modules
+from warpsim.tools import kernel_modules
 
 SMALL = f"{kernel_modules.PREFIX}float32_8.tree.crba"
 NAMES = [f"{kernel_modules.PREFIX}{dtype}.tree.{name}" for dtype in ("float32", "float64") for name in ("crba", "rnea")]

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from warpsim.cli import main
+from warpsim.tools.cli import main
 
 pytest.importorskip("torch")
 pytest.importorskip("rsl_rl")

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.cli import main
-from warpsim.cli_training import find_modules_here
 from warpsim.envs import TASKS, MixedEnv, Task, VectorEnv, terms
 from warpsim.envs.learning import SETTINGS, learning_settings
 from warpsim.envs.single import SingleEnv
 from warpsim.envs.tasks import find_task, same_task
+from warpsim.tools.cli import main
+from warpsim.tools.cli_training import find_modules_here
 
 gymnasium.register_envs(ws.envs)
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "envs.md"
@@ -361,9 +361,9 @@ def test_an_interrupted_training_goes_on(torch, here, capsys, monkeypatch, name,
 @pytest.mark.usefixtures("from_terminal")
 def test_an_interrupted_judgement_goes_on(torch, found, monkeypatch):
     """A signal while the policy is judged: all iterations are in the checkpoint, and going on judges it."""
+    from warpsim.base.errors import Stopped
     from warpsim.envs.learner import Learner
     from warpsim.envs.training import train
-    from warpsim.errors import Stopped
 
     whole, judge = train("my_tasks:Pole", device="cpu"), Learner.evaluate
     with monkeypatch.context() as patch:
@@ -427,7 +427,7 @@ def test_devices_follow_one_rule():
     """Every command's device is None by default: CUDA where there is one, else the CPU, as of `ws.Simulator`."""
     import dataclasses
 
-    from warpsim.cli import COMMANDS
+    from warpsim.tools.cli import COMMANDS
 
     for name, command in COMMANDS.items():
         defaults = {field.name: field.default for field in dataclasses.fields(command)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scenes.constraints import every_constraint
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.mjcf.mjcf_constraints import compliance
 from warpsim.model import ConstraintType

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.mjcf.mjcf import compile_bundle
 from warpsim.files.mjcf.mjcf_files import bundle

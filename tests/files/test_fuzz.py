@@ -19,7 +19,7 @@ import pytest
 from test_urdf import ROBOT
 
 from scenes.trajectories import ASSETS
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files import safe_files
 from warpsim.files.load import load
 from warpsim.files.meshes import load_mesh
@@ -310,7 +310,7 @@ USD = """
     import numpy as np
     warnings.simplefilter("ignore")
     from scenes.trajectories import small
-    from warpsim.errors import ModelError
+    from warpsim.base.errors import ModelError
     from warpsim.files.load import load
 
     folder, rng, loaded, tried = pathlib.Path(sys.argv[1]), np.random.default_rng(7), 0, 0

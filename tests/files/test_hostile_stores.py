@@ -18,11 +18,11 @@ import pytest
 import warpsim as ws
 from scenes.trajectories import rollout, small
 from tests.files.test_store import begun, same
-from warpsim.description import simulator_arguments
-from warpsim.errors import StoreError
+from warpsim.base.errors import StoreError
 from warpsim.files.store.store import Commit, Store, has_geoms_of
-from warpsim.streaming import finish
-from warpsim.trajectory import Trajectory
+from warpsim.run.description import simulator_arguments
+from warpsim.run.streaming import finish
+from warpsim.state.trajectory import Trajectory
 
 V2 = {"zarr_format": 2, "dtype": "|O", "compressor": {"id": "pickle", "protocol": 5}, "fill_value": "", "order": "C"}
 V2 |= {"filters": [{"id": "vlen-utf8"}], "dimension_separator": "."}
@@ -393,7 +393,7 @@ def test_of_two_new_stores_the_second_is_refused(monkeypatch, sim, tmp_path, oth
     path, kept = tmp_path / "a.zarr", sim_alone(sim, 4)
     if before != "nothing":
         sim_alone(sim, 2).save(path)
-    from warpsim import streaming
+    from warpsim.run import streaming
 
     begin = streaming.begin_store
 

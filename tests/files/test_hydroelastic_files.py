@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 
 INF, NAN = np.inf, np.nan
 CENTRE = np.array([[1, 1, 1], [-1, -1, 1], [-1, 1, -1], [1, -1, -1], [0, 0, 0]], float) / 3

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files import isolated
 from warpsim.files.load import load
 

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.load import load
 

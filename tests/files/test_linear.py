@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.meshes import load_mesh
 from warpsim.files.safe_files import parse_xml

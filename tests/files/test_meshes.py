@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files import meshes
 from warpsim.files.meshes import convex_parts, decompose, load_mesh
 from warpsim.model import ModelBuilder

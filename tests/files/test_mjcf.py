@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.mjcf.mjcf import contact_material
 from warpsim.files.mjcf.mjcf_report import (

@@ -72,7 +72,7 @@ def test_rates_and_distances_are_positive_numbers(recorded, tmp_path, option, va
 FULL_DISK = """
 import os, pathlib, resource, sys
 from scenes.trajectories import rollout, small
-from warpsim.trajectory import Trajectory
+from warpsim.state.trajectory import Trajectory
 
 folder = pathlib.Path(sys.argv[1])
 recorded = rollout(*small(), worlds=30, steps=40)

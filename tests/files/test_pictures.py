@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.meshes import load_mesh
 from warpsim.model.looks import Texture, encode_png
 from warpsim.model.pictures import PNG, check_picture, jpeg_size, plain_png, png_chunk

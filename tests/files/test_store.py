@@ -18,7 +18,7 @@ from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import StoreError
 from warpsim.files.store.store import Commit, Store
 from warpsim.model.builder import ModelBuilder
-from warpsim.trajectory import Trajectory
+from warpsim.state.trajectory import Trajectory
 
 DATA = pathlib.Path(__file__).parent.parent / "reference" / "data"
 

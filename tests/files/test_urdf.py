@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.urdf.urdf_inertia import LEAST_MASS, physical_inertia
 from warpsim.model import ConstraintType, JointType

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.urdf.urdf import load_urdf
 from warpsim.model.geometry import rotation_matrix
 from warpsim.model.host_kinematics import body_poses

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.model import JointType
 

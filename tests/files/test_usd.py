@@ -199,7 +199,7 @@ def test_fixed_geoms_stand_in_every_world(tmp_path):
     b.add_geom("sphere", [0.1], body=ball)
     model = b.build()
     compiled_free = np.tile(model.q0, (3, 9, 1))
-    from warpsim.trajectory import Trajectory
+    from warpsim.state.trajectory import Trajectory
 
     t = Trajectory(model, compiled_free, np.zeros((3, 9, 6)), np.tile(np.arange(3)[:, None] * 0.1, (1, 9)))
     t.to_usd(tmp_path / "w.usda", spacing=4.0)
@@ -267,7 +267,7 @@ MEMORY = """
     from scenes.trajectories import asset
     from warpsim.files.usd import usd_output
     from warpsim.model import host_kinematics
-    from warpsim.trajectory import Trajectory
+    from warpsim.state.trajectory import Trajectory
 
     frames, worlds = int(sys.argv[1]), 128
     host_kinematics.CHUNK_BYTES, usd_output.SAVE_BYTES = 2**20, 2**22

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scenes.trajectories import small
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.model.geometry import axis_angle, compose, inverse
 from warpsim.model.host_kinematics import body_poses

@@ -10,7 +10,7 @@ import pytest
 
 import warpsim as ws
 from scenes.trajectories import asset, small
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.usd import usd_extra
 from warpsim.model import GeomType, JointType, ModelBuilder

@@ -11,7 +11,7 @@ import warp as wp
 import warpsim as ws
 from scenes.bodies import body_on_plane
 from warpsim.integrate.step import Step
-from warpsim.streaming import restored_state
+from warpsim.run.streaming import restored_state
 
 INERTIA = 'mass="0.7" fullinertia="1 2 2.5 0.2 -0.1 0.3"'
 WELDED = '<body pos=".3 .1 0" euler="20 30 40"><inertial pos="0.1 0 0" mass="0.3" diaginertia=".1 .2 .25"/></body>'

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.model import ConstraintType, JointType, ModelBuilder
 from warpsim.model.geometry import axis_angle, compose, inverse, rotate

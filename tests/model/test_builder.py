@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.model import JointType, ModelBuilder
 from warpsim.model.geometry import axis_angle, compose, inverse, rotation_vector

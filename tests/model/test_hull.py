@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model import hull
 from warpsim.model.model import Mesh
 

@@ -9,7 +9,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model.hydroelastic import FEATURE, tessellation
 from warpsim.model.model import Model
 from warpsim.model.pressure import pressure_tables

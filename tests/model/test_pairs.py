@@ -5,7 +5,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.model import ModelBuilder
 from warpsim.model.model import FrictionRule

@@ -9,7 +9,7 @@ import pytest
 
 import warpsim as ws
 from scenes.trajectories import small
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model.model import HField, Mesh, Model
 from warpsim.model.tables import check_tables
 

@@ -6,7 +6,7 @@ import pytest
 
 import warpsim as ws
 from scenes.constraints import nut
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 
 GRAVITY = 9.81
 MASS, INERTIA = 2.0, 0.015  # of the nut, about the screw

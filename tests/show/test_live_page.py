@@ -358,7 +358,7 @@ def test_a_signal_leaves_no_page_behind(sim, tmp_path, number, ignored):
 
 def test_view_says_what_it_does_not_do(sim, tmp_path, capsys):
     """A robot file that is not there is no store; steps and devices are of robot files."""
-    from warpsim.cli import main
+    from warpsim.tools.cli import main
 
     sim.rollout(sim.state(), None, 2, store=tmp_path / "run.zarr")
     assert main(["view", str(tmp_path / "nothing.xml"), "--port", "0"]) == 2

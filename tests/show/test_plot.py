@@ -10,7 +10,7 @@ from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import volume_and_inertia
 from warpsim.show import plot
 from warpsim.show.render import Camera, render_image, render_png
-from warpsim.trajectory import Trajectory
+from warpsim.state.trajectory import Trajectory
 
 
 def scene(kind, size, mesh=None, floor=True):

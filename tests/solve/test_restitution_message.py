@@ -4,7 +4,7 @@
 import pytest
 
 import warpsim as ws
-from warpsim.cli import main
+from warpsim.tools.cli import main
 
 STAGE = """#usda 1.0
 (

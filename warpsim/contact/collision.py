@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warpsim.base.errors import ModelError
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.contact.hydroelastic.pressure_contact import PressureContact
 from warpsim.contact.spin_contact import Spin
 from warpsim.device.copies import copy
-from warpsim.errors import ModelError
 from warpsim.kernels.contact import broadphase as broadphase_kernels
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import convex_contacts, pair_laws

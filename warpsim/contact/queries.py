@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Array
+from warpsim.base.annotations import Array
+from warpsim.base.reprs import show
 from warpsim.contact.collision import Collision, ContactList
 from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder
 from warpsim.device.copies import copy
@@ -17,7 +18,6 @@ from warpsim.forces.tendon_energy import TendonEnergy, sprung
 from warpsim.kernels.contact import net_force, ray, ray_cast, ray_field
 from warpsim.kernels.tree import centre as centre_kernels
 from warpsim.model.model import GeomType
-from warpsim.reprs import show
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 from warpsim.tree.wide import WideDynamics, needs_float64
 

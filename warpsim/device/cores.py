@@ -5,7 +5,7 @@ import os
 import pathlib
 import sys
 
-from warpsim.checks import whole
+from warpsim.base.checks import whole
 
 WORLDS_PER_THREAD = 32  # with fewer, waking a thread costs more than it saves
 

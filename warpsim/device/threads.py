@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import warp as wp
 
-from warpsim.other_names import reraise
+from warpsim.base.other_names import reraise
 
 Method = typing.TypeVar("Method", bound=Callable[..., typing.Any])
 TURN = threading.RLock()

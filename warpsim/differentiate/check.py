@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsim.annotations import Numbers
-from warpsim.checks import choice, flag, numbers, positive, several, whole
+from warpsim.base.annotations import Numbers
+from warpsim.base.checks import choice, flag, numbers, positive, several, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.threads import holds
 from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes

@@ -17,7 +17,8 @@ import zlib
 import numpy as np
 import warp as wp
 
-from warpsim.checks import whole
+from warpsim.base.checks import whole
+from warpsim.base.extras import import_or_explain
 from warpsim.differentiate.taped import (
     STATE_NAMES,
     Inputs,
@@ -27,7 +28,6 @@ from warpsim.differentiate.taped import (
     input_shapes,
 )
 from warpsim.model.parameters import SPECS
-from warpsim.state import import_or_explain
 
 jax = import_or_explain("jax", "jax")
 

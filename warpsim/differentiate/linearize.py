@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Array
-from warpsim.checks import choice, flag
+from warpsim.base.annotations import Array
+from warpsim.base.checks import choice, flag
+from warpsim.base.reprs import ShownByShapes
 from warpsim.device.copies import copy, launch
 from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import tape_paused
@@ -34,7 +35,6 @@ from warpsim.kernels.differentiate import (
 from warpsim.kernels.differentiate import linearize as kernels
 from warpsim.kernels.rows.table import ACTUATOR
 from warpsim.model.parameters import SPECS
-from warpsim.reprs import ShownByShapes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative

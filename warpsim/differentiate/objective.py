@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Numbers
-from warpsim.checks import choice, numbers, positive, short
+from warpsim.base.annotations import Numbers
+from warpsim.base.checks import choice, numbers, positive, short
+from warpsim.base.extras import import_or_explain
+from warpsim.base.reprs import show
 from warpsim.device.threads import holds
 from warpsim.differentiate.taped import (
     BY_STEP,
@@ -30,9 +32,7 @@ from warpsim.differentiate.trust import (
     worlds_axis,
 )
 from warpsim.model.parameters import SPECS
-from warpsim.reprs import show
-from warpsim.state import import_or_explain
-from warpsim.trajectory import Trajectory
+from warpsim.state.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from warpsim.simulator import Simulator

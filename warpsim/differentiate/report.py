@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Array, Device
+from warpsim.base.annotations import Array, Device
+from warpsim.base.pickled import pack, unpack
 from warpsim.device.copies import SCALARS, launch
 from warpsim.device.threads import in_turn, turn
 from warpsim.kernels.differentiate import gradient
 from warpsim.kernels.flags import NONFINITE
-from warpsim.pickled import pack, unpack
 
 if TYPE_CHECKING:
     from warpsim.state import State

@@ -7,7 +7,7 @@ Names are `q`, `v`, `activation` (the start), `controls`, `mocap`, and those of 
 import numpy as np
 import warp as wp
 
-from warpsim.checks import short, whole
+from warpsim.base.checks import short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.threads import holds
 

@@ -12,10 +12,10 @@ import contextlib
 
 import warp as wp
 
-from warpsim.checks import whole
+from warpsim.base.checks import whole
+from warpsim.base.extras import import_or_explain
 from warpsim.device.threads import holds
 from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, count_steps, expansion, input_shapes
-from warpsim.state import import_or_explain
 
 torch = import_or_explain("torch", "torch")
 

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import positive, whole
+from warpsim.base.checks import positive, whole
 from warpsim.differentiate.taped import BY_STEP, STATE_NAMES
 from warpsim.kernels import flags as flag_bits
 from warpsim.rows.scalar_rows import joint_rows

@@ -6,7 +6,7 @@ env = ws.envs.VectorEnv(MyTask, 4096, array="torch", autoreset="SAME_STEP")
 """
 
 import warpsim
-from warpsim.state import import_or_explain
+from warpsim.base.extras import import_or_explain
 
 warpsim._hush()
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from warpsim.checks import choice, number, numbers, short, whole
+from warpsim.base.checks import choice, number, numbers, short, whole
 from warpsim.envs.sensing import body_index
 from warpsim.envs.terms import Term
 

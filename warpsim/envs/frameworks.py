@@ -6,8 +6,8 @@ import contextlib
 import numpy as np
 import warp as wp
 
-from warpsim.checks import choice
-from warpsim.state import import_or_explain
+from warpsim.base.checks import choice
+from warpsim.base.extras import import_or_explain
 
 FRAMEWORKS = ("numpy", "torch", "jax")
 

@@ -5,7 +5,7 @@ A derivative that is no number (of a reward, of a step that went wrong) would ma
 backward pass where it enters and leaves a step of the simulator, and where actions come in.
 """
 
-from warpsim.state import import_or_explain
+from warpsim.base.extras import import_or_explain
 
 torch = import_or_explain("torch", "torch")
 

@@ -3,9 +3,9 @@
 
 import numpy as np
 
-from warpsim.checks import listed, short, whole
+from warpsim.base.checks import listed, short, whole
 from warpsim.model.parameters import SPECS
-from warpsim.streaming import PARAMETERS
+from warpsim.run.streaming import PARAMETERS
 
 FIX = "give what state_dict gave in an environment of the same task and as many worlds"
 KINDS = {"f": "real numbers", "i": "whole numbers", "b": "booleans"}

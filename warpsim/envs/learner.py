@@ -10,13 +10,13 @@ import numpy as np
 import torch
 import warp as wp
 
-from warpsim.checks import whole
+from warpsim.base.checks import whole
 from warpsim.envs.learning import learning_settings
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.vector_env import VectorEnv
 from warpsim.files.output import replacing
 from warpsim.files.store.plain import from_plain, to_plain
-from warpsim.trajectory import Trajectory
+from warpsim.state.trajectory import Trajectory
 
 EPISODES = 10  # by which a policy is judged
 REMEMBERED = 100  # episodes whose mean return is told

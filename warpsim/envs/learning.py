@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from warpsim.checks import choice, number, positive, short, whole
+from warpsim.base.checks import choice, number, positive, short, whole
 
 # iterations: rounds of `horizon` actions in `envs` worlds and an update; hidden: units of each layer of actor and critic;
 # gamma: discount per action; lam: λ of GAE (PPO), of TD(λ) (SHAC); learning_rate: of Adam (PPO adapts it); entropy: weight of the entropy.

@@ -4,7 +4,7 @@
 import gymnasium
 import numpy as np
 
-from warpsim.checks import short, whole
+from warpsim.base.checks import short, whole
 from warpsim.envs.vector_env import VectorEnv, reset_mask
 
 

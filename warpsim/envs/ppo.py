@@ -8,8 +8,8 @@ import time
 
 import torch
 
+from warpsim.base.extras import import_or_explain
 from warpsim.envs.learner import Learner
-from warpsim.state import import_or_explain
 
 import_or_explain("rsl_rl", "train")
 

@@ -7,9 +7,9 @@ model = stable_baselines3.PPO("MlpPolicy", ws.envs.Sb3Env(ws.envs.TASKS["Hopper"
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from warpsim.checks import listed, short
+from warpsim.base.checks import listed, short
+from warpsim.base.extras import import_or_explain
 from warpsim.envs.vector_env import VectorEnv
-from warpsim.state import import_or_explain
 
 import_or_explain("stable_baselines3", "sb3")
 

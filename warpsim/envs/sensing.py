@@ -6,7 +6,7 @@ An inertial unit measures what its chip would: rates of turn and acceleration le
 
 import numpy as np
 
-from warpsim.checks import choice, listed, number, short
+from warpsim.base.checks import choice, listed, number, short
 from warpsim.envs.rotations import cross, norm, product, rotated, rotated_back
 from warpsim.envs.terms import Term, _rows
 from warpsim.model.sensor_types import SensorType

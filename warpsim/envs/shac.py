@@ -12,7 +12,7 @@ import time
 import torch
 from torch import nn
 
-from warpsim.checks import short
+from warpsim.base.checks import short
 from warpsim.envs.learner import Learner
 from warpsim.solve.sap.sap import SAP
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warpsim.checks import listed, number, short, whole
+from warpsim.base.checks import listed, number, short, whole
 from warpsim.envs.learning import check_learning
 from warpsim.files.load import load
 from warpsim.model.model import Model

@@ -5,7 +5,7 @@ import importlib
 import inspect
 import re
 
-from warpsim.checks import listed, short
+from warpsim.base.checks import listed, short
 from warpsim.envs import manipulation, mujoco_tasks, quadruped
 from warpsim.envs.task import Task
 

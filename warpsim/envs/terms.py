@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from warpsim.checks import flag, listed, number, short, whole
+from warpsim.base.checks import flag, listed, number, short, whole
 from warpsim.envs.variants import keyframe_rows
 
 

@@ -9,7 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import choice, number, several, whole
+from warpsim.base.checks import choice, number, several, whole
 from warpsim.envs.rotations import product, rotated
 from warpsim.envs.sensing import body_index
 from warpsim.envs.terms import Term

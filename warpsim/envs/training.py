@@ -12,12 +12,12 @@ import warnings
 
 import torch
 
-from warpsim.checks import choice, listed, number, short, whole
+from warpsim.base.checks import choice, listed, number, short, whole
+from warpsim.base.errors import Stopped
 from warpsim.device.interrupts import stop_requests
 from warpsim.envs.learner import EPISODES, Learner
 from warpsim.envs.learning import SETTINGS, check_learning, learning_settings
 from warpsim.envs.tasks import find_task, same_task
-from warpsim.errors import Stopped
 from warpsim.files.output import replacing
 from warpsim.files.store.place import held
 
@@ -289,7 +289,7 @@ def watch(
     folder, *, task=None, worlds: int = 4, port: int = 8080, host: str = "127.0.0.1", device=None, ready=print
 ) -> None:
     """Show the policy of a training at work on a live page until Ctrl-C; `ready(url)` is called once it is there."""
-    from warpsim.viewer import Viewer
+    from warpsim.show.viewer import Viewer
 
     learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device=device, policy_only=True)
     env = learner.judging_environment(whole(worlds, "worlds", 1))

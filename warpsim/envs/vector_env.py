@@ -7,7 +7,8 @@ import warp as wp
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from warpsim.checks import choice, listed, short, whole
+from warpsim.base.checks import choice, listed, short, whole
+from warpsim.base.other_names import NamesOfVectorEnv
 from warpsim.device.threads import holds
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
@@ -16,10 +17,9 @@ from warpsim.envs.task import Task
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.variants import apply_variants, rows_of_starts
 from warpsim.envs.view import View
-from warpsim.other_names import NamesOfVectorEnv
+from warpsim.kernels.flags import NONFINITE
+from warpsim.run.streaming import checkpoint_arrays, restored_state
 from warpsim.simulator import Simulator
-from warpsim.stepping import NONFINITE
-from warpsim.streaming import checkpoint_arrays, restored_state
 
 MODES = {mode.value: mode for mode in AutoresetMode} | {mode.name: mode for mode in AutoresetMode}
 

@@ -7,9 +7,9 @@ import functools
 import numpy as np
 import warp as wp
 
+from warpsim.base.other_names import NamesOfView
 from warpsim.envs.frameworks import Arrays
-from warpsim.other_names import NamesOfView
-from warpsim.randomness import RandomStream
+from warpsim.run.randomness import RandomStream
 from warpsim.sensors.sensor_tables import columns_of_step
 
 WAYS = 64  # of drawing that graphs are kept of: bounds that change from step to step have none

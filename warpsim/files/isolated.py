@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.limits import ISOLATED_BYTES, ISOLATED_SECONDS
 from warpsim.model.looks import FIELDS, Texture, VisualMaterial
 from warpsim.model.model import HField, Keyframe, Mesh, Model, ReportLine

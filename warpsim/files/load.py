@@ -11,14 +11,14 @@ from typing import Any
 
 import mujoco
 
-from warpsim.annotations import PathLike
-from warpsim.checks import choice, flag, positive, short
-from warpsim.errors import ModelError
+from warpsim.base.annotations import PathLike
+from warpsim.base.checks import choice, flag, positive, short
+from warpsim.base.errors import ModelError
+from warpsim.base.other_names import answers
 from warpsim.files.mjcf.mjcf import load_mujoco
 from warpsim.files.safe_files import root_tag
 from warpsim.model.builder_values import hull_limit
 from warpsim.model.model import Model
-from warpsim.other_names import answers
 
 MUJOCO_SUFFIXES = (".xml", ".mjcf")
 URDF_SUFFIXES = (".urdf",)

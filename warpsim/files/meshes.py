@@ -20,7 +20,7 @@ import zipfile
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.limits import MAX_MESH_BYTES, MAX_XML_DEPTH
 from warpsim.files.safe_files import Folders, check_name, first_inside, parse_xml, read_bytes
 from warpsim.model.mesh_mass import convex_hull

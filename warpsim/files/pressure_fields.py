@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model.hydroelastic import Hydroelastic, coarsest_resolution
 from warpsim.model.model import GeomType, ReportLine
 

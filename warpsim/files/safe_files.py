@@ -11,8 +11,8 @@ import re
 import xml.etree.ElementTree as xml
 from xml.parsers import expat
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files.limits import MAX_XML_ATTRIBUTES, MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
 PACKAGE_LEVELS = 4  # folders above a file in which its `package.xml` is looked for

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from warpsim.checks import positive, short
+from warpsim.base.checks import positive, short
 from warpsim.model import extent as extents
 from warpsim.model.geometry import rotate
 from warpsim.model.host_kinematics import body_poses, geom_poses

@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.limits import MAX_MESH_BYTES
 from warpsim.files.safe_files import missing
 

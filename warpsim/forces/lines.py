@@ -10,9 +10,9 @@ import dataclasses
 import numpy as np
 import warp as wp
 
+from warpsim.base.errors import ModelError
 from warpsim.device.copies import copy, kernels_of, twin
 from warpsim.device.recording import values_known
-from warpsim.errors import ModelError
 from warpsim.kernels.forces import site_transmission, spatial_tendon, transmission
 from warpsim.model.model import GeomType, Model
 from warpsim.model.tendon_paths import WrapType

@@ -5,8 +5,8 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import flag, number, numbers, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import flag, number, numbers, short
+from warpsim.base.errors import ModelError
 from warpsim.model.model import DynamicsType, Model
 from warpsim.model.muscle import NO_MUSCLE, Muscle, MuscleRows
 from warpsim.model.targets import Target

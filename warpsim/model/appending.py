@@ -5,8 +5,8 @@ import copy
 
 import numpy as np
 
-from warpsim.checks import listed, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed, short
+from warpsim.base.errors import ModelError
 from warpsim.model import hydroelastic
 from warpsim.model.actuators import actuator_kind, state_options
 from warpsim.model.constraint_types import ConstraintType, own_option

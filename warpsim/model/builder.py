@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from warpsim.annotations import Element
-from warpsim.checks import flag, listed, number, short, whole
-from warpsim.errors import ModelError
+from warpsim.base.annotations import Element
+from warpsim.base.checks import flag, listed, number, short, whole
+from warpsim.base.errors import ModelError
+from warpsim.base.other_names import NamesOfModelBuilder
 from warpsim.model import appending, compiler, constraint_types, constraints, medium
 from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
 from warpsim.model.builder_records import Body, Geom, Joint, with_mass
@@ -63,7 +64,6 @@ from warpsim.model.muscle import Muscle
 from warpsim.model.sensor_records import Sensor, make_sensor
 from warpsim.model.targets import check_feedback, read_gear, read_target
 from warpsim.model.tendon_paths import read_path
-from warpsim.other_names import NamesOfModelBuilder
 
 if TYPE_CHECKING:
     from warpsim.model.hydroelastic import Hydroelastic

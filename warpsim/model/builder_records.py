@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model import mesh_mass
 from warpsim.model.geometry import combine_masses, rotate, rotation_matrix, volume_and_inertia
 from warpsim.model.looks import VisualMaterial

@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from warpsim.checks import number, numbers, short, whole
-from warpsim.errors import ModelError
+from warpsim.base.checks import number, numbers, short, whole
+from warpsim.base.errors import ModelError
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import SIZES, GeomType, HField, Mesh
 

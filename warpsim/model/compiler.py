@@ -6,8 +6,8 @@ import types
 
 import numpy as np
 
-from warpsim.checks import numbers
-from warpsim.errors import ModelError
+from warpsim.base.checks import numbers
+from warpsim.base.errors import ModelError
 from warpsim.model import hydroelastic, medium
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.friction_rules import pair_rules

@@ -6,8 +6,8 @@ import typing
 
 import numpy as np
 
-from warpsim.checks import numbers, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import numbers, short
+from warpsim.base.errors import ModelError
 
 LEAST_LENGTH = 1e-9  # m; below it the direction of a distance is undefined
 

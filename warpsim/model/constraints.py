@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warpsim.checks import numbers, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import numbers, short
+from warpsim.base.errors import ModelError
 from warpsim.model.builder_values import array_of
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, LEAST_LENGTH, ConstraintType
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotate

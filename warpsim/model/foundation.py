@@ -7,8 +7,8 @@ point lies in the face, of stiffness E · cell area / thickness. Cost: one conta
 
 import numpy as np
 
-from warpsim.checks import positive, whole
-from warpsim.errors import ModelError
+from warpsim.base.checks import positive, whole
+from warpsim.base.errors import ModelError
 from warpsim.model.geometry import compose
 from warpsim.model.model import GeomType
 

@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from warpsim.checks import number, whole
-from warpsim.errors import ModelError
+from warpsim.base.checks import number, whole
+from warpsim.base.errors import ModelError
 from warpsim.model.model import FrictionRule
 
 # MuJoCo's defaults [m].

@@ -9,7 +9,7 @@ A hull is computed once for the same vertices and limit, whichever model and mes
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model.by_content import Kept, content
 from warpsim.model.model import Mesh, Model
 

@@ -12,8 +12,8 @@ import typing
 
 import numpy as np
 
-from warpsim.checks import number, numbers, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import number, numbers, short
+from warpsim.base.errors import ModelError
 from warpsim.model.model import GeomType, ReportLine, TetField
 
 LARGEST_FINE = 1 << 15  # facets of one geom, at most

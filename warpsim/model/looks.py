@@ -13,8 +13,8 @@ import zlib
 
 import numpy as np
 
-from warpsim.checks import choice, flag, number, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import choice, flag, number, short
+from warpsim.base.errors import ModelError
 from warpsim.model.pictures import JPEG, PNG, check_picture, png_chunk, png_size
 
 KINDS = ("2d", "cube")

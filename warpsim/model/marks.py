@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsim.checks import number, numbers, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import number, numbers, short
+from warpsim.base.errors import ModelError
 from warpsim.model.builder_values import pose_of, size_of, vector_of
 from warpsim.model.model import GeomType, Model
 

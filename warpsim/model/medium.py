@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from warpsim.checks import number, numbers
-from warpsim.errors import ModelError
+from warpsim.base.checks import number, numbers
+from warpsim.base.errors import ModelError
 from warpsim.model.geometry import matrix_quaternion
 from warpsim.model.model import GeomType, Model
 

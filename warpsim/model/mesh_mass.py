@@ -7,7 +7,7 @@ closed surface): volume V, first moment, and second moment S = integral of x xáµ
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model.by_content import Kept, content
 
 _SIMPLEX = (np.ones((3, 3)) + np.eye(3)) / 20.0  # of x xT over a tetrahedron with a corner at 0, per volume

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.annotations import Numbers, PathLike
-from warpsim.checks import listed, short
-from warpsim.errors import ModelError
+from warpsim.base.annotations import Numbers, PathLike
+from warpsim.base.checks import listed, short
+from warpsim.base.errors import ModelError
+from warpsim.base.other_names import NamesOfModel
+from warpsim.base.reprs import show
 from warpsim.model.looks import VisualMaterial
 from warpsim.model.muscle import FORCE
-from warpsim.other_names import NamesOfModel
-from warpsim.reprs import show
 
 if TYPE_CHECKING:
     import mujoco

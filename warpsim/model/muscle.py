@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.checks import number, numbers, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import number, numbers, short
+from warpsim.base.errors import ModelError
 
 COLUMNS = ("low", "high", "force", "lmin", "lmax", "vmax", "fpmax", "fvmax")
 FORCE = COLUMNS.index("force")

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Array, Device, Numbers
-from warpsim.checks import numbers, short
+from warpsim.base.annotations import Array, Device, Numbers
+from warpsim.base.checks import numbers, short
+from warpsim.base.other_names import ATTRIBUTES, other_names
 from warpsim.device.copies import SCALARS, launch, scalar_types
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.device.threads import Use, exclusive
 from warpsim.kernels import sums
 from warpsim.model.model import SIZES, GeomType, Model
-from warpsim.other_names import ATTRIBUTES, other_names
 
 SUMMED_AT_ONCE = 64  # worlds whose gradients one thread adds up
 

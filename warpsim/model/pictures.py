@@ -9,7 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 
 PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 MOST_PIXELS = 2**26  # 8192 x 8192

@@ -5,8 +5,8 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.model.constraints import initial_poses
 from warpsim.model.geometry import compose
 from warpsim.model.model import JointType, Model

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsim.checks import listed, number, short, whole
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed, number, short, whole
+from warpsim.base.errors import ModelError
 from warpsim.model.builder_records import with_mass
 from warpsim.model.builder_values import unit_of, vector_of
 from warpsim.model.model import JointType, Model

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.model.builder_values import hull_limit
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.friction_rules import CONDIMS

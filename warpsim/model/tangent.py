@@ -7,7 +7,7 @@ about body axes.
 
 import numpy as np
 
-from warpsim.checks import numbers
+from warpsim.base.checks import numbers
 from warpsim.model.geometry import CONJUGATE, quaternion_multiply, rotation_quaternion, rotation_vector
 from warpsim.model.model import JointType, Model
 

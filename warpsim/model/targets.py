@@ -5,8 +5,8 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import number, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import number, short
+from warpsim.base.errors import ModelError
 from warpsim.model.builder_values import array_of
 from warpsim.model.model import JOINT_NV, Model
 

@@ -7,8 +7,8 @@ import typing
 
 import numpy as np
 
-from warpsim.checks import number, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import number, short
+from warpsim.base.errors import ModelError
 from warpsim.model.model import GeomType, Model
 
 

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType, Model
 
 

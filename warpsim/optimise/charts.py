@@ -17,7 +17,7 @@ see a straight step p + (∂p/∂x) x goes further. `move(..., straight=True)` m
 
 import numpy as np
 
-from warpsim.checks import choice, listed, short, whole
+from warpsim.base.checks import choice, listed, short, whole
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.model.parameters import SPECS
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.checks import numbers, short
+from warpsim.base.checks import numbers, short
 
 if TYPE_CHECKING:
     from warpsim.model.model import Model

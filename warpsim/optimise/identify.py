@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.annotations import Numbers
-from warpsim.checks import flag, number, short, whole
+from warpsim.base.annotations import Numbers
+from warpsim.base.checks import flag, number, short, whole
+from warpsim.base.reprs import show
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import holds
 from warpsim.optimise.box_qp import box_qp
@@ -22,7 +23,6 @@ from warpsim.optimise.charts import charts
 from warpsim.optimise.cost import derivative, residuals, total
 from warpsim.optimise.plan import checked_controls
 from warpsim.optimise.replicas import Motion, jacobians, replicas
-from warpsim.reprs import show
 from warpsim.simulator import Simulator
 from warpsim.state import State
 

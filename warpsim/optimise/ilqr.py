@@ -9,8 +9,8 @@ linearisation of worlds × knots, and small matrices on the host.
 
 import numpy as np
 
-from warpsim.annotations import Numbers
-from warpsim.checks import number, whole
+from warpsim.base.annotations import Numbers
+from warpsim.base.checks import number, whole
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import holds
 from warpsim.optimise.box_qp import box_qp, masked_solve

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.annotations import Numbers
-from warpsim.checks import number, numbers, positive, short, whole
+from warpsim.base.annotations import Numbers
+from warpsim.base.checks import number, numbers, positive, short, whole
 from warpsim.device.threads import holds
 from warpsim.model.geometry import quaternion_multiply, rotation_vector
 from warpsim.model.model import JointType

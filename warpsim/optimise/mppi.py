@@ -9,16 +9,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from warpsim.annotations import Numbers
-from warpsim.checks import number, numbers, positive, short, whole
+from warpsim.base.annotations import Numbers
+from warpsim.base.checks import number, numbers, positive, short, whole
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import holds
+from warpsim.kernels.flags import NONFINITE
 from warpsim.optimise.cost import Cost, total
 from warpsim.optimise.plan import Plan, checked_problem
 from warpsim.optimise.replicas import replicas
 from warpsim.simulator import Simulator
 from warpsim.state import State
-from warpsim.stepping import NONFINITE
 
 NOISE = 0.25  # of the range of a control, where none is given
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.annotations import Numbers
-from warpsim.checks import numbers, short, whole
+from warpsim.base.annotations import Numbers
+from warpsim.base.checks import numbers, short, whole
+from warpsim.base.reprs import show
 from warpsim.optimise.cost import Cost
-from warpsim.reprs import show
 from warpsim.simulator import Simulator
 from warpsim.state import State
 

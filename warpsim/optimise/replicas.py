@@ -13,9 +13,9 @@ import weakref
 import numpy as np
 
 from warpsim.differentiate.linearize import _not_analytic
+from warpsim.kernels.flags import NONFINITE
 from warpsim.simulator import Simulator
 from warpsim.state import State
-from warpsim.stepping import NONFINITE
 
 KEPT = 8  # wide simulators per simulator
 WIDEST = 1024  # worlds that are linearised at a time: some 10 kB to 100 kB each

@@ -9,7 +9,7 @@ humanoid   18 hinges, torque motors
 
 import pathlib
 
-from warpsim.checks import short
+from warpsim.base.checks import short
 
 _FOLDER = pathlib.Path(__file__).parent
 

@@ -12,7 +12,7 @@ scale, that of the initial position serves everywhere.
 
 import numpy as np
 
-from warpsim import checks
+from warpsim.base import checks
 from warpsim.kernels.rows import frame_rows, kinds
 from warpsim.kernels.rows.kinds.kind import ANGULAR, ONE_SIDED
 from warpsim.model.geometry import compose, rotation_matrix

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import flag, positive
+from warpsim.base.checks import flag, positive
 from warpsim.files.output import check_file, replacing
 from warpsim.files.patch_frames import (
     above_floors,

@@ -7,7 +7,7 @@ import io
 
 import numpy as np
 
-from warpsim.checks import short
+from warpsim.base.checks import short
 from warpsim.state import FLAG_NAMES
 
 PICTURED = 9  # worlds

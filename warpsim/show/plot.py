@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 
-from warpsim.checks import positive
+from warpsim.base.checks import positive
 from warpsim.files.output import check_file, replacing
 from warpsim.files.scene import world_indices
 from warpsim.model.host_kinematics import body_poses

@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from warpsim.checks import flag, number, numbers, positive, short, whole
+from warpsim.base.checks import flag, number, numbers, positive, short, whole
 from warpsim.device.cores import usable_cores
 from warpsim.files.output import check_file, replacing
 from warpsim.files.patch_frames import SEEN_THROUGH, above_floors, patch_frames, refuse_without_fields, triangles_of

@@ -5,7 +5,7 @@ given back as what they came as. Leading axis: worlds; without it, one world."""
 import numpy as np
 import warp as wp
 
-from warpsim import checks
+from warpsim.base import checks
 from warpsim.device.copies import SCALARS
 
 # Largest asymmetry |A − Aᵀ| accepted, relative to the largest entry: storage in float32.

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim import checks
-from warpsim.annotations import Array, DeviceName, Numbers
+from warpsim.base import checks
+from warpsim.base.annotations import Array, DeviceName, Numbers
+from warpsim.base.reprs import ShownByShapes, show
 from warpsim.device.copies import SCALARS, launch
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve.sap import sap
-from warpsim.reprs import ShownByShapes, show
 from warpsim.solve.arrays import batch, check_symmetric, counts, first_device_array, host
 from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.solve.contact_solver import ContactSolver

@@ -6,13 +6,13 @@ import typing
 import numpy as np
 import warp as wp
 
+from warpsim.base.reprs import show
 from warpsim.contact.collision import Collision
 from warpsim.contact.hydroelastic.cap_patch import cap_patches
 from warpsim.contact.hydroelastic.pressure_contact import Hydroelasticity, PressureContact
 from warpsim.device.copies import copy, launch
 from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
 from warpsim.kernels.contact.hydroelastic.polygon import MAX_VERTICES
-from warpsim.reprs import show
 from warpsim.tree.dynamics import Dynamics
 
 

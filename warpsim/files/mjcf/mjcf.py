@@ -11,7 +11,7 @@ import warnings
 import mujoco
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
 from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target

@@ -7,7 +7,7 @@ import re
 import struct
 import typing
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files import limits
 from warpsim.model.pictures import plain_png
 

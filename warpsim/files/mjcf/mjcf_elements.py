@@ -6,8 +6,8 @@ import xml.etree.ElementTree as xml
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 
 HUGE = 1e30  # stands for an infinite end of a range
 LEAST = 1e-30  # width of a range

@@ -17,8 +17,8 @@ import re
 from collections.abc import Callable
 from xml.sax.saxutils import quoteattr
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.mjcf.mjcf_counts import Sizes, check_grid, check_values, with_triangles
 from warpsim.files.mjcf.mjcf_textures import Source, numbered

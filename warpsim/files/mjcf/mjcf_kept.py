@@ -20,8 +20,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files.mjcf.mjcf_arrays import unpack
 from warpsim.files.mjcf.mjcf_kept_looks import restore_looks
 from warpsim.files.mjcf.mjcf_report import KEPT as NAME

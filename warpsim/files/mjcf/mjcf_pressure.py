@@ -5,8 +5,8 @@ thickness margin"/></custom>`, E [Pa] or 0 for a rigid geom, lengths in m; what 
 import mujoco
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files.pressure_fields import properties
 from warpsim.model.hydroelastic import Hydroelastic
 

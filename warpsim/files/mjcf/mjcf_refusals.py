@@ -4,7 +4,7 @@
 import mujoco
 import numpy as np
 
-from warpsim.checks import short
+from warpsim.base.checks import short
 
 TENDON_REFUSED = ("stiffnesspoly", "dampingpoly", "armature", "springyield")
 TENDON_FORCES = ("stiffness", "damping", "limited", "frictionloss", *TENDON_REFUSED)

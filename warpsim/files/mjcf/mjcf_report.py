@@ -11,7 +11,7 @@ import fnmatch
 import mujoco
 import numpy as np
 
-from warpsim.checks import grouped
+from warpsim.base.checks import grouped
 from warpsim.files.mjcf.mjcf_force_limits import IDLE, MOVING, SHARED, UNREACHED, ForceLimits, compensates
 from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (

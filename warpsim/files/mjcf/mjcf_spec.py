@@ -12,8 +12,8 @@ import pathlib
 
 import mujoco
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.mjcf.mjcf_counts import check_grid
 from warpsim.files.mjcf.mjcf_files import MESH_SUFFIXES, MESHES, UNREAD, faced

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import mujoco
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.texture_map import project
 from warpsim.model.builder import ModelBuilder

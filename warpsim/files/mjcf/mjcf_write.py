@@ -13,8 +13,8 @@ import xml.etree.ElementTree as xml
 import mujoco
 import numpy as np
 
-from warpsim.checks import listed
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed
+from warpsim.base.errors import ModelError
 from warpsim.files.mjcf import mjcf_kept
 from warpsim.files.mjcf.mjcf import collect
 from warpsim.files.mjcf.mjcf_arrays import pack

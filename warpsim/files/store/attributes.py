@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from warpsim.checks import short
+from warpsim.base.checks import short
 
 MOST_FRAMES = 1024  # of a block
 SOURCES = ("none", "random", "array", "callable")

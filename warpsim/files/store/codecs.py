@@ -11,7 +11,7 @@ import numpy as np
 from zarr.codecs import BloscCodec, ZstdCodec
 from zarr.registry import register_codec
 
-from warpsim.errors import StoreError
+from warpsim.base.errors import StoreError
 from warpsim.files.limits import STORE_GROWTH, STORE_ROOM
 from warpsim.files.store.metadata import LEAST, OURS
 

@@ -20,7 +20,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByt
 from zarr.storage import FsspecStore, LocalStore
 
 import warpsim.files.store.codecs  # noqa: F401  (registers what `checked_metadata` names)
-from warpsim.errors import StoreError
+from warpsim.base.errors import StoreError
 from warpsim.files.limits import MAX_STORE_CHUNK
 from warpsim.files.store.metadata import checked_metadata, most_of_metadata
 from warpsim.files.store.store_tree import listed, refuse_kind

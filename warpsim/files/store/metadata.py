@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import StoreError
+from warpsim.base.checks import short
+from warpsim.base.errors import StoreError
 from warpsim.files.limits import MAX_STORE_CHUNK, MAX_STORE_CHUNKS, MAX_STORE_JSON, STORE_ROOM
 
 OURS = "warpsim."  # before the names of codecs that check what they make

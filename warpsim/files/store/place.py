@@ -5,7 +5,7 @@ import contextlib
 import os
 import pathlib
 
-from warpsim.errors import StoreError
+from warpsim.base.errors import StoreError
 from warpsim.files.output import check_folder, replacing, target
 from warpsim.files.store.attributes import check_attributes
 from warpsim.files.store.store_tree import foreign, refuse_strange

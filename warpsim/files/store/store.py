@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpsim.checks import whole
+from warpsim.base.checks import whole
 from warpsim.files.store import version_1
 from warpsim.files.store.attributes import MOST_FRAMES, check_names
 from warpsim.files.store.layout import Layout
@@ -324,7 +324,7 @@ def save_trajectory(trajectory, path) -> None:
 
 def load_trajectory(path, model: Model | None = None):
     """A store as a `Trajectory` of `StoredArray`s; `model` stands in for the stored one if its sizes agree."""
-    from warpsim.trajectory import Trajectory
+    from warpsim.state.trajectory import Trajectory
 
     root = open_root(path, "r")
     if root.attrs["version"] == 1:

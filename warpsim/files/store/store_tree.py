@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 
-from warpsim.errors import StoreError
+from warpsim.base.errors import StoreError
 from warpsim.model.model import Model
 
 LISTS = re.compile(

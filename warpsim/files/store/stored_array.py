@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from warpsim.errors import StoreError
+from warpsim.base.errors import StoreError
 from warpsim.files.limits import STORE_GROWTH
 from warpsim.files.store.metadata import room_of
 from warpsim.files.store.place import read

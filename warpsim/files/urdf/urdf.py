@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 
-from warpsim.checks import listed, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed, short
+from warpsim.base.errors import ModelError
 from warpsim.files import tet_files
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints

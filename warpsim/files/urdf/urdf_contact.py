@@ -9,8 +9,8 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import listed, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed, short
+from warpsim.base.errors import ModelError
 from warpsim.files.pressure_fields import properties
 from warpsim.model.hydroelastic import Hydroelastic
 from warpsim.model.model import ReportLine

@@ -6,8 +6,8 @@ Lines of the report say what became of each; of what is not read and may change 
 
 import math
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files.urdf.urdf_report import Note
 from warpsim.model.model import ReportLine
 

@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from warpsim.checks import short
+from warpsim.base.checks import short
 from warpsim.model.geometry import IDENTITY, combine_masses, compose, rotation_matrix
 
 SLACK = 1e-7  # relative violation that is rounding

@@ -9,8 +9,8 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import listed, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed, short
+from warpsim.base.errors import ModelError
 from warpsim.files.urdf.urdf_contact import Contact, contact_lines, read_contact
 from warpsim.files.urdf.urdf_extensions import Extensions
 from warpsim.files.urdf.urdf_report import report_lines, unread

@@ -6,7 +6,7 @@ What may change the motion is "refused", and told in a warning; what is only dra
 
 import collections
 
-from warpsim.checks import short
+from warpsim.base.checks import short
 from warpsim.model.model import ReportLine
 
 ORIGIN = ("xyz", "rpy")

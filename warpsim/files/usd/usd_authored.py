@@ -10,8 +10,8 @@ import collections
 
 import numpy as np
 
-from warpsim.checks import listed, short
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed, short
+from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_known as known
 from warpsim.model.model import ReportLine
 

@@ -8,7 +8,7 @@ a slide, distance a distance. Ours are written so; couplings of joints and tendo
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_joints import APART, Joint
 from warpsim.files.usd.usd_values import Names, keep_name, quatf, vec3

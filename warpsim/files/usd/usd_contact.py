@@ -6,8 +6,8 @@ import warnings
 import mujoco
 import numpy as np
 
-from warpsim.checks import listed
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed
+from warpsim.base.errors import ModelError
 from warpsim.model.model import ReportLine
 
 CONDIMS = (1, 3, 4, 6)

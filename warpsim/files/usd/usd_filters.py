@@ -10,8 +10,8 @@ import itertools
 
 import numpy as np
 
-from warpsim.checks import listed
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed
+from warpsim.base.errors import ModelError
 from warpsim.model.model import ReportLine
 
 CLASSES = 32

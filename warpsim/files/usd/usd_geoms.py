@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.meshes import convex_parts
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.usd import usd_extra

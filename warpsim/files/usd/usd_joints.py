@@ -9,8 +9,8 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_joint_values import Values
 from warpsim.files.usd.usd_shapes import decompose_transform

@@ -7,8 +7,8 @@ material's, else 1000 kg/m^3. Angles between axes aside, everything is in SI and
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.model import mesh_mass
 from warpsim.model.geometry import combine_masses, rotation_matrix, volume_and_inertia

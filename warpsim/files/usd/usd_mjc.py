@@ -6,8 +6,8 @@ Their numbers are MuJoCo's, in SI; MuJoCo's compiler is not there to fill in wha
 
 import numpy as np
 
-from warpsim.checks import listed
-from warpsim.errors import ModelError
+from warpsim.base.checks import listed
+from warpsim.base.errors import ModelError
 from warpsim.files.usd.usd_authored import applied
 from warpsim.files.usd.usd_joint_values import read_efforts, read_limited
 from warpsim.model.actuators import TIMES

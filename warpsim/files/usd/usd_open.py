@@ -19,8 +19,8 @@ import zipfile
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files.limits import MAX_USD_BYTES, MAX_USDA_DEPTH
 from warpsim.files.safe_files import Folders, missing
 from warpsim.model.geometry import rotation_matrix

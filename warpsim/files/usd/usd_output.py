@@ -10,7 +10,7 @@ import os
 import pathlib
 import re
 
-from warpsim.checks import short, whole
+from warpsim.base.checks import short, whole
 from warpsim.files.output import check_file, check_folder, replacing, target, usual_mode
 from warpsim.files.usd.usd_textures import Images
 

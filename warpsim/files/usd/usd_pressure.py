@@ -7,8 +7,8 @@ field of tetrahedra also `vertices`, `tetrahedra` and `pressure`.
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files.pressure_fields import properties
 from warpsim.model.hydroelastic import Hydroelastic, of_geom
 

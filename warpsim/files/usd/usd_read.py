@@ -13,8 +13,8 @@ import warnings
 
 import numpy as np
 
-from warpsim.checks import grouped
-from warpsim.errors import ModelError
+from warpsim.base.checks import grouped
+from warpsim.base.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.usd import usd_extra

@@ -10,8 +10,8 @@ import zipfile
 
 import numpy as np
 
-from warpsim.checks import short
-from warpsim.errors import ModelError
+from warpsim.base.checks import short
+from warpsim.base.errors import ModelError
 from warpsim.files import limits
 from warpsim.files.safe_files import Folders, read_bytes
 from warpsim.files.usd.usd_looks import displayed

@@ -8,7 +8,7 @@ before its frame; the first frame has those of the first step. A value is writte
 
 import numpy as np
 
-from warpsim.checks import numbers, short
+from warpsim.base.checks import numbers, short
 from warpsim.files.usd.usd_values import vec3
 from warpsim.files.usd.usd_worlds import ROBOTS
 from warpsim.model.host_kinematics import row_chunks

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is said of a stage that was read: lines of the report for what was counted, and the text of its one warning."""
 
-from warpsim.checks import listed
+from warpsim.base.checks import listed
 from warpsim.model.model import ReportLine
 
 MOST = 40  # sentences of a warning; the report has all

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.model.model import ReportLine
 
 EARTH = 9.81  # m/s^2, where the scene gives none

@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_contact import collider_values, material_values
 from warpsim.files.usd.usd_looks import displayed

@@ -8,7 +8,7 @@ Horizontal ground planes stand once, other fixed geoms once per world.
 
 import numpy as np
 
-from warpsim.errors import ModelError
+from warpsim.base.errors import ModelError
 from warpsim.files.scene import bounding_radii, horizontal_planes
 from warpsim.files.usd import usd_prims
 from warpsim.files.usd.usd_looks import Materials

@@ -9,7 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.checks import choice, flag, positive, short
+from warpsim.base.checks import choice, flag, positive, short
 from warpsim.files.patch_frames import refuse_without_fields, see_through
 from warpsim.files.scene import default_spacing, frame_rows, grid_origins, shown_spheres, warn_undrawn, world_indices
 from warpsim.files.usd import usd_constraints, usd_extra, usd_prims

@@ -11,7 +11,7 @@ position gains) is implicit in the implicit schemes, and with `implicit_stiffnes
 import dataclasses
 from typing import Any, ClassVar
 
-from warpsim import checks
+from warpsim.base import checks
 from warpsim.integrate.integrator import Integrator
 
 # ε_r of the free motion: ‖D m‖ relative to the momenta and impulses it is the difference of.

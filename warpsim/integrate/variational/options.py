@@ -4,7 +4,7 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from warpsim import checks
+from warpsim.base import checks
 from warpsim.integrate.integrator import Integrator
 from warpsim.kernels.integrate.variational import variational
 

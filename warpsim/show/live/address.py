@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 
-from warpsim.checks import short, whole
+from warpsim.base.checks import short, whole
 from warpsim.show.serve import is_loopback, refusal
 
 _MEETING = threading.Lock()

@@ -11,7 +11,7 @@ from warpsim.model import host_kinematics
 from warpsim.show.live.panel import Panel, plain
 from warpsim.show.live.shown import Shown
 from warpsim.show.live.wishes import Wishes
-from warpsim.trajectory import Trajectory, host_array
+from warpsim.state.trajectory import Trajectory, host_array
 
 LOOK = 1.0  # s between looks at what was added to the store
 REST = 0.02  # s between looks at the controls

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from warpsim.checks import positive
+from warpsim.base.checks import positive
 from warpsim.files.scene import bounding_radii, default_spacing, grid_origins, world_indices
 from warpsim.model.host_kinematics import geom_poses
 from warpsim.show.live.address import checked_address, viser_server

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim import checks
+from warpsim.base import checks
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve.cone_qp import compliant, island_newton, island_qp, island_system

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim import checks
-from warpsim.annotations import DeviceName, Numbers, Selection
+from warpsim.base import checks
+from warpsim.base.annotations import DeviceName, Numbers, Selection
+from warpsim.base.reprs import ShownByShapes
 from warpsim.device.copies import copy, launch
 from warpsim.device.threads import alone
 from warpsim.kernels.solve.cone_qp import cone_qp
 from warpsim.kernels.solve.cone_qp.system import Vm, Vn
-from warpsim.reprs import ShownByShapes
 from warpsim.solve import arrays
 from warpsim.solve.contact_solver import BLOCK
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from warpsim import checks
+from warpsim.base import checks
 from warpsim.device.copies import copy, kernels_of
 from warpsim.kernels.solve import delassus, scratch
 from warpsim.kernels.solve.lcp import contact_lcp, lcp

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import DeviceName, Numbers, Selection
+from warpsim.base.annotations import DeviceName, Numbers, Selection
+from warpsim.base.reprs import ShownByShapes
 from warpsim.device.copies import copy, launch
 from warpsim.device.threads import alone
 from warpsim.kernels.solve.lcp import classes as lcp_classes
 from warpsim.kernels.solve.lcp import lcp
-from warpsim.reprs import ShownByShapes
 from warpsim.solve import arrays
 from warpsim.solve.contact_solver import BLOCK
 from warpsim.solve.scratch import Scratch

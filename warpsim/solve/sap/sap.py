@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim import checks
+from warpsim.base import checks
 from warpsim.device.copies import WARP, copy, kernels_of, lanes_for
 from warpsim.device.memory import SideBySide
 from warpsim.kernels.linalg.vector import CHUNK, padded

@@ -9,11 +9,11 @@ import traceback
 import typing
 from typing import TYPE_CHECKING, Any
 
-from warpsim.annotations import DeviceName
-from warpsim.checks import short, whole
+from warpsim.base.annotations import DeviceName
+from warpsim.base.checks import short, whole
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.threads import Method
-from warpsim.inputs import device_called
+from warpsim.run.inputs import device_called
 
 if TYPE_CHECKING:
     from warpsim.model.model import Model

@@ -23,8 +23,8 @@ import mujoco
 import numpy as np
 import warp as wp
 
-from warpsim.bench_engines import ENGINES, Scene
-from warpsim.demo import robot_path
+from warpsim.tools.bench_engines import ENGINES, Scene
+from warpsim.tools.demo import robot_path
 
 SETTLED = 64  # distinct start states; more worlds repeat them, with controls of their own
 OWN_SECONDS = 0.1  # of its own steps that every engine makes before the clock starts
@@ -164,7 +164,7 @@ def timed(runner, first: int, last: int) -> float:
 
 COLD_PROGRAM = """
 import sys
-from warpsim.bench_engines import first_step
+from warpsim.tools.bench_engines import first_step
 first_step(sys.argv[1], sys.argv[2], sys.argv[3])
 """
 

@@ -8,8 +8,8 @@ import numpy as np
 import warp as wp
 
 from warpsim.model.model import JOINT_NV, JointType
+from warpsim.run.streaming import run_into_store
 from warpsim.state import FLAG_NAMES
-from warpsim.streaming import run_into_store
 
 SLOWEST, FASTEST = 0.5, 1.5  # Hz, the band of random controls
 

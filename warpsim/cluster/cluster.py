@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rollouts over many machines, on Ray: worlds divided over actors that write into one store (docs/scale.md).
 
-A store says what its run is and how far each column of worlds is (`warpsim.streaming`). An actor brings columns of its own to the end, and
+A store says what its run is and how far each column of worlds is (`warpsim.run.streaming`). An actor brings columns of its own to the end, and
 nothing else: one that is lost is replaced by another, which begins at the last commit. Bits do not depend on how worlds are divided, for every
 world depends on itself alone, and random numbers on its number in the whole.
 """
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.annotations import DeviceName, Numbers, PathLike, Progress
-from warpsim.checks import short, whole
-from warpsim.description import fingerprint
+from warpsim.base.annotations import DeviceName, Numbers, PathLike, Progress
+from warpsim.base.checks import short, whole
+from warpsim.base.extras import import_or_explain
 from warpsim.files.store.place import (
     STATE_NAMES,
     StoreError,
@@ -33,14 +33,24 @@ from warpsim.files.store.place import (
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
 from warpsim.model.model import Model
-from warpsim.randomness import RandomControls
-from warpsim.rollout import with_progress
+from warpsim.run.description import fingerprint
+from warpsim.run.randomness import RandomControls
+from warpsim.run.rollout import with_progress
+from warpsim.run.streaming import (
+    PARAMETERS,
+    Source,
+    begin_store,
+    checkpoint_arrays,
+    finish,
+    new_run,
+    together,
+    unfinished,
+)
 from warpsim.simulator import Simulator
-from warpsim.state import State, import_or_explain
-from warpsim.streaming import PARAMETERS, Source, begin_store, checkpoint_arrays, finish, new_run, together, unfinished
+from warpsim.state import State
 
 if TYPE_CHECKING:
-    from warpsim.trajectory import Trajectory
+    from warpsim.state.trajectory import Trajectory
 
 LOSSES = 20  # of actors, one after the other without a commit between them, before a run is given up
 LOOK_SECONDS = 0.2  # between two looks at the store, for progress
@@ -80,7 +90,7 @@ class Shard:
 
     def machine(self) -> dict[str, str]:
         """Where it runs, on which last bits depend."""
-        from warpsim.inputs import device_called
+        from warpsim.run.inputs import device_called
 
         try:
             Store(self.path, "r")
@@ -423,11 +433,8 @@ def _shared(path, exists: bool = False):
 
 
 def _read_whole(trajectory):
-    from warpsim.trajectory import Trajectory
+    from warpsim.state.trajectory import Trajectory
 
     rows = {name: np.asarray(getattr(trajectory, name)) for name in state_names(trajectory.model)}
     measured = {name: np.asarray(a) for name, a in trajectory.diagnostics.items()}
     return Trajectory(trajectory.model, **rows, diagnostics=measured, undrawn=trajectory.undrawn)
-
-
-__all__ = ["ShardLost", "map", "resume", "rollout"]

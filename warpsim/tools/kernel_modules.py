@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.kernel_modules [--machine-code all]`.
+"""Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.tools.kernel_modules [--machine-code all]`.
 
 The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register their
 Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
@@ -35,7 +35,7 @@ from typing import NamedTuple
 import warp as wp
 
 from warpsim import kernels
-from warpsim.checks import listed
+from warpsim.base.checks import listed
 from warpsim.device.copies import PARTS, SCALARS, WARP, adjoints_of, block_of, copy, variant
 from warpsim.kernels.real import Entry
 

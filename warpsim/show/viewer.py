@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.annotations import Numbers, Selection
-from warpsim.checks import positive, short
+from warpsim.base.annotations import Numbers, Selection
+from warpsim.base.checks import positive, short
 from warpsim.device.threads import holds
 from warpsim.model.geometry import rotate
 from warpsim.show.live.curves import Curves, curve_names

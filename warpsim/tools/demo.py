@@ -5,7 +5,7 @@ import pathlib
 import time
 
 from warpsim import Simulator, load
-from warpsim.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
+from warpsim.tools.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
 ROBOT = "humanoid"
 DT = 0.01  # s; three times the file's step, which the convex solver takes in its stride

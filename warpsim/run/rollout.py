@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import warp as wp
 
-from warpsim.checks import flag, numbers, short, whole
+from warpsim.base.checks import flag, numbers, short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import active_tape, refuse_torch_gradient, tape_paused
 from warpsim.device.replay import capturing
@@ -15,10 +15,10 @@ from warpsim.differentiate.checkpoint import Checkpoints, move_gradient
 from warpsim.differentiate.implicit import kept_array
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.report import GradientReport
-from warpsim.inputs import shape_hint
 from warpsim.model.host_kinematics import host_span
-from warpsim.randomness import RandomControls
-from warpsim.trajectory import Trajectory
+from warpsim.run.inputs import shape_hint
+from warpsim.run.randomness import RandomControls
+from warpsim.state.trajectory import Trajectory
 
 RECORDED = {
     "iterations": wp.int32,
@@ -144,7 +144,7 @@ def rollout(
             raise ValueError(
                 "store= keeps states, not gradients; leave it out under a tape, and checkpoint_every without one"
             )
-        from warpsim.streaming import store_rollout
+        from warpsim.run.streaming import store_rollout
 
         given = controls if table is None else table
         options = {"mocap": poses, "substeps": substeps, "every": every, "progress": progress}

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import DeviceName, PathLike, Progress
-from warpsim.checks import short
-from warpsim.description import describe_simulator, fingerprint, simulator_arguments
+from warpsim.base.annotations import DeviceName, PathLike, Progress
+from warpsim.base.checks import short
+from warpsim.base.errors import Stopped
 from warpsim.device.interrupts import stop_requests
 from warpsim.device.threads import holds
-from warpsim.errors import Stopped
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import StoreError, check_replaceable, fresh, held, read, state_names, writing
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
-from warpsim.randomness import RandomControls
-from warpsim.rollout import RECORDED, Frames, with_progress
+from warpsim.run.description import describe_simulator, fingerprint, simulator_arguments
+from warpsim.run.randomness import RandomControls
+from warpsim.run.rollout import RECORDED, Frames, with_progress
 from warpsim.state import State
 
 if TYPE_CHECKING:
     from warpsim.simulator import Simulator
-    from warpsim.trajectory import Trajectory
+    from warpsim.state.trajectory import Trajectory
 
 COMMIT_SECONDS = 5.0  # of simulation that a killed process loses at most, where a step takes less
 PARAMETERS, STEPS = "parameters/", "steps"  # of what a checkpoint holds besides the state

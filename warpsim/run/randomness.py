@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Array, Device, DeviceName, Numbers, Selection
-from warpsim.checks import choice, number, numbers, short, whole
+from warpsim.base.annotations import Array, Device, DeviceName, Numbers, Selection
+from warpsim.base.checks import choice, number, numbers, short, whole
 from warpsim.device.copies import SCALARS, launch
 from warpsim.device.threads import in_turn
-from warpsim.inputs import device_called
 from warpsim.kernels import randomness
+from warpsim.run.inputs import device_called
 
 if TYPE_CHECKING:
     from warpsim.simulator import Simulator

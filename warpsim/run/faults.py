@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.annotations import DeviceName, PathLike
-from warpsim.checks import short, whole
-from warpsim.description import describe_simulator, fingerprint, simulator_arguments
+from warpsim.base.annotations import DeviceName, PathLike
+from warpsim.base.checks import short, whole
 from warpsim.device.recording import tape_paused
 from warpsim.files.output import check_folder
 from warpsim.files.store.layout import Layout
@@ -19,32 +18,16 @@ from warpsim.files.store.place import StoreError, fresh, read, state_names, writ
 from warpsim.files.store.store import Commit, Store
 from warpsim.files.store.store_model import put
 from warpsim.files.store.stored_array import read_whole
+from warpsim.kernels.flags import ENERGY_GAIN, NOT_HELD, UNRESOLVED
 from warpsim.model.model import GeomType
-from warpsim.rollout import RECORDED
-from warpsim.state import State
-from warpsim.stepping import (
-    CONTACT_OVERFLOW,
-    DEEP_PRESSURE,
-    ENERGY_GAIN,
-    NONFINITE,
-    NOT_CONVERGED,
-    NOT_HELD,
-    UNRESOLVED,
-)
-from warpsim.streaming import STEPS, checkpoint_arrays, restored_state
+from warpsim.run.description import describe_simulator, fingerprint, simulator_arguments
+from warpsim.run.rollout import RECORDED
+from warpsim.run.streaming import STEPS, checkpoint_arrays, restored_state
+from warpsim.state import FLAG_NAMES, State
 
 if TYPE_CHECKING:
     from warpsim.simulator import Simulator
 
-NAMES = {
-    NONFINITE: "NONFINITE",
-    NOT_CONVERGED: "NOT_CONVERGED",
-    CONTACT_OVERFLOW: "CONTACT_OVERFLOW",
-    UNRESOLVED: "UNRESOLVED",
-    DEEP_PRESSURE: "DEEP_PRESSURE",
-    NOT_HELD: "NOT_HELD",
-    ENERGY_GAIN: "ENERGY_GAIN",
-}
 FOLDER = "warpsim-faults"
 # What is kept of the contacts of a step: the shape of a row.
 CONTACT = {"geoms": (2,), "feature": (3,), "point": (3,), "frame": (3, 3), "phi": (), "impulse": (3,)}
@@ -111,7 +94,7 @@ class Watch:
 
 def flag_names(flags: int) -> list[str]:
     """Names of the bits of a flag."""
-    return [name for bit, name in NAMES.items() if flags & bit]
+    return [name for bit, name in FLAG_NAMES.items() if flags & bit]
 
 
 def lost_constraint(sim, after: State, world: int) -> str:

@@ -12,9 +12,9 @@ from typing import Literal
 import tyro
 from tyro.conf import Positional
 
-from warpsim import checks
-from warpsim.cli_training import Play, Train
-from warpsim.cli_training import console as _console
+from warpsim.base import checks
+from warpsim.tools.cli_training import Play, Train
+from warpsim.tools.cli_training import console as _console
 
 ROBOT_FILES = (
     ".xml",
@@ -81,7 +81,7 @@ class Run:
         from warpsim import Simulator, load
         from warpsim.files.output import replacing
         from warpsim.files.patch_frames import refuse_without_fields
-        from warpsim.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
+        from warpsim.tools.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
         self._check()
         model = load(self.model, actuators=self.actuators, unsupported=self.unsupported)
@@ -161,8 +161,8 @@ class Resume:
     """Threads of the CPU that share the worlds; None is as many as the cores that this process may use."""
 
     def __call__(self) -> None:
-        from warpsim.runs import progress_bar
-        from warpsim.streaming import resume
+        from warpsim.run.streaming import resume
+        from warpsim.tools.runs import progress_bar
 
         with progress_bar("stepping", 0) as progress:
             trajectory = resume(self.store, device=self.device, threads=self.threads, progress=progress)
@@ -183,7 +183,7 @@ class Replay:
     """Print JSON."""
 
     def __call__(self) -> None:
-        from warpsim.faults import load_fault
+        from warpsim.run.faults import load_fault
 
         checks.whole(self.steps, "steps", 1)
         fault = load_fault(self.fault, self.device)
@@ -452,7 +452,7 @@ class Bench:
     """Folder of the JSON and the table."""
 
     def __call__(self) -> None:
-        from warpsim import bench
+        from warpsim.tools import bench
 
         worlds = self.worlds.split(",")
         if not all(n.strip().isdecimal() and int(n) > 0 for n in worlds):
@@ -487,7 +487,7 @@ class Demo:
     """Folder of the results; those of an earlier demo there are replaced."""
 
     def __call__(self) -> None:
-        from warpsim import demo
+        from warpsim.tools import demo
 
         for name in ("worlds", "steps"):
             checks.whole(getattr(self, name), name, 1)
@@ -551,7 +551,7 @@ def environment() -> dict:
         "works here": {
             "simulation on the CPU": "yes",
             "simulation on CUDA": "yes" if cuda else "no: no CUDA driver or device was found",
-            "compile check for CUDA (python -m warpsim.kernel_modules)": "yes" if _can_compile_cuda() else "no",
+            "compile check for CUDA (python -m warpsim.tools.kernel_modules)": "yes" if _can_compile_cuda() else "no",
             "warpsim demo": installed("gymnasium", "demo"),
             "warpsim bench against mujoco_warp": installed("mujoco_warp", "bench"),
             "State.torch()": installed("torch", "torch"),
@@ -612,8 +612,8 @@ COMMANDS = {
 def main(args=None) -> int:
     """Run one command. The exit code is 0; 2 after a one-line message about what is wrong with the request; 128 and the
     number of the signal that ended it (130: Ctrl-C)."""
+    from warpsim.base.errors import Stopped
     from warpsim.device.interrupts import ended_by_signals
-    from warpsim.errors import Stopped
 
     _printable()
     command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="warpsim", description=__doc__, args=args)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from warpsim.annotations import Array, Numbers, PathLike, Selection
-from warpsim.checks import choice, short, whole
+from warpsim.base.annotations import Array, Numbers, PathLike, Selection
+from warpsim.base.checks import choice, short, whole
+from warpsim.base.other_names import NamesOfTrajectory
+from warpsim.base.pickled import pack, unpack
 from warpsim.model import host_kinematics
 from warpsim.model.model import Model
-from warpsim.other_names import NamesOfTrajectory
-from warpsim.pickled import pack, unpack
 from warpsim.state import State
 
 if TYPE_CHECKING:

@@ -6,26 +6,16 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim.annotations import Array, DeviceName, Numbers
-from warpsim.checks import listed
+from warpsim.base.annotations import Array, DeviceName, Numbers
+from warpsim.base.checks import listed
+from warpsim.base.extras import import_or_explain
+from warpsim.base.other_names import NamesOfState
+from warpsim.base.pickled import pack, unpack
+from warpsim.base.reprs import show
 from warpsim.device.recording import tape_paused
 from warpsim.kernels import flags
-from warpsim.other_names import NamesOfState
-from warpsim.pickled import pack, unpack
-from warpsim.reprs import show
 
-FLAG_NAMES = {
-    int(getattr(flags, name)): name
-    for name in (
-        "NONFINITE",
-        "NOT_CONVERGED",
-        "CONTACT_OVERFLOW",
-        "UNRESOLVED",
-        "DEEP_PRESSURE",
-        "NOT_HELD",
-        "ENERGY_GAIN",
-    )
-}
+FLAG_NAMES = {bit: name for name, bit in vars(flags).items() if name.isupper()}
 
 
 class State(NamesOfState):
@@ -233,13 +223,3 @@ def _refuse(array, where: str, shape, kind, device) -> None:
         found = f"{array.dtype.__name__} on {array.device}"
         raise ValueError(f"{where} is {found}; this simulator needs {kind.__name__} on {device}")
     raise ValueError(f"{where} is a view with gaps; give wp.clone(...) of it")
-
-
-def import_or_explain(module: str, extra: str):
-    """Import an optional package, or say which extra brings it."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{module} is not installed; run: pip install 'warpsim[{extra}]'") from error

@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from warpsim import integrate
-from warpsim.checks import short
+from warpsim.base.checks import short
 from warpsim.solve.cone_qp.compliant import Compliant
 from warpsim.solve.lcp.contact_lcp import LCP
 from warpsim.solve.nocontact import NoContact

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.checks import choice, listed, number, numbers, positive, several, short, whole
+from warpsim.base.checks import choice, listed, number, numbers, positive, several, short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.kernels.tree import joints

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from warpsim.checks import listed
+from warpsim.base.checks import listed
 
 Method = typing.TypeVar("Method", bound=Callable[..., typing.Any])
 

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of all worlds, and what is made of states: a trajectory, spare states, repeated steps."""
+
+from warpsim.state.state import FLAG_NAMES, State
+
+__all__ = ["FLAG_NAMES", "State"]
