@@ -10,7 +10,8 @@ import warp as wp
 
 from warpsim.base.annotations import Array
 from warpsim.base.other_names import NamesOfDiagnostics
-from warpsim.device.copies import launch
+from warpsim.device.copies import launch, load
+from warpsim.device.ranges import listed
 from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import USES_IN_PASSING, Replay, capturing
 from warpsim.device.threads import turn, unshared
@@ -264,7 +265,17 @@ class Stepper:
     def advance(self, h: float) -> None:
         """One step of h on the internal state, by replaying its graph."""
         self.step.last_h = h
-        self.replay.run(("advance", h), lambda: self.step.launch(h), compile=self.step.compile)
+        self.replay.run(("advance", h), lambda: self.step.launch(h), compile=self._compile)
+
+    def _compile(self) -> None:
+        """Compile the kernels of a step between states, once."""
+        if not self._compiled:
+            arrays = self.step.state_arrays()
+            with listed() as kernels:
+                self._copy_arrays(arrays, arrays)
+                self.step.launch(self.dt)
+            load(kernels, self.device)
+            self._compiled = True
 
     def repeat(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State | None:
         """`plain_step` between arrays that have seen it before, so that there is nothing to check; None if they have not."""
@@ -323,9 +334,7 @@ class Stepper:
         return out
 
     def _step_between(self, before: dict[str, wp.array], after: dict[str, wp.array], substeps: int) -> None:
-        if not self._compiled:
-            self.step.compile()
-            self._compiled = True
+        self._compile()
         arrays = self.step.state_arrays()
         self._copy_arrays(before, arrays)
         for _ in range(substeps):
@@ -352,6 +361,7 @@ class Stepper:
         if wrench is not None and step.wrench is None:
             step.allow_wrench()
             self.replay.clear()
+            self._compiled = False
         self._copy_forces(control, tau, wrench, capturing(self.device))
 
     def _copy_forces(self, control, tau, wrench, captured: bool) -> None:
@@ -503,6 +513,7 @@ class Stepper:
             raise ValueError("out= cannot be used while a tape is recording: the step's inputs must stay as they are")
         given = self.inputs.given_forces(control=control, tau=tau, wrench=wrench)
         with tape_paused() as tape:
+            self._compile()
             if kept is None:
                 parameters = KeptParameters(self.parameters)
                 used = {name: kept_array(array) for name, array in given.items()}

@@ -9,16 +9,12 @@ import dataclasses
 from typing import ClassVar
 
 import numpy as np
-import warp as wp
 
 import warpsim as ws
 from papers.ccs import kernels
 from warpsim.base import checks
-from warpsim.device.copies import kernels_of
 from warpsim.integrate.step import Step
 from warpsim.kernels.forces import actuators
-from warpsim.kernels.solve import delassus
-from warpsim.kernels.solve.cone_qp import cone_qp
 from warpsim.rows.scalar_rows import actuator_rows
 from warpsim.solve import arrays
 from warpsim.solve.cone_qp.cone_qp import ConeQPSolver
@@ -64,10 +60,6 @@ class PaperContact(ContactSolver):
         result = self.qp.solution
         self.solution.momentum_error, self.solution.iterations = result.residual, result.iterations
         self.solution.status = result.status
-
-    def kernels(self) -> list:
-        own = [x for x in vars(kernels).values() if isinstance(x, wp.Kernel)]
-        return own + [x for file in (delassus, cone_qp) for x in kernels_of(file, self.scalar)]
 
     def prepare(self, collision, restitution, h: float) -> None:
         """The weight ζ for the step h [s]."""

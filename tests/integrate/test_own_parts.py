@@ -125,9 +125,6 @@ class RelaxationSolver(ContactSolver):
         self.options, self.delassus = options, Delassus(self)
         self.x = self.zeros((self.worlds, self.delassus.size))
 
-    def kernels(self) -> list:
-        return [relax(self.scalar)]
-
     def launch(self):
         s, o = self.solution, self.options
         self.delassus.form(self.problem)

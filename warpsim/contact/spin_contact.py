@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.kernels.contact import spin_rows
 
 PARAMETERS = ("geom_friction", "geom_torsional_friction", "geom_rolling_friction")
@@ -35,9 +35,6 @@ class Spin:
     def follow(self, moved: wp.array, dof_S: wp.array) -> None:
         """Take the rows of the contacts that are `moved (worlds, max_contacts)` with these motion subspaces."""
         self.moved, self.moved_S = moved, dof_S
-
-    def kernels(self) -> list:
-        return kernels_of(spin_rows, self.types.real)
 
     def inputs(self) -> list:
         """What the lengths follow from."""

@@ -5,7 +5,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.kernels.contact import adhesion
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
@@ -24,10 +24,6 @@ class Sticking:
             array = wp.array(values.astype(np.int32), dtype=wp.int32, device=device_model.device)
             setattr(self.stickers, key, array)
         self.held, self.dv = dynamics.array(self.count, wp.int32), dynamics.array(model.nv, S)
-
-    def kernels(self) -> list:
-        """Kernels that `launch` uses."""
-        return kernels_of(adhesion, self.device_model.types.real)
 
     def launch(self, h: float, parameters: list, control: wp.array, A_factor: wp.array, v_star: wp.array) -> None:
         """Add the pull to v*; `parameters`: what force kernels read of actuators, in the order of `ACTUATOR_PARAMETERS`."""

@@ -15,7 +15,9 @@ import warp as wp
 
 import warpsim.kernels
 from warpsim.device.by_world import arguments, with_adjoint
-from warpsim.device.ranges import cut, present
+from warpsim.device.cores import usable_cores
+from warpsim.device.interrupts import load_together
+from warpsim.device.ranges import cut, is_listed, present
 from warpsim.device.recording import KnownTape, active_tape
 from warpsim.kernels import real as real_module
 from warpsim.kernels.ranges import takes_first_world
@@ -27,6 +29,7 @@ BLOCK = 32
 WARP = 32
 PARTS = (8, 16)  # of it that are the lanes of a small world
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
+COMPILERS = 4  # threads that compile kernels
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
 # at a time makes a copy: two sets of kernels of the same names in one Warp module would not fit each other.
@@ -76,6 +79,8 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`. Blocks are of `block_of` threads, for
     which `cuda-check` compiles: with another number Warp compiles the module again."""
     tape, made = active_tape(), copy(kernel, real, taped)
+    if is_listed(made):
+        return
     options["block_dim"] = block_of([made])
     if getattr(made, "lanes", 0):
         over = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -114,6 +119,16 @@ def block_of(kernels) -> int:
     return BLOCK * max((getattr(x, "warps", 1) for x in kernels), default=1)
 
 
+def load(kernels, device) -> None:
+    """Compile and load the Warp modules of launched kernels in parallel, those of the last first: the solver's take longest."""
+    modules = list({id(kernel.module): kernel.module for kernel in reversed(kernels)}.values())
+    workers = wp.config.load_module_max_workers or min(usable_cores(), COMPILERS)
+    blocks = [block_of(module.kernels.values()) if device.is_cuda else BLOCK for module in modules]
+    for block in sorted(set(blocks), reverse=True):  # the solver's are the larger ones
+        chosen = [module for module, its in zip(modules, blocks, strict=True) if its == block]
+        load_together(device, chosen, block, workers)
+
+
 def lanes_for(count: int) -> int:
     """Threads of a warp that a world gets on CUDA, of whose dofs, or other things, each has one: no more than have something to do."""
     return next((lanes for lanes in PARTS if count <= lanes), WARP)
@@ -129,11 +144,6 @@ def twin(array: wp.array) -> wp.array:
 def scalar_types(real) -> types.ModuleType:
     """`real` and the vector, matrix and transform types that follow from it."""
     return copy(real_module, real)
-
-
-def kernels_of(file: types.ModuleType, real, part: str = "") -> list[wp.Kernel]:
-    """The kernels without an adjoint of one part of a file: they are compiled together."""
-    return [x for x in vars(copy(file, real)).values() if isinstance(x, wp.Kernel) and x.part == part]
 
 
 def adjoints_of(copied: types.ModuleType) -> dict[str, wp.Kernel]:

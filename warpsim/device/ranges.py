@@ -32,11 +32,12 @@ class NotDivisible(RuntimeError):
 
 
 class _Recording(threading.local):
-    """Per thread: the range that is being recorded, and how many operations came by a way that is cut."""
+    """Per thread: the range that is being recorded, how many operations came by a way that is cut, and the list that `listed` fills."""
 
     worlds: Worlds | None = None
     known = 0
     nested = False
+    kernels: list | None = None
 
 
 _recording = _Recording()
@@ -68,6 +69,24 @@ def over(worlds: Worlds):
 
 
 @contextlib.contextmanager
+def listed():
+    """A list of the kernels that are launched inside. Nothing is executed: no launch, and no `assign`, `fill` and sort of this file."""
+    _recording.kernels = found = []
+    try:
+        yield found
+    finally:
+        _recording.kernels = None
+
+
+def is_listed(*kernels) -> bool:
+    """Whether this thread is inside `listed`, whose list then gains the kernels."""
+    if _recording.kernels is None:
+        return False
+    _recording.kernels += kernels
+    return True
+
+
+@contextlib.contextmanager
 def cut():
     """What is recorded inside keeps to the range of worlds."""
     if _recording.worlds is None or _recording.nested:
@@ -93,12 +112,16 @@ def rows(array: wp.array) -> wp.array:
 
 def assign(target: wp.array, source: wp.array) -> None:
     """target = source, both (worlds, …)."""
+    if is_listed():
+        return
     with cut():
         wp.copy(rows(target), rows(source))
 
 
 def fill(target: wp.array, value=0) -> None:
     """Every entry of target (worlds, …) is `value`."""
+    if is_listed():
+        return
     own = rows(target)
     with cut():
         own.zero_() if value == 0 else own.fill_(value)
@@ -106,6 +129,8 @@ def fill(target: wp.array, value=0) -> None:
 
 def sort_segments(keys: wp.array, values: wp.array, count: int, begin: wp.array, end: wp.array) -> None:
     """`wp.utils.segmented_sort_pairs` of one segment per world, `begin` and `end` (worlds,)."""
+    if is_listed():
+        return
     with cut():
         wp.utils.segmented_sort_pairs(keys, values, count, rows(begin), rows(end))
 

@@ -3,10 +3,9 @@
 
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.device.ranges import assign
 from warpsim.kernels.differentiate import lcp_residual
-from warpsim.kernels.solve import delassus, scratch
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
 from warpsim.solve.lcp.contact_lcp import LCP
@@ -45,9 +44,6 @@ class LCPAdjoint(ContactSolver):
         self.tangent, self.change = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
         self.v_start = None
-
-    def kernels(self) -> list:
-        return [x for file in (lcp_residual, delassus, scratch) for x in kernels_of(file, self.scalar)]
 
     def prepare(self, collision, restitution, h: float) -> None:
         self.collision, law = collision, copy(lcp_residual.Law, self.scalar)()

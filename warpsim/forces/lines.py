@@ -11,7 +11,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.base.errors import ModelError
-from warpsim.device.copies import copy, kernels_of, twin
+from warpsim.device.copies import copy, twin
 from warpsim.device.recording import values_known
 from warpsim.kernels.forces import site_transmission, spatial_tendon, transmission
 from warpsim.model.model import GeomType, Model
@@ -239,12 +239,6 @@ class Lines:
         if self.measured.actuator.shape[0]:
             inputs = [self.columns, self.measured, out.length, out.moment, v, length, velocity]
             dynamics.launch(transmission.measure_actuators, self.measured.actuator.shape[0], inputs)
-
-    def kernels(self) -> list:
-        """Kernels that `launch` uses."""
-        S, found = self.device_model.types.real, kernels_of(transmission, self.device_model.types.real)
-        found += kernels_of(spatial_tendon, S) if self.tables.segments else []
-        return found + (kernels_of(site_transmission, S) if len(self.tables.actuators) else [])
 
     def choose(self) -> None:
         """How tendons wrap at the kinematics of `dynamics`."""

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.forces.lines import Lines
 from warpsim.kernels.forces import elastic_tendons
 from warpsim.model.model import Model
@@ -38,10 +38,6 @@ class TendonEnergy:
         made.slack = wp.array(model.tendon_reference[found].astype(d.dtype), dtype=t.vec2, device=d.device)
         self.elastic = wp.zeros(d.worlds, dtype=t.real, device=d.device)
         self._no_lines = wp.zeros((0, 0), dtype=t.real, device=d.device)
-
-    def kernels(self) -> list:
-        """Kernels that it uses."""
-        return kernels_of(elastic_tendons, self.dynamics.device_model.types.real)
 
     def measure(self, q: wp.array) -> None:
         """At q, where the lines have been measured."""

@@ -7,7 +7,7 @@ Only models with such actuators have it. Force kernels then read the laws s foun
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of, twin
+from warpsim.device.copies import copy, twin
 from warpsim.kernels.forces import activation, effort_limits, muscle
 from warpsim.kernels.integrate import keep_activation
 from warpsim.model.model import Model
@@ -103,13 +103,6 @@ class Actuation:
             for name, value in values.items():
                 setattr(found, name, self._array(value, kind))
         return found
-
-    def kernels(self) -> list:
-        """Kernels that a step uses."""
-        S = self.device_model.types.real
-        files = [activation, keep_activation, *([muscle] if self.has_lengths else [])]
-        files += [effort_limits] if self.has_limits else []
-        return [kernel for file in files for kernel in kernels_of(file, S)]
 
     def given(self, law: wp.array | None = None) -> dict[str, wp.array]:
         """What force kernels read in place of parameters, by name. `law`: another array of laws."""

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import kernels_of, twin
+from warpsim.device.copies import twin
 from warpsim.device.ranges import fill
 from warpsim.kernels.forces import actuators, compensation
 
@@ -27,10 +27,6 @@ class Compensation:
             dynamics.array(model.nv, S) if self.has_force else wp.empty((0, 0), dtype=S, device=device_model.device)
         )
         self.link_F = dynamics.array(model.nlink if self.has_force else 0, device_model.types.vec6)
-
-    def kernels(self) -> list:
-        """Kernels that a step uses."""
-        return kernels_of(compensation, self.device_model.types.real)
 
     def launch(self, given: wp.array) -> None:
         """The wrenches with those given, after the kinematics."""

@@ -12,10 +12,7 @@ memory are linear in the number of links.
 
 import warp as wp
 
-from warpsim.device.copies import kernels_of
-from warpsim.kernels.integrate import spin
 from warpsim.kernels.integrate.theta import schemes
-from warpsim.kernels.tree import passes, wide
 from warpsim.solve.free import FreeSolver
 from warpsim.tree.wide import DEEPEST, WideDynamics, depth, narrow, needs_float64, widen
 
@@ -48,11 +45,6 @@ class ArticulatedMotion(WideDynamics):
     def make_solver(self, *size, **keywords) -> FreeSolver:
         """What solves such a scene, whatever its contact model."""
         return FreeSolver(*size, **keywords)
-
-    def kernels(self) -> list:
-        S = wp.float64
-        own = [] if self.step.spin is None else kernels_of(spin, S)
-        return [*kernels_of(wide, self.scalar), *kernels_of(passes, S), *kernels_of(schemes, S, "articulated"), *own]
 
     def launch(self, h: float) -> None:
         """v*."""
@@ -93,11 +85,6 @@ class DeepMotion(WideDynamics):
         solver = self.step.contact_model.make_solver(*size, wide=True, **keywords)
         solver.attach_wide(self.A, self.v_star, self.v)
         return solver
-
-    def kernels(self) -> list:
-        S = wp.float64
-        own = [] if self.step.spin is None else kernels_of(spin, S)
-        return [*kernels_of(wide, self.scalar), *kernels_of(passes, S), *kernels_of(schemes, S), *own]
 
     def launch(self, h: float) -> None:
         """Bias, A = M + h D, the factors of M and A, and v*."""

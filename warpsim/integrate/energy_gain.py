@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.integrate.free_spin import lone_trees
 from warpsim.kernels.integrate import gain
 from warpsim.model.model import JointType, Model
@@ -29,11 +29,6 @@ class EnergyGain:
         self.step, d = step, step.device_model
         self.trees = wp.array(trees.astype(np.int32), dtype=wp.int32, device=d.device)
         self.sums = step.dynamics.array(gain.NUMBERS * len(trees), d.types.real)
-
-    def kernels(self) -> list:
-        """The kernels that a step launches."""
-        d = self.step.device_model
-        return kernels_of(gain, d.code(gain.find_gain))
 
     def launch(self, h: float) -> None:
         """Look at the step, whose solution is there, before it is accepted."""

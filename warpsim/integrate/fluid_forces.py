@@ -7,7 +7,7 @@ They are those at the start of the step, (q, v), in every integrator.
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.kernels.forces import fluid
 from warpsim.model.medium import shapes_of
 from warpsim.tree.dynamics import Dynamics
@@ -33,10 +33,6 @@ class FluidForces:
         self.count = len(found["body"])
         self.wrench = dynamics.array(self.count, t.vec6)
         self.link_F, self.pushed = dynamics.array(model.nlink, t.vec6), dynamics.array(model.nv, t.real)
-
-    def kernels(self) -> list:
-        """The kernels that a step launches."""
-        return kernels_of(fluid, self.shapes.coefficients.dtype)
 
     def launch(self, dynamics: Dynamics, link_V: wp.array, tau: wp.array) -> None:
         """`pushed` at the kinematics of `dynamics`, whose links move at `link_V`."""

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.kernels.integrate import spin
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.tree.dynamics import Dynamics
@@ -26,10 +26,6 @@ class FreeSpin:
         self.step = step
         nv, S = step.model.nv, step.device_model.types.real
         self.v_next, self.v_still = step.dynamics.array(nv, S), step.dynamics.array(nv, S)
-
-    def kernels(self) -> list:
-        """The kernels that a step launches."""
-        return kernels_of(spin, self.step.device_model.types.real)
 
     def leave(self, h: float, dynamics: Dynamics, v: wp.array, composite: wp.array, bias: wp.array) -> None:
         """The bias at (q, v) without what spinning bodies have of their own rotation."""

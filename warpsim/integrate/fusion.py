@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.kernels.integrate import fused
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import sap
@@ -37,11 +37,6 @@ class FusedStep:
         begin = np.searchsorted(np.sort(link), np.arange(model.nlink + 1))
         tables = (begin, np.argsort(link, kind="stable"))  # in the order of the actuators
         self.link_begin, self.of_link = (wp.array(x.astype(np.int32), dtype=wp.int32, device=device) for x in tables)
-
-    def kernels(self) -> list:
-        """The kernels that it launches."""
-        found = {kernel.part: self.device_model.code(kernel) for kernel in (fused.smooth_motion, fused.finish)}
-        return [x for part, code in found.items() for x in kernels_of(fused, code, part)]
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""

@@ -11,9 +11,6 @@ import warp as wp
 
 from warpsim.contact.collision import Collision
 from warpsim.contact.sticking import Sticking
-from warpsim.device.copies import block_of, kernels_of
-from warpsim.device.cores import usable_cores
-from warpsim.device.interrupts import load_together
 from warpsim.device.memory import Lender, adopt
 from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.forces.tendon_energy import TendonEnergy, sprung
@@ -26,18 +23,15 @@ from warpsim.integrate.fluid_forces import FluidForces
 from warpsim.integrate.free_spin import FreeSpin, lone_trees
 from warpsim.integrate.fusion import FusedStep
 from warpsim.integrate.theta.stages import ThetaStages
-from warpsim.kernels.contact import broadphase, convex_contacts, net_force
+from warpsim.kernels.contact import net_force
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate import spin
 from warpsim.kernels.integrate.theta import schemes
-from warpsim.kernels.linalg import words
-from warpsim.kernels.tree import energy, mocap, passes
+from warpsim.kernels.tree import passes
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
 from warpsim.sensors.step_sensors import StepMeasurement, has_step_sensors
 from warpsim.solve.contact_model import ContactModel
-from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
-
-COMPILERS = 4  # threads that compile kernels
+from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
 class Step:
@@ -209,38 +203,6 @@ class Step:
     def state_arrays(self) -> dict:
         """The state that `launch` advances, by name."""
         return {"q": self.q, "v": self.v, "time": self.time, **self.memory()}
-
-    def compile(self) -> None:
-        """Compile and load the kernels of a step, modules in parallel, the solver's, which takes longest, first."""
-        modules = list({id(kernel.module): kernel.module for kernel in reversed(self.kernels())}.values())
-        workers = wp.config.load_module_max_workers or min(usable_cores(), COMPILERS)
-        device = self.device_model.device
-        blocks = [block_of(module.kernels.values()) if device.is_cuda else BLOCK for module in modules]
-        for block in sorted(set(blocks), reverse=True):  # the solver's are the larger ones
-            chosen = [module for module, its in zip(modules, blocks, strict=True) if its == block]
-            load_together(device, chosen, block, workers)
-
-    def kernels(self) -> list:
-        """The kernels that a step launches, and those compiled together with them."""
-        S = self.device_model.types.real
-        optional = {
-            broadphase: self.collision.broadphase is not None,
-            convex_contacts: self.collision.convex_scene is not None,
-            mocap: self.model.nmocap > 0,
-        }
-        pressure = self.collision.pressure
-        smooth = [passes, energy, actuators, schemes] if self.fused is None else []
-        files = [*smooth, *(file for file, used in optional.items() if used)]
-        found = [x for file in files for x in kernels_of(file, S)]
-        found += [] if self.fused is None else self.fused.kernels()
-        found += kernels_of(words, S)
-        if self.integrate_position is not passes.integrate_position:
-            found += kernels_of(spin, S, "mean")
-        parts = (pressure, self.collision.spin, self.stages, self.deep, self.actuation, self.compensation, self.fluid)
-        parts += (self.lines, self.tendon_energy, self.sticking, self.measurement, self.spin, self.gain)
-        for part in (self.law, self.scalar_rows, self.solver, *parts):
-            found += [] if part is None else part.kernels()
-        return found
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""

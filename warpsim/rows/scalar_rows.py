@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import pair_supports
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.device.ranges import assign
 from warpsim.forces.lines import Lines, Tables
 from warpsim.kernels.forces import actuators as actuation
@@ -369,14 +369,6 @@ class ScalarRows:
         """Let the solver's problem read these rows."""
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
-
-    def kernels(self) -> list:
-        """Kernels that `launch` uses."""
-        S = self.device_model.types.real
-        found = [copy(self._fill, self.device_model.code(self._fill))] if self.count else []
-        found += kernels_of(line_rows, S) if self.on_lines is not None else []
-        found += kernels_of(watch, S) if self.has_frames or self.can_lose else []
-        return found + (kernels_of(frame_rows, S) if self.has_frames else [])
 
     def launch(
         self,

@@ -3,7 +3,6 @@
 
 import warp as wp
 
-from warpsim.device.copies import kernels_of
 from warpsim.device.recording import tape_paused
 from warpsim.forces.lines import Lines
 from warpsim.kernels.sensors import line_sensors
@@ -24,10 +23,6 @@ class MeasuredLines:
     def owners(self) -> list:
         """What holds arrays that are written to."""
         return [self, self.lines] if self.owned else [self]
-
-    def kernels(self) -> list:
-        """Kernels of the rates."""
-        return kernels_of(line_sensors, self.rate.dtype)
 
     def measure(self, v: wp.array) -> None:
         """At v, after the kinematics."""

@@ -10,14 +10,13 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
 from warpsim.kernels.rows import line_rows
 from warpsim.kernels.rows import table as row_table
 from warpsim.kernels.sensors import actuator_sensors, spin_moments, string_wrenches, touch_sensors
 from warpsim.kernels.sensors import reactions as reaction_kernels
-from warpsim.kernels.tree import passes
 from warpsim.model.model import Model
 from warpsim.model.sensor_types import OF_ACTUATORS, OF_IMPULSES, ObjectType, SensorType
 from warpsim.rows.scalar_rows import ScalarRows
@@ -227,24 +226,6 @@ class StepSensors:
         self.limit_count = len(sensors)
         self.limits = summing_table(self._tables, self._columns(sensors), found)
 
-    def kernels(self) -> list:
-        """Kernels that `measure` uses."""
-        S = self.device_model.types.real
-        found = kernels_of(reaction_kernels, S)
-        if self.touch_count or self.contact_count:
-            found += kernels_of(touch_sensors, S)
-        if self.actuators.count or self.limit_count:
-            found += kernels_of(actuator_sensors, S)
-        if self.turns:
-            found += kernels_of(spin_moments, S)
-        if self.lines is not None:
-            found += self.lines.kernels()
-        if self.strings is not None:
-            found += kernels_of(string_wrenches, S)
-        if self.bears and self.rows.has_frames:
-            found += kernels_of(reaction_kernels, S, "rows")
-        return found
-
     def clear(self) -> None:
         """Before `measure`: what is summed up is zero."""
         sums = [self.data, self.link_F]
@@ -358,10 +339,6 @@ class StepMeasurement:
     def memory(self) -> dict:
         """What a state keeps, by name: the numbers, and in which worlds there are any."""
         return {"measured": self.measured, "stepped": self.stepped}
-
-    def kernels(self) -> list:
-        """Kernels that it uses."""
-        return [*self.sensors.kernels(), copy(passes.link_velocity, self.step.device_model.types.real)]
 
     def launch(self, h: float, v: wp.array) -> None:
         """Measure a step from `step.q`, `step.v` to the velocity v, before it is accepted."""

@@ -4,7 +4,7 @@
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import pair_laws, spin_rows, taped_contacts
 from warpsim.tree.dynamics import Dynamics
@@ -37,10 +37,6 @@ class ContactLaw:
         if type(other) is type(self):
             self.weight, self.R, self.v_hat = other.weight, other.R, other.v_hat
             self.problem.R, self.problem.v_hat, self.problem.mu = other.R, other.v_hat, other.problem.mu
-
-    def kernels(self) -> list:
-        """Kernels that `regularise` and `solve` use, and those compiled together with them."""
-        return kernels_of(contact, self.device_model.code(contact.regularise))
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         """R, v̂, μ and w of the contacts that were detected, at the velocity v. `z`: scratch (worlds, nv)."""

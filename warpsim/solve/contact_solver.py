@@ -21,7 +21,7 @@ class ContactSolver:
     the dofs of the scalar rows. `problem` (struct) is otherwise filled by the caller with its own arrays, field by field,
     and `solution` (struct) holds the results; see `kernels/solve/problem.py`. `spin`: contacts have spin rows in as many slots more, see
     `kernels/solve/sap/contact_laws.py`; of solvers that know them, as `cg`, by conjugate gradients. A subclass has `launch()`, which solves every
-    world off the tape and returns `solution`, and `kernels()`, see `Step`. `has_upper`: whether a factor that it keeps is UᵀDL, not LᵀDL.
+    world off the tape and returns `solution`. `has_upper`: whether a factor that it keeps is UᵀDL, not LᵀDL.
     """
 
     has_upper = False

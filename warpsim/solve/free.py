@@ -10,8 +10,5 @@ class FreeSolver(ContactSolver):
     def complete(self) -> None:
         self.solution.v = self.problem.v_star
 
-    def kernels(self) -> list:
-        return []
-
     def launch(self):
         return self.solution

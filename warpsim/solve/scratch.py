@@ -9,7 +9,7 @@ so on; the last of the turns is for worlds that are all full, so that no number 
 
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.device.memory import LARGEST_INDEX
 from warpsim.device.ranges import Worlds, cut, present
 from warpsim.kernels.solve import scratch
@@ -65,9 +65,6 @@ class Scratch:
     @property
     def turns(self) -> int:
         return self._present()[1]
-
-    def kernels(self) -> list:
-        return kernels_of(scratch, self.scalar)
 
     def clear(self, run) -> None:
         """Before worlds take their memory in a step; `run`: as `ContactSolver.run`."""

@@ -19,9 +19,6 @@ class WidenedSolver(ContactSolver):
         self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
         self.copied, self.given = self.COPIED, ()
 
-    def kernels(self) -> list:
-        return self.inner.kernels()
-
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
         """Float64 arrays to read in the place of those of the problem."""
         problem = self.inner.problem

@@ -6,7 +6,7 @@ import typing
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.kernels.contact.hydroelastic import caps as cap_kernels
 from warpsim.kernels.contact.hydroelastic import fields as field_kernels
 from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
@@ -115,12 +115,6 @@ class PressureContact:
         bodies = self.model.geom_body[np.unique(self.model.pair_geom[self.pairs])]
         trees = np.unique(self.model.link_tree[self.model.body_link[bodies[bodies >= 0]]])
         return max(0, int(np.sum(np.diff(self.model.tree_v)[trees] > 0)) - 1)
-
-    def kernels(self) -> list:
-        """The kernels that `detect` launches, and those compiled together with them."""
-        files = [polygon_kernels] + ([patch_kernels] if self.points_per_patch else [])
-        files += [cap_kernels] if self.caps.any() else []
-        return [x for file in files for x in kernels_of(file, self.device_model.types.real)]
 
     def sizes(self):
         """What worlds may choose about the fields, as kernels read it."""

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.integrate.theta.schemes import ThetaScheme
 from warpsim.kernels.contact import between as contact_between
 from warpsim.kernels.integrate.theta import free_motion, schemes
@@ -69,18 +69,6 @@ class ThetaStages:
         self.options.tolerance = self.scheme.relative_tolerance(dtype)
         self.options.stall = STALL_EPSILONS * float(np.finfo(dtype).eps)
         self.options.max_evaluations = self.scheme.max_evaluations
-
-    def kernels(self) -> list:
-        """The kernels that a step uses."""
-        S = self.step.device_model.types.real
-        found = kernels_of(schemes, S, "schemes")
-        if self.scheme.implicit:
-            found += kernels_of(free_motion, S)
-        if self.follows_contacts:
-            found += kernels_of(contact_between, S)
-            if self.step.collision.convex_scene is not None:
-                found += kernels_of(contact_between, S, "convex")
-        return found
 
     @property
     def follows_contacts(self) -> bool:

@@ -12,7 +12,7 @@ as the free motion goes: `jump` is that part, 0 at rest minus −gh/2. It is kep
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.device.ranges import fill
 from warpsim.integrate import Variational
 from warpsim.integrate.step import Step
@@ -107,11 +107,6 @@ class VariationalStep(Step):
         self.search = copy(roots.Options, S)()
         self.search.tolerance = self.integrator.relative_tolerance(self.device_model.dtype)
         self.search.max_evaluations = int(self.integrator.max_iterations)
-
-    def kernels(self) -> list:
-        S = self.device_model.types.real
-        own = [*kernels_of(variational, S), *kernels_of(variational, S, "velocities"), copy(self.root_finder, S)]
-        return [*super().kernels(), *own]
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""

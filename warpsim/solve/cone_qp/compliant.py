@@ -8,10 +8,9 @@ import numpy as np
 import warp as wp
 
 from warpsim.base import checks
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve.cone_qp import compliant, island_newton, island_qp, island_system
-from warpsim.kernels.solve.sap import islands
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
@@ -108,9 +107,6 @@ class Compliant(ContactModel):
 class CompliantLaw(ContactLaw):
     """Implicit springs and dampers, linear or Hertz's, with a tangential damper for stiction (theory §4)."""
 
-    def kernels(self) -> list:
-        return super().kernels() + kernels_of(compliant, self.types.real)
-
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         collision = self.collision
         contacts = collision.contacts
@@ -167,9 +163,6 @@ class CompliantContact(ContactSolver):
         work.residual = self.zeros((W, T))
         work.iterations, work.status = (self.zeros((W, T), int) for _ in range(2))
         return work
-
-    def kernels(self) -> list:
-        return [x for file in (island_qp, islands) for x in kernels_of(file, self.scalar)]
 
     def launch(self):
         """Solve every world, off the tape."""

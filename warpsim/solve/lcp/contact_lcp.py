@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from warpsim.base import checks
-from warpsim.device.copies import copy, kernels_of
-from warpsim.kernels.solve import delassus, scratch
+from warpsim.device.copies import copy
 from warpsim.kernels.solve.lcp import contact_lcp, lcp
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
@@ -105,10 +104,6 @@ class LCPContact(ContactSolver):
         result = self.lcp.solution
         self.solution.momentum_error, self.solution.iterations = result.residual, result.factorizations
         self.solution.status, self.warm_start_hits = result.status, result.hit
-
-    def kernels(self) -> list:
-        found = [x for file in (contact_lcp, delassus) for x in kernels_of(file, self.code)]
-        return found + [x for file in (lcp, scratch) for x in kernels_of(file, self.scalar)]
 
     def idle(self) -> list:
         return [self.delassus.dual.Y]

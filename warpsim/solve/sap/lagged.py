@@ -3,12 +3,12 @@
 
 import warp as wp
 
-from warpsim.device.copies import copy, kernels_of
+from warpsim.device.copies import copy
 from warpsim.device.memory import adopt
 from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.linalg.registers import UNKNOWNS
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, islands, lagged, small_restarts, surrogate
+from warpsim.kernels.solve.sap import coupled, lagged, small_restarts, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver, find_islands
@@ -103,12 +103,6 @@ class LaggedSolver(SAPSolver):
     def tries_first(self) -> bool:
         """Whether islands that may be larger than a warp holds are tried by a kernel without other starts, whose code and registers are few."""
         return self.as_on_gpu and (self.nv > UNKNOWNS or not self.small_first)
-
-    def kernels(self) -> list:
-        S = self.launched
-        small = kernels_of(small_restarts, S) if self.small_first else []
-        quick = kernels_of(lagged, S, "quick") if self.tries_first else []
-        return [*kernels_of(lagged, S), *small, *quick, *kernels_of(islands, S)]
 
     def errors(self) -> list[wp.array]:
         return [self.lag.island_error, self.lag.error]

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.base import checks
-from warpsim.device.copies import WARP, copy, kernels_of, lanes_for
+from warpsim.device.copies import WARP, copy, lanes_for
 from warpsim.device.memory import SideBySide
 from warpsim.kernels.linalg.vector import CHUNK, padded
 from warpsim.kernels.solve.sap import islands, newton, sap, small_convex
@@ -231,11 +231,6 @@ class SAPSolver(ContactSolver):
     def start_at(self, v: wp.array) -> None:
         super().start_at(v)
         self.options.free_start = 0
-
-    def kernels(self) -> list:
-        code = self.launched
-        small = kernels_of(small_convex, code) if self.small_first else []
-        return [*kernels_of(sap, code), *small, *kernels_of(islands, code)]
 
     def idle(self) -> list[wp.array]:
         return [] if self.options.keep_factor else [self.scratch.whole]
