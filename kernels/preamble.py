@@ -215,17 +215,22 @@ OPTIONS = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble=
 SHORT = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble="#define SHORT_CODE\n" + ENTRIES)
 
 
-def warp_module(name: str, short: bool = False, fast_math: bool = False) -> wp.Module:
+def warp_module(name: str, short: bool = False, fast_math: bool = False, more: str = "") -> wp.Module:
     """The Warp module of a name, with this at its beginning.
 
     `short`: CUDA does not unroll its loops, which halves its machine code: of solvers, whose iterations are else longer than the processors'
-    instruction caches. The CPU compiles at this level in either case. `fast_math`: see `real.kernel`; the CPU compiles as without it.
+    instruction caches. The CPU compiles at this level in either case. `fast_math`: see `real.kernel`; the CPU compiles as without it. `more`: C++ that
+    follows, without which the module does not compile.
     """
     module = wp.get_module(name)
     if short:
         module.options["optimization_level"] = 2
     if fast_math:
         module.options["fast_math"] = True
-    if OPTIONS is not None:
+    if more:
+        module.options["extra_build_options"] = wp.ModuleBuildOptions(
+            extra_cpu_preamble=_ON_CPU + more, extra_cuda_preamble=ENTRIES + more
+        )
+    elif OPTIONS is not None:
         module.options["extra_build_options"] = SHORT if short else OPTIONS
     return module

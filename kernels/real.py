@@ -4,7 +4,8 @@
 The files of this folder are written once, against `real`. `warpsim.device` loads a copy of them per scalar type (packages
 `warpsim.kernels_float32`, `warpsim.kernels_float64`): two scalar types in one Warp module would recompile each other. Of the solver there are
 copies with spin rows besides (`warpsim.kernels_float32_spin`, …), in which branches on `SPIN`, a constant, go the other way, and copies by
-conjugate gradients (`…_cg`, `BY_CG`); of what has lanes, copies with fewer to a world (`…_16`, `LANES`), whose structs are those of the whole.
+conjugate gradients (`…_cg`, `BY_CG`). Functions that are differentiated by their forward text have copies with dual numbers (`…_dual`, `DUAL`).
+Of what has lanes there are copies with fewer to a world (`…_16`, `LANES`), whose structs are those of the whole.
 Imported as `warpsim.kernels` the files are a directory: a kernel or a struct is an `Entry` that says where it stands,
 nothing is parsed or compiled, and `warpsim.device.launch(sap.solve, wp.float64, ...)` finds the copy.
 """
@@ -24,6 +25,8 @@ SPIN = getattr(
 )  # whether contacts have spin rows in this copy (`laws/spin_cone.py`)
 BY_CG = getattr(sys.modules[__package__], "BY_CG", False)  # whether SAP solves by conjugate gradients in this copy
 LANES = getattr(sys.modules[__package__], "LANES", 32)  # threads of a world on CUDA where a kernel has lanes
+NUM = getattr(sys.modules[__package__], "NUM", None)  # the dual numbers of this copy (`number/dual.py`), or None
+DUAL = NUM is not None  # whether `num` is a dual number in this copy (`number/num.py`)
 WHOLE = getattr(sys.modules[__package__], "WHOLE", None)  # of a copy with fewer: the package of that with a warp's
 real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)
@@ -72,7 +75,9 @@ def kernel(
     ranges.shift(tree.body[0])
     function, text = ranges.define(tree, source)
     options = {"enable_backward": False}
-    module = warp_module(_warp_module(source, part), short=warps > 1, fast_math=fast_math)
+    module = warp_module(
+        _warp_module(source, part), short=warps > 1, fast_math=fast_math, more=NUM.text if DUAL else ""
+    )
     if registers:
         options["cuda_max_registers"] = registers
     made = wp.Kernel(func=function, key=source.__name__, module=module, options=options, source=text)

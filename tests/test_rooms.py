@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 # From the ground up; a file imports from its own floor and from below. Device and host code of a name are one floor.
 FLOORS = [
-    *("base", "robots", "ranges", "preamble", "real", "flags", "sums", "worlds", "randomness"),
+    *("base", "robots", "ranges", "preamble", "real", "number", "flags", "sums", "worlds", "randomness"),
     *("device", "linalg", "model", "laws", "tree", "forces", "contact", "rows", "solve", "sensors", "integrate"),
     *("state", "differentiate", "files", "run", "stepping", "simulator"),
     *("show", "cluster", "optimise", "envs", "tools"),
@@ -135,7 +135,7 @@ def test_no_circles():
 
 def test_a_room_has_one_name():
     """Every folder of kernels/ is one of warpsim/ by the same path, but for what the host has no part of, and says what it is."""
-    device_only = {"laws", "forces", "linalg", "contact/narrow", "rows/kinds"}
+    device_only = {"laws", "forces", "linalg", "number", "contact/narrow", "rows/kinds"}
     for folder in sorted(path for path in (ROOT / "kernels").rglob("*") if path.is_dir() and any(path.glob("*.py"))):
         name = folder.relative_to(ROOT / "kernels").as_posix()
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), f"{folder}: what is this room?"

@@ -20,6 +20,7 @@ from warpsim.device.interrupts import load_together
 from warpsim.device.ranges import cut, is_listed, present
 from warpsim.device.recording import KnownTape, active_tape
 from warpsim.kernels import real as real_module
+from warpsim.kernels.number.dual import dual_type
 from warpsim.kernels.ranges import takes_first_world
 from warpsim.kernels.real import Entry, adjoint_module
 
@@ -41,22 +42,23 @@ _copies: dict = {}
 class Variant:
     """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin_cone.py`), or whose SAP solves by
     conjugate gradients. What only some models need would else be in the machine code of all. `lanes`: so many threads of a warp do the work of a world
-    (`kernels/linalg/lanes.py`)."""
+    (`kernels/linalg/lanes.py`). `dual`: `num` is a dual number (`kernels/number/num.py`)."""
 
     real: type
     spin: bool = False
     cg: bool = False
     lanes: int = WARP
+    dual: bool = False
 
     @property
     def __name__(self) -> str:
-        parts = {"_spin": self.spin, "_cg": self.cg, f"_{self.lanes}": self.lanes < WARP}
+        parts = {"_spin": self.spin, "_cg": self.cg, f"_{self.lanes}": self.lanes < WARP, "_dual": self.dual}
         return self.real.__name__ + "".join(name for name, has in parts.items() if has)
 
 
-def variant(real: type, spin: bool = False, cg: bool = False, lanes: int = WARP):
+def variant(real: type, spin: bool = False, cg: bool = False, lanes: int = WARP, dual: bool = False):
     """The scalar type itself where nothing is asked for beyond it."""
-    return Variant(real, spin, cg, lanes) if spin or cg or lanes < WARP else real
+    return Variant(real, spin, cg, lanes, dual) if spin or cg or lanes < WARP or dual else real
 
 
 _adjoints: dict[str, dict[str, wp.Kernel]] = {}
@@ -163,6 +165,8 @@ def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
         made.__path__, made.__package__ = list(warpsim.kernels.__path__), package
         chosen = real if isinstance(real, Variant) else Variant(real)
         made.REAL, made.SPIN, made.BY_CG = chosen.real, chosen.spin, chosen.cg
+        if chosen.dual:
+            made.NUM = dual_type(chosen.real)
         if chosen.lanes < WARP:
             whole = variant(chosen.real, chosen.spin, chosen.cg)
             made.LANES, made.WHOLE = chosen.lanes, _copy_file(real_module, whole).__package__

@@ -44,13 +44,15 @@ SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
 SMALL = tuple(f"_{lanes}" for lanes in PARTS)
-# Of the copies with spin rows, and by conjugate gradients, those of the solvers are compiled, and what is beside them in their modules; of those for
+# Of the copies with spin rows, and by conjugate gradients, those of the solvers are compiled, and what is beside them in their modules; of those with
+# dual numbers the kernels of rates; of those for
 # part of a warp what small models launch: the same, and kernels whose lanes share something.
 VARIANTS = {
     "": ("",),
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
+    "_dual": (),
 } | dict.fromkeys(SMALL, ("solve.sap.",))
 # What is not launched in these copies: small islands, and what is launched only without these.
 IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
@@ -105,7 +107,7 @@ def build_all() -> dict[str, wp.Module]:
                 shared = suffix in SMALL and has_shares(x for x in vars(file).values() if isinstance(x, Entry))
                 if shared or info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
                     lanes = int(suffix[1:]) if suffix in SMALL else WARP
-                    copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, lanes))
+                    copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, lanes, suffix == "_dual"))
     modules = wp._src.context.user_modules
     named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
     return {name: module for name, module in named.items() if _is_launched(name, module)}
