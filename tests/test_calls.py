@@ -419,6 +419,10 @@ CALLS = {
     "linearize parameter": (lambda s: s.sim.linearize(s.state, parameters=["mass"]), "'mass'|body_mass"),
     "force_jacobian": (lambda s: s.sim.linearize(s.state, force_jacobian="no"), "force_jacobian|'no'"),
     "linearize out": (lambda s: s.sim.linearize(s.state, out=s.state), "out|State|Linearization"),
+    "no direction": (lambda s: s.sim.jvp(s.state), "no direction|dstate|parameters"),
+    "jvp parameters": (lambda s: s.sim.jvp(s.state, parameters="body_mass"), "parameters|'body_mass'|dict"),
+    "jvp dstate": (lambda s: s.sim.jvp(s.state, dstate=[1.0]), "dstate|(1,)|(3, 14)"),
+    "jvp out": (lambda s: s.sim.jvp(s.state, dcontrol=controls(3, 1), out=3), "out|int"),
     # queries
     "body true": (lambda s: s.sim.jacobian(s.sim.model.q0, True), "body|True|whole"),
     "body float": (lambda s: s.sim.jacobian(s.sim.model.q0, 0.5), "body|0.5|whole"),

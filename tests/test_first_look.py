@@ -242,6 +242,7 @@ def test_warp_is_quiet_unless_asked(tmp_path):
 # Docstrings --------------------------------------------------------------------------------------------------------------
 
 FIRST = (ws.load, ws.Model, ws.Simulator, ws.Simulator.step, ws.Simulator.rollout, ws.State, ws.Trajectory)
+FIRST += (ws.Simulator.jvp,)
 
 
 @pytest.mark.parametrize("item", FIRST, ids=lambda item: item.__qualname__)

@@ -17,6 +17,7 @@ from warpsim.device.replay import USES_IN_PASSING, Replay, capturing
 from warpsim.device.threads import turn, unshared
 from warpsim.differentiate.checkpoint import move_gradient
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, pass_on_gradient, step_adjoint
+from warpsim.differentiate.jvp import Pushforward
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
 from warpsim.differentiate.reading_adjoint import ReadingAdjoint
@@ -548,6 +549,10 @@ class Stepper:
     @functools.cached_property
     def reverse_linearizer(self) -> ReverseLinearizer:
         return ReverseLinearizer(self)
+
+    @functools.cached_property
+    def pushforward(self) -> Pushforward:
+        return Pushforward(self)
 
 
 def _borrowed(arrays: dict[str, wp.array]) -> dict[str, wp.array]:

@@ -63,6 +63,7 @@ def methods(sim, state, folder) -> dict:
         "state": sim.state,
         "reset": lambda: sim.reset(state, [0], parameters=True),
         "linearize": lambda: sim.linearize(state),
+        "jvp": lambda: sim.jvp(state, dstate=np.zeros((sim.worlds, 2 * sim.model.nv))),
         "capture": lambda: sim.capture(lambda: None),
         "kinematics": lambda: sim.kinematics(q),
         "body_velocity": lambda: sim.body_velocity(state),

@@ -112,6 +112,7 @@ def gradient(threads: int, method: str) -> list[np.ndarray]:
         tape.backward(grads={end.q: wp.full_like(end.q, 1.0), end.v: wp.full_like(end.v, 0.1)})
         arrays = [state.q.grad, state.v.grad, table.grad, sim.parameters["body_mass"].grad]
         arrays += sim.linearize(state, parameters=["body_mass"]).arrays().values()
+        arrays.append(sim.jvp(state, dstate=np.ones((sim.worlds, 2 * sim.model.nv))))
         found += [array.numpy().copy() for array in arrays]
     return found
 

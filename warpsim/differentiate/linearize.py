@@ -253,8 +253,15 @@ class Linearizer:
 
     def launch(self, h: float, columns: Columns, result: Linearization) -> None:
         """Fill `result` at the point loaded."""
-        step, launch, X, nv = self.step, self.step.dynamics.launch, columns.X, self.model.nv
-        topology, v = self.device_model.topology, self.flow.v
+        self.fill_columns(h, columns)
+        self.solve(columns.X)
+        for name, Y in result.arrays().items():
+            self.store(h, columns.X, columns.first[name], Y)
+        self.add_explicit(h, columns, result)
+
+    def fill_columns(self, h: float, columns: Columns) -> None:
+        """Make the step at the point loaded, and write all columns ∂r/∂x."""
+        step, X = self.step, columns.X
         step.smooth_motion(h)
         step.contact_problem(h)
         step.solve(h)
@@ -265,36 +272,46 @@ class Linearizer:
         if self.actuation is not None:
             self.actuation.find(h)
             self.actuation.add(columns.law, columns.first["B"], X)
-        problem, work = step.solver.problem, step.solver.work
-        launch(kernels.list_dofs, nv, [problem, work, self.dof])
+
+    def solve(self, X: wp.array) -> None:
+        """X ← H⁻¹X for the columns of X, by the factor of the step's Hessian."""
+        if not X.size:
+            return
+        launch, work, solver = self.step.dynamics.launch, self.step.solver.work, self.step.solver
+        launch(kernels.list_dofs, self.model.nv, [solver.problem, work, self.dof])
         width = min(COLUMNS_PER_THREAD[self.device_model.device.is_cuda], X.shape[2])
         blocks = -(-X.shape[2] // width)
-        launch(
-            kernels.solve_columns, (self.model.ntree, blocks), [work, int(step.solver.has_upper), self.dof, width, X]
-        )
-        for name, Y in result.arrays().items():
-            if not Y.size:
-                continue
-            launch(kernels.store_jacobian, self.model.nlink, [topology, h, v, X, columns.first[name], Y])
-        launch(kernels.add_position, self.model.nlink, [topology, h, v, result.A])
-        if step.spin is not None:
-            self._spin_rows(h, columns, result)
-        if self.model.na:
-            self.actuation.store(result.A, result.B)
+        inputs = [work, int(self.step.solver.has_upper), self.dof, width, X]
+        launch(kernels.solve_columns, (self.model.ntree, blocks), inputs)
 
-    def _spin_rows(self, h: float, columns: Columns, result: Linearization) -> None:
-        """The rows of bodies that spin, whose free motion follows on the solution."""
-        step, launch, nlink, v = self.step, self.step.dynamics.launch, self.model.nlink, self.flow.v
-        given = [self.device_model.topology, h, step.spin.bodies(step.dynamics), v]
-        for name, Y in result.arrays().items():
-            if not Y.size:
-                continue
-            launch(spin_slopes.spin_rows, nlink, [*given, Y])
-            if name == "A":
-                launch(spin_slopes.spin_position, nlink, [*given, Y])
-            if name in INERTIAS:
+    def store(self, h: float, X: wp.array, first: int, Y: wp.array) -> None:
+        """Rows (δq', δv') that follow from the solution, of the solved columns of X from `first` on."""
+        if not Y.size:
+            return
+        launch, nlink, v, topology = (
+            self.step.dynamics.launch,
+            self.model.nlink,
+            self.flow.v,
+            self.device_model.topology,
+        )
+        launch(kernels.store_jacobian, nlink, [topology, h, v, X, first, Y])
+        if self.step.spin is not None:
+            launch(spin_slopes.spin_rows, nlink, [topology, h, self.step.spin.bodies(self.step.dynamics), v, Y])
+
+    def add_explicit(self, h: float, columns: Columns, result: Linearization) -> None:
+        """Add what the variables change where the solution stays."""
+        step, launch, nlink, v, A = self.step, self.step.dynamics.launch, self.model.nlink, self.flow.v, result.A
+        topology = self.device_model.topology
+        launch(kernels.add_position, nlink, [topology, h, v, A])
+        if step.spin is not None:
+            given = [topology, h, step.spin.bodies(step.dynamics), v]
+            launch(spin_slopes.spin_position, nlink, [*given, A])
+            for name in (name for name in result.parameters if name in INERTIAS):
+                Y = result.parameters[name]
                 inputs = [*given, columns.inertias, columns.first[name] - columns.inertias.first, Y]
                 launch(spin_slopes.spin_inertias, Y.shape[2], inputs)
+        if self.model.na:
+            self.actuation.store(A, result.B)
 
     def _smooth_columns(self, h: float, columns: Columns) -> None:
         """Inertial forces, springs, actuators, generalised forces."""
@@ -462,27 +479,20 @@ class Linearizer:
 def linearize(sim, state, control, tau, parameters, force_jacobian, mocap_jacobian, out) -> Linearization:
     """See `Simulator.linearize`."""
     sim._stepper.check_state(state)
-    names, mocap = _names(parameters), flag(mocap_jacobian, "mocap_jacobian")
-    if mocap and not sim.model.nmocap:
-        raise ValueError(f"model {sim.model.name!r} has no mocap bodies; leave mocap_jacobian out")
-    reason = _not_analytic(sim, names) or ("by the poses of mocap bodies" if mocap else "")
-    if reason and not sim.requires_grad:
-        raise ValueError(
-            f"linearize has no closed form {reason}; a simulator with requires_grad=True has its Jacobians"
-        )
+    names, mocap = parameter_names(parameters), flag(mocap_jacobian, "mocap_jacobian")
+    reason = why_reverse(sim, names, "mocap_jacobian" if mocap else "", "linearize")
     force = flag(force_jacobian, "force_jacobian")
     if out is not None and not isinstance(out, Linearization):
         raise ValueError(f"out is a {type(out).__name__}; give the Linearization of an earlier call")
     with tape_paused():
-        control = None if control is None else sim._inputs.device_array(control, (sim.worlds, sim.model.nu), "control")
-        tau = None if tau is None else sim._inputs.device_array(tau, (sim.worlds, sim.model.nv), "tau")
+        control, tau = point_forces(sim, control, tau)
         entries = request_entries(sim.model, force, names, mocap)
         if out is None:
             out = blank_result(sim.device_model, entries)
         else:
             check_result(sim.device_model, entries, out)
         if reason:
-            sim._stepper.reverse_linearizer.fill(state, control, tau, out)
+            sim._stepper.reverse_linearizer.fill(sim.dt, state, control, tau, out)
             return out
         linearizer = sim._stepper.linearizer
         columns = linearizer.columns(force, names)
@@ -490,6 +500,26 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, mocap_jacobi
         key = ("linearize", id(columns), *(array.ptr for array in out.arrays().values()))
         sim._stepper.replay.run(key, lambda: linearizer.launch(sim.dt, columns, out))
     return out
+
+
+def point_forces(sim, control, tau) -> list[wp.array | None]:
+    """`control` and `tau` of the point on the device; None stays."""
+    given = (("control", control, sim.model.nu), ("tau", tau, sim.model.nv))
+    return [None if x is None else sim._inputs.device_array(x, (sim.worlds, n), name) for name, x, n in given]
+
+
+def why_reverse(sim, names: tuple[str, ...], mocap: str, method: str) -> str:
+    """Why derivatives of a step take reverse passes; empty where they have a closed form.
+
+    Raises `ValueError` where a simulator without gradients has no closed form. `mocap`: the argument that asks for
+    derivatives by poses of mocap bodies, or empty.
+    """
+    if mocap and not sim.model.nmocap:
+        raise ValueError(f"model {sim.model.name!r} has no mocap bodies; leave {mocap} out")
+    reason = _not_analytic(sim, names) or ("by the poses of mocap bodies" if mocap else "")
+    if reason and not sim.requires_grad:
+        raise ValueError(f"{method} has no closed form {reason}; a simulator with requires_grad=True has its Jacobians")
+    return reason
 
 
 def _not_analytic(sim, names: tuple[str, ...]) -> str:
@@ -523,7 +553,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
     return f"by {others[0]!r}, only by {', '.join(PARAMETERS)}" if others else ""
 
 
-def _names(parameters) -> tuple[str, ...]:
+def parameter_names(parameters) -> tuple[str, ...]:
+    """Names of parameters, checked, in the order of `SPECS`."""
     names = (parameters,) if isinstance(parameters, str) or not np.iterable(parameters) else tuple(parameters)
     for name in names:
         choice(name, "an entry of parameters", SPECS)

@@ -40,31 +40,32 @@ class ReverseLinearizer:
         self.P = self._zeros(self.nv, self.nv)
         self._rows: dict[tuple, dict[str, wp.array]] = {}
 
-    def fill(self, state, control, tau, out) -> None:
-        """Write the Jacobians at a point into the arrays of a `Linearization`."""
+    def fill(self, h: float, state, control, tau, out) -> None:
+        """Write the Jacobians of a step of h at a point into the arrays of a `Linearization`."""
         stepper = self.stepper
         parameters = {name: stepper.parameters[name] for name in out.parameters}
         saved = {name: wp.clone(getattr(stepper.diagnostics, name)) for name in stepper.diagnostics.NAMES}
         kept = self._hold_gradients()
         for array, source in ((self.control, control), (self.tau, tau)):
             fill(array) if source is None else assign(array, source)
-        self._load(state)
-        self._find_rows(self._workspace(out), parameters)
+        self._load(h, state)
+        self._find_rows(h, self._workspace(out), parameters)
         self._store(out)
         for name, array in kept.items():
             assign(stepper.parameters[name].grad, array)
         for name, array in saved.items():
             assign(getattr(stepper.diagnostics, name), array)
 
-    def _load(self, state) -> None:
+    def _load(self, h: float, state) -> None:
         """Make the step, and load it into the adjoint."""
         stepper, start, after = self.stepper, self.start, self.after
         start.assign(state)
-        stepper.plain_step(start, self.control, self.tau, out=after)
+        stepper.set_forces(self.control, self.tau, None)
+        stepper.load(start)
+        stepper.advance(h)
+        stepper.unload(after)
         used = {"control": self.control, "tau": self.tau, "wrench": None}
-        record = StepRecord(
-            stepper.dt, start, after, self.control, self.tau, None, used, KeptParameters(stepper.parameters)
-        )
+        record = StepRecord(h, start, after, self.control, self.tau, None, used, KeptParameters(stepper.parameters))
         record.v_contact = stepper.step.solver.solution.v
         stepper.adjoint.load(record)
 
@@ -77,8 +78,8 @@ class ReverseLinearizer:
         self.rows = self._rows[key]
         return self.rows
 
-    def _find_rows(self, rows: dict[str, wp.array], parameters: dict[str, wp.array]) -> None:
-        stepper, adjoint, h, nv = self.stepper, self.stepper.adjoint, self.stepper.dt, self.nv
+    def _find_rows(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array]) -> None:
+        stepper, adjoint, nv = self.stepper, self.stepper.adjoint, self.nv
         run, gradients = stepper.replay.run, adjoint.parameter_gradients()
         run(("repeat", h), lambda: adjoint.repeat(h))
         fill(self.row)

@@ -55,13 +55,15 @@ def count_steps(controls, steps: int | None, mocap=None) -> int:
     return len(controls)
 
 
-def scalars(array: wp.array) -> wp.array:
-    """A view of an array of vectors or matrices with their entries as further dimensions."""
-    shape = getattr(array.dtype, "_shape_", ())
-    if not shape:
-        return array
-    scalar = array.dtype._wp_scalar_type_
-    return wp.array(ptr=array.ptr, dtype=scalar, shape=(*array.shape, *shape), device=array.device, copy=False)
+def scalars(array: wp.array, shape: tuple[int, ...] | None = None) -> wp.array:
+    """A view of an array of vectors or matrices as scalars of `shape`. Default: entries become dimensions."""
+    entries = getattr(array.dtype, "_shape_", ())
+    if not entries:
+        return array if shape is None else array.reshape(shape)
+    scalar, shape = array.dtype._wp_scalar_type_, shape or (*array.shape, *entries)
+    view = wp.array(ptr=array.ptr, dtype=scalar, shape=shape, device=array.device, copy=False)
+    view._ref = array
+    return view
 
 
 def flat(array: wp.array) -> wp.array:
