@@ -2,7 +2,7 @@
 """Forward mode: derivatives of one step along directions (`Simulator.jvp`).
 
 In closed form the products r_x δx of all directions are formed first, then one solve H δv = −r_x δx follows
-(theory §3.5, `linearize.py`). Elsewhere reverse passes find the Jacobians row by row (`reverse.py`), and products follow.
+(theory §3.5, `linearize.py`). Elsewhere reverse passes find the Jacobians row by row (`reverse.py`).
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import warp as wp
 
-from warpsim.checks import short
+from warpsim.base.checks import short
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
 from warpsim.differentiate.linearize import (
