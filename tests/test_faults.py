@@ -10,7 +10,7 @@ import warp as wp
 
 import warpsim as ws
 from warpsim.files.store.place import StoreError
-from warpsim.run import faults
+from warpsim.run import fault_watch
 from warpsim.tools.cli import main
 
 WORLDS = 4
@@ -89,7 +89,7 @@ def test_under_a_tape(tmp_path):
 
 def test_so_many_and_no_more(tmp_path, monkeypatch):
     """The folder does not fill up: further faults are counted, and one warning says so."""
-    monkeypatch.setattr(faults, "MOST", 2)
+    monkeypatch.setattr(fault_watch, "MOST", 2)
     sim = simulator(tmp_path, max_contacts=1)
     fall(sim, 60)
     assert len(list(tmp_path.iterdir())) == 2 and sim._watch.left_out == WORLDS - 2

@@ -13,17 +13,12 @@ FLOORS = [
     *("base", "robots", "ranges", "preamble", "real", "number", "flags", "sums", "worlds", "randomness"),
     *("device", "linalg", "model", "laws", "tree", "forces", "contact", "rows", "solve", "sensors", "integrate"),
     *("state", "differentiate", "files", "run", "stepping", "simulator"),
-    *("show", "cluster", "optimise", "envs", "tools"),
+    *("show", "jobs", "cluster", "optimise", "envs", "tools"),
 ]
 # Methods that open a higher floor when they are called: `Model.to_usd`, `Trajectory.save`, a simulator for differences.
 DOORS = {
-    "warpsim.model.model": {"files"},
     "warpsim.model.hydroelastic": {"files"},
-    "warpsim.state.trajectory": {"files", "show"},
     "warpsim.differentiate.differences": {"simulator"},
-    "warpsim.run.fit": {"simulator"},
-    "warpsim.run.streaming": {"simulator"},
-    "warpsim.run.faults": {"simulator"},
 }
 # Names that stand in several rooms, with the one idea that they are of.
 SHARED_NAMES = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scenes.trajectories import asset, random_q, rollout, small
-from warpsim.files.scene import frame_rows, grid_origins, world_indices
+from warpsim.files.scene import frame_rows, grid_origins
 from warpsim.model import host_kinematics
-from warpsim.state.trajectory import Trajectory
+from warpsim.state.trajectory import Trajectory, world_indices
 
 
 @pytest.mark.parametrize(

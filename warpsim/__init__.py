@@ -10,6 +10,10 @@ import os as _os
 import sys as _sys
 import typing as _typing
 
+# Registers what models and trajectories are written by.
+import warpsim.files as _files  # noqa: F401
+import warpsim.show as _show  # noqa: F401
+
 if _os.path.isfile(_os.path.join(__path__[0], "kernels")):
     raise ImportError(
         "warpsim/kernels is a symbolic link to ../kernels, and this checkout has none: "
@@ -33,10 +37,10 @@ _PUBLIC = {
         "VisualMaterial",
     ),
     "warpsim.simulator": ("Simulator",),
-    "warpsim.run.streaming": ("resume",),
-    "warpsim.run.faults": ("Fault", "load_fault"),
+    "warpsim.jobs.resume": ("resume",),
+    "warpsim.jobs.fault": ("Fault", "load_fault"),
     "warpsim.run.randomness": ("RandomControls", "RandomStream"),
-    "warpsim.run.fit": ("fit_worlds",),
+    "warpsim.jobs.fit": ("fit_worlds",),
     "warpsim.optimise.cost": ("Cost",),
     "warpsim.optimise.ilqr": ("ilqr",),
     "warpsim.optimise.mppi": ("mppi",),
@@ -102,6 +106,10 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.integrate import Midpoint as Midpoint
     from warpsim.integrate import SymplecticEuler as SymplecticEuler
     from warpsim.integrate import Variational as Variational
+    from warpsim.jobs.fault import Fault as Fault
+    from warpsim.jobs.fault import load_fault as load_fault
+    from warpsim.jobs.fit import fit_worlds as fit_worlds
+    from warpsim.jobs.resume import resume as resume
     from warpsim.kernels.flags import CONTACT_OVERFLOW as CONTACT_OVERFLOW
     from warpsim.kernels.flags import DEEP_PRESSURE as DEEP_PRESSURE
     from warpsim.kernels.flags import ENERGY_GAIN as ENERGY_GAIN
@@ -128,12 +136,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.optimise.mppi import mppi as mppi
     from warpsim.optimise.plan import MPC as MPC
     from warpsim.optimise.plan import Plan as Plan
-    from warpsim.run.faults import Fault as Fault
-    from warpsim.run.faults import load_fault as load_fault
-    from warpsim.run.fit import fit_worlds as fit_worlds
     from warpsim.run.randomness import RandomControls as RandomControls
     from warpsim.run.randomness import RandomStream as RandomStream
-    from warpsim.run.streaming import resume as resume
     from warpsim.show.viewer import Viewer as Viewer
     from warpsim.simulator import Simulator as Simulator
     from warpsim.solve.cone_qp.compliant import Compliant as Compliant

@@ -27,10 +27,10 @@ from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
-from warpsim.run.fit import explains_shortage
 from warpsim.run.guards import guard_inertia, guard_parameters, refuse_together
 from warpsim.run.inputs import Inputs, device_called, dtype_called, time_step
 from warpsim.run.rollout import rollout
+from warpsim.run.shortage import explains_shortage
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
@@ -195,7 +195,7 @@ class Simulator(NamesOfSimulator):
         self.diagnostics = self._stepper.diagnostics
         self._watch = None
         if on_fault is not None:
-            from warpsim.run.faults import Watch
+            from warpsim.run.fault_watch import Watch
 
             self._watch = Watch(self, on_fault)
 

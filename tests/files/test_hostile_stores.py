@@ -20,8 +20,8 @@ from scenes.trajectories import rollout, small
 from tests.files.test_store import begun, same
 from warpsim.base.errors import StoreError
 from warpsim.files.store.store import Commit, Store, has_geoms_of
+from warpsim.jobs.resume import finish
 from warpsim.run.description import simulator_arguments
-from warpsim.run.streaming import finish
 from warpsim.state.trajectory import Trajectory
 
 V2 = {"zarr_format": 2, "dtype": "|O", "compressor": {"id": "pickle", "protocol": 5}, "fill_value": "", "order": "C"}

@@ -32,6 +32,7 @@ from warpsim.files.store.place import (
 )
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
+from warpsim.jobs.resume import finish, together, unfinished
 from warpsim.model.model import Model
 from warpsim.run.description import fingerprint
 from warpsim.run.randomness import RandomControls
@@ -41,10 +42,7 @@ from warpsim.run.streaming import (
     Source,
     begin_store,
     checkpoint_arrays,
-    finish,
     new_run,
-    together,
-    unfinished,
 )
 from warpsim.simulator import Simulator
 from warpsim.state import State

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every picture of a trajectory needs: which worlds and frames, where each world stands, and colours."""
 
-import warnings
-
 import numpy as np
 
-from warpsim.base.checks import positive, short
+from warpsim.base.checks import positive
 from warpsim.model import extent as extents
 from warpsim.model.geometry import rotate
 from warpsim.model.host_kinematics import body_poses, geom_poses
@@ -24,36 +22,6 @@ PALETTE = np.array(
 )
 DEFAULT_GREY = 0.5
 VIEW_DIRECTION = (0.62, -1.0, 0.55)  # from what pictures show to their camera
-
-
-def world_indices(worlds, count: int) -> np.ndarray:
-    """Indices of the worlds to show out of `count`: None is all, an int the first that many, else a list of indices."""
-    if worlds is None:
-        return np.arange(count)
-    if isinstance(worlds, int | np.integer) and not isinstance(worlds, bool):
-        if not 1 <= worlds <= count:
-            raise ValueError(
-                f"worlds={worlds}: the trajectory has {count} worlds; give 1 to {count}, or a list of indices"
-            )
-        return np.arange(int(worlds))
-    chosen = np.atleast_1d(np.asarray(worlds))
-    if chosen.dtype == bool and chosen.shape == (count,):
-        chosen = np.flatnonzero(chosen)
-    if chosen.size == 0 or chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-        raise ValueError(f"worlds={short(worlds)} must be None, an int, or a list of world indices")
-    if chosen.min() < 0 or chosen.max() >= count:
-        raise ValueError(f"worlds={short(chosen.tolist())}: indices must be 0 to {count - 1}")
-    return chosen
-
-
-def warn_undrawn(trajectory, depth: int = 4) -> None:
-    """Warn that what is drawn has the model's parameters where the simulation had others."""
-    if trajectory.undrawn:
-        warnings.warn(
-            f"parameters {', '.join(trajectory.undrawn)} of this simulation were not the model's, by which it is drawn; a world that is to be drawn "
-            "by its own: dataclasses.replace(trajectory, model=..., undrawn=())",
-            stacklevel=depth,
-        )
 
 
 def frame_rows(time, fps: float | None, limit: float = 60.0) -> tuple[np.ndarray, float]:

@@ -14,7 +14,6 @@ from warpsim.contact.sticking import Sticking
 from warpsim.device.memory import Lender, adopt
 from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.forces.tendon_energy import TendonEnergy, sprung
-from warpsim.integrate import SymplecticEuler, ThetaScheme
 from warpsim.integrate.actuation import Actuation, is_needed
 from warpsim.integrate.compensation import Compensation
 from warpsim.integrate.deep import deep_motion
@@ -22,6 +21,7 @@ from warpsim.integrate.energy_gain import EnergyGain, watched_trees
 from warpsim.integrate.fluid_forces import FluidForces
 from warpsim.integrate.free_spin import FreeSpin, lone_trees
 from warpsim.integrate.fusion import FusedStep
+from warpsim.integrate.theta.schemes import SymplecticEuler, ThetaScheme
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import net_force
 from warpsim.kernels.forces import actuators

@@ -20,6 +20,7 @@ from warpsim.base.annotations import Numbers, PathLike
 from warpsim.base.checks import listed, short
 from warpsim.base.errors import ModelError
 from warpsim.base.other_names import NamesOfModel
+from warpsim.base.registry import registered
 from warpsim.base.reprs import show
 from warpsim.model.looks import VisualMaterial
 from warpsim.model.muscle import FORCE
@@ -679,9 +680,7 @@ class Model(NamesOfModel):
 
     def to_usd(self, path: PathLike, **options: Any) -> None:
         """Write the model in its initial pose as a USD stage with UsdPhysics prims."""
-        from warpsim.files.usd.usd_write import write_model
-
-        write_model(self, path, **options)
+        registered("write_model")(self, path, **options)
 
     def to_mjcf(self, path: PathLike | None = None) -> str:
         """The model as MJCF; with a `path` also written there, its meshes and height fields in the folder `NAME_assets` beside it.
@@ -689,12 +688,8 @@ class Model(NamesOfModel):
         `ws.load` reads every number back; one warning names what MuJoCo does otherwise (docs/mjcf.md). Raises `ModelError` for what
         MuJoCo cannot compile.
         """
-        from warpsim.files.mjcf.mjcf_write import to_mjcf
-
-        return to_mjcf(self, path)
+        return registered("to_mjcf")(self, path)
 
     def to_mjspec(self) -> "mujoco.MjSpec":
         """The text of `to_mjcf` as a spec, to be changed and compiled by MuJoCo or read by `ws.load`."""
-        from warpsim.files.mjcf.mjcf_write import to_mjspec
-
-        return to_mjspec(self)
+        return registered("to_mjspec")(self)

@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout that goes into a store while it is simulated, and runs that go on where their store ends (docs/stores.md)."""
+"""A rollout that goes into a store while it is simulated (docs/stores.md)."""
 
 import concurrent.futures
 import contextlib
 import signal
 import time
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
 
-from warpsim.base.annotations import DeviceName, PathLike, Progress
 from warpsim.base.checks import short
 from warpsim.base.errors import Stopped
 from warpsim.device.interrupts import stop_requests
 from warpsim.device.threads import holds
 from warpsim.files.store.layout import Layout
-from warpsim.files.store.place import StoreError, check_replaceable, fresh, held, read, state_names, writing
+from warpsim.files.store.place import StoreError, check_replaceable, fresh, held, state_names, writing
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
-from warpsim.run.description import describe_simulator, fingerprint, simulator_arguments
+from warpsim.run.description import describe_simulator, fingerprint
 from warpsim.run.randomness import RandomControls
 from warpsim.run.rollout import RECORDED, Frames, with_progress
 from warpsim.state import State
 
 if TYPE_CHECKING:
-    from warpsim.simulator import Simulator
-    from warpsim.state.trajectory import Trajectory
+    pass
 
 COMMIT_SECONDS = 5.0  # of simulation that a killed process loses at most, where a step takes less
 PARAMETERS, STEPS = "parameters/", "steps"  # of what a checkpoint holds besides the state
@@ -83,34 +80,6 @@ class Source:
         if not isinstance(said, dict):
             raise ValueError(f"state_dict() of controls gives a {type(said).__name__}; it must give a dict")
         return said
-
-
-def stored_source(store: Store, sim, worlds: slice, controls) -> Source:
-    """The source that a store tells of; `controls` is the callable, where it was one."""
-    source = _stored_controls(store, sim, worlds, controls)
-    given = store.mocap_given(worlds)
-    if given is not None:
-        source.mocap = sim._inputs.device_array(given, given.shape, "mocap")
-    return source
-
-
-def _stored_controls(store: Store, sim, worlds: slice, controls) -> Source:
-    kind = store.run["controls"]["kind"]
-    if controls is not None and kind != "callable":
-        raise ValueError(f"{store.path} knows its controls ({kind}); leave controls out")
-    if kind == "none":
-        return Source.of(sim, None)
-    if kind == "random":
-        return Source.of(sim, read(store.path, lambda: RandomControls(**store.run["controls"]["options"])), worlds)
-    if kind == "array":
-        return Source.of(sim, store.controls(worlds))
-    if controls is None:
-        name = store.run["controls"].get("name")
-        raise ValueError(f"{store.path}: its controls came from a callable ({name}); give it again, as controls=")
-    source = Source.of(sim, controls)
-    if source.kind != "callable":
-        raise ValueError(f"controls is a {type(controls).__name__}; this run needs the callable that it began with")
-    return source
 
 
 # states and parameters as rows ----------------------------------------------------------------------------------------
@@ -298,105 +267,3 @@ def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit
                     "(`warpsim resume` goes on)",
                 )
     return state
-
-
-def resume(
-    path: PathLike,
-    controls: Any = None,
-    *,
-    sim: "Simulator | None" = None,
-    device: DeviceName | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> "Trajectory":
-    """Go on with a run that was interrupted, from its store alone: the same bits as if nothing had happened. Returns its `Trajectory`.
-
-    `controls`: the callable that the run was given, if it was one; its `load_state_dict` brings it back to where it was. `sim`: a Simulator
-    of the run's model and worlds, for a solver or an integrator of one's own. Else one is made on `device` with `threads`, as in `Simulator`.
-    A finished run is read. One warning says if the machine is of another kind, where last bits may differ. Raises `StoreError` (a `ValueError`).
-    """
-    from warpsim.simulator import Simulator
-
-    if sim is not None and not isinstance(sim, Simulator):
-        raise ValueError(f"sim is {short(sim)}; give a Simulator of the run's model and worlds, or None")
-    store = Store(path)
-    if not store.run:
-        raise StoreError(f"{path}: holds a trajectory that was saved, not a run; there is nothing to go on with")
-    final = None
-    with held(store.path) if unfinished(store) else contextlib.nullcontext():
-        for worlds, commit in unfinished(store) if store.run["divided"] else together(store):
-            final = finish(store, worlds, commit, controls, sim=sim, device=device, threads=threads, progress=progress)
-            if (worlds.start, worlds.stop) != (0, store.worlds):
-                final = None  # of a part
-    trajectory = load_trajectory(path, None if sim is None else sim.model)
-    trajectory.final = final
-    return trajectory
-
-
-def together(store: Store) -> list[tuple[slice, Commit]]:
-    """All worlds, which one simulator has, with the commit that all of them have been at, if they are not at the end.
-
-    Columns are committed one after the other: where that was interrupted the first of them are a commit ahead, and their checkpoint before that
-    is still in the other slot.
-    """
-    commits = store.commits()
-    last = min(commits, key=lambda commit: commit.steps)
-    if last.steps >= store.run["steps"]:
-        return []
-    return [(slice(0, store.worlds), last)]
-
-
-def unfinished(store: Store, most: int | None = None) -> list[tuple[slice, Commit]]:
-    """Neighbouring columns that are equally far and not at the end, up to `most` worlds at a time, each with its commit."""
-    found: list[tuple[slice, Commit]] = []
-    for worlds, commit in zip(store.columns(), store.commits(), strict=True):
-        if commit.steps >= store.run["steps"]:
-            continue
-        if found:
-            before, last = found[-1]
-            if last == commit and before.stop == worlds.start and (most is None or worlds.stop - before.start <= most):
-                found[-1] = (slice(before.start, worlds.stop), commit)
-                continue
-        found.append((worlds, commit))
-    return found
-
-
-def finish(
-    store: Store, worlds: slice, commit: Commit, controls, *, sim=None, device=None, threads=None, progress=None
-) -> State:
-    """Bring worlds of a store to the end."""
-    from warpsim.simulator import Simulator
-
-    count = worlds.stop - worlds.start
-    arrays, said = store.kept(worlds, commit)  # first: files hold so many worlds as the simulator is to have
-    if np.any(arrays.get(STEPS) != commit.steps):
-        raise StoreError(
-            f"{store.path}: the checkpoint of worlds {worlds.start} to {worlds.stop - 1} is not that of their commit: two processes have gone on with this "
-            "store at once; run it anew"
-        )
-    if sim is None:
-        model = store.model()
-        arguments = simulator_arguments(store.run["simulator"], store.path, device, model)
-        sim = Simulator(model, count, threads=threads, **arguments)
-    elif sim.worlds != count or not _same_model(sim.model, store):
-        raise StoreError(
-            f"{store.path}: sim has {sim.worlds} worlds of {sim.model.name!r}; this run needs {count} of {store.root.attrs['model']!r}"
-        )
-    _warn_elsewhere(store, sim)
-    source = stored_source(store, sim, worlds, controls)
-    state = restored_state(sim, arrays, store.path)
-    if source.called is not None and said is not None:
-        source.called.load_state_dict(said)
-    return go_on(sim, state, source, store, worlds, commit, progress)
-
-
-def _same_model(model, store: Store) -> bool:
-    stored = store.model()
-    return (model.name, model.nq, model.nv, model.nu) == (stored.name, stored.nq, stored.nv, stored.nu)
-
-
-def _warn_elsewhere(store: Store, sim) -> None:
-    before, now = store.run["fingerprint"], fingerprint(sim.device)
-    changed = [f"{name} {before.get(name)} -> {value}" for name, value in now.items() if before.get(name) != value]
-    if changed:
-        warnings.warn(f"{store.path} goes on elsewhere, where last bits may differ: {'; '.join(changed)}", stacklevel=4)

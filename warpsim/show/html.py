@@ -24,8 +24,6 @@ from warpsim.files.scene import (
     frame_rows,
     grid_origins,
     roomy_spacing,
-    warn_undrawn,
-    world_indices,
 )
 from warpsim.files.usd.usd_worlds import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
@@ -33,6 +31,7 @@ from warpsim.show.bands import band_colors, bands, largest_triangles
 from warpsim.show.live.address import viser_server
 from warpsim.show.page_scene import RECORDED, add_group, set_up, shape_groups
 from warpsim.show.strings import Strings
+from warpsim.state.trajectory import warn_undrawn, world_indices
 
 DEFAULT_WORLDS = 64
 POSITION_STEP = 2.0**-13  # m

@@ -11,9 +11,9 @@ import numpy as np
 
 from warpsim.base.checks import positive
 from warpsim.files.output import check_file, replacing
-from warpsim.files.scene import world_indices
 from warpsim.model.host_kinematics import body_poses
 from warpsim.model.model import JointType
+from warpsim.state.trajectory import world_indices
 
 LINES = 8  # worlds drawn as single lines; all others are in the bands
 PICTURED = 9  # worlds in the picture

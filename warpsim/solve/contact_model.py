@@ -41,18 +41,14 @@ class ContactModel:
     has_closed_form: ClassVar[bool] = False  # `linearize` knows the derivatives of its law
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
     heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] of a body that it holds
+    # The options of SAP with the β and σ that rows, and contacts without a law of their own, are regularised with. `sap.py` sets the
+    # default, convex SAP: its class derives from this one.
+    regularisation: "SAP"
 
     @property
     def label(self) -> str:
         """How messages call it."""
         return getattr(self, "name", type(self).__name__)
-
-    @property
-    def regularisation(self) -> "SAP":
-        """The options of SAP with the β and σ that rows, and contacts without a law of their own, are regularised with."""
-        from warpsim.solve.sap.sap import SAP
-
-        return SAP(approximation="convex")
 
     @property
     def repeated_by(self) -> "SAP":

@@ -6,6 +6,7 @@ frames at a time.
 """
 
 import dataclasses
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,7 @@ from warpsim.base.annotations import Array, Numbers, PathLike, Selection
 from warpsim.base.checks import choice, short, whole
 from warpsim.base.other_names import NamesOfTrajectory
 from warpsim.base.pickled import pack, unpack
+from warpsim.base.registry import registered
 from warpsim.model import host_kinematics
 from warpsim.model.model import Model
 from warpsim.state import State
@@ -133,9 +135,7 @@ class Trajectory(NamesOfTrajectory):
         return f"Trajectory({short(self.model.name)}, steps={self.steps}, worlds={self.worlds}, {self.duration:g} s)"
 
     def _repr_html_(self) -> str:
-        from warpsim.show.notebook import trajectory_html
-
-        return trajectory_html(self)
+        return registered("trajectory_html")(self)
 
     @property
     def duration(self) -> float:
@@ -163,8 +163,6 @@ class Trajectory(NamesOfTrajectory):
 
     def pose_chunks(self, rows: Numbers | None = None, worlds: Selection | None = None) -> Iterator[np.ndarray]:
         """Yield body poses `(some rows, worlds, nbody, 7)` in order, a bounded number of bytes at a time."""
-        from warpsim.files.scene import world_indices
-
         rows = np.arange(self.frames) if rows is None else _row_indices(rows, self.frames)
         chosen = world_indices(worlds, self.worlds)
         return host_kinematics.body_pose_chunks(self.model, self.q, rows, chosen, self.mocap)
@@ -175,18 +173,14 @@ class Trajectory(NamesOfTrajectory):
         A warpsim store that is there is replaced once the new one is whole; any other file or folder is an error, as is a
         store with something else in its folder.
         """
-        from warpsim.files.store.store import save_trajectory
-
-        save_trajectory(self, path)
+        registered("save_trajectory")(self, path)
 
     @classmethod
     def load(cls, path: PathLike, model: Model | None = None) -> "Trajectory":
         """Read a store written by `save` or a rollout. `model` replaces the stored one, and must fit it."""
-        from warpsim.files.store.store import load_trajectory
-
         if model is not None and not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; give a Model, or None for the stored one")
-        return load_trajectory(path, model)
+        return registered("load_trajectory")(path, model)
 
     def to_usd(
         self,
@@ -210,9 +204,7 @@ class Trajectory(NamesOfTrajectory):
         `diagnostics`: the recorded ones, flags among them, as attributes `warpsim:NAME` of the worlds. `contact_forces (steps, worlds, nbody, 3)` [N]:
         what `sim.contact_force()` gave after each step, as attributes or primvars `warpsim:contactForce` of the bodies.
         """
-        from warpsim.files.usd.usd_write import write_trajectory
-
-        write_trajectory(
+        registered("write_trajectory")(
             self,
             path,
             worlds=worlds,
@@ -238,9 +230,7 @@ class Trajectory(NamesOfTrajectory):
         `worlds` as in `to_usd`, at most 64 by default; `fps` [1/s] frames kept; `spacing` [m] between worlds; `patches` as in `to_usd`, with the
         scale of their colours.
         """
-        from warpsim.show.html import write_html
-
-        write_html(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
+        registered("write_html")(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
     def plot(
         self, path: PathLike | None = None, worlds: Selection | None = None, tolerance: float | None = None
@@ -251,22 +241,17 @@ class Trajectory(NamesOfTrajectory):
         Saved to `path` if given (PNG, PDF, SVG); returned either way. `worlds` as in `to_usd`; `tolerance` draws the
         solver's stopping tolerance beside the momentum error.
         """
-        from warpsim.show.plot import plot_trajectory
-
-        return plot_trajectory(self, path, worlds=worlds, tolerance=tolerance)
+        return registered("plot_trajectory")(self, path, worlds=worlds, tolerance=tolerance)
 
     def render(self, path: PathLike, worlds: Selection | None = None, frame: int = -1, **options: Any) -> None:
         """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_image`, `patches=True` among them."""
-        from warpsim.files.scene import warn_undrawn, world_indices
-        from warpsim.show.render import render_png
-
         if not -self.frames <= whole(frame, "frame") < self.frames:
             raise ValueError(f"frame={frame}: the trajectory has rows 0 to {self.frames - 1}")
         q = self.rows("q", [frame % self.frames])[0]
         chosen = world_indices(min(9, self.worlds) if worlds is None else worlds, self.worlds)
         mocap = None if self.mocap is None else self.rows("mocap", [frame % self.frames])[0][chosen]
         warn_undrawn(self, 3)
-        render_png(self.model, q[chosen], path, mocap=mocap, **options)
+        registered("render_png")(self.model, q[chosen], path, mocap=mocap, **options)
 
 
 def _row_indices(rows, count: int) -> np.ndarray:
@@ -284,3 +269,33 @@ def _row_indices(rows, count: int) -> np.ndarray:
 def host_array(array) -> np.ndarray:
     """A NumPy view or copy of a NumPy, Warp or array-like."""
     return array.numpy() if hasattr(array, "numpy") else np.asarray(array)
+
+
+def world_indices(worlds, count: int) -> np.ndarray:
+    """Indices of the worlds to show out of `count`: None is all, an int the first that many, else a list of indices."""
+    if worlds is None:
+        return np.arange(count)
+    if isinstance(worlds, int | np.integer) and not isinstance(worlds, bool):
+        if not 1 <= worlds <= count:
+            raise ValueError(
+                f"worlds={worlds}: the trajectory has {count} worlds; give 1 to {count}, or a list of indices"
+            )
+        return np.arange(int(worlds))
+    chosen = np.atleast_1d(np.asarray(worlds))
+    if chosen.dtype == bool and chosen.shape == (count,):
+        chosen = np.flatnonzero(chosen)
+    if chosen.size == 0 or chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+        raise ValueError(f"worlds={short(worlds)} must be None, an int, or a list of world indices")
+    if chosen.min() < 0 or chosen.max() >= count:
+        raise ValueError(f"worlds={short(chosen.tolist())}: indices must be 0 to {count - 1}")
+    return chosen
+
+
+def warn_undrawn(trajectory, depth: int = 4) -> None:
+    """Warn that what is drawn has the model's parameters where the simulation had others."""
+    if trajectory.undrawn:
+        warnings.warn(
+            f"parameters {', '.join(trajectory.undrawn)} of this simulation were not the model's, by which it is drawn; a world that is to be drawn "
+            "by its own: dataclasses.replace(trajectory, model=..., undrawn=())",
+            stacklevel=depth,
+        )

@@ -161,7 +161,7 @@ class Resume:
     """Threads of the CPU that share the worlds; None is as many as the cores that this process may use."""
 
     def __call__(self) -> None:
-        from warpsim.run.streaming import resume
+        from warpsim.jobs.resume import resume
         from warpsim.tools.runs import progress_bar
 
         with progress_bar("stepping", 0) as progress:
@@ -183,7 +183,7 @@ class Replay:
     """Print JSON."""
 
     def __call__(self) -> None:
-        from warpsim.run.faults import load_fault
+        from warpsim.jobs.fault import load_fault
 
         checks.whole(self.steps, "steps", 1)
         fault = load_fault(self.fault, self.device)

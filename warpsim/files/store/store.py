@@ -49,6 +49,7 @@ from warpsim.files.store.store_model import create_array, full, model_from_group
 from warpsim.files.store.stored_array import StoredArray, check_backed, read_whole
 from warpsim.model.host_kinematics import host_rows
 from warpsim.model.model import Model
+from warpsim.state.trajectory import Trajectory
 
 BLOCK_BYTES = 4 * 2**20  # of q in a block of a column
 CHUNK_BYTES = 2**19  # of q in a chunk, what reading one world's frames costs
@@ -324,8 +325,6 @@ def save_trajectory(trajectory, path) -> None:
 
 def load_trajectory(path, model: Model | None = None):
     """A store as a `Trajectory` of `StoredArray`s; `model` stands in for the stored one if its sizes agree."""
-    from warpsim.state.trajectory import Trajectory
-
     root = open_root(path, "r")
     if root.attrs["version"] == 1:
         frames, stored = root.attrs["frames"], None

@@ -11,7 +11,7 @@ import numpy as np
 
 from warpsim.base.checks import choice, flag, positive, short
 from warpsim.files.patch_frames import refuse_without_fields, see_through
-from warpsim.files.scene import default_spacing, frame_rows, grid_origins, shown_spheres, warn_undrawn, world_indices
+from warpsim.files.scene import default_spacing, frame_rows, grid_origins, shown_spheres
 from warpsim.files.usd import usd_constraints, usd_extra, usd_prims
 from warpsim.files.usd.usd_looks import Materials, write_cameras, write_view
 from warpsim.files.usd.usd_output import ClipOutput, Output
@@ -21,6 +21,7 @@ from warpsim.files.usd.usd_tendons import Tendons
 from warpsim.files.usd.usd_values import Names, keep_name, set_pose, vec3
 from warpsim.files.usd.usd_worlds import stream_instances, stream_named, stream_poses
 from warpsim.model.host_kinematics import body_pose_chunks, body_poses
+from warpsim.state.trajectory import warn_undrawn, world_indices
 
 FORMS = ("instanced", "named")
 VIEWED = 5  # frames of a run that the camera of the stage sees all of

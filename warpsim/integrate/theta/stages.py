@@ -5,7 +5,6 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy
-from warpsim.integrate.theta.schemes import ThetaScheme
 from warpsim.kernels.contact import between as contact_between
 from warpsim.kernels.integrate.theta import free_motion, schemes
 from warpsim.model.parameters import SPECS
@@ -24,7 +23,7 @@ class ThetaStages:
     `between` is the kinematics at q^θ, that of the last free motion; only the implicit schemes have it.
     """
 
-    def __init__(self, step, scheme: ThetaScheme):
+    def __init__(self, step, scheme):
         self.step, self.scheme = step, scheme
         d, array = step.device_model, step.dynamics.array
         S = d.types.real

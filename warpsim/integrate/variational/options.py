@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from warpsim.base import checks
 from warpsim.integrate.integrator import Integrator
+from warpsim.integrate.variational.variational_step import VariationalStep
 from warpsim.kernels.integrate.variational import variational
 
 ROOT_FINDERS = ("riqn", "newton", "broyden")
@@ -45,8 +46,6 @@ class Variational(Integrator):
     def make_step(
         self, device_model: Any, contact_model: Any, max_contacts: int | None, make_solver: Any = None
     ) -> Any:
-        from warpsim.integrate.variational.variational_step import VariationalStep
-
         return VariationalStep(device_model, self, contact_model, max_contacts, make_solver)
 
     def relative_tolerance(self, dtype: str) -> float:

@@ -14,7 +14,6 @@ import warp as wp
 
 from warpsim.device.copies import copy
 from warpsim.device.ranges import fill
-from warpsim.integrate import Variational
 from warpsim.integrate.step import Step
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.integrate.variational import drnea, roots, variational
@@ -46,7 +45,7 @@ class VariationalStep(Step):
     def __init__(
         self,
         device_model,
-        integrator: Variational,
+        integrator,
         contact_model,
         max_contacts: int | None,
         make_solver=None,

@@ -4,11 +4,12 @@
 import numpy as np
 
 from warpsim.base.checks import positive
-from warpsim.files.scene import bounding_radii, default_spacing, grid_origins, world_indices
+from warpsim.files.scene import bounding_radii, default_spacing, grid_origins
 from warpsim.model.host_kinematics import geom_poses
 from warpsim.show.live.address import checked_address, viser_server
 from warpsim.show.page_scene import add_group, set_up, shape_groups
 from warpsim.show.strings import LiveStrings
+from warpsim.state.trajectory import world_indices
 
 DEFAULT_WORLDS = 64
 LEAST_SHIFT = 1e-3  # of the largest geom's radius, at most [m]

@@ -144,6 +144,9 @@ class SAP(ContactModel):
         return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
 
 
+ContactModel.regularisation = SAP(approximation="convex")
+
+
 def envelope_columns(solver: ContactSolver) -> int:
     """Columns of matrices in an envelope: rows of every island have room for whole chunks from its first column on, and for two such rows
     where a factor has an upper triangle (`triangles.py`)."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many worlds fit into the memory of a device, and what to say where they did not."""
+"""How many worlds fit into memory, and what to say where they did not."""
 
 import functools
 import gc
@@ -7,37 +7,27 @@ import os
 import pathlib
 import traceback
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from warpsim.base.annotations import DeviceName
 from warpsim.base.checks import short, whole
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.threads import Method
 from warpsim.run.inputs import device_called
 
 if TYPE_CHECKING:
-    from warpsim.model.model import Model
+    pass
 
 SHARE = 0.9  # of what is free: the rest is for states, graphs and the code of kernels
 SAMPLES = 32, 96  # worlds; what grows with them grows in proportion
 
 
-def fit_worlds(model: "Model", device: DeviceName | None = None, *, memory: int | None = None, **options: Any) -> int:
-    """Worlds of `model` that one `Simulator` of these options may have on a device.
-
-    `memory` [bytes]: what it may take; None is nine tenths of what is free now. `options` are those of `Simulator` besides
-    `worlds`. Two states are counted as well; further states, trajectories and what a tape keeps are beside it. Raises `MemoryError`
-    where not even one world fits.
-    """
-    from warpsim.simulator import Simulator
-
-    if "worlds" in options:
-        raise ValueError("fit_worlds finds the number of worlds; leave worlds= out")
+def most_worlds(simulator, model, device, memory=None, **options) -> int:
+    """How many worlds fit, by two simulators of the class `simulator`; see `ws.fit_worlds`."""
     device = device_called(device)
     memory = int(SHARE * free_memory(device)) if memory is None else whole(memory, "memory", 1)
     found = []
     for worlds in SAMPLES:
-        sim = Simulator(model, worlds, device=device, **options)
+        sim = simulator(model, worlds, device=device, **options)
         found.append(sim.bytes_per_world() * worlds + 2 * array_bytes(sim.state()))
     each = (found[1] - found[0]) / (SAMPLES[1] - SAMPLES[0])
     fixed = max(found[0] - SAMPLES[0] * each, 0.0)
@@ -86,7 +76,7 @@ def explains_shortage(make: Method) -> Method:
         if missing is not None:  # here the frames that held the arrays are gone
             vars(self).clear()
             gc.collect()
-            raise MemoryError(f"{missing}: {_advice(*arguments, **named)}")
+            raise MemoryError(f"{missing}: {_advice(type(self), *arguments, **named)}")
 
     return typing.cast(Method, made)
 
@@ -111,7 +101,7 @@ def _missing(error: RuntimeError) -> str:
     return f"no memory for {what} ({error})"
 
 
-def _advice(model, worlds=1, *rest, device=None, **options) -> str:
+def _advice(simulator, model, worlds=1, *rest, device=None, **options) -> str:
     names = (
         "dt",
         "integrator",
@@ -126,6 +116,8 @@ def _advice(model, worlds=1, *rest, device=None, **options) -> str:
     options |= dict(zip(names, rest, strict=False))
     device = options.pop("device", device)
     try:
-        return f"{worlds} worlds do not fit, at most {fit_worlds(model, device, **options)} do (ws.fit_worlds)"
+        return (
+            f"{worlds} worlds do not fit, at most {most_worlds(simulator, model, device, **options)} do (ws.fit_worlds)"
+        )
     except MemoryError as error:
         return str(error)

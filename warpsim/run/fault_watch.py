@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds that went wrong, written down with all that their last step read: a folder for each, to step through again and to look at."""
+"""Worlds that went wrong, written down with all that their last step read: a folder for each."""
 
-import dataclasses
 import pathlib
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsim.base.annotations import DeviceName, PathLike
-from warpsim.base.checks import short, whole
+from warpsim.base.checks import short
 from warpsim.device.recording import tape_paused
 from warpsim.files.output import check_folder
 from warpsim.files.store.layout import Layout
-from warpsim.files.store.place import StoreError, fresh, read, state_names, writing
+from warpsim.files.store.place import fresh, state_names, writing
 from warpsim.files.store.store import Commit, Store
 from warpsim.files.store.store_model import put
-from warpsim.files.store.stored_array import read_whole
 from warpsim.kernels.flags import ENERGY_GAIN, NOT_HELD, UNRESOLVED
 from warpsim.model.model import GeomType
 from warpsim.run.description import describe_simulator, fingerprint, simulator_arguments
@@ -26,7 +23,7 @@ from warpsim.run.streaming import STEPS, checkpoint_arrays, restored_state
 from warpsim.state import FLAG_NAMES, State
 
 if TYPE_CHECKING:
-    from warpsim.simulator import Simulator
+    pass
 
 FOLDER = "warpsim-faults"
 # What is kept of the contacts of a step: the shape of a row.
@@ -86,10 +83,14 @@ class Watch:
         """Which pair of geoms was UNRESOLVED, as the end of a sentence."""
         if substeps == 1:
             return f": {unresolved_pair(self.sim, before, after, world)}"
+        sim, one = self.sim, slice(world, world + 1)
         try:
-            return f": {load_fault(path, str(self.sim.device)).unresolved_pair()}"
+            arguments = simulator_arguments(describe_simulator(sim), path, str(sim.device), sim.model)
         except ValueError:  # a solver of one's own, which a store cannot make
             return f", within one of its {substeps} substeps"
+        alone = type(sim)(sim.model, 1, **arguments)
+        state = restored_state(alone, {name: a[one] for name, a in checkpoint_arrays(sim, before).items()}, path)
+        return f": {pair_of_substep(alone, state, given_to(sim, one), substeps)}"
 
 
 def flag_names(flags: int) -> list[str]:
@@ -145,6 +146,28 @@ def unresolved_pair(sim, before: State, after: State, world: int) -> str:
     return told
 
 
+def pair_of_substep(sim, state: State, inputs: dict[str, np.ndarray], substeps: int) -> str:
+    """The pair that a step of one world left UNRESOLVED, in the first of its substeps that raised the flag."""
+    dt = sim.dt
+    sim.dt = dt / substeps
+    try:
+        for _ in range(substeps):
+            after = sim.step(state, **inputs)
+            if after.memory["flags"].numpy()[0] & ~state.memory["flags"].numpy()[0] & UNRESOLVED:
+                break
+            state = after
+        return unresolved_pair(sim, state, after, 0)
+    finally:
+        sim.dt = dt
+
+
+def given_to(sim, worlds: slice) -> dict[str, np.ndarray]:
+    """What the last step of some worlds was given: control, tau, and a wrench if there was one."""
+    step = sim._stepper.step
+    given = {name: getattr(step, name) for name in ("control", "tau", "wrench")}
+    return {name: array.numpy()[worlds] for name, array in given.items() if array is not None}
+
+
 def _at(twist: np.ndarray, pose: np.ndarray, body: int, point: np.ndarray) -> np.ndarray:
     """Velocity of the point of a body (-1: the world) that is at `point`."""
     if body < 0:
@@ -154,7 +177,8 @@ def _at(twist: np.ndarray, pose: np.ndarray, body: int, point: np.ndarray) -> np
 
 def write_fault(path, sim, world: int, raised: int, before: State, after: State, substeps: int) -> None:
     """A store of one world with two frames, before and after a step, each with its checkpoint, and what the step was given."""
-    one, step = slice(world, world + 1), sim._stepper.step
+    one = slice(world, world + 1)
+    given = given_to(sim, one)
     arrays = [{name: a[one] for name, a in checkpoint_arrays(sim, state).items()} for state in (before, after)]
     layout = Layout.of(arrays[0] | {STEPS: np.zeros(1, int)})
     kinds = {name: array.numpy().dtype for name, array in ((n, getattr(sim.diagnostics, n)) for n in RECORDED)}
@@ -169,7 +193,7 @@ def write_fault(path, sim, world: int, raised: int, before: State, after: State,
     with writing(path, "nothing is kept there"), fresh(path) as new:
         dtypes = {name: arrays[0][name].dtype for name in state_names(sim.model)}
         options = {"dtypes": dtypes, "diagnostics": kinds, "layout": layout, "run": run}
-        Store.create(new, sim.model, 1, 2, controls=step.control.numpy()[one][None], **options)
+        Store.create(new, sim.model, 1, 2, controls=given.pop("control")[None], **options)
         store = Store(new)
         rows = {name: np.stack([a[name] for a in arrays]) for name in dtypes}
         for name, kind in kinds.items():
@@ -178,11 +202,9 @@ def write_fault(path, sim, world: int, raised: int, before: State, after: State,
         for slot, done in enumerate((0, 1)):
             store.keep(slice(0, 1), slot, layout.pack(arrays[slot] | {STEPS: np.full(1, done)}), None, -1)
         group = store.root.create_group("fault", attributes={"world": world, "raised": raised})
-        put(group, "tau", step.tau.numpy()[one])
-        if step.wrench is not None:
-            put(group, "wrench", step.wrench.numpy()[one])
-        for name, values in _contacts_of(sim, world).items():
-            put(group, f"contact_{name}", values)
+        given |= {f"contact_{name}": values for name, values in _contacts_of(sim, world).items()}
+        for name, values in given.items():
+            put(group, name, values)
         store.commit(slice(0, 1), Commit(2, 1, 1))
 
 
@@ -191,126 +213,3 @@ def _contacts_of(sim, world: int) -> dict[str, np.ndarray]:
     found = sim.last_contacts
     used = slice(0, int(found.count[world]))
     return {name: getattr(found, name)[world, used] for name in CONTACT}
-
-
-@dataclasses.dataclass(eq=False)
-class Fault:
-    """A world that went wrong, ready to be stepped again.
-
-    sim       a Simulator of one world, with the options and the parameters of then
-    state     the state before the step
-    inputs    what the step was given: control (1, nu), tau (1, nv), and wrench (1, nbody, 6) where there was one
-    substeps  of the step
-    after     the state after it, as NumPy arrays by name
-    world     its number then
-    raised    the flags that the step raised
-    contacts  name -> array of the step's contacts: geoms, feature, point, frame, phi, impulse
-    """
-
-    sim: "object"
-    state: State
-    inputs: dict[str, np.ndarray]
-    substeps: int
-    after: dict[str, np.ndarray]
-    world: int
-    raised: int
-    contacts: dict[str, np.ndarray]
-
-    def step(self, state: State | None = None) -> State:
-        """The step again, from its state or from another."""
-        return self.sim.step(self.state if state is None else state, **self.inputs, substeps=self.substeps)
-
-    def replay(self, steps: int) -> tuple[list[dict[str, Any]], bool]:
-        """What each of so many steps measures, the faulty one first, and whether that has the bits of then."""
-        state, rows, again = self.state, [], False
-        for step in range(steps):
-            state = self.step(state)
-            again = self.same(state) if step == 0 else again
-            measured = {name: values[0].item() for name, values in self.sim.diagnostics.numpy().items()}
-            v = state.v.numpy()
-            row = {"t": state.time.numpy()[0].item(), "largest |v|": float(abs(v).max()) if v.size else 0.0}
-            row |= measured | {"flags": "|".join(flag_names(measured["flags"])) or "none"}
-            if self.raised & UNRESOLVED:
-                row["unresolved"] = self.unresolved_pair() if step == 0 else ""
-            rows.append(row)
-        return rows, again
-
-    def unresolved_pair(self) -> str:
-        """The pair of geoms that raised UNRESOLVED, and how fast they met: of the substep that it was raised in."""
-        state, dt = self.state, self.sim.dt
-        self.sim.dt = dt / self.substeps
-        try:
-            for _ in range(self.substeps):
-                after = self.sim.step(state, **self.inputs)
-                if after.memory["flags"].numpy()[0] & ~state.memory["flags"].numpy()[0] & UNRESOLVED:
-                    break
-                state = after
-            return unresolved_pair(self.sim, state, after, 0)
-        finally:
-            self.sim.dt = dt
-
-    def contact_rows(self) -> list[dict[str, Any]]:
-        """A line for each contact of the step."""
-        names, found = self.sim.model.geom_names, self.contacts
-        return [
-            {
-                "geoms": " ".join(names[g] for g in found["geoms"][c]),
-                "phi": float(found["phi"][c]),
-                "point": " ".join(f"{x:.4g}" for x in found["point"][c]),
-                "impulse t1, t2, n": " ".join(f"{x:.4g}" for x in found["impulse"][c]),
-            }
-            for c in range(len(found["phi"]))
-        ]
-
-    def same(self, state: State) -> bool:
-        """Whether a state has every bit of that after the step."""
-        found = checkpoint_arrays(self.sim, state)
-        return all(
-            np.array_equal(found[name], array, equal_nan=array.dtype.kind == "f") for name, array in self.after.items()
-        )
-
-    def __repr__(self) -> str:
-        return f"Fault({'|'.join(flag_names(self.raised))} in world {self.world}, {len(self.contacts['phi'])} contacts)"
-
-
-def _stored_arrays(group, model) -> dict[str, np.ndarray]:
-    """What the group of a fault holds by name: forces, and the contacts of the step. Raises `ValueError` where they are not of this model."""
-    shapes = {"tau": (1, model.nv), "wrench": (1, model.nbody, 6)} | {f"contact_{key}": () for key in CONTACT}
-    arrays = {name: read_whole(group[name]) for name in shapes if name in group}
-    count = len(arrays["contact_phi"])
-    for name, array in arrays.items():
-        shape = (
-            (1, *array.shape[1:]) if name == "tau" else shapes[name] or (count, *CONTACT[name.removeprefix("contact_")])
-        )
-        if array.shape != shape:
-            raise ValueError(f"{name} has the shape {array.shape}; it must be {shape}")
-    geoms = arrays["contact_geoms"]
-    if geoms.dtype.kind != "i" or (geoms < 0).any() or (geoms >= model.ngeom).any():
-        raise ValueError(f"contact_geoms names geoms beyond the {model.ngeom} of the model")
-    return arrays
-
-
-def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator | None" = None) -> Fault:
-    """What a simulator with `on_fault` has written. `sim`: one of one world, for a solver of one's own. Raises `StoreError`."""
-    from warpsim.simulator import Simulator
-
-    store = Store(path, "r")
-    if not store.run or "fault" not in store.root:
-        raise StoreError(f"{path}: a trajectory, not a fault; `warpsim view` shows it")
-    if sim is not None and not isinstance(sim, Simulator):
-        raise ValueError(f"sim is {short(sim)}; give a Simulator of one world, or None")
-    if sim is None:
-        model = store.model()
-        arguments = simulator_arguments(store.run["simulator"], path, device, model)
-        sim = Simulator(model, 1, **arguments)
-    everyone, group = slice(0, 1), store.root["fault"]
-    after = {name: array for name, array in store.kept(everyone, Commit(2, 1, 1))[0].items() if name != STEPS}
-    state = restored_state(sim, store.kept(everyone, Commit(1, 0, 0))[0], path)
-
-    arrays, told = read(path, lambda: _stored_arrays(group, sim.model)), read(path, group.attrs.asdict)
-    inputs = {"control": store.controls(everyone)[0]} | {
-        name: arrays[name] for name in ("tau", "wrench") if name in arrays
-    }
-    contacts = {name.removeprefix("contact_"): array for name, array in arrays.items() if name.startswith("contact_")}
-    numbers = {name: read(path, lambda name=name: whole(told.get(name), name, 0)) for name in ("world", "raised")}
-    return Fault(sim, state, inputs, store.run["substeps"], after, contacts=contacts, **numbers)

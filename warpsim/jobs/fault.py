@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A world that went wrong and was written down, to step through again and to look at."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from warpsim.base.annotations import DeviceName, PathLike
+from warpsim.base.checks import short, whole
+from warpsim.files.store.place import StoreError, read
+from warpsim.files.store.store import Commit, Store
+from warpsim.files.store.stored_array import read_whole
+from warpsim.kernels.flags import UNRESOLVED
+from warpsim.run.description import simulator_arguments
+from warpsim.run.fault_watch import CONTACT, flag_names, pair_of_substep
+from warpsim.run.streaming import STEPS, checkpoint_arrays, restored_state
+from warpsim.simulator import Simulator
+from warpsim.state import State
+
+
+@dataclasses.dataclass(eq=False)
+class Fault:
+    """A world that went wrong, ready to be stepped again.
+
+    sim       a Simulator of one world, with the options and the parameters of then
+    state     the state before the step
+    inputs    what the step was given: control (1, nu), tau (1, nv), and wrench (1, nbody, 6) where there was one
+    substeps  of the step
+    after     the state after it, as NumPy arrays by name
+    world     its number then
+    raised    the flags that the step raised
+    contacts  name -> array of the step's contacts: geoms, feature, point, frame, phi, impulse
+    """
+
+    sim: "object"
+    state: State
+    inputs: dict[str, np.ndarray]
+    substeps: int
+    after: dict[str, np.ndarray]
+    world: int
+    raised: int
+    contacts: dict[str, np.ndarray]
+
+    def step(self, state: State | None = None) -> State:
+        """The step again, from its state or from another."""
+        return self.sim.step(self.state if state is None else state, **self.inputs, substeps=self.substeps)
+
+    def replay(self, steps: int) -> tuple[list[dict[str, Any]], bool]:
+        """What each of so many steps measures, the faulty one first, and whether that has the bits of then."""
+        state, rows, again = self.state, [], False
+        for step in range(steps):
+            state = self.step(state)
+            again = self.same(state) if step == 0 else again
+            measured = {name: values[0].item() for name, values in self.sim.diagnostics.numpy().items()}
+            v = state.v.numpy()
+            row = {"t": state.time.numpy()[0].item(), "largest |v|": float(abs(v).max()) if v.size else 0.0}
+            row |= measured | {"flags": "|".join(flag_names(measured["flags"])) or "none"}
+            if self.raised & UNRESOLVED:
+                row["unresolved"] = self.unresolved_pair() if step == 0 else ""
+            rows.append(row)
+        return rows, again
+
+    def unresolved_pair(self) -> str:
+        """The pair of geoms that raised UNRESOLVED, and how fast they met: of the substep that it was raised in."""
+        return pair_of_substep(self.sim, self.state, self.inputs, self.substeps)
+
+    def contact_rows(self) -> list[dict[str, Any]]:
+        """A line for each contact of the step."""
+        names, found = self.sim.model.geom_names, self.contacts
+        return [
+            {
+                "geoms": " ".join(names[g] for g in found["geoms"][c]),
+                "phi": float(found["phi"][c]),
+                "point": " ".join(f"{x:.4g}" for x in found["point"][c]),
+                "impulse t1, t2, n": " ".join(f"{x:.4g}" for x in found["impulse"][c]),
+            }
+            for c in range(len(found["phi"]))
+        ]
+
+    def same(self, state: State) -> bool:
+        """Whether a state has every bit of that after the step."""
+        found = checkpoint_arrays(self.sim, state)
+        return all(
+            np.array_equal(found[name], array, equal_nan=array.dtype.kind == "f") for name, array in self.after.items()
+        )
+
+    def __repr__(self) -> str:
+        return f"Fault({'|'.join(flag_names(self.raised))} in world {self.world}, {len(self.contacts['phi'])} contacts)"
+
+
+def _stored_arrays(group, model) -> dict[str, np.ndarray]:
+    """What the group of a fault holds by name: forces, and the contacts of the step. Raises `ValueError` where they are not of this model."""
+    shapes = {"tau": (1, model.nv), "wrench": (1, model.nbody, 6)} | {f"contact_{key}": () for key in CONTACT}
+    arrays = {name: read_whole(group[name]) for name in shapes if name in group}
+    count = len(arrays["contact_phi"])
+    for name, array in arrays.items():
+        shape = (
+            (1, *array.shape[1:]) if name == "tau" else shapes[name] or (count, *CONTACT[name.removeprefix("contact_")])
+        )
+        if array.shape != shape:
+            raise ValueError(f"{name} has the shape {array.shape}; it must be {shape}")
+    geoms = arrays["contact_geoms"]
+    if geoms.dtype.kind != "i" or (geoms < 0).any() or (geoms >= model.ngeom).any():
+        raise ValueError(f"contact_geoms names geoms beyond the {model.ngeom} of the model")
+    return arrays
+
+
+def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator | None" = None) -> Fault:
+    """What a simulator with `on_fault` has written. `sim`: one of one world, for a solver of one's own. Raises `StoreError`."""
+    store = Store(path, "r")
+    if not store.run or "fault" not in store.root:
+        raise StoreError(f"{path}: a trajectory, not a fault; `warpsim view` shows it")
+    if sim is not None and not isinstance(sim, Simulator):
+        raise ValueError(f"sim is {short(sim)}; give a Simulator of one world, or None")
+    if sim is None:
+        model = store.model()
+        arguments = simulator_arguments(store.run["simulator"], path, device, model)
+        sim = Simulator(model, 1, **arguments)
+    everyone, group = slice(0, 1), store.root["fault"]
+    after = {name: array for name, array in store.kept(everyone, Commit(2, 1, 1))[0].items() if name != STEPS}
+    state = restored_state(sim, store.kept(everyone, Commit(1, 0, 0))[0], path)
+
+    arrays, told = read(path, lambda: _stored_arrays(group, sim.model)), read(path, group.attrs.asdict)
+    inputs = {"control": store.controls(everyone)[0]} | {
+        name: arrays[name] for name in ("tau", "wrench") if name in arrays
+    }
+    contacts = {name.removeprefix("contact_"): array for name, array in arrays.items() if name.startswith("contact_")}
+    numbers = {name: read(path, lambda name=name: whole(told.get(name), name, 0)) for name in ("world", "raised")}
+    return Fault(sim, state, inputs, store.run["substeps"], after, contacts=contacts, **numbers)
