@@ -6,6 +6,10 @@
 ROOT is a checkout (default: this one); its folders warpsim/, kernels/ and papers/ are read, links are not followed. Code lines are
 lines with code: no blank lines, comments and docstrings. A function's lines are those from its `def` to its end, with its
 docstring, without the functions inside it (a factory of kernels is no long function).
+
+A circle is the files of warpsim/ and kernels/ that reach each other by imports. Every import statement that runs counts, absolute or
+relative, at the top of a file or in a function. Statements under TYPE_CHECKING never run; circles with them are counted apart. Not
+counted: modules that are imported by a string (`importlib`), and `__init__` files that an import passes on its way to a module.
 """
 
 import argparse
@@ -42,6 +46,7 @@ TYPES |= {
     "Variational",
 }
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+ENGINE = ("warpsim", "kernels")
 
 
 class Place(NamedTuple):
@@ -115,6 +120,80 @@ def type_tests(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
+def modules(root: pathlib.Path) -> dict[str, pathlib.Path]:
+    """Every file of warpsim/ and kernels/ by its dotted name; kernels/ is `warpsim.kernels`."""
+    found = {}
+    for top in ENGINE:
+        for path in python_files(root / top):
+            parts = path.relative_to(root).with_suffix("").parts
+            parts = ("warpsim", *parts) if top == "kernels" else parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+class Import(NamedTuple):
+    """A module that a file imports: at its `top`, in a `function`, or for `typing` alone."""
+
+    target: str
+    where: str
+
+
+def imports(name: str, known: dict[str, pathlib.Path]) -> list[Import]:
+    """The modules of `known` that one of them imports."""
+    package = name.split(".") if known[name].name == "__init__.py" else name.split(".")[:-1]
+    found, pending = [], [(ast.parse(known[name].read_text()), "top")]
+    while pending:
+        node, where = pending.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += [(child, "typing") for child in node.body] + [(child, where) for child in node.orelse]
+            continue
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, where) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*base, *([node.module] if node.module else [])])
+            inner = (f"{base}.{alias.name}" for alias in node.names)
+            found += [Import(module if module in known else base, where) for module in inner]
+        where = "function" if isinstance(node, FUNCTION) and where == "top" else where
+        pending += [(child, where) for child in ast.iter_child_nodes(node)]
+    return [entry for entry in found if entry.target in known and entry.target != name]
+
+
+def import_graph(known: dict[str, pathlib.Path]) -> dict[str, list[Import]]:
+    """What each module imports."""
+    return {name: imports(name, known) for name in known}
+
+
+def reached(edges: dict[str, set[str]], name: str) -> set[str]:
+    """What can be reached from a name, without the name itself unless a circle leads back to it."""
+    found, pending = set(), [name]
+    while pending:
+        new = edges[pending.pop()] - found
+        found |= new
+        pending += new
+    return found
+
+
+def circles(graph: dict[str, list[Import]], where=("top", "function")) -> list[list[str]]:
+    """The sets of more than one file that reach each other by imports of these kinds, the largest first."""
+    edges = {name: {target for target, kind in found if kind in where} for name, found in graph.items()}
+    reach = {name: reached(edges, name) for name in edges}
+    found = {frozenset(other for other in reach[name] if name in reach[other]) for name in edges if name in reach[name]}
+    return sorted(map(sorted, found), key=len, reverse=True)
+
+
+def circle_figures(root: pathlib.Path) -> dict[str, str]:
+    """Circles of imports, as text by what they are."""
+    graph = import_graph(modules(root))
+    every, typed = circles(graph), circles(graph, ("top", "function", "typing"))
+    large = [" ".join(circle) for circle in every if len(circle) > 2]
+    return {
+        "import circles of more than two files": f"{len(large)} ({'; '.join(large) or 'none'})",
+        "import circles of two": f"{len(every) - len(large)} ({'; '.join(' '.join(c) for c in every if len(c) == 2)})",
+        "import circles with TYPE_CHECKING, by files": ", ".join(str(len(circle)) for circle in typed) or "none",
+    }
+
+
 def survey(root: pathlib.Path) -> dict[str, str]:
     """The figures, as text by what they are."""
     figures: dict[str, str] = {}
@@ -150,7 +229,7 @@ def survey(root: pathlib.Path) -> dict[str, str]:
     figures["file names that occur more than once"] = f"{len(twice)} ({', '.join(sorted(twice)) or 'none'})"
     places = [f"{where} {count}" for where, count in tests.most_common() if count]
     figures["lines with isinstance on a solver or integrator"] = f"{tests.total()} ({', '.join(places) or 'none'})"
-    return figures
+    return figures | circle_figures(root)
 
 
 def main(argv=None) -> int:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rooms of the house: a folder is a section of docs/theory.md, of the same name in kernels/ and in warpsim/; imports run one way."""
+"""The rooms of the house: a folder has the same name in kernels/ and in warpsim/, and imports run one way."""
 
 import ast
 import pathlib
 import re
 
 import pytest
+
+from benchmarks.house import circles, import_graph, modules
 
 ROOT = pathlib.Path(__file__).parent.parent
 # From the ground up; a file imports from its own floor and from below. Device and host code of a name are one floor.
@@ -45,51 +47,14 @@ SHARED_NAMES = {
 }
 
 
-def modules() -> dict[str, pathlib.Path]:
-    """Every file of the two floors by its dotted name."""
-    found = {}
-    for top in ("warpsim", "kernels"):
-        for path in sorted((ROOT / top).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            if parts[:2] == ("warpsim", "kernels"):  # the link
-                continue
-            parts = ("warpsim", *parts) if top == "kernels" else parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
+MODULES = modules(ROOT)
+IMPORTS = import_graph(MODULES)
 
 
 def room(name: str) -> str:
     """The floor of a module; empty for the package itself."""
     parts = [part for part in name.split(".") if part not in ("warpsim", "kernels")]
     return parts[0] if parts else ""
-
-
-def imports(name: str, path: pathlib.Path) -> list[tuple[str, bool]]:
-    """The package's own modules that a file imports when it runs, and whether inside of a function."""
-    found = []
-    pending = [(ast.parse(path.read_text()), False)]
-    while pending:
-        node, inside = pending.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            pending += [(child, inside) for child in node.orelse]
-            continue
-        if isinstance(node, ast.Import):
-            found += [(alias.name, inside) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parts = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-                parts = parts[: len(parts) - node.level + 1]
-                base = ".".join([*parts, *([node.module] if node.module else [])])
-            found += [
-                (f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base, inside) for alias in node.names
-            ]
-        inside = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        pending += [(child, inside) for child in ast.iter_child_nodes(node)]
-    return [(target, inside) for target, inside in found if target in MODULES]
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in ("warpsim", "warpsim.__main__")])
@@ -99,37 +64,41 @@ def test_imports_run_one_way(name):
     if not floor:
         return
     assert floor in FLOORS, f"{name}: a new room has its place in FLOORS"
-    for target, inside in imports(name, MODULES[name]):
+    for target, where in IMPORTS[name]:
         other = room(target)
-        if not other:
+        if not other or where == "typing":
             continue
         if name.startswith("warpsim.kernels"):
             assert target.startswith("warpsim.kernels"), f"{name}: device code imports {target}"
-        if inside and other in DOORS.get(name, ()):
+        if where == "function" and other in DOORS.get(name, ()):
             continue
         assert FLOORS.index(other) <= FLOORS.index(floor), f"{name} imports {target}, which is above it"
 
 
 def test_no_circles():
-    """No chain of imports at the top of files comes back to where it began."""
-    edges = {n: {t for t, inside in imports(n, p) if not inside and t != n} for n, p in MODULES.items()}
-    state: dict[str, int] = {}
+    """Imports at the top of files close no circle; with those in functions, two files may need each other, not more."""
+    assert not circles(IMPORTS, ("top",))
+    assert not [circle for circle in circles(IMPORTS) if len(circle) > 2]
 
-    def visit(name: str, path: tuple) -> None:
-        assert state.get(name) != 1, " -> ".join((*path, name))
-        if name in state:
-            return
-        state[name] = 1
-        for target in sorted(edges[name]):
-            visit(target, (*path, name))
-        state[name] = 2
 
-    for name in edges:
-        visit(name, ())
+def test_circles_are_found(tmp_path):
+    """Relative imports and those in functions close a circle, those for type checkers do not."""
+    (tmp_path / "warpsim").mkdir()
+    (tmp_path / "kernels").mkdir()
+    text = {"a": "from . import b", "b": "def f():\n    from .c import g", "c": "import warpsim.a", "__init__": ""}
+    text["d"] = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from warpsim import d2\nelse:\n    import warpsim.a"
+    )
+    text["d2"] = "from warpsim.d import x"
+    for name, source in text.items():
+        (tmp_path / "warpsim" / f"{name}.py").write_text(source)
+    graph = import_graph(modules(tmp_path))
+    assert circles(graph) == [["warpsim.a", "warpsim.b", "warpsim.c"]] and not circles(graph, ("top",))
+    assert ["warpsim.d", "warpsim.d2"] in circles(graph, ("top", "typing"))
 
 
 def test_a_room_has_one_name():
-    """Every folder of kernels/ is one of warpsim/ by the same path, but for what the host has no part of, and says what it is."""
+    """Every folder of kernels/ says what it is and is one of warpsim/ too, but for what the host has no part of."""
     device_only = {"laws", "forces", "linalg", "number", "contact/narrow", "rows/kinds"}
     for folder in sorted(path for path in (ROOT / "kernels").rglob("*") if path.is_dir() and any(path.glob("*.py"))):
         name = folder.relative_to(ROOT / "kernels").as_posix()
@@ -154,7 +123,7 @@ TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 
 def test_tests_have_the_same_rooms():
-    """A folder of tests is a room of either floor, or what it tests beside them; no two files of tests have the same name."""
+    """A folder of tests is a room, or what it tests beside them; no two files of tests have the same name."""
     for folder in {path.parent.relative_to(ROOT / "tests").as_posix() for path in TESTS} - {"."}:
         homes = [top for top in (ROOT / "warpsim", ROOT / "kernels", ROOT) if (top / folder / "__init__.py").is_file()]
         assert homes and (folder in FLOORS or folder in BESIDE), f"tests/{folder}: which room is this?"
