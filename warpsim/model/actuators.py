@@ -8,7 +8,7 @@ import numpy as np
 from warpsim.base.checks import flag, number, numbers, short
 from warpsim.base.errors import ModelError
 from warpsim.model.model import DynamicsType, Model
-from warpsim.model.muscle import NO_MUSCLE, Muscle, MuscleRows
+from warpsim.model.muscle import FORCE, NO_MUSCLE, Muscle, MuscleRows
 from warpsim.model.targets import Target
 
 USES = {"effort": (), "position": ("kp", "kv"), "velocity": ("kv",), "affine": ("gain", "bias")}
@@ -123,11 +123,6 @@ def activation_options(dynamics, activation_range, early, muscle, label: str) ->
     return found
 
 
-def actuator_kind(model: Model, a: int) -> str:
-    """ "muscle" or "affine", as `ModelBuilder.add_actuator` takes an actuator of a model."""
-    return "affine" if np.isnan(model.actuator_muscle[a, :, 2]).all() else "muscle"
-
-
 def state_options(model: Model, a: int) -> dict:
     """Dynamics, muscle and group of an actuator of a model, as `ModelBuilder.add_actuator` takes them."""
     kind = DynamicsType(model.actuator_dynamics[a])
@@ -137,6 +132,6 @@ def state_options(model: Model, a: int) -> dict:
         "dynamics": (kind.name.lower(), *map(float, model.actuator_time[a, :times])) if kind else None,
         "activation_range": model.activation_range[a],
         "early": bool(model.actuator_early[a]),
-        "muscle": rows if actuator_kind(model, a) == "muscle" else None,
+        "muscle": None if np.isnan(rows.rows[:, FORCE]).all() else rows,
         "group": int(model.actuator_group[a]),
     }

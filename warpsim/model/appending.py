@@ -7,28 +7,14 @@ import numpy as np
 
 from warpsim.base.checks import listed, short
 from warpsim.base.errors import ModelError
-from warpsim.model import hydroelastic
-from warpsim.model.actuators import actuator_kind, state_options
-from warpsim.model.constraint_types import ConstraintType, own_option
+from warpsim.model import elements, hydroelastic
+from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_vector
 from warpsim.model.looks import material_of
-from warpsim.model.marks import append_marks
-from warpsim.model.model import (
-    JOINT_NQ,
-    JOINT_NV,
-    MAX_HULL_VERTICES,
-    FrictionRule,
-    GeomType,
-    JointType,
-    KeyframeParts,
-    Model,
-    ReportLine,
-)
+from warpsim.model.model import FrictionRule, GeomType, JointType, KeyframeParts, Model, ReportLine
 from warpsim.model.placement import Placement, place
 from warpsim.model.sensor_records import append_sensors
 from warpsim.model.sensor_types import ObjectType
-from warpsim.model.targets import target_of
-from warpsim.model.tendon_paths import path_of
 
 
 def append_model(
@@ -49,7 +35,7 @@ def _append(b, other: Model, at: Placement) -> list[int]:
     _append_joints(b, other, at)
     _append_geoms(b, other, at)
     _append_pairs(b, other, at)
-    append_marks(b, other, at)
+    _append_marks(b, other, at)
     for pair in other.excluded:
         b.excluded.add(tuple(sorted(at.body(x) for x in pair)))
     _append_tendons(b, other, at)
@@ -79,100 +65,57 @@ def _join_rules(b, other: Model) -> None:
 
 def _append_bodies(b, other: Model, at: Placement) -> None:
     for i, name in enumerate(other.body_names):
-        link = other.body_link[i]
-        while other.link_parent[link] >= 0 and other.link_body[other.link_parent[link]] == i:
-            link = other.link_parent[link]
-        parent, pose = at.body(other.body_parent[i]), other.link_pose[link]
-        if other.link_type[link] == JointType.FREE:
-            q = other.link_q[link]
-            pose = other.q0[q : q + 7]
-            if at.joint(other.link_joint[link]) >= 0:
-                parent, pose = -1, compose(at.start, pose)
-            else:
-                pose = compose(at.pose, pose)
-        else:
-            pose = at.frame(other.body_parent[i], pose)
-        b.add_body(
-            at.prefix + name,
-            parent=parent,
-            pose=pose,
-            mass=other.body_mass[i],
-            com=other.body_com[i],
-            inertia=other.body_inertia[i],
-            mocap=other.body_mocap[i] >= 0,
-            gravcomp=other.body_gravcomp[i],
-        )
+        found, link = elements.body_arguments(other, i), elements.first_link(other, i)
+        parent, pose = at.body(found["parent"]), at.frame(found["parent"], found["pose"])
+        if other.link_type[link] == JointType.FREE and at.joint(other.link_joint[link]) >= 0:
+            parent, pose = -1, compose(at.start, found["pose"])
+        b.add_body(**found | {"name": at.prefix + name, "parent": parent, "pose": pose})
         b.bodies[-1].axes = other.body_fluid[i, 3:].copy() if other.body_fluid[i, 3:].any() else None
 
 
 def _append_joints(b, other: Model, at: Placement) -> None:
     for j, name in enumerate(other.joint_names):
-        kind = JointType(other.joint_type[j])
-        q, v = int(other.joint_q[j]), int(other.joint_v[j])
-        dofs = slice(v, v + JOINT_NV[kind])
-        q0 = other.q0[q : q + JOINT_NQ[kind]]
         if at.joint(j) < 0:
             body = other.body_names[other.joint_body[j]]
             why = f"body {at.prefix + body!r} is welded; damping, springs and keyframes of the joint are gone"
             b.report.append(ReportLine(f"joint {at.prefix + name!r}", "ignored", why))
             continue
-        b.add_joint(
-            at.body(other.joint_body[j]),
-            kind,
-            name=at.prefix + name,
-            axis=other.joint_axis[j],
-            anchor=other.joint_anchor[j],
-            range=other.joint_range[j] if other.joint_limited[j] else None,
-            stiffness=other.joint_stiffness[dofs],
-            damping=other.joint_damping[dofs],
-            armature=other.joint_armature[dofs],
-            friction=other.joint_friction[dofs],
-            reference=_placed_reference(kind, at.start, other.joint_reference[dofs]),
-            q0=compose(at.start, q0) if kind == JointType.FREE else q0,
-        )
+        found = elements.joint_arguments(other, j) | {"name": at.prefix + name}
+        if other.joint_type[j] == JointType.FREE:
+            found["reference"] = _placed_reference(at.start, found["reference"])
+            found["q0"] = compose(at.start, found["q0"])
+        b.add_joint(at.body(other.joint_body[j]), **found)
 
 
 def _append_actuators(b, other: Model, at: Placement) -> None:
     """Actuators, and ranges of what several do together."""
+    starts = {key: at.first[ObjectType[key.upper()]] for key in ("tendon", "site", "body")}
     for a, name in enumerate(other.actuator_names):
-        index = b.add_actuator(
-            kind=actuator_kind(other, a),
-            name=at.prefix + name,
-            gear=other.actuator_gear[a],
-            gain=other.actuator_gain[a],
-            bias=other.actuator_bias[a],
-            control_range=other.control_range[a],
-            force_range=other.force_range[a],
-            **state_options(other, a),
-            **_placed_target(other, a, at),
-        )
+        found = elements.actuator_arguments(other, a, **starts) | {"name": at.prefix + name}
+        if "joint" in found:
+            found["joint"] = _placed_joint(other, a, found["joint"], at)
+        index = b.add_actuator(**found)
         b.actuators[index].own_range = other.actuator_own_range[a]
-    for j in np.flatnonzero(np.isfinite(other.joint_effort_range).any(1)):
-        gravity = bool(other.joint_effort_gravity[j])
-        b.add_effort_limit(at.joint(j), other.joint_effort_range[j], gravity_compensation=gravity)
-    for t in np.flatnonzero(np.isfinite(other.tendon_effort_range).any(1)):
-        b.add_effort_limit(tendon=at.of(ObjectType.TENDON, t), range=other.tendon_effort_range[t])
+    for limit in elements.effort_limits(other):
+        if limit.joint >= 0:
+            b.add_effort_limit(at.joint(limit.joint), limit.range, gravity_compensation=limit.gravity)
+        else:
+            b.add_effort_limit(tendon=at.of(ObjectType.TENDON, limit.tendon), range=limit.range)
 
 
-def _placed_target(other: Model, a: int, at: Placement) -> dict:
-    """What actuator a acts on, in the builder."""
-    starts = (at.first[kind] for kind in (ObjectType.TENDON, ObjectType.SITE, ObjectType.BODY))
-    target = target_of(other, a, 0, *starts)
-    if "joint" in target:
-        joint = target["joint"]
-        target["joint"] = at.joint(joint)
-        if target["joint"] < 0:
-            raise ModelError(
-                f"actuator {other.actuator_names[a]!r} of model {other.name!r} drives the free joint {other.joint_names[joint]!r}, "
-                "which free='weld' takes away; give free='keep', or take the actuator out of the model"
-            )
-    return target
+def _placed_joint(other: Model, a: int, joint: int, at: Placement) -> int:
+    """The builder's number of the joint that actuator a drives."""
+    if at.joint(joint) < 0:
+        raise ModelError(
+            f"actuator {other.actuator_names[a]!r} of model {other.name!r} drives the free joint "
+            f"{other.joint_names[joint]!r}, which free='weld' takes away; give free='keep', or take the actuator out of "
+            "the model"
+        )
+    return at.joint(joint)
 
 
-def _placed_reference(kind: JointType, start, reference):
+def _placed_reference(start, reference):
     """Rest of a free joint's spring (position, rotation vector) after the model is placed at `start`."""
-    if kind != JointType.FREE:
-        return reference
     angle = np.linalg.norm(reference[3:])
     turn = axis_angle(reference[3:] / angle, angle) if angle > 0 else IDENTITY[3:]
     placed = compose(start, np.concatenate([reference[:3], turn]))
@@ -199,100 +142,61 @@ def _append_keyframes(b, other: Model, at: Placement) -> None:
 
 
 def _append_tendons(b, other: Model, at: Placement) -> None:
-    joint_of_dof = {int(v): at.joint(j) for j, v in enumerate(other.joint_v)}
     for t, name in enumerate(other.tendon_names):
-        row, path = (
-            other.tendon_coefficients[t],
-            path_of(other, t, at.first[ObjectType.GEOM], at.first[ObjectType.SITE]),
-        )
-        b.add_tendon(
-            None if path else {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)},
-            path=path,
-            name=at.prefix + name,
-            range=other.tendon_range[t] if other.tendon_limited[t] else None,
-            stiffness=other.tendon_stiffness[t],
-            damping=other.tendon_damping[t],
-            friction=other.tendon_friction[t],
-            reference=other.tendon_reference[t],
-        )
+        found = elements.tendon_arguments(other, t, at.first[ObjectType.GEOM], at.first[ObjectType.SITE])
+        if "joints" in found:
+            found["joints"] = {at.joint(j): c for j, c in found["joints"].items()}
+        b.add_tendon(**found | {"name": at.prefix + name})
 
 
 def _append_constraints(b, other: Model, at: Placement) -> None:
     """Their frames in the world are placed."""
     coordinates = {ConstraintType.JOINT: ObjectType.JOINT, ConstraintType.TENDON: ObjectType.TENDON}
     for c, name in enumerate(other.constraint_names):
-        kind, time = ConstraintType(other.constraint_type[c]), other.constraint_dissipation_time[c]
-        if kind in coordinates:
-            ends = [None if e < 0 else at.of(coordinates[kind], e) for e in other.constraint_joint[c]]
-            geometry = {}
+        found = elements.constraint_arguments(elements.constraint_record(other, c)) | {"name": at.prefix + name}
+        if found["kind"] in coordinates:
+            ends = [None if e < 0 else at.of(coordinates[found["kind"]], e) for e in other.constraint_joint[c]]
         else:
             bodies = other.constraint_body[c]
             ends = [at.body(e) for e in bodies]
             frames = [at.frame(e, p) for e, p in zip(bodies, other.constraint_pose[c], strict=True)]
-            geometry = {"pose_a": frames[0], "pose_b": frames[1]}
-        b.add_constraint(
-            kind,
-            *ends,
-            name=at.prefix + name,
-            **geometry,
-            **own_option(kind, other.constraint_coefficients[c]),
-            stiffness=other.constraint_stiffness[c],
-            dissipation_time=None if np.isnan(time) else time,
-            active=other.constraint_active[c],
-        )
+            found |= {"pose_a": frames[0], "pose_b": frames[1]}
+        b.add_constraint(a=ends[0], b=ends[1], **found)
 
 
 def _append_geoms(b, other: Model, at: Placement) -> None:
     fields = iter(other.hfields)
     for g, name in enumerate(other.geom_names):
-        body = int(other.geom_body[g])
-        mesh, limit = None, MAX_HULL_VERTICES
+        body, found, mesh = int(other.geom_body[g]), elements.geom_arguments(other, g), None
         if other.geom_mesh[g] >= 0:
             source = other.meshes[other.geom_mesh[g]]
-            mesh, limit = (source.vertices, source.faces, source.uv), source.max_hull_vertices
-        time = other.geom_dissipation_time[g]
+            mesh = (source.vertices, source.faces, source.uv)
+        where = {"name": at.prefix + name, "body": at.body(body), "pose": at.frame(body, found["pose"])}
         b.add_geom(
-            GeomType(other.geom_type[g]),
-            other.geom_size[g],
-            body=at.body(body),
-            pose=at.frame(body, other.geom_pose[g]),
-            name=at.prefix + name,
+            **found | where,
             density=0.0,
-            friction=other.geom_friction[g],
-            stiffness=other.geom_stiffness[g],
-            dissipation_time=None if np.isnan(time) else time,
-            restitution=other.geom_restitution[g],
-            hertz_modulus=other.geom_hertz_modulus[g],
-            contype=other.geom_contype[g],
-            conaffinity=other.geom_conaffinity[g],
-            condim=other.geom_condim[g],
-            torsional_friction=other.geom_torsional_friction[g],
-            rolling_friction=other.geom_rolling_friction[g],
-            margin=other.geom_margin[g],
-            priority=other.geom_priority[g],
-            rgba=other.geom_rgba[g],
             mesh=mesh,
             hydroelastic=hydroelastic.of_geom(other, g),
-            fluid=other.geom_fluid[g] if other.geom_fluid[g, 0] > 0 else None,
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
-            visible=other.geom_visible[g],
-            max_hull_vertices=limit,
             material=material_of(other, g),
         )
 
 
 def _append_pairs(b, other: Model, at: Placement) -> None:
-    for p in np.flatnonzero(other.pair_rule == FrictionRule.EXPLICIT):
-        first, second = (at.of(ObjectType.GEOM, g) for g in other.pair_geom[p])
-        b.add_pair(
-            first,
-            second,
-            float(other.pair_friction[p]),
-            condim=int(other.pair_condim[p]),
-            torsional_friction=float(other.pair_torsional_friction[p]),
-            rolling_friction=float(other.pair_rolling_friction[p]),
-            margin=float(other.pair_margin[p]),
-        )
+    rows = elements.pair_rows(other)
+    elements.add_pairs(b, [[*(at.of(ObjectType.GEOM, g) for g in row[:2]), *row[2:]] for row in rows])
+
+
+def _append_marks(b, other: Model, at: Placement) -> None:
+    """Sites and cameras."""
+    for arguments, add, names in (
+        (elements.site_arguments, b.add_site, other.site_names),
+        (elements.camera_arguments, b.add_camera, other.camera_names),
+    ):
+        for k, name in enumerate(names):
+            found = arguments(other, k)
+            where = {"body": at.body(found["body"]), "pose": at.frame(found["body"], found["pose"])}
+            add(**found | where | {"name": at.prefix + name})
 
 
 def _report(b, other: Model) -> None:

@@ -147,6 +147,28 @@ def textures_of(materials) -> list[Texture]:
     return list(dict.fromkeys(material.texture for material in materials if material.texture is not None))
 
 
+def look_row(material: VisualMaterial, image) -> list:
+    """A material as JSON has it, `image` in place of its own."""
+    values = [getattr(material, key) for key in FIELDS]
+    return [image, *(list(value) if isinstance(value, tuple) else value for value in values)]
+
+
+def look_table(materials) -> tuple[list[Texture], list[list | None]]:
+    """The images of some materials, and a row of each material with the number of its image, -1 for none; None for no material."""
+    images = textures_of(material for material in materials if material is not None)
+    places = [-1 if m is None or m.texture is None else images.index(m.texture) for m in materials]
+    return images, [None if m is None else look_row(m, k) for m, k in zip(materials, places, strict=True)]
+
+
+def looks_of(images, rows) -> list[VisualMaterial | None]:
+    """The materials of a `look_table`, in which no image may be None too."""
+    return [row and _look(None if row[0] is None or row[0] < 0 else images[row[0]], row[1:]) for row in rows]
+
+
+def _look(image: Texture | None, values) -> VisualMaterial:
+    return VisualMaterial(image, **dict(zip(FIELDS, values, strict=True)))
+
+
 def encode_png(pixels) -> bytes:
     """A PNG file of `pixels (height, width, 1, 3 or 4)`, 0..255; the same bytes for the same pixels."""
     pixels = np.asarray(pixels)

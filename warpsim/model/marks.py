@@ -2,17 +2,13 @@
 """Sites and cameras: named frames on bodies. They have no mass and touch nothing; tendons, actuators and sensors refer to them."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from warpsim.base.checks import number, numbers, short
 from warpsim.base.errors import ModelError
 from warpsim.model.builder_values import pose_of, size_of, vector_of
-from warpsim.model.model import GeomType, Model
-
-if TYPE_CHECKING:
-    from warpsim.model.placement import Placement
+from warpsim.model.model import GeomType
 
 SITE_TYPES = (GeomType.SPHERE, GeomType.CAPSULE, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.BOX)
 
@@ -80,18 +76,3 @@ def compile_marks(b) -> dict:
         "camera_fovy": stacked(b.cameras, "fovy", ()),
         "camera_resolution": stacked(b.cameras, "resolution", (2,), np.int32),
     }
-
-
-def append_marks(b, other: Model, at: "Placement") -> None:
-    """Add the sites and cameras of a model."""
-
-    def placed(body: int, own: np.ndarray) -> dict:
-        return {"body": at.body(body), "pose": at.frame(body, own)}
-
-    for s, name in enumerate(other.site_names):
-        where = placed(int(other.site_body[s]), other.site_pose[s])
-        looks = {"type": GeomType(other.site_type[s]), "size": other.site_size[s], "rgba": other.site_rgba[s]}
-        b.add_site(at.prefix + name, **where, **looks)
-    for c, name in enumerate(other.camera_names):
-        where = placed(int(other.camera_body[c]), other.camera_pose[c])
-        b.add_camera(at.prefix + name, **where, fovy=other.camera_fovy[c], resolution=other.camera_resolution[c])

@@ -13,20 +13,19 @@ The text has, each where needed:
 - "effort_limits", "pairs": {"mjcf", "value"}; "friction_rule"
 """
 
-import json
 import zlib
-from typing import Any
 
 import mujoco
 import numpy as np
 
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
-from warpsim.files.mjcf.mjcf_arrays import unpack
+from warpsim.files.kept import add_efforts, add_record, effort_rows, loads, unpack
 from warpsim.files.mjcf.mjcf_kept_looks import restore_looks
 from warpsim.files.mjcf.mjcf_report import KEPT as NAME
 from warpsim.model.builder import ModelBuilder
-from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType, own_option
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
+from warpsim.model.elements import add_pairs
 from warpsim.model.geometry import compose
 from warpsim.model.model import FrictionRule, GeomType, HField, ReportLine, TetField
 from warpsim.model.renumber import LISTS, renumber
@@ -95,11 +94,8 @@ def read_kept(m, lines: list[ReportLine]) -> dict:
 def _text(m, index: int, name: str) -> dict:
     start = int(m.text_adr[index])
     text = bytes(m.text_data[start : start + int(m.text_size[index])]).rstrip(b"\0").decode(errors="replace")
-    try:
-        kept = json.loads(text)
-    except (ValueError, RecursionError):
-        kept = None
-    if not isinstance(kept, dict) or kept.get("version") != VERSION:
+    kept = loads(text)
+    if kept is None or kept.get("version") != VERSION:
         raise ModelError(
             f"text {name!r} is not what to_mjcf of this version writes; remove it, and the file reads as plain MJCF"
         )
@@ -238,7 +234,7 @@ def _restore_lists(b: ModelBuilder, kept: dict) -> None:
     """What is of no single element that MJCF has."""
     if "friction_rule" in kept:
         b.friction_rule = FrictionRule(kept["friction_rule"])
-    names = {kind: {item.name for item in getattr(b, KINDS[kind])} for kind in ("body", "joint", "tendon", "geom")}
+    names = {kind: {item.name for item in getattr(b, KINDS[kind])} for kind in ("body", "geom")}
     pairs = kept.get("pairs")
     if (
         pairs is not None
@@ -246,56 +242,22 @@ def _restore_lists(b: ModelBuilder, kept: dict) -> None:
         and all({i, j} <= names["geom"] for i, j, *_ in pairs["value"])
     ):
         b.explicit_pairs = []
-        keys = ("condim", "torsional_friction", "rolling_friction", "margin")
-        for first, second, mu, *own in pairs["value"]:
-            b.add_pair(first, second, mu, **dict(zip(keys, own, strict=True)))
+        add_pairs(b, pairs["value"])
     efforts = kept.get("effort_limits")
     if efforts is not None and plain_efforts(b) == efforts["mjcf"]:
         b.effort_limits = []
-        for joint, tendon, low, high, gravity in efforts["value"]:
-            if {joint, tendon} <= names["joint"] | names["tendon"] | {None}:
-                b.add_effort_limit(joint, (low, high), tendon=tendon, gravity_compensation=gravity)
+        add_efforts(b, efforts["value"])
     for data in kept.get("constraints", ()):
         if all(end is None or end in names["body"] for end in data["bodies"]):
             add_kept_constraint(b, data)
 
 
-def kept_constraint(b: ModelBuilder, index: int) -> dict:
-    """A constraint that MJCF has no words for."""
-    c = b.constraints[index]
-    return {
-        "index": index,
-        "name": c.name,
-        "type": c.type.name.lower(),
-        "bodies": [None if end < 0 else b.bodies[end].name for end in c.ends],
-        "poses": plain(c.poses),
-        "coefficients": plain(c.coefficients),
-        "stiffness": plain(c.stiffness),
-        "dissipation_time": c.dissipation_time,
-        "active": c.active,
-    }
-
-
-def add_kept_constraint(b: ModelBuilder, data: dict) -> None:
-    """Add what `kept_constraint` gave, at its place."""
-    kind = ConstraintType[data["type"].upper()]
-    if kind not in BODY_CONSTRAINTS:
-        raise ModelError(f"constraint {data['name']!r} is a {data['type']} constraint; MJCF has that itself")
-    time, poses = data["dissipation_time"], np.array(data["poses"], float)
-    b.add_constraint(
-        kind,
-        *(-1 if end is None else end for end in data["bodies"]),
-        name=data["name"],
-        pose_a=poses[0],
-        pose_b=poses[1],
-        **own_option(kind, np.array(data["coefficients"], float)),
-        stiffness=data["stiffness"],
-        dissipation_time=None if np.isnan(time) else time,
-        active=data["active"],
-    )
-    added = b.constraints.pop()
-    added.poses = tuple(poses)
-    b.constraints.insert(int(data["index"]), added)
+def add_kept_constraint(b: ModelBuilder, record: dict) -> None:
+    """Add a constraint that MJCF has no words for, at its place."""
+    if ConstraintType[record["type"].upper()] not in BODY_CONSTRAINTS:
+        raise ModelError(f"constraint {record['name']!r} is a {record['type']} constraint; MJCF has that itself")
+    add_record(b, record)
+    b.constraints.insert(int(record["index"]), b.constraints.pop())
 
 
 def plain_pairs(b: ModelBuilder) -> list:
@@ -305,19 +267,4 @@ def plain_pairs(b: ModelBuilder) -> list:
 
 def plain_efforts(b: ModelBuilder) -> list:
     """The ranges of what several actuators do, by names."""
-    return [
-        [
-            None if limit.joint < 0 else b.joints[limit.joint].name,
-            None if limit.tendon < 0 else b.tendons[limit.tendon].name,
-            *map(float, limit.range),
-            bool(limit.gravity),
-        ]
-        for limit in b.effort_limits
-    ]
-
-
-def plain(value) -> Any:
-    """A value as JSON has it."""
-    if isinstance(value, tuple):
-        return [plain(part) for part in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return effort_rows(b.effort_limits, [j.name for j in b.joints], [t.name for t in b.tendons])

@@ -5,18 +5,14 @@ import base64
 
 import numpy as np
 
-from warpsim.files.mjcf.mjcf_arrays import pack, unpack
-from warpsim.model.looks import FIELDS, Texture, VisualMaterial, textures_of
+from warpsim.files.kept import pack, unpack
+from warpsim.model.looks import Texture, VisualMaterial, look_row, look_table, looks_of
 from warpsim.model.model import GeomType
 
 
 def row(material: VisualMaterial | None) -> list | None:
     """A material without its image, which is called by its name, as JSON has it."""
-    if material is None:
-        return None
-    values = [getattr(material, key) for key in FIELDS]
-    name = material.texture.name if material.texture is not None else None
-    return [name, *(list(value) if isinstance(value, tuple) else value for value in values)]
+    return material and look_row(material, None if material.texture is None else material.texture.name)
 
 
 def keep_looks(b, read, kept: dict) -> None:
@@ -33,14 +29,9 @@ def keep_looks(b, read, kept: dict) -> None:
                 geoms.setdefault(geom.name, {})["uv"] = None if uv is None else pack(uv)
     if not geoms:
         return
-    images = textures_of(material for material in materials if material is not None)
-    kept["looks"] = {
-        "geoms": geoms,
-        "materials": [
-            None if m is None else [images.index(m.texture) if m.texture else None, *row(m)[1:]] for m in materials
-        ],
-        "textures": [[t.name, t.kind, base64.b64encode(t.data).decode()] for t in images],
-    }
+    images, rows = look_table(list(materials))
+    textures = [[t.name, t.kind, base64.b64encode(t.data).decode()] for t in images]
+    kept["looks"] = {"geoms": geoms, "materials": rows, "textures": textures}
 
 
 def restore_looks(b, kept: dict) -> None:
@@ -49,9 +40,7 @@ def restore_looks(b, kept: dict) -> None:
     if data is None:
         return
     images = [Texture(str(name), base64.b64decode(text, validate=True), kind) for name, kind, text in data["textures"]]
-    materials = [
-        None if of is None else _material(None if of[0] is None else images[of[0]], of[1:]) for of in data["materials"]
-    ]
+    materials = looks_of(images, data["materials"])
     for geom in b.geoms:
         entry = data["geoms"].get(geom.name)
         if entry is None or ("mjcf" in entry and row(geom.material) != entry["mjcf"]):
@@ -63,7 +52,3 @@ def restore_looks(b, kept: dict) -> None:
             uv = None if entry["uv"] is None else unpack(entry["uv"]).astype(np.float32)
             if uv is None or uv.shape == (*mesh.faces.shape, 2):
                 b.meshes[geom.mesh] = mesh._replace(uv=uv)
-
-
-def _material(texture: Texture | None, values) -> VisualMaterial:
-    return VisualMaterial(texture, **dict(zip(FIELDS, values, strict=True)))

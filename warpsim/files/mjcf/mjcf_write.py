@@ -6,7 +6,6 @@ The text is plain MJCF, compiled by MuJoCo and read back here; what came back ot
 this model is one warning. docs/mjcf.md says how each element is written.
 """
 
-import json
 import warnings
 import xml.etree.ElementTree as xml
 
@@ -15,13 +14,13 @@ import numpy as np
 
 from warpsim.base.checks import listed
 from warpsim.base.errors import ModelError
+from warpsim.files.kept import dumps, pack
 from warpsim.files.mjcf import mjcf_kept
 from warpsim.files.mjcf.mjcf import collect
-from warpsim.files.mjcf.mjcf_arrays import pack
 from warpsim.files.mjcf.mjcf_elements import add, check_names, text_of, unless
 from warpsim.files.mjcf.mjcf_files import write
 from warpsim.files.mjcf.mjcf_force_limits import MOVING, ForceLimits
-from warpsim.files.mjcf.mjcf_kept import FIELDS, KINDS, NAME, agrees, plain
+from warpsim.files.mjcf.mjcf_kept import FIELDS, KINDS, NAME, agrees
 from warpsim.files.mjcf.mjcf_kept_looks import keep_looks
 from warpsim.files.mjcf.mjcf_pressure import PREFIX
 from warpsim.files.mjcf.mjcf_refusals import tendon_roles
@@ -44,6 +43,7 @@ from warpsim.files.mjcf.mjcf_write_looks import Looks, Written
 from warpsim.files.output import check_file, check_folder, replacing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
+from warpsim.model.elements import body_pose, constraint_record
 from warpsim.model.model import JOINT_NQ, FrictionRule, GeomType, JointType, Model
 from warpsim.model.renumber import LISTS, renumber
 
@@ -109,11 +109,11 @@ class _Writer:
         idle = [tendon.name for t, tendon in enumerate(self.b.tendons) if not tendon_roles(m, t)]
         read = collect(m, [], idle)
         add_looks(read, m, Written(m, self.looks))
-        kept, told = differences(self.b, read, [name for name, _, _ in self.sites])
+        kept, told = differences(self.model, self.b, read, [name for name, _, _ in self.sites])
         kept |= {"tendons": idle} if idle else {}
         told += self.frictions() + [f"effort limit of joint {name!r}" for name in unsaid]
         if kept:
-            data = json.dumps({"version": mjcf_kept.VERSION} | kept, separators=(",", ":"))
+            data = dumps({"version": mjcf_kept.VERSION} | kept)
             custom = tree.find("custom")
             add(add(tree, "custom") if custom is None else custom, "text", name=NAME, data=data)
         if told:
@@ -183,12 +183,7 @@ def records(model: Model) -> ModelBuilder:
     b.density, b.viscosity, b.wind = model.fluid_density, model.fluid_viscosity, model.wind
     b.add_model(model)
     for i, body in enumerate(b.bodies):
-        body.inertia = model.body_inertia[i]
-        first = model.body_link[i]
-        while model.link_parent[first] >= 0 and model.link_body[model.link_parent[first]] == i:
-            first = model.link_parent[first]
-        q = model.link_q[first]
-        body.pose = model.q0[q : q + 7] if model.link_type[first] == JointType.FREE else model.link_pose[first]
+        body.inertia, body.pose = model.body_inertia[i], body_pose(model, i)
     for j, joint in enumerate(b.joints):
         joint.axis, joint.q0 = model.joint_axis[j], model.q0[model.joint_q[j] :][: JOINT_NQ[joint.type]]
         dofs = slice(model.joint_v[j], model.joint_v[j] + len(joint.reference))
@@ -261,15 +256,15 @@ def _solref(stiffness: float, time: float, weight: float, h: float) -> tuple[flo
     return -K, -K * (h / np.pi if np.isnan(time) else time)
 
 
-def differences(b: ModelBuilder, read: ModelBuilder, aids: list[str]) -> tuple[dict, list[str]]:
-    """What to keep of builder `b` beside the MJCF that was read back as `read`, and what of it MuJoCo will do otherwise."""
+def differences(model: Model, b: ModelBuilder, read: ModelBuilder, aids: list[str]) -> tuple[dict, list[str]]:
+    """What to keep of a model, as builder `b`, beside the MJCF that was read back as `read`, and what of it MuJoCo will do otherwise."""
     kept: dict = {"aids": aids} if aids else {}
     told: list[str] = []
     if aids:
         renumber(read, "site", [s for s, site in enumerate(read.sites) if site.name not in aids])
     unsaid = [i for i, c in enumerate(b.constraints) if c.type not in SAID]
     if unsaid:
-        kept["constraints"] = [mjcf_kept.kept_constraint(b, i) for i in unsaid]
+        kept["constraints"] = [constraint_record(model, i) for i in unsaid]
         told += [f"constraint {b.constraints[i].name!r} (a {b.constraints[i].type.name.lower()})" for i in unsaid]
     _keep_order(b, read, kept)
     for kind in FIELDS:
@@ -309,7 +304,7 @@ def _kept_fields(kind: str, item, other, told: list[str]) -> dict:
         if (shaped and field in ("pose", "size")) or _equal(value, was):
             continue
         same = agrees(value, was)
-        found[field] = plain(value) if same else {"mjcf": plain(was), "value": plain(value)}
+        found[field] = value if same else {"mjcf": was, "value": value}
         idle = field == "reference" and not np.any(item.stiffness)
         idle |= field == "axis" and item.type in (JointType.FREE, JointType.BALL)
         if not same and not idle and field not in UNTOLD.get(kind, ()):
@@ -333,15 +328,15 @@ def _keep_shapes(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
             same = all(np.array_equal(x, y) for x, y in zip(mesh[1:3], plain_mesh[1:3], strict=True))
             if not (same and np.array_equal(geom.pose, other.pose)):
                 data = {"vertices": pack(mesh.vertices), "faces": pack(mesh.faces)}
-                shapes[geom.name] = data | {"pose": plain(geom.pose)}
+                shapes[geom.name] = data | {"pose": geom.pose}
             if mesh.max_hull_vertices != plain_mesh.max_hull_vertices:
                 hulls[geom.name] = mesh.max_hull_vertices
         elif geom.type == GeomType.HFIELD:
             field, plain_field = of_geom[id(geom)]
             same = all(np.array_equal(x, y) for x, y in zip(field[1:], plain_field[1:], strict=True))
             if not (same and np.array_equal(geom.pose, other.pose)):
-                data = {"size": plain(field.size), "data": pack(field.data), "bounds": plain(geom.size)}
-                shapes[geom.name] = data | {"pose": plain(geom.pose)}
+                data = {"size": field.size, "data": pack(field.data), "bounds": geom.size}
+                shapes[geom.name] = data | {"pose": geom.pose}
         if geom.field >= 0:
             field = b.fields[geom.field]
             arrays = {key: pack(getattr(field, key)) for key in ("vertices", "tetrahedra", "pressure")}

@@ -9,7 +9,7 @@ import numpy as np
 from warpsim.files.limits import STORE_GROWTH, STORE_ROOM
 from warpsim.files.store.metadata import DTYPES
 from warpsim.files.store.stored_array import read_whole, sync_sizes
-from warpsim.model.looks import FIELDS, Texture, VisualMaterial, textures_of
+from warpsim.model.looks import Texture, VisualMaterial, look_table, looks_of
 from warpsim.model.model import MAX_HULL_VERTICES, HField, Keyframe, Mesh, Model, ReportLine, TetField
 from warpsim.model.tables import check_tables
 
@@ -140,21 +140,16 @@ def _optional(group, name: str):
 
 def _looks_to_group(materials, group) -> dict:
     """Write the images of materials as arrays of bytes; the rest, as attributes."""
-    textures = textures_of(materials)
+    textures, rows = look_table(materials)
     for index, texture in enumerate(textures):
         put(group, f"texture_{index}", np.frombuffer(texture.data, np.uint8))
-    rows = [[textures.index(m.texture) if m.texture else -1, *(getattr(m, key) for key in FIELDS)] for m in materials]
     return {"textures": [[texture.name, texture.kind] for texture in textures], "visual_materials": rows}
 
 
 def _looks_from_group(attributes: dict, group) -> tuple[VisualMaterial, ...]:
     labels = attributes.get("textures", [])
     textures = [Texture(name, group[f"texture_{i}"].tobytes(), kind) for i, (name, kind) in enumerate(labels)]
-    rows = attributes.get("visual_materials", [])
-    return tuple(
-        VisualMaterial(textures[index] if index >= 0 else None, **dict(zip(FIELDS, row, strict=True)))
-        for index, *row in rows
-    )
+    return tuple(looks_of(textures, attributes.get("visual_materials", [])))
 
 
 def full(array):

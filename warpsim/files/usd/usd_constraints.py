@@ -12,10 +12,10 @@ from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_joints import APART, Joint
 from warpsim.files.usd.usd_values import Names, keep_name, quatf, vec3
+from warpsim.model import elements
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.geometry import compose, inverse, rotation_vector
 from warpsim.model.model import ReportLine
-from warpsim.model.tendon_paths import Pulley, path_of
 
 SCHEMA = {
     ConstraintType.CONNECT: "SphericalJoint",
@@ -78,7 +78,10 @@ def add_loop(b, joint: Joint, index: dict, poses: dict, refuse) -> None:
     kept = usd_extra.read(joint.prim).get("constraint", {})
     if kept.get("type") == kind.name.lower():
         frames = [usd_extra.exact_pose(x, y) for x, y in zip(frames, kept["poses"], strict=True)]
-        arguments |= {"stiffness": kept["stiffness"], "dissipation_time": _time(kept)}
+        arguments |= {
+            "stiffness": kept["stiffness"],
+            "dissipation_time": elements.given_time(kept.get("dissipation_time")),
+        }
         if kind == ConstraintType.DISTANCE:
             arguments["length"] = usd_extra.exact(joint.lengths, kept["coefficients"][:2])
     elif not joint.touches and None not in joint.bodies:
@@ -107,15 +110,6 @@ def _violation(kind: ConstraintType, frames) -> float:
     return float(max(along[: 2 if kind == ConstraintType.SLIDE else 3].max(), about.max()))
 
 
-def add_own(b, own: dict) -> None:
-    """Tendons, and constraints of joints and tendons, as our export kept them."""
-    for tendon in own.get("tendons", []):
-        b.add_tendon(**tendon | {"path": path_from(tendon["path"])} if tendon.get("path") else tendon)
-    for c in own.get("constraints", []):
-        kept = {key: c[key] for key in ("name", "coefficients", "stiffness", "active")}
-        b.add_constraint(c["type"], *c["ends"], **kept, dissipation_time=_time(c))
-
-
 def restore_order(b, own: dict, loops: list[Joint]) -> None:
     """Put the constraints in the order of the model that was exported, where all of them are its own."""
     place = {c["name"]: int(c["index"]) for c in own.get("constraints", [])}
@@ -127,69 +121,7 @@ def restore_order(b, own: dict, loops: list[Joint]) -> None:
         b.constraints.sort(key=lambda c: place[c.name])
 
 
-def _time(kept: dict):
-    time = kept.get("dissipation_time")
-    return None if time is None or np.isnan(time) else time
-
-
 # Writing ---------------------------------------------------------------------------------------------------------------
-
-
-def coordinate_data(model) -> dict:
-    """Tendons, and constraints of joints and tendons: every argument of the builder."""
-    joint_of_dof = {int(v): model.joint_names[j] for j, v in enumerate(model.joint_v)}
-    tendons = [
-        {
-            "name": name,
-            **_course(model, t, {joint_of_dof[int(d)]: row[d] for d in np.flatnonzero(row)}),
-            "range": model.tendon_range[t] if model.tendon_limited[t] else None,
-        }
-        | {key: getattr(model, f"tendon_{key}")[t] for key in ("stiffness", "damping", "friction", "reference")}
-        for t, (name, row) in enumerate(zip(model.tendon_names, model.tendon_coefficients, strict=True))
-    ]
-    names = {ConstraintType.JOINT: model.joint_names, ConstraintType.TENDON: model.tendon_names}
-    constraints = []
-    for c, kind in enumerate(model.constraint_type):
-        if ConstraintType(kind) in names:
-            found = names[ConstraintType(kind)]
-            ends = [found[e] for e in model.constraint_joint[c] if e >= 0]
-            constraints.append(_constraint_data(model, c) | {"ends": ends})
-    return {"tendons": tendons, "constraints": constraints}
-
-
-def _course(model, t: int, joints: dict) -> dict:
-    """The joints of a fixed tendon, or the path of a spatial one: a site [i], a geom with its side site or -1 [g, i], a pulley {divisor}."""
-    path = path_of(model, t)
-    if path is None:
-        return {"joints": joints}
-
-    def kept(item):
-        if isinstance(item, Pulley):
-            return {"divisor": item.divisor}
-        return [item] if isinstance(item, int) else [item[0], -1 if item[1] is None else item[1]]
-
-    return {"path": [kept(item) for item in path]}
-
-
-def path_from(kept) -> list:
-    """The path that `_course` has written."""
-
-    def item(x):
-        if isinstance(x, dict):
-            return Pulley(float(x["divisor"]))
-        return int(x[0]) if len(x) == 1 else (int(x[0]), int(x[1]) if x[1] >= 0 else None)
-
-    return [item(x) for x in kept]
-
-
-def _constraint_data(model, c: int) -> dict:
-    keys = ("coefficients", "stiffness", "dissipation_time")
-    return {key: getattr(model, f"constraint_{key}")[c] for key in keys} | {
-        "index": c,
-        "name": model.constraint_names[c],
-        "type": ConstraintType(model.constraint_type[c]).name.lower(),
-        "active": bool(model.constraint_active[c]),
-    }
 
 
 def write_constraints(stage, model, body_paths, root_path) -> None:
@@ -221,6 +153,4 @@ def write_constraints(stage, model, body_paths, root_path) -> None:
         joint.CreateCollisionEnabledAttr(True)
         joint.CreateJointEnabledAttr(bool(model.constraint_active[c]))
         keep_name(joint.GetPrim(), name)
-        usd_extra.write(
-            joint.GetPrim(), {"constraint": _constraint_data(model, c) | {"poses": model.constraint_pose[c]}}
-        )
+        usd_extra.write(joint.GetPrim(), {"constraint": elements.constraint_record(model, c)})

@@ -5,59 +5,33 @@ On the way back the schema's attributes rule: an exact value is taken only where
 that a stage edited by another program reads as edited. What the schema lacks comes from here alone.
 """
 
-import json
-
 import numpy as np
 
-from warpsim.files.usd.usd_rest import rest_data
-from warpsim.model.actuators import state_options
+from warpsim.files import kept
+from warpsim.model import elements
+from warpsim.model.actuators import interval
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.looks import FIELDS, material_of
-from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType
 from warpsim.model.muscle import MuscleRows
-from warpsim.model.targets import target_of
+from warpsim.model.sensor_records import make_sensor, sensor_arguments
+from warpsim.model.sensor_types import ObjectType, SensorType
+from warpsim.model.tendon_paths import Pulley
 
 KEY = "warpsim:data"
 WORLDS = "warpsim:order"  # of the instancer that shows several worlds
 DRAWS = "warpsim:draws"  # on a mesh: the name of the geom that it draws, whose shape stands beside it
 FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
-GEOM_FIELDS = (
-    "friction",
-    "stiffness",
-    "dissipation_time",
-    "restitution",
-    "hertz_modulus",
-    "contype",
-    "conaffinity",
-    "condim",
-    "priority",
-    "torsional_friction",
-    "rolling_friction",
-    "margin",
-)
-ACTUATOR_FIELDS = ("name", "gear", "gain", "bias", "control_range", "force_range")
-ACTUATOR_STATE = ("dynamics", "activation_range", "early", "group", "muscle")  # of actuators that have any
 SINGLE = 2e-6  # relative difference that single precision and conversions of units may make
 
 
 def write(prim, data: dict) -> None:
     """Keep `data` on a prim."""
-    prim.SetCustomDataByKey(KEY, json.dumps(data, default=_plain, separators=(",", ":")))
-
-
-def _plain(value):
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    raise TypeError(type(value))
+    prim.SetCustomDataByKey(KEY, kept.dumps(data))
 
 
 def read(prim) -> dict:
     """What was kept on a prim; empty where there is nothing, or nothing that can be read."""
-    text = prim.GetCustomDataByKey(KEY)
-    try:
-        data = json.loads(text) if isinstance(text, str) else {}
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
+    return kept.loads(prim.GetCustomDataByKey(KEY)) or {}
 
 
 def write_heights(prim, field) -> None:
@@ -74,207 +48,160 @@ def read_heights(prim, points) -> tuple[np.ndarray, np.ndarray] | None:
 
     Heights are what was kept where the points agree with it, else the points'.
     """
-    size, shape, kept = (prim.GetCustomDataByKey(key) for key in (FIELD_SIZE, FIELD_SHAPE, FIELD_DATA))
-    if size is None or shape is None or kept is None:
+    size, shape, heights = (prim.GetCustomDataByKey(key) for key in (FIELD_SIZE, FIELD_SHAPE, FIELD_DATA))
+    if size is None or shape is None or heights is None:
         return None
-    size, (rows, columns), kept = np.array(size, float), shape, np.array(kept, float)
+    size, (rows, columns), heights = np.array(size, float), shape, np.array(heights, float)
     if not (np.isfinite(size).all() and (size > 0).all() and min(rows, columns) >= 2):
         return None
-    if len(kept) != rows * columns or len(points) != rows * columns:
+    if len(heights) != rows * columns or len(points) != rows * columns:
         return None
     grid = np.stack(np.meshgrid(np.linspace(-size[0], size[0], columns), np.linspace(-size[1], size[1], rows)), axis=-1)
     moved = np.abs(points[:, :2] - grid.reshape(-1, 2)).max() > SINGLE * size[:2].max()
     if moved or not (points[:, 2] >= -SINGLE * size[2]).all():
         return None
-    flat = exact(points[:, 2], size[2] * kept)
-    data = kept if np.array_equal(flat, size[2] * kept) else np.maximum(points[:, 2], 0.0) / size[2]
+    flat = exact(points[:, 2], size[2] * heights)
+    data = heights if np.array_equal(flat, size[2] * heights) else np.maximum(points[:, 2], 0.0) / size[2]
     return size, data.reshape(rows, columns)
 
 
-def exact(value, kept, floor: float = 1e-3):
-    """`kept` where it is `value` in better precision, else `value`; the shape is that of `value`.
+def exact(value, better, floor: float = 1e-3):
+    """`better` where it is `value` in better precision, else `value`; the shape is that of `value`.
 
     Differences count relative to the largest entry, or to `floor` where all are smaller.
     """
     value = np.asarray(value, float)
     try:
-        kept = np.asarray(kept, float)
+        better = np.asarray(better, float)
     except (TypeError, ValueError):
         return value
-    if kept.shape != value.shape or not value.size:
+    if better.shape != value.shape or not value.size:
         return value
-    finite = np.isfinite(value) & np.isfinite(kept)
+    finite = np.isfinite(value) & np.isfinite(better)
     scale = max(floor, float(np.abs(value[finite]).max(initial=0.0)))
     with np.errstate(invalid="ignore"):  # of two infinities
-        same = np.where(finite, np.abs(value - kept) <= SINGLE * scale, value == kept)
-    return kept if same.all() else value
+        same = np.where(finite, np.abs(value - better) <= SINGLE * scale, value == better)
+    return better if same.all() else value
 
 
-def exact_pose(value, kept):
+def exact_pose(value, better):
     """As `exact` for poses, whose quaternions may differ in sign."""
-    value, kept = np.asarray(value, float), np.asarray(kept if kept is not None else [], float)
-    if kept.shape != (7,):
+    value, better = np.asarray(value, float), np.asarray(better if better is not None else [], float)
+    if better.shape != (7,):
         return value
-    signed = np.array(kept)
-    signed[3:] *= 1.0 if value[3:] @ kept[3:] >= 0 else -1.0
-    return kept if exact(value, signed) is signed else value
-
-
-def pair_lengths(model, p: int) -> tuple[float, float, float]:
-    """Torsional and rolling friction and margin of an explicit pair."""
-    return tuple(float(x[p]) for x in (model.pair_torsional_friction, model.pair_rolling_friction, model.pair_margin))
+    signed = np.array(better)
+    signed[3:] *= 1.0 if value[3:] @ better[3:] >= 0 else -1.0
+    return better if exact(value, signed) is signed else value
 
 
 def world_data(model) -> dict:
-    """Of the whole model: rules and filters of contact, actuators, keyframes."""
-    pairs = [
-        [
-            *map(int, model.pair_geom[p]),
-            float(model.pair_friction[p]),
-            int(model.pair_condim[p]),
-            *pair_lengths(model, p),
-        ]
-        for p in np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT)
-    ]
-    keys = ("gear", "gain", "bias")
-    actuators = [
-        {"name": name}
-        | _transmission(model, a)
-        | {key: getattr(model, f"actuator_{key}")[a] for key in keys}
-        | {"control_range": model.control_range[a], "force_range": model.force_range[a]}
-        | _own_range(model, a)
-        | _actuator_state(model, a)
-        for a, name in enumerate(model.actuator_names)
-    ]
+    """Of the whole model: rules and filters of contact, and the elements that UsdPhysics has no schema for."""
     parts = ("q", "v", "control", *(["activation"] if model.na else []), *(["mocap"] if model.nmocap else []))
-    frames = {name: {part: getattr(k, part) for part in parts} for name, k in model.keyframes.items()}
-    return (
-        {
-            "version": 1,
-            "gravity": model.gravity,
-            "friction_rule": int(model.friction_rule),
-            "filter_parent": bool(model.filter_parent),
-            "excluded": model.excluded,
-            "pairs": pairs,
-            "actuators": actuators,
-            "keyframes": frames,
-        }
-        | ({"sites": site_data(model)} if model.nsite else {})
-        | rest_data(model)
-    )
-
-
-def _own_range(model, a: int) -> dict:
-    """Bounds of what its sensor reads, where they are not those of the force."""
-    own = model.actuator_own_range[a]
-    return {} if np.isnan(own).all() else {"own_range": np.where(np.isnan(own), model.force_range[a], own)}
-
-
-def _actuator_state(model, a: int) -> dict:
-    """Dynamics, muscle and group of an actuator that has any."""
-    found = state_options(model, a)
-    muscle = found.pop("muscle")
-    if muscle is not None:
-        found |= {"muscle": muscle.rows, "length_range": muscle.length_range}
-    return found if found["dynamics"] or muscle is not None or found["group"] else {}
-
-
-def actuator_arguments(data: dict) -> dict:
-    """What `ModelBuilder.add_actuator` takes, besides the transmission, of what was kept of an actuator."""
-    found = {key: data[key] for key in ACTUATOR_FIELDS}
-    found |= {key: data[key] for key in ACTUATOR_STATE if key in data}
-    if "muscle" in found:
-        found["muscle"] = MuscleRows(np.array(found["muscle"], float), np.array(data["length_range"], float))
-    return {"kind": "muscle" if "muscle" in found else "affine", **found}
-
-
-def _transmission(model, a: int) -> dict:
-    joint, tendon = int(model.actuator_joint[a]), int(model.actuator_tendon[a])
-    if joint >= 0:
-        return {"joint": model.joint_names[joint]}
-    if tendon >= 0:
-        return {"tendon": model.tendon_names[tendon]}
-    return {key: list(x) if isinstance(x, tuple) else x for key, x in target_of(model, a).items() if x is not None}
-
-
-def actuator_target(kept: dict) -> dict:
-    """What an actuator acts on as `ModelBuilder.add_actuator` takes it, from what `world_data` has kept."""
-    found = {key: kept[key] for key in ("joint", "tendon", "site", "reference_site", "crank", "body") if key in kept}
-    for key in found.keys() & {"site", "reference_site", "body"}:
-        found[key] = int(found[key])
-    if "crank" in found:
-        pin, slider, rod = found["crank"]
-        found["crank"] = (int(pin), int(slider), float(rod))
+    found = {
+        "version": 1,
+        "gravity": model.gravity,
+        "friction_rule": int(model.friction_rule),
+        "filter_parent": bool(model.filter_parent),
+        "excluded": model.excluded,
+        "pairs": elements.pair_rows(model),
+        "actuators": [_actuator(model, a) for a in range(model.nu)],
+        "keyframes": {name: {part: getattr(k, part) for part in parts} for name, k in model.keyframes.items()},
+        "tendons": [_tendon(model, t) for t in range(model.ntendon)],
+        "constraints": [
+            elements.constraint_record(model, c)
+            for c, kind in enumerate(model.constraint_type)
+            if ConstraintType(kind) not in BODY_CONSTRAINTS
+        ],
+        "effort_limits": kept.effort_rows(elements.effort_limits(model), model.joint_names, model.tendon_names),
+        "sites": [elements.site_arguments(model, s) for s in range(model.nsite)],
+        "cameras": [elements.camera_arguments(model, c) for c in range(model.ncamera)],
+        "sensors": [_sensor(model, s) for s in range(model.nsensor)],
+    }
+    if model.has_fluid or np.any(model.wind):
+        found["medium"] = {"density": model.fluid_density, "viscosity": model.fluid_viscosity, "wind": model.wind}
     return found
 
 
-def site_data(model) -> list[dict]:
-    """Of the sites: every argument of `ModelBuilder.add_site`."""
-    return [
-        {
-            "name": name,
-            "body": int(model.site_body[s]),
-            "pose": model.site_pose[s],
-            "type": GeomType(model.site_type[s]).name.lower(),
-            "size": model.site_size[s],
-            "rgba": model.site_rgba[s],
-        }
-        for s, name in enumerate(model.site_names)
-    ]
+def _actuator(model, a: int) -> dict:
+    """Every argument of `ModelBuilder.add_actuator`, and the bounds of what its sensor reads, where they are not those of the force."""
+    found = elements.actuator_arguments(model, a)
+    for key, names in (("joint", model.joint_names), ("tendon", model.tendon_names)):
+        found |= {key: names[found[key]]} if key in found else {}
+    if found["muscle"] is not None:
+        found |= {"muscle": found["muscle"].rows, "length_range": found["muscle"].length_range}
+    own = model.actuator_own_range[a]
+    return found | ({} if np.isnan(own).all() else {"own_range": np.where(np.isnan(own), model.force_range[a], own)})
 
 
-def body_data(model, body: int, pose) -> dict:
-    """Of a body: its place in the file's order, pose in its parent at q0, mass, COM and inertia, and joints."""
-    joints = [joint_data(model, int(j)) for j in np.flatnonzero(model.joint_body == body)]
-    return {
-        "index": body,
-        "parent": int(model.body_parent[body]),
-        "pose": pose,
-        "mass": model.body_mass[body],
-        "com": model.body_com[body],
-        "inertia": model.body_inertia[body],
-        "joints": joints,
-        **({"mocap": True} if model.body_mocap[body] >= 0 else {}),
-        **({"gravcomp": model.body_gravcomp[body]} if model.body_gravcomp[body] else {}),
-        **({"fluid_axes": model.body_fluid[body, 3:]} if model.body_fluid[body, 3:].any() else {}),
-    }
+def add_actuator(b, data: dict) -> None:
+    """Add what was kept of an actuator; earlier files leave out what it has not."""
+    data = {"muscle": None} | data
+    own, lengths = data.pop("own_range", None), data.pop("length_range", None)
+    if data["muscle"] is not None:
+        data |= {"kind": "muscle", "muscle": MuscleRows(np.array(data["muscle"], float), np.array(lengths, float))}
+    actuator = b.actuators[b.add_actuator(**{"kind": "affine"} | data)]
+    if own is not None:
+        own = interval(own, f"actuator {actuator.name!r}: own_range")
+        actuator.own_range = np.where(own == actuator.force_range, np.nan, own)
 
 
-def joint_data(model, j: int) -> dict:
-    """Of a joint: every argument of `ModelBuilder.add_joint`."""
-    kind = JointType(model.joint_type[j])
-    q, v = int(model.joint_q[j]), int(model.joint_v[j])
-    dofs = slice(v, v + JOINT_NV[kind])
-    data = {key: getattr(model, f"joint_{key}")[dofs] for key in ("stiffness", "damping", "armature", "friction")}
-    return data | {
-        "name": model.joint_names[j],
-        "type": kind.name.lower(),
-        "axis": model.joint_axis[j],
-        "anchor": model.joint_anchor[j],
-        "range": model.joint_range[j] if model.joint_limited[j] else None,
-        "reference": model.joint_reference[dofs],
-        "q0": model.q0[q : q + JOINT_NQ[kind]],
-    }
+def _tendon(model, t: int) -> dict:
+    """Every argument of `ModelBuilder.add_tendon`; of a path a site [i], a geom with its side site or -1 [g, i], a pulley {divisor}."""
+    found = elements.tendon_arguments(model, t)
+    if "joints" in found:
+        return found | {"joints": {model.joint_names[j]: c for j, c in found["joints"].items()}}
+
+    def plain(item):
+        if isinstance(item, Pulley):
+            return {"divisor": item.divisor}
+        return [item] if isinstance(item, int) else [item[0], -1 if item[1] is None else item[1]]
+
+    return found | {"path": [plain(item) for item in found["path"]]}
+
+
+def add_tendon(b, data: dict) -> None:
+    """Add what was kept of a tendon."""
+
+    def item(x):
+        if isinstance(x, dict):
+            return Pulley(float(x["divisor"]))
+        return int(x[0]) if len(x) == 1 else (int(x[0]), int(x[1]) if x[1] >= 0 else None)
+
+    b.add_tendon(**data | {"path": [item(x) for x in data["path"]]} if data.get("path") else data)
+
+
+def _sensor(model, s: int) -> dict:
+    ends = zip(model.sensor_object_type[s], model.sensor_object[s].tolist(), strict=True)
+    # a builder's joints have another order
+    named = [model.joint_names[i] if t == ObjectType.JOINT else i for t, i in ends]
+    keys = ("type", "object_type", "size", "cutoff", "datatype", "constants")
+    return {"name": model.sensor_names[s], "object": named} | {key: getattr(model, f"sensor_{key}")[s] for key in keys}
+
+
+def add_sensor(b, data: dict) -> None:
+    """Add what was kept of a sensor; `b` has all else."""
+    kind, ends = SensorType(data["type"]), []
+    for t, i in zip(data["object_type"], data["object"], strict=True):
+        ends.append((ObjectType(t), i if isinstance(i, str) else int(i)))
+    given, options = sensor_arguments(kind, ends, np.array(data["constants"], float), int(data["size"]))
+    b.sensors.append(make_sensor(b, data["name"], kind, *given, data["cutoff"], data["datatype"], options))
+
+
+def body_data(model, body: int) -> dict:
+    """Of a body: its place in the file's order, every argument of `ModelBuilder.add_body`, and its joints."""
+    found = elements.body_arguments(model, body)
+    joints = [elements.joint_arguments(model, int(j)) for j in np.flatnonzero(model.joint_body == body)]
+    found = {key: value for key, value in found.items() if key not in ("mocap", "gravcomp") or value}
+    axes = model.body_fluid[body, 3:]
+    return {"index": body, "joints": joints} | found | ({"fluid_axes": axes} if axes.any() else {})
 
 
 def geom_data(model, geom: int) -> dict:
-    """Of a geom: every argument of `ModelBuilder.add_geom` but the mesh."""
-    data = {key: getattr(model, f"geom_{key}")[geom] for key in GEOM_FIELDS}
-    if model.geom_mesh[geom] >= 0:
-        data["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
-    if model.geom_fluid[geom, 0] > 0:
-        data["fluid"] = model.geom_fluid[geom]
-    material = material_of(model, geom)
+    """Of a geom: its place, every argument of `ModelBuilder.add_geom` but the mesh, and how it looks."""
+    found, material = {"index": geom} | elements.geom_arguments(model, geom), material_of(model, geom)
     if material is not None:
         image, mesh = material.texture, int(model.geom_mesh[geom])
-        data["look"] = {"texture": None if image is None else [image.name, image.kind]}
-        data["look"] |= {key: getattr(material, key) for key in FIELDS}
-        data["look"]["uv"] = mesh >= 0 and model.meshes[mesh].uv is not None
-    return data | {
-        "index": geom,
-        "type": GeomType(model.geom_type[geom]).name.lower(),
-        "size": model.geom_size[geom],
-        "pose": model.geom_pose[geom],
-        "rgba": model.geom_rgba[geom],
-        "visible": bool(model.geom_visible[geom]),
-    }
+        look = {"texture": None if image is None else [image.name, image.kind]}
+        look |= {key: getattr(material, key) for key in FIELDS}
+        found["look"] = look | {"uv": mesh >= 0 and model.meshes[mesh].uv is not None}
+    return found

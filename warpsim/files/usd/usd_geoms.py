@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of a USD stage to geoms of a `ModelBuilder`: those of our own export as they were, foreign ones by what the schemas say."""
 
-import numpy as np
-
 from warpsim.base.errors import ModelError
 from warpsim.files.meshes import convex_parts
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_shapes import OWN_FIELDS
+from warpsim.model.elements import given_time
 
 
 class Geoms:
@@ -44,8 +43,7 @@ class Geoms:
                 own[key] = float(usd_extra.exact(shape.material[key], own[key]))
         if not shape.touches and not any(pair for pair in self.own.get("pairs", []) if shape.own["index"] in pair[:2]):
             own["contype"] = own["conaffinity"] = 0
-        time = own.pop("dissipation_time", None)
-        own["dissipation_time"] = None if time is None or np.isnan(time) else time
+        own["dissipation_time"] = given_time(own.get("dissipation_time"))
         material = self.looks.own(shape)
         self.b.add_geom(
             shape.kind,

@@ -16,6 +16,7 @@ from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_looks import define_floor, define_mesh
 from warpsim.files.usd.usd_pressure import write_pressure_field
 from warpsim.files.usd.usd_values import Names, keep_name, quatf, set_pose, vec3
+from warpsim.model.elements import body_pose
 from warpsim.model.geometry import compose, matrix_quaternion
 from warpsim.model.model import GeomType, JointType
 
@@ -122,18 +123,7 @@ def write_mass(prim, model, body: int) -> None:
         axes[:, 0] *= -1
     mass.CreateDiagonalInertiaAttr(vec3(np.maximum(moments, 0)))
     mass.CreatePrincipalAxesAttr(quatf(matrix_quaternion(axes)))
-    usd_extra.write(prim, usd_extra.body_data(model, body, body_pose(model, body)))
-
-
-def body_pose(model, body: int) -> np.ndarray:
-    """Pose (7,) of a body in its parent at q0; of a free body in the world."""
-    link = int(model.body_link[body])
-    while model.link_parent[link] >= 0 and model.link_body[model.link_parent[link]] == body:
-        link = int(model.link_parent[link])
-    if model.link_type[link] == JointType.FREE:
-        q = int(model.link_q[link])
-        return model.q0[q : q + 7]
-    return model.link_pose[link]
+    usd_extra.write(prim, usd_extra.body_data(model, body))
 
 
 def write_joints(stage, model, body_paths, root_path) -> None:

@@ -17,10 +17,11 @@ from warpsim.base.checks import grouped
 from warpsim.base.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
+from warpsim.files.kept import add_efforts, add_record
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_authored import Authored, applied, imply
 from warpsim.files.usd.usd_bodies import add_start, damping, gravity_share, velocity
-from warpsim.files.usd.usd_constraints import add_loop, add_own, restore_order
+from warpsim.files.usd.usd_constraints import add_loop, restore_order
 from warpsim.files.usd.usd_contact import soften
 from warpsim.files.usd.usd_filters import Filters
 from warpsim.files.usd.usd_geoms import Geoms
@@ -32,11 +33,10 @@ from warpsim.files.usd.usd_mjc import SITE_KINDS, SITES, MujocoPrims
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, prototypes, usd_words
 from warpsim.files.usd.usd_read_looks import Looks
 from warpsim.files.usd.usd_report import counted, told
-from warpsim.files.usd.usd_rest import add_medium_and_cameras, add_rest
 from warpsim.files.usd.usd_scene import Scene
 from warpsim.files.usd.usd_shapes import Unsupported, decompose_transform, read_shape
-from warpsim.model.actuators import interval
 from warpsim.model.builder import ModelBuilder
+from warpsim.model.elements import add_pairs
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
 from warpsim.model.model import FrictionRule, Model, ReportLine
 
@@ -422,7 +422,12 @@ class _Reader:
         writer = Geoms(b, self)
         writer.add([(-1, shape) for shape in self.static] + geoms)
         self.touching, self.places["geom"], self.soft = writer.touching, writer.rounded, writer.soft
-        add_medium_and_cameras(b, self.own)
+        if medium := self.own.get("medium"):
+            b.density, b.viscosity = (float(medium.get(key, 0.0)) for key in ("density", "viscosity"))
+            b.wind = np.array(medium.get("wind", np.zeros(3)), float)
+        for camera in self.own.get("cameras", []):
+            if int(camera["body"]) < len(b.bodies):
+                b.add_camera(**camera)
         self._add_constraints(b)
         for pair in self.own.get("excluded", []):
             b.exclude(*(int(x) for x in pair))
@@ -667,22 +672,22 @@ class _Reader:
         for path, name, pose, fovy in self.cameras:
             b.add_camera(name, body=self.index[path], pose=pose, fovy=fovy)
         self.counts["cameras"] = len(b.cameras)
-        add_own(b, self.own)
+        for tendon in self.own.get("tendons", []):
+            usd_extra.add_tendon(b, tendon)
+        for record in self.own.get("constraints", []):
+            add_record(b, record)
         restore_order(b, self.own, self.loops)
         self.counts["constraints"] = len(b.constraints)
         self.counts["tendons"] = len(b.tendons)
 
     def _own_rest(self, b: ModelBuilder) -> None:
         """Explicit pairs, actuators and keyframes that our export kept; targets of drives as a keyframe."""
-        for first, second, friction, *rest in self.own.get("pairs", []):
-            own = dict(zip(("condim", "torsional_friction", "rolling_friction", "margin"), rest, strict=False))
-            b.add_pair(int(first), int(second), float(friction), **own)
-        for a in self.own.get("actuators", []):
-            index = b.add_actuator(**usd_extra.actuator_target(a), **usd_extra.actuator_arguments(a))
-            if "own_range" in a:
-                own = interval(a["own_range"], f"actuator {a['name']!r}: own_range")
-                b.actuators[index].own_range = np.where(own == b.actuators[index].force_range, np.nan, own)
-        add_rest(b, self.own)
+        add_pairs(b, self.own.get("pairs", []))
+        for actuator in self.own.get("actuators", []):
+            usd_extra.add_actuator(b, actuator)
+        add_efforts(b, self.own.get("effort_limits", []))
+        for sensor in self.own.get("sensors", []):
+            usd_extra.add_sensor(b, sensor)
         self.counts["sensors"] = len(b.sensors)
         for name, frame in self.own.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)

@@ -11,6 +11,7 @@ from warpsim.files.usd.usd_contact import collider_values, material_values
 from warpsim.files.usd.usd_looks import displayed
 from warpsim.files.usd.usd_pressure import read_pressure_field
 from warpsim.model import mesh_mass
+from warpsim.model.elements import GEOM
 from warpsim.model.geometry import IDENTITY, compose, matrix_quaternion
 from warpsim.model.hydroelastic import Hydroelastic
 
@@ -22,7 +23,7 @@ AXES = {
     "Z": np.array([1.0, 0, 0, 0]),
 }
 USED_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "mesh": 0}
-OWN_FIELDS = (*usd_extra.GEOM_FIELDS, "rgba", "visible", "max_hull_vertices", "fluid")
+OWN_FIELDS = (*GEOM, "rgba", "visible", "max_hull_vertices", "fluid")
 
 
 class Unsupported(ModelError):

@@ -112,7 +112,7 @@ def _new_stage(layer, model):
     stage.SetDefaultPrim(world.GetPrim())
     world.GetPrim().SetCustomDataByKey("warpsim:model", model.name)
     world.GetPrim().SetCustomDataByKey("warpsim:timestep", float(model.timestep))
-    usd_extra.write(world.GetPrim(), usd_extra.world_data(model) | usd_constraints.coordinate_data(model))
+    usd_extra.write(world.GetPrim(), usd_extra.world_data(model))
     scene = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")
     strength = float(np.linalg.norm(model.gravity))
     direction = model.gravity / strength if strength > 0 else np.array([0.0, 0.0, -1.0])

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each element of a `Model` as the arguments of the `ModelBuilder.add_*` that makes it again, by the model's own indices.
+
+`add_model` places them in another scene; files of our own keep them beside what their format says.
+"""
+
+import numpy as np
+
+from warpsim.model.actuators import EffortLimit, state_options
+from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType, own_option
+from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Model
+from warpsim.model.targets import target_of
+from warpsim.model.tendon_paths import path_of
+
+GEOM = ("friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus", "contype", "conaffinity")
+GEOM += ("condim", "priority", "torsional_friction", "rolling_friction", "margin")
+LAW = ("condim", "torsional_friction", "rolling_friction", "margin")  # of a pair, after its friction
+
+
+def first_link(model: Model, body: int) -> int:
+    """The first of a body's links, which hangs on its parent."""
+    link = int(model.body_link[body])
+    while model.link_parent[link] >= 0 and model.link_body[model.link_parent[link]] == body:
+        link = int(model.link_parent[link])
+    return link
+
+
+def body_pose(model: Model, body: int) -> np.ndarray:
+    """Pose (7,) of a body in its parent at q0; of a free body in the world."""
+    link = first_link(model, body)
+    q = int(model.link_q[link])
+    return model.q0[q : q + 7] if model.link_type[link] == JointType.FREE else model.link_pose[link]
+
+
+def body_arguments(model: Model, body: int) -> dict:
+    """Of `add_body`, but its name."""
+    return {
+        "parent": int(model.body_parent[body]),
+        "pose": body_pose(model, body),
+        **_columns(model, "body", body, ("mass", "com", "inertia", "gravcomp")),
+        "mocap": bool(model.body_mocap[body] >= 0),
+    }
+
+
+def joint_arguments(model: Model, j: int) -> dict:
+    """Of `add_joint`, but its body."""
+    kind, (q, v) = JointType(model.joint_type[j]), (int(model.joint_q[j]), int(model.joint_v[j]))
+    dofs = slice(v, v + JOINT_NV[kind])
+    return {
+        "type": kind.name.lower(),
+        "name": model.joint_names[j],
+        **_columns(model, "joint", j, ("axis", "anchor")),
+        "range": model.joint_range[j] if model.joint_limited[j] else None,
+        **_columns(model, "joint", dofs, ("stiffness", "damping", "armature", "friction", "reference")),
+        "q0": model.q0[q : q + JOINT_NQ[kind]],
+    }
+
+
+def geom_arguments(model: Model, geom: int) -> dict:
+    """Of `add_geom`, but its name and body, its mesh, height field and pressure field, and its material."""
+    found = {
+        "type": GeomType(model.geom_type[geom]).name.lower(),
+        **_columns(model, "geom", geom, (*GEOM, "size", "pose", "rgba")),
+        "visible": bool(model.geom_visible[geom]),
+    }
+    if model.geom_mesh[geom] >= 0:
+        found["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
+    if model.geom_fluid[geom, 0] > 0:
+        found["fluid"] = model.geom_fluid[geom]
+    return found | {"dissipation_time": given_time(found["dissipation_time"])}
+
+
+def given_time(time) -> float | None:
+    """A dissipation time as `add_*` takes it, of one that is NaN, or missing, where it is the default."""
+    return None if time is None or np.isnan(time) else time
+
+
+def pair_rows(model: Model) -> list[list]:
+    """Of each explicit pair its geoms, its friction, and its `LAW`."""
+    columns = [getattr(model, f"pair_{key}") for key in ("friction", *LAW)]
+    rows = np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT)
+    return [[*model.pair_geom[p].tolist(), *(column[p].item() for column in columns)] for p in rows]
+
+
+def add_pairs(b, rows) -> None:
+    """Add explicit pairs to a builder, of indices or names of geoms; the end of a row may be missing."""
+    for first, second, friction, *law in rows:
+        b.add_pair(first, second, friction, **dict(zip(LAW, law, strict=False)))
+
+
+def effort_limits(model: Model) -> list[EffortLimit]:
+    """The ranges of what all actuators do to joints, then to tendons."""
+    joints, tendons = model.joint_effort_range, model.tendon_effort_range
+    of_joints = np.flatnonzero(np.isfinite(joints).any(1)).tolist()
+    found = [EffortLimit(j, -1, joints[j], bool(model.joint_effort_gravity[j])) for j in of_joints]
+    return found + [EffortLimit(-1, t, tendons[t], False) for t in np.flatnonzero(np.isfinite(tendons).any(1)).tolist()]
+
+
+def site_arguments(model: Model, s: int) -> dict:
+    """Of `add_site`."""
+    where = {"name": model.site_names[s], "body": int(model.site_body[s])}
+    kind = GeomType(model.site_type[s]).name.lower()
+    return where | {"type": kind} | _columns(model, "site", s, ("pose", "size", "rgba"))
+
+
+def camera_arguments(model: Model, c: int) -> dict:
+    """Of `add_camera`."""
+    where = {"name": model.camera_names[c], "body": int(model.camera_body[c])}
+    return where | _columns(model, "camera", c, ("pose", "fovy", "resolution"))
+
+
+def tendon_arguments(model: Model, t: int, geom: int = 0, site: int = 0) -> dict:
+    """Of `add_tendon`; indices of geoms and sites move by `geom` and `site`."""
+    path = path_of(model, t, geom, site)
+    row = model.tendon_coefficients[t]
+    joints = {int(np.searchsorted(model.joint_v, dof)): row[dof] for dof in np.flatnonzero(row)}
+    return {
+        "name": model.tendon_names[t],
+        **({"path": path} if path else {"joints": joints}),
+        "range": model.tendon_range[t] if model.tendon_limited[t] else None,
+        **_columns(model, "tendon", t, ("stiffness", "damping", "friction", "reference")),
+    }
+
+
+def constraint_record(model: Model, c: int) -> dict:
+    """A constraint with all its coefficients, as files keep it: its place, and its ends by name (None: the world)."""
+    kind = ConstraintType(model.constraint_type[c])
+    found = {
+        "index": c,
+        "name": model.constraint_names[c],
+        "type": kind.name.lower(),
+        **_columns(model, "constraint", c, ("coefficients", "stiffness", "dissipation_time")),
+        "active": bool(model.constraint_active[c]),
+    }
+    if kind in BODY_CONSTRAINTS:
+        bodies = [None if end < 0 else model.body_names[end] for end in model.constraint_body[c]]
+        return found | {"bodies": bodies, "poses": model.constraint_pose[c]}
+    names = model.joint_names if kind == ConstraintType.JOINT else model.tendon_names
+    return found | {"ends": [names[end] for end in model.constraint_joint[c] if end >= 0]}
+
+
+def constraint_arguments(record: dict) -> dict:
+    """Of `add_constraint`, but the ends and their frames, of a record."""
+    kind = ConstraintType[record["type"].upper()]
+    return {
+        "kind": kind,
+        "name": record["name"],
+        **own_option(kind, np.array(record["coefficients"], float)),
+        "stiffness": record["stiffness"],
+        "dissipation_time": given_time(record.get("dissipation_time")),
+        "active": record["active"],
+    }
+
+
+def actuator_arguments(model: Model, a: int, **starts: int) -> dict:
+    """Of `add_actuator`; indices of what it acts on move by `starts` (see `target_of`)."""
+    state = state_options(model, a)
+    return {
+        "name": model.actuator_names[a],
+        "kind": "affine" if state["muscle"] is None else "muscle",
+        **target_of(model, a, **starts),
+        **_columns(model, "actuator", a, ("gear", "gain", "bias")),
+        "control_range": model.control_range[a],
+        "force_range": model.force_range[a],
+        **state,
+    }
+
+
+def _columns(model: Model, kind: str, index, keys) -> dict:
+    return {key: getattr(model, f"{kind}_{key}")[index] for key in keys}
