@@ -5,7 +5,6 @@ MuJoCo's, USD's and the mesh readers' C code can crash on a damaged file; a cras
 back is the model as arrays and JSON, never code.
 """
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -13,19 +12,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import types
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 
 from warpsim.base.errors import ModelError
 from warpsim.files.limits import ISOLATED_BYTES, ISOLATED_SECONDS
-from warpsim.model.looks import FIELDS, Texture, VisualMaterial
-from warpsim.model.model import HField, Keyframe, Mesh, Model, ReportLine
+from warpsim.files.model_record import model_record, recorded_model
+from warpsim.model.model import Model
 
-ROWS = {row.__name__: row for row in (HField, Keyframe, Mesh, ReportLine, Texture)}
-ROWS["VisualMaterial"] = lambda *of: VisualMaterial(of[-1], *of[:-1])
 CODE = "from warpsim.files.isolated import child; child()"
 
 
@@ -124,49 +119,13 @@ def _bound(size: int, seconds: float) -> None:
 
 
 def _write(model: Model, folder: pathlib.Path) -> None:
-    """Leave a model as arrays and the rest as JSON that refers to them."""
-    arrays: list[np.ndarray] = []
-    known: dict[bytes, int] = {}
-
-    def plain(value):
-        if isinstance(value, np.ndarray):
-            arrays.append(value)
-            return {"array": len(arrays) - 1}
-        if isinstance(value, bytes):
-            if value not in known:
-                known[value] = plain(np.frombuffer(value, np.uint8))["array"]
-            return {"bytes": known[value]}
-        if isinstance(value, VisualMaterial):
-            return {"row": "VisualMaterial", "of": [plain(getattr(value, key)) for key in (*FIELDS, "texture")]}
-        if type(value).__name__ in ROWS:
-            return {"row": type(value).__name__, "of": [plain(part) for part in value]}
-        if isinstance(value, Mapping):
-            return {"map": [[key, plain(part)] for key, part in value.items()]}
-        if isinstance(value, tuple | list):
-            return {"tuple": [plain(part) for part in value]}
-        return value.item() if isinstance(value, np.generic) else value
-
-    fields = {field.name: plain(getattr(model, field.name)) for field in dataclasses.fields(model)}
-    np.savez(folder / "arrays.npz", *arrays)
-    (folder / "model.json").write_text(json.dumps(fields))
+    """Leave a model as arrays and JSON."""
+    arrays, rest = model_record(model)
+    np.savez(folder / "arrays.npz", **arrays)
+    (folder / "model.json").write_text(json.dumps(rest))
 
 
 def _read(folder: pathlib.Path) -> Model:
     """The model that `_write` left."""
-    fields = json.loads((folder / "model.json").read_text())
     with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
-
-        def whole(value):
-            if not isinstance(value, dict):
-                return value
-            if "array" in value:
-                return arrays[f"arr_{value['array']}"]
-            if "bytes" in value:
-                return arrays[f"arr_{value['bytes']}"].tobytes()
-            if "row" in value:
-                return ROWS[value["row"]](*(whole(part) for part in value["of"]))
-            if "map" in value:
-                return types.MappingProxyType({key: whole(part) for key, part in value["map"]})
-            return tuple(whole(part) for part in value["tuple"])
-
-        return Model(**{name: whole(value) for name, value in fields.items()})
+        return recorded_model(arrays, json.loads((folder / "model.json").read_text()))
