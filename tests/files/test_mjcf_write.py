@@ -15,7 +15,7 @@ from benchmarks.corpus import written
 from scenes.constraints import every_constraint
 from scenes.examples import asset
 from scenes.zoo import ZOO
-from warpsim.files.kept import pack, unpack
+from warpsim.files.kept_json import pack, unpack
 from warpsim.files.mjcf.mjcf_kept import NAME, agrees
 from warpsim.model import ModelBuilder
 

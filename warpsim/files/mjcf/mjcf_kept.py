@@ -20,7 +20,7 @@ import numpy as np
 
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
-from warpsim.files.kept import add_efforts, add_record, effort_rows, loads, unpack
+from warpsim.files.kept_json import add_efforts, add_record, effort_rows, loads, unpack
 from warpsim.files.mjcf.mjcf_kept_looks import restore_looks
 from warpsim.files.mjcf.mjcf_report import KEPT as NAME
 from warpsim.model.builder import ModelBuilder

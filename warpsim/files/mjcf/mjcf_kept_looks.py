@@ -5,7 +5,7 @@ import base64
 
 import numpy as np
 
-from warpsim.files.kept import pack, unpack
+from warpsim.files.kept_json import pack, unpack
 from warpsim.model.looks import Texture, VisualMaterial, look_row, look_table, looks_of
 from warpsim.model.model import GeomType
 

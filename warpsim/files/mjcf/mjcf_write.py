@@ -14,7 +14,7 @@ import numpy as np
 
 from warpsim.base.checks import listed
 from warpsim.base.errors import ModelError
-from warpsim.files.kept import dumps, pack
+from warpsim.files.kept_json import dumps, pack
 from warpsim.files.mjcf import mjcf_kept
 from warpsim.files.mjcf.mjcf import collect
 from warpsim.files.mjcf.mjcf_elements import add, check_names, text_of, unless

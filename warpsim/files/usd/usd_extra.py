@@ -7,7 +7,7 @@ that a stage edited by another program reads as edited. What the schema lacks co
 
 import numpy as np
 
-from warpsim.files import kept
+from warpsim.files import kept_json
 from warpsim.model import elements
 from warpsim.model.actuators import interval
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
@@ -26,12 +26,12 @@ SINGLE = 2e-6  # relative difference that single precision and conversions of un
 
 def write(prim, data: dict) -> None:
     """Keep `data` on a prim."""
-    prim.SetCustomDataByKey(KEY, kept.dumps(data))
+    prim.SetCustomDataByKey(KEY, kept_json.dumps(data))
 
 
 def read(prim) -> dict:
     """What was kept on a prim; empty where there is nothing, or nothing that can be read."""
-    return kept.loads(prim.GetCustomDataByKey(KEY)) or {}
+    return kept_json.loads(prim.GetCustomDataByKey(KEY)) or {}
 
 
 def write_heights(prim, field) -> None:
@@ -112,7 +112,7 @@ def world_data(model) -> dict:
             for c, kind in enumerate(model.constraint_type)
             if ConstraintType(kind) not in BODY_CONSTRAINTS
         ],
-        "effort_limits": kept.effort_rows(elements.effort_limits(model), model.joint_names, model.tendon_names),
+        "effort_limits": kept_json.effort_rows(elements.effort_limits(model), model.joint_names, model.tendon_names),
         "sites": [elements.site_arguments(model, s) for s in range(model.nsite)],
         "cameras": [elements.camera_arguments(model, c) for c in range(model.ncamera)],
         "sensors": [_sensor(model, s) for s in range(model.nsensor)],
