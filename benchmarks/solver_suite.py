@@ -142,31 +142,20 @@ def certificates(count: int) -> list[dict]:
 
 
 def compliant_contact(count: int) -> list[dict]:
-    """min ½λᵀ(S⁻¹ + W)λ − bᵀλ over friction cones, W of the random LCPs, S = 1 … 10¹⁵ per row; time of the kernel."""
-    from warpsim.solve import ConeQPSolver
-
+    """min ½λᵀ(S⁻¹ + W)λ − bᵀλ over friction cones, W of the random LCPs, S = 1 … 10¹⁵ per row; time of all."""
     rng = np.random.default_rng(2)
-    problems = [random_lcp(rng) for _ in range(count)]
-    n, cones = max(len(p.b) for p in problems), max(len(p.b) for p in problems) // 3
-    data = {"H": np.tile(np.eye(n), (count, 1, 1)), "g": np.zeros((count, n)), "mu": np.zeros((count, cones))}
-    for w, p in enumerate(problems):
-        k = len(p.b)
-        S = 10.0 ** rng.uniform(0.0, 15.0, k)
-        data["H"][w, :k, :k], data["g"][w, :k] = p.A + np.diag(1.0 / S), -p.b
-        data["mu"][w, : k // 3] = p.hi[0::3]
-    sizes = np.array([len(p.b) for p in problems], dtype=np.int32)
-    data |= {"A": np.zeros((count, 0, n)), "q": np.zeros((count, 0)), "rows": np.zeros(count, dtype=np.int32)}
-    data |= {"variables": sizes, "cones": sizes // 3, "size": np.full((count, cones), 3, dtype=np.int32)}
-    data["start"] = np.tile(np.arange(0, 3 * cones, 3, dtype=np.int32), (count, 1))
+    problems = []
+    for p in (random_lcp(rng) for _ in range(count)):
+        stiffness = 10.0 ** rng.uniform(0.0, 15.0, len(p.b))
+        problems.append((p.A + np.diag(1.0 / stiffness), -p.b, [("friction", mu) for mu in p.hi[0::3]]))
     rows = []
     for dtype in DTYPES:
-        scalar = wp.float64 if dtype == "float64" else wp.float32
-        solver = ConeQPSolver(count, n, 0, cones, dtype=dtype, device="cpu")
-        for key, value in data.items():
-            kind = int if value.dtype == np.int32 else scalar
-            setattr(solver.problem, key, wp.array(value, dtype=kind, device="cpu"))
-        seconds = timed(solver.launch)
-        flags, iterations = solver.solution.status.numpy(), solver.solution.iterations.numpy()
+
+        def run(dtype=dtype):
+            return [ws.solve_cone_qp(H, g, cones=cones, dtype=dtype, device="cpu") for H, g, cones in problems]
+
+        seconds, solutions = timed(run), run()
+        flags, iterations = (np.array([getattr(s, name)[0] for s in solutions]) for name in ("flags", "iterations"))
         rows.append(
             {
                 "count": count,

@@ -27,7 +27,6 @@ SHARED_NAMES = {
     "__init__": "what a room is",
     "actuators": "actuators: laws and tables",
     "broadphase": "pairs of geoms that may be near: kernels and host",
-    "cone_qp": "cone programs: kernels and host",
     "compliant": "compliant contact: kernels and host",
     "contact_lcp": "contact as an LCP: kernels and host",
     "delassus": "the Delassus matrix: kernels and host",

@@ -18,12 +18,11 @@ import warp as wp
 from warpsim.device.copies import copy
 from warpsim.kernels.linalg import dense, loops
 from warpsim.kernels.solve import delassus, problem
-from warpsim.kernels.solve.cone_qp import scaling
 
 real = wp.float64
 func, struct = wp.func, wp.struct
 kernel = wp.kernel(enable_backward=False)
-Dual, Problem, QP = copy(delassus.Dual, real), copy(problem.Problem, real), copy(scaling.Problem, real)
+Dual, Problem = copy(delassus.Dual, real), copy(problem.Problem, real)
 dense, loops = copy(dense, real), copy(loops, real)
 Orthogonal, qr_factor, qr_solve = dense.Orthogonal, dense.qr_factor, dense.qr_solve
 cholesky_factor, cholesky_forward, cholesky_backward = (
@@ -45,6 +44,22 @@ RANK = 1e-10  # pivots of W below this times the first are redundant rows
 DUST = 1e-10  # of g relative to |H| |q|/|A|, the size of Hx: what is left of cancelled terms
 # Half-width of the difference that gives Ġv0, as the largest change of a coordinate [m, rad].
 REACH = 2e-4
+
+
+@struct
+class QP:
+    """min ½ xᵀHx + gᵀx, Ax ≥ q, x in cones, padded: n variables, m rows and C cones of a world that has the most."""
+
+    H: wp.array3d(dtype=real)  # (worlds, n, n)
+    g: wp.array2d(dtype=real)  # (worlds, n)
+    A: wp.array3d(dtype=real)  # (worlds, m, n)
+    q: wp.array2d(dtype=real)  # (worlds, m)
+    variables: wp.array(dtype=int)  # (worlds,) used ones, as the next two
+    rows: wp.array(dtype=int)
+    cones: wp.array(dtype=int)
+    start: wp.array2d(dtype=int)  # (worlds, C) first variable
+    size: wp.array2d(dtype=int)  # (worlds, C) 1: half-line, 3: friction cone, its axis last
+    mu: wp.array2d(dtype=real)  # (worlds, C)
 
 
 @struct

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paper's programs as printed, in a simulator: `PrintedSimulator` steps with them where the engine solves its convex form.
 
-Everything around the program is the engine's: kinematics, forces, contacts, rows, the cone QP solver. Only the step from the
-contact problem to velocities (`PaperContact`, device code in `kernels.py`) and what the rows need of Ġ are the paper's.
+Everything around the program is the engine's: kinematics, forces, contacts, rows, and on the host the solver of
+`ws.solve_cone_qp`. Only the step from the contact problem to velocities (`PaperContact`, device code in `kernels.py`)
+and what the rows need of Ġ are the paper's.
 """
 
 import dataclasses
@@ -13,11 +14,12 @@ import numpy as np
 import warpsim as ws
 from papers.ccs import kernels
 from warpsim.base import checks
+from warpsim.device.replay import Replay
 from warpsim.integrate.step import Step
 from warpsim.kernels.forces import actuators
 from warpsim.rows.scalar_rows import actuator_rows
 from warpsim.solve import arrays
-from warpsim.solve.cone_qp.cone_qp import ConeQPSolver
+from warpsim.solve.cone_qp.cone_qp import DEFAULT_TOLERANCE, solve_worlds
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
 
@@ -35,11 +37,10 @@ class PaperContact(ContactSolver):
         self.path = None  # workspace of `path_bend`
         self.delassus = Delassus(self, all_tangents=False)
         W, N, K, C = self.worlds, self.delassus.size, self.rows, self.max_contacts + self.rows
-        limits = {"max_iterations": int(options.max_iterations), "tolerance": options.tolerance}
-        self.qp = ConeQPSolver(W, N, C, C, **limits, dtype=self.dtype, device=self.device)
-        data, self.paper = self.qp.problem, kernels.Paper()
+        self.tolerance = DEFAULT_TOLERANCE[self.dtype] if options.tolerance is None else options.tolerance
+        self.max_iterations, self.qp, self.paper = int(options.max_iterations), kernels.QP(), kernels.Paper()
         shapes = {1: W, 2: (W, N), "H": (W, N, N), "A": (W, C, N), "q": (W, C)}
-        arrays.allocate(data, self.device, shapes | dict.fromkeys(("start", "size", "mu"), (W, C)))
+        arrays.allocate(self.qp, self.device, shapes | dict.fromkeys(("start", "size", "mu"), (W, C)))
         rows = (
             "bend",
             "held",
@@ -56,10 +57,7 @@ class PaperContact(ContactSolver):
         )
         shapes = {1: W, 2: (W, N), 3: (W, K, K), "solved": (W, N, K)} | dict.fromkeys(rows, (W, K))
         arrays.allocate(self.paper, self.device, shapes)
-        self.bend, self.impulse = self.paper.bend, self.zeros((W, N))
-        result = self.qp.solution
-        self.solution.momentum_error, self.solution.iterations = result.residual, result.iterations
-        self.solution.status = result.status
+        self.bend, self.impulse, self.x = self.paper.bend, self.zeros((W, N)), self.zeros((W, N))
 
     def prepare(self, collision, restitution, h: float) -> None:
         """The weight ζ for the step h [s]."""
@@ -67,11 +65,21 @@ class PaperContact(ContactSolver):
 
     def launch(self):
         """Solve every world, off the tape."""
-        dual, data = self.delassus.dual, self.qp.problem
+        dual = self.delassus.dual
         self.delassus.form(self.problem)
-        self.run(kernels.assemble, self.worlds, [self.problem, dual, self.paper, self.zeta, data])
-        self.qp.launch()
-        self.run(kernels.recover, self.worlds, [dual, self.paper, data, self.qp.solution.x, self.impulse])
+        self.run(kernels.assemble, self.worlds, [self.problem, dual, self.paper, self.zeta, self.qp])
+        data = {name: getattr(self.qp, name).numpy() for name in self.qp._cls.vars}
+        found = solve_worlds(data, self.tolerance, self.max_iterations)
+        solution = self.solution
+        targets = (
+            (self.x, "x"),
+            (solution.momentum_error, "residual"),
+            (solution.iterations, "iterations"),
+            (solution.status, "flags"),
+        )
+        for target, name in targets:
+            target.assign(found[name])
+        self.run(kernels.recover, self.worlds, [dual, self.paper, self.qp, self.x, self.impulse])
         self.delassus.recover(self.problem, self.impulse, self.solution)
         return self.solution
 
@@ -122,6 +130,16 @@ class PaperStep(Step):
         self.solver.path_bend(self.scalar_rows, h, self.q, self.v)
 
 
+class Launches(Replay):
+    """No graphs: a part of the step is done on the host."""
+
+    def found(self, key: tuple) -> None:
+        return None
+
+    def run(self, key: tuple, launch, **how) -> None:
+        launch()
+
+
 class PrintedSimulator(ws.Simulator):
     """A `ws.Simulator` whose steps solve Drumwright's programs as printed, to reproduce his figures.
 
@@ -153,6 +171,13 @@ class PrintedSimulator(ws.Simulator):
         printed = Printed(**given | {"normal_weight": normal_weight})
         options = {"max_contacts": max_contacts, "recovery_speed": None}
         super().__init__(model, worlds, dt, PrintedEuler(), printed, device, dtype, **options)
+        self._stepper.replay = Launches(self.device, self.parameters, worlds, 1)
+
+    def capture(self, *arguments, **options):
+        """Refused."""
+        raise ValueError(
+            "capture: the printed programs are solved on the host, which a graph cannot capture; call step instead"
+        )
 
     def linearize(self, *arguments, **options):
         """Refused."""

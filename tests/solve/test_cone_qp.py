@@ -8,8 +8,8 @@ import warp as wp
 from scenes.cone_samples import clarabel_solution, infeasible_cone_qp, random_cone_qp, unbounded_cone_qp
 from scenes.lcp_samples import random_lcp
 from scenes.problem_samples import random_problem
-from warpsim.solve import SAP, ConeQPSolver, ContactProblem, solve_cone_qp, solve_contact
-from warpsim.solve.cone_qp.cone_qp import INFEASIBLE, NON_FINITE, NOT_CONVERGED, UNBOUNDED
+from warpsim.solve import SAP, ContactProblem, solve_cone_qp, solve_contact
+from warpsim.solve.cone_qp.cone_qp import INFEASIBLE, NON_FINITE, NOT_CONVERGED, UNBOUNDED, solve_worlds
 
 FIELDS = ("x", "duals", "cone_duals", "iterations", "residual", "flags")
 
@@ -148,7 +148,7 @@ def test_corner_cases(H, g, A, q, cones, x):
 
 
 def batch(problems):
-    """Arrays of `ConeQPSolver.problem` for all of them, padded."""
+    """Arrays of `solve_worlds` for all of them, padded."""
     blocks = [p.blocks() for p in problems]
     worlds, n, m = len(problems), max(len(p.g) for p in problems), max(len(p.q) for p in problems)
     cones = max(len(b) for b in blocks)
@@ -165,23 +165,15 @@ def batch(problems):
     return out
 
 
-def launch(data, launches=1):
-    """Results of a solver filled with `batch` data, after so many launches of one workspace."""
-    solver = ConeQPSolver(*data["g"].shape, data["q"].shape[1], data["mu"].shape[1])
-    for name, value in data.items():
-        setattr(
-            solver.problem, name, wp.array(value, dtype=int if value.dtype == np.int32 else wp.float64, device="cpu")
-        )
-    for _ in range(launches):
-        out = solver.launch()
-    return {name: getattr(out, name).numpy() for name in ("x", "y", "z", "residual", "iterations", "status")}
+def launch(data):
+    return solve_worlds(data, 1e-9, 50)
 
 
 def test_bits_do_not_depend_on_the_batch():
     """A world alone, in a batch of other sizes and layouts, and in another place: the same bits."""
     rng = np.random.default_rng(5)
     problems = [random_cone_qp(rng) for _ in range(16)]
-    together, backwards = launch(batch(problems)), launch(batch(problems[::-1]), launches=2)
+    together, backwards = launch(batch(problems)), launch(batch(problems[::-1]))
     for w, p in enumerate(problems):
         alone = launch(batch([p]))
         for name, value in alone.items():
@@ -190,14 +182,14 @@ def test_bits_do_not_depend_on_the_batch():
 
 
 def test_a_broken_world_is_flagged_and_isolated():
-    """A NaN or a negative friction coefficient on the device: x = 0 and a flag there, the others' bits as they were."""
+    """A NaN or a negative friction coefficient: x = 0 and a flag there, the others' bits as they were."""
     rng = np.random.default_rng(6)
     data = batch([random_cone_qp(rng) for _ in range(4)])
     data["size"][2, 0], data["cones"][2] = 2, max(data["cones"][2], 1)
     healthy = launch(data)
     data["H"][1, 0, 0], data["mu"][2, 0] = np.nan, -1.0
     broken = launch(data)
-    np.testing.assert_array_equal(broken["status"][1:3], NON_FINITE)
+    np.testing.assert_array_equal(broken["flags"][1:3], NON_FINITE)
     assert not broken["x"][1:3].any()
     for w in (0, 3):
         np.testing.assert_array_equal(broken["x"][w], healthy["x"][w])
@@ -212,6 +204,12 @@ def test_warp_arrays_come_back_as_warp_arrays():
     for field in FIELDS:
         assert isinstance(getattr(solution, field), wp.array)
         np.testing.assert_array_equal(getattr(solution, field).numpy(), getattr(expected, field))
+
+
+def test_a_captured_graph_is_refused():
+    """The programs are solved on the host: within a capture the call says so and computes nothing."""
+    with wp.ScopedCapture(device="cpu"), pytest.raises(ValueError, match=r"solve_cone_qp: .* a graph cannot capture"):
+        solve_cone_qp(wp.array(np.eye(2), dtype=wp.float64, device="cpu"), [1.0, 1.0])
 
 
 def test_worlds_of_different_size():

@@ -13,11 +13,7 @@ must stay redundant.
 import numpy as np
 
 from warpsim.solve.cone_qp.cone_qp import cone_blocks
-
-# Singular values below this fraction of the largest are 0: redundant rows.
-RANK = 1e-12
-# A cone whose point is this close to the boundary, relative to its size, is on it.
-BOUNDARY = 1e-7
+from warpsim.solve.cone_qp.second_order import linearise, second_order
 
 
 def cone_qp_adjoint(H, g, A, q, cones, x, duals, x_bar):
@@ -31,21 +27,15 @@ def cone_qp_adjoint(H, g, A, q, cones, x, duals, x_bar):
     A = np.zeros((0, n)) if A is None else np.asarray(A, dtype=np.float64)
     q, y = (np.zeros(0) if value is None else np.asarray(value, dtype=np.float64) for value in (q, duals))
     blocks = cone_blocks(cones)
-    T = np.ones(n)
-    for block, mu, _ in blocks:
-        if len(block) > 1 and mu > 0.0:
-            T[block[-1]] = mu
+    T, standard, fixed = second_order(blocks, n)
     # Standard variables.
     H, g, A, x, x_bar = H / T / T[:, None], g / T, A / T, T * x, x_bar / T
     u = H @ x + g - A.T @ y
     pushing = y > (A @ x - q)
-    basis, curvature = _moving(blocks, x, u)
-    M = basis.T @ H @ basis + np.diag(curvature)
-    rows = -A[pushing] @ basis
-    K = np.block([[M, rows.T], [rows, np.zeros((len(rows), len(rows)))]])
-    solved = np.linalg.pinv(K, rcond=RANK) @ np.concatenate([basis.T @ x_bar, np.zeros(len(rows))])
-    p, r = basis @ solved[: basis.shape[1]], np.zeros(len(q))
-    r[pushing] = solved[basis.shape[1] :]
+    basis, curvature, inverse = linearise(H, A, standard, fixed, x - u, pushing)
+    solved = inverse @ np.concatenate([basis.T @ x_bar, np.zeros(np.sum(pushing))])
+    p, r = basis @ solved[: len(curvature)], np.zeros(len(q))
+    r[pushing] = solved[len(curvature) :]
 
     H_bar = -0.5 * (np.outer(p, x) + np.outer(x, p))
     g_bar, A_bar, q_bar = -p, np.outer(y, p) + np.outer(r, x), -r
@@ -64,35 +54,3 @@ def cone_qp_adjoint(H, g, A, q, cones, x, duals, x_bar):
             if size > 0.0:
                 mu_bar[entry] += p[k] * size - x[k] * prescribed_bar[block[:-1]] @ u[block[:-1]] / size
     return H_bar / T / T[:, None], g_bar / T, A_bar / T, q_bar, mu_bar
-
-
-def _moving(blocks, x, u):
-    """A basis of the directions in which x can move, as columns, and the curvature Ω along each."""
-    n = len(x)
-    free = np.ones(n, dtype=bool)
-    columns, curvature = [], []
-
-    def add(block, vector, omega):
-        column = np.zeros(n)
-        column[block] = vector
-        columns.append(column)
-        curvature.append(omega)
-
-    for block, mu, _ in blocks:
-        free[block] = False
-        if len(block) > 1 and mu == 0.0:
-            block = block[-1:]
-        t, axis = (x - u)[block[:-1]], (x - u)[block[-1]]
-        radius = np.linalg.norm(t)
-        if axis >= radius * (1.0 + BOUNDARY) and axis > 0.0:
-            for row in np.eye(len(block)):
-                add(block, row, 0.0)
-        elif axis > -radius * (1.0 + BOUNDARY) and radius > 0.0:
-            t = t / radius
-            add(block, np.append(t, 1.0) * np.sqrt(0.5), 0.0)
-            if len(block) == 3:
-                across = 0.5 * (axis + radius) / radius
-                add(block, np.array([-t[1], t[0], 0.0]), (1.0 - across) / across)
-    for i in np.flatnonzero(free):
-        add(np.array([i]), np.ones(1), 0.0)
-    return np.array(columns).reshape(-1, n).T, np.array(curvature)

@@ -4,7 +4,7 @@
     min ½ γᵀ(W + R)γ + (J v* − v̂)ᵀγ   over friction cones, half-lines, intervals and free rows,   W = J A⁻¹Jᵀ
     optimal: u = J v − v̂ + Rγ,  v = v* + A⁻¹Jᵀγ,  with u_c ∈ K_c*,  γ_cᵀu_c = 0,  u = 0 of what is free
 
-It is the method of `cone_qp.py` for programs that are strictly convex: R > 0, so a solution exists and no embedding is needed.
+The program is strictly convex, R > 0, so a solution exists and no homogeneous embedding is needed.
 One thread solves one island, in scaled impulses x: γ = b D x, where D makes every cone the second-order cone and the largest entry
 of its block of D(W + R)D one, and b = max |D(J v* − v̂)|. What nothing touches keeps v*.
 
@@ -48,9 +48,9 @@ from .second_order_cone import (
     tangent,
 )
 
-# As in `cone_qp.py`: fraction of the step to the boundary, the step at which the method gives up, factorisations with the goal in
-# place of the tolerance, the distance to the boundary at the start. Mehrotra's second-order term is in full from shorter affine
-# steps on than there: bodies that are jammed then take 17 factorisations instead of 20.
+# Fraction of the step to the boundary; the step at which the method gives up; Mehrotra's second-order term is weighted
+# by this times the square of the affine step, at most 1 (in full after a short step it can cycle); factorizations with
+# the goal in place of the tolerance; the distance to the boundary at the start.
 STEP_FRACTION = 0.99
 SMALLEST_STEP = 1e-6
 SECOND_ORDER = 20.0

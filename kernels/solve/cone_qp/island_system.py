@@ -7,7 +7,7 @@
 E has a 3 × 3 block for every contact and an entry for every row, so N is as sparse as SAP's Hessian: one island's, in the
 envelope of `kernels/solve/sap/newton.py`. J A⁻¹Jᵀ is never formed, products with it go through the factors of A's trees. Where
 contact is nearly rigid E⁻¹ is large and takes digits; refinement against the true residual gives them back, with R raised to
-STATIC in the factor. Q = ((t̂, −1)/√2, (t̂, 1)/√2, t̂⊥) as in `system.py`: a cone near its boundary is large along the first only.
+STATIC in the factor. Q = ((t̂, −1)/√2, (t̂, 1)/√2, t̂⊥): a cone near its boundary is large along the first only.
 """
 
 import enum

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cone QPs: `solve_cone_qp` for problems given as arrays, and the workspace and launch of `kernels/solve/cone_qp/cone_qp.py` (theory §4)."""
+"""Cone QPs as arrays: `solve_cone_qp` checks and scales each world's program and hands it to Clarabel (theory §4.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,22 +11,34 @@ import warp as wp
 from warpsim.base import checks
 from warpsim.base.annotations import DeviceName, Numbers, Selection
 from warpsim.base.reprs import ShownByShapes
-from warpsim.device.copies import copy, launch
-from warpsim.device.threads import alone
-from warpsim.kernels.solve.cone_qp import cone_qp
-from warpsim.kernels.solve.cone_qp.system import Vm, Vn
+from warpsim.device.replay import capturing
 from warpsim.solve import arrays
-from warpsim.solve.contact_solver import BLOCK
+from warpsim.solve.cone_qp.second_order import Program, scaled_program
 
 # Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
-# 9 to 15 factorisations are usual, 25 very hard; without strict complementarity the last digits come slowly.
+# 9 to 15 factorizations are usual, 25 very hard; without strict complementarity the last digits come slowly.
 DEFAULT_ITERATIONS = 50
 
-NOT_CONVERGED = cone_qp.NOT_CONVERGED
-NON_FINITE = cone_qp.NON_FINITE
-INFEASIBLE = cone_qp.INFEASIBLE
-UNBOUNDED = cone_qp.UNBOUNDED
+NOT_CONVERGED = 1  # bit of `flags`: x is the best point met, `residual` its own
+NON_FINITE = 2  # bit of `flags`: data that are not finite, or too large to be scaled; x = 0
+INFEASIBLE = 4  # bit of `flags`: no x meets the constraints (certified)
+UNBOUNDED = 8  # bit of `flags`: the cost falls without end (certified)
+
+# Clarabel goes on to this fraction of the tolerance. Newton's method ends it, in so many steps at most: a gap of δ
+# leaves x uncertain by √δ. The residual that is rounding.
+GOAL = 1e-2
+NEWTON_STEPS = 3
+EXACT = 1e-14
+# Infeasibility of an iterate that Clarabel accepts: the projection and Newton's method take it away.
+FEASIBILITY = 1e-8
+MOST_ITERATIONS = 25  # of an attempt: what takes more goes astray
+# What Clarabel adds to its factors, and the fraction of the step to the boundary, in turn until one solves the program.
+# The first is exact for near-rigid contact, the last is Clarabel's own choice.
+ATTEMPTS = ((1e-14, 0.99), (1e-10, 0.9), (1e-8, 0.99))
+# Certificates: κ > τ/RATIO, and what should vanish is this small relative to what should not.
+CERTIFICATE_RATIO = 1e-6
+CERTIFICATE = 1e-8
 
 # Variables of one cone, by the kind given to `solve_cone_qp`.
 CONE_SIZES = {"halfline": 1, "friction2d": 2, "friction": 3}
@@ -34,58 +46,26 @@ CONE_SIZES = {"halfline": 1, "friction2d": 2, "friction": 3}
 OWNER = "solve_cone_qp"
 
 
-class ConeQPSolver:
-    """Workspace and launch for n variables, m rows and C cones; nothing is allocated after construction.
-
-    `problem` (struct) is filled by the caller with its own arrays, field by field: H (worlds, n, n), g (worlds, n),
-    A (worlds, m, n), q (worlds, m), start, size, mu (worlds, C) of the cones, and the used counts variables, rows, cones
-    (worlds,). A world is flagged above the residual `accepted`, by default the tolerance. `solution` (struct) holds the results: x, z (worlds, n), y (worlds, m), residual, iterations, status (worlds,).
-    """
-
-    @alone
-    def __init__(
-        self,
-        worlds: int,
-        n: int,
-        m: int,
-        cones: int,
-        *,
-        tolerance: float | None = None,
-        accepted: float | None = None,
-        max_iterations: int = DEFAULT_ITERATIONS,
-        dtype: str = "float64",
-        device=None,
-    ):
-        self.scalar = scalar = arrays.check_dtype("ConeQPSolver", dtype)
-        arrays.check_tolerance("ConeQPSolver", tolerance)
-        checks.whole(max_iterations, "ConeQPSolver: max_iterations", 1)
-        self.worlds, self.device = worlds, wp.get_device(device)
-        self.work, self.solution = copy(cone_qp.Workspace, scalar)(), copy(cone_qp.Solution, scalar)()
-        shapes = {1: worlds, 2: (worlds, n), "y": (worlds, m)}
-        shapes |= {"H": (worlds, n, n), "N": (worlds, n, n), "schur": (worlds, m, m)}
-        shapes |= {name: (worlds, m, n) for name in ("A", "T")}
-        shapes |= {"vn": (worlds, len(Vn), n), "vm": (worlds, len(Vm), m), "stiff": (worlds, m)}
-        shapes |= {name: (worlds, cones) for name in ("axis", "start", "size")}
-        for struct in (self.work, self.solution):
-            arrays.allocate(struct, self.device, shapes)
-        self.problem, self.options = copy(cone_qp.Problem, scalar)(), copy(cone_qp.Options, scalar)()
-        self.options.tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else float(tolerance)
-        self.options.accepted = self.options.tolerance if accepted is None else float(accepted)
-        self.options.max_iterations = int(max_iterations)
-
-    def launch(self):
-        """Solve every world: one kernel launch, off the tape."""
-        inputs, device = [self.problem, self.work, self.options, self.solution], self.device
-        launch(cone_qp.solve, self.scalar, self.worlds, inputs, device=device, record_tape=False, block_dim=BLOCK)
-        return self.solution
-
-
 @dataclass(frozen=True, repr=False)
 class ConeQPSolution(ShownByShapes):
-    """x (worlds, n); duals (worlds, m) of the rows and cone_duals (worlds, n): Hx + g = Aᵀ duals + cone_duals, 0 on free
-    variables; iterations (worlds,): factorisations; residual (worlds,): the largest of the relative infeasibility of rows
-    and duals and the relative complementarity gap, in equilibrated variables; flags (worlds,): bit 1 not converged (x is
-    the best point met), 2 non-finite data (x = 0), 4 certified infeasible, 8 certified unbounded."""
+    """Solution of `solve_cone_qp`.
+
+    Attributes
+    ----------
+    x : array (worlds, n)
+    duals : array (worlds, m)
+        Multipliers of the rows.
+    cone_duals : array (worlds, n)
+        Hx + g = Aᵀ duals + cone_duals; 0 on free variables.
+    iterations : array (worlds,)
+        Factorizations.
+    residual : array (worlds,)
+        The largest of the relative infeasibility of rows and duals and the relative complementarity gap, in
+        equilibrated variables.
+    flags : array (worlds,)
+        Bits: 1 not converged (x is the best point met), 2 non-finite data (x = 0), 4 certified infeasible, 8 certified
+        unbounded.
+    """
 
     x: Any
     duals: Any
@@ -109,38 +89,156 @@ def solve_cone_qp(
     dtype: str = "float64",
     device: DeviceName | None = None,
 ) -> ConeQPSolution:
-    """Solve min ½ xᵀHx + gᵀx subject to A x ≥ q and x in cones, by an interior-point method.
+    """Solve min ½ xᵀHx + gᵀx subject to A x ≥ q and x in cones, by Clarabel's interior-point method.
 
-    H (worlds, n, n) symmetric positive semidefinite, of any rank; g (worlds, n); A (worlds, m, n), q (worlds, m), or None for
-    no rows. A missing leading axis: the same for every world (for H: one world). `cones` describes x from its first variable to its last, as a list of
-        ("free", k)        k variables without a sign
-        ("halfline", k)    k variables ≥ 0
-        ("friction", μ)    3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ a number or (worlds,), 0 included
-        ("friction2d", μ)  2 variables (t, n) with μ n ≥ |t|, n ≥ 0
-    and () means all free. `variables`, `rows (worlds,)`: the first of each world that count. NumPy in, NumPy out, and
-    wp.array in, wp.array out (leading axis worlds, always). `tolerance` of the residual: None is 1e-9 in float64, 1e-4 in
-    float32. A world that is infeasible, unbounded or not solved to the tolerance is flagged.
-    Raises ValueError naming the array, the value and the fix.
+    Parameters
+    ----------
+    H : array (worlds, n, n) or (n, n)
+        Symmetric positive semidefinite, of any rank; (n, n): one world.
+    g : array (worlds, n)
+    A, q : arrays (worlds, m, n) and (worlds, m)
+        None: no rows. Here as in `g` a missing leading axis means the same for every world.
+    cones : list
+        Describes x from its first variable to its last; () means that all are free.
+            ("free", k)        k variables without a sign
+            ("halfline", k)    k variables ≥ 0
+            ("friction", μ)    3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ a number or (worlds,), 0 included
+            ("friction2d", μ)  2 variables (t, n) with μ n ≥ |t|, n ≥ 0
+    variables, rows : arrays (worlds,)
+        How many of each world count, from the first; None: all.
+    tolerance : float
+        Of the residual; None is 1e-9 in float64, 1e-4 in float32.
+    max_iterations : int
+        Factorizations before a world is given back with its best point.
+    dtype : "float64" or "float32"
+        Of the solution; the arithmetic is float64.
+    device
+        Where Warp arrays of the solution are; None: where those of the problem are.
+
+    Returns
+    -------
+    ConeQPSolution
+        NumPy arrays, or Warp arrays where one of H, g, A, q is a Warp array. A world that is infeasible, unbounded or
+        not solved to the tolerance is flagged.
+
+    Raises
+    ------
+    ValueError
+        Names the array, the value and the fix; or a graph is being captured.
+
+    Notes
+    -----
+    The worlds are solved one after the other on the host, a millisecond or two each. Arrays of a GPU are copied there
+    and back.
+    Each world has the same bits in any batch.
     """
     scalar = arrays.check_dtype(OWNER, dtype)
     arrays.check_tolerance(OWNER, tolerance)
+    checks.whole(max_iterations, f"{OWNER}: max_iterations", 1)
     like = arrays.first_device_array(H, g, A, q)
-    data = _check(H, g, A, q, cones, variables, rows)
+    device = wp.get_device(like.device if device is None and like is not None else device)
+    if capturing(device):
+        raise ValueError(f"{OWNER}: works on the host, which a graph cannot capture; call it outside of the capture.")
+    tolerance = DEFAULT_TOLERANCE[dtype] if tolerance is None else tolerance
+    found = solve_worlds(_check(H, g, A, q, cones, variables, rows), tolerance, max_iterations)
+    for name, value in found.items():
+        if value.dtype.kind == "f":
+            value = found[name] = value.astype(dtype)
+        if like is not None:
+            found[name] = arrays.to_device(value, scalar if value.dtype.kind == "f" else int, device)
+    return ConeQPSolution(**found)
+
+
+def solve_worlds(data: dict[str, np.ndarray], tolerance: float, max_iterations: int) -> dict[str, np.ndarray]:
+    """The arrays of a `ConeQPSolution` for checked data, worlds first.
+
+    H, g, A, q as in `solve_cone_qp`; `variables`, `rows`, `cones` (worlds,): how many count; `start`, `size`, `mu`
+    (worlds, C): first variable, number of variables and friction coefficient of every cone.
+    """
     worlds, m, n = data["A"].shape
-    if device is None and like is not None:
-        device = like.device
-    size = (worlds, n, m, data["start"].shape[1])
-    solver = ConeQPSolver(*size, tolerance=tolerance, max_iterations=max_iterations, dtype=dtype, device=device)
-    for name, value in data.items():
-        kind = int if value.dtype == np.int32 else scalar
-        setattr(solver.problem, name, arrays.to_device(value, kind, solver.device))
-    out = solver.launch()
-    results = (out.x, out.y, out.z, out.iterations, out.residual, out.status)
-    return ConeQPSolution(*(results if like is not None else (x.numpy() for x in results)))
+    found = {name: np.zeros((worlds, size)) for name, size in (("x", n), ("duals", m), ("cone_duals", n))}
+    found |= {name: np.zeros(worlds, dtype=np.int32) for name in ("iterations", "flags")}
+    found["residual"] = np.full(worlds, np.inf)
+    for w in range(worlds):
+        i, k, c = (int(data[name][w]) for name in ("variables", "rows", "cones"))
+        H, g, A, q = data["H"][w, :i, :i], data["g"][w, :i], data["A"][w, :k, :i], data["q"][w, :k]
+        start, size, mu = (data[name][w, :c] for name in ("start", "size", "mu"))
+        blocks = [(np.arange(a, a + s), float(f), 0) for a, s, f in zip(start, size, mu, strict=True)]
+        with np.errstate(all="ignore"):
+            program = scaled_program(H, g, A, q, blocks)
+        if not (program.is_finite() and np.all(np.isfinite(mu)) and np.all(mu >= 0.0)):
+            found["flags"][w] = NON_FINITE
+            continue
+        x, y, *rest = _solve(program, tolerance, max_iterations)
+        found["residual"][w], found["iterations"][w], found["flags"][w] = rest
+        found["x"][w, :i], found["duals"][w, :k] = x, y = program.scale_x * x, program.scale_y * y
+        for block, _, _ in blocks:
+            found["cone_duals"][w, block] = (H @ x + g - A.T @ y)[block]
+    return found
+
+
+def _solve(program: Program, tolerance: float, max_iterations: int):
+    """(x, y, residual, factorizations, flags) in the program's variables."""
+    best, count, flags = (np.zeros(len(program.g)), np.zeros(len(program.q)), np.inf), 0, NOT_CONVERGED
+    size = cost = 1.0
+    if not program.g.any():  # only the rows say how large the cost is
+        size, cost = program.units(np.linalg.lstsq(program.A, program.q)[0])
+    for attempt in ATTEMPTS:
+        if best[2] <= tolerance or count >= max_iterations:
+            break
+        inner, most = program.in_units(size, cost), min(MOST_ITERATIONS, max_iterations - count)
+        x, y, status, steps = _clarabel(inner, GOAL * tolerance, most, *attempt)
+        count += steps
+        if status.endswith("PrimalInfeasible"):
+            flags |= INFEASIBLE
+        elif status.endswith("DualInfeasible"):
+            flags |= UNBOUNDED
+        if flags != NOT_CONVERGED:
+            break
+        residual = program.residual(size * x, cost / size * y)
+        for _ in range(min(NEWTON_STEPS, max_iterations - count)):
+            if residual <= EXACT:
+                break
+            count, moved = count + 1, inner.newton(x, y)
+            after = program.residual(size * moved[0], cost / size * moved[1])
+            if not after < residual:
+                break
+            (x, y), residual = moved, after
+        if residual < best[2]:
+            best = size * x, cost / size * y, residual
+        if status.endswith("Solved"):
+            size, cost = program.units(size * x)
+    return *best, count, 0 if best[2] <= tolerance else flags
+
+
+def _clarabel(program: Program, tolerance: float, iterations: int, regularization: float, fraction: float):
+    """(x in its cones, y, status, factorizations) by Clarabel."""
+    import clarabel
+    from scipy.sparse import csc_matrix
+
+    n, m, axes = len(program.g), len(program.q), np.eye(len(program.g))
+    rows = [program.A, axes[program.fixed], np.zeros((1, n))]  # a row of zeros, too: Clarabel asks for one
+    kinds = [clarabel.NonnegativeConeT(m), clarabel.ZeroConeT(len(rows[1])), clarabel.NonnegativeConeT(1)]
+    for block in program.cones:
+        rows.append(axes[[block[-1], *block[:-1]]])
+        kinds.append(clarabel.SecondOrderConeT(len(block)) if len(block) > 1 else clarabel.NonnegativeConeT(1))
+    left = csc_matrix(-np.concatenate(rows))
+    right = np.zeros(left.shape[0])
+    right[:m] = -program.q
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.equilibrate_enable, settings.max_iter = False, False, iterations
+    settings.static_regularization_constant, settings.max_step_fraction = regularization, fraction
+    settings.tol_gap_abs, settings.tol_gap_rel, settings.tol_feas = tolerance, tolerance, FEASIBILITY
+    settings.tol_infeas_abs = settings.tol_infeas_rel = CERTIFICATE
+    settings.tol_ktratio = CERTIFICATE_RATIO
+    problem = csc_matrix(np.triu(program.H)), program.g, left, right, kinds, settings
+    found = clarabel.DefaultSolver(*problem).solve()
+    x, y = np.nan_to_num(found.x), np.nan_to_num(found.z[:m])
+    return program.project(x), np.maximum(y, 0.0), str(found.status), found.iterations
 
 
 def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
-    """The arrays of `cone_qp.Problem` on the host."""
+    """The data of `solve_worlds`, with errors that name what is wrong."""
     H = arrays.host(H, f"{OWNER}: H")
     if H.ndim not in (2, 3) or H.shape[-1] != H.shape[-2]:
         raise ValueError(f"{OWNER}: H has shape {H.shape}; give (worlds, n, n) or (n, n).")
