@@ -77,5 +77,5 @@ def test_gradients_are_whole_beside_kernels_with_adjoints():
 
 def test_adjoints_of_gradients_are_refused():
     _value, slope = functions()
-    with pytest.raises(TypeError, match="calls wp.grad and has an adjoint"):
+    with pytest.raises(TypeError, match=r"calls wp.grad and has an adjoint"):
         slopes_at(kernel(slope, "slope", "gradients_of_gradients", adjoint=True))
