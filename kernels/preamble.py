@@ -179,12 +179,13 @@ def _fresh_constants() -> None:
 
 
 def _whole_gradients() -> None:
-    """Let `wp.grad(f)` have the adjoints of all functions that f calls.
+    """Let `wp.grad(f)` have the adjoints of all functions that f calls, and let any function call what calls it.
 
     Warp 1.19 asks for the adjoint of f, and for those of the functions that f calls while it generates f. A function
     that another kernel of the module has brought in before keeps an adjoint that does nothing, and its part of the
-    gradient is 0 without a word. The order of the kernels is that of their hashes. Functions that call `wp.grad`
-    themselves have no adjoints: a kernel or a gradient that would need one is refused here.
+    gradient is 0 without a word. The order of the kernels is that of their hashes. Functions that call `wp.grad` come
+    last in the program, behind functions that call them. They have no adjoints: a kernel or a gradient that would need
+    one is refused here.
     """
     builder = wp._src.context.ModuleBuilder
     propagate = builder._propagate_used_by_backward_kernel
@@ -197,6 +198,8 @@ def _whole_gradients() -> None:
             for x in called:
                 x.adj.force_adjoint_codegen = True
             wanted += called
+        for x in self.functions:  # those that a function calls come before it
+            x.adj.uses_grad_call |= any(y.adj.uses_grad_call for y in x.adj.called_user_functions)
         for x in (*self.kernels, *self.functions):
             if x.adj.uses_grad_call and (x.adj.used_by_backward_kernel or x.adj.force_adjoint_codegen):
                 raise TypeError(f"{x.key} calls wp.grad and has an adjoint, which would be 0")

@@ -13,18 +13,10 @@ from ..contact.narrow.features import ContactGeometry, evaluate
 from ..contact.narrow.heightfield import evaluate as evaluate_convex
 from ..contact.narrow.manifold import is_general
 from ..contact.pair_laws import Contacts, Scene
-from ..real import func, kernel, quat, real, transform, vec3, vec6
+from ..real import func, kernel, real, transform, vec3, vec6
 from ..tree import spatial as sp
 
 ROWS = 7  # φ, p, n
-
-
-@func
-def moved(X: transform, point: vec3, motion: vec6) -> transform:
-    """X after the small motion (ω; u) about `point`, right to first order."""
-    turn = real(0.5) * sp.angular(motion)
-    x = wp.transform_get_translation(X) + sp.velocity_at(motion, wp.transform_get_translation(X) - point)
-    return transform(x, quat(turn[0], turn[1], turn[2], real(1.0)) * wp.transform_get_rotation(X))
 
 
 @func
@@ -56,7 +48,7 @@ def vary(
         b = scene.pair_geom[p, 1]
         if p < scene.point_pairs and not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
             row = w % geom_size.shape[0]
-            X_b = moved(geom_X[w, b], contacts.point[w, c], motion[w, c, i])
+            X_b = sp.moved(geom_X[w, b], contacts.point[w, c], motion[w, c, i])
             g = evaluate(
                 scene.geom_type[a], geom_X[w, a], geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b],
                 contacts.feature[w, c],
@@ -82,7 +74,7 @@ def vary_convex(
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
         if p < scene.point_pairs and (is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])):
-            X_b = moved(geom_X[w, b], contacts.point[w, c], motion[w, c, i])
+            X_b = sp.moved(geom_X[w, b], contacts.point[w, c], motion[w, c, i])
             shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
             shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
             g = evaluate_convex(convex_scene.table, shape_a, geom_X[w, a], shape_b, X_b, contacts.feature[w, c])

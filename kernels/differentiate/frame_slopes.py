@@ -7,7 +7,7 @@ with J' where v0 leads, J_i = s_i a · m_i of an axis a and the motion m_i of do
 
     ∂J_i/∂q_e = s_i (δa · m_i + a · δm_i),   δm_i = S_e × S_i where i turns with e, and ω_i × δp for velocities.
 
-a and p move with B by closed forms (`axis_change` of each kind); a motion of A and B turns a by ω, so that A's motions follow.
+p moves with B, and a · m by `dispatch.axis_slope`; a motion of A and B turns a by ω, so that A's motions follow.
 The least weight Σ_i c_i/M_ii of a row between bodies changes with c_i and, for e below i, by ∂M_ii = −2 (S_e × S_i) · I_e S_i,
 I_e the inertia of e's subtree.
 """
@@ -23,7 +23,7 @@ from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .contact_slopes import arm_of, first_turning, shifted
-from .row_slopes import RowSlopes, solved_state
+from .row_slopes import RowSlopes
 from .weight_slopes import Inertias, Weights, add_row, next_tree, tree_of
 
 
@@ -42,22 +42,6 @@ def motion_of(topology: Topology, place: Place, w: int, d: int, point: vec3) -> 
 
 
 @func
-def axis_change(
-    table: Table, constants: Constants, place: Place, w: int, k: int, axis: vec6, twist: vec6, moves_b: bool
-) -> vec6:
-    """δa when B, or A, moves by the twist about B's origin."""
-    motion = FrameMotion()
-    motion.X = frames_of(table, constants, place.link_X, w, k)
-    motion.axis = axis
-    motion.twist = twist
-    change = dispatch.axis_change(table.kind[k], motion)
-    if not moves_b:
-        omega = sp.angular(twist)
-        change = sp.join(wp.cross(omega, sp.angular(axis)), wp.cross(omega, sp.linear(axis))) - change
-    return change
-
-
-@func
 def body_turns(
     topology: Topology,
     table: Table,
@@ -69,24 +53,30 @@ def body_turns(
     slopes: RowSlopes,
 ):
     """J_q of a row between two frames."""
-    row = dispatch.geometry(table.kind[k], frames_of(table, constants, here.link_X, w, k))
-    point = wp.transform_get_translation(end_frame(table, here.link_X, w, k, 1))
-    for e in range(rows.support_size[k]):
-        d_e = rows.support[k, e]
-        twist = motion_of(topology, here, w, d_e, point)
-        moves_b = table.a[k, e] > real(0.0)
-        delta_a = axis_change(table, constants, here, w, k, row.axis, twist, moves_b)
-        delta_p = vec3()
-        if moves_b:
+    X = frames_of(table, constants, here.link_X, w, k)
+    axis = dispatch.geometry(table.kind[k], X).axis
+    point = wp.transform_get_translation(X.B)
+    for j in range(rows.support_size[k]):
+        d = rows.support[k, j]
+        own = motion_of(topology, here, w, d, point)
+        given = FrameMotion()
+        given.X = X
+        given.motion = own
+        by_b = dispatch.axis_slope(table.kind[k], given)
+        for e in range(rows.support_size[k]):
+            d_e = rows.support[k, e]
+            twist = motion_of(topology, here, w, d_e, point)
+            omega = sp.angular(twist)
+            slope = wp.dot(by_b, twist)  # of a · m, by a
             delta_p = sp.linear(twist)
-        first = first_turning(topology, d_e)
-        for j in range(rows.support_size[k]):
-            d = rows.support[k, j]
-            own = motion_of(topology, here, w, d, point)
+            if table.a[k, e] < real(0.0):  # A moves: as A and B together, less B
+                delta_p = vec3()
+                turned = sp.join(wp.cross(omega, sp.angular(axis)), wp.cross(omega, sp.linear(axis)))
+                slope = wp.dot(turned, own) - slope
             change = sp.join(vec3(), wp.cross(sp.angular(own), delta_p))
-            if d >= first and table.a[k, j] == table.a[k, e]:
+            if d >= first_turning(topology, d_e) and table.a[k, j] == table.a[k, e]:
                 change += sp.cross_motion(twist, own)
-            slopes.J_q[w, k, j, e] = table.a[k, j] * (wp.dot(delta_a, own) + wp.dot(row.axis, change))
+            slopes.J_q[w, k, j, e] = table.a[k, j] * (slope + wp.dot(axis, change))
 
 
 @func
@@ -131,19 +121,13 @@ def frame_row_slopes(
     constants: Constants,
     rows: Rows,
     h: real,
-    sigma: real,
     here: Place,
     ahead: Place,
     v0: wp.array2d(dtype=real),
-    phi: wp.array2d(dtype=real),
-    floor: wp.array2d(dtype=real),
-    speed: wp.array2d(dtype=real),
-    row_G: wp.array2d(dtype=real),
-    row_gamma: wp.array2d(dtype=real),
-    # out
+    # in and out
     slopes: RowSlopes,
 ):
-    """Slopes of every row between frames. Launch over (worlds, rows)."""
+    """Slopes of every row between frames, after `law_slopes`. Launch over (worlds, rows)."""
     w, k = wp.tid()
     if (table.traits[k] & BETWEEN) == 0 or not (rows.R[w, k] > real(0.0)):
         return
@@ -155,24 +139,13 @@ def frame_row_slopes(
         motion = motion_of(topology, ahead, w, rows.support[k, e], point)
         slopes.gamma_v[w, k, e] = table.a[k, e] * wp.dot(row.axis, motion)
     follow(topology, rows, k, v0, h, w, slopes)
-    weight = rows.weight[w, k]
-    s = solved_state(table, constants, rows, h, sigma, w, k)
-    s.phi = phi[w, k]
-    s.weight = wp.max(weight, floor[w, k])
-    s.speed = speed[w, k]
-    law = dispatch.law_slopes(table.kind[k], s)
-    slopes.R_w[w, k] = law[1]
-    slopes.R_floor[w, k] = real(0.0)
-    if floor[w, k] > weight:
-        slopes.R_w[w, k] = real(0.0)
-        slopes.R_floor[w, k] = law[1]
-    by_phi = row_G[w, k] * (law[0] - row_gamma[w, k] * law[2])
+    by = slopes.law[w, k]
     for e in range(size):
         turned = real(0.0)
         for j in range(size):
             turned += slopes.J_q[w, k, j, e] * v0[w, rows.support[k, j]]
-        slopes.gamma_q[w, k, e] = by_phi * (slopes.gamma_q[w, k, e] - h * turned)
-        slopes.gamma_v[w, k, e] = by_phi * (slopes.gamma_v[w, k, e] - h * rows.J[w, k, e])
+        slopes.gamma_q[w, k, e] = by.phi * (slopes.gamma_q[w, k, e] - h * turned)
+        slopes.gamma_v[w, k, e] = by.phi * (slopes.gamma_v[w, k, e] - h * rows.J[w, k, e])
 
 
 @func
@@ -285,20 +258,18 @@ def floor_columns(
     here: Place,
     composite: wp.array2d(dtype=vec10),
     inertia: wp.array2d(dtype=real),
-    row_G: wp.array2d(dtype=real),
-    row_gamma: wp.array2d(dtype=real),
     inertias: Inertias,
     weights: Weights,
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """X −= Jᵀ ∂γ/∂R ∂R/∂floor ∂floor of the rows whose weight is the least one. Launch over worlds."""
+    """X −= Jᵀ ∂γ/∂floor ∂floor of the rows whose weight is the least one. Launch over worlds."""
     w = wp.tid()
     for d in range(inertia.shape[1]):
         weights.y[w, d] = vec3()
     for k in range(table.kind.shape[0]):
         active = (table.traits[k] & BETWEEN) != 0 and rows.R[w, k] > real(0.0)
-        if active and row_G[w, k] != real(0.0) and slopes.R_floor[w, k] != real(0.0):
+        if active and slopes.gamma_floor[w, k] != real(0.0):
             support = rows.support[k]
             size = rows.support_size[k]
             point = wp.transform_get_translation(end_frame(table, here.link_X, w, k, 1))
@@ -312,7 +283,7 @@ def floor_columns(
                 floor_by_dofs(topology, table, rows, here, composite, inertia, weights, w, k, tree)
                 at = next_tree(topology, support, size, at)
             floor_by_inertias(topology, here, inertias, weights, w)
-            gamma_w = -row_gamma[w, k] * slopes.R_floor[w, k] / rows.R[w, k]
+            gamma_w = slopes.gamma_floor[w, k]
             for j in range(size):
                 add_row(topology, inertias, weights, w, support, size, -rows.J[w, k, j] * gamma_w, X[w, support[j]])
             for j in range(size):

@@ -2,8 +2,8 @@
 """Columns ∂r/∂p of physical parameters p (theory §3.5), r as in `linearize.py`; none is taped.
 
 Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what they change through the effective masses is added in
-`weight_slopes.py`. The laws of springs, stops, dry friction and contact materials are differentiated in place; of actuators in
-`actuator_slopes.py`.
+`weight_slopes.py`. The laws of springs and contact materials are differentiated in place; those of actuators and of
+joints' rows in `actuator_slopes.py`.
 """
 
 import warp as wp
@@ -12,9 +12,6 @@ from ..contact import pair_laws
 from ..contact.pair_laws import Contacts, Material, Scene, rule_of
 from ..laws import cone
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
-from ..rows.dispatch import law_slopes
-from ..rows.kinds.kind import ONE_SIDED, YIELDS
-from ..rows.table import JOINT, Constants, Rows, Table
 from ..solve.problem import Problem
 from ..tree import joints
 from ..tree import joints as jt
@@ -22,7 +19,6 @@ from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .contact_slopes import contact_J
 from .impulse_slopes import impulse_by_mu, impulse_by_R
-from .row_slopes import solved_state
 from .weight_slopes import Inertias
 
 MASS = wp.constant(0)
@@ -170,66 +166,6 @@ def spring_parameter_columns(
                 X[w, j + i, first_reference + j + e] = -h * stiffness[row, j + i] * turn[i, e]
 
 
-@kernel
-def row_parameter_columns(
-    table: Table,
-    constants: Constants,
-    rows: Rows,
-    h: real,
-    sigma: real,
-    row_G: wp.array2d(dtype=real),
-    row_gamma: wp.array2d(dtype=real),
-    first_range: int,
-    first_friction: int,
-    X: wp.array3d(dtype=real),
-):
-    """Bounds of joint ranges and of dry friction; either may be −1. Launch over worlds."""
-    w = wp.tid()
-    for k in range(table.kind.shape[0]):
-        if table.owner[k] == JOINT and rows.R[w, k] > real(0.0):
-            column = int(-1)
-            gamma = real(0.0)
-            if (table.traits[k] & YIELDS) != 0:
-                if first_friction >= 0 and row_G[w, k] == real(0.0):
-                    column = first_friction + table.element[k]
-                    gamma = h * wp.sign(row_gamma[w, k])
-            elif (table.traits[k] & ONE_SIDED) != 0 and first_range >= 0:
-                column = first_range + 2 * table.element[k]
-                if table.side[k] < real(0.0):
-                    column += 1
-                s = solved_state(table, constants, rows, h, sigma, w, k)
-                slopes = law_slopes(table.kind[k], s)
-                gamma = -row_G[w, k] * (slopes[0] - row_gamma[w, k] * slopes[2]) * table.side[k]
-            if column >= 0:
-                for i in range(rows.support_size[k]):
-                    d = rows.support[k, i]
-                    X[w, d, column] = X[w, d, column] - rows.J[w, k, i] * gamma
-
-
-@func
-def friction_shares(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> vec2:
-    """∂μ/∂(μ_A, μ_B) of a pair by its rule; of two equal ones the second counts as the larger, as on the tape."""
-    rule = rule_of(scene, p)
-    row = w % friction.shape[0]
-    a = friction[row, scene.pair_geom[p, 0]]
-    b = friction[row, scene.pair_geom[p, 1]]
-    shares = vec2(real(0.0), real(0.0))
-    if rule == pair_laws.RULE_FIRST:
-        shares[0] = real(1.0)
-    elif rule == pair_laws.RULE_SECOND:
-        shares[1] = real(1.0)
-    elif rule == pair_laws.RULE_HARMONIC:
-        if a + b > real(0.0):
-            total = (a + b) * (a + b)
-            shares = vec2(real(2.0) * b * b / total, real(2.0) * a * a / total)
-    elif rule != pair_laws.RULE_FRICTIONLESS and rule != pair_laws.RULE_EXPLICIT:
-        if a > b:
-            shares[0] = real(1.0)
-        else:
-            shares[1] = real(1.0)
-    return shares
-
-
 @func
 def add_contact(scene: Scene, contacts: Contacts, w: int, c: int, change: vec3, column: int, X: wp.array3d(dtype=real)):
     """X −= Jᵀ δγ, one column."""
@@ -262,7 +198,11 @@ def material_columns(
             R = problem.R[w, c]
             u = u_c[w, c]
             by_mu = impulse_by_mu(problem, w, c, gamma[w, c], u)
-            shares = friction_shares(scene, material.friction, w, pair)
+            row = w % material.friction.shape[0]
+            a = material.friction[row, scene.pair_geom[pair, 0]]
+            b = material.friction[row, scene.pair_geom[pair, 1]]
+            _rule, by_a, by_b, _explicit = wp.grad(pair_laws.pair_coefficient)(rule_of(scene, pair), a, b, real(0.0))
+            shares = vec2(by_a, by_b)
             default = beta * h / real(wp.pi)
             law = pair_laws.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, default)
             phi = contacts.phi[w, c]

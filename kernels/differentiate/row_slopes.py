@@ -5,17 +5,17 @@ Every kind of row says how its own data change with the dofs of its support, in 
 
     γ = clamp(−(J v − v̂)/R):   δγ = γ_q δq + γ_v δv0 − G δJ v,   X −= δJᵀγ + Jᵀδγ.
 
-The change of R with the effective mass, ∂R/∂w, is used in `weight_slopes.py`. Here: rows on coordinates
-(`coordinate_rows.py`), φ = φ(q ⊕ h v0) − h J v0 where they lead; those between frames: `frame_slopes.py`, servos: `actuator_slopes.py`.
+∂γ/∂w, by the effective mass, is used in `weight_slopes.py`. Here: rows on coordinates (`coordinate_rows.py`),
+φ = φ(q ⊕ h v0) − h J v0 where they lead; those between frames: `frame_slopes.py`.
 """
 
 import warp as wp
 
 from ..real import func, kernel, real, struct, vec4
 from ..rows.coordinate_rows import coordinates_at
-from ..rows.dispatch import law_slopes, measure
+from ..rows.dispatch import measure, row_slopes
 from ..rows.kinds.kind import BETWEEN
-from ..rows.table import ACTUATOR, Constants, Rows, RowState, Table, row_state
+from ..rows.table import Constants, Rows, RowState, Table, row_rate, row_state
 from ..tree import joints
 
 
@@ -26,18 +26,47 @@ class RowSlopes:
     J_q: wp.array4d(dtype=real)  # (…, width, width) ∂J_i/∂q_e; no rows where no row of the model has any
     gamma_q: wp.array3d(dtype=real)  # (…, width) ∂γ/∂q_e at fixed J, R, v
     gamma_v: wp.array3d(dtype=real)  # (…, width) ∂γ/∂v0_e
-    R_w: wp.array2d(dtype=real)  # ∂R/∂w
-    R_floor: wp.array2d(dtype=real)  # ∂R by the least w of rows between frames (`frame_rows.py`); or no rows
+    law: wp.array2d(dtype=RowState)  # ∂γ/∂x of every number x that the law acts on
+    gamma_w: wp.array2d(dtype=real)  # ∂γ/∂w
+    gamma_floor: wp.array2d(dtype=real)  # ∂γ by the least w of rows between frames (`frame_rows.py`)
 
 
-@func
-def solved_state(table: Table, constants: Constants, rows: Rows, h: real, sigma: real, w: int, k: int) -> RowState:
-    """What the law of a row on coordinates has acted on, but for φ, and given."""
-    s = row_state(table, constants, h, sigma, w, k)
-    s.weight = rows.weight[w, k]
-    s.R = rows.R[w, k]
-    s.v_hat = rows.v_hat[w, k]
-    return s
+@kernel
+def law_slopes(
+    table: Table,
+    constants: Constants,
+    rows: Rows,
+    h: real,
+    sigma: real,
+    phi: wp.array2d(dtype=real),
+    v0: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    floor: wp.array2d(dtype=real),
+    speed: wp.array2d(dtype=real),
+    # out
+    slopes: RowSlopes,
+):
+    """∂γ of every row by what its law has acted on. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    if rows.R[w, k] > real(0.0):
+        s = row_state(table, constants, h, sigma, w, k)
+        s.phi = phi[w, k]
+        s.rate = row_rate(rows, v, w, k)
+        s.rate0 = row_rate(rows, v0, w, k)
+        s.weight = rows.weight[w, k]
+        least = real(0.0)
+        if (table.traits[k] & BETWEEN) != 0:
+            least = floor[w, k]
+            s.weight = wp.max(rows.weight[w, k], least)
+            s.speed = speed[w, k]
+        by = row_slopes(table.kind[k], s)
+        slopes.law[w, k] = by
+        slopes.gamma_w[w, k] = real(0.0)
+        slopes.gamma_floor[w, k] = real(0.0)
+        if least > rows.weight[w, k]:
+            slopes.gamma_floor[w, k] = by.weight
+        else:
+            slopes.gamma_w[w, k] = by.weight
 
 
 @func
@@ -66,43 +95,34 @@ def coordinate_row_slopes(
     constants: Constants,
     rows: Rows,
     h: real,
-    sigma: real,
     q: wp.array2d(dtype=real),
     v0: wp.array2d(dtype=real),
-    phi: wp.array2d(dtype=real),
-    row_G: wp.array2d(dtype=real),
-    row_gamma: wp.array2d(dtype=real),
-    # out
+    # in and out
     slopes: RowSlopes,
 ):
-    """Slopes of every row on coordinates that is not an actuator's. Launch over (worlds, rows)."""
+    """Slopes of every row on coordinates, after `law_slopes`. Launch over (worlds, rows)."""
     w, k = wp.tid()
-    if (table.traits[k] & BETWEEN) != 0 or table.owner[k] == ACTUATOR or not (rows.R[w, k] > real(0.0)):
+    if (table.traits[k] & BETWEEN) != 0 or not (rows.R[w, k] > real(0.0)):
         return
     size = rows.support_size[k]
+    lead = h * real(table.leads[k])
     found = measure(table.kind[k], coordinates_at(table, constants, rows, q, v0, real(0.0), w, k))
-    ahead = found
-    if table.leads[k] != 0:
-        ahead = measure(table.kind[k], coordinates_at(table, constants, rows, q, v0, h, w, k))
+    ahead = measure(table.kind[k], coordinates_at(table, constants, rows, q, v0, lead, w, k))
     has_turns = slopes.J_q.shape[1] > 0
     if has_turns:
         coordinate_turns(table, rows, q, found, w, k, slopes)
-    s = solved_state(table, constants, rows, h, sigma, w, k)
-    s.phi = phi[w, k]
-    law = law_slopes(table.kind[k], s)
-    slopes.R_w[w, k] = law[1]
-    gamma_phi = row_G[w, k] * (law[0] - row_gamma[w, k] * law[2])  # γ = (v̂ − u)/R
+    by = slopes.law[w, k]
     for e in range(size):
-        slopes.gamma_q[w, k, e] = gamma_phi * rows.J[w, k, e]
-        slopes.gamma_v[w, k, e] = real(0.0)
+        J = rows.J[w, k, e]
+        J_ahead = J
         if table.leads[k] != 0:
             J_ahead = ahead[1] * table.a[k, e] + ahead[2] * table.b[k, e]
-            turned = real(0.0)
-            if has_turns:
-                for j in range(size):
-                    turned += slopes.J_q[w, k, j, e] * v0[w, rows.support[k, j]]
-            slopes.gamma_q[w, k, e] = gamma_phi * (J_ahead - h * turned)
-            slopes.gamma_v[w, k, e] = gamma_phi * h * (J_ahead - rows.J[w, k, e])
+        turned = real(0.0)
+        if has_turns:
+            for j in range(size):
+                turned += slopes.J_q[w, k, j, e] * v0[w, rows.support[k, j]]
+        slopes.gamma_q[w, k, e] = by.phi * (J_ahead - lead * turned) + by.rate0 * turned
+        slopes.gamma_v[w, k, e] = by.phi * lead * (J_ahead - J) + by.rate0 * J
 
 
 @kernel

@@ -352,18 +352,16 @@ def row_weight_columns(
     topology: Topology,
     rows: Rows,
     slopes: RowSlopes,
-    row_G: wp.array2d(dtype=real),
-    row_gamma: wp.array2d(dtype=real),
     flow: Flow,
     inertias: Inertias,
     weights: Weights,
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """X −= Jᵀ ∂γ/∂R ∂R/∂w ∂w of the scalar rows within their bounds, γ = −u/R. Launch over worlds."""
+    """X −= Jᵀ ∂γ/∂w ∂w of the scalar rows. Launch over worlds."""
     w = wp.tid()
     for k in range(rows.support.shape[0]):
-        if rows.R[w, k] > real(0.0) and row_G[w, k] != real(0.0) and slopes.R_w[w, k] != real(0.0):
+        if rows.R[w, k] > real(0.0) and slopes.gamma_w[w, k] != real(0.0):
             support = rows.support[k]
             size = rows.support_size[k]
             clear(topology, inertias, weights, w, support, size)
@@ -375,6 +373,6 @@ def row_weight_columns(
                 for i in range(size):
                     turn = real(2.0) * slopes.J_q[w, k, i, e] * weights.y[w, support[i]][0]
                     weights.by_dof[w, support[e]] = weights.by_dof[w, support[e]] + turn
-            gamma_w = -row_gamma[w, k] * slopes.R_w[w, k] / rows.R[w, k]
+            gamma_w = slopes.gamma_w[w, k]
             for i in range(size):
                 add_row(topology, inertias, weights, w, support, size, -rows.J[w, k, i] * gamma_w, X[w, support[i]])

@@ -24,7 +24,7 @@ Which rows these are, and v_h (up to the next power of two), are constants of th
 import warp as wp
 
 from ..laws.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
-from ..real import func, real, vec2, vec3, vec4
+from ..real import func, real, vec4
 from .table import RowState
 
 # Near-rigid limit: a row sinks by (h + τ_d) R γ = β²/(4π²) (1 + β/π) h² w f under the force f. On a Stewart platform at 2 ms
@@ -60,17 +60,14 @@ def near_rigid_weight(s: RowState) -> real:
 
 
 @func
-def softening(s: RowState, v_hat: real) -> vec2:
-    """R/w of the near-rigid limit, and its slope in |v̂|; `v_hat`: without a limit."""
+def softening(s: RowState, v_hat: real) -> real:
+    """R/w of the near-rigid limit; `v_hat`: without a limit."""
     share = real(RIGID)
-    slope = real(0.0)
     excess = wp.abs(v_hat) / s.speed - real(1.0)
     if s.c == real(0.0) and excess > real(0.0):
         most = wp.clamp(real(4.0) * s.h * s.speed / s.lever, real(RIGID), real(SOFT))
         share = share + (most - real(RIGID)) * wp.min(excess, real(1.0))
-        if excess < real(1.0):
-            slope = (most - real(RIGID)) / s.speed
-    return vec2(share, slope)
+    return share
 
 
 @func
@@ -78,25 +75,7 @@ def equality_law(s: RowState) -> vec4:
     """(R, v̂, −∞, ∞); the default of τ_d is β h/π."""
     tau_d = time_or(s.tau_d, real(EQUALITY_BETA) * s.h / real(wp.pi))
     v_hat = -s.phi / (s.h + tau_d)
-    rigid = softening(s, v_hat)[0] * wp.max(near_rigid_weight(s), real(INVERSE_MASS_FLOOR))
+    rigid = softening(s, v_hat) * wp.max(near_rigid_weight(s), real(INVERSE_MASS_FLOOR))
     if s.c == real(0.0):
         v_hat = wp.clamp(v_hat, -s.speed, s.speed)
     return vec4(wp.max(rigid, s.c / (s.h * (s.h + tau_d))), v_hat, real(-wp.inf), real(wp.inf))
-
-
-@func
-def equality_slopes(s: RowState) -> vec3:
-    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `equality_law`, from its results."""
-    slope = real(-1.0) / (s.h + time_or(s.tau_d, real(EQUALITY_BETA) * s.h / real(wp.pi)))
-    soft = softening(s, slope * s.phi)
-    by_phi = -soft[1] * wp.abs(slope) * wp.sign(slope * s.phi) * s.weight
-    if s.c == real(0.0) and wp.abs(s.v_hat) >= s.speed:
-        slope = real(0.0)
-    by_weight = soft[0]
-    elsewhere = s.R > by_weight * s.weight
-    if soft[1] > real(0.0):  # R as found again may differ by rounding
-        elsewhere = s.weight < real(INVERSE_MASS_FLOOR)
-    if elsewhere:
-        by_weight = real(0.0)
-        by_phi = real(0.0)
-    return vec3(slope, by_weight, by_phi)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of a row by its kind, generated from the registry of kinds: a chain of closures.
+"""Functions of a row by its kind, a chain of closures that the registry of kinds generates, and slopes, by `wp.grad`.
 
 A kind without the function asked for, and one that is not in the registry, gets numbers that are none: they reach v̂ and end in the
 flag of a world that is not finite.
@@ -7,7 +7,9 @@ flag of a world that is not finite.
 
 import warp as wp
 
-from ..real import func, real, vec3, vec4, vec6
+from ..laws.bounds import box_impulse
+from ..real import func, real, vec4, vec6
+from ..tree import spatial as sp
 from . import kinds
 from .kinds.kind import BETWEEN, ON_JOINTS, Kind
 from .table import Coordinates, FrameMotion, Frames, RowGeometry, RowState
@@ -66,11 +68,6 @@ def of_joints(kind: Kind) -> bool:
 
 
 @func
-def no_vec3() -> vec3:
-    return vec3(real(wp.nan), real(wp.nan), real(wp.nan))
-
-
-@func
 def no_measure() -> vec4:
     return vec4(real(wp.nan), real(wp.nan), real(wp.nan), real(wp.nan))
 
@@ -94,12 +91,73 @@ def no_geometry() -> RowGeometry:
     return row
 
 
+@func
+def not_known() -> real:
+    return real(wp.nan)
+
+
+@func
+def no_slopes() -> RowState:
+    return RowState()
+
+
 geometry = dispatcher(of("geometry"), Frames, RowGeometry, no_geometry)
-axis_change = dispatcher(of("axis_change"), FrameMotion, vec6, no_vec6)
 measure = dispatcher(of("measure"), Coordinates, vec4, no_measure)
-row_law = dispatcher(of("law"), RowState, vec4, no_law)
 frame_law = dispatcher(of("law", between), RowState, vec4, no_law)
 coordinate_law = dispatcher(of("law", on_coordinates), RowState, vec4, no_law)
-law_slopes = dispatcher(of("law_slopes"), RowState, vec3, no_vec3)
 joint_measure = dispatcher(of("measure", of_joints), Coordinates, vec4, no_measure)
 joint_law = dispatcher(of("law", of_joints), RowState, vec4, no_law)
+
+
+def impulse_of(law):
+    """γ of a row by its law, from its state."""
+
+    @func
+    def impulse(s: RowState) -> real:
+        found = law(s)
+        return box_impulse((found[1] - s.rate) / found[0], found[2], found[3])
+
+    return impulse
+
+
+def slopes_of(impulse):
+    """∂γ/∂x of every number x of the state."""
+
+    @func
+    def slopes(s: RowState) -> RowState:
+        return wp.grad(impulse)(s)
+
+    return slopes
+
+
+def axis_slope_of(geometry_of):
+    """∂(a · m)/∂(twist of B about its own origin) of an axis a and a motion m."""
+
+    @func
+    def along(X: Frames, twist: vec6, m: vec6) -> real:
+        moved = Frames()
+        moved.A = X.A
+        moved.B = sp.moved(X.B, wp.transform_get_translation(X.B), twist)
+        moved.e = X.e
+        moved.side = X.side
+        moved.c = X.c
+        return wp.dot(geometry_of(moved).axis, m)
+
+    @func
+    def slope(given: FrameMotion) -> vec6:
+        _X, by_twist, _m = wp.grad(along)(given.X, vec6(), given.motion)
+        return by_twist
+
+    return slope
+
+
+def made_of(functions: dict, make) -> dict:
+    """`make` of the functions of every kind; of one function that several kinds have, once."""
+    made = {f: make(f) for f in functions.values()}
+    return {name: made[f] for name, f in functions.items()}
+
+
+impulses = made_of(of("law"), impulse_of)
+row_impulse = dispatcher(impulses, RowState, real, not_known)
+row_slopes = dispatcher(made_of(impulses, slopes_of), RowState, RowState, no_slopes)
+axis_slope = dispatcher(made_of(of("geometry"), axis_slope_of), FrameMotion, vec6, no_vec6)

@@ -4,15 +4,12 @@
 The axis a = (angular, linear) in the world takes the relative angular velocity, and the relative velocity of the points of A and B
 that are at B's origin. R_A has the axes x, y, z of A as columns; e is the row's axis in A.
 
-A connect is 3 positions, a weld 3 and 3 rotations, a hinge 3 and 2 tilts, a slide 2 and 3 rotations. When B turns by ω, the
-relative orientation Q = q_A* q_B changes by δQ = ½ (0, R_Aᵀω) Q.
+A connect is 3 positions, a weld 3 and 3 rotations, a hinge 3 and 2 tilts, a slide 2 and 3 rotations.
 """
 
 import warp as wp
 
 from ..real import func, real, transform, vec3, vec4
-from ..tree import spatial as sp
-from .table import FrameMotion
 
 
 @func
@@ -35,12 +32,3 @@ def relative_quaternion(X_A: transform, X_B: transform) -> vec4:
 @func
 def vector_part(Q: vec4) -> vec3:
     return vec3(Q[0], Q[1], Q[2])
-
-
-@func
-def quaternion_change(motion: FrameMotion, Q: vec4) -> vec4:
-    """δQ, scalar last."""
-    turn = real(0.5) * wp.quat_rotate_inv(wp.transform_get_rotation(motion.X.A), sp.angular(motion.twist))
-    v = vector_part(Q)
-    change = Q[3] * turn + wp.cross(turn, v)
-    return vec4(change[0], change[1], change[2], -wp.dot(turn, v))

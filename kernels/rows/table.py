@@ -94,11 +94,10 @@ class Frames:
 
 @struct
 class FrameMotion:
-    """The frames, the row's axis there, and a motion of B about its own origin."""
+    """The frames, and a motion that the row's axis is multiplied with."""
 
     X: Frames
-    axis: vec6
-    twist: vec6
+    motion: vec6
 
 
 @struct
@@ -126,7 +125,7 @@ class Coordinates:
 
 @struct
 class RowState:
-    """What a law acts on, its constants, and what it has given."""
+    """What a law acts on, and its constants."""
 
     exact: int  # as in `Table`
     c: real  # compliance 1/k, 0 is near-rigid
@@ -140,14 +139,13 @@ class RowState:
     high: real
     on_tendon: int
     phi: real
+    rate: real  # J v; laws do not depend on it
     rate0: real  # J v0
     weight: real  # w, with its floor
     speed: real  # at which the row closes at most
     lever: real  # as in `Table`
     h: real
     sigma: real
-    R: real
-    v_hat: real
 
 
 @func

@@ -3,11 +3,10 @@
 
 import warp as wp
 
-from ..laws.bounds import box_impulse
 from ..real import kernel, real
 from ..tree.passes import Topology
+from . import dispatch
 from .coordinate_rows import coordinates_at, write_jacobian
-from .dispatch import measure, row_law
 from .frame_rows import led_error
 from .kinds.kind import BETWEEN, ELSEWHERE
 from .table import Constants, Rows, Table, row_state
@@ -30,11 +29,11 @@ def coordinate_errors(
     w, k = wp.tid()
     if (table.traits[k] & ELSEWHERE) == 0:
         at = coordinates_at(table, constants, rows, q, v0, ahead * real(table.leads[k]), w, k)
-        found = measure(table.kind[k], at)
+        found = dispatch.measure(table.kind[k], at)
         phi[w, k] = found[0]
         if table.leads[k] != 0:
             there = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
-            write_jacobian(table, rows, there, measure(table.kind[k], there), w, k, J)
+            write_jacobian(table, rows, there, dispatch.measure(table.kind[k], there), w, k, J)
         else:
             write_jacobian(table, rows, at, found, w, k, J)
 
@@ -87,6 +86,7 @@ def row_impulse(
     w, k = wp.tid()
     if rows.R[w, k] > real(0.0):
         s = row_state(table, constants, h, sigma, w, k)
+        s.rate = rate[w, k]
         s.rate0 = rate0[w, k]
         if table.leads[k] != 0:
             s.phi = led_error(table, constants, phi[w, k], lead, rate0[w, k], w, k)
@@ -97,8 +97,7 @@ def row_impulse(
             s.speed = speed[w, k]
         else:
             s.weight = weight[w, k]
-        law = row_law(table.kind[k], s)
-        gamma[w, k] = box_impulse((law[1] - rate[w, k]) / law[0], law[2], law[3])
+        gamma[w, k] = dispatch.row_impulse(table.kind[k], s)
 
 
 @kernel(taped=True)

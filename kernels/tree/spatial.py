@@ -8,7 +8,7 @@ transforms. Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2. An i
 
 import warp as wp
 
-from ..real import func, mat33, real, vec3, vec6, vec10
+from ..real import func, mat33, quat, real, transform, vec3, vec6, vec10
 
 
 @func
@@ -77,3 +77,11 @@ def momentum(I: vec10, a: vec6) -> vec6:
 def velocity_at(a: vec6, r: vec3) -> vec3:
     """Velocity of the body-fixed point at r from o."""
     return linear(a) + wp.cross(angular(a), r)
+
+
+@func
+def moved(X: transform, point: vec3, motion: vec6) -> transform:
+    """X after the small motion (ω; u) about `point`, right to first order."""
+    turn = real(0.5) * angular(motion)
+    x = wp.transform_get_translation(X) + velocity_at(motion, wp.transform_get_translation(X) - point)
+    return transform(x, quat(turn[0], turn[1], turn[2], real(1.0)) * wp.transform_get_rotation(X))

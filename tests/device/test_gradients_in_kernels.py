@@ -34,6 +34,10 @@ def functions():
         by = wp.grad(outer)(s)
         return by.x
 
+    @wp.func
+    def twice_the_slope(s: Pair) -> wp.float64:
+        return wp.float64(2.0) * slope_of_outer(s)
+
     def value(x: wp.array1d(dtype=wp.float64), out: wp.array1d(dtype=wp.float64)):
         i = wp.tid()
         s = Pair()
@@ -46,7 +50,7 @@ def functions():
         s = Pair()
         s.x = x[i]
         s.y = wp.float64(3.0)
-        out[i] = slope_of_outer(s)
+        out[i] = wp.float64(0.5) * twice_the_slope(s)
 
     return value, slope
 

@@ -33,7 +33,7 @@ from warpsim.kernels.differentiate import (
     weight_slopes,
 )
 from warpsim.kernels.differentiate import linearize as kernels
-from warpsim.kernels.rows.table import ACTUATOR
+from warpsim.kernels.rows.table import ACTUATOR, RowState
 from warpsim.model.parameters import SPECS
 from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
 from warpsim.solve.contact_model import ContactModel
@@ -212,7 +212,7 @@ class Linearizer:
         slopes = self.row_slopes = copy(row_slopes.RowSlopes, S)()
         slopes.J_q = array((K if turning else 0, width, width), S)
         slopes.gamma_q, slopes.gamma_v = array((K, width), S), array((K, width), S)
-        slopes.R_w, slopes.R_floor = array(K, S), array(K if forward.has_frames else 0, S)
+        slopes.gamma_w, slopes.gamma_floor, slopes.law = array(K, S), array(K, S), array(K, copy(RowState, S))
         Place = copy(frame_slopes.Place, S)
         self.here, self.ahead = Place(), Place()
         self.here.link_X, self.here.dof_S = self.flow.link_X, self.flow.dof_S
@@ -346,7 +346,7 @@ class Linearizer:
         found = step.actuator_parameters()
         actuators.gain, actuators.bias, actuators.control_range, actuators.force_range = found
         first.control = columns.start("B")
-        for name in ACTUATOR_PARAMETERS:
+        for name in (*ACTUATOR_PARAMETERS, "joint_range", "joint_friction"):
             setattr(first, name, columns.start(name))
         actuators.control = step.control
         if self.actuation is not None:  # the laws stand in the place of biases
@@ -455,24 +455,21 @@ class Linearizer:
         if not forward.count:
             return
         table, constants, phi = forward.table, forward.constants(step.actuator_control), forward.phi
-        inputs = [table, constants, rows, h, sigma, step.q, step.v, phi, G, gamma, slopes]
-        launch(row_slopes.coordinate_row_slopes, forward.count, inputs)
-        bounds = [columns.start("joint_range"), columns.start("joint_friction")]
-        if max(bounds) >= 0:
-            inputs = [table, constants, rows, h, sigma, G, gamma, *bounds, X]
-            launch(parameter_slopes.row_parameter_columns, None, inputs)
-        if forward.of(ACTUATOR).size:
-            inputs = [table, rows, h, *self._actuators(columns), phi, step.v, self.flow.v, G, gamma]
-            launch(actuator_slopes.effort_columns, None, [*inputs, slopes, X])
+        v = self.flow.v
+        inputs = [table, constants, rows, h, sigma, phi, step.v, v, forward.floor, forward.speed, slopes]
+        launch(row_slopes.law_slopes, forward.count, inputs)
+        launch(row_slopes.coordinate_row_slopes, forward.count, [table, constants, rows, h, step.q, step.v, slopes])
+        actuators, first = self._actuators(columns)
+        if forward.of(ACTUATOR).size or max(first.joint_range, first.joint_friction) >= 0:
+            launch(actuator_slopes.row_parameter_columns, None, [table, rows, slopes, actuators, first, X])
         if forward.has_frames:
             step.dynamics.motion_subspace(self.ahead.link_X, self.ahead.dof_S)
-            inputs = [d.topology, table, constants, rows, h, sigma, self.here, self.ahead, step.v]
-            inputs += [phi, forward.floor, forward.speed, G, gamma, slopes]
+            inputs = [d.topology, table, constants, rows, h, self.here, self.ahead, step.v, slopes]
             launch(frame_slopes.frame_row_slopes, forward.count, inputs)
-            inputs = [d.topology, table, rows, slopes, self.here, step.composite, forward.inertia, G, gamma]
+            inputs = [d.topology, table, rows, slopes, self.here, step.composite, forward.inertia]
             launch(frame_slopes.floor_columns, None, [*inputs, columns.inertias, self.weights, X])
-        launch(row_slopes.row_columns, None, [rows, slopes, G, gamma, self.flow.v, X])
-        inputs = [d.topology, rows, slopes, G, gamma, self.flow, columns.inertias, self.weights, X]
+        launch(row_slopes.row_columns, None, [rows, slopes, G, gamma, v, X])
+        inputs = [d.topology, rows, slopes, self.flow, columns.inertias, self.weights, X]
         launch(weight_slopes.row_weight_columns, None, inputs)
 
 

@@ -27,4 +27,4 @@ def measure(at: Coordinates) -> vec4:
     return vec4(at.x - at.x_0 - p[0], real(1.0), -p[1], -p[2])
 
 
-KIND = Kind(WEIGHED | PAIRED, bilateral.equality_law, bilateral.equality_slopes, measure=measure)
+KIND = Kind(WEIGHED | PAIRED, bilateral.equality_law, measure=measure)

@@ -6,10 +6,10 @@
 
 import warp as wp
 
-from ...real import func, real, vec3, vec6
+from ...real import func, real, vec3
 from ...tree import spatial as sp
 from .. import bilateral
-from ..table import FrameMotion, Frames, RowGeometry
+from ..table import Frames, RowGeometry
 from .kind import BETWEEN, WEIGHED, Kind
 
 
@@ -38,16 +38,4 @@ def geometry(X: Frames) -> RowGeometry:
     return row
 
 
-@func
-def axis_change(motion: FrameMotion) -> vec6:
-    """(u − (a·u) a)/‖p_B − p_A‖ of the axis a, where B's origin moves by u; of `reach.py`, too."""
-    axis = sp.linear(motion.axis)
-    u = sp.linear(motion.twist)
-    length = wp.length(wp.transform_get_translation(motion.X.B) - wp.transform_get_translation(motion.X.A))
-    change = vec3()
-    if length > real(0.0):
-        change = (u - wp.dot(axis, u) * axis) / length
-    return sp.join(vec3(), change)
-
-
-KIND = Kind(BETWEEN | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change, radial=True)
+KIND = Kind(BETWEEN | WEIGHED, bilateral.equality_law, geometry, radial=True)

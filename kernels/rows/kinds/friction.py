@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dry friction of a joint or tendon: v_c = ẋ, R = σ w, v̂ = 0, |γ| ≤ h e."""
 
-from ...real import func, real, vec3, vec4
+from ...real import func, real, vec4
 from ..table import RowState, x_itself
 from .kind import ON_JOINTS, WEIGHED, YIELDS, Kind
 
@@ -16,10 +16,4 @@ def law(s: RowState) -> vec4:
     return vec4(R, real(0.0), -bound, bound)
 
 
-@func
-def law_slopes(s: RowState) -> vec3:
-    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ)."""
-    return vec3(real(0.0), s.sigma, real(0.0))
-
-
-KIND = Kind(YIELDS | WEIGHED | ON_JOINTS, law, law_slopes, measure=x_itself)
+KIND = Kind(YIELDS | WEIGHED | ON_JOINTS, law, measure=x_itself)

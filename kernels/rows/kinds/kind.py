@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kind of row declares: its properties and its device functions, all of the same few signatures.
 
-geometry(Frames) → RowGeometry    of a row between two frames: φ and axis
-axis_change(FrameMotion) → vec6   δ axis when B moves
-measure(Coordinates) → vec4       of a row on coordinates: φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²
-law(RowState) → vec4              (R, v̂, lower, upper); R = 0: no row
-law_slopes(RowState) → vec3       (∂v̂/∂φ, ∂R/∂w, ∂R/∂φ), from R and v̂
+geometry(Frames) → RowGeometry   of a row between two frames: φ and axis
+measure(Coordinates) → vec4      of a row on coordinates: φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²
+law(RowState) → vec4             (R, v̂, lower, upper); R = 0: no row
+
+Their slopes are generated from them (`dispatch.py`).
 """
 
 import typing
@@ -30,8 +30,6 @@ class Kind(typing.NamedTuple):
 
     traits: int
     law: typing.Any
-    law_slopes: typing.Any = None
     geometry: typing.Any = None
-    axis_change: typing.Any = None
     measure: typing.Any = None
     radial: bool = False

@@ -6,11 +6,11 @@
 
 import warp as wp
 
-from ...real import func, vec3, vec6
+from ...real import func, vec3
 from ...tree import spatial as sp
 from .. import bilateral
 from ..frames import unit_axis
-from ..table import FrameMotion, Frames, RowGeometry
+from ..table import Frames, RowGeometry
 from .kind import BETWEEN, WEIGHED, Kind
 
 
@@ -24,10 +24,4 @@ def geometry(X: Frames) -> RowGeometry:
     return row
 
 
-@func
-def axis_change(motion: FrameMotion) -> vec6:
-    """0: the axis is A's."""
-    return vec6()
-
-
-KIND = Kind(BETWEEN | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | WEIGHED, bilateral.equality_law, geometry)

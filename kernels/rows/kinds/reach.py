@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distance of the origins between two stops: φ = ‖p_B − p_A‖ − shortest, or longest − ‖p_B − p_A‖; the law of `stop.py`."""
 
-from ...real import func, vec6
-from ..table import FrameMotion, Frames, RowGeometry
+from ...real import func
+from ..table import Frames, RowGeometry
 from . import distance, stop
 from .kind import BETWEEN, ONE_SIDED, WEIGHED, Kind
 
@@ -17,10 +17,4 @@ def geometry(X: Frames) -> RowGeometry:
     return row
 
 
-@func
-def axis_change(motion: FrameMotion) -> vec6:
-    """As of a distance, on the stop's side; the axis given has that side, twice."""
-    return motion.X.side * distance.axis_change(motion)
-
-
-KIND = Kind(BETWEEN | ONE_SIDED | WEIGHED, stop.stop_law, stop.stop_slopes, geometry, axis_change, radial=True)
+KIND = Kind(BETWEEN | ONE_SIDED | WEIGHED, stop.stop_law, geometry, radial=True)

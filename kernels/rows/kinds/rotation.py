@@ -6,11 +6,11 @@
 
 import warp as wp
 
-from ...real import func, real, vec3, vec6
+from ...real import func, real, vec3
 from ...tree import spatial as sp
 from .. import bilateral
-from ..frames import quaternion_change, relative_quaternion, unit_axis, vector_part
-from ..table import FrameMotion, Frames, RowGeometry
+from ..frames import relative_quaternion, unit_axis, vector_part
+from ..table import Frames, RowGeometry
 from .kind import ANGULAR, BETWEEN, WEIGHED, Kind
 
 
@@ -30,17 +30,4 @@ def geometry(X: Frames) -> RowGeometry:
     return row
 
 
-@func
-def axis_change(motion: FrameMotion) -> vec6:
-    """δQ = ½ (0, R_Aᵀω) Q."""
-    Q = relative_quaternion(motion.X.A, motion.X.B)
-    sign = real(1.0)
-    if Q[3] < real(0.0):
-        sign = real(-1.0)
-    dQ = sign * quaternion_change(motion, Q)
-    e = unit_axis(motion.X.e)
-    change = dQ[3] * e + wp.cross(vec3(dQ[0], dQ[1], dQ[2]), e)
-    return sp.join(wp.quat_rotate(wp.transform_get_rotation(motion.X.A), change), vec3())
-
-
-KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.equality_law, geometry)

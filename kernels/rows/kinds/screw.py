@@ -13,36 +13,14 @@ thread. φ − h J v0 is taken less whole pitches as well, so that fast nuts los
 
 import warp as wp
 
-from ...real import func, real, vec3, vec4, vec6
+from ...real import func, real, vec3
 from ...tree import spatial as sp
 from .. import bilateral
-from ..frames import quaternion_change, relative_quaternion, vector_part
-from ..table import FrameMotion, Frames, RowGeometry
+from ..frames import relative_quaternion, vector_part
+from ..table import Frames, RowGeometry
 from .kind import BETWEEN, PERIODIC, WEIGHED, Kind
 
 LEAST = 1e-6  # of Q_z² + q_w², 0 where the axes point against each other
-
-
-@func
-def turning(Q: vec4, P: vec4) -> vec3:
-    """Q_z v_P + q_w (p_w e_z + v_P × e_z), the numerator of T at P = Q."""
-    e = vec3(real(0.0), real(0.0), real(1.0))
-    v = vector_part(P)
-    return Q[2] * v + Q[3] * (P[3] * e + wp.cross(v, e))
-
-
-@func
-def size(Q: vec4) -> real:
-    """Q_z² + q_w²."""
-    return wp.max(Q[2] * Q[2] + Q[3] * Q[3], real(LEAST))
-
-
-@func
-def screw_axis(X: Frames, turned: vec3, linear: real) -> vec6:
-    """R_A (−(p/2π) T, linear e_z)."""
-    q_A = wp.transform_get_rotation(X.A)
-    angular = -X.c / (real(2.0) * real(wp.pi)) * turned
-    return sp.join(wp.quat_rotate(q_A, angular), wp.quat_rotate(q_A, vec3(real(0.0), real(0.0), linear)))
 
 
 @func
@@ -58,22 +36,14 @@ def geometry(X: Frames) -> RowGeometry:
     if cosine < real(0.0):  # −Q is the same rotation
         sine = -sine
         cosine = -cosine
+    v = vector_part(Q)
+    e = vec3(real(0.0), real(0.0), real(1.0))
+    turned = (Q[2] * v + Q[3] * (Q[3] * e + wp.cross(v, e))) / wp.max(Q[2] * Q[2] + Q[3] * Q[3], real(LEAST))
+    q_A = wp.transform_get_rotation(X.A)
     row = RowGeometry()
     row.phi = -X.c / real(wp.pi) * wp.atan2(sine, cosine)
-    row.axis = screw_axis(X, turning(Q, Q) / size(Q), real(1.0))
+    row.axis = sp.join(wp.quat_rotate(q_A, -X.c / (real(2.0) * real(wp.pi)) * turned), wp.quat_rotate(q_A, e))
     return row
 
 
-@func
-def axis_change(motion: FrameMotion) -> vec6:
-    """δT of δQ = ½ (0, R_Aᵀω) Q."""
-    X = motion.X
-    Q = relative_quaternion(X.A, X.B)
-    dQ = quaternion_change(motion, Q)
-    n = size(Q)
-    change = turning(dQ, Q) + turning(Q, dQ)
-    change -= real(2.0) * (Q[2] * dQ[2] + Q[3] * dQ[3]) / n * turning(Q, Q)
-    return screw_axis(X, change / n, real(0.0))
-
-
-KIND = Kind(BETWEEN | WEIGHED | PERIODIC, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | WEIGHED | PERIODIC, bilateral.equality_law, geometry)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An actuator with feedback and an effort limit, or on a tendon (`kernels/forces/effort.py`); the gear stands in a.
 
-It replaces the force that `kernels/forces/actuators.py` would add. Its slopes: `kernels/differentiate/actuator_slopes.py`.
+It replaces the force that `kernels/forces/actuators.py` would add.
 """
 
 from ...forces.effort import effort_law, is_bounded, is_dissipative

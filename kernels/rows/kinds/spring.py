@@ -6,7 +6,7 @@
 
 import warp as wp
 
-from ...real import func, real, vec3, vec4
+from ...real import func, real, vec4
 from ..table import RowState, x_itself
 from .kind import Kind
 
@@ -42,10 +42,4 @@ def spring_law(s: RowState) -> vec4:
     return law
 
 
-@func
-def spring_slopes(s: RowState) -> vec3:
-    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ)."""
-    return vec3(-stiffness(s) * s.h * s.R, real(0.0), real(0.0))
-
-
-KIND = Kind(0, spring_law, spring_slopes, measure=x_itself)
+KIND = Kind(0, spring_law, measure=x_itself)

@@ -16,7 +16,7 @@ import warp as wp
 
 from ...laws import cone
 from ...laws.cone import contact_regularization, contact_stabilization
-from ...real import func, real, vec3, vec4
+from ...real import func, real, vec4
 from ..bilateral import near_rigid_weight, time_or
 from ..table import Coordinates, RowState
 from .kind import ON_JOINTS, ONE_SIDED, WEIGHED, Kind
@@ -50,32 +50,9 @@ def stop_law(s: RowState) -> vec4:
 
 
 @func
-def stop_slopes(s: RowState) -> vec3:
-    """(∂v̂/∂φ, ∂R/∂w, ∂R/∂φ) of `stop_law`, from its results."""
-    tau_d = time_or(s.tau_d, real(LIMIT_BETA) * s.h / real(wp.pi))
-    side = real(-1.0)  # of φ
-    if s.v_hat < real(0.0):
-        side = real(1.0)
-    slope = side * contact_stabilization(side, tau_d, s.h)[2]
-    if s.c == real(0.0) and s.v_hat >= s.speed:
-        slope = real(0.0)
-    rigid = real(LIMIT_BETA) * real(LIMIT_BETA) * real(cone.INVERSE_FOUR_PI_SQUARED)
-    by_weight = rigid
-    by_distance = real(0.0)
-    if s.c == real(0.0):
-        by_weight = s.R / s.weight
-        share = by_weight / rigid
-        if share < real(1.0) and share > real(1.001 * cone.LEAST_RECOVERY_SHARE):  # R = rigid w v_r (h + τ_d)/(−φ)
-            by_distance = share * s.R / (s.speed * (s.h + tau_d))
-    elif s.R > rigid * s.weight:
-        by_weight = real(0.0)
-    return vec3(slope, by_weight, by_distance)
-
-
-@func
 def measure(at: Coordinates) -> vec4:
     """The distance from the bound."""
     return vec4(at.side * (at.x - at.bound), at.side, real(0.0), real(0.0))
 
 
-KIND = Kind(ONE_SIDED | WEIGHED | ON_JOINTS, stop_law, stop_slopes, measure=measure)
+KIND = Kind(ONE_SIDED | WEIGHED | ON_JOINTS, stop_law, measure=measure)

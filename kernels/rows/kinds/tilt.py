@@ -6,11 +6,11 @@
 
 import warp as wp
 
-from ...real import func, real, vec3, vec6
+from ...real import func, real, vec3
 from ...tree import spatial as sp
 from .. import bilateral
 from ..frames import unit_axis
-from ..table import FrameMotion, Frames, RowGeometry
+from ..table import Frames, RowGeometry
 from .kind import ANGULAR, BETWEEN, WEIGHED, Kind
 
 
@@ -27,15 +27,4 @@ def geometry(X: Frames) -> RowGeometry:
     return row
 
 
-@func
-def axis_change(motion: FrameMotion) -> vec6:
-    """δb = R_Aᵀω × b."""
-    q_A = wp.transform_get_rotation(motion.X.A)
-    z = vec3(real(0.0), real(0.0), real(1.0))
-    b = wp.quat_rotate_inv(q_A, wp.quat_rotate(wp.transform_get_rotation(motion.X.B), z))
-    change = wp.cross(wp.quat_rotate_inv(q_A, sp.angular(motion.twist)), b)
-    e = unit_axis(motion.X.e)
-    return sp.join(wp.quat_rotate(q_A, change[2] * e - wp.dot(e, change) * z), vec3())
-
-
-KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.equality_law, bilateral.equality_slopes, geometry, axis_change)
+KIND = Kind(BETWEEN | ANGULAR | WEIGHED, bilateral.equality_law, geometry)
