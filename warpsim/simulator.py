@@ -1,27 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Simulator`: a model in many worlds on one device. Every method is batched over worlds."""
+"""`Simulator`: a model in many worlds on one device. Every method is batched over worlds.
 
-import functools
+The methods that do not step come from the rooms that they belong to.
+"""
+
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from warpsim.base.annotations import Array, Device, DeviceName, Element, Numbers, PathLike, Progress
+from warpsim.base.annotations import Device, DeviceName, Numbers, PathLike
 from warpsim.base.checks import choice, flag, short, whole
-from warpsim.base.other_names import NamesOfSimulator, answers
+from warpsim.base.other_names import NamesOfSimulator, answers, own_names
 from warpsim.base.reprs import show
-from warpsim.contact.collision import ContactList
-from warpsim.contact.hydroelastic.contact_patch import ContactPatch, contact_patches
 from warpsim.contact.hydroelastic.pressure_contact import LEVELS, Hydroelasticity
-from warpsim.contact.queries import AboutCentre, Queries, RayHits, RaySensor
 from warpsim.device.cores import step_threads
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
-from warpsim.device.recording import active_tape, tape_paused
+from warpsim.device.recording import active_tape
 from warpsim.device.threads import alone, exclusive, unshared
-from warpsim.differentiate.jvp import jvp
-from warpsim.differentiate.linearize import Linearization, linearize
+from warpsim.differentiate.jacobians import Jacobians
 from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
@@ -29,22 +25,22 @@ from warpsim.model.parameters import Parameters
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
 from warpsim.run.guards import guard_inertia, guard_parameters, refuse_together
 from warpsim.run.inputs import Inputs, device_called, dtype_called, time_step
-from warpsim.run.rollout import rollout
+from warpsim.run.quantities import Quantities
+from warpsim.run.rollout import Rollouts
 from warpsim.run.shortage import explains_shortage
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
-from warpsim.state.trajectory import Trajectory
 from warpsim.stepping import Diagnostics, Stepper
 from warpsim.tree.dynamics import DeviceModel
 
 if TYPE_CHECKING:
-    from warpsim.run.randomness import RandomControls
+    pass
 
 MOST_POLYGONS = LARGEST_INDEX // 64  # per world
 
 
-class Simulator(NamesOfSimulator):
+class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     """Many worlds of one model on one device, stepped together.
 
     Parameters
@@ -348,108 +344,6 @@ class Simulator(NamesOfSimulator):
     def _watched(self, state: State, substeps: int, step: Callable[[], State]) -> State:
         return step() if self._watch is None else self._watch.step(step, state, substeps)
 
-    # Jacobians -------------------------------------------------------------------------------------------------------
-
-    @exclusive
-    def linearize(
-        self,
-        state: State,
-        control: Numbers | None = None,
-        *,
-        tau: Numbers | None = None,
-        parameters: Sequence[str] = (),
-        mocap: Numbers | None = None,
-        force_jacobian: bool = False,
-        mocap_jacobian: bool = False,
-        out: Linearization | None = None,
-    ) -> Linearization:
-        """Jacobians of one step from `state`, of which `mocap` is as in `step`: `A`, `B`, and on request `tau`, `mocap`, `parameters[name]`; see
-        `ws.Linearization`.
-
-        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
-        the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
-        `NoContact`; for the rest, and by poses of mocap bodies, in a simulator with `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
-        """
-        with tape_paused():
-            state = self._stepper.with_mocap(state, mocap)
-        return linearize(self, state, control, tau, parameters, force_jacobian, mocap_jacobian, out)
-
-    @exclusive
-    def jvp(
-        self,
-        state: State,
-        control: Numbers | None = None,
-        dstate: Numbers | None = None,
-        dcontrol: Numbers | None = None,
-        *,
-        tau: Numbers | None = None,
-        dtau: Numbers | None = None,
-        mocap: Numbers | None = None,
-        dmocap: Numbers | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        out: Array | None = None,
-    ) -> Array:
-        """Derivatives of one step along directions (forward mode), without a tape.
-
-        Every direction has shape (worlds, ...), or (directions, worlds, ...) for many at once. One that is not given is
-        zero. One without the axis of directions counts for all of them.
-
-        Parameters
-        ----------
-        state : State
-            Where the step begins.
-        control : array (worlds, nu), optional
-            Input of the actuators. Default: zero.
-        dstate : array (..., worlds, 2 nv + na), optional
-            Change of the state, in the order (q, v, activation) of the columns of `Linearization.A`. The change of q is
-            a tangent vector, as v: a free joint's translation in world axes, rotations in body axes.
-        dcontrol : array (..., worlds, nu), optional
-            Change of the controls.
-        tau : array (worlds, nv), optional
-            Generalized forces. Default: zero.
-        dtau : array (..., worlds, nv), optional
-            Change of the generalized forces.
-        mocap : array (worlds, nmocap, 7), optional
-            Poses of the mocap bodies, as in `step`.
-        dmocap : array (..., worlds, nmocap, 6), optional
-            Change of the poses of the mocap bodies: translation in world axes, rotation in body axes.
-        parameters : dict, optional
-            Changes of parameters by name, shaped as in `sim.parameters`: for instance `{"body_mass": direction}` with a
-            direction (..., worlds, nbody).
-        out : array, optional
-            Array to write the result into.
-
-        Returns
-        -------
-        array (worlds, 2 nv + na) or (directions, worlds, 2 nv + na)
-            Change of the next state, in the order of `dstate`: A δx + B δu + ... with the Jacobians of `linearize`.
-
-        Raises
-        ------
-        ValueError
-            A direction has a wrong shape, none is given, or this step has no closed form and the simulator was made
-            without `requires_grad=True`. The message says which.
-
-        Notes
-        -----
-        The same cases as in `linearize` have a closed form. There one solve with the factor of the step serves the
-        directions alone. Elsewhere the cost is that of `linearize`, whatever the number of directions.
-
-        Examples
-        --------
-        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=2, dt=0.005, device="cpu", dtype="float64")
-        >>> state, directions = sim.state(), np.random.default_rng(0).normal(size=(10, 2, 28))
-        >>> change = sim.jvp(state, dstate=directions)
-        >>> change.shape
-        (10, 2, 28)
-        >>> A = sim.linearize(state).A.numpy()
-        >>> bool(np.allclose(change.numpy(), np.einsum("wij,kwj->kwi", A, directions)))
-        True
-        """
-        with tape_paused():
-            state = self._stepper.with_mocap(state, mocap)
-        return jvp(self, state, control, dstate, dcontrol, tau, dtau, dmocap, parameters, out)
-
     @exclusive
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
         """Record what `function()` launches as a graph and return a callable that replays it, with equal results.
@@ -464,258 +358,6 @@ class Simulator(NamesOfSimulator):
         function()
         return self._stepper.replay_of(self._stepper.replay.capture(function))
 
-    @unshared
-    def rollout(
-        self,
-        state: State,
-        controls: "Numbers | RandomControls | Callable[[State], Any] | None" = None,
-        steps: int | None = None,
-        *,
-        mocap: Numbers | None = None,
-        substeps: int = 1,
-        every: int = 1,
-        progress: Progress | None = None,
-        checkpoint_every: int | None = None,
-        gradient_norms: bool = False,
-        store: PathLike | None = None,
-    ) -> Trajectory:
-        """Simulate `steps` steps from `state` and record them.
-
-        Parameters
-        ----------
-        state : State
-            The initial state. It is not changed.
-        controls : array (steps, worlds, nu) or callable or RandomControls, optional
-            Controls of all steps, or a policy: `policy(state)` returns the control (worlds, nu). Default: zero.
-        steps : int, optional
-            Number of steps. Required unless `controls` is an array; then its length is the default.
-        mocap : array (steps, worlds, nmocap, 7), optional
-            Poses of the mocap bodies in each step, as in `step`.
-        substeps : int
-            Parts of each step, as in `step`.
-        every : int
-            Record every `every`-th step only: `steps // every + 1` rows. Default: 1.
-        progress : bool or callable, optional
-            True shows a progress bar. A callable is called with the number of each step.
-        checkpoint_every : int, optional
-            Under a tape, keep the state of every n-th step and compute the others again in the backward pass. Memory is O(steps/n + n)
-            states beside the rows; the time is that of one more forward pass; the bits are the same.
-        gradient_norms : bool
-            Under a tape, report gradient norms per step and world in `trajectory.gradients`.
-        store : str, optional
-            Path, or URL of fsspec, of a Zarr store to write while simulating. The trajectory then reads from there. `ws.resume(store)`
-            continues an interrupted rollout with the same bits (docs/stores.md); a policy needs a `state_dict` for that.
-
-        Returns
-        -------
-        Trajectory
-            The recorded rows. Row 0 is the initial state. Under a tape the rows and `final` carry gradients.
-
-        Raises
-        ------
-        ValueError
-            An argument has a wrong shape or value. The message names it.
-
-        Examples
-        --------
-        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=4, dt=0.005, device="cpu")
-        >>> trajectory = sim.rollout(sim.state(), steps=20, every=5)
-        >>> trajectory.q.shape
-        (5, 4, 15)
-        """
-        self._stepper.check_state(state)
-        options = {"mocap": mocap, "substeps": substeps, "every": every, "progress": progress}
-        options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms, "store": store}
-        return rollout(self, state, controls, steps, **options)
-
-    @functools.cached_property
-    def _queries(self) -> Queries:
-        return Queries(self.device_model)
-
-    def _at(self, state: State) -> Queries:
-        """Queries with the mocap bodies where they are in a state."""
-        self._stepper.check_state(state)
-        self._queries.place_mocap(state.mocap)
-        return self._queries
-
-    def _with(self, mocap) -> Queries:
-        """Queries with the mocap bodies at poses that are given, None: those of the model."""
-        given = self._inputs.mocap(mocap)
-        if given is None and self.model.nmocap:
-            given = self._stepper.mocap_rest
-        self._queries.place_mocap(given)
-        return self._queries
-
-    # queries ---------------------------------------------------------------------------------------------------------
-
-    @exclusive
-    def kinematics(self, q: Numbers, mocap: Numbers | None = None) -> Array:
-        """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order.
-
-        `mocap (nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: where the mocap bodies are; None: where the model has them.
-        """
-        return self._with(mocap).kinematics(*self._inputs.rows(q=q))
-
-    @exclusive
-    def body_velocity(self, state: State) -> Array:
-        """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their origins."""
-        return self._at(state).body_velocity(state.q, state.v)
-
-    @exclusive
-    def mass_matrix(self, q: Numbers, mocap: Numbers | None = None) -> Array:
-        """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
-        return self._with(mocap).mass_matrix(*self._inputs.rows(q=q))
-
-    @exclusive
-    def inverse_dynamics(self, q: Numbers, v: Numbers, a: Any, mocap: Numbers | None = None) -> Array:
-        """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
-        return self._with(mocap).inverse_dynamics(*self._inputs.rows(q=q, v=v, a=a))
-
-    @exclusive
-    def forward_dynamics(self, q: Numbers, v: Numbers, tau: Numbers, mocap: Numbers | None = None) -> Array:
-        """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
-        return self._with(mocap).forward_dynamics(*self._inputs.rows(q=q, v=v, tau=tau))
-
-    @exclusive
-    def jacobian(
-        self, q: Numbers, body: Element, point: Numbers = (0.0, 0.0, 0.0), mocap: Numbers | None = None
-    ) -> Array:
-        """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
-        (q,), point = self._inputs.rows(q=q), self._inputs.host_rows(point, 3, "point")
-        return self._with(mocap).jacobian(q, self._inputs.body(body), np.atleast_2d(point))
-
-    @exclusive
-    def energy(self, state: State) -> tuple[Array, Array]:
-        """Kinetic and potential energy [J], each `(worlds,)`: the potential of gravity, which is 0 with all mass at the world's origin, and of the springs of
-        joints and tendons, as MuJoCo's; those of constraints, actuators and contact are not in it."""
-        return self._at(state).energy(state.q, state.v)
-
-    @exclusive
-    def sensors(self, state: State, control: Numbers | None = None) -> Array:
-        """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)` is a sensor's slice.
-
-        Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step that led to it:
-        (v' − v)/h and impulses/h, where it began; NaN after `sim.state` and `reset`, until a step. With `control (worlds, nu)` the
-        forces of actuators are those at `state` instead. On a tape where one records. See docs/sensors.md.
-        """
-        self._stepper.check_state(state)
-        return self._stepper.sensors(state, control)
-
-    @exclusive
-    def acceleration(self, state: State) -> Array:
-        """(v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc; NaN until a step.
-
-        Of a simulator made with `reactions=True`. On a tape where one records.
-        """
-        self._stepper.check_state(state)
-        return self._stepper.reactions(state, "acceleration")
-
-    @exclusive
-    def joint_reaction(self, state: State) -> Array:
-        """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin of the body's frame, in
-        world axes, where the (sub)step that led to `state` began. Springs, dampers and actuators of the joints are in it; contacts, constraints
-        between bodies and `wrench` are not. NaN until a step.
-
-        Of a simulator made with `reactions=True`. On a tape where one records.
-        """
-        self._stepper.check_state(state)
-        return self._stepper.reactions(state, "joint_reaction")
-
-    @exclusive
-    def contacts(self, state: State) -> ContactList:
-        """The contacts at `state`, and those that its velocity can bring about within dt."""
-        return self._at(state).contacts(state.q, state.v, self.dt, self.max_contacts)
-
-    @exclusive
-    def contact_force(self, of: str = "body") -> Array:
-        """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
-        choice(of, "of", ("body", "geom"))
-        return self._step.net_contact_force(of)
-
-    @exclusive
-    def contact_wrench(self, state: State) -> Array:
-        """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as `step` takes them,
-        the torque about the body's COM where it is in `state`."""
-        return self._at(state).contact_wrench(state.q, self._step)
-
-    @exclusive
-    def about_centre(self, state: State) -> AboutCentre:
-        """Contact wrenches of the last step, inertias and velocities of bodies about the centre of mass of their tree: MuJoCo's cfrc_ext, cinert
-        and cvel."""
-        return self._at(state).about_centre(state.q, state.v, self._step)
-
-    @exclusive
-    def ray_cast(
-        self,
-        state: State,
-        origin: Numbers,
-        direction: Numbers,
-        *,
-        max_distance: float = np.inf,
-        geoms: Sequence[Element] | None = None,
-        ignore: Sequence[Element] = (),
-        body: Element | None = None,
-    ) -> RayHits:
-        """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal in world axes.
-
-        `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in that body's. `geoms`: indices or
-        names to consider (default: all); `ignore`: bodies, by index or name ("world" or -1: the world), whose geoms are left out.
-        """
-        sensor = self._rays(origin, direction, max_distance, geoms, ignore, body)
-        return self._look(sensor, state)
-
-    @exclusive
-    def ray_sensor(
-        self,
-        origin: Numbers,
-        direction: Numbers,
-        *,
-        max_distance: float = np.inf,
-        geoms: Sequence[Element] | None = None,
-        ignore: Sequence[Element] = (),
-        body: Element | None = None,
-    ) -> Callable[[State], RayHits]:
-        """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again and again."""
-        return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
-
-    @exclusive
-    def _look(self, sensor: RaySensor, state: State) -> RayHits:
-        self._at(state)
-        return sensor.cast(state.q)
-
-    def _rays(self, origin, direction, max_distance, geoms, ignore, body) -> RaySensor:
-        origin, direction, reach = self._inputs.rays(origin, direction, max_distance)
-        link = -1 if body is None else self._inputs.body(body)
-        return RaySensor(self._queries, origin, direction, reach, self._inputs.ray_geoms(geoms, ignore), link)
-
-    @property
-    @exclusive
-    def last_contacts(self) -> ContactList:
-        """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
-        return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
-
-    @exclusive
-    def contact_patches(self, world: int = 0, state: State | None = None) -> list[ContactPatch]:
-        """The patches in which pressure fields meet in one world, one for each pair of geoms, with its polygons: in the last step, as it began, or
-        at `state`, where force and moment are the elastic ones.
-
-        A copy on the host, for display and checks. Raises `ValueError` for a world that there is not.
-        """
-        world = whole(world, "world", 0)
-        if world >= self.worlds:
-            raise ValueError(f"world is {world}; the simulator has {self.worlds}, from 0 on")
-        if state is None:
-            return contact_patches(self._step, world)
-        return self._at(state).patches(state.q, world)
-
-    @property
-    def warm_start_hits(self) -> Array:
-        """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with `ws.LCP()`."""
-        hits = getattr(self._step.solver, "warm_start_hits", None)
-        if hits is None:
-            raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
-        return hits
-
     @exclusive
     def bytes_per_world(self) -> float:
         """Device memory [bytes] that this simulator holds, per world: the workspace of a step, with `requires_grad=True` also
@@ -723,3 +365,6 @@ class Simulator(NamesOfSimulator):
         if self.requires_grad:
             _ = self._stepper.adjoint  # made at the first taped step, else
         return array_bytes(vars(self)) / self.worlds
+
+
+own_names(Simulator, Jacobians, Rollouts, Quantities)

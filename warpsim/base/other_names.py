@@ -9,6 +9,7 @@ import difflib
 import functools
 import inspect
 import re
+import types
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -368,3 +369,12 @@ def answers(function: Method) -> Method:
             reraise(error, function)
 
     return typing.cast(Method, call)
+
+
+def own_names(whole: type, *parts: type) -> None:
+    """Have messages call the methods of the bases `parts` by the class that they are parts of."""
+    for name, method in ((name, method) for part in parts for name, method in vars(part).items()):
+        function = method.fget if isinstance(method, property) else method
+        while isinstance(function, types.FunctionType):
+            function.__qualname__ = f"{whole.__name__}.{name}"
+            function = getattr(function, "__wrapped__", None)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamics and contact quantities at a given state, with a workspace of their own: a step is never disturbed."""
+"""Rays against the geoms, and what the queries of a `Simulator` return."""
 
-import functools
 import typing
 from typing import Any
 
@@ -10,16 +9,10 @@ import warp as wp
 
 from warpsim.base.annotations import Array
 from warpsim.base.reprs import show
-from warpsim.contact.collision import Collision, ContactList
-from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder
 from warpsim.device.copies import copy
-from warpsim.forces.lines import Lines, has_lines
-from warpsim.forces.tendon_energy import TendonEnergy, sprung
-from warpsim.kernels.contact import net_force, ray, ray_cast, ray_field
-from warpsim.kernels.tree import centre as centre_kernels
+from warpsim.kernels.contact import ray, ray_cast, ray_field
 from warpsim.model.model import GeomType
-from warpsim.tree.dynamics import DeviceModel, Dynamics
-from warpsim.tree.wide import WideDynamics, needs_float64
+from warpsim.tree.dynamics import DeviceModel
 
 
 class RayHits(typing.NamedTuple):
@@ -50,11 +43,9 @@ class AboutCentre(typing.NamedTuple):
 class RaySensor:
     """Rays that are cast again and again: `sensor(state)` gives their `RayHits`. Made by `Simulator.ray_sensor`."""
 
-    def __init__(
-        self, queries: "Queries", origin: np.ndarray, direction: np.ndarray, reach: float, geoms: Any, body: int
-    ):
-        d = queries.device_model
-        self._queries, self.rays = queries, origin.shape[1]
+    def __init__(self, sim: Any, origin: np.ndarray, direction: np.ndarray, reach: float, geoms: Any, body: int):
+        d = sim.device_model
+        self._sim, self.rays = sim, origin.shape[1]
         self._rays = [
             wp.array(np.ascontiguousarray(x, d.dtype), dtype=d.types.vec3, device=d.device) for x in (origin, direction)
         ]
@@ -64,191 +55,16 @@ class RaySensor:
 
     def cast(self, q: wp.array) -> RayHits:
         """The hits at positions q."""
-        queries, d = self._queries, self._queries.device_model
-        dynamics, placement = queries.dynamics, queries._placement
+        sim, d = self._sim, self._sim.device_model
+        dynamics, placement = sim._dynamics, sim._placement
         dynamics.position(q)
         placement.place_geoms(dynamics.link_V, dynamics.link_V)
-        shape, kinds = (d.worlds, self.rays), (queries.scalar, wp.int32, d.types.vec3)
+        shape, kinds = (d.worlds, self.rays), (d.types.real, wp.int32, d.types.vec3)
         hits = RayHits(*(wp.zeros(shape, dtype=kind, device=d.device) for kind in kinds))
         inputs = [placement.scene.geom_type, d.parameters.stored("geom_size"), placement.geom_X, self._geoms]
-        inputs += [queries._triangles, queries._fields, self._link, dynamics.link_X, *self._rays, self._reach]
+        inputs += [sim._triangles, sim._fields, self._link, dynamics.link_X, *self._rays, self._reach]
         dynamics.launch(ray_cast.cast, self.rays, [*inputs, hits.distance, hits.geom, hits.normal])
         return hits
-
-
-class Queries:
-    """Answers for `Simulator`: kinematics, mass matrix, inverse and forward dynamics, Jacobian, energy, contacts.
-
-    All inputs are arrays on the device; results are new arrays.
-    """
-
-    def __init__(self, device_model: DeviceModel):
-        self.device_model, self.model = device_model, device_model.model
-        self.dynamics = Dynamics(device_model)
-        self.scalar = device_model.types.real
-
-    def place_mocap(self, mocap: wp.array | None) -> None:
-        """Put the mocap bodies at poses `(worlds, nmocap, 7)`, before a query; None where there are none."""
-        if mocap is not None:
-            self.dynamics.place_mocap(mocap)
-
-    def kinematics(self, q: wp.array) -> wp.array:
-        """Body poses `(worlds, nbody, 7)`."""
-        self._place(q)
-        poses = self.dynamics.array((self.model.nbody, 7), self.scalar)
-        self.dynamics.body_poses(poses)
-        return poses
-
-    def body_velocity(self, q: wp.array, v: wp.array) -> wp.array:
-        """Body velocities `(worlds, nbody, 6)`."""
-        self._place(q)
-        self.dynamics.motion_subspace(self.dynamics.link_X, self.dynamics.dof_S)
-        self.dynamics.velocity(v)
-        velocity = self.dynamics.array((self.model.nbody, 6), self.scalar)
-        self.dynamics.body_velocities(velocity)
-        return velocity
-
-    def contact_wrench(self, q: wp.array, step) -> wp.array:
-        """Net wrench `(worlds, nbody, 6)` of a step's contacts on each body, about the COMs at q."""
-        self._place(q)
-        return self._wrench(step)
-
-    def _place(self, q: wp.array) -> None:
-        """Link poses alone, of what `Dynamics.position` works out."""
-        self.dynamics.kinematics(q, self.dynamics.link_X)
-
-    def _wrench(self, step) -> wp.array:
-        """Of a step's contacts, where the links are."""
-        d = self.device_model
-        wrench = self.dynamics.array((self.model.nbody, 6), self.scalar)
-        inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, self._owner]
-        inputs += [d.topology, d.parameters.stored("body_com"), self.dynamics.link_X, wrench]
-        self.dynamics.launch(net_force.net_wrench, None, inputs)
-        if step.collision.spin is not None:
-            step.collision.spin.add_moments(step.solver.solution.gamma, step.last_h, self._owner, wrench)
-        return wrench
-
-    @functools.cached_property
-    def _owner(self) -> wp.array:
-        """Body of each geom."""
-        return wp.array(self.model.geom_body.astype(np.int32), dtype=wp.int32, device=self.device_model.device)
-
-    def about_centre(self, q: wp.array, v: wp.array, step) -> AboutCentre:
-        """See `AboutCentre`."""
-        dynamics, n = self.dynamics, self.model.nbody
-        dynamics.position(q)
-        dynamics.velocity(v)
-        wrench = self._wrench(step)
-        trees = (self.model.ntree, 4)
-        centre, inertia, velocity = (dynamics.array(shape, self.scalar) for shape in (trees, (n, 10), (n, 6)))
-        inputs = [self.device_model.topology, dynamics.link_X, dynamics.link_I, dynamics.link_V]
-        dynamics.launch(centre_kernels.about_centre, self.model.ntree, [*inputs, wrench, centre, inertia, velocity])
-        return AboutCentre(wrench, inertia, velocity, centre)
-
-    def mass_matrix(self, q: wp.array) -> wp.array:
-        """`(worlds, nv, nv)`."""
-
-        def fill(dynamics: Dynamics, q, M):
-            dynamics.position(q)
-            blocks = dynamics.blocks()
-            composite = dynamics.array(self.model.nlink, dynamics.device_model.types.vec10)
-            dynamics.mass_matrix(composite, blocks)
-            dynamics.expand_blocks(blocks, M)
-
-        return self._evaluate(fill, (self.model.nv, self.model.nv), q)
-
-    def inverse_dynamics(self, q: wp.array, v: wp.array, a: wp.array) -> wp.array:
-        """M a + c `(worlds, nv)`."""
-
-        def fill(dynamics: Dynamics, q, v, a, tau):
-            dynamics.position(q)
-            dynamics.velocity(v)
-            dynamics.inverse_dynamics(v, a, tau)
-
-        return self._evaluate(fill, self.model.nv, q, v, a)
-
-    def forward_dynamics(self, q: wp.array, v: wp.array, tau: wp.array) -> wp.array:
-        """M^-1 (tau - c) `(worlds, nv)`."""
-
-        def fill(dynamics: Dynamics, q, v, tau, a):
-            dynamics.position(q)
-            dynamics.velocity(v)
-            dynamics.forward_dynamics(v, tau, a)
-
-        return self._evaluate(fill, self.model.nv, q, v, tau)
-
-    def _evaluate(self, function, shape, *inputs) -> wp.array:
-        """`function(dynamics, *inputs, out)`, in float64 where a float32 model has a deep tree (`deep.py`)."""
-        out = self.dynamics.array(shape, self.scalar)
-        if self._wide is None:
-            function(self.dynamics, *inputs, out)
-        else:
-            self._wide.evaluate(function, inputs, out)
-        return out
-
-    @functools.cached_property
-    def _wide(self) -> WideDynamics | None:
-        return WideDynamics(self.device_model) if needs_float64(self.device_model) else None
-
-    def jacobian(self, q: wp.array, body: int, point: np.ndarray) -> wp.array:
-        """`(worlds, 6, nv)` at `point (rows, 3)` in body axes, rows 1 or worlds."""
-        self.dynamics.position(q)
-        J = self.dynamics.array((6, self.model.nv), self.scalar)
-        points = wp.array(point, dtype=self.device_model.types.vec3, device=self.device_model.device)
-        self.dynamics.jacobian(body, points, J)
-        return J
-
-    def energy(self, q: wp.array, v: wp.array) -> tuple[wp.array, wp.array]:
-        """Kinetic and potential energy, each `(worlds,)`."""
-        self.dynamics.position(q)
-        self.dynamics.velocity(v)
-        result = tuple(
-            wp.zeros(self.device_model.worlds, dtype=self.scalar, device=self.device_model.device) for _ in range(3)
-        )
-        self.dynamics.energy(q, v, *result)
-        if self._tendon_energy is not None:
-            if self._tendon_energy.lines is not None:
-                self._tendon_energy.lines.launch()
-            self._tendon_energy.measure(q)
-            self._tendon_energy.add(*result[1:])
-        return result[:2]
-
-    @functools.cached_property
-    def _tendon_energy(self) -> TendonEnergy | None:
-        if not len(sprung(self.model)):
-            return None
-        return TendonEnergy(self.dynamics, Lines(self.device_model, self.dynamics) if has_lines(self.model) else None)
-
-    @functools.cached_property
-    def _placement(self) -> Collision:
-        return Collision(self.device_model, self.dynamics, 1, enabled=False, placement=True)
-
-    @functools.cached_property
-    def _triangles(self):
-        return triangle_table(self.device_model)
-
-    @functools.cached_property
-    def _fields(self):
-        return height_field_table(self.device_model)
-
-    def contacts(self, q: wp.array, v: wp.array, h: float, capacity: int) -> ContactList:
-        """The contacts at (q, v) that exist or can come about within h at the present velocity."""
-        collision = Collision(self.device_model, self.dynamics, capacity or None, enabled=capacity > 0)
-        self.dynamics.position(q)
-        self.dynamics.velocity(v)
-        collision.detect(h, self.dynamics.link_V, self.dynamics.link_V)
-        return ContactList(collision, None)
-
-    def patches(self, q: wp.array, world: int) -> list[ContactPatch]:
-        """The patches between pressure fields at q in one world."""
-        if self.model.point_pairs == len(self.model.pair_geom):
-            return []
-        self._patch_finder.place(q)
-        return self._patch_finder.patches(world)
-
-    @functools.cached_property
-    def _patch_finder(self) -> PatchFinder:
-        return PatchFinder(self.dynamics, self._placement, self.device_model.hydroelastic.max_polygons)
 
 
 def triangle_table(d: DeviceModel):

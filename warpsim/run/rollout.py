@@ -2,15 +2,18 @@
 """Many steps in a row, recorded on the device as a `Trajectory`."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import warp as wp
 
+from warpsim.base.annotations import Numbers, PathLike, Progress
 from warpsim.base.checks import flag, numbers, short, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import active_tape, refuse_torch_gradient, tape_paused
 from warpsim.device.replay import capturing
-from warpsim.device.threads import in_turn, turn
+from warpsim.device.threads import in_turn, turn, unshared
 from warpsim.differentiate.checkpoint import Checkpoints, move_gradient
 from warpsim.differentiate.implicit import kept_array
 from warpsim.differentiate.kept import KeptParameters
@@ -18,6 +21,7 @@ from warpsim.differentiate.report import GradientReport
 from warpsim.model.host_kinematics import host_span
 from warpsim.run.inputs import shape_hint
 from warpsim.run.randomness import RandomControls
+from warpsim.state import State
 from warpsim.state.trajectory import Trajectory
 
 RECORDED = {
@@ -120,6 +124,76 @@ class Recorder(Frames):
         if not skipped:
             for name, array in self.states.items():
                 move_gradient(array.grad[row], state.arrays()[name].grad)
+
+
+class Rollouts:
+    """The part of a `Simulator` that makes rollouts."""
+
+    _stepper: Any
+
+    @unshared
+    def rollout(
+        self,
+        state: State,
+        controls: Numbers | RandomControls | Callable[[State], Any] | None = None,
+        steps: int | None = None,
+        *,
+        mocap: Numbers | None = None,
+        substeps: int = 1,
+        every: int = 1,
+        progress: Progress | None = None,
+        checkpoint_every: int | None = None,
+        gradient_norms: bool = False,
+        store: PathLike | None = None,
+    ) -> Trajectory:
+        """Simulate `steps` steps from `state` and record them.
+
+        Parameters
+        ----------
+        state : State
+            The initial state. It is not changed.
+        controls : array (steps, worlds, nu) or callable or RandomControls, optional
+            Controls of all steps, or a policy: `policy(state)` returns the control (worlds, nu). Default: zero.
+        steps : int, optional
+            Number of steps. Required unless `controls` is an array; then its length is the default.
+        mocap : array (steps, worlds, nmocap, 7), optional
+            Poses of the mocap bodies in each step, as in `step`.
+        substeps : int
+            Parts of each step, as in `step`.
+        every : int
+            Record every `every`-th step only: `steps // every + 1` rows. Default: 1.
+        progress : bool or callable, optional
+            True shows a progress bar. A callable is called with the number of each step.
+        checkpoint_every : int, optional
+            Under a tape, keep the state of every n-th step and compute the others again in the backward pass. Memory is O(steps/n + n)
+            states beside the rows; the time is that of one more forward pass; the bits are the same.
+        gradient_norms : bool
+            Under a tape, report gradient norms per step and world in `trajectory.gradients`.
+        store : str, optional
+            Path, or URL of fsspec, of a Zarr store to write while simulating. The trajectory then reads from there. `ws.resume(store)`
+            continues an interrupted rollout with the same bits (docs/stores.md); a policy needs a `state_dict` for that.
+
+        Returns
+        -------
+        Trajectory
+            The recorded rows. Row 0 is the initial state. Under a tape the rows and `final` carry gradients.
+
+        Raises
+        ------
+        ValueError
+            An argument has a wrong shape or value. The message names it.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=4, dt=0.005, device="cpu")
+        >>> trajectory = sim.rollout(sim.state(), steps=20, every=5)
+        >>> trajectory.q.shape
+        (5, 4, 15)
+        """
+        self._stepper.check_state(state)
+        options = {"mocap": mocap, "substeps": substeps, "every": every, "progress": progress}
+        options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms, "store": store}
+        return rollout(self, state, controls, steps, **options)
 
 
 def rollout(

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The derivatives of a step that a `Simulator` gives by itself, without a tape."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from warpsim.base.annotations import Array, Numbers
+from warpsim.device.recording import tape_paused
+from warpsim.device.threads import exclusive
+from warpsim.differentiate.jvp import jvp
+from warpsim.differentiate.linearize import Linearization, linearize
+from warpsim.state import State
+
+
+class Jacobians:
+    """The part of a `Simulator` that differentiates steps."""
+
+    _stepper: Any
+
+    @exclusive
+    def linearize(
+        self,
+        state: State,
+        control: Numbers | None = None,
+        *,
+        tau: Numbers | None = None,
+        parameters: Sequence[str] = (),
+        mocap: Numbers | None = None,
+        force_jacobian: bool = False,
+        mocap_jacobian: bool = False,
+        out: Linearization | None = None,
+    ) -> Linearization:
+        """Jacobians of one step from `state`, of which `mocap` is as in `step`: `A`, `B`, and on request `tau`, `mocap`, `parameters[name]`; see
+        `ws.Linearization`.
+
+        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
+        the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
+        `NoContact`; for the rest, and by poses of mocap bodies, in a simulator with `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
+        """
+        with tape_paused():
+            state = self._stepper.with_mocap(state, mocap)
+        return linearize(self, state, control, tau, parameters, force_jacobian, mocap_jacobian, out)
+
+    @exclusive
+    def jvp(
+        self,
+        state: State,
+        control: Numbers | None = None,
+        dstate: Numbers | None = None,
+        dcontrol: Numbers | None = None,
+        *,
+        tau: Numbers | None = None,
+        dtau: Numbers | None = None,
+        mocap: Numbers | None = None,
+        dmocap: Numbers | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        out: Array | None = None,
+    ) -> Array:
+        """Derivatives of one step along directions (forward mode), without a tape.
+
+        Every direction has shape (worlds, ...), or (directions, worlds, ...) for many at once. One that is not given is
+        zero. One without the axis of directions counts for all of them.
+
+        Parameters
+        ----------
+        state : State
+            Where the step begins.
+        control : array (worlds, nu), optional
+            Input of the actuators. Default: zero.
+        dstate : array (..., worlds, 2 nv + na), optional
+            Change of the state, in the order (q, v, activation) of the columns of `Linearization.A`. The change of q is
+            a tangent vector, as v: a free joint's translation in world axes, rotations in body axes.
+        dcontrol : array (..., worlds, nu), optional
+            Change of the controls.
+        tau : array (worlds, nv), optional
+            Generalized forces. Default: zero.
+        dtau : array (..., worlds, nv), optional
+            Change of the generalized forces.
+        mocap : array (worlds, nmocap, 7), optional
+            Poses of the mocap bodies, as in `step`.
+        dmocap : array (..., worlds, nmocap, 6), optional
+            Change of the poses of the mocap bodies: translation in world axes, rotation in body axes.
+        parameters : dict, optional
+            Changes of parameters by name, shaped as in `sim.parameters`: for instance `{"body_mass": direction}` with a
+            direction (..., worlds, nbody).
+        out : array, optional
+            Array to write the result into.
+
+        Returns
+        -------
+        array (worlds, 2 nv + na) or (directions, worlds, 2 nv + na)
+            Change of the next state, in the order of `dstate`: A δx + B δu + ... with the Jacobians of `linearize`.
+
+        Raises
+        ------
+        ValueError
+            A direction has a wrong shape, none is given, or this step has no closed form and the simulator was made
+            without `requires_grad=True`. The message says which.
+
+        Notes
+        -----
+        The same cases as in `linearize` have a closed form. There one solve with the factor of the step serves the
+        directions alone. Elsewhere the cost is that of `linearize`, whatever the number of directions.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("ant")), worlds=2, dt=0.005, device="cpu", dtype="float64")
+        >>> state, directions = sim.state(), np.random.default_rng(0).normal(size=(10, 2, 28))
+        >>> change = sim.jvp(state, dstate=directions)
+        >>> change.shape
+        (10, 2, 28)
+        >>> A = sim.linearize(state).A.numpy()
+        >>> bool(np.allclose(change.numpy(), np.einsum("wij,kwj->kwi", A, directions)))
+        True
+        """
+        with tape_paused():
+            state = self._stepper.with_mocap(state, mocap)
+        return jvp(self, state, control, dstate, dcontrol, tau, dtau, dmocap, parameters, out)

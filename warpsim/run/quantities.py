@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a `Simulator` tells of a state: kinematics, dynamics, energy, sensors, contacts and rays.
+
+They have a workspace of their own, so that a step is never disturbed.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warpsim.base.annotations import Array, Device, Element, Numbers
+from warpsim.base.checks import choice, whole
+from warpsim.contact.collision import Collision, ContactList
+from warpsim.contact.hydroelastic.contact_patch import ContactPatch, PatchFinder, contact_patches
+from warpsim.contact.queries import AboutCentre, RayHits, RaySensor, height_field_table, triangle_table
+from warpsim.device.threads import exclusive
+from warpsim.forces.lines import Lines, has_lines
+from warpsim.forces.tendon_energy import TendonEnergy, sprung
+from warpsim.kernels.contact import net_force
+from warpsim.kernels.tree import centre as centre_kernels
+from warpsim.model.model import Model
+from warpsim.state import State
+from warpsim.tree.dynamics import Dynamics
+from warpsim.tree.wide import WideDynamics, needs_float64
+
+
+class Quantities:
+    """The part of a `Simulator` that tells quantities at a state. Results are new arrays."""
+
+    model: Model
+    worlds: int
+    device: Device
+    device_model: Any
+    max_contacts: int
+    _inputs: Any
+    _step: Any
+    _stepper: Any
+
+    @exclusive
+    def kinematics(self, q: Numbers, mocap: Numbers | None = None) -> Array:
+        """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order.
+
+        `mocap (nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: where the mocap bodies are; None: where the model has them.
+        """
+        dynamics = self._with(mocap)
+        dynamics.kinematics(*self._inputs.rows(q=q), dynamics.link_X)
+        poses = dynamics.array((self.model.nbody, 7), self._scalar)
+        dynamics.body_poses(poses)
+        return poses
+
+    @exclusive
+    def body_velocity(self, state: State) -> Array:
+        """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their origins."""
+        dynamics = self._at(state)
+        dynamics.kinematics(state.q, dynamics.link_X)
+        dynamics.motion_subspace(dynamics.link_X, dynamics.dof_S)
+        dynamics.velocity(state.v)
+        velocity = dynamics.array((self.model.nbody, 6), self._scalar)
+        dynamics.body_velocities(velocity)
+        return velocity
+
+    @exclusive
+    def mass_matrix(self, q: Numbers, mocap: Numbers | None = None) -> Array:
+        """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
+
+        def fill(dynamics: Dynamics, q, M):
+            dynamics.position(q)
+            blocks = dynamics.blocks()
+            composite = dynamics.array(self.model.nlink, dynamics.device_model.types.vec10)
+            dynamics.mass_matrix(composite, blocks)
+            dynamics.expand_blocks(blocks, M)
+
+        return self._evaluate(fill, (self.model.nv, self.model.nv), mocap, q=q)
+
+    @exclusive
+    def inverse_dynamics(self, q: Numbers, v: Numbers, a: Any, mocap: Numbers | None = None) -> Array:
+        """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
+
+        def fill(dynamics: Dynamics, q, v, a, tau):
+            dynamics.position(q)
+            dynamics.velocity(v)
+            dynamics.inverse_dynamics(v, a, tau)
+
+        return self._evaluate(fill, self.model.nv, mocap, q=q, v=v, a=a)
+
+    @exclusive
+    def forward_dynamics(self, q: Numbers, v: Numbers, tau: Numbers, mocap: Numbers | None = None) -> Array:
+        """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
+
+        def fill(dynamics: Dynamics, q, v, tau, a):
+            dynamics.position(q)
+            dynamics.velocity(v)
+            dynamics.forward_dynamics(v, tau, a)
+
+        return self._evaluate(fill, self.model.nv, mocap, q=q, v=v, tau=tau)
+
+    @exclusive
+    def jacobian(
+        self, q: Numbers, body: Element, point: Numbers = (0.0, 0.0, 0.0), mocap: Numbers | None = None
+    ) -> Array:
+        """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
+        (q,), point = self._inputs.rows(q=q), self._inputs.host_rows(point, 3, "point")
+        dynamics, body = self._with(mocap), self._inputs.body(body)
+        dynamics.position(q)
+        J = dynamics.array((6, self.model.nv), self._scalar)
+        points = wp.array(np.atleast_2d(point), dtype=self.device_model.types.vec3, device=self.device)
+        dynamics.jacobian(body, points, J)
+        return J
+
+    @exclusive
+    def energy(self, state: State) -> tuple[Array, Array]:
+        """Kinetic and potential energy [J], each `(worlds,)`: the potential of gravity, which is 0 with all mass at the world's origin, and of the springs of
+        joints and tendons, as MuJoCo's; those of constraints, actuators and contact are not in it."""
+        dynamics = self._at(state)
+        dynamics.position(state.q)
+        dynamics.velocity(state.v)
+        kinetic, potential, total = (wp.zeros(self.worlds, dtype=self._scalar, device=self.device) for _ in range(3))
+        dynamics.energy(state.q, state.v, kinetic, potential, total)
+        if self._tendon_energy is not None:
+            if self._tendon_energy.lines is not None:
+                self._tendon_energy.lines.launch()
+            self._tendon_energy.measure(state.q)
+            self._tendon_energy.add(potential, total)
+        return kinetic, potential
+
+    @exclusive
+    def sensors(self, state: State, control: Numbers | None = None) -> Array:
+        """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)` is a sensor's slice.
+
+        Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step that led to it:
+        (v' − v)/h and impulses/h, where it began; NaN after `sim.state` and `reset`, until a step. With `control (worlds, nu)` the
+        forces of actuators are those at `state` instead. On a tape where one records. See docs/sensors.md.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.sensors(state, control)
+
+    @exclusive
+    def acceleration(self, state: State) -> Array:
+        """(v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc; NaN until a step.
+
+        Of a simulator made with `reactions=True`. On a tape where one records.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.reactions(state, "acceleration")
+
+    @exclusive
+    def joint_reaction(self, state: State) -> Array:
+        """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin of the body's frame, in
+        world axes, where the (sub)step that led to `state` began. Springs, dampers and actuators of the joints are in it; contacts, constraints
+        between bodies and `wrench` are not. NaN until a step.
+
+        Of a simulator made with `reactions=True`. On a tape where one records.
+        """
+        self._stepper.check_state(state)
+        return self._stepper.reactions(state, "joint_reaction")
+
+    @exclusive
+    def contacts(self, state: State) -> ContactList:
+        """The contacts at `state`, and those that its velocity can bring about within dt."""
+        dynamics, capacity = self._at(state), self.max_contacts
+        collision = Collision(self.device_model, dynamics, capacity or None, enabled=capacity > 0)
+        dynamics.position(state.q)
+        dynamics.velocity(state.v)
+        collision.detect(self.dt, dynamics.link_V, dynamics.link_V)
+        return ContactList(collision, None)
+
+    @exclusive
+    def contact_force(self, of: str = "body") -> Array:
+        """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
+        choice(of, "of", ("body", "geom"))
+        return self._step.net_contact_force(of)
+
+    @exclusive
+    def contact_wrench(self, state: State) -> Array:
+        """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as `step` takes them,
+        the torque about the body's COM where it is in `state`."""
+        dynamics = self._at(state)
+        dynamics.kinematics(state.q, dynamics.link_X)
+        return self._wrench()
+
+    @exclusive
+    def about_centre(self, state: State) -> AboutCentre:
+        """Contact wrenches of the last step, inertias and velocities of bodies about the centre of mass of their tree: MuJoCo's cfrc_ext, cinert
+        and cvel."""
+        dynamics, n = self._at(state), self.model.nbody
+        dynamics.position(state.q)
+        dynamics.velocity(state.v)
+        wrench = self._wrench()
+        trees = (self.model.ntree, 4)
+        centre, inertia, velocity = (dynamics.array(shape, self._scalar) for shape in (trees, (n, 10), (n, 6)))
+        inputs = [self.device_model.topology, dynamics.link_X, dynamics.link_I, dynamics.link_V]
+        dynamics.launch(centre_kernels.about_centre, self.model.ntree, [*inputs, wrench, centre, inertia, velocity])
+        return AboutCentre(wrench, inertia, velocity, centre)
+
+    @exclusive
+    def ray_cast(
+        self,
+        state: State,
+        origin: Numbers,
+        direction: Numbers,
+        *,
+        max_distance: float = np.inf,
+        geoms: Sequence[Element] | None = None,
+        ignore: Sequence[Element] = (),
+        body: Element | None = None,
+    ) -> RayHits:
+        """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal in world axes.
+
+        `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in that body's. `geoms`: indices or
+        names to consider (default: all); `ignore`: bodies, by index or name ("world" or -1: the world), whose geoms are left out.
+        """
+        sensor = self._rays(origin, direction, max_distance, geoms, ignore, body)
+        return self._look(sensor, state)
+
+    @exclusive
+    def ray_sensor(
+        self,
+        origin: Numbers,
+        direction: Numbers,
+        *,
+        max_distance: float = np.inf,
+        geoms: Sequence[Element] | None = None,
+        ignore: Sequence[Element] = (),
+        body: Element | None = None,
+    ) -> Callable[[State], RayHits]:
+        """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again and again."""
+        return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
+
+    @exclusive
+    def _look(self, sensor: RaySensor, state: State) -> RayHits:
+        self._at(state)
+        return sensor.cast(state.q)
+
+    def _rays(self, origin, direction, max_distance, geoms, ignore, body) -> RaySensor:
+        origin, direction, reach = self._inputs.rays(origin, direction, max_distance)
+        link = -1 if body is None else self._inputs.body(body)
+        return RaySensor(self, origin, direction, reach, self._inputs.ray_geoms(geoms, ignore), link)
+
+    @property
+    @exclusive
+    def last_contacts(self) -> ContactList:
+        """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
+        return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
+
+    @exclusive
+    def contact_patches(self, world: int = 0, state: State | None = None) -> list[ContactPatch]:
+        """The patches in which pressure fields meet in one world, one for each pair of geoms, with its polygons: in the last step, as it began, or
+        at `state`, where force and moment are the elastic ones.
+
+        A copy on the host, for display and checks. Raises `ValueError` for a world that there is not.
+        """
+        world = whole(world, "world", 0)
+        if world >= self.worlds:
+            raise ValueError(f"world is {world}; the simulator has {self.worlds}, from 0 on")
+        if state is None:
+            return contact_patches(self._step, world)
+        self._at(state)
+        if self.model.point_pairs == len(self.model.pair_geom):
+            return []
+        self._patch_finder.place(state.q)
+        return self._patch_finder.patches(world)
+
+    @property
+    def warm_start_hits(self) -> Array:
+        """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with `ws.LCP()`."""
+        hits = getattr(self._step.solver, "warm_start_hits", None)
+        if hits is None:
+            raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
+        return hits
+
+    # workspace -------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _dynamics(self) -> Dynamics:
+        return Dynamics(self.device_model)
+
+    @property
+    def _scalar(self) -> Any:
+        return self.device_model.types.real
+
+    def _at(self, state: State) -> Dynamics:
+        """The workspace with the mocap bodies where they are in a state."""
+        self._stepper.check_state(state)
+        if state.mocap is not None:
+            self._dynamics.place_mocap(state.mocap)
+        return self._dynamics
+
+    def _with(self, mocap) -> Dynamics:
+        """The workspace with the mocap bodies at the poses `mocap`; None: those of the model."""
+        given = self._inputs.mocap(mocap)
+        if given is None and self.model.nmocap:
+            given = self._stepper.mocap_rest
+        if given is not None:
+            self._dynamics.place_mocap(given)
+        return self._dynamics
+
+    def _evaluate(self, function, shape, mocap, **values) -> Array:
+        """`function(dynamics, *values, out)`, in float64 where a float32 model has a deep tree (`deep.py`)."""
+        dynamics, inputs = self._with(mocap), self._inputs.rows(**values)
+        out = dynamics.array(shape, self._scalar)
+        if self._wide is None:
+            function(dynamics, *inputs, out)
+        else:
+            self._wide.evaluate(function, inputs, out)
+        return out
+
+    @functools.cached_property
+    def _wide(self) -> WideDynamics | None:
+        return WideDynamics(self.device_model) if needs_float64(self.device_model) else None
+
+    def _wrench(self) -> Array:
+        """Wrenches of the last step's contacts, where the links of the workspace are."""
+        d, step, dynamics = self.device_model, self._step, self._dynamics
+        wrench = dynamics.array((self.model.nbody, 6), self._scalar)
+        inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, self._owner]
+        inputs += [d.topology, d.parameters.stored("body_com"), dynamics.link_X, wrench]
+        dynamics.launch(net_force.net_wrench, None, inputs)
+        if step.collision.spin is not None:
+            step.collision.spin.add_moments(step.solver.solution.gamma, step.last_h, self._owner, wrench)
+        return wrench
+
+    @functools.cached_property
+    def _owner(self) -> wp.array:
+        """Body of each geom."""
+        return wp.array(self.model.geom_body.astype(np.int32), dtype=wp.int32, device=self.device)
+
+    @functools.cached_property
+    def _tendon_energy(self) -> TendonEnergy | None:
+        if not len(sprung(self.model)):
+            return None
+        return TendonEnergy(self._dynamics, Lines(self.device_model, self._dynamics) if has_lines(self.model) else None)
+
+    @functools.cached_property
+    def _placement(self) -> Collision:
+        return Collision(self.device_model, self._dynamics, 1, enabled=False, placement=True)
+
+    @functools.cached_property
+    def _triangles(self):
+        return triangle_table(self.device_model)
+
+    @functools.cached_property
+    def _fields(self):
+        return height_field_table(self.device_model)
+
+    @functools.cached_property
+    def _patch_finder(self) -> PatchFinder:
+        return PatchFinder(self._dynamics, self._placement, self.device_model.hydroelastic.max_polygons)
