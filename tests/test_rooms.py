@@ -41,6 +41,7 @@ SHARED_NAMES = {
     "sap": "SAP: kernels and host",
     "scratch": "memory for the matrices of a solve: kernels and host",
     "schemes": "the time schemes: kernels and options",
+    "pressure_rates": "rates of contact between pressure fields: kernels and host",
     "variational_adjoint": "the backward pass of the variational step: kernels and host",
     "wide": "deep float32 trees in float64: kernels and host",
 }

@@ -89,6 +89,14 @@ def matrix_with_rates(A: mat33, rates: mat33) -> num33:
 
 
 @func
+def pose_of(X: num_transform) -> transform:
+    """A pose without its rates."""
+    q = wp.transform_get_rotation(X)
+    turn = quat(value_of(q[0]), value_of(q[1]), value_of(q[2]), value_of(q[3]))
+    return transform(values_of(wp.transform_get_translation(X)), turn)
+
+
+@func
 def moving_transform(X: transform, omega: vec3, u: vec3) -> num_transform:
     """The pose X with the motion (ω; u) about the origin of its target frame: ṗ = u + ω × p, q̇ = ½ (ω, 0) q."""
     p = wp.transform_get_translation(X)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rates of the contacts of pressure fields beside central differences through the detection of contacts, for tests."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -8,8 +9,11 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import warpsim as ws
+from warpsim.device.copies import copy
 from warpsim.differentiate.pressure_rates import PARAMETERS, PressureRates
-from warpsim.kernels.differentiate import pressure_slopes as kernels
+from warpsim.kernels import preamble
+from warpsim.kernels.contact.hydroelastic import fields as field_kernels
+from warpsim.kernels.contact.hydroelastic import find_polygons, patches
 
 RADIUS = 0.05
 STEPS = (1e-4, 1e-5, 1e-6, 1e-7)
@@ -117,6 +121,28 @@ def contacts_at(sim: ws.Simulator, q: np.ndarray) -> list[dict]:
     return [{"values": values[w, :n], "key": keys[w]} for w, n in enumerate(c.count.numpy())]
 
 
+@functools.cache
+def list_patches():
+    """The kernel of which patch of its pair a polygon belongs to, -1 where it does not count."""
+    device = copy(patches, wp.float64)
+    Fields, Polygons = copy(field_kernels.Fields, wp.float64), copy(find_polygons.Polygons, wp.float64)
+    normals_of, nearest_seed = device.normals_of, device.nearest_seed
+
+    @wp.kernel(module=preamble.warp_module("test_list_patches"), enable_backward=False)
+    def list_patches(fields: Fields, polygons: Polygons, patch: wp.array2d(dtype=int)):
+        w = wp.tid()
+        for t in range(fields.pair.shape[0]):
+            first = polygons.first[w, t]
+            last = polygons.first[w, t + 1]
+            seeds, seed = normals_of(polygons, w, first, last)
+            for k in range(first, last):
+                patch[w, k] = -1
+                if polygons.values[w, k][0] > wp.float64(0.0):
+                    patch[w, k] = nearest_seed(seeds, seed, polygons.normal[w, k])
+
+    return list_patches
+
+
 def topology(collision) -> list[tuple]:
     """Of every world which polygons there are, and of which patch, and the features of the contacts."""
     pressure, contacts = collision.pressure, collision.contacts
@@ -124,7 +150,7 @@ def topology(collision) -> list[tuple]:
     feature, cells = contacts.feature.numpy(), pressure.polygons.cells.numpy()
     patch = wp.zeros(pressure.polygons.cells.shape, dtype=wp.int32)
     if pressure.points_per_patch:
-        collision.dynamics.launch(kernels.list_patches, None, [pressure.fields, pressure.polygons, patch])
+        wp.launch(list_patches(), pressure.device_model.worlds, [pressure.fields, pressure.polygons, patch])
     patch = patch.numpy()
     return [
         (feature[w, :n].tobytes(), cells[w, :m].tobytes(), patch[w, :m].tobytes())

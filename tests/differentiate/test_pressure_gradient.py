@@ -121,7 +121,7 @@ def both_ways(sim, state, names, controls=None):
         sim.parameters[name]
     found = sim.linearize(state, controls, parameters=names).arrays()
     reverse = blank_result(sim.device_model, request_entries(sim.model, False, names))
-    sim._stepper.reverse_linearizer.fill(state, controls, None, reverse)
+    sim._stepper.reverse_linearizer.fill(sim.dt, state, controls, None, reverse)
     return found, reverse.arrays()
 
 

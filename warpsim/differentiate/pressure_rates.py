@@ -5,15 +5,16 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import copy
-from warpsim.kernels.contact.hydroelastic import patch_rates
+from warpsim.device.copies import Variant, copy, launch
+from warpsim.kernels.contact.hydroelastic import listed
 from warpsim.kernels.differentiate import contact_variation
-from warpsim.kernels.differentiate import pressure_slopes as kernels
+from warpsim.kernels.differentiate import pressure_rates as kernels
+from warpsim.kernels.differentiate import pressure_slopes as slopes
 from warpsim.tree.dynamics import Dynamics
 
 LAW_ROWS = 2  # c, τ_d
 MOTIONS = 6
-# The directions of each parameter (`kernels/contact/hydroelastic/rates.py`), of the soft geom and of the other.
+# The directions of each parameter (`kernels/differentiate/pressure_rates.py`), of the soft geom and of the other.
 PARAMETERS = {
     "geom_hydroelastic_modulus": range(6, 8),
     "geom_size": range(8, 14),
@@ -52,40 +53,43 @@ class PressureRates:
     def _make(self, directions: list[int]) -> None:
         d, array, C = self.device_model, self.dynamics.array, self.collision.capacity
         t, n, kept = d.types, len(directions), self.pressure.polygons.normal.shape[1]
-        self.rates = copy(kernels.Rates, t.real)()
-        self.rates.number = wp.array(np.array(directions, np.int32), dtype=wp.int32, device=d.device)
-        self.rates.rate = array((C, kernels.RATES, n), t.real)
-        self.parameter_slope = array((C if n > MOTIONS else 0, kernels.RATES), wp.types.vector(12, t.real))
-        of = self.of_polygons = copy(patch_rates.PolygonRates, t.real)()
-        kinds = {"normal": t.vec3, "centroid": t.vec3, "second": t.mat33, "a": t.vec3, "values": t.vec4}
+        self.number = wp.array(np.array(directions, np.int32), dtype=wp.int32, device=d.device)
+        self.rate = array((C, slopes.RATES, n), t.real)
+        self.parameter_slope = array((C if n > MOTIONS else 0, slopes.RATES), wp.types.vector(12, t.real))
+        self.polygons = copy(listed.MovingPolygons, t.real)()
+        self.polygons.found = self.pressure.polygons
+        kinds = {"normal": t.vec3, "centroid": t.vec3, "second": t.mat33, "gradient": t.vec3, "values": t.vec4}
         for name, kind in kinds.items():
-            setattr(of, name, array((kept, n), kind))
-        of.patch = array(kept, wp.int32)
+            setattr(self.polygons, name, array((kept, n), kind))
 
     def find(self, h: float) -> None:
         """Rates and slopes of the contacts that `collision` has found for a step of h."""
-        collision, pressure, launch = self.collision, self.pressure, self.dynamics.launch
-        n, X = len(self.rates.number), collision.geom_X
+        collision, pressure, X = self.collision, self.pressure, self.collision.geom_X
         fields = [collision.scene, pressure.fields, pressure.sizes(), collision.material(), h / np.pi]
+        contacts, found = collision.contacts, [self.number, self.rate]
         if pressure.points_per_patch:
-            of, polygons = self.of_polygons, pressure.polygons
-            launch(kernels.list_patches, None, [pressure.fields, polygons, of.patch])
-            launch(kernels.polygon_rates, (pressure.max_polygons, n), [*fields, X, polygons, self.rates.number, of])
-            inputs = [*fields, pressure.points_per_patch, X, collision.contacts, polygons, of, self.rates]
-            launch(kernels.patch_slopes, (collision.capacity, n), inputs)
+            self._launch(kernels.polygon_rates, pressure.max_polygons, [*fields, X, self.number, self.polygons])
+            inputs = [*fields, pressure.points_per_patch, X, contacts, self.polygons, *found]
+            self._launch(kernels.patch_point_rates, None, inputs)
         else:
-            launch(kernels.polygon_slopes, (collision.capacity, n), [*fields, X, collision.contacts, self.rates])
+            self._launch(kernels.polygon_point_rates, collision.capacity, [*fields, X, contacts, *found])
         if pressure.caps.any():
-            inputs = [*fields, pressure.points_per_cap, X, collision.contacts, self.rates]
-            launch(kernels.cap_slopes, (collision.capacity, n), inputs)
-        inputs = [collision.scene, pressure.fields, X, collision.contacts, self.rates, self.slope, self.law_slope]
-        launch(kernels.turn_slopes, collision.capacity, [*inputs, self.parameter_slope])
+            inputs = [*fields, pressure.points_per_cap, X, contacts, *found]
+            self._launch(kernels.cap_point_rates, None, inputs)
+        inputs = [collision.scene, pressure.fields, X, contacts, *found, self.slope, self.law_slope]
+        self.dynamics.launch(slopes.turn_slopes, collision.capacity, [*inputs, self.parameter_slope])
+
+    def _launch(self, kernel, n: int | None, inputs) -> None:
+        """Launch in the dual copy over (worlds, n, directions), or over (worlds, directions)."""
+        d, each = self.device_model, () if n is None else (n,)
+        dim = (d.worlds, *each, len(self.number))
+        launch(kernel, Variant(d.types.real, dual=True), dim, inputs, device=d.device)
 
     def record(self, dynamics: Dynamics, *results: wp.array) -> None:
         """φ, p, frame and law of these contacts on a tape, at the configuration of `dynamics`: what was found, and how it changes."""
         collision, stored = self.collision, self.device_model.parameters.stored
         modulus, size, thickness, tau = (stored(name) for name in PARAMETERS)
-        frozen = copy(kernels.Frozen, self.device_model.types.real)()
+        frozen = copy(slopes.Frozen, self.device_model.types.real)()
         frozen.geom_X, frozen.slope, frozen.law_slope = collision.geom_X, self.slope, self.law_slope
         frozen.parameter_slope = self.parameter_slope
         frozen.size, frozen.modulus, frozen.thickness, frozen.dissipation_time = (
@@ -93,7 +97,7 @@ class PressureRates:
         )
         inputs = [collision.scene, collision.contacts, frozen, self.soft, stored("geom_pose"), dynamics.link_X]
         dynamics.launch(
-            kernels.pressure_geometry, collision.capacity, [*inputs, size, modulus, thickness, tau, *results]
+            slopes.pressure_geometry, collision.capacity, [*inputs, size, modulus, thickness, tau, *results]
         )
 
 

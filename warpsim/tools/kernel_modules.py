@@ -44,18 +44,19 @@ SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
 WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
 SMALL = tuple(f"_{lanes}" for lanes in PARTS)
-# Of the copies with spin rows, and by conjugate gradients, those of the solvers are compiled, and what is beside them in their modules; of those with
-# dual numbers the kernels of rates; of those for
-# part of a warp what small models launch: the same, and kernels whose lanes share something.
+# Files of which kernels are launched in each variant. Copies with spin rows and by conjugate gradients: the solvers and
+# what shares their modules. Copies with dual numbers: rates. Copies for part of a warp: solvers, and kernels whose lanes
+# share something.
 VARIANTS = {
     "": ("",),
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
-    "_dual": (),
+    "_dual": ("differentiate.pressure_rates",),
 } | dict.fromkeys(SMALL, ("solve.sap.",))
-# What is not launched in these copies: small islands, and what is launched only without these.
+# What is not launched in these copies: small islands, what is launched only without these, and rates in the plain copy.
 IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
+IDLE[""] = "differentiate.pressure_rates"
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
 # Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of
 # its own world, tree or row.

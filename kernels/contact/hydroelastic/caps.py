@@ -17,10 +17,11 @@ import warp as wp
 
 from ...flags import DEEP_PRESSURE
 from ...linalg.lanes import lane
-from ...real import func, kernel, real, struct, transform, vec3
+from ...number.num import num, num3, num_transform
+from ...real import func, kernel, real, struct, transform
 from ..narrow.manifold import SPHERE
 from ..pair_laws import Contacts, Material, Scene, geom_dissipation_time
-from .fields import Fields, Sizes, side_of, thickness_of
+from .fields import Fields, Side, Sizes, side_of
 from .find_polygons import DEEP, Polygons, sides_flag, sign_of, soft_first
 from .patches import Patch, Sums, add_points
 from .polygon import LEAST_SLOPE
@@ -30,58 +31,52 @@ from .polygon import LEAST_SLOPE
 class Cap:
     """Sums of a sphere on a plane: F, K, and half of their second moments; the centre of stiffness at this height above the sphere's centre."""
 
-    F: real
-    K: real
-    spread: real
-    pressed: real
-    height: real
-    deepest: real  # p/E
+    F: num
+    K: num
+    spread: num
+    pressed: num
+    height: num
+    deepest: num  # p/E
 
 
 @func
-def soft_sphere(E: real, R: real, s: real) -> Cap:
+def soft_sphere(E: num, R: num, s: num) -> Cap:
     cap = Cap()
     s_abs = wp.abs(s)
     d = R - s_abs
-    pi_E = real(wp.pi) * E
-    cap.F = pi_E * d * d * (real(1.0) - real(2.0) / real(3.0) * d / R)
-    cap.K = real(2.0) * pi_E * s_abs * d / R
-    cap.spread = pi_E * (s_abs / R) * d * d * (R - real(2.0) / real(3.0) * d)
-    cap.pressed = (pi_E / R) * d * d * d * (s * s / real(3.0) + s_abs * d / real(4.0) + d * d / real(20.0))
+    pi_E = num(wp.pi) * E
+    cap.F = pi_E * d * d * (num(1.0) - num(2.0) / num(3.0) * d / R)
+    cap.K = num(2.0) * pi_E * s_abs * d / R
+    cap.spread = pi_E * (s_abs / R) * d * d * (R - num(2.0) / num(3.0) * d)
+    cap.pressed = (pi_E / R) * d * d * d * (s * s / num(3.0) + s_abs * d / num(4.0) + d * d / num(20.0))
     cap.height = -s
     cap.deepest = d / R
-    area = real(wp.pi) * d * (R + s_abs)
-    least = real(LEAST_SLOPE) * (E / R) * area
+    area = num(wp.pi) * d * (R + s_abs)
+    least = num(LEAST_SLOPE) * (E / R) * area
     if cap.K < least:
-        cap.spread = real(0.25) * least * area / real(wp.pi)
+        cap.spread = num(0.25) * least * area / num(wp.pi)
         cap.K = least
     return cap
 
 
 @func
-def soft_layer(E: real, t: real, R: real, s: real) -> Cap:
+def soft_layer(E: num, t: num, R: num, s: num) -> Cap:
     cap = Cap()
-    depth = wp.min(R - s, real(2.0) * R)
+    depth = wp.min(R - s, num(2.0) * R)
     d = wp.min(depth, R)  # further up the sphere's surface faces the other way
-    pi_E = real(wp.pi) * E / t
-    cap.F = pi_E * depth * depth * (R - depth / real(3.0))
-    around = real(3.0) * R * R - real(3.0) * R * d + d * d
-    cap.K = real(2.0) / real(3.0) * pi_E * d * around / R
-    cap.spread = (
-        (pi_E / R) * d * d * (R * R * R - real(5.0) / real(3.0) * R * R * d + R * d * d - d * d * d / real(5.0))
-    )
-    cap.pressed = (
-        pi_E * depth * depth * depth * (R * R / real(3.0) - R * depth / real(4.0) + depth * depth / real(20.0))
-    )
-    cap.height = (
-        -real(0.75) * (real(4.0) * R * R * R - real(6.0) * R * R * d + real(4.0) * R * d * d - d * d * d) / around
-    )
+    pi_E = num(wp.pi) * E / t
+    cap.F = pi_E * depth * depth * (R - depth / num(3.0))
+    around = num(3.0) * R * R - num(3.0) * R * d + d * d
+    cap.K = num(2.0) / num(3.0) * pi_E * d * around / R
+    cap.spread = (pi_E / R) * d * d * (R * R * R - num(5.0) / num(3.0) * R * R * d + R * d * d - d * d * d / num(5.0))
+    cap.pressed = pi_E * depth * depth * depth * (R * R / num(3.0) - R * depth / num(4.0) + depth * depth / num(20.0))
+    cap.height = -num(0.75) * (num(4.0) * R * R * R - num(6.0) * R * R * d + num(4.0) * R * d * d - d * d * d) / around
     cap.deepest = depth / t
     return cap
 
 
 @func
-def cap_patch(up: vec3, across: vec3, centre: vec3, height: real, soft_ball: bool) -> Patch:
+def cap_patch(up: num3, across: num3, centre: num3, height: num, soft_ball: bool) -> Patch:
     """Where the patch is: n̄ into the soft one, and the centre of stiffness, from the plane's normal and x axis, which a ball that rolls leaves as they
     are, and the sphere's centre."""
     patch = Patch()
@@ -95,7 +90,7 @@ def cap_patch(up: vec3, across: vec3, centre: vec3, height: real, soft_ball: boo
 
 
 @func
-def cap_sums(cap: Cap, patch: Patch, tau: real) -> Sums:
+def cap_sums(cap: Cap, patch: Patch, tau: num) -> Sums:
     across = wp.outer(patch.t, patch.t) + wp.outer(patch.u, patch.u)
     s = Sums()
     s.K = cap.K
@@ -108,34 +103,32 @@ def cap_sums(cap: Cap, patch: Patch, tau: real) -> Sums:
 
 
 @func
-def plane_and_centre(fields: Fields, X: transform, s: int):
+def plane_and_centre(fields: Fields, X: num_transform, s: int):
     """The plane's normal and x axis, the sphere's centre, and its height above the plane, in the frame of S. X: pose of O in it."""
-    up = vec3(real(0.0), real(0.0), real(1.0))
-    across = vec3(real(1.0), real(0.0), real(0.0))
+    up = num3(num(0.0), num(0.0), num(1.0))
+    across = num3(num(1.0), num(0.0), num(0.0))
     centre = wp.transform_get_translation(X)
     height = centre[2]
     if fields.geom_type[s] == SPHERE:
         up = wp.transform_vector(X, up)
         across = wp.transform_vector(X, across)
         height = -wp.dot(up, centre)
-        centre = vec3()
+        centre = num3()
     return up, across, centre, height
 
 
 @func
-def cap_of(fields: Fields, sizes: Sizes, w: int, s: int, o: int, height: real) -> Cap:
+def cap_of(fields: Fields, side_s: Side, side_o: Side, s: int, height: num) -> Cap:
     """The cap at this height; F is 0 where the two are apart, or the sphere is altogether under the plane."""
-    E = sizes.modulus[w % sizes.modulus.shape[0], s]
-    row = w % sizes.size.shape[0]
     cap = Cap()
     if fields.geom_type[s] == SPHERE:
-        R = sizes.size[row, s][0]
+        R = side_s.form.size[0]
         if wp.abs(height) < R:
-            cap = soft_sphere(E, R, height)
+            cap = soft_sphere(side_s.modulus, R, height)
     else:
-        R = sizes.size[row, o][0]
+        R = side_o.form.size[0]
         if height < R:
-            cap = soft_layer(E, thickness_of(sizes, w, s), R, height)
+            cap = soft_layer(side_s.modulus, side_s.form.thickness, R, height)
     return cap
 
 
@@ -163,10 +156,12 @@ def add_caps(
         p = fields.pair[k]
         s, o = soft_first(fields, scene, p)
         if fields.cap[k] == 1 and geom_speed[w, s] >= real(0.0) and geom_speed[w, o] >= real(0.0):
-            flags = flags | sides_flag(side_of(fields, sizes, w, s), side_of(fields, sizes, w, o))
+            side_s = side_of(fields, sizes, w, s)
+            side_o = side_of(fields, sizes, w, o)
+            flags = flags | sides_flag(side_s, side_o)
             X_s = geom_X[w, s]
             up, across, centre, height = plane_and_centre(fields, wp.transform_inverse(X_s) * geom_X[w, o], s)
-            cap = cap_of(fields, sizes, w, s, o, height)
+            cap = cap_of(fields, side_s, side_o, s, height)
             if cap.F > real(0.0):
                 sign = sign_of(scene, p, s)
                 patch = cap_patch(up, across, centre, cap.height, fields.geom_type[s] == SPHERE)

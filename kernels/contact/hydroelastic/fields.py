@@ -9,6 +9,7 @@ A margin only moves the surface out, from F = 0 to F = −shift; the pressure in
 
 import warp as wp
 
+from ...number.num import num, num3, num4, num_transform, pose_of
 from ...real import func, real, struct, transform, vec3, vec4
 from ..narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
@@ -54,37 +55,37 @@ class Sizes:
 
 
 @func
-def pressure_function(kind: int, size: vec3, thickness: real, entry: vec4) -> vec4:
+def pressure_function(kind: int, size: num3, thickness: num, entry: vec4) -> num4:
     """(a, b) of F = a·x + b."""
-    a = vec3(entry[0], entry[1], entry[2])
-    c = entry[3]
+    a = num3(num(entry[0]), num(entry[1]), num(entry[2]))
+    c = num(entry[3])
     b = c
     if kind == PLANE:
         a = a / thickness
     elif kind == SPHERE:
         a = -a / (size[0] * c)
-        b = real(1.0)
+        b = num(1.0)
     elif kind == ELLIPSOID:
-        a = vec3(-a[0] / (size[0] * c), -a[1] / (size[1] * c), -a[2] / (size[2] * c))
-        b = real(1.0)
+        a = num3(-a[0] / (size[0] * c), -a[1] / (size[1] * c), -a[2] / (size[2] * c))
+        b = num(1.0)
     elif kind == BOX:
         half = wp.min(size)
         b = (wp.abs(a[0]) * size[0] + wp.abs(a[1]) * size[1] + wp.abs(a[2]) * size[2]) / half
         a = -a / half
     elif kind == CYLINDER:
         half = wp.min(size[0], size[1])
-        if wp.abs(a[2]) < real(0.5):
+        if wp.abs(a[2]) < num(0.5):
             a = -a / (half * c)
             b = size[0] / half
         else:
             a = -a / half
             b = size[1] / half
     elif kind == CAPSULE:
-        b = real(1.0)
-        if a[2] != real(0.0):
+        b = num(1.0)
+        if a[2] != num(0.0):
             b += wp.abs(a[2]) * size[1] / (size[0] * c)
         a = -a / (size[0] * c)
-    return vec4(a[0], a[1], a[2], b)
+    return num4(a[0], a[1], a[2], b)
 
 
 @func
@@ -102,59 +103,53 @@ class Form:
     """What turns entries of a geom into functions."""
 
     kind: int
-    size: vec3
-    thickness: real
-    shift: real
+    size: num3
+    thickness: num
+    shift: num
 
 
 @func
 def form_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Form:
     form = Form()
     form.kind = fields.geom_type[g]
-    form.size = size_of(sizes, w, g)
-    form.thickness = thickness_of(sizes, w, g)
-    form.shift = fields.geom_shift[g]
+    form.size = num3(size_of(sizes, w, g))
+    form.thickness = num(thickness_of(sizes, w, g))
+    form.shift = num(fields.geom_shift[g])
     return form
 
 
 @func
-def function_of(form: Form, entry: vec4) -> vec4:
+def function_of(form: Form, entry: vec4) -> num4:
     """(a, b) of an entry in the frame of its geom."""
     return pressure_function(form.kind, form.size, form.thickness, entry)
 
 
 @func
-def entry_function(fields: Fields, sizes: Sizes, w: int, g: int, e: int) -> vec4:
-    """(a, b) of entry e of geom g, in its frame."""
-    return function_of(form_of(fields, sizes, w, g), fields.entry[e])
-
-
-@func
-def bound_plane(fields: Fields, form: Form, bound: int, own: vec4) -> vec4:
+def bound_plane(fields: Fields, form: Form, bound: int, own: num4) -> num4:
     """(m, d) of the half space m·x + d <= 0 of one bound of a cell with function `own`; not normalised."""
-    plane = vec4()
+    plane = num4()
     if bound == SURFACE:
-        plane = -own - vec4(real(0.0), real(0.0), real(0.0), form.shift)
+        plane = -own - num4(num(0.0), num(0.0), num(0.0), form.shift)
     else:
         plane = own - function_of(form, fields.entry[bound])
     return plane
 
 
 @func
-def vertex_of(form: Form, u: vec4) -> vec3:
+def vertex_of(form: Form, u: vec4) -> num3:
     """Vertex of a face of a rigid geom, in its frame."""
     kind = form.kind
     size = form.size
-    scale = vec3(real(1.0), real(1.0), real(1.0))
+    scale = num3(num(1.0), num(1.0), num(1.0))
     if kind == SPHERE or kind == CAPSULE:
-        scale = vec3(size[0], size[0], size[0])
+        scale = num3(size[0], size[0], size[0])
     elif kind == ELLIPSOID or kind == BOX:
         scale = size
     elif kind == CYLINDER:
-        scale = vec3(size[0], size[0], size[1])
-    x = vec3(scale[0] * u[0], scale[1] * u[1], scale[2] * u[2])
+        scale = num3(size[0], size[0], size[1])
+    x = num3(scale[0] * num(u[0]), scale[1] * num(u[1]), scale[2] * num(u[2]))
     if kind == CAPSULE:
-        x[2] = x[2] + u[3] * size[1]
+        x[2] = x[2] + num(u[3]) * size[1]
     return x
 
 
@@ -192,7 +187,7 @@ class Side:
     """One of the two geoms of a pair in a world: what its parts are found with."""
 
     form: Form
-    modulus: real
+    modulus: num
     scale: real  # `capsule_scale`
     level: real  # F is no more than this where the other geom is
     rigid: bool
@@ -202,7 +197,7 @@ class Side:
 def side_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Side:
     side = Side()
     side.form = form_of(fields, sizes, w, g)
-    side.modulus = sizes.modulus[w % sizes.modulus.shape[0], g]
+    side.modulus = num(sizes.modulus[w % sizes.modulus.shape[0], g])
     side.scale = capsule_scale(fields, sizes, w, g)
     side.level = real(wp.inf)
     side.rigid = fields.geom_cells[g, 1] == 0
@@ -250,16 +245,16 @@ def moved_capsule(X: transform, own: Capsule) -> Capsule:
 
 
 @func
-def along(plane: vec4) -> vec3:
+def along(plane: num4) -> num3:
     """The vector of a function or plane (a, b)."""
-    return vec3(plane[0], plane[1], plane[2])
+    return num3(plane[0], plane[1], plane[2])
 
 
 @func
-def carried(X: transform, f: vec4) -> vec4:
+def carried(X: num_transform, f: num4) -> num4:
     """The function in the frame to which X leads from its own."""
     a = wp.transform_vector(X, along(f))
-    return vec4(a[0], a[1], a[2], f[3] - wp.dot(a, wp.transform_get_translation(X)))
+    return num4(a[0], a[1], a[2], f[3] - wp.dot(a, wp.transform_get_translation(X)))
 
 
 @struct
@@ -269,8 +264,8 @@ class Part:
 
     index: int
     around: Capsule
-    own: vec4
-    pressure: vec4
+    own: num4
+    pressure: num4
 
 
 @func
@@ -285,11 +280,11 @@ def cell_of(fields: Fields, side_s: Side, i: int) -> Part:
 
 
 @func
-def part_of(fields: Fields, side_o: Side, X: transform, j: int) -> Part:
+def part_of(fields: Fields, side_o: Side, X: num_transform, j: int) -> Part:
     """Cell j of O, or its face where it is rigid, X the pose of O in the frame of S."""
     part = Part()
     part.index = j
-    part.around = moved_capsule(X, own_capsule(fields, side_o.rigid, j, side_o.scale, side_o.level))
+    part.around = moved_capsule(pose_of(X), own_capsule(fields, side_o.rigid, j, side_o.scale, side_o.level))
     if not side_o.rigid:
         part.own = function_of(side_o.form, fields.entry[fields.cell_entry[j]])
         part.pressure = side_o.modulus * carried(X, part.own)

@@ -10,11 +10,13 @@ import warp as wp
 
 from ...flags import CONTACT_OVERFLOW, DEEP_PRESSURE, NONFINITE
 from ...linalg.lanes import lane, lanes, sync, team_bits, team_max, team_number
+from ...number.num import num, num2, num3, num33
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
-from ..narrow.features import contact_frame, orthogonal
+from ..narrow.features import orthogonal
 from ..pair_laws import Contacts, Material, Scene, geom_dissipation_time
 from .fields import Fields, Part, Side, Sizes, cell_of, part_of, side_of
 from .near_parts import geoms_meet, list_both, next_parts
+from .point_target import Target, place_point, room_of
 from .polygon import ROOM, SMALLEST_AREA, Moments, Surface, clip, compliances, meet, moments
 
 DEEP = 0.5  # p/E from which on geoms are too soft, or driven too deep, for their fields
@@ -60,53 +62,39 @@ def sign_of(scene: Scene, p: int, s: int) -> real:
 
 
 @func
-def large_points(second: mat33, t: vec3, u: vec3):
+def large_points(second: num33, t: num3, u: num3):
     """L of y = L (±1, ±1): four points in the axes (t, u) with these second moments; L is lower triangular."""
     tt = wp.dot(t, second * t)
     tu = wp.dot(t, second * u)
     uu = wp.dot(u, second * u)
-    l_tt = real(0.0)
-    l_ut = real(0.0)
-    if tt > real(SMALLEST_SPREAD):
+    l_tt = num(0.0)
+    l_ut = num(0.0)
+    if tt > num(SMALLEST_SPREAD):
         l_tt = wp.sqrt(tt)
         l_ut = tu / l_tt
-    l_uu = wp.sqrt(wp.max(uu - l_ut * l_ut, real(0.0)))
+    l_uu = wp.sqrt(wp.max(uu - l_ut * l_ut, num(0.0)))
     return l_tt, l_ut, l_uu
 
 
 @func
-def corner(q: int) -> vec2:
+def corner(q: int) -> num2:
     """(±1, ±1), counter-clockwise."""
-    x = real(1.0)
-    y = real(1.0)
+    x = num(1.0)
+    y = num(1.0)
     if q == 1 or q == 2:
-        x = real(-1.0)
+        x = num(-1.0)
     if q >= 2:
-        y = real(-1.0)
-    return vec2(x, y)
+        y = num(-1.0)
+    return num2(x, y)
 
 
 @func
-def place_point(
-    contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i, X_s: transform, sign: real, m: vec3, x: vec3,
-    pressure: real, area: real, compliance: real, tau: real,
-):  # fmt: skip
-    """Write a contact point at x with the normal sign·m, both in the frame of S: k = A/c, φ = −c p."""
-    contacts.pair[w, c] = p
-    contacts.feature[w, c] = feature
-    contacts.phi[w, c] = -compliance * pressure
-    contacts.point[w, c] = wp.transform_point(X_s, x)
-    contacts.frame[w, c] = contact_frame(sign * wp.transform_vector(X_s, m))
-    contacts.compliance[w, c] = vec2(compliance / area, tau)
-
-
-@func
-def polygon_law(found: Surface, material: Material, default_tau: real, w: int, s: int, o: int) -> vec2:
-    """(c [m/Pa], τ_d [s]), the latter the mean weighted by compliance."""
+def polygon_law(found: Surface, tau_s: num, tau_o: num) -> num2:
+    """(c [m/Pa], τ_d [s]) of a polygon from the dissipation times of both geoms: the mean weighted by compliance."""
     c_s, c_o = compliances(found)
-    tau = c_s * geom_dissipation_time(material.dissipation_time, w, s, default_tau)
-    tau += c_o * geom_dissipation_time(material.dissipation_time, w, o, default_tau)
-    return vec2(c_s + c_o, tau / (c_s + c_o))
+    tau = c_s * tau_s
+    tau += c_o * tau_o
+    return num2(c_s + c_o, tau / (c_s + c_o))
 
 
 @func
@@ -122,22 +110,21 @@ def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
 
 @func
 def add_polygon(
-    fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
-    found: Surface, shape: Moments, count: int, contacts: Contacts,
+    fields: Fields, scene: Scene, w: int, p: int, i: int, j: int, X_s: transform, found: Surface, shape: Moments,
+    law: num2, count: int, target: Target,
 ):  # fmt: skip
     """Store the points of a polygon; how many there are then, and flags."""
     s, o = soft_first(fields, scene, p)
     sign = sign_of(scene, p, s)
-    law = polygon_law(found, material, default_tau, w, s, o)
     c = law[0]
-    tau = law[1]
     pressure = wp.dot(found.a, shape.centroid) + found.b
     now = int(count)
     if not is_large(fields, o, i, j):
-        if now < contacts.pair.shape[1]:
+        if now < room_of(target):
             feature = wp.vec3i(i, j, 0)
             place_point(
-                contacts, w, now, p, feature, X_s, sign, found.normal, shape.centroid, pressure, shape.area, c, tau
+                target, w, now, p, feature, X_s, sign, found.normal, shape.centroid, -c * pressure, c / shape.area,
+                law[1],
             )  # fmt: skip
         now += 1
     else:
@@ -145,18 +132,19 @@ def add_polygon(
         u = wp.cross(found.normal, t)
         l_tt, l_ut, l_uu = large_points(shape.second, t, u)
         for q in range(4):
-            if now < contacts.pair.shape[1]:
+            if now < room_of(target):
                 y = corner(q)
                 arm = (l_tt * y[0]) * t + (l_ut * y[0] + l_uu * y[1]) * u
                 feature = wp.vec3i(i, j, q)
+                phi = -c * (pressure + wp.dot(found.a, arm))
+                softness = c / (num(0.25) * shape.area)
                 place_point(
-                    contacts, w, now, p, feature, X_s, sign, found.normal, shape.centroid + arm,
-                    pressure + wp.dot(found.a, arm), real(0.25) * shape.area, c, tau,
+                    target, w, now, p, feature, X_s, sign, found.normal, shape.centroid + arm, phi, softness, law[1]
                 )  # fmt: skip
             now += 1
     flags = int(0)
-    if now > contacts.pair.shape[1]:
-        now = contacts.pair.shape[1]
+    if now > room_of(target):
+        now = room_of(target)
         flags = int(CONTACT_OVERFLOW)
     return now, flags
 
@@ -213,12 +201,14 @@ def store_polygon(
     now = int(count)
     flags = int(0)
     polygons.cells[w, listed] = wp.vec2i(i, j)
+    s, o = soft_first(fields, scene, p)
+    tau_s = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
+    tau_o = geom_dissipation_time(material.dissipation_time, w, o, default_tau)
+    law = polygon_law(found, tau_s, tau_o)
     if points == 0:
-        s, o = soft_first(fields, scene, p)
-        law = polygon_law(found, material, default_tau, w, s, o)
         keep_polygon(polygons, w, listed, found, shape, law, extent(P, found.count, shape))
     else:
-        now, flags = add_polygon(fields, scene, material, default_tau, w, p, i, j, X_s, found, shape, count, contacts)
+        now, flags = add_polygon(fields, scene, w, p, i, j, X_s, found, shape, law, count, contacts)
     return now, flags
 
 

@@ -16,13 +16,35 @@ import warp as wp
 
 from ...flags import CONTACT_OVERFLOW
 from ...linalg.lanes import lane, lanes, sync, team_max, team_sum
-from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec6
+from ...number.num import (
+    num,
+    num2,
+    num3,
+    num4,
+    num33,
+    num_transform,
+    rate_of,
+    value_of,
+    values_of,
+    with_rate,
+)
+from ...real import DUAL, func, kernel, real, struct, transform, vec3, vec6
 from ...tree.passes import Topology
 from ..contacts import point_velocity
-from ..narrow.features import contact_frame, orthogonal
+from ..narrow.features import orthogonal
 from ..pair_laws import Contacts, Scene
-from .fields import Fields, Sizes, cell_of, part_of, side_of
+from .fields import Fields, Side, Sizes, cell_of, part_of, side_of
 from .find_polygons import Polygons, corner, sign_of, soft_first
+from .listed import (
+    Listed,
+    listed_cells,
+    listed_centroid,
+    listed_gradient,
+    listed_normal,
+    listed_second,
+    listed_values,
+)
+from .point_target import Target, place_point, room_of
 from .polygon import ROOM, clip, meet, moments
 
 mat43 = wp.types.matrix((4, 3), real)
@@ -46,51 +68,60 @@ SLACK = 1.001  # |S_tu| <= √(S_tt S_uu), but for rounding
 class Sums:
     """Over the polygons of a patch, or of a quadrant of it, about a point."""
 
-    K: real
-    Kx: vec3
-    Kxx: mat33
-    Ktau: real
-    f: real
-    fx: vec3
-    fxx: mat33
-    force: vec3
+    K: num
+    Kx: num3
+    Kxx: num33
+    Ktau: num
+    f: num
+    fx: num3
+    fxx: num33
+    force: num3
 
 
 @struct
 class Patch:
     """Where a patch is in the frame of S: n̄ (into S), t1, t2, and the centre of stiffness."""
 
-    normal: vec3
-    t: vec3
-    u: vec3
-    centre: vec3
+    normal: num3
+    t: num3
+    u: num3
+    centre: num3
 
 
 @func
-def team_vec(x: vec3) -> vec3:
-    return vec3(team_sum(x[0]), team_sum(x[1]), team_sum(x[2]))
+def team_num(x: num) -> num:
+    """Sum over the lanes, and that of the rates."""
+    if DUAL:
+        return with_rate(team_sum(value_of(x)), team_sum(rate_of(x)))
+    else:
+        return team_sum(x)
 
 
 @func
-def team_symmetric(A: mat33) -> mat33:
+def team_vec(x: num3) -> num3:
+    return num3(team_num(x[0]), team_num(x[1]), team_num(x[2]))
+
+
+@func
+def team_symmetric(A: num33) -> num33:
     """Sum of a symmetric matrix over the lanes."""
-    xx = team_sum(A[0, 0])
-    yy = team_sum(A[1, 1])
-    zz = team_sum(A[2, 2])
-    xy = team_sum(A[0, 1])
-    xz = team_sum(A[0, 2])
-    yz = team_sum(A[1, 2])
-    return mat33(xx, xy, xz, xy, yy, yz, xz, yz, zz)
+    xx = team_num(A[0, 0])
+    yy = team_num(A[1, 1])
+    zz = team_num(A[2, 2])
+    xy = team_num(A[0, 1])
+    xz = team_num(A[0, 2])
+    yz = team_num(A[1, 2])
+    return num33(xx, xy, xz, xy, yy, yz, xz, yz, zz)
 
 
 @func
 def team_sums(s: Sums) -> Sums:
     total = Sums()
-    total.K = team_sum(s.K)
+    total.K = team_num(s.K)
     total.Kx = team_vec(s.Kx)
     total.Kxx = team_symmetric(s.Kxx)
-    total.Ktau = team_sum(s.Ktau)
-    total.f = team_sum(s.f)
+    total.Ktau = team_num(s.Ktau)
+    total.f = team_num(s.f)
     total.fx = team_vec(s.fx)
     total.fxx = team_symmetric(s.fxx)
     total.force = team_vec(s.force)
@@ -99,10 +130,10 @@ def team_sums(s: Sums) -> Sums:
 
 @func
 def add_part(
-    s: Sums, n: vec3, share: real, area: real, p: real, c: real, tau: real, a: vec3, x: vec3, second: mat33
+    s: Sums, n: num3, share: num, area: num, p: num, c: num, tau: num, a: num3, x: num3, second: num33
 ) -> Sums:  # fmt: skip
     """Adds a polygon, or a part of one, whose normal n has the share c_i of n̄, at x from the point of the sums."""
-    k = wp.max(share, real(0.0)) * area / c  # what faces away carries force and no stiffness
+    k = wp.max(share, num(0.0)) * area / c  # what faces away carries force and no stiffness
     f = share * area * p
     spread = wp.outer(x, x) + second
     Ca = second * a
@@ -133,7 +164,7 @@ def pushes(
 
 
 @func
-def choose_normals(polygons: Polygons, w: int, first: int, last: int):
+def choose_normals(polygons: Listed, w: int, first: int, last: int):
     """Normals that those of the polygons are near, at most MOST_NORMALS: the one with most force, then each time the one with most force away
     from those before. By all lanes. How many, and they."""
     seed = mat43()
@@ -143,13 +174,13 @@ def choose_normals(polygons: Polygons, w: int, first: int, last: int):
         most = real(0.0)
         best = int(-1)
         for k in range(first + lane(), last, lanes()):
-            values = polygons.values[w, k]
-            n = polygons.normal[w, k]
+            values = listed_values(polygons, w, k)
+            n = values_of(listed_normal(polygons, w, k))
             nearest = real(-1.0)
             for b in range(seeds):
                 nearest = wp.max(nearest, n[0] * seed[b, 0] + n[1] * seed[b, 1] + n[2] * seed[b, 2])
-            weight = values[0] * values[1] * (real(1.0) - nearest)
-            if values[0] > real(0.0) and nearest < real(SAME_NORMAL) and weight > most:
+            weight = value_of(values[0] * values[1]) * (real(1.0) - nearest)
+            if values[0] > num(0.0) and nearest < real(SAME_NORMAL) and weight > most:
                 most = weight
                 best = k
         lead = team_max(most)
@@ -158,7 +189,7 @@ def choose_normals(polygons: Polygons, w: int, first: int, last: int):
             own = -real(best)
         chosen = int(-team_max(own))  # the first of equals
         if lead > real(0.0):
-            n = polygons.normal[w, chosen]
+            n = values_of(listed_normal(polygons, w, chosen))
             for d in range(3):
                 seed[seeds, d] = n[d]
             seeds += 1
@@ -180,42 +211,71 @@ def nearest_seed(seeds: int, seed: mat43, n: vec3) -> int:
 
 
 @func
-def share_of(polygons: Polygons, w: int, k: int, patch: Patch) -> real:
-    """c_i."""
-    return wp.dot(polygons.normal[w, k], patch.normal)
+def coherence(polygons: Listed, w: int, first: int, last: int) -> real:
+    """|Σ A p n|/Σ A p of the polygons that count. By all lanes."""
+    force = num3()
+    total = num(0.0)
+    for k in range(first + lane(), last, lanes()):
+        values = listed_values(polygons, w, k)
+        if values[0] > num(0.0):
+            force += (values[0] * values[1]) * listed_normal(polygons, w, k)
+            total += values[0] * values[1]
+    force = team_vec(force)
+    total = team_num(total)
+    share = real(1.0)
+    if total > num(0.0):
+        share = value_of(wp.length(force) / total)
+    return share
 
 
 @func
-def shape_of(S: mat33, patch: Patch):
+def normals_of(polygons: Listed, w: int, first: int, last: int):
+    """Number and normals of the patches of a pair; a single one needs no normal. By all lanes."""
+    seeds = int(1)
+    seed = mat43()
+    if coherence(polygons, w, first, last) < real(COHERENT):
+        seeds, seed = choose_normals(polygons, w, first, last)
+    return seeds, seed
+
+
+@func
+def share_of(polygons: Listed, w: int, k: int, patch: Patch) -> num:
+    """c_i."""
+    return wp.dot(listed_normal(polygons, w, k), patch.normal)
+
+
+@func
+def shape_of(S: num33, patch: Patch):
     """The Cholesky factor (L_tt, L_ut, L_uu) of P S Pᵀ."""
     # of a sliver that is far from the centre all three may be rounding, and of any sign
-    tt = wp.max(wp.dot(patch.t, S * patch.t), real(0.0))
+    tt = wp.max(wp.dot(patch.t, S * patch.t), num(0.0))
     tu = wp.dot(patch.t, S * patch.u)
-    uu = wp.max(wp.dot(patch.u, S * patch.u), real(0.0))
-    least = real(THIN) * (tt + uu) + real(1e-30)
+    uu = wp.max(wp.dot(patch.u, S * patch.u), num(0.0))
+    least = num(THIN) * (tt + uu) + num(1e-30)
     l_tt = wp.sqrt(wp.max(tt, least))
-    reach = real(SLACK) * wp.sqrt(uu)
+    reach = num(SLACK) * wp.sqrt(uu)
     l_ut = wp.clamp(tu / l_tt, -reach, reach)
     l_uu = wp.sqrt(wp.max(uu - l_ut * l_ut, least))
     return l_tt, l_ut, l_uu
 
 
 @func
-def torsion(s: Sums, patch: Patch) -> real:
+def torsion(s: Sums, patch: Patch) -> num:
     """T = ∫ p |y − y_p| dA about the centre of pressure, from the covariance of p."""
     mean = s.fx / s.f
     cov = s.fxx / s.f - wp.outer(mean, mean)
     tt = wp.dot(patch.t, cov * patch.t)
     tu = wp.dot(patch.t, cov * patch.u)
     uu = wp.dot(patch.u, cov * patch.u)
-    spread = wp.max(tt + uu, real(1e-30))
-    roundness = real(2.0) * wp.sqrt(wp.max(tt * uu - tu * tu, real(0.0))) / spread
-    return s.f * (real(TORSION) + real(TORSION_ROUND) * roundness) * wp.sqrt(spread)
+    spread = wp.max(tt + uu, num(1e-30))
+    roundness = num(2.0) * wp.sqrt(wp.max(tt * uu - tu * tu, num(0.0))) / spread
+    return s.f * (num(TORSION) + num(TORSION_ROUND) * roundness) * wp.sqrt(spread)
 
 
 @func
 def add_points(
-    points: int, w: int, p: int, feature: wp.vec2i, X_s: transform, sign: real, patch: Patch, s: Sums, count: int, contacts: Contacts
+    points: int, w: int, p: int, feature: wp.vec2i, X_s: transform, sign: real, patch: Patch, s: Sums, count: int,
+    target: Target,
 ):  # fmt: skip
     """Store the four points of the sums, or five; how many there are then, and flags. By all lanes, a point each."""
     centre = s.Kx / s.K
@@ -226,9 +286,9 @@ def add_points(
     z_t = wp.dot(patch.t, moment) / (l_tt * s.K)
     z_u = (wp.dot(patch.u, moment) / s.K - l_ut * z_t) / l_uu
     depth = f / s.K
-    w0 = real(0.0)
+    w0 = num(0.0)
     if points == 5:
-        w0 = real(LEAST_CENTRE)
+        w0 = num(LEAST_CENTRE)
         # T of four points: each has f_q = K/4 (depth + z·(±1, ±1)).
         about = Sums()
         about.f = f
@@ -237,18 +297,18 @@ def add_points(
         T = torsion(about, patch)
         y_t = wp.dot(patch.t, moment) / f
         y_u = wp.dot(patch.u, moment) / f
-        T_4 = real(0.0)
+        T_4 = num(0.0)
         for q in range(4):
             at = corner(q)
-            f_q = wp.max(real(0.25) * s.K * (depth + z_t * at[0] + z_u * at[1]), real(0.0))
+            f_q = wp.max(num(0.25) * s.K * (depth + z_t * at[0] + z_u * at[1]), num(0.0))
             d_t = l_tt * at[0] - y_t
             d_u = l_ut * at[0] + l_uu * at[1] - y_u
             T_4 += f_q * wp.sqrt(d_t * d_t + d_u * d_u)
-        if T_4 > real(0.0):
-            w0 = wp.clamp(real(1.0) - (T / T_4) * (T / T_4), real(LEAST_CENTRE), real(LARGEST_CENTRE))
-    spread = real(1.0) / wp.sqrt(real(1.0) - w0)
+        if T_4 > num(0.0):
+            w0 = wp.clamp(num(1.0) - (T / T_4) * (T / T_4), num(LEAST_CENTRE), num(LARGEST_CENTRE))
+    spread = num(1.0) / wp.sqrt(num(1.0) - w0)
     tilt = (wp.abs(z_t) + wp.abs(z_u)) * spread
-    scale = real(1.0)
+    scale = num(1.0)
     if tilt > depth:
         scale = depth / tilt
     tau = s.Ktau / s.K
@@ -257,26 +317,24 @@ def add_points(
         number = int(5)
     for q in range(lane(), number, lanes()):
         c = count + q
-        if c < contacts.pair.shape[1]:
+        if c < room_of(target):
             at = corner(q)
-            weight = real(0.25) * (real(1.0) - w0)
+            weight = num(0.25) * (num(1.0) - w0)
             arm = spread * ((l_tt * at[0]) * patch.t + (l_ut * at[0] + l_uu * at[1]) * patch.u)
             # not below 0 by rounding: φ > 0 has no dissipation
-            pressed = wp.max(depth + scale * spread * (z_t * at[0] + z_u * at[1]), real(0.0))
+            pressed = wp.max(depth + scale * spread * (z_t * at[0] + z_u * at[1]), num(0.0))
             if q == 4:
-                arm = vec3()
+                arm = num3()
                 pressed = depth
                 weight = w0
-            contacts.pair[w, c] = p
-            contacts.feature[w, c] = wp.vec3i(feature[0], feature[1], q)
-            contacts.phi[w, c] = -pressed
-            contacts.point[w, c] = wp.transform_point(X_s, patch.centre + centre + arm)
-            contacts.frame[w, c] = contact_frame(sign * wp.transform_vector(X_s, patch.normal))
-            contacts.compliance[w, c] = vec2(real(1.0) / (s.K * weight), tau)
+            place_point(
+                target, w, c, p, wp.vec3i(feature[0], feature[1], q), X_s, sign, patch.normal,
+                patch.centre + centre + arm, -pressed, num(1.0) / (s.K * weight), tau,
+            )  # fmt: skip
     now = count + number
     flags = int(0)
-    if now > contacts.pair.shape[1]:
-        now = contacts.pair.shape[1]
+    if now > room_of(target):
+        now = room_of(target)
         flags = int(CONTACT_OVERFLOW)
     return now, flags
 
@@ -289,7 +347,7 @@ def turned(patch: Patch, s: Sums):
     own.normal = wp.normalize(s.force)
     own.t = orthogonal(own.normal)
     own.u = wp.cross(own.normal, own.t)
-    ratio = real(1.0) / wp.max(wp.dot(own.normal, patch.normal), real(LEAST_COSINE))
+    ratio = num(1.0) / wp.max(wp.dot(own.normal, patch.normal), num(LEAST_COSINE))
     scaled = Sums()
     scaled.K = ratio * s.K
     scaled.Kx = ratio * s.Kx
@@ -302,41 +360,38 @@ def turned(patch: Patch, s: Sums):
 
 
 @func
-def half_plane(direction: vec3, through: vec3, side: real) -> vec4:
+def half_plane(direction: num3, through: num3, side: num) -> num4:
     """{x: side direction·(x − through) >= 0} as a plane to clip to."""
     m = -side * direction
-    return vec4(m[0], m[1], m[2], -wp.dot(m, through))
+    return num4(m[0], m[1], m[2], -wp.dot(m, through))
 
 
 @func
 def quadrant_sums(
-    fields: Fields, sizes: Sizes, scene: Scene, X: transform, w: int, p: int, first: int, last: int, seeds: int,
-    seed: mat43, b: int, patch: Patch, quadrant: int, polygons: Polygons,
+    fields: Fields, side_s: Side, side_o: Side, X: num_transform, w: int, first: int, last: int, seeds: int,
+    seed: mat43, b: int, patch: Patch, quadrant: int, polygons: Listed,
 ) -> Sums:  # fmt: skip
     """Sums of what of the polygons of one normal lies in a quadrant about the centre; −1: all. By all lanes."""
-    P = wp.zeros(shape=(ROOM,), dtype=vec3)
-    s, o = soft_first(fields, scene, p)
-    side_s = side_of(fields, sizes, w, s)
-    side_o = side_of(fields, sizes, w, o)
-    at = vec2()
+    P = wp.zeros(shape=(ROOM,), dtype=num3)
+    at = num2()
     if quadrant >= 0:
         at = corner(quadrant)
     total = Sums()
     for k in range(first + lane(), last, lanes()):
-        values = polygons.values[w, k]
-        n = polygons.normal[w, k]
-        if values[0] > real(0.0) and nearest_seed(seeds, seed, n) == b:
+        values = listed_values(polygons, w, k)
+        n = listed_normal(polygons, w, k)
+        if values[0] > num(0.0) and nearest_seed(seeds, seed, values_of(n)) == b:
             share = share_of(polygons, w, k, patch)
-            x = polygons.centroid[w, k] - patch.centre
-            a = polygons.gradient[w, k]
+            x = listed_centroid(polygons, w, k) - patch.centre
+            a = listed_gradient(polygons, w, k)
             along_t = at[0] * wp.dot(x, patch.t)
             along_u = at[1] * wp.dot(x, patch.u)
             if quadrant < 0 or (along_t >= values[4] and along_u >= values[4]):
                 total = add_part(
-                    total, n, share, values[0], values[1], values[2], values[3], a, x, polygons.second[w, k]
-                )
+                    total, n, share, values[0], values[1], values[2], values[3], a, x, listed_second(polygons, w, k)
+                )  # fmt: skip
             elif along_t > -values[4] and along_u > -values[4]:
-                cells = polygons.cells[w, k]
+                cells = listed_cells(polygons, w, k)
                 found = meet(
                     fields, side_s, side_o, X, cell_of(fields, side_s, cells[0]), part_of(fields, side_o, X, cells[1]),
                     P,
@@ -348,8 +403,8 @@ def quadrant_sums(
                     count = clip(P, count, half_plane(patch.u, patch.centre, at[1]))
                 if count > 2:
                     part = moments(P, count, n)
-                    if part.area > real(0.0):
-                        pressure = values[1] + wp.dot(a, part.centroid - polygons.centroid[w, k])
+                    if part.area > num(0.0):
+                        pressure = values[1] + wp.dot(a, part.centroid - listed_centroid(polygons, w, k))
                         x = part.centroid - patch.centre
                         total = add_part(total, n, share, part.area, pressure, values[2], values[3], a, x, part.second)
     return team_sums(total)
@@ -357,34 +412,35 @@ def quadrant_sums(
 
 @func
 def find_patch(
-    w: int, first: int, last: int, seeds: int, seed: mat43, b: int, polygons: Polygons
+    w: int, first: int, last: int, seeds: int, seed: mat43, b: int, polygons: Listed
 ):  # fmt: skip
     """Normal, axes and centre of stiffness of the polygons of one normal, and whether there are any. By all lanes."""
-    force = vec3()
+    force = num3()
     for k in range(first + lane(), last, lanes()):
-        values = polygons.values[w, k]
-        if values[0] > real(0.0) and nearest_seed(seeds, seed, polygons.normal[w, k]) == b:
-            force += (values[0] * values[1]) * polygons.normal[w, k]
+        values = listed_values(polygons, w, k)
+        n = listed_normal(polygons, w, k)
+        if values[0] > num(0.0) and nearest_seed(seeds, seed, values_of(n)) == b:
+            force += (values[0] * values[1]) * n
     force = team_vec(force)
     size = wp.length(force)
     patch = Patch()
-    there = size > real(0.0)
+    there = size > num(0.0)
     if there:
         patch.normal = force / size
         patch.t = orthogonal(patch.normal)
         patch.u = wp.cross(patch.normal, patch.t)
-        origin = polygons.centroid[w, first]
-        K = real(0.0)
-        Kx = vec3()
+        origin = listed_centroid(polygons, w, first)
+        K = num(0.0)
+        Kx = num3()
         for k in range(first + lane(), last, lanes()):
-            values = polygons.values[w, k]
-            if values[0] > real(0.0) and nearest_seed(seeds, seed, polygons.normal[w, k]) == b:
-                stiffness = wp.max(share_of(polygons, w, k, patch), real(0.0)) * values[0] / values[2]
+            values = listed_values(polygons, w, k)
+            if values[0] > num(0.0) and nearest_seed(seeds, seed, values_of(listed_normal(polygons, w, k))) == b:
+                stiffness = wp.max(share_of(polygons, w, k, patch), num(0.0)) * values[0] / values[2]
                 K += stiffness
-                Kx += stiffness * (polygons.centroid[w, k] - origin)
-        K = team_sum(K)
+                Kx += stiffness * (listed_centroid(polygons, w, k) - origin)
+        K = team_num(K)
         Kx = team_vec(Kx)
-        there = K > real(0.0)
+        there = K > num(0.0)
         if there:
             patch.centre = origin + Kx / K
     return patch, there
@@ -395,7 +451,7 @@ def drop_idle(
     topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), h: real, w: int,
     p: int, sign: real, X_s: transform, first: int, last: int, polygons: Polygons,
 ):  # fmt: skip
-    """Mark polygons that do not push by a negative area, unless none does. |Σ A p n|/Σ A p of the others. By all lanes."""
+    """Mark polygons that do not push by a negative area, unless none does. By all lanes."""
     pushing = real(0.0)
     for k in range(first + lane(), last, lanes()):
         # Rims, which have next to no stiffness, push at any velocity; they do not say whether the patch does.
@@ -404,24 +460,12 @@ def drop_idle(
         if stiff and pushes(topology, scene, link_X, link_V, h, w, p, sign, X_s, polygons, k):
             pushing += real(1.0)
     some = team_sum(pushing) > real(0.0)
-    force = vec3()
-    total = real(0.0)
     for k in range(first + lane(), last, lanes()):
-        values = polygons.values[w, k]
-        idle = some and not pushes(topology, scene, link_X, link_V, h, w, p, sign, X_s, polygons, k)
-        if idle:
+        if some and not pushes(topology, scene, link_X, link_V, h, w, p, sign, X_s, polygons, k):
+            values = polygons.values[w, k]
             values[0] = -values[0]
             polygons.values[w, k] = values
-        else:
-            force += (values[0] * values[1]) * polygons.normal[w, k]
-            total += values[0] * values[1]
     sync()
-    force = team_vec(force)
-    total = team_sum(total)
-    coherence = real(1.0)
-    if total > real(0.0):
-        coherence = wp.length(force) / total
-    return coherence
 
 
 @kernel(lanes=True)
@@ -453,11 +497,10 @@ def reduce(
             sign = sign_of(scene, p, s)
             X_s = geom_X[w, s]
             X = wp.transform_inverse(X_s) * geom_X[w, o]
-            coherence = drop_idle(topology, scene, link_X, link_V, h, w, p, sign, X_s, first, last, polygons)
-            seeds = int(1)
-            seed = mat43()
-            if coherence < real(COHERENT):
-                seeds, seed = choose_normals(polygons, w, first, last)
+            side_s = side_of(fields, sizes, w, s)
+            side_o = side_of(fields, sizes, w, o)
+            drop_idle(topology, scene, link_X, link_V, h, w, p, sign, X_s, first, last, polygons)
+            seeds, seed = normals_of(polygons, w, first, last)
             for b in range(seeds):
                 patch, there = find_patch(w, first, last, seeds, seed, b, polygons)
                 if there:
@@ -465,7 +508,7 @@ def reduce(
                         quadrant = int(0)
                         while quadrant < 4:  # not unrolled: it takes long to compile
                             sums = quadrant_sums(
-                                fields, sizes, scene, X, w, p, first, last, seeds, seed, b, patch, quadrant, polygons
+                                fields, side_s, side_o, X, w, first, last, seeds, seed, b, patch, quadrant, polygons
                             )  # fmt: skip
                             if sums.K > real(0.0) and sums.f > real(0.0):
                                 own, part = turned(patch, sums)
@@ -476,7 +519,7 @@ def reduce(
                             quadrant += 1
                     else:
                         sums = quadrant_sums(
-                            fields, sizes, scene, X, w, p, first, last, seeds, seed, b, patch, -1, polygons
+                            fields, side_s, side_o, X, w, first, last, seeds, seed, b, patch, -1, polygons
                         )  # fmt: skip
                         count, more = add_points(
                             points, w, p, wp.vec2i(b, 0), X_s, sign, patch, sums, count, contacts

@@ -12,7 +12,8 @@ force A p and have next to no stiffness (with none at all the solvers would meet
 
 import warp as wp
 
-from ...real import func, mat33, real, struct, transform, vec3, vec4
+from ...number.num import num, num3, num4, num33, num_transform
+from ...real import func, real, struct, vec3
 from ..narrow.features import orthogonal
 from .fields import SURFACE, Fields, Form, Part, Side, along, bound_plane, carried, vertex_of
 
@@ -29,30 +30,30 @@ class Surface:
     """The plane of a polygon, in the frame of S. `count` 0: there is none."""
 
     count: int
-    normal: vec3  # m
-    a: vec3  # ∇p of S [Pa/m]
-    b: real
-    slope_s: real  # a·m
-    slope_o: real  # of the other, along −m; infinite where it is rigid
-    size_o: real  # |∇p| of the other
+    normal: num3  # m
+    a: num3  # ∇p of S [Pa/m]
+    b: num
+    slope_s: num  # a·m
+    slope_o: num  # of the other, along −m; infinite where it is rigid
+    size_o: num  # |∇p| of the other
 
 
 @struct
 class Moments:
     """Of a polygon: `second` is ∫(y − x)(y − x)ᵀ dA / A."""
 
-    area: real
-    centroid: vec3
-    second: mat33
+    area: num
+    centroid: num3
+    second: num33
 
 
 @func(inline=False)
-def clip_by(P: wp.array(dtype=vec3), count: int, m_x: real, m_y: real, m_z: real, d: real) -> int:
+def clip_by(P: wp.array(dtype=num3), count: int, m_x: num, m_y: num, m_z: num, d: num) -> int:
     """`clip` with the plane by its numbers, which travel in registers: a call costs half as much."""
-    m = vec3(m_x, m_y, m_z)
+    m = num3(m_x, m_y, m_z)
     inside = int(0)
     for i in range(count):
-        if wp.dot(m, P[i]) + d <= real(0.0):
+        if wp.dot(m, P[i]) + d <= num(0.0):
             inside += 1
     if inside == count:
         return count
@@ -64,10 +65,10 @@ def clip_by(P: wp.array(dtype=vec3), count: int, m_x: real, m_y: real, m_z: real
             if j == count:
                 j = int(0)
             t = wp.dot(m, P[j]) + d
-            if s <= real(0.0) and kept < MAX_VERTICES:
+            if s <= num(0.0) and kept < MAX_VERTICES:
                 P[MAX_VERTICES + kept] = P[i]
                 kept += 1
-            if (s <= real(0.0)) != (t <= real(0.0)) and kept < MAX_VERTICES:
+            if (s <= num(0.0)) != (t <= num(0.0)) and kept < MAX_VERTICES:
                 P[MAX_VERTICES + kept] = P[i] + (s / (s - t)) * (P[j] - P[i])
                 kept += 1
             s = t
@@ -77,13 +78,13 @@ def clip_by(P: wp.array(dtype=vec3), count: int, m_x: real, m_y: real, m_z: real
 
 
 @func
-def clip(P: wp.array(dtype=vec3), count: int, plane: vec4) -> int:
+def clip(P: wp.array(dtype=num3), count: int, plane: num4) -> int:
     """Cut the polygon P, which has room for twice its vertices, to m·x + d <= 0; its vertices then."""
     return clip_by(P, count, plane[0], plane[1], plane[2], plane[3])
 
 
 @func
-def lay_square(P: wp.array(dtype=vec3), centre: vec3, normal: vec3, half: real) -> int:
+def lay_square(P: wp.array(dtype=num3), centre: num3, normal: num3, half: num) -> int:
     """A square in the plane through `centre`, counter-clockwise about the normal."""
     t = half * wp.normalize(orthogonal(normal))
     u = wp.cross(normal, t)
@@ -95,18 +96,21 @@ def lay_square(P: wp.array(dtype=vec3), centre: vec3, normal: vec3, half: real) 
 
 
 @func
-def lay_face(fields: Fields, form: Form, X: transform, face: int, centre: vec3, reach: real, P: wp.array(dtype=vec3)):
+def lay_face(
+    fields: Fields, form: Form, X: num_transform, face: int, centre: vec3, reach: real, P: wp.array(dtype=num3)
+):
     """A face of a rigid geom in the frame of S, by its vertices and outward normal; of a half space a square about the cell's sphere."""
     first = fields.face_vertices[face, 0]
     count = fields.face_vertices[face, 1]
-    normal = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
+    normal = wp.transform_vector(X, num3(num(0.0), num(0.0), num(1.0)))
     if count == 0:
-        foot = centre - wp.dot(normal, centre - wp.transform_get_translation(X)) * normal
-        count = lay_square(P, foot, normal, real(SQUARE) * reach)
+        middle = num3(centre)
+        foot = middle - wp.dot(normal, middle - wp.transform_get_translation(X)) * normal
+        count = lay_square(P, foot, normal, num(real(SQUARE) * reach))
     else:
         for i in range(count):
             P[i] = wp.transform_point(X, vertex_of(form, fields.face_vertex[first + i]))
-        area = vec3()
+        area = num3()
         for i in range(1, count - 1):
             area += wp.cross(P[i] - P[0], P[i + 1] - P[0])
         normal = wp.normalize(area)
@@ -115,8 +119,8 @@ def lay_face(fields: Fields, form: Form, X: transform, face: int, centre: vec3, 
 
 @func
 def clip_to_cell(
-    fields: Fields, form: Form, cell: int, own: vec4, count: int,
-    P: wp.array(dtype=vec3),
+    fields: Fields, form: Form, cell: int, own: num4, count: int,
+    P: wp.array(dtype=num3),
 ) -> int:  # fmt: skip
     """Cut P to a cell of the geom of this form, in its frame; its vertices then."""
     left = int(count)
@@ -129,8 +133,8 @@ def clip_to_cell(
 
 @func
 def clip_to_other(
-    fields: Fields, form: Form, X: transform, cell: int, own: vec4, count: int,
-    P: wp.array(dtype=vec3),
+    fields: Fields, form: Form, X: num_transform, cell: int, own: num4, count: int,
+    P: wp.array(dtype=num3),
 ) -> int:  # fmt: skip
     """Cut P to a cell of another geom, whose frame X carries to that of P, but not to its surface; its vertices then."""
     left = int(count)
@@ -143,8 +147,8 @@ def clip_to_other(
 
 @func
 def meet(
-    fields: Fields, side_s: Side, side_o: Side, X: transform, cell: Part, part: Part,
-    P: wp.array(dtype=vec3),
+    fields: Fields, side_s: Side, side_o: Side, X: num_transform, cell: Part, part: Part,
+    P: wp.array(dtype=num3),
 ) -> Surface:  # fmt: skip
     """The polygon P of a cell of S with a face or cell of O, X the pose of O in the frame of S."""
     found = Surface()
@@ -157,12 +161,12 @@ def meet(
         count, normal = lay_face(fields, side_o.form, X, part.index, centre, reach, P)
         found.normal = normal
         found.slope_s = wp.dot(found.a, found.normal)
-        found.slope_o = real(wp.inf)
+        found.slope_o = num(wp.inf)
         count = clip_to_cell(fields, side_s.form, cell.index, cell.own, count, P)
     else:
         a_o = along(part.pressure)
         grow = found.a - a_o
-        if wp.length_sq(grow) > real(PARALLEL) * wp.length_sq(found.a):
+        if wp.length_sq(grow) > num(PARALLEL) * wp.length_sq(found.a):
             size = wp.length(grow)
             found.normal = grow / size
             found.slope_s = wp.dot(found.a, found.normal)
@@ -172,8 +176,9 @@ def meet(
             if reach_o < reach:
                 reach = reach_o
                 centre = part.around.middle
-            height = wp.dot(found.normal, centre) + (found.b - part.pressure[3]) / size
-            count = lay_square(P, centre - height * found.normal, found.normal, real(SQUARE) * reach)
+            middle = num3(centre)
+            height = wp.dot(found.normal, middle) + (found.b - part.pressure[3]) / size
+            count = lay_square(P, middle - height * found.normal, found.normal, num(real(SQUARE) * reach))
             count = clip_to_cell(fields, side_s.form, cell.index, cell.own, count, P)
             # Where the pressures are equal both are 0 along one line: it bounds the polygon once.
             count = clip_to_other(fields, side_o.form, X, part.index, part.own, count, P)
@@ -184,23 +189,23 @@ def meet(
 
 
 @func(inline=False)
-def moments(P: wp.array(dtype=vec3), count: int, normal: vec3) -> Moments:
+def moments(P: wp.array(dtype=num3), count: int, normal: num3) -> Moments:
     """Area, centroid and second moments, exact, by a fan of triangles."""
     found = Moments()
-    area = real(0.0)
-    x = vec3()
+    area = num(0.0)
+    x = num3()
     for i in range(1, count - 1):
-        t = real(0.5) * wp.dot(wp.cross(P[i] - P[0], P[i + 1] - P[0]), normal)
+        t = num(0.5) * wp.dot(wp.cross(P[i] - P[0], P[i + 1] - P[0]), normal)
         area += t
         x += t * ((P[i] - P[0]) + (P[i + 1] - P[0]))
-    if area > real(SMALLEST_AREA):
-        x = P[0] + x / (real(3.0) * area)
-        second = mat33()
+    if area > num(SMALLEST_AREA):
+        x = P[0] + x / (num(3.0) * area)
+        second = num33()
         for i in range(1, count - 1):
-            t = wp.dot(wp.cross(P[i] - P[0], P[i + 1] - P[0]), normal) / real(6.0)
-            e = real(0.5) * (P[0] + P[i]) - x
-            f = real(0.5) * (P[i] + P[i + 1]) - x
-            g = real(0.5) * (P[i + 1] + P[0]) - x
+            t = wp.dot(wp.cross(P[i] - P[0], P[i + 1] - P[0]), normal) / num(6.0)
+            e = num(0.5) * (P[0] + P[i]) - x
+            f = num(0.5) * (P[i] + P[i + 1]) - x
+            g = num(0.5) * (P[i + 1] + P[0]) - x
             second += t * (wp.outer(e, e) + wp.outer(f, f) + wp.outer(g, g))
         found.area = area
         found.centroid = x
@@ -211,8 +216,8 @@ def moments(P: wp.array(dtype=vec3), count: int, normal: vec3) -> Moments:
 @func
 def compliances(found: Surface):
     """1/slope of S and of O [m/Pa]; 0 for a rigid one."""
-    c_s = real(1.0) / wp.max(found.slope_s, real(LEAST_SLOPE) * wp.length(found.a))
-    c_o = real(0.0)
-    if found.size_o > real(0.0):
-        c_o = real(1.0) / wp.max(found.slope_o, real(LEAST_SLOPE) * found.size_o)
+    c_s = num(1.0) / wp.max(found.slope_s, num(LEAST_SLOPE) * wp.length(found.a))
+    c_o = num(0.0)
+    if found.size_o > num(0.0):
+        c_o = num(1.0) / wp.max(found.slope_o, num(LEAST_SLOPE) * found.size_o)
     return c_s, c_o

@@ -16,6 +16,7 @@ so that float32 accuracy depends on the size of the geoms and not on where they 
 
 import warp as wp
 
+from ...number.num import num, num3
 from ...real import func, mat33, quat, real, struct, transform, vec3
 from .box_core import vertex_sign
 from .manifold import BOX, CAPSULE, CAPSULE_AXIS, CYLINDER, ELLIPSOID, FIRST_EDGE, FIRST_FACE, HEIGHT_FIELD, MESH, PLANE
@@ -164,11 +165,11 @@ def across(v: vec3, u: vec3) -> vec3:
 
 
 @func
-def orthogonal(u: vec3) -> vec3:
+def orthogonal(u: num3) -> num3:
     """A unit vector orthogonal to u, from the x axis, or the y axis near u = ±x."""
-    if wp.abs(u[0]) > real(FRAME_SWITCH):
-        return wp.normalize(vec3(real(0.0), real(1.0), real(0.0)) - u[1] * u)
-    return wp.normalize(vec3(real(1.0), real(0.0), real(0.0)) - u[0] * u)
+    if wp.abs(u[0]) > num(FRAME_SWITCH):
+        return wp.normalize(num3(num(0.0), num(1.0), num(0.0)) - u[1] * u)
+    return wp.normalize(num3(num(1.0), num(0.0), num(0.0)) - u[0] * u)
 
 
 @func
