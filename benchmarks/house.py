@@ -3,13 +3,14 @@
 
     python -m benchmarks.house [ROOT]
 
-ROOT is a checkout (default: this one); its folders warpsim/, kernels/ and papers/ are read, links are not followed. Code lines are
-lines with code: no blank lines, comments and docstrings. A function's lines are those from its `def` to its end, with its
-docstring, without the functions inside it (a factory of kernels is no long function).
+ROOT is a checkout (default: this one); its folders warpsim/, kernels/ and papers/ are read, links are not followed.
+Code lines are lines with code: no blank lines, comments and docstrings. A function's lines are those from its `def` to
+its end, with its docstring, without the functions inside it (a factory of kernels is no long function).
 
-A circle is the files of warpsim/ and kernels/ that reach each other by imports. Every import statement that runs counts, absolute or
-relative, at the top of a file or in a function. Statements under TYPE_CHECKING never run; circles with them are counted apart. Not
-counted: modules that are imported by a string (`importlib`), and `__init__` files that an import passes on its way to a module.
+A circle is the files of warpsim/ and kernels/ that reach each other by imports. Every import statement that runs
+counts, absolute or relative, at the top of a file or in a function. Statements under TYPE_CHECKING never run; circles
+with them are counted apart. Not counted: modules that are imported by a string (`importlib`), and `__init__` files that
+an import passes on its way to a module.
 """
 
 import argparse

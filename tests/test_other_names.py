@@ -100,11 +100,7 @@ def test_keywords_of_other_names(sim):
             with pytest.raises(TypeError, match=re.escape(words)):
                 call()
     methods = [f for part in ws.Simulator.__mro__ for f in vars(part).values() if inspect.isfunction(f)]
-    known = {
-        name
-        for f in (ws.load, *methods)
-        for name in inspect.signature(f).parameters
-    }
+    known = {name for f in (ws.load, *methods) for name in inspect.signature(f).parameters}
     assert {here for text in KEYWORDS.values() for here in text.split(", ")} <= known | {"path"}
 
     def policy(state):

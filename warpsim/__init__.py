@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """warpsim: batched, differentiable multibody physics with stiff contact, on CPU and GPU through NVIDIA Warp.
 
-Warp's start-up banner and its line for each module are off, unless the environment has WARPSIM_VERBOSE=1, `warp.init()` came
-first, or `warp.config.log_level` is set by you.
+Warp's start-up banner and its line for each module are off, unless the environment has WARPSIM_VERBOSE=1, `warp.init()`
+came first, or `warp.config.log_level` is set by you.
 """
 
 import importlib as _importlib

@@ -52,7 +52,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     dt : float, optional
         Time step [s]. Default: the time step of the model's file.
     integrator : Integrator, optional
-        `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()` or `ws.Variational()`.
+        `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()` or
+        `ws.Variational()`.
     solver : ContactModel, optional
         `ws.SAP()` (default), `ws.Compliant()`, `ws.LCP()` or `ws.NoContact()`.
     device : str, optional
@@ -62,20 +63,22 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     requires_grad : bool
         Whether steps can be recorded on a `wp.Tape`. Default: False.
     max_contacts : int, optional
-        Slots for contact points per world. Default: as many as the model's pairs of geoms can have, but at most 32 to 64 for a model of
-        one tree, depending on its geoms, and 16 more for each further tree; more where the initial state needs them. Contact points beyond it
-        raise the flag CONTACT_OVERFLOW.
+        Slots for contact points per world. Default: as many as the model's pairs of geoms can have, but at most 32 to
+        64 for a model of one tree, depending on its geoms, and 16 more for each further tree; more where the initial
+        state needs them. Contact points beyond it raise the flag CONTACT_OVERFLOW.
     recovery_speed : float or (float, float), optional
-        Largest speed (m/s, rad/s) at which near-rigid contact recovers from overlap and joints return from beyond their limits. One
-        number counts for both, None means no limit. Contacts and limits with a given stiffness keep their law. Default: (0.2, 2.0).
+        Largest speed (m/s, rad/s) at which near-rigid contact recovers from overlap and joints return from beyond their
+        limits. One number counts for both, None means no limit. Contacts and limits with a given stiffness keep their
+        law. Default: (0.2, 2.0).
     threads : int, optional
-        CPU threads that share the worlds. The bits are the same for any number (docs/threads.md). Default: one for every 32 worlds, at
-        least one, at most the cores that this process may use.
+        CPU threads that share the worlds. The bits are the same for any number (docs/threads.md). Default: one for
+        every 32 worlds, at least one, at most the cores that this process may use.
     on_fault : str, optional
-        "dump", or the name of a folder. Each world that raises a flag is written there with everything that its step read
-        (docs/reliability.md). Every step then copies the state and waits for the device.
+        "dump", or the name of a folder. Each world that raises a flag is written there with everything that its step
+        read (docs/reliability.md). Every step then copies the state and waits for the device.
     hydroelastic : str
-        What represents a hydroelastic contact patch: "polygons", "patch16" (default), "patch5" or "patch4" (docs/hydroelastic.md).
+        What represents a hydroelastic contact patch: "polygons", "patch16" (default), "patch5" or "patch4"
+        (docs/hydroelastic.md).
     max_polygons : int, optional
         Slots for polygons of hydroelastic contact per world. Default: from the number of cells and trees of the model.
     reactions : bool
@@ -95,7 +98,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     Notes
     -----
-    One thread at a time may use a simulator; several threads may each have their own (docs/threads.md). A step is described in docs/step.md.
+    One thread at a time may use a simulator; several threads may each have their own (docs/threads.md). A step is
+    described in docs/step.md.
 
     Examples
     --------
@@ -230,11 +234,13 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         activation: Numbers | None = None,
         mocap: Numbers | None = None,
     ) -> State:
-        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v`, `activation` of shape (n,) or (worlds, n).
+        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v`, `activation` of shape (n,) or
+        (worlds, n).
 
         With a keyframe, what is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
-        1e6, a step normalises them. Activations are 0 unless given, or next to it in their range. `mocap`: poses of the mocap bodies `(nmocap, 7)` or (worlds, nmocap, 7), see
-        `step`. Raises `ValueError` for NaN, a wrong shape, another quaternion, an activation outside its actuator's range or an unknown keyframe.
+        1e6, a step normalises them. Activations are 0 unless given, or next to it in their range. `mocap`: poses of the
+        mocap bodies `(nmocap, 7)` or (worlds, nmocap, 7), see `step`. Raises `ValueError` for NaN, a wrong shape,
+        another quaternion, an activation outside its actuator's range or an unknown keyframe.
         """
         start = self._inputs.start(q, v, keyframe, activation=activation)
         self._inputs.refuse_mocap(mocap)
@@ -257,14 +263,14 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         mocap: Numbers | None = None,
         parameters: bool = False,
     ) -> None:
-        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v, activation (default: those of `state()`), mocap bodies to
-        `mocap` (default: their poses in the model).
+        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v, activation (default: those of
+        `state()`), mocap bodies to `mocap` (default: their poses in the model).
 
-        q, v, activation, mocap: (n,), a row for each chosen world, or beside a mask on the device arrays of the device with a row for every world. Such a mask is
-        not read by the host: on CUDA nothing waits, and `capture` takes it.
-        Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's again.
-        Nothing else is written. A state that a taped step made is left to the tape, and `state` given new arrays; while the
-        tape records, gradients pass through the worlds that were not chosen.
+        q, v, activation, mocap: (n,), a row for each chosen world, or beside a mask on the device arrays of the device
+        with a row for every world. Such a mask is not read by the host: on CUDA nothing waits, and `capture` takes it.
+        Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's
+        again. Nothing else is written. A state that a taped step made is left to the tape, and `state` given new
+        arrays; while the tape records, gradients pass through the worlds that were not chosen.
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
@@ -300,7 +306,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         wrench : array (worlds, nbody, 6), optional
             (torque, force) on each body at its center of mass, in world axes [N m, N].
         mocap : array (worlds, nmocap, 7), optional
-            Poses `[x y z qw qx qy qz]` of the mocap bodies, in the file's order, from this step on. Default: those of `state`.
+            Poses `[x y z qw qx qy qz]` of the mocap bodies, in the file's order, from this step on. Default: those of
+            `state`.
         substeps : int
             Number of equal parts in which the time step is taken. Default: 1.
         out : State, optional
@@ -318,9 +325,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
         Notes
         -----
-        Under a `wp.Tape` a step keeps copies of its inputs and of the parameters that have been accessed, so you may write to them
-        afterwards. What goes wrong in a world sets its entry of `diagnostics.flags` (docs/step.md): a NaN in what a world is given raises
-        NONFINITE there, and its positions and velocities stay what they were.
+        Under a `wp.Tape` a step keeps copies of its inputs and of the parameters that have been accessed, so you may
+        write to them afterwards. What goes wrong in a world sets its entry of `diagnostics.flags` (docs/step.md): a NaN
+        in what a world is given raises NONFINITE there, and its positions and velocities stay what they were.
 
         Examples
         --------
@@ -360,8 +367,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     @exclusive
     def bytes_per_world(self) -> float:
-        """Device memory [bytes] that this simulator holds, per world: the workspace of a step, with `requires_grad=True` also
-        of the backward pass, parameters, and what queries have taken. States and a tape's records are beside it."""
+        """Device memory [bytes] that this simulator holds, per world: the workspace of a step, with
+        `requires_grad=True` also of the backward pass, parameters, and what queries have taken. States and a tape's
+        records are beside it."""
         if self.requires_grad:
             _ = self._stepper.adjoint  # made at the first taped step, else
         return array_bytes(vars(self)) / self.worlds

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind a `Simulator`: its internal step and everything between that and a user's states, tapes and Jacobians."""
+"""What stands behind a `Simulator`: its internal step and everything between that and a user's states, tapes and
+Jacobians."""
 
 import copy
 import functools
@@ -51,12 +52,15 @@ class Diagnostics(NamesOfDiagnostics):
     - `lag_error` [m/s]: how far the worst contact is from Coulomb's law;
     - `contacts`: number of contact points;
     - `energy` [J] of the state that the step began from: both parts of `Simulator.energy` in sum;
-    - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE 16, NOT_HELD 32, ENERGY_GAIN 64
+    - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE
+    16, NOT_HELD 32, ENERGY_GAIN 64
       (docs/step.md);
-    - of hydroelastic contact, 0 where a model has none: `patches`, the pairs of geoms that meet, `polygons`, and `pressure_depth`, the
+    - of hydroelastic contact, 0 where a model has none: `patches`, the pairs of geoms that meet, `polygons`, and
+    `pressure_depth`, the
       largest pressure over the modulus of the softer geom.
 
-    With `ws.Variational`, `iterations` and `momentum_error` also count evaluations of DRNEA and its relative residual, the worst of a world's trees.
+    With `ws.Variational`, `iterations` and `momentum_error` also count evaluations of DRNEA and its relative residual,
+    the worst of a world's trees.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
@@ -139,7 +143,8 @@ class Stepper:
         self._spare = SpareStates(lambda: self.blank_state(has_gradient=False))
         self._repeats = Repeats()
 
-    # states --------------------------------------------------------------------------------------------------------------
+    # states
+    # --------------------------------------------------------------------------------------------------------------
 
     def blank_state(self, has_gradient: bool | None = None) -> State:
         """A state of zeros, with gradients where states of this simulator have them."""
@@ -204,8 +209,8 @@ class Stepper:
             move_gradient(kept.grad, mocap.grad)
 
     def restart(self, state: State, chosen, start: dict | None, mocap=None) -> None:
-        """Put worlds of a state to a start, arrays by name with a row for each chosen (of a mask: each) world or one for all, None the model's; `mocap`
-        likewise; the rest of theirs is 0.
+        """Put worlds of a state to a start, arrays by name with a row for each chosen (of a mask: each) world or one
+        for all, None the model's; `mocap` likewise; the rest of theirs is 0.
 
         `chosen`: indices, or a mask on the device, of which nothing is read here. On the tape, where one records.
         """
@@ -253,7 +258,8 @@ class Stepper:
             self._zeros = wp.zeros((1, columns), dtype=wp.int32, device=self.device)
         return self._zeros
 
-    # a step --------------------------------------------------------------------------------------------------------------
+    # a step
+    # --------------------------------------------------------------------------------------------------------------
 
     def load(self, state: State) -> None:
         for name, array in self.step.state_arrays().items():
@@ -279,7 +285,8 @@ class Stepper:
             self._compiled = True
 
     def repeat(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State | None:
-        """`plain_step` between arrays that have seen it before, so that there is nothing to check; None if they have not."""
+        """`plain_step` between arrays that have seen it before, so that there is nothing to check; None if they have
+        not."""
         if type(state) is not State or type(substeps) is not int or capturing(self.device):
             return None
         if out is None:
@@ -298,8 +305,8 @@ class Stepper:
         return out
 
     def own_copy(self, state: State) -> State:
-        """A copy of a state without gradients, on buffers that are used again once nobody holds it, so that steps between its arrays find their graphs;
-        within a capture on arrays of its own."""
+        """A copy of a state without gradients, on buffers that are used again once nobody holds it, so that steps
+        between its arrays find their graphs; within a capture on arrays of its own."""
         with turn(self.device):
             if capturing(self.device):
                 return state.without_gradient()
@@ -396,7 +403,8 @@ class Stepper:
             wp.copy(target, self.inputs.device_array(values, shape, name))
 
     def _uploaded(self, values, kind) -> wp.array:
-        """Host values on the device. What a graph in the making reads is held, where it came from included: it has addresses alone."""
+        """Host values on the device. What a graph in the making reads is held, where it came from included: it has
+        addresses alone."""
         if not capturing(self.device):
             return wp.array(values, dtype=kind, device=self.device)
         host = np.array(values, dtype=wp.dtype_to_numpy(kind), order="C")
@@ -417,7 +425,8 @@ class Stepper:
 
         return functools.partial(self.parameters._use.run, replay, (), {})
 
-    # sensors -------------------------------------------------------------------------------------------------------------
+    # sensors
+    # -------------------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def reader(self) -> SensorReader:
@@ -493,7 +502,8 @@ class Stepper:
         empty = wp.zeros((self.worlds, 0), dtype=self.device_model.types.real, device=self.device)
         return empty, wp.zeros(self.worlds, dtype=wp.int32, device=self.device)
 
-    # tapes and Jacobians -------------------------------------------------------------------------------------------------
+    # tapes and Jacobians
+    # -------------------------------------------------------------------------------------------------
 
     def check_tape(self, state: State) -> None:
         """Raise where a step from `state` cannot be recorded on a tape."""

@@ -48,8 +48,8 @@ def number(value, name: str, rule: str = "it must be a finite number", holds=np.
 
 
 def numbers(value, name: str, error=ValueError, dtype=float) -> np.ndarray:
-    """An array of numbers. A text that reads as a number is none, nor is a single truth value, a complex number or an array with entries that
-    are masked."""
+    """An array of numbers. A text that reads as a number is none, nor is a single truth value, a complex number or an
+    array with entries that are masked."""
     try:
         if np.ma.is_masked(value):
             raise TypeError
@@ -114,7 +114,8 @@ def short(value) -> str:
 
 
 def grouped(refusals, join: str = " ") -> list[str]:
-    """One sentence for each kind of element and defect out of (element, what is wrong, fix), however many elements there are.
+    """One sentence for each kind of element and defect out of (element, what is wrong, fix), however many elements
+    there are.
 
     An element is called by its kind and name, as in "joint 'knee'"; the first of a group stands for the rest, which may
     differ in the names and numbers of what is wrong with them.

@@ -7,7 +7,8 @@ class ModelError(ValueError):
 
 
 class StoreError(ValueError):
-    """A store that is missing, foreign, damaged, hostile or of another version. The message names the path and the fix."""
+    """A store that is missing, foreign, damaged, hostile or of another version. The message names the path and the
+    fix."""
 
 
 class Stopped(Exception):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of MuJoCo, Isaac Lab, Newton, Drake and their like, answered with what to write here.
 
-`OtherNames` makes a base class whose attributes of such names raise `AttributeError`, when read and when written to (a Python object would take a new
-attribute in silence). `explained` says more of a `TypeError` for a keyword that a function does not have. Neither costs anything where names are right.
+`OtherNames` makes a base class whose attributes of such names raise `AttributeError`, when read and when written to (a
+Python object would take a new attribute in silence). `explained` says more of a `TypeError` for a keyword that a
+function does not have. Neither costs anything where names are right.
 """
 
 import difflib
@@ -327,7 +328,8 @@ def module_hint(name: str) -> str:
 
 
 def explained(error: TypeError, function: Callable) -> TypeError:
-    """The error of a call of `function`, which says what to write where it was a keyword that the function does not have."""
+    """The error of a call of `function`, which says what to write where it was a keyword that the function does not
+    have."""
     text = str(error)
     unknown, many = UNKNOWN.search(text), TOO_MANY.search(text)
     if (unknown or many or [None, None])[1] != function.__qualname__:

@@ -9,7 +9,8 @@ import warp as wp
 
 
 class PackedArray(NamedTuple):
-    """What is kept of a `wp.array`: values, name of the dtype, device, and whether it has a gradient (zero when unpacked)."""
+    """What is kept of a `wp.array`: values, name of the dtype, device, and whether it has a gradient (zero when
+    unpacked)."""
 
     values: np.ndarray
     dtype: str

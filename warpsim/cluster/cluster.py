@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rollouts over many machines, on Ray: worlds divided over actors that write into one store (docs/scale.md).
 
-A store says what its run is and how far each column of worlds is (`warpsim.run.streaming`). An actor brings columns of its own to the end, and
-nothing else: one that is lost is replaced by another, which begins at the last commit. Bits do not depend on how worlds are divided, for every
-world depends on itself alone, and random numbers on its number in the whole.
+A store says what its run is and how far each column of worlds is (`warpsim.run.streaming`). An actor brings columns of
+its own to the end, and nothing else: one that is lost is replaced by another, which begins at the last commit. Bits do
+not depend on how worlds are divided, for every world depends on itself alone, and random numbers on its number in the
+whole.
 """
 
 import collections
@@ -55,7 +56,8 @@ LOOK_SECONDS = 0.2  # between two looks at the store, for progress
 
 
 class ShardLost(RuntimeError):
-    """Actors were lost so often that a run made no progress. What is in the store stays, and `ws.cluster.resume` goes on with it."""
+    """Actors were lost so often that a run made no progress. What is in the store stays, and `ws.cluster.resume` goes
+    on with it."""
 
 
 class Unchanging:
@@ -123,16 +125,19 @@ def rollout(
     address: str | None = None,
     **options: Any,
 ) -> "Trajectory":
-    """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store; its `Trajectory`, read from there.
+    """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store; its `Trajectory`,
+    read from there.
 
-    `state`: where to begin, of a simulator of the same options; None is the model's start in every one of `worlds`. `controls`: an array
-    (steps, worlds, nu), `ws.RandomControls`, None, or a callable of a shard's state with `state_dict` that does not change. `mocap`: an array
-    (steps, worlds, nmocap, 7) of poses of mocap bodies. `parameters`: name ->
-    values as in `sim.parameters[name] = values`. `shards`: None is a CUDA device each, or a core each where there is none. `store`: a path that all
-    machines see, or a URL; None keeps it in a temporary folder of this machine and reads it whole. `address`: of a running cluster, as in `ray.init`.
-    `options`: those of `Simulator`. The bits are those of one simulator of all worlds, for any number of shards on devices of one kind.
+    `state`: where to begin, of a simulator of the same options; None is the model's start in every one of `worlds`.
+    `controls`: an array (steps, worlds, nu), `ws.RandomControls`, None, or a callable of a shard's state with
+    `state_dict` that does not change. `mocap`: an array (steps, worlds, nmocap, 7) of poses of mocap bodies.
+    `parameters`: name -> values as in `sim.parameters[name] = values`. `shards`: None is a CUDA device each, or a core
+    each where there is none. `store`: a path that all machines see, or a URL; None keeps it in a temporary folder of
+    this machine and reads it whole. `address`: of a running cluster, as in `ray.init`. `options`: those of `Simulator`.
+    The bits are those of one simulator of all worlds, for any number of shards on devices of one kind.
 
-    A lost actor or node is replaced and begins at its last commit. Raises `ImportError` without Ray, `ValueError`, `StoreError`, `ShardLost`.
+    A lost actor or node is replaced and begins at its last commit. Raises `ImportError` without Ray, `ValueError`,
+    `StoreError`, `ShardLost`.
     """
     ray = _ray(address)
     if not isinstance(model, Model):
@@ -169,7 +174,8 @@ def resume(
     progress: Progress | None = None,
     address: str | None = None,
 ) -> "Trajectory":
-    """Go on over `shards` actors with a run that was interrupted, of `ws.cluster.rollout` or `sim.rollout(store=…)`. Its `Trajectory`."""
+    """Go on over `shards` actors with a run that was interrupted, of `ws.cluster.rollout` or `sim.rollout(store=…)`.
+    Its `Trajectory`."""
     ray = _ray(address)
     path = _shared(path, exists=True)
     store = Store(path)
@@ -195,10 +201,12 @@ def map(
     retries: int = 3,
     address: str | None = None,
 ) -> list[Any]:
-    """`[function(item) for item in items]` over processes of Ray, in the order of the items: seeds of a training, robots, sweeps.
+    """`[function(item) for item in items]` over processes of Ray, in the order of the items: seeds of a training,
+    robots, sweeps.
 
-    `shards`: how many at once, each with its share of the cores (and of the GPUs, where there are any); None as in `rollout`. What a lost process
-    was at is done again, up to `retries` times; an exception of `function` is raised here.
+    `shards`: how many at once, each with its share of the cores (and of the GPUs, where there are any); None as in
+    `rollout`. What a lost process was at is done again, up to `retries` times; an exception of `function` is raised
+    here.
     """
     ray = _ray(address)
     if not callable(function):

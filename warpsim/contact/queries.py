@@ -27,9 +27,10 @@ class RayHits(typing.NamedTuple):
 
 
 class AboutCentre(typing.NamedTuple):
-    """About the centre of mass of each body's tree, world axes: `wrench (worlds, nbody, 6)` of the last step's contacts (torque, force), `inertia
-    (worlds, nbody, 10)` (Ixx Iyy Izz Ixy Ixz Iyz, m (x - c), m), `velocity (worlds, nbody, 6)` (angular, of the body's point at c); and
-    `centre (worlds, trees, 4)`: mass and place of each tree."""
+    """About the centre of mass of each body's tree, world axes: `wrench (worlds, nbody, 6)` of the last step's contacts
+    (torque, force), `inertia (worlds, nbody, 10)` (Ixx Iyy Izz Ixy Ixz Iyz, m (x - c), m),
+    `velocity (worlds, nbody, 6)` (angular, of the body's point at c); and `centre (worlds, trees, 4)`: mass and place
+    of each tree."""
 
     wrench: Array
     inertia: Array

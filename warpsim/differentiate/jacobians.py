@@ -30,12 +30,13 @@ class Jacobians:
         mocap_jacobian: bool = False,
         out: Linearization | None = None,
     ) -> Linearization:
-        """Jacobians of one step from `state`, of which `mocap` is as in `step`: `A`, `B`, and on request `tau`, `mocap`, `parameters[name]`; see
-        `ws.Linearization`.
+        """Jacobians of one step from `state`, of which `mocap` is as in `step`: `A`, `B`, and on request `tau`,
+        `mocap`, `parameters[name]`; see `ws.Linearization`.
 
-        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled: then
-        the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for `SymplecticEuler()` with `SAP` or
-        `NoContact`; for the rest, and by poses of mocap bodies, in a simulator with `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
+        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled:
+        then the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for
+        `SymplecticEuler()` with `SAP` or `NoContact`; for the rest, and by poses of mocap bodies, in a simulator with
+        `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
         """
         with tape_paused():
             state = self._stepper.with_mocap(state, mocap)

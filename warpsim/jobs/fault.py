@@ -90,7 +90,8 @@ class Fault:
 
 
 def _stored_arrays(group, model) -> dict[str, np.ndarray]:
-    """What the group of a fault holds by name: forces, and the contacts of the step. Raises `ValueError` where they are not of this model."""
+    """What the group of a fault holds by name: forces, and the contacts of the step. Raises `ValueError` where they are
+    not of this model."""
     shapes = {"tau": (1, model.nv), "wrench": (1, model.nbody, 6)} | {f"contact_{key}": () for key in CONTACT}
     arrays = {name: read_whole(group[name]) for name in shapes if name in group}
     count = len(arrays["contact_phi"])
@@ -107,7 +108,8 @@ def _stored_arrays(group, model) -> dict[str, np.ndarray]:
 
 
 def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator | None" = None) -> Fault:
-    """What a simulator with `on_fault` has written. `sim`: one of one world, for a solver of one's own. Raises `StoreError`."""
+    """What a simulator with `on_fault` has written. `sim`: one of one world, for a solver of one's own. Raises
+    `StoreError`."""
     store = Store(path, "r")
     if not store.run or "fault" not in store.root:
         raise StoreError(f"{path}: a trajectory, not a fault; `warpsim view` shows it")

@@ -30,11 +30,13 @@ def resume(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> "Trajectory":
-    """Go on with a run that was interrupted, from its store alone: the same bits as if nothing had happened. Returns its `Trajectory`.
+    """Go on with a run that was interrupted, from its store alone: the same bits as if nothing had happened. Returns
+    its `Trajectory`.
 
-    `controls`: the callable that the run was given, if it was one; its `load_state_dict` brings it back to where it was. `sim`: a Simulator
-    of the run's model and worlds, for a solver or an integrator of one's own. Else one is made on `device` with `threads`, as in `Simulator`.
-    A finished run is read. One warning says if the machine is of another kind, where last bits may differ. Raises `StoreError` (a `ValueError`).
+    `controls`: the callable that the run was given, if it was one; its `load_state_dict` brings it back to where it
+    was. `sim`: a Simulator of the run's model and worlds, for a solver or an integrator of one's own. Else one is made
+    on `device` with `threads`, as in `Simulator`. A finished run is read. One warning says if the machine is of another
+    kind, where last bits may differ. Raises `StoreError` (a `ValueError`).
     """
     if sim is not None and not isinstance(sim, Simulator):
         raise ValueError(f"sim is {short(sim)}; give a Simulator of the run's model and worlds, or None")
@@ -55,8 +57,8 @@ def resume(
 def together(store: Store) -> list[tuple[slice, Commit]]:
     """All worlds, which one simulator has, with the commit that all of them have been at, if they are not at the end.
 
-    Columns are committed one after the other: where that was interrupted the first of them are a commit ahead, and their checkpoint before that
-    is still in the other slot.
+    Columns are committed one after the other: where that was interrupted the first of them are a commit ahead, and
+    their checkpoint before that is still in the other slot.
     """
     commits = store.commits()
     last = min(commits, key=lambda commit: commit.steps)
@@ -66,7 +68,8 @@ def together(store: Store) -> list[tuple[slice, Commit]]:
 
 
 def unfinished(store: Store, most: int | None = None) -> list[tuple[slice, Commit]]:
-    """Neighbouring columns that are equally far and not at the end, up to `most` worlds at a time, each with its commit."""
+    """Neighbouring columns that are equally far and not at the end, up to `most` worlds at a time, each with its
+    commit."""
     found: list[tuple[slice, Commit]] = []
     for worlds, commit in zip(store.columns(), store.commits(), strict=True):
         if commit.steps >= store.run["steps"]:

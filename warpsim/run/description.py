@@ -25,7 +25,8 @@ ROUNDING = ("fma", "avx2", "avx512f", "asimd")
 
 
 def describe_simulator(sim) -> dict:
-    """The arguments of `Simulator` beside the model and the worlds. A solver of one's own is there by its name alone."""
+    """The arguments of `Simulator` beside the model and the worlds. A solver of one's own is there by its name
+    alone."""
     speed = sim.recovery_speed
     return {
         "device": str(sim.device),
@@ -43,8 +44,8 @@ def describe_simulator(sim) -> dict:
 
 
 def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
-    """The inverse of `describe_simulator`; where no device is asked for, one of the kind that it was. Raises `ValueError` for a solver or an
-    integrator that is none of warpsim's."""
+    """The inverse of `describe_simulator`; where no device is asked for, one of the kind that it was. Raises
+    `ValueError` for a solver or an integrator that is none of warpsim's."""
     wanted = ("device", "dt", "dtype", "max_contacts", "recovery_speed", "requires_grad", "solver", "integrator")
     missing = [name for name in wanted if name not in kept]
     missing += [name for name in ("solver", "integrator") if name in kept and not isinstance(kept[name], dict)]

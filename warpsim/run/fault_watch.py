@@ -114,7 +114,8 @@ def gaining_tree(sim, after: State, world: int) -> str:
 
 
 def unresolved_pair(sim, before: State, after: State, world: int) -> str:
-    """The pair of geoms that a step left UNRESOLVED in a world, and how fast they met: see `kernels/contact/narrow/resolution.py`."""
+    """The pair of geoms that a step left UNRESOLVED in a world, and how fast they met: see
+    `kernels/contact/narrow/resolution.py`."""
     model, h = sim.model, sim.dt
     size = sim._step.device_model.parameters.stored("geom_size").numpy()
     size, kind = size[world % len(size)].astype(float), model.geom_type
@@ -176,7 +177,8 @@ def _at(twist: np.ndarray, pose: np.ndarray, body: int, point: np.ndarray) -> np
 
 
 def write_fault(path, sim, world: int, raised: int, before: State, after: State, substeps: int) -> None:
-    """A store of one world with two frames, before and after a step, each with its checkpoint, and what the step was given."""
+    """A store of one world with two frames, before and after a step, each with its checkpoint, and what the step was
+    given."""
     one = slice(world, world + 1)
     given = given_to(sim, one)
     arrays = [{name: a[one] for name, a in checkpoint_arrays(sim, state).items()} for state in (before, after)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a solver, an integrator or the tables of a simulator cannot follow: refused, and when it is assigned to `sim.parameters`.
+"""What a solver, an integrator or the tables of a simulator cannot follow: refused, and when it is assigned to
+`sim.parameters`.
 
 Values that a kernel writes into the arrays are not checked: nothing in a step reads device data back.
 """
@@ -70,7 +71,8 @@ def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
 
 
 def guard_inertia(parameters: Parameters, solver: ContactModel) -> None:
-    """Refuse bodies and joints that contact and constraints cannot hold: in the model, and when they are assigned to `parameters`."""
+    """Refuse bodies and joints that contact and constraints cannot hold: in the model, and when they are assigned to
+    `parameters`."""
 
     def check(name: str, values: np.ndarray) -> None:
         if name in ("body_mass", "joint_armature"):

@@ -15,7 +15,8 @@ NAMED = "give names or indices"
 
 
 class Inputs:
-    """Coercion of arguments for one model in so many worlds. Everything raises `ValueError` naming the argument and the fix."""
+    """Coercion of arguments for one model in so many worlds. Everything raises `ValueError` naming the argument and the
+    fix."""
 
     def __init__(self, model: Model, worlds: int, dtype: str, device):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
@@ -60,7 +61,8 @@ class Inputs:
     def start(
         self, q=None, v=None, keyframe: str | None = None, rows: int | None = None, activation=None
     ) -> dict[str, np.ndarray]:
-        """Positions, velocities and activations of a start, those of a keyframe or of the model where they are not given."""
+        """Positions, velocities and activations of a start, those of a keyframe or of the model where they are not
+        given."""
         m = self.model
         found = {"q": m.q0, "v": np.zeros(m.nv), "activation": self.rest_activation}
         if keyframe is not None:
@@ -125,7 +127,8 @@ class Inputs:
         return wp.array(self.start_mocap(values), dtype=self.scalar, device=self.device)
 
     def rows(self, **values) -> list[wp.array]:
-        """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host values."""
+        """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host
+        values."""
         found = []
         for name, value in values.items():
             n = self.model.nq if name == "q" else self.model.nv
@@ -150,7 +153,8 @@ class Inputs:
         return values
 
     def host_array(self, values, shape, name: str) -> np.ndarray:
-        """Host values of this shape as an array of this dtype, or as the array of floating-point numbers that they are."""
+        """Host values of this shape as an array of this dtype, or as the array of floating-point numbers that they
+        are."""
         if type(values) is not np.ndarray or values.dtype.kind != "f":
             values = self.numbers(values, name)
         _refuse_shape(values, shape, name)
@@ -170,7 +174,8 @@ class Inputs:
         return None
 
     def restart(self, worlds, q, v, activation=None) -> tuple:
-        """The worlds of a reset, as indices or as a mask on the device, and their start by name, None the model's; see `Simulator.reset`."""
+        """The worlds of a reset, as indices or as a mask on the device, and their start by name, None the model's; see
+        `Simulator.reset`."""
         mask, given = self.device_mask(worlds), {"q": q, "v": v, "activation": activation}
         if activation is not None:
             self.refuse_activation()
@@ -196,7 +201,8 @@ class Inputs:
         return mask, self.start(q, v, rows=rows, activation=activation) if named else None
 
     def restart_mocap(self, chosen, mocap):
-        """Poses for the worlds of `restart`: a row for each chosen (of a mask: each) world, or one for all; None stays."""
+        """Poses for the worlds of `restart`: a row for each chosen (of a mask: each) world, or one for all; None
+        stays."""
         if mocap is None:
             return None
         self.refuse_mocap(mocap)

@@ -43,7 +43,8 @@ class Quantities:
     def kinematics(self, q: Numbers, mocap: Numbers | None = None) -> Array:
         """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order.
 
-        `mocap (nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: where the mocap bodies are; None: where the model has them.
+        `mocap (nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: where the mocap bodies are; None:
+        where the model has them.
         """
         dynamics = self._with(mocap)
         dynamics.kinematics(*self._inputs.rows(q=q), dynamics.link_X)
@@ -53,7 +54,8 @@ class Quantities:
 
     @exclusive
     def body_velocity(self, state: State) -> Array:
-        """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their origins."""
+        """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their
+        origins."""
         dynamics = self._at(state)
         dynamics.kinematics(state.q, dynamics.link_X)
         dynamics.motion_subspace(dynamics.link_X, dynamics.dof_S)
@@ -112,8 +114,9 @@ class Quantities:
 
     @exclusive
     def energy(self, state: State) -> tuple[Array, Array]:
-        """Kinetic and potential energy [J], each `(worlds,)`: the potential of gravity, which is 0 with all mass at the world's origin, and of the springs of
-        joints and tendons, as MuJoCo's; those of constraints, actuators and contact are not in it."""
+        """Kinetic and potential energy [J], each `(worlds,)`: the potential of gravity, which is 0 with all mass at the
+        world's origin, and of the springs of joints and tendons, as MuJoCo's; those of constraints, actuators and
+        contact are not in it."""
         dynamics = self._at(state)
         dynamics.position(state.q)
         dynamics.velocity(state.v)
@@ -128,11 +131,13 @@ class Quantities:
 
     @exclusive
     def sensors(self, state: State, control: Numbers | None = None) -> Array:
-        """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)` is a sensor's slice.
+        """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)`
+        is a sensor's slice.
 
-        Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step that led to it:
-        (v' − v)/h and impulses/h, where it began; NaN after `sim.state` and `reset`, until a step. With `control (worlds, nu)` the
-        forces of actuators are those at `state` instead. On a tape where one records. See docs/sensors.md.
+        Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step
+        that led to it: (v' − v)/h and impulses/h, where it began; NaN after `sim.state` and `reset`, until a step. With
+        `control (worlds, nu)` the forces of actuators are those at `state` instead. On a tape where one records. See
+        docs/sensors.md.
         """
         self._stepper.check_state(state)
         return self._stepper.sensors(state, control)
@@ -148,9 +153,9 @@ class Quantities:
 
     @exclusive
     def joint_reaction(self, state: State) -> Array:
-        """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin of the body's frame, in
-        world axes, where the (sub)step that led to `state` began. Springs, dampers and actuators of the joints are in it; contacts, constraints
-        between bodies and `wrench` are not. NaN until a step.
+        """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin
+        of the body's frame, in world axes, where the (sub)step that led to `state` began. Springs, dampers and
+        actuators of the joints are in it; contacts, constraints between bodies and `wrench` are not. NaN until a step.
 
         Of a simulator made with `reactions=True`. On a tape where one records.
         """
@@ -169,22 +174,23 @@ class Quantities:
 
     @exclusive
     def contact_force(self, of: str = "body") -> Array:
-        """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)` vec3."""
+        """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)`
+        vec3."""
         choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
 
     @exclusive
     def contact_wrench(self, state: State) -> Array:
-        """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as `step` takes them,
-        the torque about the body's COM where it is in `state`."""
+        """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as
+        `step` takes them, the torque about the body's COM where it is in `state`."""
         dynamics = self._at(state)
         dynamics.kinematics(state.q, dynamics.link_X)
         return self._wrench()
 
     @exclusive
     def about_centre(self, state: State) -> AboutCentre:
-        """Contact wrenches of the last step, inertias and velocities of bodies about the centre of mass of their tree: MuJoCo's cfrc_ext, cinert
-        and cvel."""
+        """Contact wrenches of the last step, inertias and velocities of bodies about the centre of mass of their tree:
+        MuJoCo's cfrc_ext, cinert and cvel."""
         dynamics, n = self._at(state), self.model.nbody
         dynamics.position(state.q)
         dynamics.velocity(state.v)
@@ -207,10 +213,12 @@ class Quantities:
         ignore: Sequence[Element] = (),
         body: Element | None = None,
     ) -> RayHits:
-        """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal in world axes.
+        """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal in world
+        axes.
 
-        `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in that body's. `geoms`: indices or
-        names to consider (default: all); `ignore`: bodies, by index or name ("world" or -1: the world), whose geoms are left out.
+        `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in that
+        body's. `geoms`: indices or names to consider (default: all); `ignore`: bodies, by index or name ("world" or -1:
+        the world), whose geoms are left out.
         """
         sensor = self._rays(origin, direction, max_distance, geoms, ignore, body)
         return self._look(sensor, state)
@@ -226,7 +234,8 @@ class Quantities:
         ignore: Sequence[Element] = (),
         body: Element | None = None,
     ) -> Callable[[State], RayHits]:
-        """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again and again."""
+        """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again
+        and again."""
         return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
 
     @exclusive
@@ -247,8 +256,8 @@ class Quantities:
 
     @exclusive
     def contact_patches(self, world: int = 0, state: State | None = None) -> list[ContactPatch]:
-        """The patches in which pressure fields meet in one world, one for each pair of geoms, with its polygons: in the last step, as it began, or
-        at `state`, where force and moment are the elastic ones.
+        """The patches in which pressure fields meet in one world, one for each pair of geoms, with its polygons: in the
+        last step, as it began, or at `state`, where force and moment are the elastic ones.
 
         A copy on the host, for display and checks. Raises `ValueError` for a world that there is not.
         """
@@ -265,7 +274,8 @@ class Quantities:
 
     @property
     def warm_start_hits(self) -> Array:
-        """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with `ws.LCP()`."""
+        """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with
+        `ws.LCP()`."""
         hits = getattr(self._step.solver, "warm_start_hits", None)
         if hits is None:
             raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")

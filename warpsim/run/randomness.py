@@ -24,10 +24,11 @@ MOST = 1 << 16  # draws, and fours of columns
 class RandomStream:
     """Random numbers `(worlds, columns)` keyed by (seed, world, episode, step, draw): equal keys, equal numbers.
 
-    `worlds`: how many, numbered from 0, or their numbers, so that a shard or another order of worlds draws what each of them would
-    have drawn in the whole. `episode` and `step` `(worlds,)` begin at 0; `advance` goes to the next step, `reset(worlds)` to the next episode
-    of the chosen worlds, and `Simulator.reset` touches neither. Numbers of one step and several purposes differ by `draw`.
-    Philox-4x32-10 (Salmon et al., 2011): nothing depends on the device, but the last bits of `normal`. Raises `ValueError`.
+    `worlds`: how many, numbered from 0, or their numbers, so that a shard or another order of worlds draws what each of
+    them would have drawn in the whole. `episode` and `step` `(worlds,)` begin at 0; `advance` goes to the next step,
+    `reset(worlds)` to the next episode of the chosen worlds, and `Simulator.reset` touches neither. Numbers of one step
+    and several purposes differ by `draw`. Philox-4x32-10 (Salmon et al., 2011): nothing depends on the device, but the
+    last bits of `normal`. Raises `ValueError`.
     """
 
     seed: int
@@ -94,7 +95,8 @@ class RandomStream:
 
     @in_turn
     def reset(self, worlds: Numbers) -> None:
-        """Begin the next episode of the chosen worlds (places, or a boolean mask `(worlds,)`; one on the device is not read)."""
+        """Begin the next episode of the chosen worlds (places, or a boolean mask `(worlds,)`; one on the device is not
+        read)."""
         if not (isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == self.device):
             chosen = np.zeros(self.worlds, bool)
             index = np.asarray(worlds.numpy() if isinstance(worlds, wp.array) else worlds)
@@ -179,10 +181,12 @@ class RandomStream:
 
 @dataclasses.dataclass(frozen=True)
 class RandomControls:
-    """Controls of a rollout, drawn anew every `hold` steps: uniform in `[centre ± scale · half range]` of each actuator's control range.
+    """Controls of a rollout, drawn anew every `hold` steps: uniform in `[centre ± scale · half range]` of each
+    actuator's control range.
 
-    An actuator without a range gets [−1, 1]. They belong to (seed, world, step of the rollout) alone (`RandomStream`), so that a store keeps
-    this description in place of the numbers: `sim.rollout(state, ws.RandomControls(seed=1), steps=1000)`.
+    An actuator without a range gets [−1, 1]. They belong to (seed, world, step of the rollout) alone (`RandomStream`),
+    so that a store keeps this description in place of the numbers:
+    `sim.rollout(state, ws.RandomControls(seed=1), steps=1000)`.
     """
 
     seed: int = 0
@@ -196,7 +200,8 @@ class RandomControls:
         whole(self.hold, "RandomControls: hold", 1)
 
     def of(self, sim: "Simulator", worlds: Selection | None = None) -> Any:
-        """A function (step, state) -> controls `(worlds, nu)` for a simulator, whose worlds have these numbers in the whole."""
+        """A function (step, state) -> controls `(worlds, nu)` for a simulator, whose worlds have these numbers in the
+        whole."""
         model = sim.model
         stream = RandomStream(self.seed, sim.worlds if worlds is None else worlds, device=sim.device, dtype=sim.dtype)
         bounded = np.isfinite(model.control_range).all(axis=1)

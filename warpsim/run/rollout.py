@@ -165,13 +165,14 @@ class Rollouts:
         progress : bool or callable, optional
             True shows a progress bar. A callable is called with the number of each step.
         checkpoint_every : int, optional
-            Under a tape, keep the state of every n-th step and compute the others again in the backward pass. Memory is O(steps/n + n)
-            states beside the rows; the time is that of one more forward pass; the bits are the same.
+            Under a tape, keep the state of every n-th step and compute the others again in the backward pass. Memory is
+            O(steps/n + n) states beside the rows; the time is that of one more forward pass; the bits are the same.
         gradient_norms : bool
             Under a tape, report gradient norms per step and world in `trajectory.gradients`.
         store : str, optional
-            Path, or URL of fsspec, of a Zarr store to write while simulating. The trajectory then reads from there. `ws.resume(store)`
-            continues an interrupted rollout with the same bits (docs/stores.md); a policy needs a `state_dict` for that.
+            Path, or URL of fsspec, of a Zarr store to write while simulating. The trajectory then reads from there.
+            `ws.resume(store)` continues an interrupted rollout with the same bits (docs/stores.md); a policy needs a
+            `state_dict` for that.
 
         Returns
         -------
@@ -257,8 +258,8 @@ def rollout(
 
 
 def _off_the_tape(sim, state, run, shown: bool):
-    """The state that `run` ends in from a copy of another, with gradients where that has them; on buffers without, unless a policy is `shown` what it
-    passes through, and may record steps from there."""
+    """The state that `run` ends in from a copy of another, with gradients where that has them; on buffers without,
+    unless a policy is `shown` what it passes through, and may record steps from there."""
     if not state.q.requires_grad:
         return run(sim._stepper.own_copy(state))
     end = state.clone()
@@ -301,7 +302,8 @@ def _run(sim, state, *, source, poses, steps, recorder, substeps, in_place, prog
 
 
 def _mocap_table(sim, mocap, controls, steps):
-    """The poses of mocap bodies by step as an array on the device, or None, and the number of steps where it follows from them."""
+    """The poses of mocap bodies by step as an array on the device, or None, and the number of steps where it follows
+    from them."""
     if mocap is None:
         return None, steps
     sim._inputs.refuse_mocap(mocap)

@@ -62,7 +62,8 @@ def _available() -> int:
 
 
 def explains_shortage(make: Method) -> Method:
-    """An `__init__(self, model, worlds, …)` whose want of memory becomes a `MemoryError`: which array, and how many worlds fit."""
+    """An `__init__(self, model, worlds, …)` whose want of memory becomes a `MemoryError`: which array, and how many
+    worlds fit."""
 
     @functools.wraps(make)
     def made(self, *arguments, **named):

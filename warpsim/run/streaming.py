@@ -36,8 +36,8 @@ PARAMETERS, STEPS = "parameters/", "steps"  # of what a checkpoint holds besides
 class Source:
     """Controls of a run by step, and what its store keeps of them.
 
-    `control(step, state)`; `kind` and `options` say what it is, `table` is an array of all controls; `callable` has a state of its own. `mocap` has
-    the poses of mocap bodies (steps, worlds, nmocap, 7) on the device, or is None.
+    `control(step, state)`; `kind` and `options` say what it is, `table` is an array of all controls; `callable` has a
+    state of its own. `mocap` has the poses of mocap bodies (steps, worlds, nmocap, 7) on the device, or is None.
     """
 
     mocap = None
@@ -51,7 +51,8 @@ class Source:
 
     @classmethod
     def of(cls, sim, controls, worlds: slice | None = None) -> "Source":
-        """The source of the `controls` of a rollout. Raises `ValueError` for a callable that could not be gone on with."""
+        """The source of the `controls` of a rollout. Raises `ValueError` for a callable that could not be gone on
+        with."""
         if controls is None:
             return cls("none", lambda step, state: None)
         if isinstance(controls, RandomControls):
@@ -128,7 +129,8 @@ class Writer:
     def put(
         self, first: int, rows: dict[str, np.ndarray], steps: int, arrays: dict[str, np.ndarray], said: dict | None
     ) -> None:
-        """Write rows beginning at frame `first`, and commit them with a checkpoint; what is given must stay until the next call."""
+        """Write rows beginning at frame `first`, and commit them with a checkpoint; what is given must stay until the
+        next call."""
         self.wait()
         counted = arrays | {STEPS: np.full(self.worlds.stop - self.worlds.start, steps)}
         packed, said = self.layout.pack(counted), None if said is None else to_plain(said, "state_dict()")
@@ -203,8 +205,8 @@ def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
 def begin_store(
     path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None, mocap=None
 ) -> None:
-    """A new store with the first frame, its checkpoint `arrays` (worlds, …) and commit; `table` has the controls (steps, worlds, nu) and `mocap` the
-    poses of mocap bodies, if given."""
+    """A new store with the first frame, its checkpoint `arrays` (worlds, …) and commit; `table` has the controls
+    (steps, worlds, nu) and `mocap` the poses of mocap bodies, if given."""
     worlds = len(arrays["time"])
     layout = Layout.of(arrays | {STEPS: np.zeros(worlds, int)})
     dtypes = {name: arrays[name].dtype for name in state_names(sim.model)}

@@ -35,7 +35,8 @@ REST = 0.05  # s between looks at the controls while paused
 
 
 class Viewer:
-    """A page that steps a simulator: play, pause, single steps, speed, reset, sliders of actuators and parameters, bodies that can be dragged.
+    """A page that steps a simulator: play, pause, single steps, speed, reset, sliders of actuators and parameters,
+    bodies that can be dragged.
 
         with ws.Viewer(sim) as view:
             view.run()                                  # until the page's owner presses Ctrl-C
@@ -44,9 +45,10 @@ class Viewer:
             while view.running:
                 view.step(policy(view.state))
 
-    `state` is where it begins and what *Reset* goes back to (default `sim.state()`). `worlds`: as `Trajectory.to_html`, by default the first 64;
-    they stand `spacing` [m] apart. The page is at `view.url`, on this machine alone, and asks nothing of the network; in a notebook the viewer
-    shows itself. Raises `OSError` for a port in use (0 takes a free one) and `ImportError` without viser.
+    `state` is where it begins and what *Reset* goes back to (default `sim.state()`). `worlds`: as `Trajectory.to_html`,
+    by default the first 64; they stand `spacing` [m] apart. The page is at `view.url`, on this machine alone, and asks
+    nothing of the network; in a notebook the viewer shows itself. Raises `OSError` for a port in use (0 takes a free
+    one) and `ImportError` without viser.
     """
 
     sim: "Simulator"
@@ -91,7 +93,8 @@ class Viewer:
         self._shown.on_drag(self._on_drag)
         self._shown.on_click(self._on_click)
 
-    # the page ------------------------------------------------------------------------------------------------------------
+    # the page
+    # ------------------------------------------------------------------------------------------------------------
 
     def _make_panel(self) -> None:
         server, model = self._shown.server, self.sim.model
@@ -141,7 +144,8 @@ class Viewer:
         if name in NOT_DRAWN:
             self._panel.warn(f"{name} acts from now on; the page goes on drawing the model's own")
 
-    # what the visitor does -----------------------------------------------------------------------------------------------
+    # what the visitor does
+    # -----------------------------------------------------------------------------------------------
 
     def _on_click(self, k: int, geom: int) -> None:
         """A geom was clicked: look at its world."""
@@ -153,7 +157,8 @@ class Viewer:
         self._told_of = plain(f"{model.geom_names[geom]} of {name}")
 
     def _on_drag(self, phase: str, who: int, k: int, geom: int, place: np.ndarray, target: np.ndarray) -> None:
-        """A geom is dragged: a spring from where it was grabbed to the pointer. One visitor drags at a time, others wait until they let go."""
+        """A geom is dragged: a spring from where it was grabbed to the pointer. One visitor drags at a time, others
+        wait until they let go."""
         world, body = int(self._shown.worlds[k]), int(self.sim.model.geom_body[geom])
         if phase == "start" and body >= 0:
             self._wishes.ask(lambda: self._grab(who, world, body, place))
@@ -181,7 +186,8 @@ class Viewer:
             self._drag, self._dragging = None, None
             self._shown.hide_pull()
 
-    # the loop ------------------------------------------------------------------------------------------------------------
+    # the loop
+    # ------------------------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
@@ -190,10 +196,11 @@ class Viewer:
 
     @holds
     def step(self, control: Numbers | None = None, *, tau: Numbers | None = None, mocap: Numbers | None = None) -> Any:
-        """One step of the simulator, when the page plays: waits while it is paused, and keeps to the clock times the page's speed.
+        """One step of the simulator, when the page plays: waits while it is paused, and keeps to the clock times the
+        page's speed.
 
-        `control (worlds, nu)`: None is what the sliders say. `mocap (worlds, nmocap, 7)`: None is where they are, or are dragged to. Returns the
-        new `state`.
+        `control (worlds, nu)`: None is what the sliders say. `mocap (worlds, nmocap, 7)`: None is where they are, or
+        are dragged to. Returns the new `state`.
         """
         self._wait()
         if self.running:
@@ -202,7 +209,8 @@ class Viewer:
 
     @holds
     def run(self, policy: Callable | None = None, seconds: float | None = None) -> Any:
-        """Step until Ctrl-C, `close()`, or for so many simulated seconds. `policy(state)` gives the control, else the sliders do."""
+        """Step until Ctrl-C, `close()`, or for so many simulated seconds. `policy(state)` gives the control, else the
+        sliders do."""
         if policy is not None and not callable(policy):
             raise ValueError(f"policy is {short(policy)}; give a function of the state that returns the control")
         steps = np.inf if seconds is None else round(positive(seconds, "seconds", "s") / self.sim.dt)
@@ -220,8 +228,8 @@ class Viewer:
 
     @holds
     def sync(self, state: "State", seconds: float | None = None) -> Any:
-        """Show a state that the program stepped to itself: waits while the page is paused, and until the clock has come to it. Returns the state
-        to go on with: this one, or the start after a *Reset*. Neither sliders nor drags act.
+        """Show a state that the program stepped to itself: waits while the page is paused, and until the clock has come
+        to it. Returns the state to go on with: this one, or the start after a *Reset*. Neither sliders nor drags act.
 
         `seconds`: simulated time since the last one; None is what the two states say.
         """
@@ -246,7 +254,8 @@ class Viewer:
 
     @holds
     def reset(self) -> None:
-        """Back to the start, in all worlds; a program that steps itself gives `on_reset`, which returns its new state."""
+        """Back to the start, in all worlds; a program that steps itself gives `on_reset`, which returns its new
+        state."""
         state = self._start.clone() if self.on_reset is None else self.on_reset()
         self.sim._stepper.check_state(state)
         self.state, self._stepped, self._restart = state, False, True

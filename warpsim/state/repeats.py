@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps taken again between the same arrays: the keys of their graphs, found without checking or naming anything anew."""
+"""Steps taken again between the same arrays: the keys of their graphs, found without checking or naming anything
+anew."""
 
 import operator
 import weakref
@@ -9,8 +10,8 @@ from warpsim.state import State
 
 
 class Repeats:
-    """Keys of graphs by the very arrays that they read and write, and their names. Neither an array nor a graph is held: an entry whose
-    arrays are gone, or are others, is none."""
+    """Keys of graphs by the very arrays that they read and write, and their names. Neither an array nor a graph is
+    held: an entry whose arrays are gone, or are others, is none."""
 
     def __init__(self):
         self._keys: dict[tuple, tuple] = {}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers for the states that `Simulator.step` makes: used again once nobody holds them, so that graphs find them where they were."""
+"""Buffers for the states that `Simulator.step` makes: used again once nobody holds them, so that graphs find them where
+they were."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +15,8 @@ KEPT = 8
 class SpareStates:
     """States of one simulator, on arrays that only this object holds, or on new ones.
 
-    Whoever has an array, a view of it, or a NumPy array or tensor of its memory, holds a reference to the array, and it stays theirs.
+    Whoever has an array, a view of it, or a NumPy array or tensor of its memory, holds a reference to the array, and it
+    stays theirs.
     """
 
     def __init__(self, make: Callable[[], State]):

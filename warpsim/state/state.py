@@ -32,12 +32,13 @@ class State(NamesOfState):
     time : wp.array (worlds,)
         Time [s], in float64.
     memory : dict of wp.array
-        What the solver and the integrator carry from step to step. `memory["flags"] (worlds,)` holds the flags (docs/step.md).
+        What the solver and the integrator carry from step to step. `memory["flags"] (worlds,)` holds the flags
+        (docs/step.md).
 
     Notes
     -----
-    Pickles and deep copies keep all values. They stay on the same device, or move to the CPU if there is no device of that name; gradients
-    start at zero.
+    Pickles and deep copies keep all values. They stay on the same device, or move to the CPU if there is no device of
+    that name; gradients start at zero.
 
     Examples
     --------
@@ -72,7 +73,8 @@ class State(NamesOfState):
 
     @property
     def mocap(self) -> Array | None:
-        """Poses `(worlds, nmocap, 7)` of the mocap bodies, `[x y z qw qx qy qz]`, which the next step uses if it is given none; None without any."""
+        """Poses `(worlds, nmocap, 7)` of the mocap bodies, `[x y z qw qx qy qz]`, which the next step uses if it is
+        given none; None without any."""
         return self.memory.get("mocap")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -161,8 +163,8 @@ class State(NamesOfState):
             wp.copy(self.arrays()[name], array)
 
     def release(self) -> None:
-        """Before the arrays are written to: where a tape has recorded them they are left to it, and the state goes on with
-        copies (whose gradients are new and zero)."""
+        """Before the arrays are written to: where a tape has recorded them they are left to it, and the state goes on
+        with copies (whose gradients are new and zero)."""
         if self.recorded:
             with tape_paused():
                 copy = self.clone()

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False)
 class Trajectory(NamesOfTrajectory):
-    """The record of a rollout in several worlds. Row 0 is the initial state, row t follows step t, or step k·t of a rollout with `every=k`.
+    """The record of a rollout in several worlds. Row 0 is the initial state, row t follows step t, or step k·t of a
+    rollout with `every=k`.
 
     Parameters
     ----------
@@ -40,7 +41,8 @@ class Trajectory(NamesOfTrajectory):
     time : array (T + 1, worlds)
         Time [s].
     diagnostics : dict
-        Arrays (T, worlds) by name: iterations, momentum_error, lag_error, contacts, energy, flags. Row t belongs to the step that ends in row t + 1 of q.
+        Arrays (T, worlds) by name: iterations, momentum_error, lag_error, contacts, energy, flags. Row t belongs to the
+        step that ends in row t + 1 of q.
     final : State, optional
         The state after the last simulated step, to continue from. A stored trajectory has none.
     gradients : GradientReport, optional
@@ -126,7 +128,8 @@ class Trajectory(NamesOfTrajectory):
 
     @property
     def gradient_norms(self) -> "Array":
-        """‖∂loss/∂(q, v)‖ after each step `(steps + 1, worlds)`, from `rollout(..., gradient_norms=True)` and a backward pass."""
+        """‖∂loss/∂(q, v)‖ after each step `(steps + 1, worlds)`, from `rollout(..., gradient_norms=True)` and a
+        backward pass."""
         if self.gradients is None:
             raise ValueError("this rollout has no gradient norms; ask for them: sim.rollout(..., gradient_norms=True)")
         return self.gradients.norms
@@ -170,8 +173,8 @@ class Trajectory(NamesOfTrajectory):
     def save(self, path: PathLike) -> None:
         """Write a Zarr v3 store with the model inside; see `warpsim.files.store.store`.
 
-        A warpsim store that is there is replaced once the new one is whole; any other file or folder is an error, as is a
-        store with something else in its folder.
+        A warpsim store that is there is replaced once the new one is whole; any other file or folder is an error, as is
+        a store with something else in its folder.
         """
         registered("save_trajectory")(self, path)
 
@@ -194,15 +197,18 @@ class Trajectory(NamesOfTrajectory):
         diagnostics: bool = False,
         contact_forces: Numbers | None = None,
     ) -> None:
-        """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`), with a camera and lights under `/View`; docs/usd.md.
+        """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`), with a camera and lights under `/View`;
+        docs/usd.md.
 
-        `worlds`: None for all, n for the first n, or a list of indices. `fps` [1/s]: None keeps the recorded rate, thinned to at most 60.
-        `form`: None makes of one world a tree of named prims with UsdPhysics, of several "instanced": point instancers on a grid `spacing` [m]
-        apart, 20 bytes per body and frame; "named" makes prims of each world's bodies, for any number of worlds, without physics.
-        `patches`: those between pressure fields as coloured meshes, the geoms see-through (docs/hydroelastic.md); `ValueError` where the model has
-        no pressure fields. `frames_per_file`: a folder `path` with value clips of at most that many frames; open its `stage.usda`.
-        `diagnostics`: the recorded ones, flags among them, as attributes `warpsim:NAME` of the worlds. `contact_forces (steps, worlds, nbody, 3)` [N]:
-        what `sim.contact_force()` gave after each step, as attributes or primvars `warpsim:contactForce` of the bodies.
+        `worlds`: None for all, n for the first n, or a list of indices. `fps` [1/s]: None keeps the recorded rate,
+        thinned to at most 60. `form`: None makes of one world a tree of named prims with UsdPhysics, of several
+        "instanced": point instancers on a grid `spacing` [m] apart, 20 bytes per body and frame; "named" makes prims of
+        each world's bodies, for any number of worlds, without physics. `patches`: those between pressure fields as
+        coloured meshes, the geoms see-through (docs/hydroelastic.md); `ValueError` where the model has no pressure
+        fields. `frames_per_file`: a folder `path` with value clips of at most that many frames; open its `stage.usda`.
+        `diagnostics`: the recorded ones, flags among them, as attributes `warpsim:NAME` of the worlds.
+        `contact_forces (steps, worlds, nbody, 3)` [N]: what `sim.contact_force()` gave after each step, as attributes
+        or primvars `warpsim:contactForce` of the bodies.
         """
         registered("write_trajectory")(
             self,
@@ -227,16 +233,17 @@ class Trajectory(NamesOfTrajectory):
     ) -> None:
         """Write one stand-alone web page with play, pause and scrub controls; it opens without a network.
 
-        `worlds` as in `to_usd`, at most 64 by default; `fps` [1/s] frames kept; `spacing` [m] between worlds; `patches` as in `to_usd`, with the
-        scale of their colours.
+        `worlds` as in `to_usd`, at most 64 by default; `fps` [1/s] frames kept; `spacing` [m] between worlds; `patches`
+        as in `to_usd`, with the scale of their colours.
         """
         registered("write_html")(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
     def plot(
         self, path: PathLike | None = None, worlds: Selection | None = None, tolerance: float | None = None
     ) -> Any:
-        """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame. Where the base stands still,
-        positions and velocities of the joints of the first chosen world take the place of heights and paths.
+        """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
+        Where the base stands still, positions and velocities of the joints of the first chosen world take the place of
+        heights and paths.
 
         Saved to `path` if given (PNG, PDF, SVG); returned either way. `worlds` as in `to_usd`; `tolerance` draws the
         solver's stopping tolerance beside the momentum error.
@@ -244,7 +251,8 @@ class Trajectory(NamesOfTrajectory):
         return registered("plot_trajectory")(self, path, worlds=worlds, tolerance=tolerance)
 
     def render(self, path: PathLike, worlds: Selection | None = None, frame: int = -1, **options: Any) -> None:
-        """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_image`, `patches=True` among them."""
+        """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_image`,
+        `patches=True` among them."""
         if not -self.frames <= whole(frame, "frame") < self.frames:
             raise ValueError(f"frame={frame}: the trajectory has rows 0 to {self.frames - 1}")
         q = self.rows("q", [frame % self.frames])[0]

@@ -141,7 +141,8 @@ def _race(scene: Scene, worlds: int, engines, repeats: int, world_steps: int, de
 
 
 def by_turns(runners: dict, repeats: int, own: int, last: int) -> dict[str, list[float]]:
-    """Seconds of the steps from `own` to `last` by engine, once per round; those before, each engine's own, are off the clock."""
+    """Seconds of the steps from `own` to `last` by engine, once per round; those before, each engine's own, are off the
+    clock."""
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     for runner in runners.values():
         runner.restart()

@@ -2,8 +2,8 @@
 """The engines of `warpsim bench` behind one small interface, and what each of them costs.
 
 An engine is made for a scene, a number of worlds and a table of controls; `restart()` goes to the start states,
-`remember()` makes the present state the start, `advance(first, last)` makes these steps and waits for them, and `facts()`
-says what the state is like afterwards.
+`remember()` makes the present state the start, `advance(first, last)` makes these steps and waits for them, and
+`facts()` says what the state is like afterwards.
 """
 
 import dataclasses

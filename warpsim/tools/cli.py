@@ -576,7 +576,8 @@ def _printable() -> None:
 
 
 def _quiet() -> None:
-    """Warp's start-up banner and compile lines go (WARPSIM_VERBOSE=1 keeps them); warnings are one line each, MuJoCo's too instead of in a log file."""
+    """Warp's start-up banner and compile lines go (WARPSIM_VERBOSE=1 keeps them); warnings are one line each, MuJoCo's
+    too instead of in a log file."""
     import warnings
 
     import mujoco

@@ -14,8 +14,8 @@ from tyro.conf import Positional
 
 @dataclasses.dataclass
 class Train:
-    """Train a policy for a task by PPO, and leave its checkpoint, curve, page and USD stage in a folder. Ctrl-C ends it after the iteration at
-    work, and `--resume` goes on."""
+    """Train a policy for a task by PPO, and leave its checkpoint, curve, page and USD stage in a folder. Ctrl-C ends it
+    after the iteration at work, and `--resume` goes on."""
 
     task: Positional[str]
     """A task by name, such as hopper, ant or quadruped; an unknown one is answered with all names. Of your own: module:Class, as my_tasks:Track for

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile check of the device code for CUDA, on machines without a GPU: `python -m warpsim.tools.kernel_modules [--machine-code all]`.
+"""Compile check of the device code for CUDA, on machines without a GPU.
 
-The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register their
-Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and on a kernel that wants more shared memory than
-a block may have. A module whose hash passed before is not compiled again.
+    python -m warpsim.tools.kernel_modules [--machine-code all]
 
-Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine code,
-which takes as long again; `--machine-code all` does so for all of them, `none` for none. `--dtype float32` is half of it all, the modules of one type;
-`--without _8` leaves out copies whose text is that of others but for a constant.
+The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register
+their Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and on a kernel that wants more shared
+memory than a block may have. A module whose hash passed before is not compiled again.
 
-The PTX shows that results have the same bits on every run: modules with adjoints, of both scalar types, may not have any atomic
-instruction on real numbers, whose order changes from run to run, and of the other kernels only those that add to what one
-thread alone writes (`OWN_SUMS`). `--atomics` prints every such instruction with its kernel. It shows as well that no module of approximate
-divisions (`fast_math` of `kernels/real.py`) takes sines or cosines, which would be approximations too.
+Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine
+code, which takes as long again; `--machine-code all` does so for all of them, `none` for none. `--dtype float32` is
+half of it all, the modules of one type; `--without _8` leaves out copies whose text is that of others but for a
+constant.
+
+The PTX shows that results have the same bits on every run: modules with adjoints, of both scalar types, may not have
+any atomic instruction on real numbers, whose order changes from run to run, and of the other kernels only those that
+add to what one thread alone writes (`OWN_SUMS`). `--atomics` prints every such instruction with its kernel. It shows as
+well that no module of approximate divisions (`fast_math` of `kernels/real.py`) takes sines or cosines, which would be
+approximations too.
 """
 
 import argparse
@@ -45,8 +49,8 @@ WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
 PREFIX = f"{kernels.__name__}_"
 SMALL = tuple(f"_{lanes}" for lanes in PARTS)
 # Files of which kernels are launched in each variant. Copies with spin rows and by conjugate gradients: the solvers and
-# what shares their modules. Copies with dual numbers: rates. Copies for part of a warp: solvers, and kernels whose lanes
-# share something.
+# what shares their modules. Copies with dual numbers: rates. Copies for part of a warp: solvers, and kernels whose
+# lanes share something.
 VARIANTS = {
     "": ("",),
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
@@ -58,8 +62,8 @@ VARIANTS = {
 IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
 IDLE[""] = "differentiate.pressure_rates"
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
-# Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to entries of
-# its own world, tree or row.
+# Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to
+# entries of its own world, tree or row.
 OWN_SUMS = {
     "actuator_force": "worlds",
     "effective_damping": "worlds",
@@ -128,9 +132,11 @@ def _is_launched(name: str, module: wp.Module) -> bool:
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
-    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`; the result, and its hash and form.
+    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`; the result, and its hash and
+    form.
 
-    Those with adjoints are compiled to PTX in either case, to be searched for atomic instructions, and those of approximate divisions, for sines.
+    Those with adjoints are compiled to PTX in either case, to be searched for atomic instructions, and those of
+    approximate divisions, for sines.
     """
     wp.config.log_level = wp.LOG_WARNING
     wp.init()  # which finds the folder of the kernel cache
@@ -173,7 +179,8 @@ def _compiled(module: wp.Module, form: str):
 
 
 def kept_ptx(module: wp.Module) -> pathlib.Path:
-    """Where `benchmarks.gpu` keeps the PTX of a module for sm_90 and the blocks of its options, and Warp's notes: beside Warp's own cache."""
+    """Where `benchmarks.gpu` keeps the PTX of a module for sm_90 and the blocks of its options, and Warp's notes:
+    beside Warp's own cache."""
     block = module.options["block_dim"]
     digest = module.get_module_hash(block).hex()[:16]
     return pathlib.Path(wp.config.kernel_cache_dir) / f"ptx_sm{ARCH}" / f"{module.name}_{digest}_{block}"

@@ -69,8 +69,8 @@ def progress_bar(what: str, steps: int):
 def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every: int = 1, store=None):
     """Roll out with a progress bar; the trajectory and its summary, a dict of plain numbers.
 
-    The first step, on a copy of the state, loads and compiles the kernels and is timed on its own. With `store`, a path, frames go
-    there as they come, and SIGINT, SIGTERM or SIGHUP raises `Stopped` once they are on disk.
+    The first step, on a copy of the state, loads and compiles the kernels and is timed on its own. With `store`, a
+    path, frames go there as they come, and SIGINT, SIGTERM or SIGHUP raises `Stopped` once they are on disk.
     """
     start = time.perf_counter()
     with progress_bar("compiling kernels (the first run only)", 0):
