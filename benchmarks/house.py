@@ -48,6 +48,12 @@ TYPES |= {
 }
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 ENGINE = ("warpsim", "kernels")
+MOST_ARGUMENTS = 12  # of a kernel; what travels together is a struct
+WIDE = {  # kernels that take more, and why
+    "contact_changes": "reads every slope of a contact, each an array of its own",
+    "field_columns": "reads every slope of a pressure field, each an array of its own",
+    "pressure_geometry": "gradients flow through its parameters and results, which a tape sees one by one",
+}
 
 
 class Place(NamedTuple):
@@ -110,6 +116,17 @@ def decorators(function) -> set[str]:
 def arguments(function) -> int:
     """How many arguments a function takes."""
     return len(function.args.posonlyargs) + len(function.args.args) + len(function.args.kwonlyargs)
+
+
+def wide_kernels(root: pathlib.Path) -> list[Place]:
+    """The kernels that take more than `MOST_ARGUMENTS`, but for those of `WIDE`."""
+    found = []
+    for path in python_files(root / "kernels"):
+        for function, _ in functions(ast.parse(path.read_text())):
+            count = arguments(function)
+            if "kernel" in decorators(function) and count > MOST_ARGUMENTS and function.name not in WIDE:
+                found.append(Place(count, f"{path.relative_to(root)}:{function.lineno} {function.name}"))
+    return found
 
 
 def type_tests(tree: ast.AST) -> Iterator[int]:
@@ -226,6 +243,7 @@ def survey(root: pathlib.Path) -> dict[str, str]:
     figures["longest function"] = "; ".join(map(str, sorted(longest, reverse=True)[:3]))
     figures["longest module"] = "; ".join(map(str, sorted(modules, reverse=True)[:3]))
     figures["most arguments of a kernel"] = "; ".join(map(str, sorted(kernels, reverse=True)[:3]))
+    figures[f"kernels of more than {MOST_ARGUMENTS} arguments"] = "; ".join(map(str, wide_kernels(root))) or "none"
     twice = {name: places for name, places in names.items() if len(places) > 1}
     figures["file names that occur more than once"] = f"{len(twice)} ({', '.join(sorted(twice)) or 'none'})"
     places = [f"{where} {count}" for where, count in tests.most_common() if count]

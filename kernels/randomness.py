@@ -7,7 +7,7 @@ on what was drawn before, on how many worlds there are, or on where they run.
 
 import warp as wp
 
-from .real import func, kernel, real
+from .real import func, kernel, real, struct
 
 MULTIPLIER_0, MULTIPLIER_1 = wp.constant(wp.uint64(0xD2511F53)), wp.constant(wp.uint64(0xCD9E8D57))
 WEYL_0, WEYL_1 = wp.constant(wp.uint32(0x9E3779B9)), wp.constant(wp.uint32(0xBB67AE85))
@@ -32,27 +32,28 @@ def philox(counter: Words, seed_low: wp.uint32, seed_high: wp.uint32) -> Words:
     return x
 
 
+@struct
+class Stream:
+    """The key, and of every world what counters are made of."""
+
+    seed: wp.array1d(dtype=wp.uint32)  # (2,) low and high word
+    world: wp.array1d(dtype=wp.int32)
+    episode: wp.array1d(dtype=wp.int32)
+    step: wp.array1d(dtype=wp.int32)
+
+
 @func
-def drawn(
-    seed_low: wp.uint32,
-    seed_high: wp.uint32,
-    world: int,
-    episode: int,
-    step: int,
-    draw: int,
-    four: int,
-) -> Words:
+def drawn(stream: Stream, w: int, ahead: int, draw: int, four: int) -> Words:
     """The words of one world's entries 4 `four` to 4 `four` + 3 of a draw; there are up to 65,536 draws of 65,536 fours."""
     last = (wp.uint32(draw) << wp.uint32(16)) | wp.uint32(four)
-    return philox(Words(wp.uint32(world), wp.uint32(episode), wp.uint32(step), last), seed_low, seed_high)
+    step = wp.uint32(stream.step[w] + ahead)
+    counter = Words(wp.uint32(stream.world[w]), wp.uint32(stream.episode[w]), step, last)
+    return philox(counter, stream.seed[0], stream.seed[1])
 
 
 @kernel
 def words(
-    seed: wp.array1d(dtype=wp.uint32),
-    world: wp.array1d(dtype=wp.int32),
-    episode: wp.array1d(dtype=wp.int32),
-    step: wp.array1d(dtype=wp.int32),
+    stream: Stream,
     ahead: int,
     draw: int,
     # out
@@ -60,17 +61,14 @@ def words(
 ):
     """Random words. Launch over (worlds, fours of columns)."""
     w, four = wp.tid()
-    x = drawn(seed[0], seed[1], world[w], episode[w], step[w] + ahead, draw, four)
+    x = drawn(stream, w, ahead, draw, four)
     for i in range(wp.min(4, out.shape[1] - 4 * four)):
         out[w, 4 * four + i] = x[i]
 
 
 @kernel
 def uniform(
-    seed: wp.array1d(dtype=wp.uint32),
-    world: wp.array1d(dtype=wp.int32),
-    episode: wp.array1d(dtype=wp.int32),
-    step: wp.array1d(dtype=wp.int32),
+    stream: Stream,
     ahead: int,
     draw: int,
     low: wp.array1d(dtype=real),
@@ -80,7 +78,7 @@ def uniform(
 ):
     """Numbers in [low, high): multiples of 2⁻²⁴ of the range. Launch over (worlds, fours of columns)."""
     w, four = wp.tid()
-    x = drawn(seed[0], seed[1], world[w], episode[w], step[w] + ahead, draw, four)
+    x = drawn(stream, w, ahead, draw, four)
     for i in range(wp.min(4, out.shape[1] - 4 * four)):
         c = 4 * four + i
         a, b = low[c % low.shape[0]], high[c % high.shape[0]]
@@ -89,10 +87,7 @@ def uniform(
 
 @kernel
 def normal(
-    seed: wp.array1d(dtype=wp.uint32),
-    world: wp.array1d(dtype=wp.int32),
-    episode: wp.array1d(dtype=wp.int32),
-    step: wp.array1d(dtype=wp.int32),
+    stream: Stream,
     ahead: int,
     draw: int,
     mean: wp.array1d(dtype=real),
@@ -102,7 +97,7 @@ def normal(
 ):
     """Normal numbers by Box and Muller, two of two words each. Launch over (worlds, fours of columns)."""
     w, four = wp.tid()
-    x = drawn(seed[0], seed[1], world[w], episode[w], step[w] + ahead, draw, four)
+    x = drawn(stream, w, ahead, draw, four)
     for pair in range(2):
         u = (real(x[2 * pair] >> wp.uint32(8)) + real(1.0)) * real(5.9604644775390625e-8)
         angle = real(6.283185307179586) * (real(x[2 * pair + 1] >> wp.uint32(8)) * real(5.9604644775390625e-8))

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from benchmarks.house import circles, import_graph, modules
+from benchmarks.house import WIDE, circles, import_graph, modules, wide_kernels
 
 ROOT = pathlib.Path(__file__).parent.parent
 # From the ground up; a file imports from its own floor and from below. Device and host code of a name are one floor.
@@ -104,6 +104,12 @@ def test_a_room_has_one_name():
         name = folder.relative_to(ROOT / "kernels").as_posix()
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), f"{folder}: what is this room?"
         assert name in device_only or (ROOT / "warpsim" / name / "__init__.py").is_file(), name
+
+
+def test_kernels_take_few_arguments():
+    """What travels together is a struct: no kernel takes more than 12 arguments, but for exceptions with their reasons."""
+    wide = wide_kernels(ROOT)
+    assert not wide, f"{'; '.join(map(str, wide))}: make a struct, or give {WIDE} the reason"
 
 
 def test_a_file_name_is_of_one_idea():

@@ -8,7 +8,7 @@ contact then bears it, so that friction grows with it. How many there are is fro
 
 import warp as wp
 
-from ..forces.actuators import actuator_law, clamped
+from ..forces.actuators import Actuators, constant_force
 from ..linalg.ltdl import ltdl_solve_block
 from ..real import func, kernel, real, struct
 from ..tree.passes import Topology
@@ -35,11 +35,7 @@ def share_of(
     stickers: Stickers,
     scene: Scene,
     contacts: Contacts,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
+    actuators: Actuators,
     held: wp.array2d(dtype=int),
     w: int,
     s: int,
@@ -48,9 +44,7 @@ def share_of(
     """f/n of sticker s at contact c, 0 where it is not one of its own."""
     found = real(0.0)
     if is_held(stickers, scene, contacts, w, s, c):
-        a = stickers.actuator[s]
-        law = actuator_law(gain, bias, control_range, control, w, a)
-        found = clamped(law[0], force_range, w, a) / real(held[w, s])
+        found = constant_force(actuators, w, stickers.actuator[s]) / real(held[w, s])
     return found
 
 
@@ -61,11 +55,7 @@ def stick(
     contacts: Contacts,
     stickers: Stickers,
     h: real,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
+    actuators: Actuators,
     A_factor: wp.array3d(dtype=real),
     # scratch
     dv: wp.array2d(dtype=real),
@@ -84,9 +74,7 @@ def stick(
                 count += 1
         held[w, s] = count
         for c in range(contacts.count[w]):
-            share = share_of(
-                stickers, scene, contacts, gain, bias, control_range, force_range, control, held, w, s, c
-            )  # fmt: skip
+            share = share_of(stickers, scene, contacts, actuators, held, w, s, c)
             p = contacts.row[w, c]
             for k in range(scene.support_size[p]):
                 d = scene.support[p, k]
@@ -103,11 +91,7 @@ def sticking_residual(
     contacts: Contacts,
     stickers: Stickers,
     h: real,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
+    actuators: Actuators,
     held: wp.array2d(dtype=int),
     J: wp.array4d(dtype=real),
     # out
@@ -118,7 +102,5 @@ def sticking_residual(
     if c < contacts.count[w]:
         p = contacts.row[w, c]
         for k in range(scene.support_size[p]):
-            share = share_of(
-                stickers, scene, contacts, gain, bias, control_range, force_range, control, held, w, s, c
-            )  # fmt: skip
+            share = share_of(stickers, scene, contacts, actuators, held, w, s, c)
             wp.atomic_add(r, w, scene.support[p, k], h * share * J[w, c, 2, k])

@@ -10,6 +10,7 @@ import warp as wp
 
 from ..real import func, kernel, real, transform, vec3, vec6
 from ..tree.passes import Topology
+from ..tree.plant import Plant
 from . import contacts as contact
 from . import convex_contacts as shapes
 from .contacts import write_jacobian
@@ -49,8 +50,7 @@ def move_contact(
 def follow(
     topology: Topology,
     scene: Scene,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     dof_S: wp.array2d(dtype=vec6),
     # in and out
@@ -67,11 +67,12 @@ def follow(
         if p >= scene.point_pairs:
             moved[w, c] = 0
         elif not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
-            row = w % geom_size.shape[0]
-            X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
-            X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
+            size = plant.geom_size
+            row = w % size.shape[0]
+            X_a = contact.geom_pose_world(scene, plant, link_X, w, a)
+            X_b = contact.geom_pose_world(scene, plant, link_X, w, b)
             g = features.evaluate(
-                scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b],
+                scene.geom_type[a], X_a, size[row, a], scene.geom_type[b], X_b, size[row, b],
                 contacts.feature[w, c],
             )  # fmt: skip
             move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)
@@ -82,8 +83,7 @@ def follow_convex(
     convex_scene: ConvexScene,
     topology: Topology,
     scene: Scene,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     dof_S: wp.array2d(dtype=vec6),
     # in and out
@@ -98,9 +98,9 @@ def follow_convex(
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
         if p < scene.point_pairs and (is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])):
-            X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
-            X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
-            shape_a = shapes.geom_shape(scene, convex_scene, geom_size, w, a)
-            shape_b = shapes.geom_shape(scene, convex_scene, geom_size, w, b)
+            X_a = contact.geom_pose_world(scene, plant, link_X, w, a)
+            X_b = contact.geom_pose_world(scene, plant, link_X, w, b)
+            shape_a = shapes.geom_shape(scene, convex_scene, plant.geom_size, w, a)
+            shape_b = shapes.geom_shape(scene, convex_scene, plant.geom_size, w, b)
             g = narrow.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
             move_contact(topology, scene, link_X, dof_S, w, c, g, contacts, moved)

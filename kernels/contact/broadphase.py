@@ -10,9 +10,10 @@ collide are told apart by their coordinates.
 
 import warp as wp
 
-from ..real import func, kernel, real, struct, transform, vec3
+from ..real import func, kernel, real, struct, vec3
 from .narrow import features
 from .narrow.manifold import PLANE
+from .pair_laws import Geoms
 
 HASH_X = wp.constant(73856093)
 HASH_Y = wp.constant(19349663)
@@ -53,22 +54,20 @@ def bucket_of(grid: Grid, c: wp.vec3i) -> int:
 
 
 @func
-def reach(
-    grid: Grid, geom_size: wp.array2d(dtype=vec3), geom_speed: wp.array2d(dtype=real), h: real, w: int, g: int
-) -> real:
+def reach(grid: Grid, size: wp.array2d(dtype=vec3), geoms: Geoms, h: real, w: int, g: int) -> real:
     """Bounding radius plus margin and the way within a step; geoms of inactive bodies (speed -1) reach nothing."""
-    radius = features.bounding_radius(grid.geom_type[g], geom_size[w % geom_size.shape[0], g])
-    speed = geom_speed[w, g]
+    radius = features.bounding_radius(grid.geom_type[g], size[w % size.shape[0], g])
+    speed = geoms.speed[w, g]
     if speed < real(0.0):
         return real(0.0)
     return radius + h * speed + grid.reach[g]
 
 
 @kernel
-def measure(
+def find_width(
     grid: Grid,
-    geom_size: wp.array2d(dtype=vec3),
-    geom_speed: wp.array2d(dtype=real),
+    size: wp.array2d(dtype=vec3),
+    geoms: Geoms,
     h: real,
     # out
     width: wp.array(dtype=real),
@@ -77,18 +76,18 @@ def measure(
     w = wp.tid()
     largest = real(1.0e-6)
     for i in range(grid.small.shape[0]):
-        r = reach(grid, geom_size, geom_speed, h, w, grid.small[i])
+        r = reach(grid, size, geoms, h, w, grid.small[i])
         if r > largest and r - r == real(0.0):
             largest = r
     width[w] = real(2.0) * largest
 
 
 @kernel
-def insert(grid: Grid, geom_X: wp.array2d(dtype=transform), width: wp.array(dtype=real)):
+def insert(grid: Grid, geoms: Geoms, width: wp.array(dtype=real)):
     """Cell and bucket of each small geom. Launch over (worlds, smalls)."""
     w, i = wp.tid()
     g = grid.small[i]
-    p = wp.transform_get_translation(geom_X[w, g]) / width[w]
+    p = wp.transform_get_translation(geoms.X[w, g]) / width[w]
     c = wp.vec3i(int(wp.floor(p[0])), int(wp.floor(p[1])), int(wp.floor(p[2])))
     grid.cell[w, g] = c
     slot = w * grid.small.shape[0] + i
@@ -115,9 +114,8 @@ def index(grid: Grid):
 @func
 def close(
     grid: Grid,
-    geom_X: wp.array2d(dtype=transform),
-    geom_size: wp.array2d(dtype=vec3),
-    geom_speed: wp.array2d(dtype=real),
+    size: wp.array2d(dtype=vec3),
+    geoms: Geoms,
     h: real,
     w: int,
     a: int,
@@ -129,11 +127,11 @@ def close(
     if grid.geom_type[b] == PLANE:
         p = b
         q = a
-    r_q = reach(grid, geom_size, geom_speed, h, w, q)
+    r_q = reach(grid, size, geoms, h, w, q)
     if grid.geom_type[p] == PLANE:
-        return features.plane_distance_bound(geom_X[w, p], geom_X[w, q], r_q) <= h * geom_speed[w, p]
-    r = r_q + reach(grid, geom_size, geom_speed, h, w, p)
-    x = wp.transform_get_translation(geom_X[w, p]) - wp.transform_get_translation(geom_X[w, q])
+        return features.plane_distance_bound(geoms.X[w, p], geoms.X[w, q], r_q) <= h * geoms.speed[w, p]
+    r = r_q + reach(grid, size, geoms, h, w, p)
+    x = wp.transform_get_translation(geoms.X[w, p]) - wp.transform_get_translation(geoms.X[w, q])
     return wp.dot(x, x) <= r * r
 
 
@@ -168,9 +166,8 @@ def store(grid: Grid, w: int, g: int, n: int, at: int, fill: int, row: int):
 @func
 def walk(
     grid: Grid,
-    geom_X: wp.array2d(dtype=transform),
-    geom_size: wp.array2d(dtype=vec3),
-    geom_speed: wp.array2d(dtype=real),
+    size: wp.array2d(dtype=vec3),
+    geoms: Geoms,
     h: real,
     w: int,
     g: int,
@@ -182,13 +179,13 @@ def walk(
     for i in range(grid.large.shape[0]):
         other = grid.large[i]
         if grid.is_large[g] == 0 or g < other:
-            if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
+            if close(grid, size, geoms, h, w, g, other):
                 row = pair_row(grid, g, other)
                 if row >= 0:
                     store(grid, w, g, n, at, fill, row)
                     n += 1
     for i in range(grid.own_start[g], grid.own_start[g + 1]):
-        if close(grid, geom_X, geom_size, geom_speed, h, w, g, grid.own_other[i]):
+        if close(grid, size, geoms, h, w, g, grid.own_other[i]):
             store(grid, w, g, n, at, fill, grid.own_pair[i])
             n += 1
     if grid.is_large[g] == 0:
@@ -202,7 +199,7 @@ def walk(
                 other = grid.member[start + i]
                 stranger = group < 0 or grid.group[other] != group
                 if stranger and (k > 0 or other > g) and grid.cell[w, other] == c:
-                    if close(grid, geom_X, geom_size, geom_speed, h, w, g, other):
+                    if close(grid, size, geoms, h, w, g, other):
                         row = pair_row(grid, g, other)
                         if row >= 0:
                             store(grid, w, g, n, at, fill, row)
@@ -213,22 +210,20 @@ def walk(
 @kernel
 def search(
     grid: Grid,
-    geom_X: wp.array2d(dtype=transform),
-    geom_size: wp.array2d(dtype=vec3),
-    geom_speed: wp.array2d(dtype=real),
+    size: wp.array2d(dtype=vec3),
+    geoms: Geoms,
     h: real,
 ):
     """Count the candidates of each geom, and keep the first of them. Launch over (worlds, ngeom)."""
     w, g = wp.tid()
-    grid.number[w, g] = walk(grid, geom_X, geom_size, geom_speed, h, w, g, 0, 0)
+    grid.number[w, g] = walk(grid, size, geoms, h, w, g, 0, 0)
 
 
 @kernel
 def fill(
     grid: Grid,
-    geom_X: wp.array2d(dtype=transform),
-    geom_size: wp.array2d(dtype=vec3),
-    geom_speed: wp.array2d(dtype=real),
+    size: wp.array2d(dtype=vec3),
+    geoms: Geoms,
     h: real,
 ):
     """List the candidates; a geom with more than were kept looks for them again. Launch over (worlds, ngeom)."""
@@ -236,7 +231,7 @@ def fill(
     at = grid.offset[w, g]
     n = grid.number[w, g]
     if n > grid.near.shape[2]:
-        walk(grid, geom_X, geom_size, geom_speed, h, w, g, at, 1)
+        walk(grid, size, geoms, h, w, g, at, 1)
     else:
         for i in range(n):
             store(grid, w, g, i, at, 1, grid.near[w, g, i])

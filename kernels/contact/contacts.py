@@ -11,11 +11,11 @@ import warp as wp
 from ..flags import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
 from ..laws.cone import INVERSE_MASS_FLOOR
 from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_take
-from ..real import func, kernel, mat33, real, transform, vec2, vec3, vec5, vec6
-from ..tree import joints as jt
+from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import spatial as sp
-from ..tree.effective_mass import team_eliminate_in
-from ..tree.passes import Topology
+from ..tree.effective_mass import team_eliminate
+from ..tree.passes import Topology, reference_point
+from ..tree.plant import Plant, placed_geom
 from .broadphase import Grid
 from .cull import geom_bound, next_candidate
 from .narrow.detect import detect as detect_features
@@ -24,6 +24,8 @@ from .narrow.manifold import Manifold, contact_features
 from .narrow.resolution import SUSPECT, is_inside, longest_ways, looked_at
 from .pair_laws import (
     Contacts,
+    Geoms,
+    Laws,
     Loads,
     Material,
     Scene,
@@ -42,50 +44,33 @@ axis_rounding = float(AXIS_ROUNDING[real])
 TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED and SUSPECT
 
 
+@struct
+class Moving:
+    """The links as a step begins, and their velocities then and in the free motion."""
+
+    X: wp.array2d(dtype=transform)
+    V: wp.array2d(dtype=vec6)
+    V_star: wp.array2d(dtype=vec6)
+
+
 @func
-def geom_pose_world(
-    scene: Scene, geom_pose: wp.array3d(dtype=real), link_X: wp.array2d(dtype=transform), w: int, g: int
-) -> transform:
+def geom_pose_world(scene: Scene, plant: Plant, link_X: wp.array2d(dtype=transform), w: int, g: int) -> transform:
     """World pose of a geom."""
-    return jt.placed(link_X, w, scene.geom_link[g], jt.read_pose(geom_pose, w % geom_pose.shape[0], g))
+    return placed_geom(plant, link_X, w, g, scene.geom_link[g])
 
 
 @func
-def origin(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, l: int) -> vec3:
-    return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-
-
-@func
-def place_geom(
-    topology: Topology,
-    scene: Scene,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
-    body_active: wp.array2d(dtype=real),
-    link_X: wp.array2d(dtype=transform),
-    link_V: wp.array2d(dtype=vec6),
-    link_V_star: wp.array2d(dtype=vec6),
-    w: int,
-    g: int,
-    # out
-    geom_X: wp.array2d(dtype=transform),
-    geom_speed: wp.array2d(dtype=real),
-    geom_capsule: wp.array2d(dtype=vec5),
-):
-    """World pose of a geom, a bound of the speed of its points at v0 and at v*, and a capsule around it (`cull.py`).
-
-    -1 marks an inactive body, NaN a pose or size that is not finite.
-    """
+def place_geom(topology: Topology, scene: Scene, plant: Plant, links: Moving, w: int, g: int, geoms: Geoms):
+    """World pose of a geom, a bound of the speed of its points at v0 and at v*, and a capsule around it."""
     l = scene.geom_link[g]
-    X = jt.read_pose(geom_pose, w % geom_pose.shape[0], g)
-    size = geom_size[w % geom_size.shape[0], g]
+    X = placed_geom(plant, links.X, w, g, l)
+    size = plant.geom_size[w % plant.geom_size.shape[0], g]
     speed = real(0.0)
     if l >= 0:
-        X = link_X[w, l] * X
-        arm = wp.transform_get_translation(X) - origin(topology, link_X, w, l)
+        arm = wp.transform_get_translation(X) - reference_point(topology, links.X, w, l)
         radius = wp.max(bounding_radius(scene.geom_type[g], size), real(0.0))
-        V = link_V[w, l]
-        V_star = link_V_star[w, l]
+        V = links.V[w, l]
+        V_star = links.V_star[w, l]
         now = wp.length(sp.velocity_at(V, arm)) + radius * wp.length(sp.angular(V))
         then = wp.length(sp.velocity_at(V_star, arm)) + radius * wp.length(sp.angular(V_star))
         speed = wp.max(now, then)
@@ -95,36 +80,20 @@ def place_geom(
     if not (total - total == real(0.0)):
         speed = real(wp.nan)
     if l >= 0:
-        if body_active[w % body_active.shape[0], topology.link_body[l]] == real(0.0):
+        if plant.body_active[w % plant.body_active.shape[0], topology.link_body[l]] == real(0.0):
             speed = real(-1.0)
-    geom_X[w, g] = X
-    geom_speed[w, g] = speed
+    geoms.X[w, g] = X
+    geoms.speed[w, g] = speed
     bound = geom_bound(scene.geom_type[g], X, size)
     grown = scene.geom_reach[g]
-    geom_capsule[w, g] = vec5(bound[0], bound[1], bound[2], bound[3] + grown, bound[4] + grown)
+    geoms.capsule[w, g] = vec5(bound[0], bound[1], bound[2], bound[3] + grown, bound[4] + grown)
 
 
 @kernel(shares="pairs")
-def place_geoms(
-    topology: Topology,
-    scene: Scene,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
-    body_active: wp.array2d(dtype=real),
-    link_X: wp.array2d(dtype=transform),
-    link_V: wp.array2d(dtype=vec6),
-    link_V_star: wp.array2d(dtype=vec6),
-    # out
-    geom_X: wp.array2d(dtype=transform),
-    geom_speed: wp.array2d(dtype=real),
-    geom_capsule: wp.array2d(dtype=vec5),
-):
+def place_geoms(topology: Topology, scene: Scene, plant: Plant, links: Moving, geoms: Geoms):
     """`place_geom` of those that take part. Launch over (worlds, scene.placed)."""
     w, i = wp.tid()
-    place_geom(
-        topology, scene, geom_pose, geom_size, body_active, link_X, link_V, link_V_star, w, scene.placed[i],
-        geom_X, geom_speed, geom_capsule,
-    )  # fmt: skip
+    place_geom(topology, scene, plant, links, w, scene.placed[i], geoms)
 
 
 @func
@@ -139,33 +108,23 @@ def point_velocity(
     """Velocity of the point of link l (-1: the world) that is at `point`."""
     u = vec3()
     if l >= 0:
-        u = sp.velocity_at(link_V[w, l], point - origin(topology, link_X, w, l))
+        u = sp.velocity_at(link_V[w, l], point - reference_point(topology, link_X, w, l))
     return u
 
 
 @func
 def look_ahead(
-    topology: Topology,
-    scene: Scene,
-    link_X: wp.array2d(dtype=transform),
-    link_V: wp.array2d(dtype=vec6),
-    link_V_star: wp.array2d(dtype=vec6),
-    h: real,
-    ways: vec2,
-    w: int,
-    a: int,
-    b: int,
-    g: ContactGeometry,
+    topology: Topology, scene: Scene, links: Moving, h: real, ways: vec2, w: int, a: int, b: int, g: ContactGeometry
 ) -> int:
     """TOUCHES where a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone;
     UNRESOLVED or SUSPECT where v0 leads farther than `ways` within h, see `resolution.py`.
     """
     l_a = scene.geom_link[a]
     l_b = scene.geom_link[b]
-    u_a = point_velocity(topology, link_X, link_V, w, l_a, g.point)
-    u_b = point_velocity(topology, link_X, link_V, w, l_b, g.point)
-    u_star_a = point_velocity(topology, link_X, link_V_star, w, l_a, g.point)
-    u_star_b = point_velocity(topology, link_X, link_V_star, w, l_b, g.point)
+    u_a = point_velocity(topology, links.X, links.V, w, l_a, g.point)
+    u_b = point_velocity(topology, links.X, links.V, w, l_b, g.point)
+    u_star_a = point_velocity(topology, links.X, links.V_star, w, l_a, g.point)
+    u_star_b = point_velocity(topology, links.X, links.V_star, w, l_b, g.point)
     now = wp.dot(g.normal, u_b - u_a)
     approach = wp.min(now, wp.dot(g.normal, u_star_b - u_star_a))
     if scene.expect_impacts == 1:
@@ -201,15 +160,17 @@ def store_contact(contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i,
 
 @func
 def next_pairs(
-    scene: Scene, candidate: wp.array1d(dtype=int), candidates: int, geom_X: wp.array1d(dtype=transform),
-    geom_capsule: wp.array1d(dtype=vec5), geom_speed: wp.array1d(dtype=real), h: real, k: int, pairs: int,
+    scene: Scene, candidate: wp.array1d(dtype=int), candidates: int, geoms: Geoms, h: real, w: int, k: int, pairs: int
 ):  # fmt: skip
     """The next places from k on of pairs that may meet within h, one for every lane, `pairs` where there are no more; where to go on."""
+    X = geoms.X[w]
+    capsule = geoms.capsule[w]
+    speed = geoms.speed[w]
     own = pairs
     at = int(k)
     if lanes() == 1:
         own = next_candidate(
-            0, scene.pair_geom, candidate, candidates, scene.geom_type, geom_X, geom_capsule, geom_speed, h, at, pairs
+            0, scene.pair_geom, candidate, candidates, scene.geom_type, X, capsule, speed, h, at, pairs
         )
         at = own + 1
     else:
@@ -220,7 +181,7 @@ def next_pairs(
             hit = int(0)
             if mine < pairs:
                 nearest = next_candidate(
-                    0, scene.pair_geom, candidate, candidates, scene.geom_type, geom_X, geom_capsule, geom_speed, h, mine, mine + 1
+                    0, scene.pair_geom, candidate, candidates, scene.geom_type, X, capsule, speed, h, mine, mine + 1
                 )  # fmt: skip
                 if nearest == mine:
                     hit = int(1)
@@ -235,41 +196,39 @@ def next_pairs(
 
 @func
 def find_features(
-    scene: Scene, h: real, geom_size: wp.array2d(dtype=vec3), geom_X: wp.array2d(dtype=transform),
-    geom_speed: wp.array2d(dtype=real), w: int, p: int,
+    scene: Scene, h: real, size: wp.array2d(dtype=vec3), geoms: Geoms, w: int, p: int
 ) -> Manifold:  # fmt: skip
     """Features of pair p that touch, or may within h."""
-    row = w % geom_size.shape[0]
+    row = w % size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
-    reach = seen_from(scene, geom_speed, h, w, p)
+    reach = seen_from(scene, geoms, h, w, p)
     return detect_features(
-        scene.geom_type[a], geom_X[w, a], geom_size[row, a], scene.geom_type[b], geom_X[w, b], geom_size[row, b], reach
+        scene.geom_type[a], geoms.X[w, a], size[row, a], scene.geom_type[b], geoms.X[w, b], size[row, b], reach
     )
 
 
 @func
 def add_contacts(
-    topology: Topology, scene: Scene, h: real, geom_size: wp.array2d(dtype=vec3), link_X: wp.array2d(dtype=transform),
-    link_V: wp.array2d(dtype=vec6), link_V_star: wp.array2d(dtype=vec6), geom_X: wp.array2d(dtype=transform), w: int, p: int,
+    topology: Topology, scene: Scene, h: real, size: wp.array2d(dtype=vec3), links: Moving, geoms: Geoms, w: int, p: int,
     manifold: Manifold, count: int, stores: bool, contacts: Contacts,
 ):  # fmt: skip
     """Those of pair p that touch, or will, stored from place `count` on, or counted from there; the place after them, and flags."""
-    row = w % geom_size.shape[0]
+    row = w % size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
     type_a = scene.geom_type[a]
     type_b = scene.geom_type[b]
-    size_a = geom_size[row, a]
-    size_b = geom_size[row, b]
+    size_a = size[row, a]
+    size_b = size[row, b]
     now = int(count)
     flags = int(0)
     for i in range(manifold.count):
         feature = contact_features(manifold, i)
-        g = evaluate(type_a, geom_X[w, a], size_a, type_b, geom_X[w, b], size_b, feature)
+        g = evaluate(type_a, geoms.X[w, a], size_a, type_b, geoms.X[w, b], size_b, feature)
         g.phi = g.phi - margin_of(scene, p)
         ways = longest_ways(type_a, size_a, type_b, size_b)
-        found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
+        found = look_ahead(topology, scene, links, h, ways, w, a, b, g)
         room = now < contacts.pair.shape[1]
         flags = flags | flags_of(found, room)
         if found & TOUCHES != 0 and room:
@@ -296,7 +255,7 @@ def write_jacobian(
     lengths = wp.length_sq(point) + contacts.phi[w, c] * contacts.phi[w, c]
     for k in range(scene.support_size[p]):
         d = scene.support[p, k]
-        o = origin(topology, link_X, w, topology.dof_link[d])
+        o = reference_point(topology, link_X, w, topology.dof_link[d])
         S = dof_S[w, d]
         u = scene.support_sign[p, k] * sp.velocity_at(S, point - o)
         summands = wp.length_sq(sp.linear(S)) + wp.length_sq(sp.angular(S)) * (lengths + wp.length_sq(o))
@@ -310,21 +269,15 @@ def write_jacobian(
 def detect(
     topology: Topology,
     scene: Scene,
+    plant: Plant,
     h: real,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
-    body_active: wp.array2d(dtype=real),
+    links: Moving,
     dof_S: wp.array2d(dtype=vec6),
-    link_X: wp.array2d(dtype=transform),
-    link_V: wp.array2d(dtype=vec6),
-    link_V_star: wp.array2d(dtype=vec6),
-    # out
-    geom_X: wp.array2d(dtype=transform),
-    geom_speed: wp.array2d(dtype=real),
-    geom_capsule: wp.array2d(dtype=vec5),
     grid: Grid,
-    contacts: Contacts,
     completes: int,
+    # out
+    geoms: Geoms,
+    contacts: Contacts,
 ):
     """Contacts that exist, phi < 0, or that v0 or the free velocity v* would bring about within the step.
 
@@ -336,15 +289,12 @@ def detect(
     w, _lane = wp.tid()
     if grid.capacity == 0:
         for i in range(lane(), scene.placed.shape[0], lanes()):
-            place_geom(
-                topology, scene, geom_pose, geom_size, body_active, link_X, link_V, link_V_star, w, scene.placed[i],
-                geom_X, geom_speed, geom_capsule,
-            )  # fmt: skip
+            place_geom(topology, scene, plant, links, w, scene.placed[i], geoms)
         sync()
     count = int(0)
     flags = int(0)
-    for i in range(lane(), geom_speed.shape[1], lanes()):
-        if not (geom_speed[w, i] == geom_speed[w, i]):
+    for i in range(lane(), geoms.speed.shape[1], lanes()):
+        if not (geoms.speed[w, i] == geoms.speed[w, i]):
             flags = int(NONFINITE)
     pairs = scene.point_pairs
     candidates = int(-1)
@@ -354,16 +304,14 @@ def detect(
         flags = flags | (grid.overflow[w] * CONTACT_OVERFLOW)
     k = int(0)
     while k < pairs:
-        own, k = next_pairs(
-            scene, grid.candidate, candidates, geom_X[w], geom_capsule[w], geom_speed[w], h, k, pairs
-        )  # fmt: skip
+        own, k = next_pairs(scene, grid.candidate, candidates, geoms, h, w, k, pairs)
         manifold = Manifold()
         p = own
         if own < pairs:
             if candidates >= 0:
                 p = grid.candidate[candidates + own]
             if p < scene.point_pairs:
-                manifold = find_features(scene, h, geom_size, geom_X, geom_speed, w, p)
+                manifold = find_features(scene, h, plant.geom_size, geoms, w, p)
         # Places are in the order of pairs: those of a lane begin where the ones before it end, so that several lanes count theirs first.
         begin = int(count)
         number = int(0)
@@ -371,8 +319,7 @@ def detect(
             number = int(0)
             if manifold.count > 0:
                 end, found = add_contacts(
-                    topology, scene, h, geom_size, link_X, link_V, link_V_star, geom_X, w, p, manifold, begin, turn == 1,
-                    contacts,
+                    topology, scene, h, plant.geom_size, links, geoms, w, p, manifold, begin, turn == 1, contacts
                 )  # fmt: skip
                 number = end - begin
                 flags = flags | found
@@ -384,7 +331,7 @@ def detect(
     if completes == 1:
         sync()
         for c in range(lane(), count, lanes()):
-            write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
+            write_jacobian(topology, scene, links.X, dof_S, w, c, contacts)
 
 
 @func
@@ -507,7 +454,7 @@ def inverse_mass(
         for i in range(k + lane(), end, lanes()):
             z[w, scene.support[p, i]] = vec3(contacts.J[w, c, 0, i], contacts.J[w, c, 1, i], contacts.J[w, c, 2, i])
         sync()
-        W += team_eliminate_in(topology.dof_parent, topology.dof_begin, L[w], z[w], begin, last)
+        W += team_eliminate(topology.dof_parent, topology.dof_begin, L[w], z[w], begin, last)
         k = end
     return W
 
@@ -540,10 +487,7 @@ def regularise(
     # scratch
     z: wp.array2d(dtype=vec3),
     # out
-    R: wp.array2d(dtype=vec3),
-    v_hat: wp.array2d(dtype=vec3),
-    mu: wp.array2d(dtype=real),
-    weight: wp.array2d(dtype=real),
+    laws: Laws,
     loads: Loads,
 ):
     """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1); and its loads.
@@ -565,28 +509,16 @@ def regularise(
         c = first + lane()
         if c < count:
             p = contacts.pair[w, c]
-            weight[w, c] = w_c
+            laws.weight[w, c] = w_c
             if is_too_heavy(topology, scene, contacts, M_factor, w_c, w, c):
                 contacts.flags[w] = contacts.flags[w] | NOT_CONVERGED
             contacts.recovery[w, c] = calm_recovery(scene.recovery, W_n, mass)
-            R_c, v_hat_c, _compliance = contact_law(
-                scene,
-                contacts,
-                material.stiffness,
-                material.dissipation_time,
-                contacts.compliance,
-                w,
-                c,
-                p,
-                w_c,
-                contacts.phi[w, c],
-                h,
-                beta,
-                sigma,
+            R, v_hat, _compliance = contact_law(
+                scene, contacts, material, contacts.compliance, w, c, p, w_c, contacts.phi[w, c], h, beta, sigma
             )
-            R[w, c] = R_c
-            v_hat[w, c] = v_hat_c
-            mu[w, c] = friction_coefficient(scene, material.friction, w, p)
+            laws.R[w, c] = R
+            laws.v_hat[w, c] = v_hat
+            laws.mu[w, c] = friction_coefficient(scene, material.friction, w, p)
     if loads.load.shape[1] > 0:
         sync()
-        bearing_loads(scene, material, contacts, loads, mass, h, weight, w)
+        bearing_loads(scene, material, contacts, loads, mass, h, laws.weight, w)

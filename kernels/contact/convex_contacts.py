@@ -8,11 +8,12 @@ for them. So models of simple shapes neither compile nor run the general code.
 
 import warp as wp
 
-from ..real import func, kernel, mat33, real, struct, transform, vec3, vec5, vec6
+from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
 from ..tree import spatial as sp
 from ..tree.passes import Topology
+from ..tree.plant import Plant
 from .broadphase import Grid
-from .contacts import TOUCHES, flags_of, geom_pose_world, look_ahead, point_velocity, store_contact
+from .contacts import TOUCHES, Moving, flags_of, geom_pose_world, look_ahead, point_velocity, store_contact
 from .cull import boxes_apart, next_candidate
 from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
@@ -22,7 +23,7 @@ from .narrow.manifold import contact_features, is_general
 from .narrow.nearing import Nearing, fastest, within
 from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape
-from .pair_laws import Contacts, Scene, margin_of, seen_from
+from .pair_laws import Contacts, Geoms, Scene, margin_of, seen_from
 
 
 @struct
@@ -63,18 +64,18 @@ def relative_velocity(
 
 @func
 def relative_motion(
-    topology: Topology, scene: Scene, h: real, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6),
-    link_V_star: wp.array2d(dtype=vec6), w: int, p: int, middle: vec3, radius: real, reach: real, resolved: real,
+    topology: Topology, scene: Scene, h: real, links: Moving, w: int, p: int, middle: vec3, radius: real, reach: real,
+    resolved: real,
 ) -> Nearing:  # fmt: skip
     """What geom B of pair p does as geom A sees it within h, where all that may touch lies within `radius` of the middle of B.
 
     Their motion counts for nothing where either may be stopped, or where it leads farther than `resolved`, up to which a step resolves geoms that part.
     """
     motion = Nearing()
-    linear, angular = relative_velocity(topology, scene, link_X, link_V, w, p, middle)
+    linear, angular = relative_velocity(topology, scene, links.X, links.V, w, p, middle)
     motion.way = h * linear
     motion.turn = h * angular
-    linear_star, angular_star = relative_velocity(topology, scene, link_X, link_V_star, w, p, middle)
+    linear_star, angular_star = relative_velocity(topology, scene, links.X, links.V_star, w, p, middle)
     motion.way_star = h * linear_star
     motion.turn_star = h * angular_star
     motion.radius = radius
@@ -95,17 +96,17 @@ def pair_at(convex_scene: ConvexScene, grid: Grid, w: int, k: int) -> int:
 
 @func
 def next_pair(
-    scene: Scene, convex_scene: ConvexScene, grid: Grid, geom_X: wp.array1d(dtype=transform),
-    geom_capsule: wp.array1d(dtype=vec5), geom_speed: wp.array1d(dtype=real), h: real, w: int, k: int, pairs: int,
+    scene: Scene, convex_scene: ConvexScene, grid: Grid, geoms: Geoms, h: real, w: int, k: int, pairs: int
 ) -> int:  # fmt: skip
     """The next place of the list, from k on, of a pair that may meet within h."""
+    X = geoms.X[w]
+    capsule = geoms.capsule[w]
+    speed = geoms.speed[w]
     if grid.capacity > 0:
         return next_candidate(
-            1, scene.pair_geom, grid.candidate, w * grid.capacity, scene.geom_type, geom_X, geom_capsule, geom_speed, h, k, pairs
-        )  # fmt: skip
-    return next_candidate(
-        1, scene.pair_geom, convex_scene.pair, 0, scene.geom_type, geom_X, geom_capsule, geom_speed, h, k, pairs
-    )
+            1, scene.pair_geom, grid.candidate, w * grid.capacity, scene.geom_type, X, capsule, speed, h, k, pairs
+        )
+    return next_candidate(1, scene.pair_geom, convex_scene.pair, 0, scene.geom_type, X, capsule, speed, h, k, pairs)
 
 
 @kernel
@@ -113,15 +114,11 @@ def detect(
     topology: Topology,
     scene: Scene,
     convex_scene: ConvexScene,
+    plant: Plant,
     h: real,
-    geom_size: wp.array2d(dtype=vec3),
-    link_X: wp.array2d(dtype=transform),
-    link_V: wp.array2d(dtype=vec6),
-    link_V_star: wp.array2d(dtype=vec6),
-    geom_X: wp.array2d(dtype=transform),
-    geom_speed: wp.array2d(dtype=real),
-    geom_capsule: wp.array2d(dtype=vec5),
+    links: Moving,
     grid: Grid,
+    geoms: Geoms,
     # in and out
     contacts: Contacts,
 ):
@@ -135,7 +132,7 @@ def detect(
         pairs = grid.count[w]
     k = int(0)
     while k < pairs:
-        k = next_pair(scene, convex_scene, grid, geom_X[w], geom_capsule[w], geom_speed[w], h, w, k, pairs)
+        k = next_pair(scene, convex_scene, grid, geoms, h, w, k, pairs)
         p = scene.point_pairs
         if k < pairs:
             p = pair_at(convex_scene, grid, w, k)
@@ -143,16 +140,16 @@ def detect(
         if p < scene.point_pairs:
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]
-            reach = seen_from(scene, geom_speed, h, w, p)
-            shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
-            shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
-            X_a = geom_X[w, a]
-            X_b = geom_X[w, b]
+            reach = seen_from(scene, geoms, h, w, p)
+            shape_a = geom_shape(scene, convex_scene, plant.geom_size, w, a)
+            shape_b = geom_shape(scene, convex_scene, plant.geom_size, w, b)
+            X_a = geoms.X[w, a]
+            X_b = geoms.X[w, b]
             radius_b = bounding_radius(shape_b.type, shape_b.size)
             middle = wp.transform_get_translation(X_b)
             ways = longest_ways(shape_a.type, shape_a.size, shape_b.type, shape_b.size)
             motion = relative_motion(
-                topology, scene, h, link_X, link_V, link_V_star, w, p, middle, radius_b + reach, reach, ways[1]
+                topology, scene, h, links, w, p, middle, radius_b + reach, reach, ways[1]
             )  # fmt: skip
             apart, along = boxes_apart(shape_a.type, X_a, shape_a.size, shape_b.type, X_b, shape_b.size)
             motion.first = along
@@ -164,7 +161,7 @@ def detect(
                 feature = contact_features(manifold, i)
                 g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)
                 g.phi = g.phi - margin
-                found = look_ahead(topology, scene, link_X, link_V, link_V_star, h, ways, w, a, b, g)
+                found = look_ahead(topology, scene, links, h, ways, w, a, b, g)
                 room = count < capacity
                 flags = flags | flags_of(found, room)
                 if found & TOUCHES != 0 and room:
@@ -180,8 +177,7 @@ def contact_geometry(
     scene: Scene,
     convex_scene: ConvexScene,
     contacts: Contacts,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     # out
     phi: wp.array2d(dtype=real),
@@ -195,10 +191,10 @@ def contact_geometry(
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
         if p < scene.point_pairs and (is_general(scene.geom_type[a]) or is_general(scene.geom_type[b])):
-            X_a = geom_pose_world(scene, geom_pose, link_X, w, a)
-            X_b = geom_pose_world(scene, geom_pose, link_X, w, b)
-            shape_a = geom_shape(scene, convex_scene, geom_size, w, a)
-            shape_b = geom_shape(scene, convex_scene, geom_size, w, b)
+            X_a = geom_pose_world(scene, plant, link_X, w, a)
+            X_b = geom_pose_world(scene, plant, link_X, w, b)
+            shape_a = geom_shape(scene, convex_scene, plant.geom_size, w, a)
+            shape_b = geom_shape(scene, convex_scene, plant.geom_size, w, b)
             g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
             phi[w, c] = g.phi - margin_of(scene, p)
             point[w, c] = g.point

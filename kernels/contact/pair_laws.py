@@ -5,7 +5,7 @@ import warp as wp
 
 from ..laws import cone, coulomb
 from ..linalg.lanes import lane, lanes
-from ..real import func, mat33, real, struct, vec2, vec3
+from ..real import func, mat33, real, struct, transform, vec2, vec3, vec5
 
 RULE_FIRST = wp.constant(1)
 RULE_SECOND = wp.constant(2)
@@ -43,8 +43,19 @@ class Material:
     """Per-geom parameters, shared or per world."""
 
     friction: wp.array2d(dtype=real)
+    torsional_friction: wp.array2d(dtype=real)
+    rolling_friction: wp.array2d(dtype=real)
     stiffness: wp.array2d(dtype=real)
     dissipation_time: wp.array2d(dtype=real)
+
+
+@struct
+class Geoms:
+    """Where geoms are: poses in the world, bounds of the speeds of their points, and capsules around them (`cull.py`)."""
+
+    X: wp.array2d(dtype=transform)
+    speed: wp.array2d(dtype=real)  # -1: of an inactive body; not a number: the pose or size is not finite
+    capsule: wp.array2d(dtype=vec5)
 
 
 @struct
@@ -64,6 +75,16 @@ class Contacts:
     compliance: wp.array2d(
         dtype=vec2
     )  # (c, tau_d) of contacts between pressure fields; no columns where there are none
+
+
+@struct
+class Laws:
+    """What solvers read of every contact (SAP's R, v_hat and mu), and its effective inverse mass w."""
+
+    R: wp.array2d(dtype=vec3)
+    v_hat: wp.array2d(dtype=vec3)
+    mu: wp.array2d(dtype=real)
+    weight: wp.array2d(dtype=real)
 
 
 # How the parameters of a pair follow from its geoms'; usable in taped kernels.
@@ -183,11 +204,11 @@ def margin_of(scene: Scene, p: int) -> real:
 
 
 @func
-def seen_from(scene: Scene, geom_speed: wp.array2d(dtype=real), h: real, w: int, p: int) -> real:
+def seen_from(scene: Scene, geoms: Geoms, h: real, w: int, p: int) -> real:
     """The distance [m] up to which geoms of pair p may touch within h."""
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
-    return h * (geom_speed[w, a] + geom_speed[w, b]) + wp.max(margin_of(scene, p), real(0.0))
+    return h * (geoms.speed[w, a] + geoms.speed[w, b]) + wp.max(margin_of(scene, p), real(0.0))
 
 
 @func
@@ -216,22 +237,12 @@ def calm_recovery(speed: real, W_n: real, mass: real) -> real:
 
 @func
 def contact_law(
-    scene: Scene,
-    contacts: Contacts,
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    compliance: wp.array2d(dtype=vec2),
-    w: int,
-    c: int,
-    p: int,
-    weight: real,
-    phi: real,
-    h: real,
-    beta: real,
-    sigma: real,
-):
+    scene: Scene, contacts: Contacts, material: Material, compliance: wp.array2d(dtype=vec2), w: int, c: int, p: int,
+    weight: real, phi: real, h: real, beta: real, sigma: real,
+):  # fmt: skip
     """R, v_hat and compliance of contact c of pair p, with the effective inverse mass `weight`, at the distance `phi`."""
-    law = contact_compliance(scene, stiffness, dissipation_time, compliance, w, c, p, beta * h / real(wp.pi))
+    default_tau = beta * h / real(wp.pi)
+    law = contact_compliance(scene, material.stiffness, material.dissipation_time, compliance, w, c, p, default_tau)
     R_free = cone.contact_regularization(weight, phi, law[0], law[1], h, beta, sigma)
     v_free = cone.contact_stabilization(phi, law[1], h)
     recovery = pair_recovery(contacts.recovery[w, c], law[0])
@@ -251,12 +262,12 @@ class Loads:
 
 
 @func
-def load_of(gravity: vec3, h: real, weight: real, softness: real, mass: real, counts: int) -> vec2:
-    """(γ_0, σ_m) of a contact of this compliance in a world of `mass`; `counts`: see `Loads`."""
+def load_of(loads: Loads, h: real, weight: real, softness: real, mass: real, w: int) -> vec2:
+    """(γ_0, σ_m) of a contact of this compliance in a world of `mass`."""
     least = real(1.0)
-    if counts == 1:
+    if loads.counts == 1:
         least = coulomb.least_share(softness, weight, mass)
-    return vec2(coulomb.supported_load(gravity, h, weight), least)
+    return vec2(coulomb.supported_load(loads.gravity[w % loads.gravity.shape[0]], h, weight), least)
 
 
 @func
@@ -267,7 +278,6 @@ def bearing_loads(
     for c in range(lane(), contacts.count[w], lanes()):
         p = contacts.pair[w, c]
         law = contact_compliance(scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, p, h)
-        gravity = loads.gravity[w % loads.gravity.shape[0]]
-        found = load_of(gravity, h, weight[w, c], law[0], mass, loads.counts)
+        found = load_of(loads, h, weight[w, c], law[0], mass, w)
         loads.load[w, c] = found[0]
         loads.least[w, c] = found[1]

@@ -6,7 +6,7 @@ Cost: rays x geoms whose bounding sphere is met; one thread per ray.
 
 import warp as wp
 
-from ..real import func, kernel, real, transform, vec3
+from ..real import func, kernel, real, struct, transform, vec3
 from .narrow.features import bounding_radius
 from .narrow.manifold import BOX, CAPSULE, HEIGHT_FIELD, PLANE, SPHERE
 from .narrow.shape import CYLINDER, ELLIPSOID, MESH
@@ -57,38 +57,45 @@ def may_hit(o: vec3, d: vec3, kind: int, size: vec3) -> bool:
     return wp.dot(o, o) - along * along <= radius * radius * real(1.0 + 1e-5) + real(1e-6) * wp.dot(o, o)
 
 
+@struct
+class Rays:
+    """Rays in axes of a link, of the world where that is -1, and what they may meet."""
+
+    link: int
+    origin: wp.array2d(dtype=vec3)
+    direction: wp.array2d(dtype=vec3)
+    reach: real  # [m]
+    candidate: wp.array(dtype=int)  # geoms
+
+
 @kernel
 def cast(
     geom_type: wp.array(dtype=int),
     geom_size: wp.array2d(dtype=vec3),
     geom_X: wp.array2d(dtype=transform),
-    candidate: wp.array(dtype=int),
     triangles: Triangles,
     fields: Fields,
-    link: int,
     link_X: wp.array2d(dtype=transform),
-    origin: wp.array2d(dtype=vec3),
-    direction: wp.array2d(dtype=vec3),
-    reach: real,
+    rays: Rays,
     # out
     distance: wp.array2d(dtype=real),
     geom: wp.array2d(dtype=int),
     normal: wp.array2d(dtype=vec3),
 ):
-    """Nearest hit of each ray within `reach` among the candidate geoms; rays are in axes of a link, of the world where that is -1.
+    """Nearest hit of each ray within its reach among the candidate geoms.
 
     Launch over (worlds, rays).
     """
     w, r = wp.tid()
-    o = origin[w % origin.shape[0], r]
-    d = wp.normalize(direction[w % direction.shape[0], r])
-    if link >= 0:
-        o = wp.transform_point(link_X[w, link], o)
-        d = wp.transform_vector(link_X[w, link], d)
+    o = rays.origin[w % rays.origin.shape[0], r]
+    d = wp.normalize(rays.direction[w % rays.direction.shape[0], r])
+    if rays.link >= 0:
+        o = wp.transform_point(link_X[w, rays.link], o)
+        d = wp.transform_vector(link_X[w, rays.link], d)
     best = miss()
     found = int(-1)
-    for i in range(candidate.shape[0]):
-        g = candidate[i]
+    for i in range(rays.candidate.shape[0]):
+        g = rays.candidate[i]
         X = wp.transform_inverse(geom_X[w, g])
         o_geom = wp.transform_point(X, o)
         d_geom = wp.transform_vector(X, d)
@@ -96,7 +103,7 @@ def cast(
         hit = miss()
         if may_hit(o_geom, d_geom, geom_type[g], size):
             hit = ray_geom(o_geom, d_geom, geom_type[g], size, triangles, fields, g)
-        if hit.t >= real(0.0) and hit.t <= reach and (best.t < real(0.0) or hit.t < best.t):
+        if hit.t >= real(0.0) and hit.t <= rays.reach and (best.t < real(0.0) or hit.t < best.t):
             best.t = hit.t
             best.normal = wp.transform_vector(geom_X[w, g], hit.normal)
             found = g

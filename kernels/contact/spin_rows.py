@@ -14,6 +14,9 @@ from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
 from .pair_laws import (
     Contacts,
+    Laws,
+    Loads,
+    Material,
     Scene,
     contact_law,
     friction_coefficient,
@@ -38,8 +41,7 @@ class Spin:
 
 @func
 def spin_lengths(
-    scene: Scene, spin: Spin, friction: wp.array2d(dtype=real), torsional: wp.array2d(dtype=real),
-    rolling: wp.array2d(dtype=real), w: int, p: int,
+    scene: Scene, spin: Spin, material: Material, w: int, p: int
 ) -> vec2:  # fmt: skip
     """(μ_r/μ, μ_τ/μ) [m] of a pair; 0 where it has none."""
     found = vec2(real(0.0), real(0.0))
@@ -48,8 +50,9 @@ def spin_lengths(
         rule = rule_of(scene, p)
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        mu = friction_coefficient(scene, friction, w, p)
+        mu = friction_coefficient(scene, material.friction, w, p)
         if mu > real(0.0) and condim >= TORSION:
+            torsional, rolling = material.torsional_friction, material.rolling_friction
             row = w % torsional.shape[0]
             torsion = pair_coefficient(rule, torsional[row, a], torsional[row, b], spin.torsional[p])
             roll = real(0.0)
@@ -71,17 +74,13 @@ def spin_row(frame: mat33, S: vec6, sign: real, length: vec2) -> vec3:
 def spin_rows(
     scene: Scene,
     spin: Spin,
-    friction: wp.array2d(dtype=real),
-    torsional: wp.array2d(dtype=real),
-    rolling: wp.array2d(dtype=real),
+    material: Material,
     contacts: Contacts,
     dof_S: wp.array2d(dtype=vec6),
     moved: wp.array2d(dtype=int),
     moved_S: wp.array2d(dtype=vec6),
     # in, of contacts; out, of spin rows
-    R: wp.array2d(dtype=vec3),
-    v_hat: wp.array2d(dtype=vec3),
-    mu: wp.array2d(dtype=real),
+    laws: Laws,
     # out
     length: wp.array2d(dtype=vec2),
     row: wp.array2d(dtype=int),
@@ -91,14 +90,14 @@ def spin_rows(
     w, _lane = wp.tid()
     C = contacts.pair.shape[1]
     for c in range(lane(), contacts.count[w], lanes()):
-        scale = spin_lengths(scene, spin, friction, torsional, rolling, w, contacts.pair[w, c])
-        R_t = R[w, c][0]
+        scale = spin_lengths(scene, spin, material, w, contacts.pair[w, c])
+        R_t = laws.R[w, c][0]
         length[w, c] = scale
-        R[w, C + c] = vec3(R_t, R_t, R_t)
-        v_hat[w, C + c] = vec3(real(0.0), real(0.0), real(0.0))
-        mu[w, C + c] = real(0.0)
+        laws.R[w, C + c] = vec3(R_t, R_t, R_t)
+        laws.v_hat[w, C + c] = vec3(real(0.0), real(0.0), real(0.0))
+        laws.mu[w, C + c] = real(0.0)
         if scale[0] > real(0.0) or scale[1] > real(0.0):
-            mu[w, C + c] = mu[w, c]
+            laws.mu[w, C + c] = laws.mu[w, c]
         p = contacts.row[w, c]
         row[w, c] = p
         row[w, C + c] = p
@@ -118,9 +117,7 @@ def spin_rows(
 def spin_jacobian(
     scene: Scene,
     spin: Spin,
-    friction: wp.array2d(dtype=real),
-    torsional: wp.array2d(dtype=real),
-    rolling: wp.array2d(dtype=real),
+    material: Material,
     contacts: Contacts,
     dof_S: wp.array2d(dtype=vec6),
     frame: wp.array2d(dtype=mat33),
@@ -135,7 +132,7 @@ def spin_jacobian(
         p = contacts.row[w, c]
         at = contacts.pair.shape[1] + c
         for k in range(scene.support_size[p]):
-            scale = spin_lengths(scene, spin, friction, torsional, rolling, w, contacts.pair[w, c])
+            scale = spin_lengths(scene, spin, material, w, contacts.pair[w, c])
             x = spin_row(frame[w, c], dof_S[w, scene.support[p, k]], scene.support_sign[p, k], scale)
             J[w, at, 0, k] = x[0]
             J[w, at, 1, k] = x[1]
@@ -146,9 +143,7 @@ def spin_jacobian(
 def contact_impulse(
     scene: Scene,
     contacts: Contacts,
-    friction: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
+    material: Material,
     h: real,
     beta: real,
     sigma: real,
@@ -165,9 +160,9 @@ def contact_impulse(
         p = contacts.pair[w, c]
         at = contacts.pair.shape[1] + c
         R, v_hat, _softness = contact_law(
-            scene, contacts, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+            scene, contacts, material, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
         )
-        mu = friction_coefficient(scene, friction, w, p)
+        mu = friction_coefficient(scene, material.friction, w, p)
         z = -v_c[w, at] / R[0]
         point, turn = spin_cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), z, R, mu)
         gamma[w, c] = point
@@ -178,9 +173,7 @@ def contact_impulse(
 def coulomb_contact_impulse(
     scene: Scene,
     contacts: Contacts,
-    friction: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
+    material: Material,
     h: real,
     beta: real,
     sigma: real,
@@ -188,9 +181,7 @@ def coulomb_contact_impulse(
     phi: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
     v_c: wp.array2d(dtype=vec3),
-    gravity: wp.array(dtype=vec3),
-    body_mass: wp.array2d(dtype=real),
-    counts: int,
+    loads: Loads,
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
@@ -200,11 +191,11 @@ def coulomb_contact_impulse(
         p = contacts.pair[w, c]
         at = contacts.pair.shape[1] + c
         R, v_hat, softness = contact_law(
-            scene, contacts, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+            scene, contacts, material, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
         )
         u = v_c[w, c] - v_hat
-        mu = friction_coefficient(scene, friction, w, p)
-        load = load_of(gravity[w % gravity.shape[0]], h, weight[w, c], softness, total_mass(body_mass, w), counts)
+        mu = friction_coefficient(scene, material.friction, w, p)
+        load = load_of(loads, h, weight[w, c], softness, total_mass(loads.body_mass, w), w)
         point, turn = spin_coulomb_impulse(u, v_c[w, at], R, mu, load[0], load[1])
         gamma[w, c] = point
         gamma[w, at] = turn

@@ -5,16 +5,14 @@ import warp as wp
 
 from ..laws import cone, coulomb
 from ..real import kernel, real, vec2, vec3
-from .pair_laws import Contacts, Scene, contact_law, friction_coefficient, load_of, total_mass
+from .pair_laws import Contacts, Loads, Material, Scene, contact_law, friction_coefficient, load_of, total_mass
 
 
 @kernel(taped=True)
 def contact_impulse(
     scene: Scene,
     contacts: Contacts,
-    friction: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
+    material: Material,
     h: real,
     beta: real,
     sigma: real,
@@ -30,9 +28,9 @@ def contact_impulse(
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
         R, v_hat, _softness = contact_law(
-            scene, contacts, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+            scene, contacts, material, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
         )
-        mu = friction_coefficient(scene, friction, w, p)
+        mu = friction_coefficient(scene, material.friction, w, p)
         gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)
 
 
@@ -40,9 +38,7 @@ def contact_impulse(
 def coulomb_contact_impulse(
     scene: Scene,
     contacts: Contacts,
-    friction: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
+    material: Material,
     h: real,
     beta: real,
     sigma: real,
@@ -50,20 +46,18 @@ def coulomb_contact_impulse(
     phi: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
     v_c: wp.array2d(dtype=vec3),
-    gravity: wp.array(dtype=vec3),
-    body_mass: wp.array2d(dtype=real),
-    counts: int,
+    loads: Loads,
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
-    """gamma of Coulomb's law (theory §3.6), as `contact_impulse`; `counts`: see `bearing_loads`."""
+    """gamma of Coulomb's law (theory §3.6), as `contact_impulse`."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
         R, v_hat, softness = contact_law(
-            scene, contacts, stiffness, dissipation_time, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
+            scene, contacts, material, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
         )
         u = v_c[w, c] - v_hat
-        mu = friction_coefficient(scene, friction, w, p)
-        load = load_of(gravity[w % gravity.shape[0]], h, weight[w, c], softness, total_mass(body_mass, w), counts)
+        mu = friction_coefficient(scene, material.friction, w, p)
+        load = load_of(loads, h, weight[w, c], softness, total_mass(loads.body_mass, w), w)
         gamma[w, c] = coulomb.coulomb_impulse(u, R, mu, load[0], load[1])

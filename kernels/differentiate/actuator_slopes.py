@@ -8,27 +8,13 @@ limit it changes with the limit only.
 
 import warp as wp
 
-from ..forces.actuators import actuator_law, clamped, has_row
+from ..forces.actuators import Actuators, actuator_law, clamped, has_row
 from ..real import func, kernel, real, struct, vec3
 from ..rows.kinds.kind import ONE_SIDED, YIELDS
 from ..rows.table import ACTUATOR, JOINT, Rows, Table
 from ..tree import joints as jt
 from ..tree.passes import Topology
 from .row_slopes import RowSlopes
-
-
-@struct
-class Actuators:
-    """Tables and parameters (one row, shared, or one per world)."""
-
-    link: wp.array(dtype=int)
-    row: wp.array(dtype=int)
-    gear: wp.array2d(dtype=real)
-    gain: wp.array3d(dtype=real)
-    bias: wp.array3d(dtype=real)
-    control_range: wp.array3d(dtype=real)
-    force_range: wp.array3d(dtype=real)
-    control: wp.array2d(dtype=real)
 
 
 @struct
@@ -42,11 +28,6 @@ class FirstColumns:
     force_range: int
     joint_range: int
     joint_friction: int
-
-
-@func
-def law_of(actuators: Actuators, w: int, a: int) -> vec3:
-    return actuator_law(actuators.gain, actuators.bias, actuators.control_range, actuators.control, w, a)
 
 
 @func
@@ -132,10 +113,10 @@ def actuator_columns(
     w = wp.tid()
     nv = v.shape[1]
     for a in range(actuators.link.shape[0]):
-        law = law_of(actuators, w, a)
+        law = actuator_law(actuators, w, a)
         l = actuators.link[a]
         n = int(0)
-        if not has_row(actuators.row, law, actuators.force_range, w, a):
+        if not has_row(actuators, law, w, a):
             n = jt.dofs(topology.link_type[l])
         if n == 1:
             j = topology.link_v[l]

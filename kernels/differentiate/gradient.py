@@ -14,7 +14,7 @@ from ..real import func, kernel, real, struct
 
 @struct
 class Inputs:
-    """Inputs, result and seed of the step at hand, in arrays whose addresses stay."""
+    """Inputs, result and seed of a step, or their gradients. Those of the step at hand are in arrays whose addresses stay."""
 
     q: wp.array2d(dtype=real)
     v: wp.array2d(dtype=real)
@@ -36,7 +36,7 @@ class Switches:
 
 
 @func
-def given(source: wp.array2d(dtype=real), w: int, i: int) -> real:
+def given_or_zero(source: wp.array2d(dtype=real), w: int, i: int) -> real:
     """An optional input: 0 where the array is empty."""
     x = real(0.0)
     if source.shape[0] > 0:
@@ -50,22 +50,15 @@ def is_on(switches: Switches, body: int, w: int) -> bool:
 
 
 @kernel
-def begin(
+def load_record(
     flags: wp.array(dtype=int),
     q_rest: wp.array(dtype=real),
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-    control: wp.array2d(dtype=real),
-    tau: wp.array2d(dtype=real),
-    q_next: wp.array2d(dtype=real),
-    v_next: wp.array2d(dtype=real),
-    q_next_bar: wp.array2d(dtype=real),
-    v_next_bar: wp.array2d(dtype=real),
+    record: Inputs,
     switches: Switches,
     # out
     inputs: Inputs,
 ):
-    """Load a record; `control` and `tau` may be empty. Launch over (worlds, the largest of nq, nv, nu)."""
+    """Load a record, whose `control` and `tau` may be empty. Launch over (worlds, the largest of nq, nv, nu)."""
     w, i = wp.tid()
     moves = flags[w] & NONFINITE == 0
     if i < inputs.q.shape[1]:
@@ -73,25 +66,25 @@ def begin(
         inputs.q_next[w, i] = q_rest[i]
         inputs.q_next_bar[w, i] = real(0.0)
         if moves:
-            inputs.q[w, i] = q[w, i]
-            inputs.q_next[w, i] = q_next[w, i]
+            inputs.q[w, i] = record.q[w, i]
+            inputs.q_next[w, i] = record.q_next[w, i]
             if is_on(switches, switches.q_body[i], w):
-                inputs.q_next_bar[w, i] = q_next_bar[w, i]
+                inputs.q_next_bar[w, i] = record.q_next_bar[w, i]
     if i < inputs.v.shape[1]:
         inputs.v[w, i] = real(0.0)
         inputs.tau[w, i] = real(0.0)
         inputs.v_next[w, i] = real(0.0)
         inputs.v_next_bar[w, i] = real(0.0)
         if moves:
-            inputs.v[w, i] = v[w, i]
-            inputs.tau[w, i] = given(tau, w, i)
-            inputs.v_next[w, i] = v_next[w, i]
+            inputs.v[w, i] = record.v[w, i]
+            inputs.tau[w, i] = given_or_zero(record.tau, w, i)
+            inputs.v_next[w, i] = record.v_next[w, i]
             if is_on(switches, switches.v_body[i], w):
-                inputs.v_next_bar[w, i] = v_next_bar[w, i]
+                inputs.v_next_bar[w, i] = record.v_next_bar[w, i]
     if i < inputs.control.shape[1]:
         inputs.control[w, i] = real(0.0)
         if moves:
-            inputs.control[w, i] = given(control, w, i)
+            inputs.control[w, i] = given_or_zero(record.control, w, i)
 
 
 @func
@@ -102,40 +95,32 @@ def add(found: wp.array2d(dtype=real), w: int, i: int, total: wp.array2d(dtype=r
 
 
 @kernel
-def finish(
+def add_found(
     flags: wp.array(dtype=int),
-    found_q: wp.array2d(dtype=real),
-    found_v: wp.array2d(dtype=real),
-    found_control: wp.array2d(dtype=real),
-    found_tau: wp.array2d(dtype=real),
+    found: Inputs,
     switches: Switches,
-    # out
-    q_bar: wp.array2d(dtype=real),
-    v_bar: wp.array2d(dtype=real),
-    control_bar: wp.array2d(dtype=real),
-    tau_bar: wp.array2d(dtype=real),
-    q_next_bar: wp.array2d(dtype=real),
-    v_next_bar: wp.array2d(dtype=real),
+    # in and out
+    total: Inputs,
 ):
-    """Add the gradients found to those of the inputs (which may be empty) and clear those of the result."""
+    """Add the gradients found to those of the inputs (which may be empty), `total`, and clear those of the result."""
     w, i = wp.tid()
     moves = flags[w] & NONFINITE == 0
-    if i < found_q.shape[1]:
+    if i < found.q.shape[1]:
         if moves:
-            add(found_q, w, i, q_bar)
+            add(found.q, w, i, total.q)
             if not is_on(switches, switches.q_body[i], w):
-                add(q_next_bar, w, i, q_bar)
-        q_next_bar[w, i] = real(0.0)
-    if i < found_v.shape[1]:
+                add(total.q_next_bar, w, i, total.q)
+        total.q_next_bar[w, i] = real(0.0)
+    if i < found.v.shape[1]:
         if moves:
-            add(found_v, w, i, v_bar)
-            add(found_tau, w, i, tau_bar)
+            add(found.v, w, i, total.v)
+            add(found.tau, w, i, total.tau)
             if not is_on(switches, switches.v_body[i], w):
-                add(v_next_bar, w, i, v_bar)
-        v_next_bar[w, i] = real(0.0)
-    if i < found_control.shape[1]:
+                add(total.v_next_bar, w, i, total.v)
+        total.v_next_bar[w, i] = real(0.0)
+    if i < found.control.shape[1]:
         if moves:
-            add(found_control, w, i, control_bar)
+            add(found.control, w, i, total.control)
 
 
 @kernel

@@ -23,8 +23,8 @@ from ..integrate.variational.variational import joint_point
 from ..real import func, kernel, mat33, quat, real, struct, transform, vec3, vec6, vec10
 from ..tree import joints, passes, spatial
 from ..tree import se3 as lie
-from ..tree.passes import Topology
-from .tree_adjoint import Links, product_gradient
+from ..tree.passes import Topology, reference_point
+from .tree_adjoint import BodyBars, Links, product_gradient, wants_any
 
 
 @func
@@ -66,25 +66,25 @@ def add_pose(
 
 @func
 def add_inertial(
-    link_X: wp.array2d(dtype=transform),
-    mass_bar: wp.array2d(dtype=real),
-    com_bar: wp.array2d(dtype=vec3),
-    inertia_bar: wp.array2d(dtype=mat33),
-    w: int,
-    l: int,
-    body: int,
-    by_mass: real,
-    by_com: vec3,
+    link_X: wp.array2d(dtype=transform), bars: BodyBars, w: int, l: int, body: int, by_mass: real, by_com: vec3,
     by_inertia: mat33,
-):
-    """The gradients of a body's mass, COM and inertia, the latter two from world axes; each array may be empty."""
+):  # fmt: skip
+    """The gradients of a body's mass, COM and inertia, the latter two from world axes."""
     R = wp.quat_to_matrix(wp.transform_get_rotation(link_X[w, l]))
-    if mass_bar.shape[0] > 0:
-        mass_bar[w, body] = mass_bar[w, body] + by_mass
-    if com_bar.shape[0] > 0:
-        com_bar[w, body] = com_bar[w, body] + wp.transpose(R) * by_com
-    if inertia_bar.shape[0] > 0:
-        inertia_bar[w, body] = inertia_bar[w, body] + wp.transpose(R) * by_inertia * R
+    if bars.mass.shape[0] > 0:
+        bars.mass[w, body] = bars.mass[w, body] + by_mass
+    if bars.com.shape[0] > 0:
+        bars.com[w, body] = bars.com[w, body] + wp.transpose(R) * by_com
+    if bars.inertia.shape[0] > 0:
+        bars.inertia[w, body] = bars.inertia[w, body] + wp.transpose(R) * by_inertia * R
+
+
+@struct
+class Wrenches:
+    """Of the links in an interval, about o."""
+
+    mu: wp.array2d(dtype=vec6)  # momenta
+    W: wp.array2d(dtype=vec6)  # what gradients of the momenta are on the displaced links
 
 
 @kernel
@@ -100,15 +100,12 @@ def momentum_adjoint(
     # in, out
     mu_bar: wp.array2d(dtype=vec6),
     # out
-    mu: wp.array2d(dtype=vec6),
-    W: wp.array2d(dtype=vec6),
+    found: Wrenches,
     X_bar: wp.array2d(dtype=transform),
-    mass_bar: wp.array2d(dtype=real),
-    com_bar: wp.array2d(dtype=vec3),
-    inertia_bar: wp.array2d(dtype=mat33),
+    bars: BodyBars,
 ):
     """`mu_bar` += the motion of the links under `seed`; from it the gradients of poses and bodies with the displacements, in
-    `work` (A, dr), fixed, and the wrenches W of the displaced links; mu as well, all about o. Launch over (worlds, trees).
+    `work` (A, dr), fixed, and `found`. Launch over (worlds, trees).
     """
     w, tree = wp.tid()
     reference = topology.tree_reference[tree]
@@ -144,21 +141,21 @@ def momentum_adjoint(
             to_com = arm + o - wp.transform_get_translation(link_X[w, l])
             add_pose(X_bar, link_X, w, l, turn + wp.cross(to_com, force), force)
             f_o -= force
-            if mass_bar.shape[0] + com_bar.shape[0] + inertia_bar.shape[0] > 0:
+            if wants_any(bars):
                 by_mass = wp.dot(spatial.linear(z), rho) / h
                 by_inertia = wp.outer(y, log.phi) / h
                 body = topology.link_body[l]
-                add_inertial(link_X, mass_bar, com_bar, inertia_bar, w, l, body, by_mass, force, by_inertia)
+                add_inertial(link_X, bars, w, l, body, by_mass, force, by_inertia)
             own = drnea.moved_wrench(of_link, arm)
             momentum = drnea.moved_wrench(P, arm)
-        mu[w, l] = momentum
-        W[w, l] = own
+        found.mu[w, l] = momentum
+        found.W[w, l] = own
     X = X_bar[w, reference]
     X_bar[w, reference] = transform(wp.transform_get_translation(X) + f_o, wp.transform_get_rotation(X))
 
 
 @func
-def through_parent(topology: Topology, work: Motion, arm: vec3, F: vec6, w: int, parent: int) -> vec6:
+def through_parent(work: Motion, arm: vec3, F: vec6, w: int, parent: int) -> vec6:
     """The wrench that F on a displaced link is before its parent's displacement, about o; `arm`: the parent's joint from o."""
     f = spatial.linear(F)
     A = work.A[w, parent]
@@ -230,7 +227,6 @@ class Node:
 def balance_adjoint(
     topology: Topology,
     h: real,
-    c: real,
     joint_anchor: wp.array(dtype=vec3),
     link_X: wp.array2d(dtype=transform),
     links: Links,
@@ -238,15 +234,15 @@ def balance_adjoint(
     dq: wp.array2d(dtype=real),
     seed: wp.array2d(dtype=real),
     work: Motion,
-    # scratch: mu and W of `momentum_adjoint`
-    mu: wp.array2d(dtype=vec6),
-    W: wp.array2d(dtype=vec6),
+    # scratch: of `momentum_adjoint`
+    found: Wrenches,
     # out
     bar: Links,
     node_bar: Node,
 ):
-    """The rest of the gradient of DRNEA, after `momentum_adjoint`: c = h/2. Launch over worlds."""
+    """The rest of the gradient of DRNEA, after `momentum_adjoint`. Launch over worlds."""
     w = wp.tid()
+    c = real(0.5) * h
     g = c * node.gravity[w % node.gravity.shape[0]]
     g_bar = vec3(real(0.0), real(0.0), real(0.0))
     nlink = topology.link_parent.shape[0]
@@ -262,7 +258,7 @@ def balance_adjoint(
         first_moment = vec3(I[1], I[2], I[3])
         g_bar -= c * (I[0] * spatial.linear(U) + wp.cross(spatial.angular(U), first_moment))
         weight = spatial.join(wp.cross(first_moment, g), I[0] * g)
-        F = mu[w, l] + work.wrench[w, l] - spatial.momentum(I, V) - weight
+        F = found.mu[w, l] + work.wrench[w, l] - spatial.momentum(I, V) - weight
         for d in range(j, j + joints.dofs(kind)):
             s = seed[w, d]
             bar.S[w, d] = bar.S[w, d] + s * F
@@ -272,15 +268,13 @@ def balance_adjoint(
             node_bar.force[w, d] = node_bar.force[w, d] - c * s
             if node_bar.armature.shape[0] > 0:
                 node_bar.armature[w, d] = node_bar.armature[w, d] + s * (dq[w, d] / h - node.v[w, d])
-        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        o = reference_point(topology, link_X, w, l)
         parent = topology.link_parent[l]
-        own = W[w, l]
+        own = found.W[w, l]
         if parent >= 0:
             work.wrench[w, parent] = work.wrench[w, parent] + F
-            W[w, parent] = W[w, parent] + own
-            own = through_parent(
-                topology, work, joint_point(topology, joint_anchor, link_X, w, parent) - o, own, w, parent
-            )
+            found.W[w, parent] = found.W[w, parent] + own
+            own = through_parent(work, joint_point(topology, joint_anchor, link_X, w, parent) - o, own, w, parent)
         add_axes(kind, j, joint_point(topology, joint_anchor, link_X, w, l) - o, own, links.S, dq, w, bar.S)
     if node_bar.gravity.shape[0] > 0:
         node_bar.gravity[w] = node_bar.gravity[w] + g_bar

@@ -10,12 +10,12 @@ import warp as wp
 from ..flags import NONFINITE
 from ..real import func, kernel, quat, real, transform, vec6
 from ..tree import spatial as sp
-from ..tree.passes import Topology
+from ..tree.passes import Topology, reference_point
 from .tree_adjoint import pose_wrench
 
 
 @kernel
-def begin(
+def load_mocap(
     flags: wp.array(dtype=int),
     rest: wp.array3d(dtype=real),
     mocap: wp.array3d(dtype=real),
@@ -42,7 +42,7 @@ def add_wrench(
     w, i = wp.tid()
     l = mocap_link[i]
     p = wp.transform_get_translation(link_X[w, l])
-    o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+    o = reference_point(topology, link_X, w, l)
     f = sp.linear(wrench[w, l])
     turn = sp.angular(wrench[w, l]) - wp.cross(p - o, f)
     r_bar = quat(turn[0], turn[1], turn[2], real(0.0)) * wp.transform_get_rotation(link_X[w, l]) * real(2.0)
@@ -56,7 +56,7 @@ def wrench_of(link_pose: wp.array2d(dtype=transform), bar: wp.array2d(dtype=tran
 
 
 @kernel
-def finish(
+def add_mocap(
     flags: wp.array(dtype=int),
     mocap_link: wp.array(dtype=int),
     mocap: wp.array3d(dtype=real),

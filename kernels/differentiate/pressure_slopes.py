@@ -16,6 +16,7 @@ from ..contact.narrow.features import contact_frame
 from ..contact.pair_laws import Contacts, Scene
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
 from ..tree import spatial as sp
+from ..tree.plant import Plant
 from .pressure_rates import MOTIONS
 
 vec12 = wp.types.vector(12, real)  # by the directions that are no motions
@@ -145,7 +146,7 @@ def pressure_geometry(
     contacts: Contacts,
     frozen: Frozen,
     soft: wp.array(dtype=int),
-    geom_pose: wp.array3d(dtype=real),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     geom_size: wp.array2d(dtype=vec3),
     modulus: wp.array2d(dtype=real),
@@ -168,8 +169,8 @@ def pressure_geometry(
             F = contacts.frame[w, c]
             n = vec3(F[0, 2], F[1, 2], F[2, 2])
             law = contacts.compliance[w, c]
-            motion_a = small_motion(contact.geom_pose_world(scene, geom_pose, link_X, w, a), frozen.geom_X[w, a], at)
-            motion_b = small_motion(contact.geom_pose_world(scene, geom_pose, link_X, w, b), frozen.geom_X[w, b], at)
+            motion_a = small_motion(contact.geom_pose_world(scene, plant, link_X, w, a), frozen.geom_X[w, a], at)
+            motion_b = small_motion(contact.geom_pose_world(scene, plant, link_X, w, b), frozen.geom_X[w, b], at)
             past = motion_b - motion_a
             x = at + sp.linear(motion_a) + rows_times(frozen.slope, w, c, 1, past)
             turned = n + wp.cross(sp.angular(motion_a), n) + rows_times(frozen.slope, w, c, 4, past)

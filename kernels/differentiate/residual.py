@@ -16,12 +16,13 @@ from ..contact.narrow import features
 from ..contact.narrow.manifold import is_general
 from ..contact.pair_laws import Contacts, Scene
 from ..laws import cone
-from ..real import func, kernel, mat33, real, transform, vec3, vec6, vec10
+from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
 from ..rows.table import Rows
 from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.effective_mass import inverse_mass_times
 from ..tree.passes import Topology
+from ..tree.plant import Plant
 from .tree_adjoint import product_gradient
 
 
@@ -29,8 +30,7 @@ from .tree_adjoint import product_gradient
 def contact_geometry(
     scene: Scene,
     contacts: Contacts,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     # out
     phi: wp.array2d(dtype=real),
@@ -44,13 +44,12 @@ def contact_geometry(
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
         if p < scene.point_pairs and not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
-            row = w % geom_size.shape[0]
-            X_a = contact.geom_pose_world(scene, geom_pose, link_X, w, a)
-            X_b = contact.geom_pose_world(scene, geom_pose, link_X, w, b)
+            size = plant.geom_size
+            row = w % size.shape[0]
+            X_a = contact.geom_pose_world(scene, plant, link_X, w, a)
+            X_b = contact.geom_pose_world(scene, plant, link_X, w, b)
             feature = contacts.feature[w, c]
-            g = features.evaluate(
-                scene.geom_type[a], X_a, geom_size[row, a], scene.geom_type[b], X_b, geom_size[row, b], feature
-            )
+            g = features.evaluate(scene.geom_type[a], X_a, size[row, a], scene.geom_type[b], X_b, size[row, b], feature)
             phi[w, c] = g.phi - pair_laws.margin_of(scene, p)
             point[w, c] = g.point
             frame[w, c] = features.contact_frame(g.normal)
@@ -228,6 +227,17 @@ def add_mass_adjoint(
         M_bar[w, d, diagonal] = M_bar[w, d, diagonal] - wp.dot(x, z[w, d])
 
 
+@struct
+class WeightBars:
+    """Gradients of the weights of contacts and rows, and of what they follow from."""
+
+    weight: wp.array2d(dtype=real)
+    row_weight: wp.array2d(dtype=real)
+    J: wp.array4d(dtype=real)
+    row_J: wp.array3d(dtype=real)
+    M: wp.array3d(dtype=real)
+
+
 @kernel
 def weight_adjoint(
     topology: Topology,
@@ -238,42 +248,38 @@ def weight_adjoint(
     M_factor: wp.array3d(dtype=real),
     J: wp.array4d(dtype=real),
     weight: wp.array2d(dtype=real),
-    weight_bar: wp.array2d(dtype=real),
-    row_weight_bar: wp.array2d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
-    # out
-    J_bar: wp.array4d(dtype=real),
-    row_J_bar: wp.array3d(dtype=real),
-    M_bar: wp.array3d(dtype=real),
+    # in and out
+    bars: WeightBars,
 ):
     """Adds the gradient of the contact and row weights to those of J and M. Launch over worlds."""
     w = wp.tid()
     nv = z.shape[1]
     for c in range(contacts.count[w]):
-        if weight_bar[w, c] != real(0.0):
+        if bars.weight[w, c] != real(0.0):
             p = contacts.row[w, c]
             for d in range(nv):
                 z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
             for k in range(scene.support_size[p]):
                 z[w, scene.support[p, k]] = vec3(J[w, c, 0, k], J[w, c, 1, k], J[w, c, 2, k])
             W = inverse_mass_times(topology, M_factor, z, w, 0, nv)
-            G = W * (weight_bar[w, c] / (real(9.0) * wp.max(weight[w, c], real(cone.INVERSE_MASS_FLOOR))))
+            G = W * (bars.weight[w, c] / (real(9.0) * wp.max(weight[w, c], real(cone.INVERSE_MASS_FLOOR))))
             for k in range(scene.support_size[p]):
                 x = real(2.0) * (G * z[w, scene.support[p, k]])
                 for i in range(3):
-                    J_bar[w, c, i, k] = J_bar[w, c, i, k] + x[i]
-            add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)
+                    bars.J[w, c, i, k] = bars.J[w, c, i, k] + x[i]
+            add_mass_adjoint(topology, ancestor, z, w, nv, G, bars.M)
     for k in range(table.support.shape[0]):
-        if table.R[w, k] > real(0.0) and row_weight_bar[w, k] != real(0.0):
+        if table.R[w, k] > real(0.0) and bars.row_weight[w, k] != real(0.0):
             for d in range(nv):
                 z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
             for i in range(table.support_size[k]):
                 z[w, table.support[k, i]] = vec3(table.J[w, k, i], real(0.0), real(0.0))
             W = inverse_mass_times(topology, M_factor, z, w, 0, nv)
             G = mat33()
-            G[0, 0] = row_weight_bar[w, k]
+            G[0, 0] = bars.row_weight[w, k]
             for i in range(table.support_size[k]):
-                J_k = real(2.0) * row_weight_bar[w, k] * z[w, table.support[k, i]][0]
-                row_J_bar[w, k, i] = row_J_bar[w, k, i] + J_k
-            add_mass_adjoint(topology, ancestor, z, w, nv, G, M_bar)
+                J_k = real(2.0) * bars.row_weight[w, k] * z[w, table.support[k, i]][0]
+                bars.row_J[w, k, i] = bars.row_J[w, k, i] + J_k
+            add_mass_adjoint(topology, ancestor, z, w, nv, G, bars.M)

@@ -42,7 +42,6 @@ def law_slopes(
     v0: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
     floor: wp.array2d(dtype=real),
-    speed: wp.array2d(dtype=real),
     # out
     slopes: RowSlopes,
 ):
@@ -58,7 +57,7 @@ def law_slopes(
         if (table.traits[k] & BETWEEN) != 0:
             least = floor[w, k]
             s.weight = wp.max(rows.weight[w, k], least)
-            s.speed = speed[w, k]
+            s.speed = rows.speed[w, k]
         by = row_slopes(table.kind[k], s)
         slopes.law[w, k] = by
         slopes.gamma_w[w, k] = real(0.0)

@@ -11,10 +11,11 @@ import warp as wp
 
 from ..integrate.spin import Bodies, Spinner, about, is_spinning, lone_link, spinner, vary_turn
 from ..real import func, kernel, mat33, quat, real, struct, vec3, vec10
+from ..rows.frames import unit_axis
 from ..tree import joints
 from ..tree import spatial as sp
-from ..tree.passes import Topology
-from .tree_adjoint import add_body_gradient, add_quaternion, quaternion_gradient
+from ..tree.passes import Topology, reference_point
+from .tree_adjoint import BodyBars, add_body_gradient, add_quaternion, quaternion_gradient, wants_any
 from .weight_slopes import Inertias
 
 
@@ -26,17 +27,8 @@ class Bars:
     v_next: wp.array2d(dtype=real)
     q: wp.array2d(dtype=real)
     v: wp.array2d(dtype=real)
-    mass: wp.array2d(dtype=real)
-    com: wp.array2d(dtype=vec3)
-    inertia: wp.array2d(dtype=mat33)
+    bodies: BodyBars
     armature: wp.array2d(dtype=real)
-
-
-@func
-def unit_vector(i: int) -> vec3:
-    e = vec3()
-    e[i] = real(1.0)
-    return e
 
 
 @func
@@ -52,22 +44,23 @@ def add_triple(x: wp.array2d(dtype=real), w: int, i: int, dx: vec3):
 
 @func
 def add_inertia_bars(
-    topology: Topology, h: real, bodies: Bodies, body_com: wp.array2d(dtype=vec3), s: Spinner, omega_bar: vec3,
+    topology: Topology, h: real, bodies: Bodies, s: Spinner, omega_bar: vec3,
     turn_bar: vec3, offset_bar: vec3, w: int, l: int, bars: Bars,
 ):  # fmt: skip
     """The gradients of the masses, centres of mass, inertias and armature of a body."""
+    body_com = bodies.plant.body_com
     still = vec3()
     G = mat33()
     zero = mat33()
     for i in range(3):
         for k in range(i + 1):
-            E = real(0.5) * (wp.outer(unit_vector(i), unit_vector(k)) + wp.outer(unit_vector(k), unit_vector(i)))
+            E = real(0.5) * (wp.outer(unit_axis(i), unit_axis(k)) + wp.outer(unit_axis(k), unit_axis(i)))
             change = vary_turn(s.J, s.rotor, h, s.omega, still, s.unit * E, zero)
             g = wp.dot(omega_bar, sp.angular(change)) + wp.dot(turn_bar, sp.linear(change))
             G[i, k] = g
             G[k, i] = g
         if bars.armature.shape[0] > 0:
-            E = wp.outer(unit_vector(i), unit_vector(i))
+            E = wp.outer(unit_axis(i), unit_axis(i))
             change = vary_turn(s.J, s.rotor, h, s.omega, still, zero, s.unit * E)
             g = wp.dot(omega_bar, sp.angular(change)) + wp.dot(turn_bar, sp.linear(change))
             d = topology.link_v[l] + joints.dofs(topology.link_type[l]) - 3 + i
@@ -84,13 +77,13 @@ def add_inertia_bars(
     I_bar = vec10(
         m_bar, h_bar[0], h_bar[1], h_bar[2], G[0, 0], G[1, 1], G[2, 2], two * G[0, 1], two * G[0, 2], two * G[1, 2]
     )  # fmt: skip
-    o = wp.transform_get_translation(bodies.link_X[w, topology.tree_reference[topology.link_tree[l]]])
+    o = reference_point(topology, bodies.link_X, w, l)
     for k in range(l, topology.tree_link[topology.link_tree[l] + 1]):
         body = topology.link_body[k]
         if topology.link_dof[k] >= 0 and body >= 0:
             X = bodies.link_X[w, k]
             com = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
-            add_body_gradient(X, bodies.link_I[w, k], I_bar, bars.com, bars.inertia, bars.mass, w, body, com)
+            add_body_gradient(X, bodies.link_I[w, k], I_bar, bars.bodies, w, body, com)
 
 
 @kernel
@@ -98,7 +91,6 @@ def spin_adjoint(
     topology: Topology,
     h: real,
     bodies: Bodies,
-    body_com: wp.array2d(dtype=vec3),
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
     # in and out
@@ -142,13 +134,13 @@ def spin_adjoint(
             add_triple(bars.v, w, j, V_bar)
         zero = mat33()
         for k in range(3):
-            change = vary_turn(s.J, s.rotor, h, s.omega, unit_vector(k), zero, zero)
+            change = vary_turn(s.J, s.rotor, h, s.omega, unit_axis(k), zero, zero)
             own_bar[k] = own_bar[k] + wp.dot(omega_bar, sp.angular(change)) + wp.dot(turn_bar, sp.linear(change))
         add_triple(bars.v, w, t, own_bar)
         theta_bar += wp.quat_rotate(s.Q, turn_bar)
         add_quaternion(bars.q, w, i, quaternion_gradient(q, w, i, theta_bar, False))
-        if bars.mass.shape[0] + bars.com.shape[0] + bars.inertia.shape[0] + bars.armature.shape[0] > 0:
-            add_inertia_bars(topology, h, bodies, body_com, s, omega_bar, turn_bar, offset_bar, w, l, bars)
+        if wants_any(bars.bodies) or bars.armature.shape[0] > 0:
+            add_inertia_bars(topology, h, bodies, s, omega_bar, turn_bar, offset_bar, w, l, bars)
         for k in range(n + 1):
             bars.q_next[w, topology.link_q[l] + k] = real(0.0)
 
@@ -176,7 +168,7 @@ def spin_rows(topology: Topology, h: real, bodies: Bodies, v: wp.array2d(dtype=r
         W = mat33()
         T = mat33()
         for e in range(3):
-            change = vary_turn(s.J, s.rotor, h, s.omega, unit_vector(e), zero, zero)
+            change = vary_turn(s.J, s.rotor, h, s.omega, unit_axis(e), zero, zero)
             for i in range(3):
                 W[i, e] = change[i]
                 T[i, e] = change[3 + i]
@@ -208,7 +200,7 @@ def spin_position(topology: Topology, h: real, bodies: Bodies, v: wp.array2d(dty
         t = j + n - 3
         nv = v.shape[1]
         for e in range(3):
-            axis = unit_vector(e)
+            axis = unit_axis(e)
             turn = wp.quat_rotate_inv(s.Q, axis)
             for i in range(3):
                 A[w, t + i, t + e] = A[w, t + i, t + e] + turn[i]
@@ -254,7 +246,7 @@ def spin_inertias(
             d_rotor = mat33()
             dc = vec3()
             if d >= t:
-                d_rotor = s.unit * wp.outer(unit_vector(d - t), unit_vector(d - t))
+                d_rotor = s.unit * wp.outer(unit_axis(d - t), unit_axis(d - t))
             elif carried >= 0:
                 dJ = s.unit * wp.transpose(s.R) * about(dI, s.pivot) * s.R
                 if n == 6 and s.mass > real(0.0):

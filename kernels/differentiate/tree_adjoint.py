@@ -86,32 +86,36 @@ def add_quaternion(q_bar: wp.array2d(dtype=real), w: int, i: int, x: quat):
     q_bar[w, i + 3] = q_bar[w, i + 3] + x[2]
 
 
+@struct
+class BodyBars:
+    """Gradients of the parameters of bodies; of those not asked for empty."""
+
+    mass: wp.array2d(dtype=real)
+    com: wp.array2d(dtype=vec3)
+    inertia: wp.array2d(dtype=mat33)
+
+
 @func
-def add_body_gradient(
-    X: transform,
-    I: vec10,
-    I_bar: vec10,
-    com_bar: wp.array2d(dtype=vec3),
-    inertia_bar: wp.array2d(dtype=mat33),
-    mass_bar: wp.array2d(dtype=real),
-    w: int,
-    body: int,
-    com: vec3,
-):
+def wants_any(bars: BodyBars) -> bool:
+    return bars.mass.shape[0] + bars.com.shape[0] + bars.inertia.shape[0] > 0
+
+
+@func
+def add_body_gradient(X: transform, I: vec10, I_bar: vec10, bars: BodyBars, w: int, body: int, com: vec3):
     """From the gradient of a link's inertia to those of its body's mass, COM and inertia; `com` from o."""
     B = rotational_gradient(I_bar)
-    if mass_bar.shape[0] > 0:
+    if bars.mass.shape[0] > 0:
         x = I_bar[0] + wp.dot(com, first_moment(I_bar)) + wp.trace(B) * wp.dot(com, com) - wp.dot(com, B * com)
-        mass_bar[w, body] = mass_bar[w, body] + x
+        bars.mass[w, body] = bars.mass[w, body] + x
     R = wp.quat_to_matrix(wp.transform_get_rotation(X))
-    if com_bar.shape[0] > 0:
+    if bars.com.shape[0] > 0:
         h = I[0] * com
         force = I[0] * first_moment(I_bar) + real(2.0) * (wp.trace(B) * h - B * h)
-        com_bar[w, body] = com_bar[w, body] + wp.transpose(R) * force
-    if inertia_bar.shape[0] > 0:
+        bars.com[w, body] = bars.com[w, body] + wp.transpose(R) * force
+    if bars.inertia.shape[0] > 0:
         zero = real(0.0)
         G = mat33(I_bar[4], I_bar[7], I_bar[8], zero, I_bar[5], I_bar[9], zero, zero, I_bar[6])
-        inertia_bar[w, body] = inertia_bar[w, body] + wp.transpose(R) * G * R
+        bars.inertia[w, body] = bars.inertia[w, body] + wp.transpose(R) * G * R
 
 
 @kernel
@@ -129,11 +133,9 @@ def position_adjoint(
     wrench: wp.array2d(dtype=vec6),
     # out
     q_bar: wp.array2d(dtype=real),
-    mass_bar: wp.array2d(dtype=real),
-    com_bar: wp.array2d(dtype=vec3),
-    inertia_bar: wp.array2d(dtype=mat33),
+    bars: BodyBars,
 ):
-    """Adds the gradient of `Dynamics.position` to those of q and of the bodies: the last three may be empty.
+    """Adds the gradient of `Dynamics.position` to those of q and of the bodies.
 
     Launch over (worlds, trees).
     """
@@ -143,7 +145,7 @@ def position_adjoint(
     reference = topology.tree_reference[tree]
     o = wp.transform_get_translation(link_X[w, reference])
     f_o = vec3(real(0.0), real(0.0), real(0.0))
-    bodies = mass_bar.shape[0] + com_bar.shape[0] + inertia_bar.shape[0] > 0
+    bodies = wants_any(bars)
     for l in range(first, end):
         kind = topology.link_type[l]
         j = topology.link_v[l]
@@ -165,7 +167,7 @@ def position_adjoint(
             f_o -= sp.linear(own)
             if bodies:
                 com = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
-                add_body_gradient(X, link_I[w, l], I_bar[w, l], com_bar, inertia_bar, mass_bar, w, body, com)
+                add_body_gradient(X, link_I[w, l], I_bar[w, l], bars, w, body, com)
         wrench[w, l] = F
     wrench[w, reference] = wrench[w, reference] + sp.join(vec3(real(0.0), real(0.0), real(0.0)), f_o)
     for k in range(end - first):
@@ -221,6 +223,16 @@ class Links:
     V: wp.array2d(dtype=vec6)  # (worlds, nlink) velocities
 
 
+@struct
+class MotionBars:
+    """Gradients of what inverse dynamics read besides; all but `a` may be empty."""
+
+    v: wp.array2d(dtype=real)
+    a: wp.array2d(dtype=real)
+    armature: wp.array2d(dtype=real)
+    gravity: wp.array(dtype=vec3)
+
+
 @kernel
 def rnea_adjoint(
     topology: Topology,
@@ -236,12 +248,9 @@ def rnea_adjoint(
     pushed: wp.array2d(dtype=vec6),
     # out
     bar: Links,
-    v_bar: wp.array2d(dtype=real),
-    a_bar: wp.array2d(dtype=real),
-    armature_bar: wp.array2d(dtype=real),
-    gravity_bar: wp.array(dtype=vec3),
+    motion: MotionBars,
 ):
-    """Adds the gradient of `passes.rnea`, after it; the last two and that of v may be empty. Launch over worlds.
+    """Adds the gradient of `passes.rnea`, after it. Launch over worlds.
 
     With U the motion of the links under tau_bar, tau_bar·tau = Σ U·(I A + V ×* I V): U goes down the trees as V does, and I U,
     the gradient of A, comes up, summed over subtrees.
@@ -279,18 +288,18 @@ def rnea_adjoint(
             S_d = u * f + a[w, d] * A_bar
             if kind != joints.FREE or i >= 3:
                 S_d += v[w, d] * T_bar
-                if v_bar.shape[0] > 0:
-                    v_bar[w, d] = v_bar[w, d] + wp.dot(S, T_bar)
+                if motion.v.shape[0] > 0:
+                    motion.v[w, d] = motion.v[w, d] + wp.dot(S, T_bar)
             bar.S[w, d] = bar.S[w, d] + S_d
-            a_bar[w, d] = a_bar[w, d] + wp.dot(S, A_bar) + armature[row, d] * u
-            if armature_bar.shape[0] > 0:
-                armature_bar[w, d] = armature_bar[w, d] + u * a[w, d]
+            motion.a[w, d] = motion.a[w, d] + wp.dot(S, A_bar) + armature[row, d] * u
+            if motion.armature.shape[0] > 0:
+                motion.armature[w, d] = motion.armature[w, d] + u * a[w, d]
         if parent >= 0:
             pushed[w, parent] = pushed[w, parent] + A_bar
         else:
             g_bar -= sp.linear(A_bar)
-    if gravity_bar.shape[0] > 0:
-        gravity_bar[w] = gravity_bar[w] + g_bar
+    if motion.gravity.shape[0] > 0:
+        motion.gravity[w] = motion.gravity[w] + g_bar
 
 
 @kernel

@@ -154,9 +154,7 @@ def node_impulse(
 
 
 @func
-def add_momentum_gradient(
-    topology: Topology, frame: Frame, work: Motion, elimination: Elimination, turned: Frame, w: int, tree: int
-):
+def add_momentum_gradient(topology: Topology, work: Motion, elimination: Elimination, turned: Frame, w: int, tree: int):
     """work.u += S~^T N^T mu_bar, from N^T mu_bar about r + dr of every link in work.wrench, which is summed up and cleared."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
@@ -230,7 +228,7 @@ def root_adjoint(
             offset = frame.offset[w, l] + work.dr[w, l] - work.dr[w, parent]
         turned.offset[w, l] = offset
         work.wrench[w, l] = transposed_momentum(elimination, joint_anchor, topology, link_X, mu_bar[w, l], w, l)
-    add_momentum_gradient(topology, frame, work, elimination, turned, w, tree)
+    add_momentum_gradient(topology, work, elimination, turned, w, tree)
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         al = elimination.al[w, l]
         elimination.aa[w, l] = wp.transpose(elimination.aa[w, l])

@@ -16,7 +16,7 @@ reads s in place of gain, bias and control (`actuators.py`, `kernels/rows`) know
 import warp as wp
 
 from ..real import func, kernel, real, struct, vec2
-from .actuators import clamped
+from .actuators import Actuators, clamped, scaled_law
 
 NONE = wp.constant(0)  # MuJoCo's numbers
 INTEGRATOR = wp.constant(1)
@@ -125,14 +125,9 @@ def drive_and_next(
 @kernel(twin=True)
 def actuator_laws(
     dynamics: Dynamics,
-    time: wp.array3d(
-        dtype=real
-    ),  # (…, nu, 3) [s] τ; of a muscle τ of activation and of deactivation, and the width of the change between them
+    time: wp.array3d(dtype=real),  # (…, nu, 3) [s] τ; of a muscle τ of rise and of fall, and the width between them
     h: real,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
+    actuators: Actuators,
     activation: wp.array2d(dtype=real),
     # out
     following: wp.array2d(dtype=real),
@@ -141,13 +136,11 @@ def actuator_laws(
 ):
     """s = gain drive + bias of every actuator, and the next activation. Launch over (worlds, nu)."""
     w, i = wp.tid()
-    u = clamped(control[w, i], control_range, w, i)
+    u = clamped(actuators.control[w, i], actuators.control_range, w, i)
     found = drive_and_next(dynamics, time, h, u, activation, w, i)
     if dynamics.index[i] >= 0:
         following[w, dynamics.index[i]] = found[1]
     drive[w, i] = found[0]
-    g = w % gain.shape[0]
-    b = w % bias.shape[0]
-    law[w, i, 0] = gain[g, i, 0] * found[0] + bias[b, i, 0]
-    law[w, i, 1] = gain[g, i, 1] * found[0] + bias[b, i, 1]
-    law[w, i, 2] = gain[g, i, 2] * found[0] + bias[b, i, 2]
+    s = scaled_law(actuators, found[0], w, i)
+    for k in range(3):
+        law[w, i, k] = s[k]

@@ -7,10 +7,11 @@ treat it implicitly: the returned force holds everything but -D v. May be taped.
 
 import warp as wp
 
-from ..real import func, kernel, real, transform, vec3, vec6
+from ..real import func, kernel, real, struct, transform, vec3, vec6
 from ..tree import joints
 from ..tree import spatial as sp
-from ..tree.passes import Topology
+from ..tree.passes import Topology, reference_point
+from ..tree.plant import Plant
 from .effort import is_bounded, is_dissipative
 
 # When a row stands for an actuator (`kernels/rows/kinds/servo.py`): never; where it has an effort limit and feedback that takes energy
@@ -20,12 +21,24 @@ WHERE_IMPLICIT = wp.constant(1)
 ALWAYS = wp.constant(2)
 
 
+@struct
+class Actuators:
+    """What actuators move, and their laws: parameters have one row, shared by all worlds, or one row per world."""
+
+    link: wp.array(dtype=int)  # -1: not on a joint
+    row: wp.array(dtype=int)  # when a row stands for it
+    gear: wp.array2d(dtype=real)
+    gain: wp.array3d(dtype=real)
+    bias: wp.array3d(dtype=real)
+    control_range: wp.array3d(dtype=real)
+    force_range: wp.array3d(dtype=real)
+    control: wp.array2d(dtype=real)  # empty where biases are all of the law
+
+
 @func
 def spring_force(
     topology: Topology,
-    stiffness: wp.array2d(dtype=real),
-    reference: wp.array2d(dtype=real),
-    damping: wp.array2d(dtype=real),
+    plant: Plant,
     q: wp.array2d(dtype=real),
     tau: wp.array2d(dtype=real),
     w: int,
@@ -38,22 +51,21 @@ def spring_force(
     kind = topology.link_type[l]
     j = topology.link_v[l]
     if kind != joints.FIXED:
-        x = joints.spring_deflection(kind, q, reference, w, topology.link_q[l], j)
+        x = joints.spring_deflection(kind, q, plant.joint_reference, w, topology.link_q[l], j)
         for i in range(joints.dofs(kind)):
             d = j + i
-            D[w, d] = damping[w % damping.shape[0], d]
+            D[w, d] = plant.joint_damping[w % plant.joint_damping.shape[0], d]
+            stiffness = plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d]
             if tau.shape[0] == 0:
-                force[w, d] = -stiffness[w % stiffness.shape[0], d] * x[i]
+                force[w, d] = -stiffness * x[i]
             else:
-                force[w, d] = tau[w, d] - stiffness[w % stiffness.shape[0], d] * x[i]
+                force[w, d] = tau[w, d] - stiffness * x[i]
 
 
 @kernel(twin=True)
 def passive_force(
     topology: Topology,
-    stiffness: wp.array2d(dtype=real),
-    reference: wp.array2d(dtype=real),
-    damping: wp.array2d(dtype=real),
+    plant: Plant,
     q: wp.array2d(dtype=real),
     tau: wp.array2d(dtype=real),
     # out
@@ -62,7 +74,7 @@ def passive_force(
 ):
     """force = tau - K (q - reference), D = joint damping. `tau` may be empty. Launch over (worlds, links)."""
     w, l = wp.tid()
-    spring_force(topology, stiffness, reference, damping, q, tau, w, l, force, D)
+    spring_force(topology, plant, q, tau, w, l, force, D)
 
 
 @func
@@ -78,45 +90,47 @@ def clamped(x: real, limits: wp.array3d(dtype=real), w: int, a: int) -> real:
 
 
 @func
-def actuator_law(
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
-    w: int,
-    a: int,
-) -> vec3:
-    """gain u + bias: the force of an actuator is this . (1, length, velocity), before its limits."""
-    u = real(0.0)
-    if control.shape[0] > 0:
-        u = clamped(control[w, a], control_range, w, a)
-    g = w % gain.shape[0]
-    b = w % bias.shape[0]
-    return vec3(gain[g, a, 0] * u + bias[b, a, 0], gain[g, a, 1] * u + bias[b, a, 1], gain[g, a, 2] * u + bias[b, a, 2])
+def scaled_law(actuators: Actuators, u: real, w: int, a: int) -> vec3:
+    """gain u + bias."""
+    g = w % actuators.gain.shape[0]
+    b = w % actuators.bias.shape[0]
+    return vec3(
+        actuators.gain[g, a, 0] * u + actuators.bias[b, a, 0],
+        actuators.gain[g, a, 1] * u + actuators.bias[b, a, 1],
+        actuators.gain[g, a, 2] * u + actuators.bias[b, a, 2],
+    )
 
 
 @func
-def has_row(actuator_row: wp.array(dtype=int), law: vec3, force_range: wp.array3d(dtype=real), w: int, a: int) -> bool:
+def actuator_law(actuators: Actuators, w: int, a: int) -> vec3:
+    """gain u + bias: the force of an actuator is this . (1, length, velocity), before its limits."""
+    u = real(0.0)
+    if actuators.control.shape[0] > 0:
+        u = clamped(actuators.control[w, a], actuators.control_range, w, a)
+    return scaled_law(actuators, u, w, a)
+
+
+@func
+def constant_force(actuators: Actuators, w: int, a: int) -> real:
+    """The force of an actuator without feedback, within its limits."""
+    return clamped(actuator_law(actuators, w, a)[0], actuators.force_range, w, a)
+
+
+@func
+def has_row(actuators: Actuators, law: vec3, w: int, a: int) -> bool:
     """Whether a row (`kernels/rows/kinds/servo.py`) stands for the actuator; always on a tendon."""
-    limits = w % force_range.shape[0]
-    kind = actuator_row[a]
-    bounded = is_bounded(force_range[limits, a, 0], force_range[limits, a, 1])
+    limits = w % actuators.force_range.shape[0]
+    kind = actuators.row[a]
+    bounded = is_bounded(actuators.force_range[limits, a, 0], actuators.force_range[limits, a, 1])
     return kind == ALWAYS or (kind == WHERE_IMPLICIT and bounded and is_dissipative(law))
 
 
 @func
 def drive(
     topology: Topology,
-    actuator_link: wp.array(dtype=int),
-    actuator_row: wp.array(dtype=int),
-    gear: wp.array2d(dtype=real),
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
+    actuators: Actuators,
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
-    control: wp.array2d(dtype=real),
     w: int,
     a: int,
     # out
@@ -124,42 +138,35 @@ def drive(
     D: wp.array2d(dtype=real),
 ):
     """`actuator_force` of actuator a, to the joint of its link."""
-    law = actuator_law(gain, bias, control_range, control, w, a)
-    l = actuator_link[a]
+    law = actuator_law(actuators, w, a)
+    l = actuators.link[a]
     n = int(0)
-    if not has_row(actuator_row, law, force_range, w, a):
+    if not has_row(actuators, law, w, a):
         n = joints.dofs(topology.link_type[l])
     if n == 1:
         j = topology.link_v[l]
-        ratio = gear[a, 0]
+        ratio = actuators.gear[a, 0]
         slope = law[2]
         static = law[0] + law[1] * (ratio * q[w, topology.link_q[l]])
         total = static + slope * ratio * v[w, j]
-        limit = clamped(total, force_range, w, a)
+        limit = clamped(total, actuators.force_range, w, a)
         if limit < total or limit > total or slope > real(0.0):
             force[w, j] += ratio * limit
         else:
             force[w, j] += ratio * static
             D[w, j] += -ratio * ratio * slope
     elif n > 1:
-        limit = clamped(law[0], force_range, w, a)
+        limit = clamped(law[0], actuators.force_range, w, a)
         for k in range(n):
-            force[w, topology.link_v[l] + k] += gear[a, k] * limit
+            force[w, topology.link_v[l] + k] += actuators.gear[a, k] * limit
 
 
 @kernel(twin=True)
 def actuator_force(
     topology: Topology,
-    actuator_link: wp.array(dtype=int),
-    actuator_row: wp.array(dtype=int),
-    gear: wp.array2d(dtype=real),
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
+    actuators: Actuators,
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
-    control: wp.array2d(dtype=real),
     # out
     force: wp.array2d(dtype=real),
     D: wp.array2d(dtype=real),
@@ -171,16 +178,14 @@ def actuator_force(
     Launch over worlds.
     """
     w = wp.tid()
-    for a in range(actuator_link.shape[0]):
-        drive(
-            topology, actuator_link, actuator_row, gear, gain, bias, control_range, force_range, q, v, control, w, a, force, D
-        )  # fmt: skip
+    for a in range(actuators.link.shape[0]):
+        drive(topology, actuators, q, v, w, a, force, D)
 
 
 @func
 def wrench_about_reference(
     topology: Topology,
-    body_com: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     wrench: wp.array3d(dtype=real),
     w: int,
@@ -189,8 +194,8 @@ def wrench_about_reference(
     """The force vector about o of the wrench (torque, force) at a body's COM, world axes."""
     l = topology.body_link[body]
     X = link_X[w, l]
-    o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-    arm = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
+    o = reference_point(topology, link_X, w, l)
+    arm = wp.transform_point(X, plant.body_com[w % plant.body_com.shape[0], body]) - o
     f = vec3(wrench[w, body, 3], wrench[w, body, 4], wrench[w, body, 5])
     return sp.join(vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2]) + wp.cross(arm, f), f)
 
@@ -198,7 +203,7 @@ def wrench_about_reference(
 @kernel(twin=True)
 def wrench_force(
     topology: Topology,
-    body_com: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     dof_S: wp.array2d(dtype=vec6),
     wrench: wp.array3d(dtype=real),
@@ -213,7 +218,7 @@ def wrench_force(
     end = topology.tree_link[tree + 1]
     for l in range(topology.tree_link[tree], end):
         if topology.link_body[l] >= 0:
-            link_F[w, l] = wrench_about_reference(topology, body_com, link_X, wrench, w, topology.link_body[l])
+            link_F[w, l] = wrench_about_reference(topology, plant, link_X, wrench, w, topology.link_body[l])
         else:
             link_F[w, l] = vec6()
     for k in range(end - topology.tree_link[tree]):

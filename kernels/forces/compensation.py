@@ -3,13 +3,13 @@
 
 import warp as wp
 
-from ..real import kernel, real, vec3
+from ..real import kernel, real
+from ..tree.plant import Plant
 
 
 @kernel(twin=True)
 def compensate(
-    gravity: wp.array(dtype=vec3),
-    body_mass: wp.array2d(dtype=real),
+    plant: Plant,
     share: wp.array(dtype=real),
     given: wp.array3d(dtype=real),
     # out
@@ -18,8 +18,8 @@ def compensate(
 ):
     """Wrenches (torque, force) at the bodies' COMs in world axes: of the compensation alone, and with those given. Launch over (worlds, bodies)."""
     w, b = wp.tid()
-    m = body_mass[w % body_mass.shape[0], b] * share[b]
-    g = gravity[w % gravity.shape[0]]
+    m = plant.body_mass[w % plant.body_mass.shape[0], b] * share[b]
+    g = plant.gravity[w % plant.gravity.shape[0]]
     wrench[w, b, 0] = given[w, b, 0]
     wrench[w, b, 1] = given[w, b, 1]
     wrench[w, b, 2] = given[w, b, 2]

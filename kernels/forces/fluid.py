@@ -11,7 +11,8 @@ import warp as wp
 from ..real import func, kernel, quat, real, struct, transform, vec3, vec6
 from ..tree import joints
 from ..tree import spatial as sp
-from ..tree.passes import Topology
+from ..tree.passes import Topology, reference_point
+from ..tree.plant import Plant
 
 BOX = wp.constant(-1)  # as the geom of a shape: it is the box of a body
 
@@ -65,7 +66,7 @@ def box_drag(size: vec3, omega: vec3, v: vec3, density: real, viscosity: real) -
 
 
 @func
-def maximal_moment(size: vec3, along: real, x: real, y: real) -> real:
+def maximal_moment(along: real, x: real, y: real) -> real:
     """Of the drag on an ellipsoid that turns about the semi-axis `along`."""
     return real(8.0) / real(15.0) * real(wp.pi) * along * quartic(wp.max(x, y))
 
@@ -111,9 +112,9 @@ def ellipsoid_drag(
     slender = coefficients[e, SLENDER_DRAG]
     share = coefficients[e, ANGULAR_DRAG] - slender
     moments = vec3(
-        omega[0] * (share * maximal_moment(size, size[0], size[1], size[2]) + slender * most),
-        omega[1] * (share * maximal_moment(size, size[1], size[2], size[0]) + slender * most),
-        omega[2] * (share * maximal_moment(size, size[2], size[0], size[1]) + slender * most),
+        omega[0] * (share * maximal_moment(size[0], size[1], size[2]) + slender * most),
+        omega[1] * (share * maximal_moment(size[1], size[2], size[0]) + slender * most),
+        omega[2] * (share * maximal_moment(size[2], size[0], size[1]) + slender * most),
     )
     turning = viscosity * real(wp.pi) * width * width * width + density * wp.length(moments)
     volume = real(4.0) / real(3.0) * real(wp.pi) * size[0] * size[1] * size[2]
@@ -128,8 +129,7 @@ def ellipsoid_drag(
 def shape_pose(
     topology: Topology,
     shapes: Shapes,
-    body_com: wp.array2d(dtype=vec3),
-    geom_pose: wp.array3d(dtype=real),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     w: int,
     e: int,
@@ -137,9 +137,9 @@ def shape_pose(
     """Centre and axes of a shape in the world."""
     body = shapes.body[e]
     X = link_X[w, topology.body_link[body]]
-    own = transform(body_com[w % body_com.shape[0], body], shapes.axes[e])
+    own = transform(plant.body_com[w % plant.body_com.shape[0], body], shapes.axes[e])
     if shapes.geom[e] != BOX:
-        own = joints.read_pose(geom_pose, w % geom_pose.shape[0], shapes.geom[e])
+        own = joints.read_pose(plant.geom_pose, w % plant.geom_pose.shape[0], shapes.geom[e])
     return X * own
 
 
@@ -175,8 +175,7 @@ def shape_wrench(
     density: wp.array(dtype=real),
     viscosity: wp.array(dtype=real),
     wind: wp.array(dtype=vec3),
-    body_com: wp.array2d(dtype=vec3),
-    geom_pose: wp.array3d(dtype=real),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     # out
@@ -185,9 +184,9 @@ def shape_wrench(
     """The medium's force on each shape, about o. Launch over (worlds, shapes)."""
     w, e = wp.tid()
     l = topology.body_link[shapes.body[e]]
-    X = shape_pose(topology, shapes, body_com, geom_pose, link_X, w, e)
+    X = shape_pose(topology, shapes, plant, link_X, w, e)
     turn = wp.transform_get_rotation(X)
-    o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+    o = reference_point(topology, link_X, w, l)
     arm = wp.transform_get_translation(X) - o
     local = local_wrench(shapes, density, viscosity, wind, turn, arm, link_V[w, l], w, e)
     force = wp.quat_rotate(turn, sp.linear(local))

@@ -13,6 +13,7 @@ import warp as wp
 
 from ..real import func, kernel, real, struct, transform, vec3
 from ..tree import joints
+from ..tree.plant import Plant, placed_geom
 from . import wrapping
 from .wrapping import Wrap, choose_wrap, touch, unit
 
@@ -51,15 +52,6 @@ def site_point(sites: Sites, link_X: wp.array2d(dtype=transform), w: int, i: int
 
 
 @func
-def wrap_geom_pose(
-    segments: Segments, geom_pose: wp.array3d(dtype=real), link_X: wp.array2d(dtype=transform), w: int, s: int
-) -> transform:
-    """World pose of the geom that segment s may wrap."""
-    X = joints.read_pose(geom_pose, w % geom_pose.shape[0], segments.geom[s])
-    return joints.placed(link_X, w, segments.geom_link[s], X)
-
-
-@func
 def seen_from(X: transform, p: vec3) -> vec3:
     """A point of the world in the axes of X."""
     return wp.quat_rotate_inv(wp.transform_get_rotation(X), p - wp.transform_get_translation(X))
@@ -69,8 +61,7 @@ def seen_from(X: transform, p: vec3) -> vec3:
 def choose_wraps(
     sites: Sites,
     segments: Segments,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     # out
     choice: wp.array2d(dtype=int),
@@ -81,7 +72,7 @@ def choose_wraps(
     w, s = wp.tid()
     g = segments.geom[s]
     if g >= 0:
-        X = wrap_geom_pose(segments, geom_pose, link_X, w, s)
+        X = placed_geom(plant, link_X, w, segments.geom[s], segments.geom_link[s])
         p_0 = seen_from(X, site_point(sites, link_X, w, segments.site[s, 0]))
         p_1 = seen_from(X, site_point(sites, link_X, w, segments.site[s, 1]))
         side = vec3()
@@ -89,7 +80,7 @@ def choose_wraps(
         if segments.side[s] >= 0:
             side = seen_from(X, site_point(sites, link_X, w, segments.side[s]))
             sided = int(1)
-        r = geom_size[w % geom_size.shape[0], g][0]
+        r = plant.geom_size[w % plant.geom_size.shape[0], g][0]
         found = choose_wrap(segments.cylinder[s], r, p_0, p_1, sided, side)
         choice[w, s] = found.choice
         angle[w, s] = found.angle
@@ -100,8 +91,7 @@ def choose_wraps(
 def measure_segments(
     sites: Sites,
     segments: Segments,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     choice: wp.array2d(dtype=int),
     angle: wp.array2d(dtype=real),
@@ -130,8 +120,8 @@ def measure_segments(
         force[w, first + 2] = share * u
         couple[w, first + 1] = vec3()
     else:
-        X = wrap_geom_pose(segments, geom_pose, link_X, w, s)
-        r = geom_size[w % geom_size.shape[0], segments.geom[s]][0]
+        X = placed_geom(plant, link_X, w, segments.geom[s], segments.geom_link[s])
+        r = plant.geom_size[w % plant.geom_size.shape[0], segments.geom[s]][0]
         wrap = Wrap()
         wrap.choice = choice[w, s]
         wrap.angle = angle[w, s]

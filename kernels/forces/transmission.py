@@ -15,7 +15,7 @@ import warp as wp
 from ..real import func, kernel, real, struct, transform, vec3, vec6
 from ..tree import spatial as sp
 from ..tree.passes import Topology
-from .actuators import actuator_law, clamped
+from .actuators import Actuators, constant_force
 
 
 @struct
@@ -92,38 +92,11 @@ def moment_arms(
 
 
 @func
-def motor_force(
-    motors: Motors,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
-    w: int,
-    i: int,
-) -> real:
-    """Gear times the force of the actuator in place i, within its range."""
-    a = motors.actuator[i]
-    law = actuator_law(gain, bias, control_range, control, w, a)
-    return motors.gear[i] * clamped(law[0], force_range, w, a)
-
-
-@func
-def pull_on(
-    motors: Motors,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
-    moment: wp.array2d(dtype=real),
-    w: int,
-    d: int,
-) -> real:
+def pull_on(motors: Motors, actuators: Actuators, moment: wp.array2d(dtype=real), w: int, d: int) -> real:
     """What all motors do to degree of freedom d."""
     total = real(0.0)
     for i in range(motors.begin[d], motors.begin[d + 1]):
-        pull = motor_force(motors, gain, bias, control_range, force_range, control, w, i)
+        pull = motors.gear[i] * constant_force(actuators, w, motors.actuator[i])
         total += pull * moment[w, motors.column[i]]
     return total
 
@@ -131,11 +104,7 @@ def pull_on(
 @kernel(twin=True)
 def motor_forces(
     motors: Motors,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
+    actuators: Actuators,
     moment: wp.array2d(dtype=real),
     # in and out
     force: wp.array2d(dtype=real),
@@ -143,7 +112,7 @@ def motor_forces(
     """Adds the generalised forces of motors on lines. Launch over (worlds, nv)."""
     w, d = wp.tid()
     if motors.begin[d + 1] > motors.begin[d]:
-        force[w, d] += pull_on(motors, gain, bias, control_range, force_range, control, moment, w, d)
+        force[w, d] += pull_on(motors, actuators, moment, w, d)
 
 
 @func

@@ -7,14 +7,14 @@ behind. Steps with more to do launch the verbs one by one (`warpsim/integrate/st
 
 import warp as wp
 
-from ..forces.actuators import drive, spring_force
+from ..forces.actuators import Actuators, drive, spring_force
 from ..linalg.lanes import lane, lanes, sync
-from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
+from ..real import func, kernel, real, struct, transform, vec6, vec10
 from ..solve.problem import Problem, Solution
 from ..solve.sap.lagged import worst_island
 from ..solve.sap.sap import Workspace, certify_world
 from ..tree import joints
-from ..tree.energy import team_energy
+from ..tree.energy import Energies, team_energy
 from ..tree.passes import (
     Topology,
     inertia_of_link,
@@ -24,42 +24,16 @@ from ..tree.passes import (
     team_move,
     team_place,
 )
+from ..tree.plant import Plant
 from .spin import is_spinning, team_leave_spin
-from .theta.schemes import team_commit, team_free_motion
-
-
-@struct
-class Bodies:
-    """What a model has constant of its links and joints, shared or per world."""
-
-    link_pose: wp.array2d(dtype=transform)
-    joint_pose: wp.array3d(dtype=real)
-    joint_anchor: wp.array(dtype=vec3)
-    joint_axis: wp.array2d(dtype=vec3)
-    q0: wp.array(dtype=real)
-    mass: wp.array2d(dtype=real)
-    com: wp.array2d(dtype=vec3)
-    inertia: wp.array2d(dtype=mat33)
-    active: wp.array2d(dtype=real)
-    armature: wp.array2d(dtype=real)
-    stiffness: wp.array2d(dtype=real)
-    reference: wp.array2d(dtype=real)
-    damping: wp.array2d(dtype=real)
-    gravity: wp.array(dtype=vec3)
+from .theta.schemes import Ends, team_commit, team_free_motion
 
 
 @struct
 class Drives:
-    """Actuators, as `actuators.actuator_force` reads them, and those of every link: `of_link[link_begin[l]:link_begin[l + 1]]`."""
+    """Forces on joints: those given, and actuators, of every link `of_link[link_begin[l]:link_begin[l + 1]]`."""
 
-    link: wp.array(dtype=int)
-    row: wp.array(dtype=int)
-    gear: wp.array2d(dtype=real)
-    gain: wp.array3d(dtype=real)
-    bias: wp.array3d(dtype=real)
-    control_range: wp.array3d(dtype=real)
-    force_range: wp.array3d(dtype=real)
-    control: wp.array2d(dtype=real)
+    actuators: Actuators
     tau: wp.array2d(dtype=real)
     link_begin: wp.array(dtype=int)
     of_link: wp.array(dtype=int)
@@ -69,6 +43,7 @@ class Drives:
 class Motion:
     """Kinematics, forces, inertia and free motion: what the rest of the step reads, and scratch."""
 
+    armature: wp.array2d(dtype=real)  # in M
     link_X: wp.array2d(dtype=transform)
     dof_S: wp.array2d(dtype=vec6)
     link_I: wp.array2d(dtype=vec10)
@@ -87,60 +62,37 @@ class Motion:
     composite: wp.array2d(dtype=vec10)
 
 
-@struct
-class Ends:
-    """What a step leaves."""
-
-    q: wp.array2d(dtype=real)
-    v: wp.array2d(dtype=real)
-    time: wp.array(dtype=wp.float64)
-    flags: wp.array(dtype=int)
-    q_next: wp.array2d(dtype=real)
-    v_next: wp.array2d(dtype=real)  # the solution, and what bodies that spin become (`spin.py`)
-    kinetic: wp.array(dtype=real)
-    potential: wp.array(dtype=real)
-    energy: wp.array(dtype=real)
-
-
 @func
 def team_kinematics(
-    topology: Topology, bodies: Bodies, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, tree: int,
+    topology: Topology, plant: Plant, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, tree: int,
     motion: Motion,
 ):  # fmt: skip
     """Poses, motion subspaces, inertias and velocities of the links of a tree."""
-    team_place(
-        topology, bodies.link_pose, bodies.joint_pose, bodies.joint_anchor, bodies.joint_axis, bodies.q0, q, w, tree,
-        motion.link_X,
-    )  # fmt: skip
+    team_place(topology, plant, q, w, tree, motion.link_X)
     for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
-        place_axes(topology, bodies.joint_anchor, bodies.joint_axis, motion.link_X, w, l, motion.dof_S)
-        motion.link_I[w, l] = inertia_of_link(topology, bodies.mass, bodies.com, bodies.inertia, motion.link_X, w, l)
+        place_axes(topology, plant, motion.link_X, w, l, motion.dof_S)
+        motion.link_I[w, l] = inertia_of_link(topology, plant, motion.link_X, w, l)
     sync()
     team_move(topology, motion.dof_S, v, w, tree, motion.link_V)
 
 
 @func
 def team_forces(
-    topology: Topology, bodies: Bodies, drives: Drives, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int,
+    topology: Topology, plant: Plant, drives: Drives, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int,
     tree: int, motion: Motion,
 ):  # fmt: skip
     """Springs, given forces and actuators of the joints of a tree, and their linear damping."""
     for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
-        spring_force(
-            topology, bodies.stiffness, bodies.reference, bodies.damping, q, drives.tau, w, l, motion.force, motion.D
-        )
+        spring_force(topology, plant, q, drives.tau, w, l, motion.force, motion.D)
         for k in range(drives.link_begin[l], drives.link_begin[l + 1]):
-            drive(
-                topology, drives.link, drives.row, drives.gear, drives.gain, drives.bias, drives.control_range,
-                drives.force_range, q, v, drives.control, w, drives.of_link[k], motion.force, motion.D,
-            )  # fmt: skip
+            drive(topology, drives.actuators, q, v, w, drives.of_link[k], motion.force, motion.D)
     sync()
 
 
 @kernel(lanes=True, shares="tree", registers=128)
 def smooth_motion(
     topology: Topology,
-    bodies: Bodies,
+    plant: Plant,
     drives: Drives,
     h: real,
     q: wp.array2d(dtype=real),
@@ -150,14 +102,14 @@ def smooth_motion(
 ):
     """Kinematics, forces and the free motion of a tree: v*, A = M + h D, and the factors of M and A. Launch over (worlds, trees, lanes)."""
     w, tree, _lane = wp.tid()
-    team_kinematics(topology, bodies, q, v, w, tree, motion)
-    team_forces(topology, bodies, drives, q, v, w, tree, motion)
-    team_mass_matrix(topology, bodies.armature, motion.dof_S, motion.link_I, w, tree, motion.composite, motion.A)
+    team_kinematics(topology, plant, q, v, w, tree, motion)
+    team_forces(topology, plant, drives, q, v, w, tree, motion)
+    team_mass_matrix(topology, motion.armature, motion.dof_S, motion.link_I, w, tree, motion.composite, motion.A)
     team_inverse_dynamics(
-        topology, bodies.gravity, bodies.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
+        topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
         motion.link_A, motion.link_f, motion.bias,
     )  # fmt: skip
-    team_leave_spin(topology, h, bodies.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
+    team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
     sync()
     team_free_motion(
         topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor, motion.A_factor, motion.v_star
@@ -179,10 +131,8 @@ def certify(
 @kernel(part="end", lanes=True, shares="dofs", registers=64)
 def finish(
     topology: Topology,
-    bodies: Bodies,
+    plant: Plant,
     motion: Motion,
-    reports_energy: int,
-    h: real,
     step: wp.float64,
     certifies: int,
     problem: Problem,
@@ -190,28 +140,25 @@ def finish(
     island_error: wp.array2d(dtype=real),
     error: wp.array(dtype=real),
     solution: Solution,
-    contact_flags: wp.array(dtype=int),
+    # in and out
     ends: Ends,
+    # out
+    energies: Energies,
 ):
     """The certificate of the solution, the energy that the step began with, q' = q (+) h v, and the step accepted where it is finite.
 
-    q' of bodies that spin is there already. `step`: h. `certifies` 0: the solver has done so. Launch over (worlds, lanes).
+    q' of bodies that spin is there already. `step`: h; `certifies` 0: the solver has done so. Launch over (worlds, lanes).
     """
     w, _lane = wp.tid()
+    h = real(step)
     if certifies == 1 and lane() == 0:
         certify(problem, work, solution, island_error, error, w)
-    if reports_energy == 1:
-        team_energy(
-            topology, bodies.gravity, bodies.armature, bodies.stiffness, bodies.reference, motion.link_X, motion.link_I,
-            motion.link_V, ends.q, ends.v, w, ends.kinetic, ends.potential, ends.energy,
-        )  # fmt: skip
+    if energies.total.shape[0] > 0:
+        team_energy(topology, plant, motion.link_X, motion.link_I, motion.link_V, ends.q, ends.v, w, energies)
     for l in range(lane(), topology.link_type.shape[0], lanes()):
         if not is_spinning(topology, h, solution.v, w, l):
             joints.advance(
                 topology.link_type[l], ends.q, solution.v, h, w, topology.link_q[l], topology.link_v[l], ends.q_next
             )
     sync()
-    team_commit(
-        topology, bodies.active, step, ends.q, ends.v, ends.time, ends.flags, ends.v_next, ends.q_next, solution.status, contact_flags,
-        w, ends.q, ends.v, ends.time, ends.flags,
-    )  # fmt: skip
+    team_commit(topology, plant, step, solution.status, w, ends)

@@ -18,7 +18,8 @@ from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, quat, real, struct, transform, vec3, vec6, vec10
 from ..tree import joints
 from ..tree import spatial as sp
-from ..tree.passes import Topology
+from ..tree.passes import Topology, reference_point
+from ..tree.plant import Plant
 
 SMALLEST = {
     wp.float32: 3.0e-4,
@@ -243,11 +244,6 @@ def centre_of(I: vec10) -> vec3:
 
 
 @func
-def reference_of(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, l: int) -> vec3:
-    return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-
-
-@func
 def pivot_of(
     topology: Topology, joint_anchor: wp.array(dtype=vec3), link_X: wp.array2d(dtype=transform), I: vec10, w: int, l: int
 ) -> vec3:  # fmt: skip
@@ -255,7 +251,7 @@ def pivot_of(
     a = centre_of(I)
     if topology.link_type[l] == joints.BALL:
         anchor = wp.transform_point(link_X[w, l], joint_anchor[topology.link_joint[l]])
-        a = anchor - reference_of(topology, link_X, w, l)
+        a = anchor - reference_point(topology, link_X, w, l)
     return a
 
 
@@ -279,8 +275,7 @@ def rotors(armature: wp.array2d(dtype=real), w: int, j: int) -> mat33:
 class Bodies:
     """What `spinner` reads."""
 
-    armature: wp.array2d(dtype=real)
-    joint_anchor: wp.array(dtype=vec3)
+    plant: Plant
     link_X: wp.array2d(dtype=transform)
     link_I: wp.array2d(dtype=vec10)
 
@@ -311,15 +306,15 @@ def spinner(topology: Topology, h: real, bodies: Bodies, v: wp.array2d(dtype=rea
     I = whole_inertia(topology, bodies.link_I, w, l)
     s = Spinner()
     s.mass = I[0]
-    s.pivot = pivot_of(topology, bodies.joint_anchor, bodies.link_X, I, w, l)
+    s.pivot = pivot_of(topology, bodies.plant.joint_anchor, bodies.link_X, I, w, l)
     s.R = wp.quat_to_matrix(wp.transform_get_rotation(bodies.link_X[w, l]))
     s.omega = spin_of(kind, v, w, j)
     if kind == joints.FREE:
         j += 3
-        origin = wp.transform_get_translation(bodies.link_X[w, l]) - reference_of(topology, bodies.link_X, w, l)
+        origin = wp.transform_get_translation(bodies.link_X[w, l]) - reference_point(topology, bodies.link_X, w, l)
         s.offset = wp.transpose(s.R) * (s.pivot - origin)
     J = wp.transpose(s.R) * about(I, s.pivot) * s.R
-    rotor = rotors(bodies.armature, w, j)
+    rotor = rotors(bodies.plant.joint_armature, w, j)
     s.unit = real(1.0) / (wp.trace(J) + wp.trace(rotor))
     s.J = s.unit * J
     s.rotor = s.unit * rotor

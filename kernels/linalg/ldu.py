@@ -10,7 +10,7 @@ import warp as wp
 from .. import real as device
 from ..real import real
 from .triangles import CORNERS
-from .vector import eliminated, scalar, snippet, solve_by_eights
+from .vector import SOLVE_BY_EIGHTS, SOLVE_BY_LANES, eliminated, scalar, snippet, solved
 
 # As in `ltdl.py`: what stands in a chunk of eight beside the envelope of row k is set to 0 when the row is eliminated.
 FACTOR = snippet(
@@ -115,50 +115,6 @@ for (int k = size - 1; k >= 0; --k) {
 return 0;
 """,
 )
-# UP and DOWN are the triangles of the pass from the last row up, and of that from the first row down; D is in the lower one.
-SOLVE = snippet(
-    cpu="""
-const int size = end - begin;
-const int* starts = first.data + begin;
-SCALAR* px = x.data + begin;
-"""
-    + solve_by_eights("UP", "DOWN", "lower", "starts[k] - begin", "UP_STEP", "DOWN_STEP"),
-    gpu="""
-const int size = end - begin;
-const int* starts = first.data + begin;
-SCALAR* px = x.data + begin;
-if (size <= LANES) {
-    SCALAR y = lane < size ? px[lane] : (SCALAR)0;
-    for (int k = size - 1; k > 0; --k) {
-        const SCALAR x_k = from_lane(y, k);
-        if (lane < k) y -= x_k * UP[k * UP_STEP + lane];
-    }
-    if (lane < size) y /= lower[lane * n + lane];
-    for (int k = 1; k < size; ++k) {
-        SCALAR sum = lane < k ? DOWN[k * DOWN_STEP + lane] * y : (SCALAR)0;
-        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
-        if (lane == k) y -= sum;
-    }
-    if (lane < size) px[lane] = y;
-} else {
-    for (int k = size - 1; k > 0; --k) {
-        const SCALAR x_k = px[k];
-        for (int j = starts[k] - begin + lane; j < k; j += LANES) px[j] -= x_k * UP[k * UP_STEP + j];
-        meet();
-    }
-    for (int k = 0; k < size; ++k) {
-        SCALAR sum = 0;
-        for (int j = starts[k] - begin + lane; j < k; j += LANES) sum += DOWN[k * DOWN_STEP + j] * px[j];
-        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
-        if (lane == 0) px[k] = px[k] / lower[k * n + k] - sum;
-        meet();
-    }
-}
-meet();
-""",
-)
-
-
 KEEP = """own_held[rank] = own;
         own_scaled_held[rank] = own_scaled;
         turned_held[rank] = turned;
@@ -168,12 +124,19 @@ UPDATE = """*(SCALAR*)(below + at) -= turned_scaled_held[a] * own_held[b];
         *(SCALAR*)(above + (int)(place[b] * (unsigned)sizeof(SCALAR)) - (int)(place[a] * mirrored)) -= own_scaled_held[a] * turned_held[b];"""
 
 
+PLACES = """
+const int size = end - begin;
+const int* starts = first.data + begin;
+SCALAR* px = x.data + begin;
+"""
+
+
 def passes(up: str, down: str) -> str:
-    """`SOLVE` with the triangles of its two passes."""
-    text = CORNERS + SOLVE
-    for name, triangle in (("UP", up), ("DOWN", down)):
-        text = text.replace(f"{name}_STEP", "n" if triangle == "lower" else "step").replace(name, triangle)
-    return text
+    """Both passes: from the last row up with the triangle `up`, from the first row down with `down`; D is in the lower one."""
+    steps = ("n" if triangle == "lower" else "step" for triangle in (up, down))
+    rows = (up, down, "lower", "starts[k] - begin", *steps)
+    cpu, gpu = (PLACES + solved(text, *rows) for text in (SOLVE_BY_EIGHTS, SOLVE_BY_LANES))
+    return CORNERS + snippet(cpu=cpu, gpu=gpu)
 
 
 @device.func_native(CORNERS + eliminated(FACTOR, KEEP, UPDATE).replace("SCALAR", scalar))

@@ -49,11 +49,6 @@ auto* __restrict__ px = x.data;
 auto* __restrict__ py = y.data + offset;
 for (int j = 0; j < size; ++j) py[j] += a * px[j];
 """
-COPY_AT = """
-auto* __restrict__ px = x.data;
-auto* __restrict__ py = y.data + offset;
-for (int j = 0; j < size; ++j) py[j] = px[j];
-"""
 SCALED_COPY = """
 const auto* px = x.data + first;
 auto* __restrict__ py = y.data;
@@ -225,12 +220,6 @@ def row_dot(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), first: int, la
 @device.func_native(AXPY_AT)
 def row_axpy_at(a: real, x: wp.array1d(dtype=real), size: int, y: wp.array1d(dtype=real), offset: int):
     """y[offset:offset + size] ← y[…] + a x[:size]."""
-    ...
-
-
-@device.func_native(COPY_AT)
-def row_copy_at(x: wp.array1d(dtype=real), size: int, y: wp.array1d(dtype=real), offset: int):
-    """y[offset:offset + size] ← x[:size]."""
     ...
 
 

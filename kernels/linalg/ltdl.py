@@ -15,152 +15,90 @@ import warp as wp
 
 from .. import real as device
 from ..real import real
-from .lanes import by_device
-from .vector import eliminated, scalar, snippet, solve_by_eights
+from .vector import SOLVE_BY_EIGHTS, SOLVE_BY_LANES, eliminated, snippet, solved
 
 # Entries of row k from the first column of its tree or island on are H_k[0 …]; those beyond the diagonal, within its chunk of eight, are
 # set to 0 when it is eliminated, and so are those before its first one. x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
-FACTOR_BLOCK = snippet(
-    cpu="""
+# START finds where row k begins, WIDEN lets row i begin there too; FAILED is what says which pivot is bad.
+FACTOR = """
 const int n = H.shape[1], size = end - begin;
-SCALAR* base = H.data + begin * n;
+SCALAR* base = H.data + CORNER;
 for (int k = size - 1; k >= 0; --k) {
     SCALAR* H_k = base + k * n;
     const SCALAR pivot = H_k[k];
-    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return FAILED;
     const SCALAR inverse = (SCALAR)1 / pivot;
-    int start = 0;
-    while (start < k && H_k[start] == (SCALAR)0) ++start;
-    const int chunk = start & ~7;
+    START
+    ELIMINATE
+}
+return 0;
+"""
+BY_EIGHTS = """
     for (int j = k + 1; j <= (k | 7); ++j) H_k[j] = 0;
     for (int i = start; i < k; ++i) {
         const SCALAR H_ki = H_k[i];
         if (H_ki == (SCALAR)0) continue;
         SCALAR* H_i = base + i * n;
+        WIDEN
         const v8 m = -H_ki * inverse;
         for (int c = chunk; c <= i; c += 8) *(v8*)(H_i + c) = fma(m, *(const v8*)(H_k + c), *(v8*)(H_i + c));
     }
     for (int c = chunk; c <= k; c += 8) *(v8*)(H_k + c) = inverse * *(v8*)(H_k + c);
     H_k[k] = pivot;
-}
-return 0;
-""",
-    gpu="""
-const int n = H.shape[1], size = end - begin;
-SCALAR* base = H.data + begin * n;
-for (int k = size - 1; k >= 0; --k) {
-    SCALAR* H_k = base + k * n;
-    const SCALAR pivot = H_k[k];
-    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
-    const SCALAR inverse = (SCALAR)1 / pivot;
-    int start = 0;
-    while (start < k && H_k[start] == (SCALAR)0) ++start;
+"""
+BY_ENTRIES = """
     for (int i = start; i < k; ++i) {
         const SCALAR m = -H_k[i] * inverse;
-        if (m != (SCALAR)0)
-            for (int j = start; j <= i; ++j) base[i * n + j] += m * H_k[j];
+        if (m != (SCALAR)0) {
+            SCALAR* H_i = base + i * n;
+            WIDEN
+            for (int j = start; j <= i; ++j) H_i[j] += m * H_k[j];
+        }
     }
     for (int j = start; j < k; ++j) H_k[j] *= inverse;
-}
-return 0;
-""",
-)
-SOLVE_BLOCK = snippet(
-    cpu="""
-const int n = H.shape[1], size = end - begin;
-const SCALAR* base = H.data + begin * n;
-SCALAR* px = x.data + begin;
 """
-    + solve_by_eights("base", "base", "base", "0"),
-    gpu="""
-const int n = H.shape[1], size = end - begin;
-const SCALAR* base = H.data + begin * n;
-SCALAR* px = x.data + begin;
-for (int k = size - 1; k >= 0; --k)
-    for (int j = 0; j < k; ++j) px[j] -= px[k] * base[k * n + j];
-for (int k = 0; k < size; ++k) {
-    SCALAR x_k = px[k] / base[k * n + k];
-    for (int j = 0; j < k; ++j) x_k -= base[k * n + j] * px[j];
-    px[k] = x_k;
-}
-""",
-)
-FACTOR_ENVELOPE = snippet(
-    cpu="""
-const int n = H.shape[1], size = end - begin;
-SCALAR* base = H.data + begin * n + begin;
-int* starts = first.data + begin;
-for (int k = size - 1; k >= 0; --k) {
-    SCALAR* H_k = base + k * n;
-    const SCALAR pivot = H_k[k];
-    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
-    const SCALAR inverse = (SCALAR)1 / pivot;
-    const int start = starts[k] - begin, chunk = start & ~7;
-    for (int j = chunk; j < start; ++j) H_k[j] = 0;
-    for (int j = k + 1; j <= (k | 7); ++j) H_k[j] = 0;
-    for (int i = start; i < k; ++i) {
-        const SCALAR H_ki = H_k[i];
-        if (H_ki == (SCALAR)0) continue;
-        SCALAR* H_i = base + i * n;
+FIRST_ENTRY = """
+    int start = 0;
+    while (start < k && H_k[start] == (SCALAR)0) ++start;
+"""
+CHUNK_OF_START = "const int chunk = start & ~7;\n"
+CLEAR_CHUNK = "for (int j = chunk; j < start; ++j) H_k[j] = 0;\n"
+WIDEN_CHUNK = """
         const int start_i = starts[i] - begin;
         if (start < start_i) {
             for (int j = chunk; j < start_i; ++j) H_i[j] = 0;
             starts[i] = begin + start;
         }
-        const v8 m = -H_ki * inverse;
-        for (int c = chunk; c <= i; c += 8) *(v8*)(H_i + c) = fma(m, *(const v8*)(H_k + c), *(v8*)(H_i + c));
-    }
-    for (int c = chunk; c <= k; c += 8) *(v8*)(H_k + c) = inverse * *(v8*)(H_k + c);
-    H_k[k] = pivot;
-}
-return 0;
-""",
-    gpu="""
-const int n = H.shape[1];
-for (int k = end - 1; k >= begin; --k) {
-    SCALAR* H_k = H.data + k * n;
-    const SCALAR pivot = H_k[k];
-    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
-    const SCALAR inverse = (SCALAR)1 / pivot;
-    const int start = first.data[k];
-    for (int i = start; i < k; ++i) {
-        const SCALAR m = -H_k[i] * inverse;
-        if (m != (SCALAR)0) {
-            SCALAR* H_i = H.data + i * n;
-            for (int j = start; j < first.data[i]; ++j) H_i[j] = 0;
-            if (start < first.data[i]) first.data[i] = start;
-            for (int j = start; j <= i; ++j) H_i[j] += m * H_k[j];
-        }
-    }
-    for (int j = start; j < k; ++j) H_k[j] *= inverse;
-}
-return 0;
-""",
-)
-SOLVE_ENVELOPE = snippet(
-    cpu="""
-const int n = H.shape[1], size = end - begin;
-const SCALAR* base = H.data + begin * n + begin;
-const int* starts = first.data + begin;
-SCALAR* px = x.data + begin;
 """
-    + solve_by_eights("base", "base", "base", "starts[k] - begin"),
-    gpu="""
-const int n = H.shape[1];
-SCALAR* px = x.data;
-for (int k = end - 1; k >= begin; --k)
-    for (int j = first.data[k]; j < k; ++j) px[j] -= px[k] * H.data[k * n + j];
-for (int k = begin; k < end; ++k) {
-    SCALAR x_k = px[k] / H.data[k * n + k];
-    for (int j = first.data[k]; j < k; ++j) x_k -= H.data[k * n + j] * px[j];
+WIDEN_ROW = """
+            const int start_i = starts[i] - begin;
+            for (int j = start; j < start_i; ++j) H_i[j] = 0;
+            if (start < start_i) starts[i] = begin + start;
+"""
+SOLVE_ONE = """
+for (int k = size - 1; k >= 0; --k)
+    for (int j = FIRST; j < k; ++j) px[j] -= px[k] * UP[k * n + j];
+for (int k = 0; k < size; ++k) {
+    SCALAR x_k = px[k] / DIAGONAL[k * n + k];
+    for (int j = FIRST; j < k; ++j) x_k -= DOWN[k * n + j] * px[j];
     px[k] = x_k;
 }
-""",
-)
+"""
+
+
+def factor(text: str, corner: str, failed: str, start: str, rows: str, widen: str = "", left: str = "") -> str:
+    """`FACTOR` or `TEAM_FACTOR` of a block from `corner` on."""
+    parts = {"ELIMINATE": rows, "WIDEN": widen, "LEFT": left, "START": start, "CORNER": corner, "FAILED": failed}
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    return text
+
+
 # By the lanes of a world: columns side by side, rows one after the other. Up to `LANES` of them a lane keeps its x to itself.
-TEAM_FACTOR_BLOCK = """
+# ROW begins a row k, LEFT are its entries but for the pivot as bits.
+TEAM_FACTOR = """
 const int n = H.shape[1], size = end - begin;
-SCALAR* base = H.data + begin * n;
+SCALAR* base = H.data + CORNER;
 if (size <= LANES) {
     __shared__ int places[32 * WARPS];
     __shared__ SCALAR all_own_held[32 * WARPS], all_scaled_held[32 * WARPS];
@@ -172,9 +110,9 @@ if (size <= LANES) {
         SCALAR* const H_k = base + k * n + lane;
         const SCALAR own = lane <= k ? *H_k : (SCALAR)0;
         const SCALAR pivot = from_lane(own, k);
-        if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+        if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return FAILED;
         const SCALAR scaled = own * ((SCALAR)1 / pivot);
-        const unsigned left = ballot(lane < k && own != (SCALAR)0);
+        LEFT
         PAIRS
         if (lane < k) *H_k = scaled;
     }
@@ -184,89 +122,31 @@ if (size <= LANES) {
 for (int k = size - 1; k >= 0; --k) {
     SCALAR* H_k = base + k * n;
     const SCALAR pivot = H_k[k];
-    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return FAILED;
     const SCALAR inverse = (SCALAR)1 / pivot;
-    int start = k;
-    for (int c = 0; c < k && start == k; c += LANES) {
-        const unsigned held = ballot(c + lane < k && H_k[c + lane] != (SCALAR)0);
-        if (held) start = c + __popc((held & -held) - 1);
-    }
-    for (int i = start; i < k; ++i) {
-        const SCALAR m = -H_k[i] * inverse;
-        if (m != (SCALAR)0)
-            for (int j = start + lane; j <= i; j += LANES) base[i * n + j] += m * H_k[j];
-    }
+    START
+    ELIMINATE
     meet();
     for (int j = start + lane; j < k; j += LANES) H_k[j] *= inverse;
     meet();
 }
 return 0;
 """
-TEAM_SOLVE_BLOCK = """
-const int n = H.shape[1], size = end - begin;
-const SCALAR* base = H.data + begin * n;
-SCALAR* px = x.data + begin;
-if (size <= LANES) {
-    SCALAR y = lane < size ? px[lane] : (SCALAR)0;
-    for (int k = size - 1; k >= 0; --k) {
-        const SCALAR x_k = from_lane(y, k);
-        if (lane < k) y -= x_k * base[k * n + lane];
+TEAM_FIRST_ENTRY = """
+    int start = k;
+    for (int c = 0; c < k && start == k; c += LANES) {
+        const unsigned held = ballot(c + lane < k && H_k[c + lane] != (SCALAR)0);
+        if (held) start = c + __popc((held & -held) - 1);
     }
-    if (lane < size) y /= base[lane * n + lane];
-    for (int k = 1; k < size; ++k) {
-        SCALAR sum = lane < k ? base[k * n + lane] * y : (SCALAR)0;
-        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
-        if (lane == k) y -= sum;
-    }
-    if (lane < size) px[lane] = y;
-} else {
-    for (int k = size - 1; k >= 0; --k) {
-        const SCALAR x_k = px[k];
-        for (int j = lane; j < k; j += LANES) px[j] -= x_k * base[k * n + j];
-        meet();
-    }
-    for (int k = 0; k < size; ++k) {
-        SCALAR sum = 0;
-        for (int j = lane; j < k; j += LANES) sum += base[k * n + j] * px[j];
-        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
-        if (lane == 0) px[k] = px[k] / base[k * n + k] - sum;
-        meet();
-    }
-}
-meet();
 """
-
-TEAM_FACTOR_ENVELOPE = """
-const int n = H.shape[1], size = end - begin;
-SCALAR* base = H.data + begin * n + begin;
-int* starts = first.data + begin;
-if (size <= LANES) {
-    __shared__ int places[32 * WARPS];
-    __shared__ SCALAR all_own_held[32 * WARPS], all_scaled_held[32 * WARPS];
-    int* const place = places + OWN_PART;
-    SCALAR *const own_held = all_own_held + OWN_PART, *const scaled_held = all_scaled_held + OWN_PART;
-    FIRST_PAIRS
-    char* const corner = (char*)base;
-    for (int k = size - 1; k >= 0; --k) {
-        SCALAR* const H_k = base + k * n + lane;
-        const SCALAR own = lane <= k ? *H_k : (SCALAR)0;
-        const SCALAR pivot = from_lane(own, k);
-        if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
-        const SCALAR scaled = own * ((SCALAR)1 / pivot);
-        const unsigned all = ballot(own != (SCALAR)0), left = all & ~(1u << k);
-        if (lane == 0) starts[k] = begin + __popc((all & -all) - 1);
-        PAIRS
-        if (lane < k) *H_k = scaled;
+TEAM_ROWS = """
+    for (int i = start; i < k; ++i) {
+        const SCALAR m = -H_k[i] * inverse;
+        if (m != (SCALAR)0)
+            for (int j = start + lane; j <= i; j += LANES) base[i * n + j] += m * H_k[j];
     }
-    meet();
-    return 0;
-}
-for (int k = size - 1; k >= 0; --k) {
-    SCALAR* H_k = base + k * n;
-    const SCALAR pivot = H_k[k];
-    if (!(pivot > (SCALAR)0 && pivot - pivot == (SCALAR)0)) return begin + k + 1;
-    const SCALAR inverse = (SCALAR)1 / pivot;
-    const int start = starts[k] - begin;
+"""
+TEAM_ENVELOPE_ROWS = """
     for (int c = start; c < k; c += LANES) {
         unsigned left = ballot(c + lane < k && H_k[c + lane] != (SCALAR)0);
         while (left) {
@@ -280,89 +160,86 @@ for (int k = size - 1; k >= 0; --k) {
             if (lane == 0 && start < start_i) starts[i] = begin + start;
         }
     }
-    meet();
-    for (int j = start + lane; j < k; j += LANES) H_k[j] *= inverse;
-    meet();
-}
-return 0;
 """
-TEAM_SOLVE_ENVELOPE = """
-const int n = H.shape[1], size = end - begin;
-const SCALAR* base = H.data + begin * n + begin;
-const int* starts = first.data + begin;
-SCALAR* px = x.data + begin;
-if (size <= LANES) {
-    const SCALAR* column = base + lane;
-    SCALAR y = lane < size ? px[lane] : (SCALAR)0;
-    for (int k = size - 1; k > 0; --k) {
-        const SCALAR x_k = from_lane(y, k);
-        if (lane < k) y -= x_k * column[k * n];
-    }
-    if (lane < size) y /= column[lane * n];
-    for (int k = 1; k < size; ++k) {
-        SCALAR sum = lane < k ? column[k * n] * y : (SCALAR)0;
-        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
-        if (lane == k) y -= sum;
-    }
-    if (lane < size) px[lane] = y;
-} else {
-    for (int k = size - 1; k > 0; --k) {
-        const SCALAR x_k = px[k];
-        for (int j = starts[k] - begin + lane; j < k; j += LANES) px[j] -= x_k * base[k * n + j];
-        meet();
-    }
-    for (int k = 0; k < size; ++k) {
-        SCALAR sum = 0;
-        for (int j = starts[k] - begin + lane; j < k; j += LANES) sum += base[k * n + j] * px[j];
-        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
-        if (lane == 0) px[k] = px[k] / base[k * n + k] - sum;
-        meet();
-    }
-}
-meet();
+LEFT = "const unsigned left = ballot(lane < k && own != (SCALAR)0);"
+LEFT_OF_ENVELOPE = """
+        const unsigned all = ballot(own != (SCALAR)0), left = all & ~(1u << k);
+        if (lane == 0) starts[k] = begin + __popc((all & -all) - 1);
 """
-
-
 KEEP = "own_held[rank] = own;\n        scaled_held[rank] = scaled;"
 UPDATE = "*(SCALAR*)(corner + at) -= scaled_held[a] * own_held[b];"
+IN_BLOCK = (
+    "begin * n",
+    "k + 1",
+)  # of a matrix stored by blocks: its corner, what a bad pivot returns; the same of a square one
+IN_SQUARE = ("begin * n + begin", "begin + k + 1")
+OF_ENVELOPE = "const int start = starts[k] - begin;\n"
+STARTS = "int* starts = first.data + begin;\n"
+BLOCK_BY_EIGHTS = factor(FACTOR, *IN_BLOCK, FIRST_ENTRY + CHUNK_OF_START, BY_EIGHTS)
+BLOCK_BY_ENTRIES = factor(FACTOR, *IN_BLOCK, FIRST_ENTRY, BY_ENTRIES)
+BLOCK_BY_LANES = factor(TEAM_FACTOR, *IN_BLOCK, TEAM_FIRST_ENTRY, TEAM_ROWS, left=LEFT)
+ENVELOPE_BY_EIGHTS = STARTS + factor(
+    FACTOR, *IN_SQUARE, OF_ENVELOPE + CHUNK_OF_START + CLEAR_CHUNK, BY_EIGHTS, WIDEN_CHUNK
+)
+ENVELOPE_BY_ENTRIES = STARTS + factor(FACTOR, *IN_SQUARE, OF_ENVELOPE, BY_ENTRIES, WIDEN_ROW)
+ENVELOPE_BY_LANES = STARTS + factor(TEAM_FACTOR, *IN_SQUARE, OF_ENVELOPE, TEAM_ENVELOPE_ROWS, left=LEFT_OF_ENVELOPE)
 
 
-def team(text: str) -> str:
-    """A body for the lanes of a warp."""
-    return eliminated(text, KEEP, UPDATE).replace("SCALAR", scalar)
+def solve(corner: str, first: str, gpu: str) -> str:
+    """A body that solves with a block whose row k begins at `first`, on a GPU by `gpu`."""
+    begin = f"""
+const int n = H.shape[1], size = end - begin;
+const SCALAR* base = H.data + {corner};
+SCALAR* px = x.data + begin;
+"""
+    begin += "const int* starts = first.data + begin;\n" if "starts" in first else ""
+    rows = ("base", "base", "base", first)
+    return snippet(cpu=begin + solved(SOLVE_BY_EIGHTS, *rows), gpu=begin + solved(gpu, *rows))
 
 
-@device.func_native(by_device(team(TEAM_FACTOR_BLOCK), FACTOR_BLOCK))
+def solve_block(gpu: str) -> str:
+    return solve(IN_BLOCK[0], "0", gpu)
+
+
+def solve_envelope(gpu: str) -> str:
+    return solve(IN_SQUARE[0], "starts[k] - begin", gpu)
+
+
+def by_lanes(text: str) -> str:
+    return eliminated(text, KEEP, UPDATE)
+
+
+@device.func_native(snippet(cpu=BLOCK_BY_EIGHTS, gpu=by_lanes(BLOCK_BY_LANES)))
 def team_ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
     """`ltdl_factor_block` by all lanes; what others wrote to H before was followed by a `sync`."""
     ...
 
 
-@device.func_native(by_device(team(TEAM_SOLVE_BLOCK), SOLVE_BLOCK))
+@device.func_native(solve_block(SOLVE_BY_LANES))
 def team_ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real)):
     """`ltdl_solve_block` by all lanes; what others wrote to H and x before was followed by a `sync`."""
     ...
 
 
-@device.func_native(FACTOR_BLOCK)
+@device.func_native(snippet(cpu=BLOCK_BY_EIGHTS, gpu=BLOCK_BY_ENTRIES))
 def ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
     """Factor the block in rows [begin, end) in place; 0, or k + 1 when its pivot k is not positive and finite."""
     ...
 
 
-@device.func_native(SOLVE_BLOCK)
+@device.func_native(solve_block(SOLVE_ONE))
 def ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real)):
     """x ← H⁻¹ x on [begin, end) from the factor: Lᵀ from the last row up, D, then L from the first row down."""
     ...
 
 
-@device.func_native(FACTOR_ENVELOPE)
+@device.func_native(snippet(cpu=ENVELOPE_BY_EIGHTS, gpu=ENVELOPE_BY_ENTRIES))
 def ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """Factor rows [begin, end) of a square H that holds row k from first[k] ≥ begin on; fill-in lowers `first`."""
     ...
 
 
-@device.func_native(SOLVE_ENVELOPE)
+@device.func_native(solve_envelope(SOLVE_ONE))
 def ltdl_solve_envelope(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):
@@ -370,7 +247,7 @@ def ltdl_solve_envelope(
     ...
 
 
-@device.func_native(by_device(team(TEAM_FACTOR_ENVELOPE), FACTOR_ENVELOPE))
+@device.func_native(snippet(cpu=ENVELOPE_BY_EIGHTS, gpu=by_lanes(ENVELOPE_BY_LANES)))
 def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """`ltdl_factor_envelope` by all lanes; what others wrote to H and `first` before was followed by a `sync`.
 
@@ -379,7 +256,7 @@ def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, f
     ...
 
 
-@device.func_native(by_device(team(TEAM_SOLVE_ENVELOPE), SOLVE_ENVELOPE))
+@device.func_native(solve_envelope(SOLVE_BY_LANES))
 def team_ltdl_solve_envelope(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):

@@ -145,10 +145,6 @@ COPY_TRIANGLE = """
 for (int k = 0; k < end - begin; ++k)
     for (int j = (whole ? 0 : first.data[begin + k] - begin) + lane; j < k; j += LANES) upper[k * step + j] = lower[k * n + j];
 """
-TEAM_COPY = """
-for (int j = first + lane; j < last; j += LANES) y.data[j] = x.data[j];
-meet();
-"""
 TEAM_FILL = """
 for (int j = first + lane; j < last; j += LANES) y.data[j] = a;
 meet();
@@ -169,12 +165,6 @@ def team_clear_triangle(H: wp.array2d(dtype=real), begin: int, end: int):
 @device.func_native(CORNERS + for_lanes(COPY_TRIANGLE))
 def team_copy_triangle(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), whole: bool):
     """The strict lower triangle of the block [begin, end), within its envelope or `whole`, to the upper one (`triangles.py`)."""
-    ...
-
-
-@device.func_native(by_device(TEAM_COPY, loops.COPY))
-def team_row_copy(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), first: int, last: int):
-    """y ← x on [first, last)."""
     ...
 
 

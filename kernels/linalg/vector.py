@@ -84,12 +84,42 @@ for (int b = 0; b < size; b += 8) {
     }
 }
 """
+# The same by the lanes of a world, each with one row, or with several of larger blocks.
+SOLVE_BY_LANES = """
+if (size <= LANES) {
+    SCALAR y = lane < size ? px[lane] : (SCALAR)0;
+    for (int k = size - 1; k > 0; --k) {
+        const SCALAR x_k = from_lane(y, k);
+        if (lane < k) y -= x_k * UP[k * UP_STEP + lane];
+    }
+    if (lane < size) y /= DIAGONAL[lane * n + lane];
+    for (int k = 1; k < size; ++k) {
+        SCALAR sum = lane < k ? DOWN[k * DOWN_STEP + lane] * y : (SCALAR)0;
+        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
+        if (lane == k) y -= sum;
+    }
+    if (lane < size) px[lane] = y;
+} else {
+    for (int k = size - 1; k > 0; --k) {
+        const SCALAR x_k = px[k];
+        for (int j = FIRST + lane; j < k; j += LANES) px[j] -= x_k * UP[k * UP_STEP + j];
+        meet();
+    }
+    for (int k = 0; k < size; ++k) {
+        SCALAR sum = 0;
+        for (int j = FIRST + lane; j < k; j += LANES) sum += DOWN[k * DOWN_STEP + j] * px[j];
+        for (int other = LANES / 2; other > 0; other >>= 1) sum += across(sum, other);
+        if (lane == 0) px[k] = px[k] / DIAGONAL[k * n + k] - sum;
+        meet();
+    }
+}
+meet();
+"""
 
 
-def solve_by_eights(up: str, down: str, diagonal: str, first: str, up_step: str = "n", down_step: str = "n") -> str:
-    """`SOLVE_BY_EIGHTS` on `px`, `size` and matrices that the text in front of it names: UP's rows are `up_step` numbers apart, DOWN's `down_step`,
-    DIAGONAL's n."""
-    text = SOLVE_BY_EIGHTS
+def solved(text: str, up: str, down: str, diagonal: str, first: str, up_step: str = "n", down_step: str = "n") -> str:
+    """A text of the two passes on `px`, `size` and matrices that the text in front of it names: UP's rows are `up_step` numbers apart, DOWN's
+    `down_step`, DIAGONAL's n."""
     steps = {"UP_STEP": up_step, "DOWN_STEP": down_step}
     for name, what in (steps | {"UP": up, "DOWN": down, "DIAGONAL": diagonal, "FIRST": first}).items():
         text = text.replace(name, what)

@@ -18,12 +18,14 @@ from .kinds.stop import within_reach
 from .table import (
     Constants,
     Coordinates,
+    Instant,
     Rows,
     Table,
     bound,
     coefficient,
     combination,
     joint_state,
+    keep_law,
     row_rate,
     row_state,
 )
@@ -94,20 +96,13 @@ def row_filler(state_of, measured, law_of, leading: bool):
         topology: Topology,
         table: Table,
         constants: Constants,
-        h: real,
-        sigma: real,
-        ahead: real,
-        lead: real,
-        q: wp.array2d(dtype=real),
-        q_between: wp.array2d(dtype=real),
-        v0: wp.array2d(dtype=real),
-        v_star: wp.array2d(dtype=real),
-        M_factor: wp.array3d(dtype=real),
+        at_step: Instant,
         z: wp.array2d(dtype=vec3),
         phi: wp.array2d(dtype=real),
         rows: Rows,
         w: int,
     ):
+        h, v0, v_star = at_step.h, at_step.v0, at_step.v_star
         for begin in range(0, table.kind.shape[0], lanes()):
             k = begin + lane()
             near = bool(False)
@@ -119,16 +114,16 @@ def row_filler(state_of, measured, law_of, leading: bool):
                 # Where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted.
                 places = int(1)
                 if wp.static(leading) and table.leads[k] != 0:
-                    places = 2 + wp.min(q_between.shape[0], 1)
+                    places = 2 + wp.min(at_step.q_between.shape[0], 1)
                 for n in range(places):
                     at = Coordinates()
                     if n < 2:
-                        at = coordinates_at(table, constants, rows, q, v0, real(n) * ahead, w, k)
+                        at = coordinates_at(table, constants, rows, at_step.q, v0, real(n) * at_step.ahead, w, k)
                     else:
-                        at = coordinates_at(table, constants, rows, q_between, v0, real(0.0), w, k)
+                        at = coordinates_at(table, constants, rows, at_step.q_between, v0, real(0.0), w, k)
                     found = measured(table.kind[k], at)
                     if n == 1:
-                        error = found[0] - lead * rate
+                        error = found[0] - at_step.lead * rate
                     else:
                         if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # else it is constant
                             write_jacobian(table, rows, at, found, w, k, rows.J)
@@ -145,11 +140,11 @@ def row_filler(state_of, measured, law_of, leading: bool):
             weight = real(0.0)
             for of in range(wp.min(lanes(), table.kind.shape[0] - begin)):
                 if team_number(weighed, of) == 1:
-                    found_weight = team_effective_weight(topology, M_factor, z, w, rows, begin + of)
+                    found_weight = team_effective_weight(topology, at_step.M_factor, z, w, rows, begin + of)
                     if lane() == of:
                         weight = found_weight
             if near:
-                s = state_of(table, constants, h, sigma, w, k)
+                s = state_of(table, constants, h, at_step.sigma, w, k)
                 s.phi = error
                 s.rate0 = rate
                 if weighed == 1:
@@ -157,10 +152,7 @@ def row_filler(state_of, measured, law_of, leading: bool):
                     rows.weight[w, k] = weight
                 law = law_of(table.kind[k], s)
                 if weighed == 0 or not (s.weight <= real(0.0)):
-                    rows.R[w, k] = law[0]
-                    rows.v_hat[w, k] = law[1]
-                    rows.lower[w, k] = law[2]
-                    rows.upper[w, k] = law[3]
+                    keep_law(rows, law, w, k)
 
     return fill_rows
 
@@ -174,15 +166,7 @@ def fill(
     topology: Topology,
     table: Table,
     constants: Constants,
-    h: real,
-    sigma: real,
-    ahead: real,
-    lead: real,
-    q: wp.array2d(dtype=real),
-    q_between: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
-    v_star: wp.array2d(dtype=real),
-    M_factor: wp.array3d(dtype=real),
+    at_step: Instant,
     # scratch
     z: wp.array2d(dtype=vec3),
     # out
@@ -194,7 +178,7 @@ def fill(
     φ(q ⊕ ahead v0) − lead J v0 of rows that lead; their J at `q_between`, unless that is empty.
     """
     w, _lane = wp.tid()
-    fill_rows(topology, table, constants, h, sigma, ahead, lead, q, q_between, v0, v_star, M_factor, z, phi, rows, w)
+    fill_rows(topology, table, constants, at_step, z, phi, rows, w)
 
 
 @kernel(part="joints", lanes=True, shares="dofs", registers=64)
@@ -202,15 +186,7 @@ def fill_joints(
     topology: Topology,
     table: Table,
     constants: Constants,
-    h: real,
-    sigma: real,
-    ahead: real,
-    lead: real,
-    q: wp.array2d(dtype=real),
-    q_between: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
-    v_star: wp.array2d(dtype=real),
-    M_factor: wp.array3d(dtype=real),
+    at_step: Instant,
     # scratch
     z: wp.array2d(dtype=vec3),
     # out
@@ -219,6 +195,4 @@ def fill_joints(
 ):
     """`fill` where all rows are of joints: most robots have no others, and are not to wait for their compilation."""
     w, _lane = wp.tid()
-    fill_joint_rows(
-        topology, table, constants, h, sigma, ahead, lead, q, q_between, v0, v_star, M_factor, z, phi, rows, w
-    )
+    fill_joint_rows(topology, table, constants, at_step, z, phi, rows, w)

@@ -9,14 +9,16 @@ with one Newton step. What a row measures is its kind's (`kinds/`, `frames.py`);
 import warp as wp
 
 from ..laws import cone
-from ..real import func, kernel, real, struct, transform, vec3, vec4, vec6
+from ..real import func, kernel, real, transform, vec3, vec4, vec6
+from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.passes import Topology
+from ..tree.plant import Plant
 from . import bilateral, dispatch
 from .dispatch import frame_law
 from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, PERIODIC
 from .kinds.stop import LIMIT_BETA, within_reach
-from .table import Constants, Frames, Rows, Table, bound, frame_state, row_rate
+from .table import Constants, Frames, Instant, Rows, Table, bound, frame_state, keep_law, row_rate
 from .weights import effective_weight, group_mobility
 
 # A row that moves next to nothing is redundant (out of the plane of a linkage, on the axis of a hinge); R ∝ w would make it
@@ -36,22 +38,9 @@ STILL = {wp.float32: 1e-6, wp.float64: 1e-9}
 rounding, still = ROUNDING[real], STILL[real]
 
 
-@struct
-class Loads:
-    """What rows bear: weights and generalised forces."""
-
-    body_mass: wp.array2d(dtype=real)
-    gravity: wp.array(dtype=vec3)
-    force: wp.array2d(dtype=real)  # (worlds, nv)
-
-
 @func
 def end_frame(table: Table, link_X: wp.array2d(dtype=transform), w: int, k: int, end: int) -> transform:
-    X = table.frame[k, end]
-    l = table.link[k, end]
-    if l >= 0:
-        X = link_X[w, l] * X
-    return X
+    return joints.placed(link_X, w, table.link[k, end], table.frame[k, end])
 
 
 @func
@@ -92,7 +81,7 @@ def led_error(table: Table, constants: Constants, phi: real, lead: real, rate: r
 
 
 @kernel(twin=True)
-def geometry(
+def frame_errors(
     topology: Topology,
     table: Table,
     constants: Constants,
@@ -152,14 +141,14 @@ def least_weight(
 
 
 @func
-def is_inactive(topology: Topology, table: Table, body_active: wp.array2d(dtype=real), w: int, k: int) -> bool:
+def is_inactive(topology: Topology, table: Table, plant: Plant, w: int, k: int) -> bool:
     """Whether an end of the row stands still because its tree is switched off."""
     off = False
     for end in range(2):
         l = table.link[k, end]
         if l >= 0:
             root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
-            if body_active[w % body_active.shape[0], root] == real(0.0):
+            if plant.body_active[w % plant.body_active.shape[0], root] == real(0.0):
                 off = True
     return off
 
@@ -196,21 +185,17 @@ def prepare(
 
 @func
 def load_bound(
-    table: Table,
-    loads: Loads,
-    h: real,
-    w: int,
-    k: int,
-) -> real:
-    """γ_load of a row: a multiple of the impulse of the weights and forces of its part of the model."""
+    table: Table, plant: Plant, force: wp.array2d(dtype=real), h: real, w: int, k: int
+) -> real:  # fmt: skip
+    """γ_load of a row: a multiple of the impulse of the weights and generalised forces of its part of the model."""
     mass = real(0.0)
     for body in range(table.body_part.shape[0]):
         if table.body_part[body] == table.part[k]:
-            mass += loads.body_mass[w % loads.body_mass.shape[0], body]
-    total = mass * wp.length(loads.gravity[w % loads.gravity.shape[0]])
-    for d in range(loads.force.shape[1]):
+            mass += plant.body_mass[w % plant.body_mass.shape[0], body]
+    total = mass * wp.length(plant.gravity[w % plant.gravity.shape[0]])
+    for d in range(force.shape[1]):
         if table.dof_part[d] == table.part[k]:
-            total += wp.abs(loads.force[w, d]) / wp.min(table.lever[k], real(1.0))
+            total += wp.abs(force[w, d]) / wp.min(table.lever[k], real(1.0))
     return real(bilateral.LOAD_SHARE) * h * total
 
 
@@ -301,19 +286,14 @@ def regularise(
     topology: Topology,
     table: Table,
     constants: Constants,
-    body_active: wp.array2d(dtype=real),
-    h: real,
-    sigma: real,
+    plant: Plant,
+    at_step: Instant,
     phi: wp.array2d(dtype=real),
     floor: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
-    v_star: wp.array2d(dtype=real),
-    M_factor: wp.array3d(dtype=real),
-    loads: Loads,
+    force: wp.array2d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
     # out
-    speed: wp.array2d(dtype=real),
     rows: Rows,
 ):
     """R, v̂, bounds and w of every row between frames; R = 0 where it does not act or moves nothing. Launch over worlds."""
@@ -331,35 +311,45 @@ def regularise(
         if (table.traits[k] & BETWEEN) == 0:
             continue
         rows.R[w, k] = real(0.0)
-        acts = not is_inactive(topology, table, body_active, w, k)
+        acts = not is_inactive(topology, table, plant, w, k)
         if (table.traits[k] & ONE_SIDED) != 0 and acts:
-            acts = within_reach(phi[w, k], row_rate(rows, v0, w, k), row_rate(rows, v_star, w, k), rows.pull, h)
+            acts = within_reach(
+                phi[w, k], row_rate(rows, at_step.v0, w, k), row_rate(rows, at_step.v_star, w, k), rows.pull, at_step.h
+            )
         if acts:
-            weight = effective_weight(topology, M_factor, z, w, rows, k)
+            weight = effective_weight(topology, at_step.M_factor, z, w, rows, k)
             row_weight = wp.max(weight, floor[w, k])
             if k == first and floor[w, k] > real(0.0):
                 if table.comes[k] == 0 and table.lever[k] < real(wp.inf):
-                    slow = held_speed(table, floor[w, k], real(0.0), h, k)
-                    explained = wp.max(slow, drift_speed(table, rows, v0, h, w, k))
+                    slow = held_speed(table, floor[w, k], real(0.0), at_step.h, k)
+                    explained = wp.max(slow, drift_speed(table, rows, at_step.v0, at_step.h, w, k))
                     closing = closing_speed(
-                        topology, table, constants, rows, M_factor, z, phi, floor[w, k], explained, h, w, k
+                        topology,
+                        table,
+                        constants,
+                        rows,
+                        at_step.M_factor,
+                        z,
+                        phi,
+                        floor[w, k],
+                        explained,
+                        at_step.h,
+                        w,
+                        k,
                     )
                     limit = closing[0]
                     along = vec3(closing[1], closing[2], closing[3])
                 if limit < table.recovery[k]:
-                    load = load_bound(table, loads, h, w, k)
-            speed[w, k] = table.recovery[k]
+                    load = load_bound(table, plant, force, at_step.h, w, k)
+            rows.speed[w, k] = table.recovery[k]
             if limit < table.recovery[k] and wp.abs(along[k - first]) > real(bilateral.ALONG):
-                most = wp.max(limit, held_speed(table, row_weight, load, h, k))
-                speed[w, k] = wp.min(table.recovery[k], wp.pow(real(2.0), wp.ceil(wp.log2(most))))
-            s = frame_state(table, constants, h, sigma, w, k)
+                most = wp.max(limit, held_speed(table, row_weight, load, at_step.h, k))
+                rows.speed[w, k] = wp.min(table.recovery[k], wp.pow(real(2.0), wp.ceil(wp.log2(most))))
+            s = frame_state(table, constants, at_step.h, at_step.sigma, w, k)
             s.phi = phi[w, k]
             s.weight = row_weight
-            s.speed = speed[w, k]
+            s.speed = rows.speed[w, k]
             law = frame_law(table.kind[k], s)
             if not (weight <= real(0.0)):
                 rows.weight[w, k] = weight
-                rows.R[w, k] = law[0]
-                rows.v_hat[w, k] = law[1]
-                rows.lower[w, k] = law[2]
-                rows.upper[w, k] = law[3]
+                keep_law(rows, law, w, k)

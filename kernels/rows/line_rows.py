@@ -14,7 +14,7 @@ from .coordinate_rows import coordinate_constants
 from .dispatch import coordinate_law, measure
 from .kinds.kind import ONE_SIDED, PAIRED, WEIGHED
 from .kinds.stop import within_reach
-from .table import Constants, Coordinates, Rows, Table, combination, row_rate, row_state
+from .table import Constants, Coordinates, Instant, Rows, Table, combination, keep_law, row_rate, row_state
 from .weights import effective_weight
 
 # Moment arms below this share of the length are what rounding leaves of 0, where a string runs straight through an axis.
@@ -102,14 +102,9 @@ def fill(
     table: Table,
     constants: Constants,
     on: LineRows,
-    h: real,
-    sigma: real,
+    at_step: Instant,
     length: wp.array2d(dtype=real),
     moment: wp.array2d(dtype=real),
-    q: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
-    v_star: wp.array2d(dtype=real),
-    M_factor: wp.array3d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
     # out
@@ -121,27 +116,24 @@ def fill(
     for i in range(on.row.shape[0]):
         k = on.row[i]
         rows.R[w, k] = real(0.0)
-        found = measure(table.kind[k], line_coordinates(table, constants, rows, on, length, q, w, i))
+        found = measure(table.kind[k], line_coordinates(table, constants, rows, on, length, at_step.q, w, i))
         write_slopes(table, rows, on, moment, found, w, i, rows.J)
         phi[w, k] = found[0]
-        rate = row_rate(rows, v0, w, k)
+        rate = row_rate(rows, at_step.v0, w, k)
         near = bool(True)
         if (table.traits[k] & ONE_SIDED) != 0:
-            near = within_reach(found[0], rate, row_rate(rows, v_star, w, k), rows.pull, h)
+            near = within_reach(found[0], rate, row_rate(rows, at_step.v_star, w, k), rows.pull, at_step.h)
         if near:
-            s = row_state(table, constants, h, sigma, w, k)
+            s = row_state(table, constants, at_step.h, at_step.sigma, w, k)
             s.phi = found[0]
             s.rate0 = rate
             weighed = (table.traits[k] & WEIGHED) != 0
             if weighed:
-                s.weight = effective_weight(topology, M_factor, z, w, rows, k)
+                s.weight = effective_weight(topology, at_step.M_factor, z, w, rows, k)
                 rows.weight[w, k] = s.weight
             law = coordinate_law(table.kind[k], s)
             if not weighed or not (s.weight <= real(0.0) or is_at_dead_point(rows, on, length, w, i, rows.J)):
-                rows.R[w, k] = law[0]
-                rows.v_hat[w, k] = law[1]
-                rows.lower[w, k] = law[2]
-                rows.upper[w, k] = law[3]
+                keep_law(rows, law, w, k)
 
 
 @kernel(taped=True)

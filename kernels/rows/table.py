@@ -7,7 +7,7 @@ are its kind's (`kinds/`); whose constants it has is its `owner`'s: a joint, a t
 
 import warp as wp
 
-from ..forces.actuators import actuator_law
+from ..forces.actuators import Actuators, actuator_law
 from ..real import func, real, struct, transform, vec2, vec3, vec4, vec6
 
 JOINT = wp.constant(0)
@@ -59,11 +59,27 @@ class Rows:
     v_hat: wp.array2d(dtype=real)
     lower: wp.array2d(dtype=real)
     upper: wp.array2d(dtype=real)
+    speed: wp.array2d(dtype=real)  # at which rows between frames close at most
+
+
+@struct
+class Instant:
+    """The step whose rows are filled in, of h."""
+
+    h: real
+    sigma: real
+    ahead: real  # errors are φ(q ⊕ ahead v0) − lead J v0
+    lead: real
+    q: wp.array2d(dtype=real)
+    q_between: wp.array2d(dtype=real)  # where Jacobians are wanted, or empty: at q
+    v0: wp.array2d(dtype=real)
+    v_star: wp.array2d(dtype=real)
+    M_factor: wp.array3d(dtype=real)
 
 
 @struct
 class Constants:
-    """Parameters that laws read, of one row (shared) or one per world, and the controls."""
+    """Parameters that laws read, of one row (shared) or one per world, and the actuators with their controls."""
 
     joint_range: wp.array3d(dtype=real)
     joint_friction: wp.array2d(dtype=real)
@@ -74,11 +90,7 @@ class Constants:
     constraint_stiffness: wp.array3d(dtype=real)
     constraint_dissipation_time: wp.array2d(dtype=real)
     constraint_coefficients: wp.array3d(dtype=real)
-    actuator_gain: wp.array3d(dtype=real)
-    actuator_bias: wp.array3d(dtype=real)
-    control_range: wp.array3d(dtype=real)
-    force_range: wp.array3d(dtype=real)
-    control: wp.array2d(dtype=real)
+    actuators: Actuators
 
 
 @struct
@@ -218,11 +230,9 @@ def row_state(table: Table, constants: Constants, h: real, sigma: real, w: int, 
         s.D = constants.tendon_damping[w % constants.tendon_damping.shape[0], i]
         s.slack = table.reference[k]
     elif table.owner[k] == ACTUATOR:
-        s.gains = actuator_law(
-            constants.actuator_gain, constants.actuator_bias, constants.control_range, constants.control, w, i
-        )
-        s.low = constants.force_range[w % constants.force_range.shape[0], i, 0]
-        s.high = constants.force_range[w % constants.force_range.shape[0], i, 1]
+        s.gains = actuator_law(constants.actuators, w, i)
+        s.low = constants.actuators.force_range[w % constants.actuators.force_range.shape[0], i, 0]
+        s.high = constants.actuators.force_range[w % constants.actuators.force_range.shape[0], i, 1]
         s.on_tendon = table.entry[k]
     return s
 
@@ -252,3 +262,12 @@ def row_rate(rows: Rows, v: wp.array2d(dtype=real), w: int, k: int) -> real:
     for j in range(rows.support_size[k]):
         rate += rows.J[w, k, j] * v[w, rows.support[k, j]]
     return rate
+
+
+@func
+def keep_law(rows: Rows, law: vec4, w: int, k: int):
+    """(R, v̂, lower, upper) of a row that acts."""
+    rows.R[w, k] = law[0]
+    rows.v_hat[w, k] = law[1]
+    rows.lower[w, k] = law[2]
+    rows.upper[w, k] = law[3]

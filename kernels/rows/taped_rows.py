@@ -76,7 +76,6 @@ def row_impulse(
     phi: wp.array2d(dtype=real),
     weight: wp.array2d(dtype=real),
     floor: wp.array2d(dtype=real),
-    speed: wp.array2d(dtype=real),
     rate: wp.array2d(dtype=real),
     rate0: wp.array2d(dtype=real),
     # out
@@ -94,7 +93,7 @@ def row_impulse(
             s.phi = phi[w, k]
         if (table.traits[k] & BETWEEN) != 0:
             s.weight = wp.max(weight[w, k], floor[w, k])
-            s.speed = speed[w, k]
+            s.speed = rows.speed[w, k]
         else:
             s.weight = weight[w, k]
         gamma[w, k] = dispatch.row_impulse(table.kind[k], s)

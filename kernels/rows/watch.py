@@ -28,8 +28,9 @@ from ..flags import NONFINITE, NOT_HELD
 from ..real import func, kernel, real, transform, vec3, vec6
 from ..tree import spatial as sp
 from ..tree.passes import Topology
+from ..tree.plant import Plant
 from . import bilateral
-from .frame_rows import Loads, end_frame, load_bound, reference_link
+from .frame_rows import end_frame, load_bound, reference_link
 from .frames import unit_axis
 from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED
 from .table import CONSTRAINT, Constants, Rows, Table, row_rate
@@ -211,8 +212,8 @@ def off_by(table: Table, rows: Rows, phi: wp.array2d(dtype=real), w: int, k: int
 
 @func
 def look_at(
-    table: Table, constants: Constants, rows: Rows, loads: Loads, h: real, phi: wp.array2d(dtype=real),
-    speed: wp.array2d(dtype=real), v: wp.array2d(dtype=real), gamma: wp.array2d(dtype=real), w: int, k: int,
+    table: Table, constants: Constants, rows: Rows, plant: Plant, force: wp.array2d(dtype=real), h: real, phi: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real), gamma: wp.array2d(dtype=real), w: int, k: int,
 ) -> int:  # fmt: skip
     """OPEN, LOST or neither: what the group of rows from k on is."""
     i = table.element[k]
@@ -233,7 +234,7 @@ def look_at(
             member = k + m
             opening += off_by(table, rows, phi, w, member) * row_rate(rows, v, w, member) / error
             if (table.traits[k] & BETWEEN) != 0:
-                held = held or speed[w, member] < table.recovery[member]
+                held = held or rows.speed[w, member] < table.recovery[member]
         share = real(0.0)  # of the load, which the rows have to bear more than
         if error > real(OPEN_SPEED) * h:
             found = int(OPEN)
@@ -244,7 +245,7 @@ def look_at(
         elif opening > real(-0.5) * error / h:
             share = real(OVERLOAD)
         if share > real(0.0) and not held:
-            load = share / real(bilateral.LOAD_SHARE) * load_bound(table, loads, h, w, k)
+            load = share / real(bilateral.LOAD_SHARE) * load_bound(table, plant, force, h, w, k)
             bears = impulse_of(table, gamma, w, k)
             if not position or load == real(0.0):  # nothing to compare with
                 bears = real(0.0)
@@ -259,10 +260,10 @@ def find_lost(
     table: Table,
     constants: Constants,
     rows: Rows,
-    loads: Loads,
+    plant: Plant,
+    force: wp.array2d(dtype=real),
     h: real,
     phi: wp.array2d(dtype=real),
-    speed: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
     gamma: wp.array2d(dtype=real),
     # in and out
@@ -273,7 +274,7 @@ def find_lost(
     w = wp.tid()
     for k in range(table.kind.shape[0]):
         if table.owner[k] == CONSTRAINT and table.group[k] > 0:
-            found = look_at(table, constants, rows, loads, h, phi, speed, v, gamma, w, k)
+            found = look_at(table, constants, rows, plant, force, h, phi, v, gamma, w, k)
             time = lost_time[w, k]
             if found == LOST:
                 time += h

@@ -5,7 +5,7 @@ import warp as wp
 
 from ..linalg.lanes import lane, lanes, sync
 from ..real import func, mat33, real, vec3
-from ..tree.effective_mass import eliminate, eliminate_one, team_eliminate_one_in
+from ..tree.effective_mass import eliminate, eliminate_one, team_eliminate_one
 from ..tree.passes import Topology
 from .table import Rows
 
@@ -28,7 +28,7 @@ def effective_weight(
             z[w, d] = vec3(real(0.0), real(0.0), real(0.0))
         for j in range(i, end):
             z[w, rows.support[k, j]] = vec3(rows.J[w, k, j], real(0.0), real(0.0))
-        weight += eliminate_one(topology, L, z, w, begin, last)
+        weight += eliminate_one(topology.dof_parent, L[w], z[w], begin, last)
         i = end
     return weight
 
@@ -53,7 +53,7 @@ def team_effective_weight(
         for j in range(i + lane(), end, lanes()):
             z[w, rows.support[k, j]] = vec3(rows.J[w, k, j], real(0.0), real(0.0))
         sync()
-        weight += team_eliminate_one_in(topology.dof_parent, L[w], z[w], begin, last)
+        weight += team_eliminate_one(topology.dof_parent, L[w], z[w], begin, last)
         i = end
     return weight
 
@@ -79,6 +79,6 @@ def group_mobility(
             for m in range(n):
                 column[m] = rows.J[w, first + m, e]
             z[w, rows.support[first, e]] = column
-        W += eliminate(topology, L, z, w, begin, last)
+        W += eliminate(topology.dof_parent, topology.dof_begin, L[w], z[w], begin, last)
         j = end
     return W

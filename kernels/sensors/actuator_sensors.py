@@ -7,7 +7,7 @@ The velocity in the law is that of the state, as MuJoCo reports it; a step takes
 import warp as wp
 
 from ..forces.activation import within
-from ..forces.actuators import actuator_law, clamped
+from ..forces.actuators import Actuators, actuator_law, clamped
 from ..real import kernel, real, struct, vec2, vec3
 from .coordinate_sensors import Coordinates, coordinate, rate
 
@@ -25,21 +25,16 @@ class WeightedSums:
 @kernel(twin=True)
 def actuator_forces(
     lengths: Coordinates,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
+    actuators: Actuators,
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
-    control: wp.array2d(dtype=real),
     # out
     force: wp.array2d(dtype=real),
 ):
     """Force of every actuator within its range. Launch over (worlds, actuators)."""
     w, a = wp.tid()
-    law = actuator_law(gain, bias, control_range, control, w, a)
     s = vec3(real(1.0), coordinate(lengths, q, w, a), rate(lengths, v, w, a))
-    force[w, a] = clamped(wp.dot(law, s), force_range, w, a)
+    force[w, a] = clamped(wp.dot(actuator_law(actuators, w, a), s), actuators.force_range, w, a)
 
 
 @kernel(twin=True)

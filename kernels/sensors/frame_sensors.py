@@ -10,7 +10,8 @@ from ..contact.narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, SPHERE
 from ..real import func, kernel, real, struct, transform, vec3, vec4, vec6
 from ..tree import joints
 from ..tree import spatial as sp
-from ..tree.passes import Topology
+from ..tree.passes import Topology, reference_point
+from ..tree.plant import Plant
 from .kinds_of_sensors import (
     CAMPROJECTION,
     FRAMEANGVEL,
@@ -53,8 +54,7 @@ class FrameSensors:
 @func
 def frame_of(
     frames: Frames,
-    geom_pose: wp.array3d(dtype=real),
-    body_com: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     w: int,
     s: int,
@@ -65,9 +65,9 @@ def frame_of(
     g = frames.geom[s, end]
     b = frames.body[s, end]
     if g >= 0:
-        X = joints.read_pose(geom_pose, w % geom_pose.shape[0], g)
+        X = joints.read_pose(plant.geom_pose, w % plant.geom_pose.shape[0], g)
     if b >= 0:
-        X = transform(body_com[w % body_com.shape[0], b], wp.transform_get_rotation(frames.pose[s, end]))
+        X = transform(plant.body_com[w % plant.body_com.shape[0], b], wp.transform_get_rotation(frames.pose[s, end]))
     return joints.placed(link_X, w, frames.link[s, end], X)
 
 
@@ -86,7 +86,7 @@ def velocity_of(
     V = vec6()
     l = frames.link[s, end]
     if l >= 0:
-        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        o = reference_point(topology, link_X, w, l)
         u = link_V[w, l]
         V = sp.join(sp.angular(u), sp.velocity_at(u, wp.transform_get_translation(X) - o))
     return V
@@ -181,8 +181,7 @@ def numbers_of(kind: int) -> int:
 def measure_frames(
     topology: Topology,
     sensors: FrameSensors,
-    geom_pose: wp.array3d(dtype=real),
-    body_com: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     # out
@@ -191,8 +190,8 @@ def measure_frames(
     """Launch over (worlds, sensors)."""
     w, s = wp.tid()
     kind = sensors.kind[s]
-    X = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 0)
-    Y = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 1)
+    X = frame_of(sensors.frames, plant, link_X, w, s, 0)
+    Y = frame_of(sensors.frames, plant, link_X, w, s, 1)
     value = vec4()
     if kind >= FRAMEPOS and kind <= FRAMEZAXIS:
         value = relative_pose(kind, X, Y)

@@ -12,8 +12,9 @@ from ..contact.ray import Hit, Triangles, miss
 from ..contact.ray_cast import may_hit, ray_geom
 from ..contact.ray_field import Fields
 from ..real import func, kernel, real, struct, transform, vec3
-from ..tree import joints
+from ..tree.plant import Plant, placed_geom
 from .frame_sensors import Frames, frame_of
+from .reading import put
 
 # Bits of what a rangefinder gives, in this order.
 DISTANCE = wp.constant(0)
@@ -48,14 +49,6 @@ class Hits:
 
 
 @func
-def geom_frame(
-    sensors: RaySensors, geom_pose: wp.array3d(dtype=real), link_X: wp.array2d(dtype=transform), w: int, g: int
-) -> transform:
-    """World pose of a geom."""
-    return joints.placed(link_X, w, sensors.geom_link[g], joints.read_pose(geom_pose, w % geom_pose.shape[0], g))
-
-
-@func
 def within_plane(hit: Hit, kind: int, size: vec3, point: vec3) -> bool:
     """Whether a hit counts: rays see a plane as far as it is drawn, where it has a size."""
     seen = hit.t >= real(0.0)
@@ -69,22 +62,21 @@ def within_plane(hit: Hit, kind: int, size: vec3, point: vec3) -> bool:
 @kernel
 def place_candidates(
     sensors: RaySensors,
-    geom_pose: wp.array3d(dtype=real),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     # out
     geom_X: wp.array2d(dtype=transform),
 ):
     """The world in the axes of every geom that rays may see. Launch over (worlds, candidates)."""
     w, i = wp.tid()
-    geom_X[w, i] = wp.transform_inverse(geom_frame(sensors, geom_pose, link_X, w, sensors.candidate[i]))
+    g = sensors.candidate[i]
+    geom_X[w, i] = wp.transform_inverse(placed_geom(plant, link_X, w, g, sensors.geom_link[g]))
 
 
 @kernel
 def cast_rays(
     sensors: RaySensors,
-    geom_pose: wp.array3d(dtype=real),
-    geom_size: wp.array2d(dtype=vec3),
-    body_com: wp.array2d(dtype=vec3),
+    plant: Plant,
     triangles: Triangles,
     fields: Fields,
     link_X: wp.array2d(dtype=transform),
@@ -94,7 +86,7 @@ def cast_rays(
 ):
     """The nearest hit of each ray, after `place_candidates`. Launch over (worlds, rays)."""
     w, s = wp.tid()
-    X = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 0)
+    X = frame_of(sensors.frames, plant, link_X, w, s, 0)
     d = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
     best = real(-1.0)
     hits.geom[w, s] = int(-1)
@@ -105,7 +97,7 @@ def cast_rays(
             o = wp.transform_point(Y, wp.transform_get_translation(X))
             along = wp.transform_vector(Y, d)
             kind = sensors.geom_type[g]
-            size = geom_size[w % geom_size.shape[0], g]
+            size = plant.geom_size[w % plant.geom_size.shape[0], g]
             hit = miss()
             if may_hit(o, along, kind, size):
                 hit = ray_geom(o, along, kind, size, triangles, fields, g)
@@ -117,23 +109,10 @@ def cast_rays(
                 hits.normal[w, s] = hit.normal
 
 
-@func
-def put(x: vec3, chosen: int, bit: int, adr: int, w: int, data: wp.array2d(dtype=real)) -> int:
-    """Write a vector where it is asked for; the next place."""
-    next = adr
-    if ((chosen >> bit) & 1) != 0:
-        data[w, adr] = x[0]
-        data[w, adr + 1] = x[1]
-        data[w, adr + 2] = x[2]
-        next = adr + 3
-    return next
-
-
 @kernel(twin=True)
 def measure_rays(
     sensors: RaySensors,
-    geom_pose: wp.array3d(dtype=real),
-    body_com: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     hits: Hits,
     # out
@@ -141,7 +120,7 @@ def measure_rays(
 ):
     """Distance [m], direction, origin, point, normal and depth along the ray; where nothing is hit -1 and zeros. Launch over (worlds, rays)."""
     w, s = wp.tid()
-    X = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 0)
+    X = frame_of(sensors.frames, plant, link_X, w, s, 0)
     origin = wp.transform_get_translation(X)
     d = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
     t = real(-1.0)
@@ -150,7 +129,7 @@ def measure_rays(
     seen = vec3(real(0.0), real(0.0), real(0.0))
     g = hits.geom[w, s]
     if g >= 0:
-        Y = geom_frame(sensors, geom_pose, link_X, w, g)
+        Y = placed_geom(plant, link_X, w, g, sensors.geom_link[g])
         n = wp.transform_vector(Y, hits.normal[w, s])
         t = wp.dot(n, wp.transform_point(Y, hits.point[w, s]) - origin) / wp.dot(n, d)
         point = origin + t * d

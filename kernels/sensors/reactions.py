@@ -17,7 +17,8 @@ from ..rows.frame_rows import frames_of
 from ..rows.kinds.kind import BETWEEN
 from ..rows.table import Constants, Rows, Table
 from ..tree import spatial as sp
-from ..tree.passes import Topology, accelerate_link
+from ..tree.passes import Topology, accelerate_link, reference_point
+from ..tree.plant import Plant
 from .frame_sensors import FrameSensors, back, frame_of
 from .kinds_of_sensors import ACCELEROMETER, FORCE, FRAMEANGACC, FRAMELINACC
 
@@ -25,7 +26,7 @@ from .kinds_of_sensors import ACCELEROMETER, FORCE, FRAMEANGACC, FRAMELINACC
 @kernel(twin=True)
 def accelerations(
     topology: Topology,
-    body_active: wp.array2d(dtype=real),
+    plant: Plant,
     h: real,
     v0: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
@@ -37,7 +38,7 @@ def accelerations(
     root = topology.link_body[topology.tree_reference[topology.link_tree[topology.dof_link[d]]]]
     if root < 0:
         a[w, d] = (v[w, d] - v0[w, d]) / h
-    elif body_active[w % body_active.shape[0], root] != real(0.0):
+    elif plant.body_active[w % plant.body_active.shape[0], root] != real(0.0):
         a[w, d] = (v[w, d] - v0[w, d]) / h
     else:
         a[w, d] = real(0.0)
@@ -46,7 +47,7 @@ def accelerations(
 @kernel(twin=True)
 def user_wrenches(
     topology: Topology,
-    body_com: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     wrench: wp.array3d(dtype=real),
     # out
@@ -54,7 +55,7 @@ def user_wrenches(
 ):
     """Wrenches at the bodies' COMs as forces on their links about o. Launch over (worlds, bodies)."""
     w, b = wp.tid()
-    link_F[w, topology.body_link[b]] += wrench_about_reference(topology, body_com, link_X, wrench, w, b)
+    link_F[w, topology.body_link[b]] += wrench_about_reference(topology, plant, link_X, wrench, w, b)
 
 
 @func
@@ -62,7 +63,7 @@ def force_about_reference(
     topology: Topology, link_X: wp.array2d(dtype=transform), f: vec6, point: vec3, w: int, l: int
 ) -> vec6:
     """A wrench (torque, force) at a point, about the reference point of a link's tree."""
-    o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+    o = reference_point(topology, link_X, w, l)
     return sp.join(sp.angular(f) + wp.cross(point - o, sp.linear(f)), sp.linear(f))
 
 
@@ -127,7 +128,7 @@ def row_wrenches(
 @kernel(twin=True)
 def link_reactions(
     topology: Topology,
-    gravity: wp.array(dtype=vec3),
+    plant: Plant,
     dof_S: wp.array2d(dtype=vec6),
     link_I: wp.array2d(dtype=vec10),
     link_V: wp.array2d(dtype=vec6),
@@ -142,7 +143,7 @@ def link_reactions(
     w, tree = wp.tid()
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
-    g = gravity[w % gravity.shape[0]]
+    g = plant.gravity[w % plant.gravity.shape[0]]
     for l in range(first, end):
         accelerate_link(topology, g, dof_S, link_I, link_V, v0, a, w, l, link_A, link_f)
     for k in range(end - first):
@@ -156,7 +157,7 @@ def link_reactions(
 @func
 def acceleration_at(
     topology: Topology,
-    gravity: wp.array(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     link_A: wp.array2d(dtype=vec6),
@@ -165,9 +166,9 @@ def acceleration_at(
     l: int,
 ) -> vec6:
     """(angular, linear) acceleration in world axes of the point of a link, less gravity."""
-    A = sp.join(vec3(real(0.0), real(0.0), real(0.0)), -gravity[w % gravity.shape[0]])
+    A = sp.join(vec3(real(0.0), real(0.0), real(0.0)), -plant.gravity[w % plant.gravity.shape[0]])
     if l >= 0:
-        arm = point - wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        arm = point - reference_point(topology, link_X, w, l)
         V = link_V[w, l]
         turning = wp.cross(sp.angular(V), sp.velocity_at(V, arm))
         A = sp.join(sp.angular(link_A[w, l]), sp.velocity_at(link_A[w, l], arm) + turning)
@@ -181,7 +182,7 @@ def reaction_at(
     """(torque, force) at a point in world axes that a link's joint bears; of the world what all trees rest on."""
     f = vec6()
     if l >= 0:
-        arm = point - wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        arm = point - reference_point(topology, link_X, w, l)
         f = sp.join(sp.angular(link_f[w, l]) - wp.cross(arm, sp.linear(link_f[w, l])), sp.linear(link_f[w, l]))
     else:
         for tree in range(topology.tree_reference.shape[0]):
@@ -196,9 +197,7 @@ def reaction_at(
 def measure_accelerations(
     topology: Topology,
     sensors: FrameSensors,
-    gravity: wp.array(dtype=vec3),
-    geom_pose: wp.array3d(dtype=real),
-    body_com: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     link_A: wp.array2d(dtype=vec6),
@@ -209,12 +208,12 @@ def measure_accelerations(
     """Accelerations of frames; forces and torques that the joints of a site's body bear. Launch over (worlds, sensors)."""
     w, s = wp.tid()
     kind = sensors.kind[s]
-    X = frame_of(sensors.frames, geom_pose, body_com, link_X, w, s, 0)
+    X = frame_of(sensors.frames, plant, link_X, w, s, 0)
     point = wp.transform_get_translation(X)
     l = sensors.frames.link[s, 0]
     value = vec3(real(0.0), real(0.0), real(0.0))
     if kind == ACCELEROMETER or kind == FRAMELINACC or kind == FRAMEANGACC:
-        A = acceleration_at(topology, gravity, link_X, link_V, link_A, point, w, l)
+        A = acceleration_at(topology, plant, link_X, link_V, link_A, point, w, l)
         if kind == ACCELEROMETER:
             value = back(X, sp.linear(A))
         elif kind == FRAMELINACC:

@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from ..real import kernel, real
+from ..real import func, kernel, real, vec3
 
 OF_STATE = wp.constant(-1)
 NOTHING = wp.constant(-2)
@@ -34,3 +34,15 @@ def read_sensors(
     elif x > high[i]:
         x = high[i]
     data[w, i] = x
+
+
+@func
+def put(x: vec3, chosen: int, bit: int, adr: int, w: int, data: wp.array2d(dtype=real)) -> int:
+    """Write a vector where it is asked for; the next place."""
+    next = adr
+    if ((chosen >> bit) & 1) != 0:
+        data[w, adr] = x[0]
+        data[w, adr + 1] = x[1]
+        data[w, adr + 2] = x[2]
+        next = adr + 3
+    return next

@@ -3,18 +3,16 @@
 
 import warp as wp
 
-from ..contact.pair_laws import Contacts, Scene
+from ..contact.pair_laws import Contacts, Material, Scene
 from ..contact.spin_rows import Spin, spin_lengths
-from ..real import kernel, real, vec3
+from ..real import kernel, vec3
 
 
 @kernel(twin=True)
 def spin_moments(
     scene: Scene,
     spin: Spin,
-    friction: wp.array2d(dtype=real),
-    torsional: wp.array2d(dtype=real),
-    rolling: wp.array2d(dtype=real),
+    material: Material,
     contacts: Contacts,
     gamma: wp.array2d(dtype=vec3),
     # out
@@ -24,5 +22,5 @@ def spin_moments(
     w, c = wp.tid()
     if c < contacts.count[w]:
         x = gamma[w, contacts.pair.shape[1] + c]
-        scale = spin_lengths(scene, spin, friction, torsional, rolling, w, contacts.pair[w, c])
+        scale = spin_lengths(scene, spin, material, w, contacts.pair[w, c])
         moment[w, c] = vec3(scale[0] * x[0], scale[0] * x[1], scale[1] * x[2])

@@ -7,7 +7,7 @@ with c = g ∂φ/∂x or g ∂φ/∂y, and Σ g f over its motors. The wrenches 
 
 import warp as wp
 
-from ..forces.actuators import actuator_law, clamped
+from ..forces.actuators import Actuators, constant_force
 from ..forces.spatial_tendon import Segments, Sites
 from ..real import kernel, real, struct, transform, vec3, vec6
 from ..rows.dispatch import measure
@@ -41,11 +41,7 @@ def string_tensions(
     q: wp.array2d(dtype=real),
     gamma: wp.array2d(dtype=real),
     h: real,
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
-    control: wp.array2d(dtype=real),
+    actuators: Actuators,
     # out
     tension: wp.array2d(dtype=real),
 ):
@@ -59,9 +55,7 @@ def string_tensions(
             slope = measure(table.kind[k], line_coordinates(table, constants, rows, on, length, q, w, strings.row[i]))
             total += on.gear[strings.row[i], end] * slope[1 + end] * gamma[w, k] / h
     for i in range(strings.motor_begin[t], strings.motor_begin[t + 1]):
-        a = strings.motor[i]
-        law = actuator_law(gain, bias, control_range, control, w, a)
-        total += strings.gear[i] * clamped(law[0], force_range, w, a)
+        total += strings.gear[i] * constant_force(actuators, w, strings.motor[i])
     tension[w, t] = total
 
 

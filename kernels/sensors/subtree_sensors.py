@@ -3,10 +3,11 @@
 
 import warp as wp
 
-from ..real import kernel, mat33, real, struct, transform, vec2, vec3, vec6
+from ..real import kernel, real, struct, transform, vec2, vec3, vec6
 from ..tree import joints
 from ..tree import spatial as sp
-from ..tree.passes import Topology
+from ..tree.passes import Topology, reference_point
+from ..tree.plant import Plant
 from .coordinate_sensors import Coordinates, coordinate
 from .kinds_of_sensors import E_POTENTIAL, SUBTREECOM, SUBTREELINVEL
 
@@ -31,20 +32,11 @@ class Sums:
     spin: wp.array2d(dtype=vec3)  # Σ I ω + x × m v
 
 
-@struct
-class Masses:
-    """Parameters of bodies."""
-
-    mass: wp.array2d(dtype=real)
-    com: wp.array2d(dtype=vec3)
-    inertia: wp.array2d(dtype=mat33)
-
-
 @kernel(twin=True)
 def measure_subtrees(
     topology: Topology,
     sensors: SubtreeSensors,
-    masses: Masses,
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     # scratch
@@ -59,13 +51,13 @@ def measure_subtrees(
         if b >= 0:
             X = link_X[w, l]
             V = link_V[w, l]
-            o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-            com = wp.transform_point(X, masses.com[w % masses.com.shape[0], b])
-            m = masses.mass[w % masses.mass.shape[0], b]
+            o = reference_point(topology, link_X, w, l)
+            com = wp.transform_point(X, plant.body_com[w % plant.body_com.shape[0], b])
+            m = plant.body_mass[w % plant.body_mass.shape[0], b]
             arm = com - wp.transform_get_translation(link_X[w, sensors.begin[s]])
             p = m * sp.velocity_at(V, com - o)
             omega = wp.quat_rotate_inv(wp.transform_get_rotation(X), sp.angular(V))
-            turning = wp.transform_vector(X, masses.inertia[w % masses.inertia.shape[0], b] * omega)
+            turning = wp.transform_vector(X, plant.body_inertia[w % plant.body_inertia.shape[0], b] * omega)
             sums.mass[w, s] += m
             sums.moment[w, s] += m * arm
             sums.momentum[w, s] += p
@@ -95,23 +87,12 @@ class EnergySensors:
     slack: wp.array(dtype=vec2)  # of every tendon
 
 
-@struct
-class Springs:
-    """Parameters of energies."""
-
-    gravity: wp.array(dtype=vec3)
-    armature: wp.array2d(dtype=real)
-    stiffness: wp.array2d(dtype=real)
-    reference: wp.array2d(dtype=real)
-    tendon_stiffness: wp.array2d(dtype=real)
-
-
 @kernel(twin=True)
 def measure_energy(
     topology: Topology,
     sensors: EnergySensors,
-    masses: Masses,
-    springs: Springs,
+    plant: Plant,
+    tendon_stiffness: wp.array2d(dtype=real),
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     q: wp.array2d(dtype=real),
@@ -129,20 +110,20 @@ def measure_energy(
         for l in range(topology.link_type.shape[0]):
             b = topology.link_body[l]
             if b >= 0:
-                com = wp.transform_point(link_X[w, l], masses.com[w % masses.com.shape[0], b])
-                m = masses.mass[w % masses.mass.shape[0], b]
-                data[w, adr] += -m * wp.dot(springs.gravity[w % springs.gravity.shape[0]], com)
+                com = wp.transform_point(link_X[w, l], plant.body_com[w % plant.body_com.shape[0], b])
+                m = plant.body_mass[w % plant.body_mass.shape[0], b]
+                data[w, adr] += -m * wp.dot(plant.gravity[w % plant.gravity.shape[0]], com)
             kind = topology.link_type[l]
             if kind != joints.FIXED:
                 d = topology.link_v[l]
-                x = joints.spring_deflection(kind, q, springs.reference, w, topology.link_q[l], d)
+                x = joints.spring_deflection(kind, q, plant.joint_reference, w, topology.link_q[l], d)
                 for i in range(joints.dofs(kind)):
-                    k = springs.stiffness[w % springs.stiffness.shape[0], d + i]
+                    k = plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d + i]
                     data[w, adr] += real(0.5) * k * x[i] * x[i]
         for t in range(sensors.slack.shape[0]):
             length = coordinate(sensors.tendons, q, w, t)
             stretch = wp.max(length - sensors.slack[t][1], real(0.0)) + wp.min(length - sensors.slack[t][0], real(0.0))
-            k = springs.tendon_stiffness[w % springs.tendon_stiffness.shape[0], t]
+            k = tendon_stiffness[w % tendon_stiffness.shape[0], t]
             data[w, adr] += real(0.5) * k * stretch * stretch
     else:
         for l in range(topology.link_type.shape[0]):
@@ -150,11 +131,11 @@ def measure_energy(
             if b >= 0:
                 X = link_X[w, l]
                 V = link_V[w, l]
-                o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-                com = wp.transform_point(X, masses.com[w % masses.com.shape[0], b])
+                o = reference_point(topology, link_X, w, l)
+                com = wp.transform_point(X, plant.body_com[w % plant.body_com.shape[0], b])
                 u = sp.velocity_at(V, com - o)
                 omega = wp.quat_rotate_inv(wp.transform_get_rotation(X), sp.angular(V))
-                turning = wp.dot(omega, masses.inertia[w % masses.inertia.shape[0], b] * omega)
-                data[w, adr] += real(0.5) * (masses.mass[w % masses.mass.shape[0], b] * wp.dot(u, u) + turning)
+                turning = wp.dot(omega, plant.body_inertia[w % plant.body_inertia.shape[0], b] * omega)
+                data[w, adr] += real(0.5) * (plant.body_mass[w % plant.body_mass.shape[0], b] * wp.dot(u, u) + turning)
         for d in range(v.shape[1]):
-            data[w, adr] += real(0.5) * springs.armature[w % springs.armature.shape[0], d] * v[w, d] * v[w, d]
+            data[w, adr] += real(0.5) * plant.joint_armature[w % plant.joint_armature.shape[0], d] * v[w, d] * v[w, d]

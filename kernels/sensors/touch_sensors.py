@@ -10,9 +10,11 @@ from ..contact.narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID
 from ..contact.pair_laws import Contacts, Scene, margin_of
 from ..contact.ray import miss, ray_box, ray_capsule, ray_cylinder, ray_ellipsoid, ray_sphere
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
+from ..tree import joints
 from ..tree import spatial as sp
-from ..tree.passes import Topology
+from ..tree.passes import Topology, reference_point
 from .frame_sensors import Frames, is_inside
+from .reading import put
 
 # What a side of a contact sensor asks of a contact's geom.
 ANYTHING = wp.constant(0)
@@ -24,8 +26,7 @@ IN_ZONE = wp.constant(4)  # of a site
 NEAREST = wp.constant(1)
 STRONGEST = wp.constant(2)
 NET = wp.constant(3)
-# Bits of what a contact sensor gives, in this order.
-FOUND = wp.constant(0)
+# Bits of what a contact sensor gives, in this order, after the number of contacts found.
 CONTACT_FORCE = wp.constant(1)
 CONTACT_TORQUE = wp.constant(2)
 CONTACT_DISTANCE = wp.constant(3)
@@ -96,11 +97,7 @@ def moment_of(state: ContactState, h: real, w: int, c: int) -> vec3:
 
 @func
 def zone_frame(zones: Zones, link_X: wp.array2d(dtype=transform), w: int, s: int) -> transform:
-    X = zones.frames.pose[s, 0]
-    l = zones.frames.link[s, 0]
-    if l >= 0:
-        X = link_X[w, l] * X
-    return X
+    return joints.placed(link_X, w, zones.frames.link[s, 0], zones.frames.pose[s, 0])
 
 
 @func
@@ -255,18 +252,6 @@ def find_contacts(
 
 
 @func
-def write(x: vec3, chosen: int, bit: int, adr: int, w: int, data: wp.array2d(dtype=real)) -> int:
-    """Write a vector where it is asked for; the next place."""
-    next = adr
-    if ((chosen >> bit) & 1) != 0:
-        data[w, adr] = x[0]
-        data[w, adr + 1] = x[1]
-        data[w, adr + 2] = x[2]
-        next = adr + 3
-    return next
-
-
-@func
 def in_contact_axes(frame: mat33, x: vec3, side: real) -> vec3:
     """(normal, tangent, other tangent) of a vector as the sensor's second has it against the first, in axes that turn with the side."""
     y = wp.transpose(frame) * x
@@ -280,7 +265,7 @@ def motion_at(
     """(angular, linear) velocity of the point of a link."""
     V = vec6()
     if l >= 0:
-        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        o = reference_point(topology, link_X, w, l)
         V = sp.join(sp.angular(link_V[w, l]), sp.velocity_at(link_V[w, l], point - o))
     return V
 
@@ -315,16 +300,16 @@ def measure_contacts(
         if (bits & 1) != 0:
             data[w, adr] = real(matches.found[w, s])
             adr = adr + 1
-        adr = write(in_contact_axes(frame, frame * state.gamma[w, c] / h, side), bits, CONTACT_FORCE, adr, w, data)
-        adr = write(in_contact_axes(frame, moment_of(state, h, w, c), side), bits, CONTACT_TORQUE, adr, w, data)
+        adr = put(in_contact_axes(frame, frame * state.gamma[w, c] / h, side), bits, CONTACT_FORCE, adr, w, data)
+        adr = put(in_contact_axes(frame, moment_of(state, h, w, c), side), bits, CONTACT_TORQUE, adr, w, data)
         if ((bits >> CONTACT_DISTANCE) & 1) != 0:
             data[w, adr] = state.phi[w, c] + margin_of(scene, p)
             adr = adr + 1
-        adr = write(point, bits, CONTACT_POINT, adr, w, data)
-        adr = write(side * (frame * vec3(real(0.0), real(0.0), real(1.0))), bits, CONTACT_NORMAL, adr, w, data)
-        adr = write(side * (frame * vec3(real(1.0), real(0.0), real(0.0))), bits, CONTACT_TANGENT, adr, w, data)
-        adr = write(in_contact_axes(frame, sp.linear(U), side), bits, LINEAR_VELOCITY, adr, w, data)
-        adr = write(in_contact_axes(frame, sp.angular(U), side), bits, ANGULAR_VELOCITY, adr, w, data)
+        adr = put(point, bits, CONTACT_POINT, adr, w, data)
+        adr = put(side * (frame * vec3(real(0.0), real(0.0), real(1.0))), bits, CONTACT_NORMAL, adr, w, data)
+        adr = put(side * (frame * vec3(real(1.0), real(0.0), real(0.0))), bits, CONTACT_TANGENT, adr, w, data)
+        adr = put(in_contact_axes(frame, sp.linear(U), side), bits, LINEAR_VELOCITY, adr, w, data)
+        adr = put(in_contact_axes(frame, sp.angular(U), side), bits, ANGULAR_VELOCITY, adr, w, data)
 
 
 @struct
@@ -372,10 +357,10 @@ def measure_net_contact(
             if (bits & 1) != 0:
                 data[w, adr] = real(matches.found[w, s])
                 adr = adr + 1
-            adr = write(sums.force[w, s], bits, CONTACT_FORCE, adr, w, data)
-            adr = write(sums.torque[w, s] - wp.cross(centre, sums.force[w, s]), bits, CONTACT_TORQUE, adr, w, data)
+            adr = put(sums.force[w, s], bits, CONTACT_FORCE, adr, w, data)
+            adr = put(sums.torque[w, s] - wp.cross(centre, sums.force[w, s]), bits, CONTACT_TORQUE, adr, w, data)
             if ((bits >> CONTACT_DISTANCE) & 1) != 0:
                 adr = adr + 1
-            adr = write(centre, bits, CONTACT_POINT, adr, w, data)
-            adr = write(vec3(real(1.0), real(0.0), real(0.0)), bits, CONTACT_NORMAL, adr, w, data)
-            adr = write(vec3(real(0.0), real(1.0), real(0.0)), bits, CONTACT_TANGENT, adr, w, data)
+            adr = put(centre, bits, CONTACT_POINT, adr, w, data)
+            adr = put(vec3(real(1.0), real(0.0), real(0.0)), bits, CONTACT_NORMAL, adr, w, data)
+            adr = put(vec3(real(0.0), real(1.0), real(0.0)), bits, CONTACT_TANGENT, adr, w, data)

@@ -127,7 +127,7 @@ return weight;
 
 
 @device.func_native(by_device(TEAM_ELIMINATE, ELIMINATE).replace("SCALAR", scalar))
-def team_eliminate_in(
+def team_eliminate(
     dof_parent: wp.array1d(dtype=int),
     dof_begin: wp.array1d(dtype=int),
     L: wp.array2d(dtype=real),
@@ -135,20 +135,20 @@ def team_eliminate_in(
     begin: int,
     last: int,
 ) -> mat33:
-    """`eliminate_in` by all lanes, within one tree, which begins at `begin`; what others wrote to z before was followed by a `sync`."""
+    """`eliminate` by all lanes, within one tree, which begins at `begin`; what others wrote to z before was followed by a `sync`."""
     ...
 
 
 @device.func_native(by_device(TEAM_ELIMINATE_ONE, ELIMINATE_ONE).replace("SCALAR", scalar))
-def team_eliminate_one_in(
+def team_eliminate_one(
     dof_parent: wp.array1d(dtype=int), L: wp.array2d(dtype=real), z: wp.array1d(dtype=vec3), begin: int, last: int
 ) -> real:
-    """`eliminate_one_in` by all lanes."""
+    """`eliminate_one` by all lanes."""
     ...
 
 
 @device.func_native(ELIMINATE.replace("SCALAR", scalar))
-def eliminate_in(
+def eliminate(
     dof_parent: wp.array1d(dtype=int),
     dof_begin: wp.array1d(dtype=int),
     L: wp.array2d(dtype=real),
@@ -156,32 +156,16 @@ def eliminate_in(
     begin: int,
     last: int,
 ) -> mat33:
-    """`eliminate` in one world."""
+    """z ← L⁻ᵀz on the dofs begin to last, along the ancestors; returns zᵀD⁻¹z, which is J M⁻¹ Jᵀ with Jᵀ in z."""
     ...
 
 
 @device.func_native(ELIMINATE_ONE.replace("SCALAR", scalar))
-def eliminate_one_in(
+def eliminate_one(
     dof_parent: wp.array1d(dtype=int), L: wp.array2d(dtype=real), z: wp.array1d(dtype=vec3), begin: int, last: int
 ) -> real:
-    """`eliminate_one` in one world."""
-    ...
-
-
-@func
-def eliminate(
-    topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
-) -> mat33:
-    """z ← L⁻ᵀz on the dofs begin to last, along the ancestors; returns zᵀD⁻¹z, which is J M⁻¹ Jᵀ with Jᵀ in z."""
-    return eliminate_in(topology.dof_parent, topology.dof_begin, L[w], z[w], begin, last)
-
-
-@func
-def eliminate_one(
-    topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, last: int
-) -> real:
     """`eliminate` of the first components of z alone, in one tree, which begins at `begin`."""
-    return eliminate_one_in(topology.dof_parent, L[w], z[w], begin, last)
+    ...
 
 
 @func
@@ -189,7 +173,7 @@ def inverse_mass_times(
     topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, end: int
 ) -> mat33:
     """z ← M⁻¹z on the dofs [begin, end) of whole trees, along the ancestors; returns z_inᵀ M⁻¹ z_in."""
-    W = eliminate(topology, L, z, w, begin, end - 1)
+    W = eliminate(topology.dof_parent, topology.dof_begin, L[w], z[w], begin, end - 1)
     for d in range(begin, end):
         first = topology.dof_begin[d]
         x = z[w, d] / L[w, d, d - first]

@@ -4,20 +4,26 @@
 import warp as wp
 
 from ..linalg.lanes import lane, lanes, team_sum
-from ..real import func, kernel, real, transform, vec3, vec6, vec10
+from ..real import func, kernel, real, struct, transform, vec3, vec6, vec10
 from . import joints
 from . import spatial as sp
-from .joints import spring_deflection
-from .passes import Topology
+from .passes import Topology, reference_point
+from .plant import Plant
+
+
+@struct
+class Energies:
+    """Of each world; empty arrays: not wanted."""
+
+    kinetic: wp.array(dtype=real)
+    potential: wp.array(dtype=real)
+    total: wp.array(dtype=real)
 
 
 @func
 def team_energy(
     topology: Topology,
-    gravity: wp.array(dtype=vec3),
-    armature: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    reference: wp.array2d(dtype=real),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     link_I: wp.array2d(dtype=vec10),
     link_V: wp.array2d(dtype=vec6),
@@ -25,54 +31,45 @@ def team_energy(
     v: wp.array2d(dtype=real),
     w: int,
     # out
-    kinetic: wp.array(dtype=real),
-    potential: wp.array(dtype=real),
-    total: wp.array(dtype=real),
+    energies: Energies,
 ):
     """Kinetic and potential energy of a world and their sum. By all lanes."""
     T = real(0.0)
     U = real(0.0)
-    g = gravity[w % gravity.shape[0]]
+    g = plant.gravity[w % plant.gravity.shape[0]]
     for l in range(lane(), topology.link_type.shape[0], lanes()):
         I = link_I[w, l]
         V = link_V[w, l]
         T += real(0.5) * wp.dot(V, sp.momentum(I, V))
-        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        o = reference_point(topology, link_X, w, l)
         U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
         kind = topology.link_type[l]
         if kind != joints.FIXED:
             j = topology.link_v[l]
-            x = spring_deflection(kind, q, reference, w, topology.link_q[l], j)
+            x = joints.spring_deflection(kind, q, plant.joint_reference, w, topology.link_q[l], j)
             for i in range(joints.dofs(kind)):
                 d = j + i
-                T += real(0.5) * armature[w % armature.shape[0], d] * v[w, d] * v[w, d]
-                U += real(0.5) * stiffness[w % stiffness.shape[0], d] * x[i] * x[i]
+                T += real(0.5) * plant.joint_armature[w % plant.joint_armature.shape[0], d] * v[w, d] * v[w, d]
+                U += real(0.5) * plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d] * x[i] * x[i]
     T = team_sum(T)
     U = team_sum(U)
-    kinetic[w] = T
-    potential[w] = U
-    total[w] = T + U
+    energies.kinetic[w] = T
+    energies.potential[w] = U
+    energies.total[w] = T + U
 
 
 @kernel(lanes=True)
 def mechanical_energy(
     topology: Topology,
-    gravity: wp.array(dtype=vec3),
-    armature: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    reference: wp.array2d(dtype=real),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     link_I: wp.array2d(dtype=vec10),
     link_V: wp.array2d(dtype=vec6),
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
     # out
-    kinetic: wp.array(dtype=real),
-    potential: wp.array(dtype=real),
-    total: wp.array(dtype=real),
+    energies: Energies,
 ):
     """Launch over (worlds, lanes); the potential of gravity is zero with every centre of mass at the world's origin."""
     w, _lane = wp.tid()
-    team_energy(
-        topology, gravity, armature, stiffness, reference, link_X, link_I, link_V, q, v, w, kinetic, potential, total
-    )
+    team_energy(topology, plant, link_X, link_I, link_V, q, v, w, energies)

@@ -143,7 +143,7 @@ def write_turned(q: wp.array2d(dtype=real), w: int, i: int, turn: quat, q_next: 
 
 
 @func
-def write_rotated(q: wp.array2d(dtype=real), w: int, i: int, j: int, step: vec3, q_next: wp.array2d(dtype=real)):
+def write_rotated(q: wp.array2d(dtype=real), w: int, i: int, step: vec3, q_next: wp.array2d(dtype=real)):
     """The same of a rotation vector."""
     write_turned(q, w, i, quaternion_exp(step), q_next)
 
@@ -163,12 +163,12 @@ def advance(
     if kind == HINGE or kind == SLIDE:
         q_next[w, i] = q[w, i] + h * v[w, j]
     elif kind == BALL:
-        write_rotated(q, w, i, j, h * vec3(v[w, j], v[w, j + 1], v[w, j + 2]), q_next)
+        write_rotated(q, w, i, h * vec3(v[w, j], v[w, j + 1], v[w, j + 2]), q_next)
     elif kind == FREE:
         q_next[w, i] = q[w, i] + h * v[w, j]
         q_next[w, i + 1] = q[w, i + 1] + h * v[w, j + 1]
         q_next[w, i + 2] = q[w, i + 2] + h * v[w, j + 2]
-        write_rotated(q, w, i + 3, j + 3, h * vec3(v[w, j + 3], v[w, j + 4], v[w, j + 5]), q_next)
+        write_rotated(q, w, i + 3, h * vec3(v[w, j + 3], v[w, j + 4], v[w, j + 5]), q_next)
 
 
 @func

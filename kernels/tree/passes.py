@@ -15,7 +15,7 @@ from ..linalg.vector import scalar
 from ..real import func, kernel, mat33, mat66, real, struct, transform, vec3, vec6, vec10
 from . import joints
 from . import spatial as sp
-from .joints import dofs as core_dofs
+from .plant import Plant
 
 
 @struct
@@ -39,6 +39,12 @@ class Topology:
     body_link: wp.array(dtype=wp.int32)
     link_level: wp.array(dtype=wp.int32)  # links between it and the world, within its tree
     tree_levels: wp.array(dtype=wp.int32)
+
+
+@func
+def reference_point(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, l: int) -> vec3:
+    """o of link l: the origin of the first body of its tree."""
+    return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
 
 
 # What is a link's own is found for all links side by side, and then handed on to children level by level, on the CPU in the order of the links.
@@ -77,11 +83,7 @@ def team_add_parents(topology: Topology, tree: int, x: wp.array1d(dtype=vec6)):
 @func
 def local_pose(
     topology: Topology,
-    link_pose: wp.array2d(dtype=transform),
-    joint_pose: wp.array3d(dtype=real),
-    joint_anchor: wp.array(dtype=vec3),
-    joint_axis: wp.array2d(dtype=vec3),
-    q0: wp.array(dtype=real),
+    plant: Plant,
     q: wp.array2d(dtype=real),
     w: int,
     l: int,
@@ -90,25 +92,21 @@ def local_pose(
     joint = topology.link_joint[l]
     local = transform()
     if joint < 0:
-        local = link_pose[w % link_pose.shape[0], l]
+        local = plant.link_pose[w % plant.link_pose.shape[0], l]
     else:
-        axis = joint_axis[w % joint_axis.shape[0], joint]
-        local = joints.joint_transform(topology.link_type[l], axis, q, q0, w, topology.link_q[l])
+        axis = plant.joint_axis[w % plant.joint_axis.shape[0], joint]
+        local = joints.joint_transform(topology.link_type[l], axis, q, plant.q0, w, topology.link_q[l])
         if topology.link_type[l] != joints.FREE:
             rotation = wp.transform_get_rotation(local)
-            back = wp.transform_get_translation(local) - wp.quat_rotate(rotation, joint_anchor[joint])
-            local = joints.read_pose(joint_pose, w % joint_pose.shape[0], joint) * transform(back, rotation)
+            back = wp.transform_get_translation(local) - wp.quat_rotate(rotation, plant.joint_anchor[joint])
+            local = joints.read_pose(plant.joint_pose, w % plant.joint_pose.shape[0], joint) * transform(back, rotation)
     return local
 
 
 @func
 def place_link(
     topology: Topology,
-    link_pose: wp.array2d(dtype=transform),
-    joint_pose: wp.array3d(dtype=real),
-    joint_anchor: wp.array(dtype=vec3),
-    joint_axis: wp.array2d(dtype=vec3),
-    q0: wp.array(dtype=real),
+    plant: Plant,
     q: wp.array2d(dtype=real),
     w: int,
     l: int,
@@ -117,7 +115,7 @@ def place_link(
 ):
     """X_l = X_parent X_pose X_J(q) X_anchor."""
     parent = topology.link_parent[l]
-    local = local_pose(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l)
+    local = local_pose(topology, plant, q, w, l)
     if parent < 0 or topology.link_type[l] == joints.FREE:
         link_X[w, l] = local
     else:
@@ -127,11 +125,7 @@ def place_link(
 @kernel(twin=True)
 def kinematics(
     topology: Topology,
-    link_pose: wp.array2d(dtype=transform),
-    joint_pose: wp.array3d(dtype=real),
-    joint_anchor: wp.array(dtype=vec3),
-    joint_axis: wp.array2d(dtype=vec3),
-    q0: wp.array(dtype=real),
+    plant: Plant,
     q: wp.array2d(dtype=real),
     # out
     link_X: wp.array2d(dtype=transform),
@@ -139,17 +133,13 @@ def kinematics(
     """World poses of the links."""
     w, tree = wp.tid()
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-        place_link(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l, link_X)
+        place_link(topology, plant, q, w, l, link_X)
 
 
 @func
 def team_place(
     topology: Topology,
-    link_pose: wp.array2d(dtype=transform),
-    joint_pose: wp.array3d(dtype=real),
-    joint_anchor: wp.array(dtype=vec3),
-    joint_axis: wp.array2d(dtype=vec3),
-    q0: wp.array(dtype=real),
+    plant: Plant,
     q: wp.array2d(dtype=real),
     w: int,
     tree: int,
@@ -160,7 +150,7 @@ def team_place(
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     for l in range(first + lane(), end, lanes()):
-        link_X[w, l] = local_pose(topology, link_pose, joint_pose, joint_anchor, joint_axis, q0, q, w, l)
+        link_X[w, l] = local_pose(topology, plant, q, w, l)
     sync()
     for turn in range(turns(topology, tree)):
         for l in range(first + lane(), end, lanes()):
@@ -197,8 +187,7 @@ def column(R: mat33, i: int) -> vec3:
 @func
 def place_axes(
     topology: Topology,
-    joint_anchor: wp.array(dtype=vec3),
-    joint_axis: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     w: int,
     l: int,
@@ -211,14 +200,14 @@ def place_axes(
         joint = topology.link_joint[l]
         j = topology.link_v[l]
         X = link_X[w, l]
-        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+        o = reference_point(topology, link_X, w, l)
         zero = vec3(real(0.0), real(0.0), real(0.0))
-        arm = wp.transform_point(X, joint_anchor[joint]) - o
+        arm = wp.transform_point(X, plant.joint_anchor[joint]) - o
         if kind == joints.HINGE:
-            axis = joint_axis[w % joint_axis.shape[0], joint]
+            axis = plant.joint_axis[w % plant.joint_axis.shape[0], joint]
             dof_S[w, j] = turning(wp.transform_vector(X, axis), arm)
         elif kind == joints.SLIDE:
-            axis = joint_axis[w % joint_axis.shape[0], joint]
+            axis = plant.joint_axis[w % plant.joint_axis.shape[0], joint]
             dof_S[w, j] = sp.join(zero, wp.transform_vector(X, axis))
         elif kind == joints.BALL:
             R = wp.quat_to_matrix(wp.transform_get_rotation(X))
@@ -238,23 +227,20 @@ def place_axes(
 @kernel(twin=True)
 def motion_subspace(
     topology: Topology,
-    joint_anchor: wp.array(dtype=vec3),
-    joint_axis: wp.array2d(dtype=vec3),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     # out
     dof_S: wp.array2d(dtype=vec6),
 ):
     """Motion subspaces S, one column per degree of freedom. Launch over (worlds, links)."""
     w, l = wp.tid()
-    place_axes(topology, joint_anchor, joint_axis, link_X, w, l, dof_S)
+    place_axes(topology, plant, link_X, w, l, dof_S)
 
 
 @func
 def inertia_of_link(
     topology: Topology,
-    body_mass: wp.array2d(dtype=real),
-    body_com: wp.array2d(dtype=vec3),
-    body_inertia: wp.array2d(dtype=mat33),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     w: int,
     l: int,
@@ -264,27 +250,25 @@ def inertia_of_link(
     body = topology.link_body[l]
     if body >= 0:
         X = link_X[w, l]
-        o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
-        com = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - o
+        o = reference_point(topology, link_X, w, l)
+        com = wp.transform_point(X, plant.body_com[w % plant.body_com.shape[0], body]) - o
         R = wp.quat_to_matrix(wp.transform_get_rotation(X))
-        mass = body_mass[w % body_mass.shape[0], body]
-        I = sp.rigid_inertia(mass, com, R, body_inertia[w % body_inertia.shape[0], body])
+        mass = plant.body_mass[w % plant.body_mass.shape[0], body]
+        I = sp.rigid_inertia(mass, com, R, plant.body_inertia[w % plant.body_inertia.shape[0], body])
     return I
 
 
 @kernel(twin=True)
 def link_inertia(
     topology: Topology,
-    body_mass: wp.array2d(dtype=real),
-    body_com: wp.array2d(dtype=vec3),
-    body_inertia: wp.array2d(dtype=mat33),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     # out
     link_I: wp.array2d(dtype=vec10),
 ):
     """Inertias about o in world axes. Launch over (worlds, links)."""
     w, l = wp.tid()
-    link_I[w, l] = inertia_of_link(topology, body_mass, body_com, body_inertia, link_X, w, l)
+    link_I[w, l] = inertia_of_link(topology, plant, link_X, w, l)
 
 
 @func
@@ -572,6 +556,17 @@ def expand_blocks(topology: Topology, blocks: wp.array3d(dtype=real), M: wp.arra
         M[w, d, begin + k] = blocks[w, d, k]
 
 
+@struct
+class Articulated:
+    """Workspace of `aba`."""
+
+    IA: wp.array2d(dtype=mat66)  # (worlds, links) articulated inertias
+    p: wp.array2d(dtype=vec6)  # their bias forces
+    A: wp.array2d(dtype=vec6)
+    U: wp.array2d(dtype=vec6)  # (worlds, nv) IA S / D
+    u: wp.array2d(dtype=real)
+
+
 @kernel
 def aba(
     topology: Topology,
@@ -583,11 +578,7 @@ def aba(
     v: wp.array2d(dtype=real),
     tau: wp.array2d(dtype=real),
     # scratch
-    link_IA: wp.array2d(dtype=mat66),
-    link_p: wp.array2d(dtype=vec6),
-    link_A: wp.array2d(dtype=vec6),
-    dof_U: wp.array2d(dtype=vec6),
-    dof_u: wp.array2d(dtype=real),
+    work: Articulated,
     # out
     a: wp.array2d(dtype=real),
 ):
@@ -596,29 +587,29 @@ def aba(
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     for l in range(first, end):
-        link_IA[w, l] = inertia_matrix(link_I[w, l])
+        work.IA[w, l] = inertia_matrix(link_I[w, l])
         V = link_V[w, l]
-        link_p[w, l] = sp.cross_force(V, sp.momentum(link_I[w, l], V))
+        work.p[w, l] = sp.cross_force(V, sp.momentum(link_I[w, l], V))
     for k in range(end - first):
         l = end - 1 - k
         kind = topology.link_type[l]
         j = topology.link_v[l]
-        n = core_dofs(kind)
+        n = joints.dofs(kind)
         for i in range(n):
             d = j + n - 1 - i
-            IA = link_IA[w, l]
+            IA = work.IA[w, l]
             U = IA * dof_S[w, d]
             D = wp.dot(dof_S[w, d], U) + armature[w % armature.shape[0], d]
-            u = (tau[w, d] - wp.dot(dof_S[w, d], link_p[w, l])) / D
-            dof_U[w, d] = U / D
-            dof_u[w, d] = u
-            link_IA[w, l] = IA - wp.outer(U, U / D)
-            link_p[w, l] = link_p[w, l] + U * u
+            u = (tau[w, d] - wp.dot(dof_S[w, d], work.p[w, l])) / D
+            work.U[w, d] = U / D
+            work.u[w, d] = u
+            work.IA[w, l] = IA - wp.outer(U, U / D)
+            work.p[w, l] = work.p[w, l] + U * u
         parent = topology.link_parent[l]
         if parent >= 0:
             bias = sp.cross_motion(link_V[w, l], turning_velocity(kind, dof_S, v, w, j))
-            link_p[w, parent] = link_p[w, parent] + link_p[w, l] + link_IA[w, l] * bias
-            link_IA[w, parent] = link_IA[w, parent] + link_IA[w, l]
+            work.p[w, parent] = work.p[w, parent] + work.p[w, l] + work.IA[w, l] * bias
+            work.IA[w, parent] = work.IA[w, parent] + work.IA[w, l]
     for l in range(first, end):
         kind = topology.link_type[l]
         j = topology.link_v[l]
@@ -627,12 +618,12 @@ def aba(
         if parent < 0:
             acceleration += sp.join(vec3(real(0.0), real(0.0), real(0.0)), -gravity[w % gravity.shape[0]])
         else:
-            acceleration += link_A[w, parent]
-        for i in range(core_dofs(kind)):
+            acceleration += work.A[w, parent]
+        for i in range(joints.dofs(kind)):
             d = j + i
-            a[w, d] = dof_u[w, d] - wp.dot(dof_U[w, d], acceleration)
+            a[w, d] = work.u[w, d] - wp.dot(work.U[w, d], acceleration)
             acceleration += dof_S[w, d] * a[w, d]
-        link_A[w, l] = acceleration
+        work.A[w, l] = acceleration
 
 
 @kernel
@@ -659,7 +650,7 @@ def body_velocities(
     """Angular and linear velocity of body frames in world axes, the linear one of their origins. Launch over (worlds, bodies)."""
     w, body = wp.tid()
     l = topology.body_link[body]
-    o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
+    o = reference_point(topology, link_X, w, l)
     angular = sp.angular(link_V[w, l])
     linear = sp.velocity_at(link_V[w, l], wp.transform_get_translation(link_X[w, l]) - o)
     for i in range(3):
@@ -679,12 +670,12 @@ def point_jacobian(
 ):
     """Rows (angular, linear) in world axes of the velocity of a point fixed in `link`; J comes in as zero."""
     w = wp.tid()
-    o = wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[link]]])
+    o = reference_point(topology, link_X, w, link)
     arm = wp.transform_point(link_X[w, link], point[w % point.shape[0]]) - o
     l = link
     while l >= 0:
         j = topology.link_v[l]
-        for i in range(core_dofs(topology.link_type[l])):
+        for i in range(joints.dofs(topology.link_type[l])):
             s = dof_S[w, j + i]
             velocity = sp.velocity_at(s, arm)
             for row in range(3):

@@ -13,7 +13,7 @@ import warpsim as ws
 from scenes.zoo import DRIVES, ZOO, random_states
 from warpsim.device.copies import copy, scalar_types
 from warpsim.kernels.integrate.theta import free_motion
-from warpsim.kernels.tree import joints, passes, rnea_derivative
+from warpsim.kernels.tree import joints, passes
 
 WORLDS = 6
 SCHEMES = {"implicit Euler": ws.ImplicitEuler(), "midpoint": ws.Midpoint()}
@@ -23,28 +23,18 @@ EPSILON = 1e-3  # of five-point differences
 @functools.cache
 def equations_kernel():
     """A kernel that leaves r and dr/dv at `work.v` in `work.r` and `work.J`."""
-    f, sd, Topology = (
-        copy(free_motion, wp.float64),
-        copy(rnea_derivative, wp.float64),
-        copy(passes.Topology, wp.float64),
-    )
+    f, Topology = copy(free_motion, wp.float64), copy(passes.Topology, wp.float64)
     residual, linearise = f.residual, f.linearise
 
     @wp.kernel(module="test_theta_equations", enable_backward=False)
     def equations(
         topology: Topology,
-        plant: f.Plant,
-        load: f.Load,
-        scheme: f.Scheme,
-        q0: wp.array2d(dtype=wp.float64),
-        v0: wp.array2d(dtype=wp.float64),
-        motion: sd.Motion,
-        sweep: sd.Sweep,
+        problem: f.Problem,
         work: f.Newton,
     ):
         w, passes = wp.tid()
-        residual(topology, plant, load, scheme, q0, v0, w, passes, motion, sweep, work)
-        linearise(topology, plant, load, scheme, w, passes, motion, sweep, work)
+        residual(topology, problem, w, passes, work)
+        linearise(topology, problem, w, passes, work)
 
     return equations
 
@@ -105,8 +95,7 @@ class Equations:
         step.q.assign(self.q)
         step.v.assign(self.v)
         stages.newton.v.assign(v)
-        inputs = [step.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
-        inputs += [stages.motion, stages.sweep, stages.newton]
+        inputs = [step.device_model.topology, stages.problem, stages.newton]
         stages.between.launch(equations_kernel(), self.model.ntree, inputs)
         J = stages.between.array((self.model.nv, self.model.nv), wp.float64)
         stages.between.expand_blocks(stages.newton.J, J)

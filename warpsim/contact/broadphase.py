@@ -62,14 +62,14 @@ class BroadPhase:
         self._cell_segments = ints(smalls * np.arange(worlds)), ints(smalls * np.arange(1, worlds + 1))
         self._candidate_start = ints(self.capacity * np.arange(worlds))
 
-    def launch(self, h: float, geom_X: wp.array, geom_size: wp.array, geom_speed: wp.array) -> None:
+    def launch(self, h: float, size: wp.array, geoms) -> None:
         """Find the candidates for a step of h."""
         grid, worlds, ngeom = self.grid, self.worlds, self.model.ngeom
-        self._run(broadphase.measure, worlds, [grid, geom_size, geom_speed, h, self._width])
-        self._run(broadphase.insert, (worlds, self.smalls), [grid, geom_X, self._width])
+        self._run(broadphase.find_width, worlds, [grid, size, geoms, h, self._width])
+        self._run(broadphase.insert, (worlds, self.smalls), [grid, geoms, self._width])
         begin, end = self._cell_segments
         sort_segments(grid.key, grid.member, worlds * self.smalls, begin, end)
-        shared = [grid, geom_X, geom_size, geom_speed, h]
+        shared = [grid, size, geoms, h]
         self._run(broadphase.index, (worlds, self.smalls), [grid])
         self._run(broadphase.search, (worlds, ngeom), shared)
         self._run(broadphase.offsets, worlds, [grid])

@@ -332,26 +332,33 @@ class Collision:
 
     def place_geoms(self, link_V: wp.array, link_V_star: wp.array) -> None:
         """World poses of the geoms and bounds of their speeds at two sets of link velocities."""
-        d, p = self.device_model, self.device_model.parameters
-        inputs = [d.topology, self.scene, p.stored("geom_pose"), p.stored("geom_size"), p.stored("body_active")]
-        inputs += [self.dynamics.link_X, link_V, link_V_star, self.geom_X, self.geom_speed, self.geom_capsule]
+        d = self.device_model
+        inputs = [d.topology, self.scene, d.plant(), self._links(link_V, link_V_star), self._geoms()]
         self.dynamics.launch(contact.place_geoms, len(self.scene.placed), inputs)
+
+    def _links(self, link_V: wp.array, link_V_star: wp.array):
+        links = copy(contact.Moving, self.device_model.types.real)()
+        links.X, links.V, links.V_star = self.dynamics.link_X, link_V, link_V_star
+        return links
+
+    def _geoms(self):
+        geoms = copy(pair_laws.Geoms, self.device_model.types.real)()
+        geoms.X, geoms.speed, geoms.capsule = self.geom_X, self.geom_speed, self.geom_capsule
+        return geoms
 
     def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
         """Find the contacts of the present kinematics that can act within a step of h, and their geometry."""
         if not self.enabled:
             return
-        d, p = self.device_model, self.device_model.parameters
-        size = p.stored("geom_size")
-        motion = [self.dynamics.link_X, link_V, link_V_star]
+        d, plant = self.device_model, self.device_model.plant()
+        links, geoms = self._links(link_V, link_V_star), self._geoms()
         if self.broadphase is not None:
             self.place_geoms(link_V, link_V_star)
-            self.broadphase.launch(h, self.geom_X, size, self.geom_speed)
-        placed = [self.geom_X, self.geom_speed, self.geom_capsule, self.grid, self.contacts]
-        inputs = [h, p.stored("geom_pose"), size, p.stored("body_active"), self.dynamics.dof_S, *motion, *placed]
-        self.dynamics.launch(contact.detect, None, [d.topology, self.scene, *inputs, int(self.finds_at_once)])
+            self.broadphase.launch(h, plant.geom_size, geoms)
+        inputs = [d.topology, self.scene, plant, h, links, self.dynamics.dof_S, self.grid, int(self.finds_at_once)]
+        self.dynamics.launch(contact.detect, None, [*inputs, geoms, self.contacts])
         if self.convex_scene is not None:
-            inputs = [d.topology, self.scene, self.convex_scene, h, size, *motion, *placed]
+            inputs = [d.topology, self.scene, self.convex_scene, plant, h, links, self.grid, geoms, self.contacts]
             self.dynamics.launch(convex_contacts.detect, None, inputs)
         if self.pressure is not None:
             self.pressure.detect(h, link_V, self)
@@ -374,9 +381,8 @@ class Collision:
         """The contact parameters as kernels read them."""
         p = self.device_model.parameters
         material = copy(pair_laws.Material, self.device_model.types.real)()
-        material.friction = p.stored("geom_friction")
-        material.stiffness = p.stored("geom_stiffness")
-        material.dissipation_time = p.stored("geom_dissipation_time")
+        for name in copy(pair_laws.Material, self.device_model.types.real).vars:
+            setattr(material, name, p.stored(f"geom_{name}"))
         return material
 
 

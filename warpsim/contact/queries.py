@@ -47,12 +47,13 @@ class RaySensor:
     def __init__(self, sim: Any, origin: np.ndarray, direction: np.ndarray, reach: float, geoms: Any, body: int):
         d = sim.device_model
         self._sim, self.rays = sim, origin.shape[1]
-        self._rays = [
+        rays = self._rays = copy(ray_cast.Rays, d.types.real)()
+        rays.origin, rays.direction = (
             wp.array(np.ascontiguousarray(x, d.dtype), dtype=d.types.vec3, device=d.device) for x in (origin, direction)
-        ]
-        self._link = -1 if body < 0 else int(d.model.body_link[body])
-        self._geoms = wp.array(np.asarray(geoms, np.int32), dtype=wp.int32, device=d.device)
-        self._reach = float(min(reach, np.finfo(d.dtype).max))
+        )
+        rays.link = -1 if body < 0 else int(d.model.body_link[body])
+        rays.candidate = wp.array(np.asarray(geoms, np.int32), dtype=wp.int32, device=d.device)
+        rays.reach = float(min(reach, np.finfo(d.dtype).max))
 
     def cast(self, q: wp.array) -> RayHits:
         """The hits at positions q."""
@@ -62,8 +63,8 @@ class RaySensor:
         placement.place_geoms(dynamics.link_V, dynamics.link_V)
         shape, kinds = (d.worlds, self.rays), (d.types.real, wp.int32, d.types.vec3)
         hits = RayHits(*(wp.zeros(shape, dtype=kind, device=d.device) for kind in kinds))
-        inputs = [placement.scene.geom_type, d.parameters.stored("geom_size"), placement.geom_X, self._geoms]
-        inputs += [sim._triangles, sim._fields, self._link, dynamics.link_X, *self._rays, self._reach]
+        inputs = [placement.scene.geom_type, d.parameters.stored("geom_size"), placement.geom_X]
+        inputs += [sim._triangles, sim._fields, dynamics.link_X, self._rays]
         dynamics.launch(ray_cast.cast, self.rays, [*inputs, hits.distance, hits.geom, hits.normal])
         return hits
 

@@ -7,8 +7,6 @@ import warp as wp
 from warpsim.device.copies import copy
 from warpsim.kernels.contact import spin_rows
 
-PARAMETERS = ("geom_friction", "geom_torsional_friction", "geom_rolling_friction")
-
 
 class Spin:
     """Of a `Collision` whose model has condim 4 or 6 somewhere: see `kernels/contact/spin_rows.py`.
@@ -39,13 +37,12 @@ class Spin:
     def inputs(self) -> list:
         """What the lengths follow from."""
         collision = self.collision
-        stored = collision.device_model.parameters.stored
-        return [collision.scene, self.tables, *(stored(name) for name in PARAMETERS), collision.contacts]
+        return [collision.scene, self.tables, collision.material(), collision.contacts]
 
-    def launch(self, R: wp.array, v_hat: wp.array, mu: wp.array) -> None:
-        """Jacobians and laws of the spin rows, from R and μ of their contacts."""
+    def launch(self, laws) -> None:
+        """Jacobians and laws of the spin rows, from R and μ of their contacts (`pair_laws.Laws`)."""
         dynamics = self.collision.dynamics
-        inputs = [*self.inputs(), dynamics.dof_S, self.moved, self.moved_S, R, v_hat, mu, self.length, self.row]
+        inputs = [*self.inputs(), dynamics.dof_S, self.moved, self.moved_S, laws, self.length, self.row]
         dynamics.launch(spin_rows.spin_rows, None, inputs)
 
     def moments(self, gamma: np.ndarray) -> np.ndarray:

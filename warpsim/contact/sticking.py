@@ -25,25 +25,13 @@ class Sticking:
             setattr(self.stickers, key, array)
         self.held, self.dv = dynamics.array(self.count, wp.int32), dynamics.array(model.nv, S)
 
-    def launch(self, h: float, parameters: list, control: wp.array, A_factor: wp.array, v_star: wp.array) -> None:
-        """Add the pull to v*; `parameters`: what force kernels read of actuators, in the order of `ACTUATOR_PARAMETERS`."""
+    def launch(self, h: float, actuators, A_factor: wp.array, v_star: wp.array) -> None:
+        """Add the pull to v*."""
         found = [self.device_model.topology, self.collision.scene, self.collision.contacts, self.stickers]
-        inputs = [*found, h, *parameters, control, A_factor, self.dv, self.held, v_star]
+        inputs = [*found, h, actuators, A_factor, self.dv, self.held, v_star]
         self.dynamics.launch(adhesion.stick, None, inputs)
 
-    def record(
-        self, dynamics: Dynamics, h: float, parameters: list, control: wp.array, J: wp.array, r: wp.array
-    ) -> None:
+    def record(self, dynamics: Dynamics, h: float, actuators, J: wp.array, r: wp.array) -> None:
         """r += h J_nᵀ f/n, for a tape."""
-        inputs = [
-            self.collision.scene,
-            self.collision.contacts,
-            self.stickers,
-            h,
-            *parameters,
-            control,
-            self.held,
-            J,
-            r,
-        ]
+        inputs = [self.collision.scene, self.collision.contacts, self.stickers, h, actuators, self.held, J, r]
         dynamics.launch(adhesion.sticking_residual, (self.collision.capacity, self.count), inputs)

@@ -97,12 +97,13 @@ def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
 
 def _arrays(kernel: wp.Kernel, inputs):
     """The arrays among arguments and in the structs among them, with what they are called."""
-    for argument, value in zip(kernel.adj.args, inputs, strict=False):
+    found = [(argument.label, value) for argument, value in zip(kernel.adj.args, inputs, strict=False)]
+    while found:
+        label, value = found.pop()
         if isinstance(value, wp.array):
-            yield argument.label, value
+            yield label, value
         elif hasattr(value, "_cls"):
-            fields = ((f"{argument.label}.{name}", getattr(value, name)) for name in value._cls.vars)
-            yield from (pair for pair in fields if isinstance(pair[1], wp.array))
+            found += ((f"{label}.{name}", getattr(value, name)) for name in value._cls.vars)
 
 
 def _extents(names: list[str], body: list[ast.stmt]) -> tuple[dict[str, str], list[ast.stmt]]:

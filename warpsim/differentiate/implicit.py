@@ -36,7 +36,7 @@ from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual, spi
 from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate import spin as spin_kernels
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
-from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ROW_MEMORY
+from warpsim.rows.scalar_rows import ROW_MEMORY
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
@@ -78,8 +78,6 @@ class StepAdjoint:
         self.rows = RowsAdjoint(device_model, self.step.scalar_rows, self.dynamics, follows)
         self.actuation = None if step.actuation is None else TapedActuation(step.actuation)
         self.compensation = None if step.compensation is None else TapedCompensation(step.compensation)
-        if self.actuation is not None:
-            self.rows.given = self.actuation.given()
         self.lines = self.line_dynamics = None
         if step.lines is not None:
             self.lines = self.rows.lines = TapedLines(step.lines)
@@ -152,10 +150,12 @@ class StepAdjoint:
         r, none = record, self._none
         self.load(record)
         self._replay.run(("adjoint", r.h, *self.parameter_gradients()), lambda: self._propagate(r.h))
-        found = [x.grad for x in (self.q, self.v0, self.control, self.tau)]
-        totals = [x.grad if _has_gradient(x) else none for x in (r.q, r.v, r.control, r.tau)]
-        totals += [r.q_next.grad, r.v_next.grad]
-        self.step.dynamics.launch(gradient.finish, self._entries, [r.flags, *found, self.switches, *totals])
+        found, total = (copy(gradient.Inputs, self.device_model.types.real)() for _ in range(2))
+        found.q, found.v, found.control, found.tau = (x.grad for x in (self.q, self.v0, self.control, self.tau))
+        for name, x in (("q", r.q), ("v", r.v), ("control", r.control), ("tau", r.tau)):
+            setattr(total, name, x.grad if _has_gradient(x) else none)
+        total.q_next_bar, total.v_next_bar = r.q_next.grad, r.v_next.grad
+        self.step.dynamics.launch(gradient.add_found, self._entries, [r.flags, found, self.switches, total])
         if _has_gradient(r.wrench):
             inputs = [r.flags, self.wrench.grad, r.wrench.grad]
             self.step.dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
@@ -168,11 +168,13 @@ class StepAdjoint:
             self.pressure.choose(self.device_model.parameters.expanded)
         r, none = record, self._none
         self.switches.body_active = self.device_model.parameters.stored("body_active")
-        control, tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
-        v_solved = r.v_next if self.step.spin is None else r.v_contact
-        loaded = [r.flags, self.device_model.q0, r.used["q"], r.used["v"], control, tau, r.q_next, v_solved]
-        loaded += [r.q_next.grad, r.v_next.grad]
-        self.step.dynamics.launch(gradient.begin, self._entries, [*loaded, self.switches, self.inputs])
+        kept = copy(gradient.Inputs, self.device_model.types.real)()
+        kept.q, kept.v, kept.q_next = r.used["q"], r.used["v"], r.q_next
+        kept.control, kept.tau = (none if x is None else x for x in (r.used["control"], r.used["tau"]))
+        kept.v_next = r.v_next if self.step.spin is None else r.v_contact
+        kept.q_next_bar, kept.v_next_bar = r.q_next.grad, r.v_next.grad
+        inputs = [r.flags, self.device_model.q0, kept, self.switches, self.inputs]
+        self.step.dynamics.launch(gradient.load_record, self._entries, inputs)
         self._begin_wrench(r)
         self._begin_memory(r)
         self.step.scalar_rows.load_memory(r.used)
@@ -192,7 +194,7 @@ class StepAdjoint:
         mocap = self.step.mocap
         if mocap.size:
             inputs = [record.flags, self.device_model.mocap0, record.used["mocap"], mocap]
-            self.step.dynamics.launch(mocap_adjoint.begin, mocap.shape[1:], inputs)
+            self.step.dynamics.launch(mocap_adjoint.load_mocap, mocap.shape[1:], inputs)
         if self.measurement is not None:
             self.measurement.load(record)
 
@@ -206,7 +208,7 @@ class StepAdjoint:
         if mocap.size:
             inputs = [record.flags, d.mocap_link, mocap, self.link_pose, self.link_pose.grad]
             inputs += [record.memory_before["mocap"].grad, record.memory["mocap"].grad]
-            self.step.dynamics.launch(mocap_adjoint.finish, mocap.shape[1], inputs)
+            self.step.dynamics.launch(mocap_adjoint.add_mocap, mocap.shape[1], inputs)
         if self.measurement is not None:
             self.measurement.finish(record)
 
@@ -363,15 +365,10 @@ class StepAdjoint:
         """As of the step, on the tape."""
         return self.wrench if self.compensation is None else self.compensation.wrench
 
-    def actuator_parameters(self) -> list[wp.array]:
-        """As of the step, on the tape."""
-        given = {} if self.actuation is None else self.actuation.given()
-        return [given.get(key, self.device_model.parameters.stored(key)) for key in ACTUATOR_PARAMETERS]
-
     @property
-    def actuator_control(self) -> wp.array:
+    def actuators(self):
         """As of the step, on the tape."""
-        return self.control if self.actuation is None else self.step.actuation.no_control
+        return self.step.actuators_by(self.actuation, self.control)
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
         """All functions of the step in its order after `_first_stages`. `by_position`, `regular`: see `reverse`."""
@@ -436,10 +433,9 @@ class StepAdjoint:
         def adjoint() -> None:
             bars = copy(spin_slopes.Bars, d.types.real)()
             bars.q, bars.v, bars.q_next, bars.v_next = (x.grad for x in arrays)
-            for name in ("mass", "com", "inertia"):
-                setattr(bars, name, dynamics.parameter_gradient(f"body_{name}"))
+            bars.bodies = dynamics.body_gradients
             bars.armature = dynamics.parameter_gradient("joint_armature")
-            inputs = [d.topology, h, bodies, d.parameters.stored("body_com"), self.q, self.v, bars]
+            inputs = [d.topology, h, bodies, self.q, self.v, bars]
             dynamics.launch_adjoint(spin_slopes.spin_adjoint, self.model.nlink, inputs)
 
         dynamics.record(values, adjoint, arrays)
@@ -462,8 +458,11 @@ class StepAdjoint:
         """From the gradients of the weights w to those of J and M."""
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
-        inputs += [self.ancestor, step.M_factor, self.J, self.weight, self.weight.grad, self.rows.weight.grad, step.z]
-        self.dynamics.launch(residual.weight_adjoint, None, [*inputs, self.J.grad, self.rows.J.grad, self.M.grad])
+        bars = copy(residual.WeightBars, self.device_model.types.real)()
+        bars.weight, bars.row_weight = self.weight.grad, self.rows.weight.grad
+        bars.J, bars.row_J, bars.M = self.J.grad, self.rows.J.grad, self.M.grad
+        inputs += [self.ancestor, step.M_factor, self.J, self.weight, step.z, bars]
+        self.dynamics.launch(residual.weight_adjoint, None, inputs)
 
     # Whether a momentum balance is to be evaluated for each seed: another has its arrays, and the adjoint of `passes.rnea` sums
     # up `link_f` again.
@@ -546,11 +545,11 @@ class StepAdjoint:
 
     def _record_contact_geometry(self, dynamics: Dynamics, phi: wp.array, point: wp.array, frame: wp.array) -> None:
         """Distances, points and frames of the contacts at the configuration of `dynamics`, features frozen."""
-        p, collision = self.device_model.parameters, self.step.collision
+        collision = self.step.collision
         if not collision.enabled:
             return
-        inputs = [collision.scene, collision.contacts, p.stored("geom_pose"), p.stored("geom_size"), dynamics.link_X]
-        inputs += [phi, point, frame]
+        plant = self.device_model.plant()
+        inputs = [collision.scene, collision.contacts, plant, dynamics.link_X, phi, point, frame]
         dynamics.launch(residual.contact_geometry, collision.capacity, inputs)
         if collision.convex_scene is not None:
             inputs = [collision.scene, collision.convex_scene, *inputs[1:]]
@@ -600,28 +599,24 @@ class StepAdjoint:
             self.contact.record_law(h, self.v_c, self.gamma)
             dynamics.launch(residual.contact_residual, collision.slots, forces)
             if step.sticking is not None:
-                step.sticking.record(dynamics, h, self.actuator_parameters(), self.actuator_control, self.J, self.r)
+                step.sticking.record(dynamics, h, self.actuators, self.J, self.r)
         lead = self._row_lead(h)[1]
-        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuator_control, self.r)
+        self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuators, self.r)
 
     def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
         """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
         wrenches, besides `force`, `damping` and `link_F`."""
-        d, p, step = self.device_model, self.device_model.parameters, self.step
+        d, step, plant = self.device_model, self.step, self.device_model.plant()
         force, damping, link_F = (self.force, self.damping, self.link_F) if out is None else out
-        springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.acting_tau, force, damping]
+        inputs = [d.topology, plant, q, self.acting_tau, force, damping]
         with values_known(self.repeats_forces and self.wrench is None):
             dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
             if self.model.nu:
-                inputs = [d.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-                inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
-                dynamics.launch(actuators.actuator_force, None, inputs)
+                dynamics.launch(actuators.actuator_force, None, [d.topology, self.actuators, q, v, force, damping])
             if self.lines is not None:
-                given = (self.actuator_parameters(), self.actuator_control)
-                step.lines.pull(dynamics, self.lines.moment, *given, force)
+                step.lines.pull(dynamics, self.lines.moment, self.actuators, force)
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, self.acting_wrench]
+            inputs = [d.topology, plant, dynamics.link_X, dynamics.dof_S, self.acting_wrench]
             dynamics.launch(actuators.wrench_force, self.model.ntree, [*inputs, link_F, force])
 
 

@@ -20,6 +20,7 @@ from warpsim.differentiate.actuation_columns import ActuationColumns
 from warpsim.differentiate.contact_adjoint import ContactAdjoint
 from warpsim.differentiate.pressure_rates import PARAMETERS as PRESSURE_PARAMETERS
 from warpsim.differentiate.pressure_rates import PressureRates, without_gradient
+from warpsim.forces.actuators import ACTUATOR_PARAMETERS
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import (
     actuator_slopes,
@@ -35,7 +36,6 @@ from warpsim.kernels.differentiate import (
 from warpsim.kernels.differentiate import linearize as kernels
 from warpsim.kernels.rows.table import ACTUATOR, RowState
 from warpsim.model.parameters import SPECS
-from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.tree.wide import refuse_gradients
@@ -340,18 +340,13 @@ class Linearizer:
 
     def _actuators(self, columns: Columns) -> list:
         """The actuators and their first columns, as kernels read them."""
-        step, S = self.step, self.device_model.types.real
-        actuators, first = copy(actuator_slopes.Actuators, S)(), copy(actuator_slopes.FirstColumns, S)()
-        actuators.link, actuators.row, actuators.gear = step.actuator_link, step.actuator_row, step.actuator_gear
-        found = step.actuator_parameters()
-        actuators.gain, actuators.bias, actuators.control_range, actuators.force_range = found
+        first = copy(actuator_slopes.FirstColumns, self.device_model.types.real)()
         first.control = columns.start("B")
         for name in (*ACTUATOR_PARAMETERS, "joint_range", "joint_friction"):
             setattr(first, name, columns.start(name))
-        actuators.control = step.control
         if self.actuation is not None:  # the laws stand in the place of biases
-            actuators.control, first.actuator_bias = self.actuation.no_control, columns.law
-        return [actuators, first]
+            first.actuator_bias = columns.law
+        return [self.step.actuators, first]
 
     def _parameter_columns(self, h: float, columns: Columns) -> None:
         """The parameters of inertias and of the laws of joints."""
@@ -454,9 +449,9 @@ class Linearizer:
         G, gamma = solver.work.newton.row_G, solver.solution.row_gamma
         if not forward.count:
             return
-        table, constants, phi = forward.table, forward.constants(step.actuator_control), forward.phi
+        table, constants, phi = forward.table, forward.constants(step.actuators), forward.phi
         v = self.flow.v
-        inputs = [table, constants, rows, h, sigma, phi, step.v, v, forward.floor, forward.speed, slopes]
+        inputs = [table, constants, rows, h, sigma, phi, step.v, v, forward.floor, slopes]
         launch(row_slopes.law_slopes, forward.count, inputs)
         launch(row_slopes.coordinate_row_slopes, forward.count, [table, constants, rows, h, step.q, step.v, slopes])
         actuators, first = self._actuators(columns)

@@ -73,9 +73,9 @@ class MeasurementAdjoint:
             )
         totals = None if a.actuation is None else a.actuation.total
         x = StepState(
-            q=a.q, v0=a.v0, v=a.measured_velocity, control=a.actuator_control, phi=a.phi, point=self.point,
+            q=a.q, v0=a.v0, v=a.measured_velocity, phi=a.phi, point=self.point,
             frame=self.frame, gamma=self.gamma, row_gamma=self.row_gamma, wrench=a.wrench,
-            laws=a.actuator_parameters(), totals=totals,
+            actuators=a.actuators, totals=totals,
         )  # fmt: skip
         self.sensors.measure(h, x, self.link_V)
 
@@ -89,4 +89,4 @@ class MeasurementAdjoint:
             a.contact.record_law(h, self.v_c, self.gamma)
         if step.scalar_rows.count:
             lead, rates = a._row_lead(h)[1], (self.rate, self.rate0)
-            a.rows.record_impulses(h, step.options.sigma, lead, a.v0, a.v, a.actuator_control, rates, self.row_gamma)
+            a.rows.record_impulses(h, step.options.sigma, lead, a.v0, a.v, a.actuators, rates, self.row_gamma)

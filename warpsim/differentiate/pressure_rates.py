@@ -95,7 +95,7 @@ class PressureRates:
         frozen.size, frozen.modulus, frozen.thickness, frozen.dissipation_time = (
             without_gradient(x) for x in (size, modulus, thickness, tau)
         )
-        inputs = [collision.scene, collision.contacts, frozen, self.soft, stored("geom_pose"), dynamics.link_X]
+        inputs = [collision.scene, collision.contacts, frozen, self.soft, self.device_model.plant(), dynamics.link_X]
         dynamics.launch(
             slopes.pressure_geometry, collision.capacity, [*inputs, size, modulus, thickness, tau, *results]
         )

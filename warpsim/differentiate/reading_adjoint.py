@@ -87,7 +87,7 @@ class ReadingAdjoint:
         """Add the gradient of the links' poses to that of the poses of mocap bodies."""
         d = self.device_model
         inputs = [self._no_flags, d.mocap_link, mocap, d.link_pose, d.link_pose.grad, bar, self._none]
-        launch(mocap_adjoint.finish, d.types.real, mocap.shape[:2], inputs, device=self.device, record_tape=False)
+        launch(mocap_adjoint.add_mocap, d.types.real, mocap.shape[:2], inputs, device=self.device, record_tape=False)
 
     def _load(self, kept: dict, parameters: KeptParameters) -> None:
         self.device_model.parameters.load(parameters)

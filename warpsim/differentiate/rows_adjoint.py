@@ -24,7 +24,6 @@ class RowsAdjoint:
         self.J, self.weight = array(scalar_rows.support.shape, S), array(n, S)
         self.J_start = array(scalar_rows.support.shape, S) if follows else self.J  # at q
         self.phi, self.gamma, self.rate, self.rate0 = (array(n, S) for _ in range(4))
-        self.given: dict[str, wp.array] = {}  # arrays on the tape in place of parameters, as of `ScalarRows`
         self.phi_between = array(n if follows else 0, S)
         self.floor = array(frames, S)
         self.inertia = array(scalar_rows.inertia.shape[1], S)
@@ -75,20 +74,20 @@ class RowsAdjoint:
         at.launch(taped_rows.coordinate_errors, f.count, [f.table, constants, *inputs, phi, J])
         if f.has_frames:
             inputs = [self.device_model.topology, f.table, constants, f.rows, at.link_X, self.link_X_ahead, at.dof_S]
-            at.launch(frame_rows.geometry, f.count, [*inputs, 1, phi, J])
+            at.launch(frame_rows.frame_errors, f.count, [*inputs, 1, phi, J])
 
-    def record_impulses(self, h: float, sigma: float, lead: float, v0, v, control, rates, gamma) -> None:
+    def record_impulses(self, h: float, sigma: float, lead: float, v0, v, actuators, rates, gamma) -> None:
         """γ of every row; the errors are φ − lead J v0. `rates`: arrays for J v and J v0, which come in as zero."""
         dynamics, f = self.dynamics, self.forward
         for J, x, rate in ((self.J, v, rates[0]), (self.J_start, v0, rates[1])):
             dynamics.launch(taped_rows.taped_rate, f.count, [f.rows, J, x, rate])
-        inputs = [f.table, f.constants(control, self.given), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
-        dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, f.speed, *rates, gamma])
+        inputs = [f.table, f.constants(actuators), f.rows, h, sigma, lead, self.phi, self.weight, self.floor]
+        dynamics.launch(taped_rows.row_impulse, f.count, [*inputs, *rates, gamma])
 
-    def record_residual(self, h: float, sigma: float, lead: float, v0, v, control, r) -> None:
+    def record_residual(self, h: float, sigma: float, lead: float, v0, v, actuators, r) -> None:
         """r -= Jᵀγ of every row."""
         f = self.forward
         if not f.count:
             return
-        self.record_impulses(h, sigma, lead, v0, v, control, (self.rate, self.rate0), self.gamma)
+        self.record_impulses(h, sigma, lead, v0, v, actuators, (self.rate, self.rate0), self.gamma)
         self.dynamics.launch(taped_rows.row_residual, (f.count, f.width), [f.rows, self.J, self.gamma, r])

@@ -77,6 +77,14 @@ class TapedDynamics(Dynamics):
         links.S, links.I, links.V = S, I, V
         return links
 
+    @property
+    def body_gradients(self):
+        """Those of masses, centres of mass and inertias (`BodyBars`)."""
+        bars = copy(tree_adjoint.BodyBars, self.device_model.types.real)()
+        for name in ("mass", "com", "inertia"):
+            setattr(bars, name, self.parameter_gradient(f"body_{name}"))
+        return bars
+
     def parameter_gradient(self, name: str) -> wp.array:
         """The gradient of a parameter, or an empty array."""
         return self._gradient(self.device_model.parameters.stored(name))
@@ -91,7 +99,7 @@ class TapedDynamics(Dynamics):
         d = self.device_model
         inputs = [d.topology, d.parameters.stored("body_com"), q, self.link_X, self.dof_S, self.link_I]
         inputs += [self.link_X.grad, self.dof_S.grad, self.link_I.grad, self._wrench, q.grad]
-        inputs += [self.parameter_gradient(name) for name in ("body_mass", "body_com", "body_inertia")]
+        inputs.append(self.body_gradients)
         self.launch_adjoint(tree_adjoint.position_adjoint, self.model.ntree, inputs)
         if self.model.nmocap:
             inputs = [d.topology, d.mocap_link, self.link_X, self._wrench, d.link_pose.grad]
@@ -100,8 +108,9 @@ class TapedDynamics(Dynamics):
     def _inverse_dynamics_adjoint(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None) -> None:
         d = self.device_model
         inputs = [d.topology, self.armature, self.links, v, a, self.link_A, self.link_f]
-        inputs += [tau.grad, self._wrench, self._pushed, self.link_gradients, self._gradient(v), a.grad]
-        inputs += [self.parameter_gradient("joint_armature")]
+        bars = copy(tree_adjoint.MotionBars, d.types.real)()
+        bars.v, bars.a, bars.armature = self._gradient(v), a.grad, self.parameter_gradient("joint_armature")
         falls = self.parameter_gradient("gravity")
-        inputs.append(falls if gravity is None else wp.empty(0, dtype=falls.dtype, device=falls.device))
+        bars.gravity = falls if gravity is None else wp.empty(0, dtype=falls.dtype, device=falls.device)
+        inputs += [tau.grad, self._wrench, self._pushed, self.link_gradients, bars]
         self.launch_adjoint(tree_adjoint.rnea_adjoint, None, inputs)

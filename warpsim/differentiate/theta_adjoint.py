@@ -17,7 +17,6 @@ from warpsim.differentiate.implicit import StepAdjoint, step_adjoint, with_gradi
 from warpsim.differentiate.stage import Stage
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import ThetaScheme
-from warpsim.integrate.theta.stages import DAMPING_PARAMETERS
 from warpsim.kernels.differentiate import residual
 from warpsim.kernels.integrate.theta import free_motion, schemes
 from warpsim.kernels.tree import passes
@@ -76,24 +75,14 @@ class SchemeAdjoint(StepAdjoint):
             assign(self.v_star, self.step.v_star)
             if self.theta_stages.follows_contacts:
                 assign(self.moved, self.theta_stages.moved)
-            stages, step = self.theta_stages, self.step
-            inputs = [self.device_model.topology, stages.plant, stages.load, stages.options, step.q, step.v]
-            inputs += [self.v_star, stages.motion, stages.sweep, stages.newton]
+            stages = self.theta_stages
+            inputs = [self.device_model.topology, stages.problem, self.v_star, stages.newton]
             self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
 
     def _record_damping(self, h: float) -> wp.array:
         q, v = (self.q_theta, self.v_theta) if self.scheme.implicit else (self.q, self.v0)
-        step, p = self.step, self.device_model.parameters
-        inputs = [self.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-        inputs += [*self.actuator_parameters(), *(p.stored(key) for key in DAMPING_PARAMETERS)]
-        inputs += [
-            self.actuator_control,
-            self.scheme.damping_share,
-            h * self.scheme.stiffness_share,
-            q,
-            v,
-            self.effective,
-        ]
+        d, shares = self.device_model, (self.scheme.damping_share, h * self.scheme.stiffness_share)
+        inputs = [d.topology, d.plant(), self.actuators, *shares, q, v, self.effective]
         self.dynamics.launch(schemes.effective_damping, None, inputs)
         return self.effective
 
@@ -154,7 +143,7 @@ class SchemeAdjoint(StepAdjoint):
 
     def _seed_free_motion(self, h: float) -> None:
         """Solve (dm/dv)^T w = v*_bar for the gradient −w of m."""
-        inputs = [self.device_model.topology, self.theta_stages.options, self.v_star.grad]
+        inputs = [self.device_model.topology, h, self.v_star.grad]
         inputs += [self.theta_stages.newton, self.seed]
         self.dynamics.launch(free_motion.root_adjoint, self.model.ntree, inputs)
         reused = (self.v_theta, self.q_theta, self.a, self.inverse_dynamics, self.force, self.damping)

@@ -250,16 +250,17 @@ class VariationalAdjoint(StepAdjoint):
         inputs += [step.work, self.elimination, self.turned, self.seed]
         node.launch_adjoint(variational_adjoint.root_adjoint, self.model.ntree, inputs)
         inputs = [topology, h, step.frame, d.joint_anchor, X, S, self.seed, step.work, mu_bar]
-        inputs += [self.momentum, self.displaced, X.grad]
-        inputs += [node.parameter_gradient(name) for name in ("body_mass", "body_com", "body_inertia")]
+        wrenches = copy(interval_adjoint.Wrenches, d.types.real)()
+        wrenches.mu, wrenches.W = self.momentum, self.displaced
+        inputs += [wrenches, X.grad, node.body_gradients]
         node.launch_adjoint(interval_adjoint.momentum_adjoint, self.model.ntree, inputs)
         p, given, found = d.parameters, *(copy(interval_adjoint.Node, d.types.real)() for _ in range(2))
         given.v, given.D, given.force = self.v_left, self.damping, self.force
         found.v, found.D, found.force = self.v_left.grad, self.damping.grad, self.force.grad
         given.armature, given.gravity = step.dynamics.armature, p.stored("gravity")
         found.armature, found.gravity = (node.parameter_gradient(name) for name in ("joint_armature", "gravity"))
-        inputs = [topology, h, 0.5 * h, d.joint_anchor, X, node.links, given, x.dq, self.seed, step.work]
-        inputs += [self.momentum, self.displaced, node.link_gradients, found]
+        inputs = [topology, h, d.joint_anchor, X, node.links, given, x.dq, self.seed, step.work]
+        inputs += [wrenches, node.link_gradients, found]
         node.launch_adjoint(interval_adjoint.balance_adjoint, None, inputs)
         if self.earlier:
             fill(mu_bar)

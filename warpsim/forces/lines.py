@@ -228,10 +228,10 @@ class Lines:
         measured.gear = self._array([lines[a][1] for a in chosen], S)
         return measured
 
-    def pull(self, dynamics: Dynamics, moment: wp.array, parameters: list, control: wp.array, force: wp.array) -> None:
-        """Add the forces of the motors; `parameters`: what force kernels read of actuators (`ACTUATOR_PARAMETERS`)."""
+    def pull(self, dynamics: Dynamics, moment: wp.array, actuators, force: wp.array) -> None:
+        """Add the forces of the motors."""
         if self.motors is not None:
-            inputs = [self.motors, *parameters, control, moment, force]
+            inputs = [self.motors, actuators, moment, force]
             dynamics.launch(transmission.motor_forces, self.device_model.model.nv, inputs)
 
     def measure_actuators(self, out, dynamics: Dynamics, v: wp.array, length: wp.array, velocity: wp.array) -> None:
@@ -243,8 +243,7 @@ class Lines:
     def choose(self) -> None:
         """How tendons wrap at the kinematics of `dynamics`."""
         if self.wraps:
-            p = self.device_model.parameters
-            inputs = [self.sites, self.segments, p.stored("geom_pose"), p.stored("geom_size"), self.dynamics.link_X]
+            inputs = [self.sites, self.segments, self.device_model.plant(), self.dynamics.link_X]
             inputs += [self.choice, self.angle, self.residual]
             self.dynamics.launch(spatial_tendon.choose_wraps, len(self.tables.segments), inputs)
 
@@ -262,10 +261,10 @@ class Lines:
 
     def measure(self, out, dynamics: Dynamics) -> None:
         """What follows smoothly from the choice of wraps, at the kinematics of `dynamics`, into arrays of `out`."""
-        d, p, tables = self.device_model, self.device_model.parameters, self.tables
+        d, tables = self.device_model, self.tables
         X, wrenches = dynamics.link_X, [out.point, out.force, out.couple]
         if tables.segments:
-            inputs = [self.sites, self.segments, p.stored("geom_pose"), p.stored("geom_size"), X]
+            inputs = [self.sites, self.segments, d.plant(), X]
             inputs += [self.choice, self.angle, self.residual, out.segment_length, *wrenches]
             dynamics.launch(spatial_tendon.measure_segments, len(tables.segments), inputs)
             inputs = [self.segments, out.segment_length, out.length]

@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy, twin
+from warpsim.forces.actuators import actuators_of
 from warpsim.kernels.forces import activation, effort_limits, muscle
 from warpsim.kernels.integrate import keep_activation
 from warpsim.model.model import Model
@@ -172,13 +173,8 @@ def launch_laws(dynamics, arrays, h: float, control: wp.array, tau: wp.array, co
     """The laws into the arrays of an `Actuation` or of its twins."""
     forward = _forward(arrays)
     p, model = dynamics.device_model.parameters, dynamics.model
-    inputs = [
-        forward.table,
-        p.stored("actuator_time"),
-        h,
-        *(p.stored(key) for key in ("actuator_gain", "actuator_bias", "control_range")),
-    ]
-    inputs += [control, arrays.activation, arrays.following, arrays.drive, arrays.own]
+    inputs = [forward.table, p.stored("actuator_time"), h, actuators_of(dynamics.device_model, control)]
+    inputs += [arrays.activation, arrays.following, arrays.drive, arrays.own]
     dynamics.launch(activation.actuator_laws, model.nu, inputs)
     if forward.has_muscles:
         inputs = [p.stored(key) for key in ("muscle_force", "muscle_curve", "actuator_length_range")]

@@ -52,9 +52,9 @@ class TapedCompensation:
 def launch_wrenches(dynamics, arrays, given: wp.array) -> None:
     """The wrenches into the arrays of a `Compensation` or of its twins."""
     forward = arrays.forward if isinstance(arrays, TapedCompensation) else arrays
-    d, p, model = dynamics.device_model, dynamics.device_model.parameters, dynamics.model
-    inputs = [p.stored("gravity"), p.stored("body_mass"), forward.share, given, arrays.own, arrays.wrench]
+    d, model, plant = dynamics.device_model, dynamics.model, dynamics.device_model.plant()
+    inputs = [plant, forward.share, given, arrays.own, arrays.wrench]
     dynamics.launch(compensation.compensate, model.nbody, inputs)
     if forward.has_force:
-        inputs = [d.topology, p.stored("body_com"), dynamics.link_X, dynamics.dof_S, arrays.own, arrays.link_F]
+        inputs = [d.topology, plant, dynamics.link_X, dynamics.dof_S, arrays.own, arrays.link_F]
         dynamics.launch(actuators.wrench_force, model.ntree, [*inputs, arrays.force])

@@ -34,13 +34,12 @@ class ArticulatedMotion(WideDynamics):
     def __init__(self, step):
         super().__init__(step.device_model)
         self.step, dynamics = step, self.dynamics
-        model, array, t = self.source.model, dynamics.array, self.device_model.types
+        model, array = self.source.model, dynamics.array
         self.q = array(model.nq, wp.float64)
         self.v, self.force, self.damping, self.v_star, self.armature, self.tau, self.a, self.still = (
             array(model.nv, wp.float64) for _ in range(8)
         )
-        self.scratch = [array(model.nlink, t.mat66), array(model.nlink, t.vec6), dynamics.link_A]
-        self.scratch += [array(model.nv, t.vec6), array(model.nv, wp.float64)]
+        self.scratch = dynamics.articulated_scratch()
 
     def make_solver(self, *size, **keywords) -> FreeSolver:
         """What solves such a scene, whatever its contact model."""

@@ -36,8 +36,8 @@ class FluidForces:
 
     def launch(self, dynamics: Dynamics, link_V: wp.array, tau: wp.array) -> None:
         """`pushed` at the kinematics of `dynamics`, whose links move at `link_V`."""
-        d, p = dynamics.device_model, dynamics.device_model.parameters
-        inputs = [d.topology, self.shapes, *(p.stored(name) for name in (*PARAMETERS, *FOLLOWED))]
+        d = dynamics.device_model
+        inputs = [d.topology, self.shapes, *(d.parameters.stored(name) for name in PARAMETERS), d.plant()]
         dynamics.launch(fluid.shape_wrench, self.count, [*inputs, dynamics.link_X, link_V, self.wrench])
         inputs = [d.topology, self.shapes, self.tree_shape, dynamics.dof_S, self.wrench, tau, self.link_F, self.pushed]
         dynamics.launch(fluid.add_force, dynamics.model.ntree, inputs)

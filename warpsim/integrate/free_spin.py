@@ -51,6 +51,5 @@ class FreeSpin:
         """What kernels read of the bodies at the configuration of `dynamics`."""
         d = dynamics.device_model
         made = copy(spin.Bodies, d.types.real)()
-        made.armature, made.joint_anchor = d.parameters.stored("joint_armature"), d.joint_anchor
-        made.link_X, made.link_I = dynamics.link_X, dynamics.link_I
+        made.plant, made.link_X, made.link_I = d.plant(), dynamics.link_X, dynamics.link_I
         return made

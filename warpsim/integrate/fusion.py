@@ -8,23 +8,10 @@ from warpsim.device.copies import copy
 from warpsim.kernels.integrate import fused
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import sap
+from warpsim.kernels.tree import energy
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.sap.lagged import LaggedSolver
 from warpsim.solve.sap.sap import SAPSolver
-
-PARAMETERS = {
-    "joint_pose": "joint_pose",
-    "joint_axis": "joint_axis",
-    "mass": "body_mass",
-    "com": "body_com",
-    "inertia": "body_inertia",
-    "active": "body_active",
-    "armature": "joint_armature",
-    "stiffness": "joint_stiffness",
-    "reference": "joint_reference",
-    "damping": "joint_damping",
-    "gravity": "gravity",
-}
 
 
 class FusedStep:
@@ -33,7 +20,7 @@ class FusedStep:
     def __init__(self, step):
         self.step, self.device_model = step, step.device_model
         model, device = step.model, self.device_model.device
-        link = np.maximum(step.actuator_link.numpy(), 0)
+        link = np.maximum(step.actuator_tables[0].numpy(), 0)
         begin = np.searchsorted(np.sort(link), np.arange(model.nlink + 1))
         tables = (begin, np.argsort(link, kind="stable"))  # in the order of the actuators
         self.link_begin, self.of_link = (wp.array(x.astype(np.int32), dtype=wp.int32, device=device) for x in tables)
@@ -41,9 +28,8 @@ class FusedStep:
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""
         step = self.step
-        bodies = self._bodies()
-        bodies.armature = step.dynamics.armature
-        inputs = [self.device_model.topology, bodies, self._drives(), h, step.q, step.v, self._motion()]
+        d = self.device_model
+        inputs = [d.topology, d.plant(), self._drives(), h, step.q, step.v, self._motion()]
         step.dynamics.launch(fused.smooth_motion, step.model.ntree, inputs)
 
     @property
@@ -55,13 +41,11 @@ class FusedStep:
 
     def finish(self, h: float) -> None:
         """The certificate, the energy that the step began with, and q' and v where they are finite."""
-        step, made = self.step, self._made("Ends")
-        made.q, made.v, made.time, made.flags, made.q_next = step.q, step.v, step.time, step.flags, step.q_next
-        made.v_next = step.v_end
-        made.kinetic, made.potential, made.energy = step.kinetic, step.potential, step.energy
-        inputs = [self.device_model.topology, self._bodies(), self._motion(), int(step.reports_energy), h, h]
-        inputs += [int(self.certifies), *self._certificate(), step.collision.contacts.flags, made]
-        step.dynamics.launch(fused.finish, None, inputs)
+        step, d, energies = self.step, self.device_model, copy(energy.Energies, self.device_model.types.real)()
+        if step.reports_energy:
+            energies.kinetic, energies.potential, energies.total = step.kinetic, step.potential, step.energy
+        inputs = [d.topology, d.plant(), self._motion(), h, int(self.certifies), *self._certificate()]
+        step.dynamics.launch(fused.finish, None, [*inputs, step.ends(step.q_next, step.v_end), energies])
 
     def _certificate(self) -> list:
         """What `finish` reads of a solver, and its solution."""
@@ -76,18 +60,9 @@ class FusedStep:
     def _made(self, name: str):
         return copy(getattr(fused, name), self.device_model.types.real)()
 
-    def _bodies(self):
-        made, d = self._made("Bodies"), self.device_model
-        made.link_pose, made.joint_anchor, made.q0 = d.link_pose, d.joint_anchor, d.q0
-        for name, parameter in PARAMETERS.items():
-            setattr(made, name, d.parameters.stored(parameter))
-        return made
-
     def _drives(self):
         step, made = self.step, self._made("Drives")
-        made.link, made.row, made.gear = step.actuator_link, step.actuator_row, step.actuator_gear
-        made.gain, made.bias, made.control_range, made.force_range = step.actuator_parameters()
-        made.control, made.tau = step.actuator_control, step.acting_tau
+        made.actuators, made.tau = step.actuators, step.acting_tau
         made.link_begin, made.of_link = self.link_begin, self.of_link
         return made
 
@@ -97,5 +72,5 @@ class FusedStep:
             setattr(made, name, getattr(dynamics, name))
         for name in ("force", "bias", "A", "M_factor", "A_factor", "v_star", "link_V_star", "composite"):
             setattr(made, name, getattr(step, name))
-        made.D, made.still = step.damping, step.zero_acceleration
+        made.D, made.still, made.armature = step.damping, step.zero_acceleration, dynamics.armature
         return made

@@ -11,7 +11,9 @@ import warp as wp
 
 from warpsim.contact.collision import Collision
 from warpsim.contact.sticking import Sticking
+from warpsim.device.copies import copy
 from warpsim.device.memory import Lender, adopt
+from warpsim.forces.actuators import actuators_of
 from warpsim.forces.lines import Lines, has_lines, line_motors
 from warpsim.forces.tendon_energy import TendonEnergy, sprung
 from warpsim.integrate.actuation import Actuation, is_needed
@@ -28,7 +30,7 @@ from warpsim.kernels.forces import actuators
 from warpsim.kernels.integrate import spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import passes
-from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, ScalarRows, actuator_rows
+from warpsim.rows.scalar_rows import ScalarRows, actuator_rows
 from warpsim.sensors.step_sensors import StepMeasurement, has_step_sensors
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import DeviceModel, Dynamics
@@ -76,10 +78,9 @@ class Step:
         self.scheme = scheme = SymplecticEuler() if scheme is None else scheme
         actuator_row = actuator_rows(model, scheme.implicit)
         actuator_link = np.where(model.actuator_joint < 0, -1, np.append(model.joint_link, -1)[model.actuator_joint])
-        self.actuator_link, self.actuator_row = (
-            wp.array(table.astype(np.int32), dtype=wp.int32, device=device) for table in (actuator_link, actuator_row)
-        )
-        self.actuator_gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
+        tables = [wp.array(x.astype(np.int32), dtype=wp.int32, device=device) for x in (actuator_link, actuator_row)]
+        gear = wp.array(model.actuator_gear.astype(device_model.dtype), dtype=S, device=device)
+        self.actuator_tables = (*tables, gear)
         # Most models have neither.
         self.actuation = Actuation(device_model, self.dynamics) if is_needed(model) else None
         self.compensation = Compensation(device_model, self.dynamics) if model.body_gravcomp.any() else None
@@ -97,8 +98,6 @@ class Step:
         rows = np.setdiff1d(np.flatnonzero(actuator_row), [*motors, *np.flatnonzero(model.actuator_body >= 0)])
         self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, **law)
         self.dynamics.steadied = self.scalar_rows.armature
-        if self.actuation is not None:
-            self.scalar_rows.given = self.actuation.given()
         self.deep = deep_motion(self, scheme) if self.widens and make_solver is None else None
         dense = self.deep is None or self.deep.forms_mass_matrix
         self.A, self.A_factor, self.M_factor = (
@@ -169,8 +168,8 @@ class Step:
         adopt(self, other, own)
         adopt(self.dynamics, other.dynamics, kinematics)
         adopt(self.collision, other.collision, geoms)
-        adopt(rows, other.scalar_rows, ("phi", "phi_between", "floor", "speed", "inertia", "q_ahead", "link_X_ahead"))
-        adopt(rows.rows, other.scalar_rows.rows, ("J", "R", "weight", "v_hat", "lower", "upper"))
+        adopt(rows, other.scalar_rows, ("phi", "phi_between", "floor", "inertia", "q_ahead", "link_X_ahead"))
+        adopt(rows.rows, other.scalar_rows.rows, ("J", "R", "weight", "v_hat", "lower", "upper", "speed"))
         problem = self.solver.problem
         if self.collision.slots == other.collision.slots:
             problem.J = self.collision.contacts.J = other.collision.contacts.J
@@ -309,37 +308,36 @@ class Step:
         """The wrenches that act on bodies: those given, and what compensates gravity."""
         return self.wrench if self.compensation is None else self.compensation.wrench
 
-    def actuator_parameters(self) -> list[wp.array]:
-        """What force kernels read of actuators, in the order of `ACTUATOR_PARAMETERS`."""
-        given = {} if self.actuation is None else self.actuation.given()
-        return [given.get(key, self.device_model.parameters.stored(key)) for key in ACTUATOR_PARAMETERS]
-
     @property
-    def actuator_control(self) -> wp.array:
-        """The controls that force kernels read: none where the laws hold them."""
-        return self.control if self.actuation is None else self.actuation.no_control
+    def actuators(self):
+        """What kernels read of actuators: their tables, parameters and controls, or in place of the latter two the laws of `actuation`."""
+        return self.actuators_by(self.actuation, self.control)
+
+    def actuators_by(self, actuation, control: wp.array):
+        """`actuators` with the arrays of another `Actuation`, or of its twins, and another control."""
+        if actuation is None:
+            return actuators_of(self.device_model, control, tables=self.actuator_tables)
+        none = self.actuation.no_control
+        return actuators_of(self.device_model, none, actuation.given(), self.actuator_tables)
 
     def forces(self) -> None:
         """Generalised forces without linear damping, and its diagonal."""
         dynamics = self.dynamics
         self.applied_force(self.q, self.v, dynamics.link_X, dynamics.dof_S, self.force, self.damping)
         if self.lines is not None:
-            self.lines.pull(dynamics, self.lines.moment, self.actuator_parameters(), self.actuator_control, self.force)
+            self.lines.pull(dynamics, self.lines.moment, self.actuators, self.force)
 
     def applied_force(
         self, q: wp.array, v: wp.array, link_X: wp.array, dof_S: wp.array, force: wp.array, damping: wp.array
     ) -> None:
         """Springs, actuators, user forces and wrenches at (q, v) with its kinematics; `damping` is kept apart."""
-        d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
-        springs = [p.stored(key) for key in ("joint_stiffness", "joint_reference", "joint_damping")]
-        inputs = [d.topology, *springs, q, self.acting_tau, force, damping]
+        d, dynamics, plant = self.device_model, self.dynamics, self.device_model.plant()
+        inputs = [d.topology, plant, q, self.acting_tau, force, damping]
         dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
         if self.model.nu:
-            inputs = [d.topology, self.actuator_link, self.actuator_row, self.actuator_gear]
-            inputs += [*self.actuator_parameters(), q, v, self.actuator_control, force, damping]
-            dynamics.launch(actuators.actuator_force, None, inputs)
+            dynamics.launch(actuators.actuator_force, None, [d.topology, self.actuators, q, v, force, damping])
         if self.wrench is not None:
-            inputs = [d.topology, p.stored("body_com"), link_X, dof_S, self.acting_wrench, dynamics.link_f, force]
+            inputs = [d.topology, plant, link_X, dof_S, self.acting_wrench, dynamics.link_f, force]
             dynamics.launch(actuators.wrench_force, self.model.ntree, inputs)
 
     def contact_problem(self, h: float) -> None:
@@ -352,12 +350,11 @@ class Step:
         if self.stages is not None and self.stages.follows_contacts:
             self.stages.follow_contacts()
         if self.sticking is not None:
-            given = (self.actuator_parameters(), self.actuator_control)
-            self.sticking.launch(h, *given, self.A_factor, self.v_star)
+            self.sticking.launch(h, self.actuators, self.A_factor, self.v_star)
         if self.collision.enabled:
             self.law.regularise(h, self.v, self.M_factor, self.z)
         between = (self.stages.between, self.stages.newton.q) if self.scheme.order > 1 else None
-        state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.actuator_control)
+        state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.actuators)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, between)
 
     def solve(self, h: float) -> None:
@@ -407,17 +404,22 @@ class Step:
             self.gain.launch(h)
         self.scalar_rows.remember(h, self.solver.solution, self.force, self.flags)
 
+    def ends(self, q: wp.array, v: wp.array):
+        """What `commit` reads and writes, with (q, v) the state after the step."""
+        made = copy(schemes.Ends, self.device_model.types.real)()
+        made.q, made.v, made.time, made.flags = self.q, self.v, self.time, self.flags
+        made.q_next, made.v_next, made.contact_flags = q, v, self.collision.contacts.flags
+        return made
+
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:
         """Accept (q, v) as the state after h, world by world where it is finite."""
         if self.measurement is not None:
             self.measurement.launch(h, v)
         solution = self.solver.solution
-        active = self.device_model.parameters.stored("body_active")
+        d = self.device_model
         if self.actuation is not None:
             self.actuation.report(solution.status)
-        inputs = [self.device_model.topology, active, h, self.q, self.v, self.time, self.flags, v, q]
-        inputs += [solution.status, self.collision.contacts.flags, self.q, self.v, self.time, self.flags]
-        self.dynamics.launch(schemes.commit, None, inputs)
+        self.dynamics.launch(schemes.commit, None, [d.topology, d.plant(), h, solution.status, self.ends(q, v)])
         if self.actuation is not None:
             self.actuation.keep(self.flags)
         if self.measurement is not None:

@@ -12,6 +12,7 @@ import warp as wp
 from warpsim.contact.collision import pair_supports
 from warpsim.device.copies import copy
 from warpsim.device.ranges import assign
+from warpsim.forces.actuators import actuators_of
 from warpsim.forces.lines import Lines, Tables
 from warpsim.kernels.forces import actuators as actuation
 from warpsim.kernels.rows import coordinate_rows, frame_rows, kinds, line_rows, table, taped_rows, watch
@@ -24,10 +25,9 @@ from warpsim.rows.recovery import CONSTRAINT_SPEED, Levers, comes, row_speed
 from warpsim.rows.rows_on_lines import RowsOnLines, add_initial_lengths, line_support
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
-ACTUATOR_PARAMETERS = ("actuator_gain", "actuator_bias", "control_range", "force_range")
 CONSTANTS = (
     *("joint_range", "joint_friction", "tendon_range", "tendon_stiffness", "tendon_damping", "tendon_friction"),
-    *("constraint_stiffness", "constraint_dissipation_time", "constraint_coefficients", *ACTUATOR_PARAMETERS),
+    *("constraint_stiffness", "constraint_dissipation_time", "constraint_coefficients"),
 )
 # What rows leave behind that the next step's derivatives take as constants.
 ROW_MEMORY = ("added_inertia",)
@@ -278,7 +278,6 @@ class ScalarRows:
         lines: Lines | None = None,
     ):
         self.device_model, self.dynamics, self.follow_bend = device_model, dynamics, follow_bend
-        self.given: dict[str, wp.array] = {}  # arrays in place of parameters, by name
         model, t = device_model.model, device_model.types
         S = t.real
         tables = None if lines is None else lines.tables
@@ -298,7 +297,7 @@ class ScalarRows:
         self.table, self.rows = self._table(found, exact), self._rows()
         n = self.count if self.has_frames else 0
         self.phi = dynamics.array(self.count, S)
-        self.phi_between, self.floor, self.speed = (dynamics.array(n, S) for _ in range(3))
+        self.phi_between, self.floor, self.rows.speed = (dynamics.array(n, S) for _ in range(3))
         self.inertia = dynamics.array(model.nv if n else 0, S)
         self.armature = dynamics.array(model.nv, S) if n else None  # of a step, with `added`
         self.need, self.added = (dynamics.array(model.nv if n else 0, S) for _ in range(2))
@@ -356,13 +355,12 @@ class ScalarRows:
         made.radial = self._array([kinds.KINDS[row.kind].radial for row in found])
         return made
 
-    def constants(self, control=None, given: dict[str, wp.array] | None = None):
-        """What laws read of parameters, as they are now, and of controls. `given`: other arrays than `self.given`."""
+    def constants(self, actuators=None):
+        """What laws read of parameters, as they are now, and of `actuators` (`Step.actuators`; default: the parameters without controls)."""
         parameters, constants = self.device_model.parameters, copy(table.Constants, self.device_model.types.real)()
-        given = self.given if given is None else given
         for name in CONSTANTS:
-            setattr(constants, name, given.get(name, parameters.stored(name)))
-        constants.control = self.nothing if control is None else control
+            setattr(constants, name, parameters.stored(name))
+        constants.actuators = actuators_of(self.device_model, self.nothing) if actuators is None else actuators
         return constants
 
     def attach(self, problem) -> None:
@@ -380,7 +378,7 @@ class ScalarRows:
         M_factor,
         force,
         z,
-        control,
+        actuators,
         moves: bool = True,
         between=None,
     ) -> None:
@@ -391,15 +389,17 @@ class ScalarRows:
         """
         if not self.count:
             return
-        d, p, dynamics = self.device_model, self.device_model.parameters, self.dynamics
-        constants, (ahead, lead) = self.constants(control), self.lead(h, moves)
-        inputs = [d.topology, self.table, constants, h, sigma, ahead, lead, q]
-        inputs += [self.nothing if between is None else between[1], v, v_star, M_factor, z, self.phi, self.rows]
-        dynamics.launch(self._fill, None, inputs)
+        d, dynamics = self.device_model, self.dynamics
+        constants, (ahead, lead) = self.constants(actuators), self.lead(h, moves)
+        now = copy(table.Instant, d.types.real)()
+        now.h, now.sigma, now.ahead, now.lead = h, sigma, ahead, lead
+        now.q, now.v0, now.v_star, now.M_factor = q, v, v_star, M_factor
+        now.q_between = self.nothing if between is None else between[1]
+        dynamics.launch(self._fill, None, [d.topology, self.table, constants, now, z, self.phi, self.rows])
         if self.on_lines is not None:
             on, lines = self.on_lines.table, self.on_lines.lines
-            inputs = [d.topology, self.table, constants, on, h, sigma, lines.length, lines.moment, q, v, v_star]
-            dynamics.launch(line_rows.fill, None, [*inputs, M_factor, z, self.phi, self.rows])
+            inputs = [d.topology, self.table, constants, on, now, lines.length, lines.moment, z, self.phi, self.rows]
+            dynamics.launch(line_rows.fill, None, inputs)
         if self.has_frames:
             self._look_ahead(q, ahead, v)
             self._geometry(dynamics, constants, self.phi)
@@ -412,9 +412,8 @@ class ScalarRows:
                 self._geometry(at, constants, self.phi_between)
             inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
             dynamics.launch(frame_rows.least_weight, self.count, inputs)
-            inputs = [d.topology, self.table, constants, p.stored("body_active"), h, sigma, self.phi, self.floor]
-            inputs += [v, v_star, M_factor, self._loads(force)]
-            dynamics.launch(frame_rows.regularise, None, [*inputs, z, self.speed, self.rows])
+            inputs = [d.topology, self.table, constants, d.plant(), now, self.phi, self.floor, force, z, self.rows]
+            dynamics.launch(frame_rows.regularise, None, inputs)
 
     def errors(self, q, u, phi) -> None:
         """φ(q ⊕ u) of every row of a tendon or constraint, after `dynamics.position(q)`; Jacobians at q as well."""
@@ -438,15 +437,8 @@ class ScalarRows:
             inputs = [d.topology, self.table, self.rows, h, self.dynamics.link_X, self.dynamics.dof_S]
             launch(watch.steady, None, [*inputs, solution.row_gamma, self.floor, self.need, self.inertia, self.added])
         if self.can_lose:
-            inputs = [self.table, self.constants(), self.rows, self._loads(force), h, self.phi, self.speed]
+            inputs = [self.table, self.constants(), self.rows, d.plant(), force, h, self.phi]
             launch(watch.find_lost, None, [*inputs, solution.v, solution.row_gamma, self.lost_time, flags])
-
-    def _loads(self, force):
-        parameters = self.device_model.parameters
-        loads = copy(frame_rows.Loads, self.device_model.types.real)()
-        loads.body_mass, loads.gravity = parameters.stored("body_mass"), parameters.stored("gravity")
-        loads.force = force
-        return loads
 
     @property
     def reads_forces(self) -> bool:
@@ -478,4 +470,4 @@ class ScalarRows:
     def _geometry(self, at: Dynamics, constants, phi) -> None:
         """J at the kinematics of `at`, and φ where the velocity leads, of rows between frames."""
         inputs = [self.device_model.topology, self.table, constants, self.rows, at.link_X, self.link_X_ahead, at.dof_S]
-        at.launch(frame_rows.geometry, self.count, [*inputs, 0, phi, self.rows.J])
+        at.launch(frame_rows.frame_errors, self.count, [*inputs, 0, phi, self.rows.J])

@@ -10,7 +10,7 @@ import warp as wp
 
 from warpsim.base.annotations import Array, Device, DeviceName, Numbers, Selection
 from warpsim.base.checks import choice, number, numbers, short, whole
-from warpsim.device.copies import SCALARS, launch
+from warpsim.device.copies import SCALARS, copy, launch
 from warpsim.device.threads import in_turn
 from warpsim.kernels import randomness
 from warpsim.run.inputs import device_called
@@ -151,7 +151,9 @@ class RandomStream:
                 f"out is {out.dtype.__name__} of shape {out.shape} on {out.device}; it must be {kind.__name__} of shape "
                 f"{(self.worlds, columns)} on {self.device}"
             )
-        inputs = [self._seed, self.world, self.episode, self.step, whole(ahead, "ahead"), draw]
+        stream = copy(randomness.Stream, self._real)()
+        stream.seed, stream.world, stream.episode, stream.step = self._seed, self.world, self.episode, self.step
+        inputs = [stream, whole(ahead, "ahead"), draw]
         inputs += [self._bound(bound, name, columns) for name, bound in bounds.items()] + [out]
         if columns:
             launch(kernel, self._real, (self.worlds, -(-columns // 4)), inputs, device=self.device)

@@ -5,10 +5,11 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import copy
+from warpsim.kernels.forces import actuators as actuator_kernels
 from warpsim.kernels.sensors import actuator_sensors
 from warpsim.model.model import Model
 from warpsim.model.sensor_types import OF_ACTUATORS, SensorType
-from warpsim.rows.scalar_rows import ACTUATOR_PARAMETERS, actuator_moments, padded
+from warpsim.rows.scalar_rows import actuator_moments, padded
 from warpsim.sensors.sensor_tables import SensorTables, chosen
 from warpsim.tree.dynamics import Dynamics
 
@@ -91,20 +92,24 @@ class ActuatorForces:
             self.motors = self.lines.pulling()
             self.pull_adr, self.pull_dof = (tables.array([x[i] for x in on_joints]) for i in (0, 1))
 
-    def measure(self, q: wp.array, v: wp.array, control: wp.array, data: wp.array, laws=None, totals=None) -> None:
-        """Add the forces at (q, v, control) to their columns of `data`, which come in as zero.
+    def measure(self, q: wp.array, v: wp.array, actuators, data: wp.array, totals=None) -> None:
+        """Add the forces at (q, v) to their columns of `data`, which come in as zero.
 
-        `laws`: what stands for the parameters of `ACTUATOR_PARAMETERS`. `totals`: what actuators do to the joints that have a range of it.
+        `actuators`: see `actuators_of`. `totals`: what actuators do to the joints that have a range of it.
         """
-        dynamics, p = self.dynamics, self.dynamics.device_model.parameters
+        dynamics = self.dynamics
         if not self.count:
             return
-        laws = [p.stored(name) for name in ACTUATOR_PARAMETERS] if laws is None else laws
-        inputs = [self.lengths, *laws, q, v, control, self.force]
+        inputs = [self.lengths, actuators, q, v, self.force]
         dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
         if self.widened:
-            dynamics.launch(actuator_sensors.own_ranges, dynamics.model.nu, [laws[3], self.own, self.own_range])
-            inputs = [self.lengths, *laws[:3], self.own_range, q, v, control, self.own_force]
+            inputs = [actuators.force_range, self.own, self.own_range]
+            dynamics.launch(actuator_sensors.own_ranges, dynamics.model.nu, inputs)
+            wider = copy(actuator_kernels.Actuators, dynamics.device_model.types.real)()
+            for name in wider._cls.vars:
+                setattr(wider, name, getattr(actuators, name))
+            wider.force_range = self.own_range
+            inputs = [self.lengths, wider, q, v, self.own_force]
             dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
             dynamics.launch(actuator_sensors.measure_sums, self.count, [self.own_sums, self.own_force, 1.0, data])
         if totals is not None and self.limited:

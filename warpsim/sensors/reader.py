@@ -5,6 +5,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.ranges import fill
+from warpsim.forces.actuators import actuators_of
 from warpsim.kernels.sensors import reading
 from warpsim.model.model import Model
 from warpsim.model.sensor_types import OF_ACTUATORS, DataType, SensorType
@@ -79,7 +80,8 @@ class SensorReader:
         """`out (worlds, nsensordata)`, after `clear`; `control` may be None."""
         self.of_state.measure(q, v, time)
         if control is not None:
-            self.actuators.measure(q, v, control, self.of_state.data)
+            actuators = actuators_of(self.dynamics.device_model, control)
+            self.actuators.measure(q, v, actuators, self.of_state.data)
         inputs = [self.sources[control is not None], self.low, self.high, self.of_state.data, of_step, stepped, out]
         self.dynamics.launch(reading.read_sensors, out.shape[1], inputs)
 

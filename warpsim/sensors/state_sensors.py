@@ -14,9 +14,7 @@ from warpsim.sensors.measured_lines import MeasuredLines
 from warpsim.sensors.sensor_tables import SensorTables, chosen
 from warpsim.tree.dynamics import Dynamics
 
-SPRINGS = {"armature": "joint_armature", "stiffness": "joint_stiffness", "reference": "joint_reference"}
 SUMS = ("mass", "moment", "momentum", "spin")
-SPRINGS |= {"gravity": "gravity", "tendon_stiffness": "tendon_stiffness"}
 
 
 class StateSensors:
@@ -88,34 +86,26 @@ class StateSensors:
             ]
             dynamics.launch(coordinate_sensors.measure_coordinates, self.counts["coordinate"], inputs)
         if self.counts["frame"]:
-            inputs = [topology, self.tables["frame"], p.stored("geom_pose"), p.stored("body_com")]
+            inputs = [topology, self.tables["frame"], self.device_model.plant()]
             inputs += [dynamics.link_X, dynamics.link_V, self.data]
             dynamics.launch(frame_sensors.measure_frames, self.counts["frame"], inputs)
         if self.counts["subtree"]:
-            inputs = [topology, self.tables["subtree"], self._masses(), dynamics.link_X, dynamics.link_V, self.sums]
+            plant = self.device_model.plant()
+            inputs = [topology, self.tables["subtree"], plant, dynamics.link_X, dynamics.link_V, self.sums]
             dynamics.launch(subtree_sensors.measure_subtrees, self.counts["subtree"], [*inputs, self.data])
         if self.counts["energy"]:
-            springs = copy(subtree_sensors.Springs, self.device_model.types.real)()
-            for key, name in SPRINGS.items():
-                setattr(springs, key, p.stored(name))
-            inputs = [topology, self.tables["energy"], self._masses(), springs, dynamics.link_X, dynamics.link_V]
+            parameters = [self.device_model.plant(), p.stored("tendon_stiffness")]
+            inputs = [topology, self.tables["energy"], *parameters, dynamics.link_X, dynamics.link_V]
             dynamics.launch(subtree_sensors.measure_energy, self.counts["energy"], [*inputs, q, v, self.data])
         if self.counts["ray"]:
             self._measure_rays()
 
     def _measure_rays(self) -> None:
-        dynamics, p, table = self.dynamics, self.device_model.parameters, self.tables["ray"]
-        poses = [p.stored("geom_pose"), p.stored("body_com")]
-        inputs = [table, poses[0], p.stored("geom_size"), poses[1], self.triangles, self.fields, dynamics.link_X]
+        dynamics, plant, table = self.dynamics, self.device_model.plant(), self.tables["ray"]
         with tape_paused():
-            placed = [table, poses[0], dynamics.link_X, self.geom_X]
-            dynamics.launch(ray_sensors.place_candidates, self.geom_X.shape[1], placed)
-            dynamics.launch(ray_sensors.cast_rays, self.counts["ray"], [*inputs, self.geom_X, self.hits])
-        inputs = [table, *poses, dynamics.link_X, self.hits, self.data]
+            inputs = [table, plant, dynamics.link_X, self.geom_X]
+            dynamics.launch(ray_sensors.place_candidates, self.geom_X.shape[1], inputs)
+            inputs = [table, plant, self.triangles, self.fields, dynamics.link_X, self.geom_X, self.hits]
+            dynamics.launch(ray_sensors.cast_rays, self.counts["ray"], inputs)
+        inputs = [table, plant, dynamics.link_X, self.hits, self.data]
         dynamics.launch(ray_sensors.measure_rays, self.counts["ray"], inputs)
-
-    def _masses(self):
-        p, masses = self.device_model.parameters, copy(subtree_sensors.Masses, self.device_model.types.real)()
-        for key in ("mass", "com", "inertia"):
-            setattr(masses, key, p.stored(f"body_{key}"))
-        return masses

@@ -5,6 +5,7 @@
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -54,14 +55,13 @@ class StepState:
     q: wp.array
     v0: wp.array
     v: wp.array
-    control: wp.array
     phi: wp.array
     point: wp.array
     frame: wp.array
     gamma: wp.array
     row_gamma: wp.array
     wrench: wp.array | None
-    laws: list[wp.array]  # what stands for the actuators' parameters
+    actuators: Any  # their parameters and controls, or their laws
     totals: wp.array | None  # what they do to joints that have a range of it
 
 
@@ -237,11 +237,11 @@ class StepSensors:
 
     def measure(self, h: float, x: StepState, link_V: wp.array) -> None:
         """Fill `data`, after `clear` and with the kinematics at the start of the step; `link_V`: the links' velocities there."""
-        dynamics, p = self.dynamics, self.device_model.parameters
+        dynamics = self.dynamics
         if self.lines is not None:
             self.lines.measure(x.v0)
         if self.actuators.count:
-            self.actuators.measure(x.q, x.v0, x.control, self.data, x.laws, x.totals)
+            self.actuators.measure(x.q, x.v0, x.actuators, self.data, x.totals)
         if self.limit_count:
             inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
             dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
@@ -254,17 +254,17 @@ class StepSensors:
             self._measure_contacts(h, x, link_V)
         if not self.moves:
             return
-        topology = self.device_model.topology
-        inputs = [topology, p.stored("body_active"), h, x.v0, x.v, self.acceleration]
+        topology, plant = self.device_model.topology, self.device_model.plant()
+        inputs = [topology, plant, h, x.v0, x.v, self.acceleration]
         dynamics.launch(reaction_kernels.accelerations, self.model.nv, inputs)
         if self.bears:
             self._external_wrenches(h, x)
-        inputs = [topology, p.stored("gravity"), dynamics.dof_S, dynamics.link_I, link_V, x.v0, self.acceleration]
+        inputs = [topology, plant, dynamics.dof_S, dynamics.link_I, link_V, x.v0, self.acceleration]
         dynamics.launch(
             reaction_kernels.link_reactions, self.model.ntree, [*inputs, self.link_F, self.link_A, self.link_f]
         )
         if self.frame_count:
-            inputs = [topology, self.frames, *(p.stored(key) for key in ("gravity", "geom_pose", "body_com"))]
+            inputs = [topology, self.frames, plant]
             inputs += [dynamics.link_X, link_V, self.link_A, self.link_f, self.data]
             dynamics.launch(reaction_kernels.measure_accelerations, self.frame_count, inputs)
         if self.reactions:
@@ -278,7 +278,7 @@ class StepSensors:
         """What acts on links besides their joints and gravity."""
         dynamics, d, collision = self.dynamics, self.device_model, self.collision
         if x.wrench is not None:
-            inputs = [d.topology, d.parameters.stored("body_com"), dynamics.link_X, x.wrench, self.link_F]
+            inputs = [d.topology, d.plant(), dynamics.link_X, x.wrench, self.link_F]
             dynamics.launch(reaction_kernels.user_wrenches, self.model.nbody, inputs)
         if collision.enabled:
             inputs = [d.topology, collision.scene, collision.contacts, x.point, x.frame, x.gamma, self.moment]
@@ -289,7 +289,7 @@ class StepSensors:
         if self.strings is not None:
             lines, forward = self.lines_of_strings, self.forward_lines
             inputs = [self.strings, self.rows.table, self.rows.constants(), self.rows.rows, self.on_lines, lines.length]
-            inputs += [x.q, x.row_gamma, h, *x.laws, x.control, self.tension]
+            inputs += [x.q, x.row_gamma, h, x.actuators, self.tension]
             dynamics.launch(string_wrenches.string_tensions, self.tension.shape[1], inputs)
             inputs = [d.topology, forward.sites, forward.segments, self.tension, lines.point, lines.force, lines.couple]
             dynamics.launch(string_wrenches.string_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
@@ -346,9 +346,9 @@ class StepMeasurement:
         step.dynamics.velocity(step.v, self.link_V)
         totals = None if step.actuation is None else step.actuation.total
         x = StepState(
-            q=step.q, v0=step.v, v=v, control=step.actuator_control, phi=contacts.phi, point=contacts.point,
+            q=step.q, v0=step.v, v=v, phi=contacts.phi, point=contacts.point,
             frame=contacts.frame, gamma=solution.gamma, row_gamma=solution.row_gamma, wrench=step.wrench,
-            laws=step.actuator_parameters(), totals=totals,
+            actuators=step.actuators, totals=totals,
         )  # fmt: skip
         self.sensors.clear()
         self.sensors.measure(h, x, self.link_V)

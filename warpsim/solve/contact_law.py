@@ -40,13 +40,13 @@ class ContactLaw:
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         """R, v̂, μ and w of the contacts that were detected, at the velocity v. `z`: scratch (worlds, nv)."""
-        collision = self.collision
+        collision, laws = self.collision, copy(pair_laws.Laws, self.types.real)()
+        laws.R, laws.v_hat, laws.mu, laws.weight = self.R, self.v_hat, self.problem.mu, self.weight
         inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
-        inputs += [h, self.options.beta, self.options.sigma, M_factor, z]
-        inputs += [self.R, self.v_hat, self.problem.mu, self.weight, self._loads()]
+        inputs += [h, self.options.beta, self.options.sigma, M_factor, z, laws, self._loads()]
         self.dynamics.launch(contact.regularise, None, inputs)
         if collision.spin is not None:
-            collision.spin.launch(self.R, self.v_hat, self.problem.mu)
+            collision.spin.launch(laws)
 
     def _loads(self):
         """What a law says of the loads that contacts bear: nothing."""
@@ -64,12 +64,11 @@ class ContactLaw:
         self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array
     ) -> None:
         """γ of the contacts on the tape, features frozen, from arrays (worlds, max_contacts); `dynamics`: that of the tape."""
-        inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi]
-        inputs += [self.compliance, v_c, gamma]
         law = taped_contacts.contact_impulse if self.collision.spin is None else spin_rows.contact_impulse
-        dynamics.launch(law, self.collision.capacity, inputs)
+        self._record(law, dynamics, h, weight, phi, v_c, gamma)
 
-    def _material(self) -> list:
-        stored, collision = self.device_model.parameters.stored, self.collision
-        names = ("friction", "stiffness", "dissipation_time")
-        return [collision.scene, collision.contacts, *(stored(f"geom_{name}") for name in names)]
+    def _record(self, law, dynamics: Dynamics, h: float, weight, phi, v_c, *others) -> None:
+        """Launch a kernel of a law on the tape; `others`: its arguments from the one after v_c on."""
+        collision, options = self.collision, self.options
+        inputs = [collision.scene, collision.contacts, collision.material(), h, options.beta, options.sigma]
+        dynamics.launch(law, collision.capacity, [*inputs, weight, phi, self.compliance, v_c, *others])

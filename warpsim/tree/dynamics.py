@@ -6,10 +6,10 @@ import warp as wp
 
 from warpsim.device.copies import BLOCK, SCALARS, WARP, copy, lanes_for, launch, scalar_types, variant
 from warpsim.kernels.linalg.vector import padded
-from warpsim.kernels.tree import energy, passes, rnea_derivative
+from warpsim.kernels.tree import energy, passes, plant, rnea_derivative
 from warpsim.kernels.tree import mocap as mocap_kernels
 from warpsim.model.model import Model
-from warpsim.model.parameters import Parameters
+from warpsim.model.parameters import SPECS, Parameters
 
 
 class DeviceModel:
@@ -49,6 +49,16 @@ class DeviceModel:
         self.mocap0 = wp.array(model.mocap0[None].astype(dtype), dtype=t.real, device=device)
         self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
         self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
+
+    def plant(self, armature: wp.array | None = None):
+        """The parameters of links, joints and geoms as kernels read them; `armature` in place of the parameter."""
+        made = copy(plant.Plant, self.types.real)()
+        made.link_pose, made.joint_anchor, made.q0 = self.link_pose, self.joint_anchor, self.q0
+        for name in SPECS.keys() & copy(plant.Plant, self.types.real).vars.keys():
+            setattr(made, name, self.parameters.stored(name))
+        if armature is not None:
+            made.joint_armature = armature
+        return made
 
     def lanes_by_share(self) -> dict[str, int]:
         """Threads of a warp that do the work of a world, or of a tree of it, by what kernels say that these share."""
@@ -119,11 +129,10 @@ class Dynamics:
 
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
-        d, p = self.device_model, self.device_model.parameters
         self.kinematics(q, self.link_X)
         self.motion_subspace(self.link_X, self.dof_S)
-        body = [p.stored(key) for key in ("body_mass", "body_com", "body_inertia")]
-        self.launch(passes.link_inertia, self.model.nlink, [d.topology, *body, self.link_X, self.link_I])
+        d = self.device_model
+        self.launch(passes.link_inertia, self.model.nlink, [d.topology, d.plant(), self.link_X, self.link_I])
 
     def place_mocap(self, mocap: wp.array, flags: wp.array | None = None) -> None:
         """Put the mocap bodies where `mocap (worlds, nmocap, 7)` says, until the next time: before `position`.
@@ -137,15 +146,13 @@ class Dynamics:
 
     def kinematics(self, q: wp.array, link_X: wp.array) -> None:
         """Link poses at q."""
-        d, p = self.device_model, self.device_model.parameters
-        inputs = [d.topology, d.link_pose, p.stored("joint_pose"), d.joint_anchor, p.stored("joint_axis"), d.q0, q]
-        self.launch(passes.kinematics, self.model.ntree, [*inputs, link_X])
+        d = self.device_model
+        self.launch(passes.kinematics, self.model.ntree, [d.topology, d.plant(), q, link_X])
 
     def motion_subspace(self, link_X: wp.array, dof_S: wp.array) -> None:
         """Motion subspaces at link poses."""
         d = self.device_model
-        inputs = [d.topology, d.joint_anchor, d.parameters.stored("joint_axis"), link_X, dof_S]
-        self.launch(passes.motion_subspace, self.model.nlink, inputs)
+        self.launch(passes.motion_subspace, self.model.nlink, [d.topology, d.plant(), link_X, dof_S])
 
     def velocity(self, v: wp.array, link_V: wp.array | None = None) -> None:
         """Link velocities at v, after `position`."""
@@ -176,21 +183,22 @@ class Dynamics:
 
     def forward_dynamics(self, v: wp.array, tau: wp.array, a: wp.array) -> None:
         """a = M^-1 (tau - c) by ABA, after `position` and `velocity`; allocates its scratch."""
-        t, n, nv = self.device_model.types, self.model.nlink, self.model.nv
-        scratch = [self.array(n, t.mat66), self.array(n, t.vec6), self.link_A, self.array(nv, t.vec6)]
-        scratch.append(self.array(nv, t.real))
-        self.articulated(v, tau, self.device_model.parameters.stored("joint_armature"), scratch, a)
+        armature = self.device_model.parameters.stored("joint_armature")
+        self.articulated(v, tau, armature, self.articulated_scratch(), a)
 
-    def articulated(self, v: wp.array, tau: wp.array, armature: wp.array, scratch: list[wp.array], a: wp.array) -> None:
-        """`forward_dynamics` with an armature, on the scratch of `passes.aba`."""
-        inputs = [
-            self.device_model.topology,
-            self.device_model.parameters.stored("gravity"),
-            armature,
-            self.dof_S,
-            self.link_I,
-        ]
-        self.launch(passes.aba, self.model.ntree, [*inputs, self.link_V, v, tau, *scratch, a])
+    def articulated_scratch(self):
+        """What `articulated` works in."""
+        t, n, nv = self.device_model.types, self.model.nlink, self.model.nv
+        work = copy(passes.Articulated, t.real)()
+        work.IA, work.p, work.A = self.array(n, t.mat66), self.array(n, t.vec6), self.link_A
+        work.U, work.u = self.array(nv, t.vec6), self.array(nv, t.real)
+        return work
+
+    def articulated(self, v: wp.array, tau: wp.array, armature: wp.array, scratch, a: wp.array) -> None:
+        """`forward_dynamics` with an armature, on `articulated_scratch`."""
+        d = self.device_model
+        inputs = [d.topology, d.parameters.stored("gravity"), armature, self.dof_S, self.link_I, self.link_V]
+        self.launch(passes.aba, self.model.ntree, [*inputs, v, tau, scratch, a])
 
     def body_poses(self, poses: wp.array) -> None:
         """Body poses `(worlds, nbody, 7)`, after `position`."""
@@ -210,9 +218,9 @@ class Dynamics:
 
     def energy(self, q: wp.array, v: wp.array, kinetic: wp.array, potential: wp.array, total: wp.array) -> None:
         """Kinetic and potential energy and their sum, after `position(q)` and `velocity(v)`."""
-        keys = ("gravity", "joint_armature", "joint_stiffness", "joint_reference")
-        inputs = [self.device_model.topology, *(self.device_model.parameters.stored(key) for key in keys)]
-        inputs += [self.link_X, self.link_I, self.link_V, q, v, kinetic, potential, total]
+        d, found = self.device_model, copy(energy.Energies, self.device_model.types.real)()
+        found.kinetic, found.potential, found.total = kinetic, potential, total
+        inputs = [d.topology, d.plant(), self.link_X, self.link_I, self.link_V, q, v, found]
         self.launch(energy.mechanical_energy, None, inputs)
 
 

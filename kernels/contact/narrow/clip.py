@@ -41,7 +41,7 @@ class Candidates:
 
 
 @func(inline=False)
-def geometry(table: MeshTable, pair: Pair, feature: wp.vec3i):
+def pair_geometry(table: MeshTable, pair: Pair, feature: wp.vec3i):
     """Contact geometry in axes of A."""
     identity = quat(real(0.0), real(0.0), real(0.0), real(1.0))
     return relative_geometry(table, pair.a, identity, pair.b, pair.q, pair.p, feature)
@@ -59,7 +59,7 @@ def add_candidate(
     phi: wp.array(dtype=real),
 ) -> Candidates:
     """Add a feature contact nearer than the margin, unless there is one at its place."""
-    g = geometry(table, pair, feature)
+    g = pair_geometry(table, pair, feature)
     if not (g.phi < margin) or found.count >= MAX_CANDIDATES:
         return found
     k = wp.int32(0)
@@ -234,7 +234,7 @@ def face_manifold(
         rim = code - FIRST_CAP
         lower = found.lowest
         triple = swapped(reference_is_b, face, rim, NO_REFERENCE)
-        g = geometry(table, pair, triple)
+        g = pair_geometry(table, pair, triple)
         if g.phi < lower - real(cap_bias) * other.size[0] and contains(polygon, n, normal, g.point, tolerance):
             found = add_candidate(found, table, pair, triple, margin, features, points, phi)
     if m > 2:

@@ -14,7 +14,7 @@ import warp as wp
 
 from ...real import func, quat, real, struct, transform, vec3
 from . import clip, convex_features
-from .clip import Candidates, add_candidate, face_manifold, geometry, line_manifold, lines_parallel, reduce
+from .clip import Candidates, add_candidate, face_manifold, line_manifold, lines_parallel, pair_geometry, reduce
 from .convex_features import local_feature, record_normal
 from .features import orthogonal
 from .gjk import Pair, deepest, lowest, nearest
@@ -81,7 +81,7 @@ def try_pair(best: Best, table: MeshTable, pair: Pair, a: wp.int32, b: wp.int32,
     if a == NO_FEATURE or b == NO_FEATURE:
         return best
     feature = wp.vec3i(a, b, recorded)
-    g = geometry(table, pair, feature)
+    g = pair_geometry(table, pair, feature)
     s = separation(table, pair, g.normal)
     tolerance = real(rounding) * pair.size
     if s > best.top_separation:
@@ -253,14 +253,14 @@ def plane_cylinder(table: MeshTable, pair: Pair, margin: real) -> Manifold:
         k = wp.int32(0)
         while k < RIM_POINTS:
             code = FIRST_RIM_POINT + RIM_POINTS * lower + k
-            g = geometry(table, pair, wp.vec3i(0, code, NO_REFERENCE))
+            g = pair_geometry(table, pair, wp.vec3i(0, code, NO_REFERENCE))
             low = wp.min(low, g.phi)
             if g.phi < margin:
                 manifold = add_contact(manifold, 0, code, NO_REFERENCE)
             k += 2
     k = wp.int32(0)
     while k < 2:
-        g = geometry(table, pair, wp.vec3i(0, k, NO_REFERENCE))
+        g = pair_geometry(table, pair, wp.vec3i(0, k, NO_REFERENCE))
         if g.phi < margin and (k != lower or g.phi < low - real(cap_bias) * pair.b.size[0]):
             manifold = add_contact(manifold, 0, k, NO_REFERENCE)
         k += 1
@@ -302,7 +302,7 @@ def detect(
             return plane_cylinder(table, pair, margin)
         if geom_b.type == MESH:
             return plane_mesh(table, pair, margin)
-        if geom_b.type == ELLIPSOID and geometry(table, pair, wp.vec3i(0, 0, NO_REFERENCE)).phi < margin:
+        if geom_b.type == ELLIPSOID and pair_geometry(table, pair, wp.vec3i(0, 0, NO_REFERENCE)).phi < margin:
             return add_contact(Manifold(), 0, 0, NO_REFERENCE)
         return Manifold()
     return convex_convex(table, geom_a, X_a, geom_b, X_b, margin, motion)

@@ -28,6 +28,7 @@ from .features import (
     against_flat,
     assemble,
     box_signs,
+    line_line,
     line_through_plane,
     orthogonal,
     point_line,
@@ -313,21 +314,6 @@ def nearest_on_rim(c: vec3, q: quat, size: vec3, x: vec3) -> vec3:
 
 
 @func(inline=False)
-def line_line(a: Feature, b: Feature, n: vec3) -> ContactGeometry:
-    """Common perpendicular of two lines, on the side of n."""
-    c = wp.cross(a.u, b.u)
-    square = wp.dot(c, c)
-    r = b.p - a.p
-    if square > real(parallel):
-        x_a = a.p + (wp.dot(wp.cross(r, b.u), c) / square) * a.u
-        x_b = b.p + (wp.dot(wp.cross(r, a.u), c) / square) * b.u
-        if wp.dot(c, n) < real(0.0):
-            return assemble(x_a, x_b, -c / wp.sqrt(square), a.r, b.r)
-        return assemble(x_a, x_b, c / wp.sqrt(square), a.r, b.r)
-    return point_line(a.p, b.p, b.u, n, a.r, b.r, True)
-
-
-@func(inline=False)
 def flat_pair(a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> ContactGeometry:
     """A plane or face against a point, straight or curved."""
     if b.kind == FLAT:
@@ -390,7 +376,7 @@ def relative_geometry(
     if a.curve != STRAIGHT or b.curve != STRAIGHT:
         return curved_pair(n, a, q_a, geom_a.size, b, q_b, geom_b.size)
     if a.kind == LINE and b.kind == LINE:
-        return line_line(a, b, n)
+        return line_line(a.p, a.u, b.p, b.u, n, a.r, b.r, real(parallel))
     if a.kind == LINE:
         return point_line(b.p, a.p, a.u, -n, b.r, a.r, False)
     if b.kind == LINE:

@@ -199,12 +199,15 @@ def line_through_plane(x: vec3, u: vec3, p: vec3, n: vec3) -> vec3:
 
 
 @func
-def line_line(p_a: vec3, u_a: vec3, p_b: vec3, u_b: vec3, outward: vec3, r_a: real, r_b: real) -> ContactGeometry:
-    """Common perpendicular of two lines, directed along `outward`, or from A to B where that is zero."""
+def line_line(
+    p_a: vec3, u_a: vec3, p_b: vec3, u_b: vec3, outward: vec3, r_a: real, r_b: real, parallel: real
+) -> ContactGeometry:
+    """Common perpendicular of two lines, directed along `outward`, or from A to B where that is zero. `parallel`: squared sine under which
+    they have none."""
     c = wp.cross(u_a, u_b)
     square = wp.dot(c, c)
     r = p_b - p_a
-    if square > real(SMALLEST_SQUARE):
+    if square > parallel:
         x_a = p_a + (wp.dot(wp.cross(r, u_b), c) / square) * u_a
         x_b = p_b + (wp.dot(wp.cross(r, u_a), c) / square) * u_b
         facing = wp.dot(c, r)
@@ -270,7 +273,7 @@ def relative_geometry(
         return against_flat(p_b, p_a, u_a, r_b, r_a, False)
     outward = wp.quat_rotate(q_a, local_outward(type_a, code_a)) - wp.quat_rotate(q_b, local_outward(type_b, code_b))
     if kind_a == LINE and kind_b == LINE:
-        return line_line(p_a, u_a, p_b, u_b, outward, r_a, r_b)
+        return line_line(p_a, u_a, p_b, u_b, outward, r_a, r_b, real(SMALLEST_SQUARE))
     if kind_a == LINE:
         return point_line(p_b, p_a, u_a, -outward, r_b, r_a, False)
     if kind_b == LINE:

@@ -14,12 +14,14 @@ the impulses of all forces, and that of the tree's weight, all in the same norm.
 import warp as wp
 
 from ...forces import actuators as forces
+from ...forces.actuators import Actuators
 from ...linalg.lu import lu_factor_block, lu_solve_block, lu_solve_transposed_block
 from ...real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
 from ...solve.sap import sap
 from ...tree import joints, passes
 from ...tree import spatial as sp
 from ...tree.passes import Topology
+from ...tree.plant import Plant
 from ...tree.rnea_derivative import Motion, Sweep, derivative, load_rotation
 
 RUNNING = wp.constant(-1)
@@ -36,37 +38,12 @@ KEPT_REDUCTION = 10.0
 
 
 @struct
-class Plant:
-    """Parameters have one row, shared, or one per world."""
-
-    link_pose: wp.array2d(dtype=transform)
-    joint_anchor: wp.array(dtype=vec3)
-    q0: wp.array(dtype=real)
-    joint_pose: wp.array3d(dtype=real)
-    joint_axis: wp.array2d(dtype=vec3)
-    body_mass: wp.array2d(dtype=real)
-    body_com: wp.array2d(dtype=vec3)
-    body_inertia: wp.array2d(dtype=mat33)
-    gravity: wp.array(dtype=vec3)
-    joint_armature: wp.array2d(dtype=real)
-    joint_stiffness: wp.array2d(dtype=real)
-    joint_reference: wp.array2d(dtype=real)
-    joint_damping: wp.array2d(dtype=real)
-    actuator_link: wp.array(dtype=int)
-    actuator_gear: wp.array2d(dtype=real)
-    actuator_gain: wp.array3d(dtype=real)
-    actuator_bias: wp.array3d(dtype=real)
-    control_range: wp.array3d(dtype=real)
-    force_range: wp.array3d(dtype=real)
-    tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
-    actuator: wp.array(dtype=int)  # actuators on joints, tree by tree
-
-
-@struct
 class Load:
     """What acts on it."""
 
-    control: wp.array2d(dtype=real)
+    actuators: Actuators
+    tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
+    actuator: wp.array(dtype=int)  # actuators on joints, tree by tree
     tau: wp.array2d(dtype=real)
     wrench: wp.array3d(dtype=real)  # (worlds, bodies, 6) or empty
 
@@ -83,9 +60,22 @@ class Scheme:
 
 
 @struct
+class Problem:
+    """The equations of v*."""
+
+    plant: Plant
+    load: Load
+    scheme: Scheme
+    q0: wp.array2d(dtype=real)
+    v0: wp.array2d(dtype=real)
+
+
+@struct
 class Newton:
     """Workspace."""
 
+    motion: Motion  # at q^θ, as `sweep`
+    sweep: Sweep
     q: wp.array2d(dtype=real)  # (worlds, nq) q^θ
     v: wp.array2d(dtype=real)  # (worlds, nv) v on trial
     v_theta: wp.array2d(dtype=real)
@@ -108,41 +98,30 @@ def gravity_of(plant: Plant, w: int) -> vec3:
 
 
 @func(inline=False)
-def apply_wrench(
-    topology: Topology, plant: Plant, load: Load, work: Newton, w: int, l: int, motion: Motion, sweep: Sweep
-):
+def apply_wrench(topology: Topology, problem: Problem, work: Newton, w: int, l: int):
     """f_l ← f_l − wrench, and how it changes when the link turns."""
+    motion, sweep = work.motion, work.sweep
+    wrench = problem.load.wrench
     body = topology.link_body[l]
     sweep.E[w, l] = mat33()
     sweep.e[w, l] = vec3()
     if body >= 0:
-        F = forces.wrench_about_reference(topology, plant.body_com, work.link_X, load.wrench, w, body)
+        F = forces.wrench_about_reference(topology, problem.plant, work.link_X, wrench, w, body)
         motion.link_f[w, l] = motion.link_f[w, l] - F
-        torque = vec3(load.wrench[w, body, 0], load.wrench[w, body, 1], load.wrench[w, body, 2])
-        o = wp.transform_get_translation(work.link_X[w, topology.tree_reference[topology.link_tree[l]]])
-        com = wp.transform_point(work.link_X[w, l], plant.body_com[w % plant.body_com.shape[0], body]) - o
+        torque = vec3(wrench[w, body, 0], wrench[w, body, 1], wrench[w, body, 2])
+        com = wp.transform_point(work.link_X[w, l], problem.plant.body_com[w % problem.plant.body_com.shape[0], body])
+        com -= passes.reference_point(topology, work.link_X, w, l)
         sweep.E[w, l] = load_rotation(torque, sp.linear(F), com)
         sweep.e[w, l] = sp.linear(F)
 
 
 @func(inline=False)
-def inertial_force(
-    topology: Topology,
-    plant: Plant,
-    load: Load,
-    scheme: Scheme,
-    q0: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
-    w: int,
-    tree: int,
-    motion: Motion,
-    sweep: Sweep,
-    work: Newton,
-):
+def inertial_force(topology: Topology, problem: Problem, w: int, tree: int, work: Newton):
     """r ← RNEA(q^θ, v^θ, (v − v0)/h) of the velocity on trial; wrenches are subtracted on the way."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
-    h, theta = scheme.h, scheme.theta
+    h, theta = problem.scheme.h, problem.scheme.theta
+    plant, motion, v0 = problem.plant, work.motion, problem.v0
     g = gravity_of(plant, w)
     for l in range(first, end):
         kind = topology.link_type[l]
@@ -151,22 +130,17 @@ def inertial_force(
             d = j + i
             work.v_theta[w, d] = theta * work.v[w, d] + (real(1.0) - theta) * v0[w, d]
             work.a[w, d] = (work.v[w, d] - v0[w, d]) / h
-        joints.advance(kind, q0, work.v_theta, h * theta, w, topology.link_q[l], j, work.q)
-        passes.place_link(
-            topology, plant.link_pose, plant.joint_pose, plant.joint_anchor, plant.joint_axis, plant.q0, work.q, w, l,
-            work.link_X,
-        )  # fmt: skip
-        passes.place_axes(topology, plant.joint_anchor, plant.joint_axis, work.link_X, w, l, motion.dof_S)
-        motion.link_I[w, l] = passes.inertia_of_link(
-            topology, plant.body_mass, plant.body_com, plant.body_inertia, work.link_X, w, l
-        )
+        joints.advance(kind, problem.q0, work.v_theta, h * theta, w, topology.link_q[l], j, work.q)
+        passes.place_link(topology, plant, work.q, w, l, work.link_X)
+        passes.place_axes(topology, plant, work.link_X, w, l, motion.dof_S)
+        motion.link_I[w, l] = passes.inertia_of_link(topology, plant, work.link_X, w, l)
         passes.move_link(topology, motion.dof_S, work.v_theta, w, l, motion.link_V)
         passes.accelerate_link(
             topology, g, motion.dof_S, motion.link_I, motion.link_V, work.v_theta, work.a, w, l,
             motion.link_A, motion.link_f,
         )  # fmt: skip
-        if load.wrench.shape[0] > 0:
-            apply_wrench(topology, plant, load, work, w, l, motion, sweep)
+        if problem.load.wrench.shape[0] > 0:
+            apply_wrench(topology, problem, work, w, l)
     for k in range(end - first):
         l = end - 1 - k
         parent = topology.link_parent[l]
@@ -187,29 +161,18 @@ def push(work: Newton, w: int, d: int, f: real):
 
 
 @func
-def drive_force(plant: Plant, work: Newton, law: vec3, w: int, a: int, i: int, j: int) -> vec2:
+def drive_force(actuators: Actuators, work: Newton, law: vec3, w: int, a: int, i: int, j: int) -> vec2:
     """(force before its limits, force) of an actuator on one degree of freedom, in units of the actuator."""
-    ratio = plant.actuator_gear[a, 0]
+    ratio = actuators.gear[a, 0]
     total = law[0] + law[1] * (ratio * work.q[w, i]) + law[2] * (ratio * work.v_theta[w, j])
-    return vec2(total, forces.clamped(total, plant.force_range, w, a))
+    return vec2(total, forces.clamped(total, actuators.force_range, w, a))
 
 
 @func(inline=False)
-def residual(
-    topology: Topology,
-    plant: Plant,
-    load: Load,
-    scheme: Scheme,
-    q0: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
-    w: int,
-    tree: int,
-    motion: Motion,
-    sweep: Sweep,
-    work: Newton,
-):
+def residual(topology: Topology, problem: Problem, w: int, tree: int, work: Newton):
     """r of the velocity on trial."""
-    inertial_force(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+    inertial_force(topology, problem, w, tree, work)
+    plant, load, actuators = problem.plant, problem.load, problem.load.actuators
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         kind = topology.link_type[l]
         j = topology.link_v[l]
@@ -220,24 +183,25 @@ def residual(
                 push(work, w, d, -plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d] * x[i])
                 push(work, w, d, -plant.joint_damping[w % plant.joint_damping.shape[0], d] * work.v_theta[w, d])
                 push(work, w, d, load.tau[w, d])
-    for k in range(plant.tree_actuator[tree], plant.tree_actuator[tree + 1]):
-        a = plant.actuator[k]
-        l = plant.actuator_link[a]
+    for k in range(load.tree_actuator[tree], load.tree_actuator[tree + 1]):
+        a = load.actuator[k]
+        l = actuators.link[a]
         j = topology.link_v[l]
-        law = forces.actuator_law(plant.actuator_gain, plant.actuator_bias, plant.control_range, load.control, w, a)
+        law = forces.actuator_law(actuators, w, a)
         n = joints.dofs(topology.link_type[l])
         if n == 1:
-            f = drive_force(plant, work, law, w, a, topology.link_q[l], j)
-            push(work, w, j, plant.actuator_gear[a, 0] * f[1])
+            f = drive_force(actuators, work, law, w, a, topology.link_q[l], j)
+            push(work, w, j, actuators.gear[a, 0] * f[1])
         else:
-            limit = forces.clamped(law[0], plant.force_range, w, a)
+            limit = forces.clamped(law[0], actuators.force_range, w, a)
             for i in range(n):
-                push(work, w, j + i, plant.actuator_gear[a, i] * limit)
+                push(work, w, j + i, actuators.gear[a, i] * limit)
 
 
 @func
-def turn_columns(motion: Motion, work: Newton, c: real, angle: real, w: int, j: int) -> mat33:
+def turn_columns(work: Newton, c: real, angle: real, w: int, j: int) -> mat33:
     """dq = c S dexp(angle v^θ) of the three rotations that start at j; the matrix dexp."""
+    motion = work.motion
     dexp = joints.rotation_dexp(angle * vec3(work.v_theta[w, j], work.v_theta[w, j + 1], work.v_theta[w, j + 2]))
     for i in range(3):
         work.dq[w, j + i] = c * (
@@ -247,42 +211,34 @@ def turn_columns(motion: Motion, work: Newton, c: real, angle: real, w: int, j: 
 
 
 @func(inline=False)
-def linearise(
-    topology: Topology,
-    plant: Plant,
-    load: Load,
-    scheme: Scheme,
-    w: int,
-    tree: int,
-    motion: Motion,
-    sweep: Sweep,
-    work: Newton,
-):
+def linearise(topology: Topology, problem: Problem, w: int, tree: int, work: Newton):
     """J ← dr/dv at the velocity of the last `residual`."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     begin = topology.tree_v[tree]
-    theta = scheme.theta
-    angle = scheme.h * theta
+    plant, load, actuators = problem.plant, problem.load, problem.load.actuators
+    motion = work.motion
+    h, theta = problem.scheme.h, problem.scheme.theta
+    angle = h * theta
     c_q = angle * theta
     for l in range(first, end):
         kind = topology.link_type[l]
         j = topology.link_v[l]
         n = joints.dofs(kind)
         if kind == joints.BALL or kind == joints.FREE:
-            turn_columns(motion, work, c_q, angle, w, j + n - 3)
+            turn_columns(work, c_q, angle, w, j + n - 3)
             n -= 3
         for i in range(n):
             work.dq[w, j + i] = c_q * motion.dof_S[w, j + i]
     g = gravity_of(plant, w)
-    derivative(topology, g, motion, work.v_theta, work.a, work.dq, theta, real(1.0) / scheme.h, w, tree, sweep, work.J)
+    derivative(topology, g, motion, work.v_theta, work.a, work.dq, theta, real(1.0) / h, w, tree, work.sweep, work.J)
     for l in range(first, end):
         kind = topology.link_type[l]
         j = topology.link_v[l]
         n = joints.dofs(kind)
         for i in range(n):
             d = j + i
-            slope = plant.joint_armature[w % plant.joint_armature.shape[0], d] / scheme.h
+            slope = plant.joint_armature[w % plant.joint_armature.shape[0], d] / h
             slope += theta * plant.joint_damping[w % plant.joint_damping.shape[0], d]
             if kind != joints.BALL and (kind != joints.FREE or i < 3):
                 slope += c_q * plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d]
@@ -291,42 +247,39 @@ def linearise(
             x = joints.spring_deflection(kind, work.q, plant.joint_reference, w, topology.link_q[l], j)
             t0 = j + n - 3
             # d log(rest^-1 q^θ) = dlog dexp c_q dv
-            turned = joints.rotation_dlog(vec3(x[n - 3], x[n - 2], x[n - 1])) * turn_columns(
-                motion, work, c_q, angle, w, t0
-            )
+            turned = joints.rotation_dlog(vec3(x[n - 3], x[n - 2], x[n - 1])) * turn_columns(work, c_q, angle, w, t0)
             for i in range(3):
                 K = plant.joint_stiffness[w % plant.joint_stiffness.shape[0], t0 + i]
                 for e in range(3):
                     k = t0 + e - begin
                     work.J[w, t0 + i, k] = work.J[w, t0 + i, k] + K * c_q * turned[i, e]
-    for k in range(plant.tree_actuator[tree], plant.tree_actuator[tree + 1]):
-        a = plant.actuator[k]
-        l = plant.actuator_link[a]
+    for k in range(load.tree_actuator[tree], load.tree_actuator[tree + 1]):
+        a = load.actuator[k]
+        l = actuators.link[a]
         if joints.dofs(topology.link_type[l]) == 1:
             j = topology.link_v[l]
-            law = forces.actuator_law(plant.actuator_gain, plant.actuator_bias, plant.control_range, load.control, w, a)
-            f = drive_force(plant, work, law, w, a, topology.link_q[l], j)
+            law = forces.actuator_law(actuators, w, a)
+            f = drive_force(actuators, work, law, w, a, topology.link_q[l], j)
             if f[0] == f[1]:  # at its limit the force does not change
-                ratio = plant.actuator_gear[a, 0]
+                ratio = actuators.gear[a, 0]
                 slope = ratio * ratio * (c_q * law[1] + theta * law[2])
                 work.J[w, j, j - begin] = work.J[w, j, j - begin] - slope
 
 
 @func(inline=False)
-def set_weights(
-    topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, motion: Motion, sweep: Sweep, work: Newton
-):
+def set_weights(topology: Topology, problem: Problem, w: int, tree: int, work: Newton):
     """diag(A), A ≈ h dr/dv, at the first velocity; never below diag(M), which keeps it positive."""
+    armature = problem.plant.joint_armature
     begin = topology.tree_v[tree]
     for d in range(begin, topology.tree_v[tree + 1]):
-        S_d = motion.dof_S[w, d]
-        M = wp.dot(S_d, sp.momentum(sweep.I[w, topology.dof_link[d]], S_d))
-        M += plant.joint_armature[w % plant.joint_armature.shape[0], d]
-        work.weight[w, d] = wp.max(M, scheme.h * work.J[w, d, d - begin])
+        S_d = work.motion.dof_S[w, d]
+        M = wp.dot(S_d, sp.momentum(work.sweep.I[w, topology.dof_link[d]], S_d))
+        M += armature[w % armature.shape[0], d]
+        work.weight[w, d] = wp.max(M, problem.scheme.h * work.J[w, d, d - begin])
 
 
 @func(inline=False)
-def measure(topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int, sweep: Sweep, work: Newton) -> vec2:
+def residual_norm(topology: Topology, problem: Problem, w: int, tree: int, work: Newton) -> vec2:
     """(‖D m‖, scale) of the velocity on trial [√J]."""
     residual_sq = real(0.0)
     impulse_sq = real(0.0)
@@ -336,8 +289,9 @@ def measure(topology: Topology, plant: Plant, scheme: Scheme, w: int, tree: int,
         residual_sq += work.r[w, d] * work.r[w, d] / A
         impulse_sq += work.magnitude[w, d] * work.magnitude[w, d] / A
         momentum_sq += work.v[w, d] * work.v[w, d] * A
-    fall = scheme.h * wp.length(gravity_of(plant, w)) * wp.sqrt(sweep.I[w, topology.tree_link[tree]][0])
-    return vec2(scheme.h * wp.sqrt(residual_sq), scheme.h * wp.sqrt(impulse_sq) + wp.sqrt(momentum_sq) + fall)
+    h = problem.scheme.h
+    fall = h * wp.length(gravity_of(problem.plant, w)) * wp.sqrt(work.sweep.I[w, topology.tree_link[tree]][0])
+    return vec2(h * wp.sqrt(residual_sq), h * wp.sqrt(impulse_sq) + wp.sqrt(momentum_sq) + fall)
 
 
 @func
@@ -352,21 +306,11 @@ def newton_step(topology: Topology, w: int, tree: int, work: Newton):
 
 @func(inline=False)
 def search(
-    topology: Topology,
-    plant: Plant,
-    load: Load,
-    scheme: Scheme,
-    q0: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
-    guess: wp.array2d(dtype=real),
-    w: int,
-    tree: int,
-    motion: Motion,
-    sweep: Sweep,
-    work: Newton,
+    topology: Topology, problem: Problem, guess: wp.array2d(dtype=real), w: int, tree: int, work: Newton,
     v_star: wp.array2d(dtype=real),
-) -> int:
+) -> int:  # fmt: skip
     """v* from the guess on, and how the search ended; the last velocity that the residual is evaluated at is v*."""
+    scheme = problem.scheme
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     for d in range(begin, end):
@@ -379,9 +323,9 @@ def search(
     evaluations = int(0)
     state = int(RUNNING)
     while state == RUNNING:
-        residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
+        residual(topology, problem, w, tree, work)
         evaluations += 1
-        after = measure(topology, plant, scheme, w, tree, sweep, work)
+        after = residual_norm(topology, problem, w, tree, work)
         if alpha > real(0.0) and not (after[0] <= (real(1.0) - real(DECREASE) * alpha) * size[0]):
             alpha = real(0.5) * alpha
             if kept == 1 or alpha < real(SHORTEST_STEP) or evaluations >= scheme.max_evaluations:
@@ -391,10 +335,10 @@ def search(
         else:
             kept = int(alpha == real(1.0) and after[0] * real(KEPT_REDUCTION) <= size[0])
             if evaluations == 1 or (kept == 0 and stalled == 0 and after[0] > scheme.tolerance * after[1]):
-                linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+                linearise(topology, problem, w, tree, work)
             if evaluations == 1:
-                set_weights(topology, plant, scheme, w, tree, motion, sweep, work)
-            size = measure(topology, plant, scheme, w, tree, sweep, work)
+                set_weights(topology, problem, w, tree, work)
+            size = residual_norm(topology, problem, w, tree, work)
             for d in range(begin, end):
                 v_star[w, d] = work.v[w, d]
             if not (size[0] - size[0] == real(0.0)):
@@ -422,16 +366,10 @@ def search(
 @kernel
 def free_motion(
     topology: Topology,
-    plant: Plant,
-    load: Load,
-    scheme: Scheme,
-    q0: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
+    problem: Problem,
     guess: wp.array2d(dtype=real),
     restarts: int,
     # scratch; out: the kinematics at q^θ(v*), evaluations, status
-    motion: Motion,
-    sweep: Sweep,
     work: Newton,
     # out
     v_star: wp.array2d(dtype=real),
@@ -441,24 +379,17 @@ def free_motion(
     `restarts` of 1: from v0 on where the search from the guess fails.
     """
     w, tree = wp.tid()
-    state = search(topology, plant, load, scheme, q0, v0, guess, w, tree, motion, sweep, work, v_star)
+    state = search(topology, problem, guess, w, tree, work, v_star)
     if restarts > 0 and state != CONVERGED:
-        state = search(topology, plant, load, scheme, q0, v0, v0, w, tree, motion, sweep, work, v_star)
+        state = search(topology, problem, problem.v0, w, tree, work, v_star)
     work.status[w, tree] = state
 
 
 @kernel(part="adjoint")
 def factor_root(
     topology: Topology,
-    plant: Plant,
-    load: Load,
-    scheme: Scheme,
-    q0: wp.array2d(dtype=real),
-    v0: wp.array2d(dtype=real),
+    problem: Problem,
     v_star: wp.array2d(dtype=real),
-    # scratch
-    motion: Motion,
-    sweep: Sweep,
     # in, out
     work: Newton,
 ):
@@ -467,11 +398,11 @@ def factor_root(
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     if work.evaluations[w, tree] > 1 or work.status[w, tree] != CONVERGED:  # else J is there, and no factor yet
-        if load.wrench.shape[0] > 0:  # whose rotation `linearise` has summed up over subtrees
+        if problem.load.wrench.shape[0] > 0:  # whose rotation `linearise` has summed up over subtrees
             for d in range(begin, end):
                 work.v[w, d] = v_star[w, d]
-            residual(topology, plant, load, scheme, q0, v0, w, tree, motion, sweep, work)
-        linearise(topology, plant, load, scheme, w, tree, motion, sweep, work)
+            residual(topology, problem, w, tree, work)
+        linearise(topology, problem, w, tree, work)
     if lu_factor_block(work.J[w], begin, end, work.pivot[w]) != 0:
         for d in range(begin, end):
             for e in range(end - begin):
@@ -481,7 +412,7 @@ def factor_root(
 @kernel(part="adjoint")
 def root_adjoint(
     topology: Topology,
-    scheme: Scheme,
+    h: real,
     v_star_bar: wp.array2d(dtype=real),
     work: Newton,
     # out
@@ -492,5 +423,5 @@ def root_adjoint(
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     for d in range(begin, end):
-        seed[w, d] = -v_star_bar[w, d] / scheme.h
+        seed[w, d] = -v_star_bar[w, d] / h
     lu_solve_transposed_block(work.J[w], begin, end, work.pivot[w], seed[w])

@@ -8,15 +8,16 @@ free motion where it is implicit is in `free_motion.py`.
 import warp as wp
 
 from ...flags import NONFINITE, NOT_CONVERGED
-from ...forces.actuators import actuator_law, clamped, has_row
+from ...forces.actuators import Actuators, actuator_law, clamped, has_row
 from ...linalg.lanes import lane, lanes, sync, team_bits, team_count
 from ...linalg.ltdl import team_ltdl_factor_block, team_ltdl_solve_block
 from ...linalg.registers import UNKNOWNS, team_damped_motion
 from ...linalg.vector import team_copy_lower
-from ...real import func, kernel, real
+from ...real import func, kernel, real, struct
 from ...solve.sap import sap
 from ...tree import joints
 from ...tree.passes import Topology
+from ...tree.plant import Plant
 
 SOLVER_NON_FINITE = wp.constant(sap.NON_FINITE)
 
@@ -125,41 +126,38 @@ def accelerated(h: real, v0: wp.array2d(dtype=real), a: wp.array2d(dtype=real), 
     v_star[w, d] = v0[w, d] + h * a[w, d]
 
 
+@struct
+class Ends:
+    """The state that a step advances, and what it has found."""
+
+    q: wp.array2d(dtype=real)  # in and out, as the next three
+    v: wp.array2d(dtype=real)
+    time: wp.array(dtype=wp.float64)
+    flags: wp.array(dtype=int)
+    q_next: wp.array2d(dtype=real)
+    v_next: wp.array2d(dtype=real)  # the solution, and what bodies that spin become (`spin.py`)
+    contact_flags: wp.array(dtype=int)
+
+
 @func
 def team_commit(
-    topology: Topology,
-    body_active: wp.array2d(dtype=real),
-    h: wp.float64,
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-    time: wp.array(dtype=wp.float64),
-    flags: wp.array(dtype=int),
-    v_solved: wp.array2d(dtype=real),
-    q_solved: wp.array2d(dtype=real),
-    solver_status: wp.array(dtype=int),
-    contact_flags: wp.array(dtype=int),
-    w: int,
-    # out
-    q_next: wp.array2d(dtype=real),
-    v_next: wp.array2d(dtype=real),
-    time_next: wp.array(dtype=wp.float64),
-    flags_next: wp.array(dtype=int),
-):
+    topology: Topology, plant: Plant, h: wp.float64, solver_status: wp.array(dtype=int), w: int, ends: Ends
+):  # fmt: skip
     """`commit` of one world by all lanes."""
-    flag = flags[w]
+    flag = ends.flags[w]
     bad = int(0)
-    if solver_status[w] & SOLVER_NON_FINITE != 0 or contact_flags[w] & NONFINITE != 0:
+    if solver_status[w] & SOLVER_NON_FINITE != 0 or ends.contact_flags[w] & NONFINITE != 0:
         bad = int(1)
-    for i in range(lane(), v.shape[1], lanes()):
-        x = v_solved[w, i]
+    for i in range(lane(), ends.v.shape[1], lanes()):
+        x = ends.v_next[w, i]
         if not (x - x == real(0.0)):
             bad = int(1)
-    for i in range(lane(), q.shape[1], lanes()):
-        x = q_solved[w, i]
+    for i in range(lane(), ends.q.shape[1], lanes()):
+        x = ends.q_next[w, i]
         if not (x - x == real(0.0)):
             bad = int(1)
     bad = team_bits(bad)
-    now = time[w]
+    now = ends.time[w]
     if not (now - now == wp.float64(0.0)):
         bad = int(1)
     sync()  # what follows may be written over what was read
@@ -168,57 +166,37 @@ def team_commit(
     elif flag & NONFINITE == 0:
         if solver_status[w] != 0:
             flag = flag | NOT_CONVERGED
-        flag = flag | contact_flags[w]
+        flag = flag | ends.contact_flags[w]
     if flag & NONFINITE == 0:
-        time_next[w] = now + h
-    else:
-        time_next[w] = now
+        ends.time[w] = now + h
     for l in range(lane(), topology.link_type.shape[0], lanes()):
         kind = topology.link_type[l]
         root = topology.link_body[topology.tree_reference[topology.link_tree[l]]]
         i = topology.link_q[l]
         j = topology.link_v[l]
-        if flag & NONFINITE == 0 and body_active[w % body_active.shape[0], root] != real(0.0):
+        if flag & NONFINITE == 0 and plant.body_active[w % plant.body_active.shape[0], root] != real(0.0):
             for k in range(joints.coordinates(kind)):
-                q_next[w, i + k] = q_solved[w, i + k]
+                ends.q[w, i + k] = ends.q_next[w, i + k]
             for k in range(joints.dofs(kind)):
-                v_next[w, j + k] = v_solved[w, j + k]
-        else:
-            for k in range(joints.coordinates(kind)):
-                q_next[w, i + k] = q[w, i + k]
-            for k in range(joints.dofs(kind)):
-                v_next[w, j + k] = v[w, j + k]
-    flags_next[w] = flag
+                ends.v[w, j + k] = ends.v_next[w, j + k]
+    ends.flags[w] = flag
 
 
 @kernel(lanes=True)
 def commit(
     topology: Topology,
-    body_active: wp.array2d(dtype=real),
+    plant: Plant,
     h: wp.float64,
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-    time: wp.array(dtype=wp.float64),
-    flags: wp.array(dtype=int),
-    v_solved: wp.array2d(dtype=real),
-    q_solved: wp.array2d(dtype=real),
     solver_status: wp.array(dtype=int),
-    contact_flags: wp.array(dtype=int),
-    # out
-    q_next: wp.array2d(dtype=real),
-    v_next: wp.array2d(dtype=real),
-    time_next: wp.array(dtype=wp.float64),
-    flags_next: wp.array(dtype=int),
+    # in and out
+    ends: Ends,
 ):
     """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over (worlds, lanes).
 
     A world whose NONFINITE flag is set stands still until it is reset; a tree whose root body is inactive stands still.
     """
     w, _lane = wp.tid()
-    team_commit(
-        topology, body_active, h, q, v, time, flags, v_solved, q_solved, solver_status, contact_flags, w,
-        q_next, v_next, time_next, flags_next,
-    )  # fmt: skip
+    team_commit(topology, plant, h, solver_status, w, ends)
 
 
 # The theta-schemes besides symplectic Euler.
@@ -227,16 +205,8 @@ def commit(
 @kernel(twin=True, part="schemes")
 def effective_damping(
     topology: Topology,
-    actuator_link: wp.array(dtype=int),
-    actuator_row: wp.array(dtype=int),
-    gear: wp.array2d(dtype=real),
-    gain: wp.array3d(dtype=real),
-    bias: wp.array3d(dtype=real),
-    control_range: wp.array3d(dtype=real),
-    force_range: wp.array3d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    damping: wp.array2d(dtype=real),
-    control: wp.array2d(dtype=real),
+    plant: Plant,
+    actuators: Actuators,
     share: real,
     span: real,
     q: wp.array2d(dtype=real),
@@ -251,18 +221,18 @@ def effective_damping(
     """
     w = wp.tid()
     for d in range(D.shape[1]):
-        own = damping[w % damping.shape[0], d]
-        D[w, d] = share * own + span * stiffness[w % stiffness.shape[0], d]
-    for a in range(actuator_link.shape[0]):
-        law = actuator_law(gain, bias, control_range, control, w, a)
-        if not has_row(actuator_row, law, force_range, w, a):
-            l = actuator_link[a]
+        own = plant.joint_damping[w % plant.joint_damping.shape[0], d]
+        D[w, d] = share * own + span * plant.joint_stiffness[w % plant.joint_stiffness.shape[0], d]
+    for a in range(actuators.link.shape[0]):
+        law = actuator_law(actuators, w, a)
+        if not has_row(actuators, law, w, a):
+            l = actuators.link[a]
             kind = topology.link_type[l]
             if kind == joints.HINGE or kind == joints.SLIDE:
                 j = topology.link_v[l]
-                ratio = gear[a, 0]
+                ratio = actuators.gear[a, 0]
                 total = law[0] + law[1] * (ratio * q[w, topology.link_q[l]]) + law[2] * (ratio * v[w, j])
-                if total == clamped(total, force_range, w, a):
+                if total == clamped(total, actuators.force_range, w, a):
                     # At 0 the derivative is that of what takes energy out, as in `actuator_force`; `min` has none.
                     damping_gain = wp.where(law[2] <= real(0.0), law[2], real(0.0))
                     stiffness_gain = wp.where(law[1] <= real(0.0), law[1], real(0.0))

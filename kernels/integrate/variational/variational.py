@@ -15,6 +15,7 @@ from ...flags import NONFINITE
 from ...real import func, kernel, mat33, real, transform, vec3, vec6, vec10
 from ...tree import joints
 from ...tree.passes import Topology
+from ...tree.plant import Plant
 from ...tree.spatial import angular, join, linear
 from . import drnea
 from .drnea import Equation, Factor, Frame, Motion, Root
@@ -48,11 +49,7 @@ def joint_point(
 @kernel
 def place_links(
     topology: Topology,
-    joint_anchor: wp.array(dtype=vec3),
-    joint_axis: wp.array2d(dtype=vec3),
-    body_mass: wp.array2d(dtype=real),
-    body_com: wp.array2d(dtype=vec3),
-    body_inertia: wp.array2d(dtype=mat33),
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     # out
     frame: Frame,
@@ -62,16 +59,16 @@ def place_links(
     w, l = wp.tid()
     X = link_X[w, l]
     R = wp.quat_to_matrix(wp.transform_get_rotation(X))
-    r = joint_point(topology, joint_anchor, link_X, w, l)
+    r = joint_point(topology, plant.joint_anchor, link_X, w, l)
     parent = topology.link_parent[l]
     offset = vec3(real(0.0), real(0.0), real(0.0))
     if parent >= 0:
-        offset = r - joint_point(topology, joint_anchor, link_X, w, parent)
+        offset = r - joint_point(topology, plant.joint_anchor, link_X, w, parent)
     frame.offset[w, l] = offset
     kind = topology.link_type[l]
     start = topology.link_v[l]
     if kind == joints.HINGE or kind == joints.SLIDE:
-        frame.axis[w, start] = R * joint_axis[w % joint_axis.shape[0], topology.link_joint[l]]
+        frame.axis[w, start] = R * plant.joint_axis[w % plant.joint_axis.shape[0], topology.link_joint[l]]
     elif kind == joints.BALL or kind == joints.FREE:
         n = joints.dofs(kind)
         for i in range(3):
@@ -86,9 +83,9 @@ def place_links(
     H = mat33()
     M = mat33()
     if body >= 0:
-        m = body_mass[w % body_mass.shape[0], body]
-        e = wp.transform_point(X, body_com[w % body_com.shape[0], body]) - r
-        I = R * body_inertia[w % body_inertia.shape[0], body] * wp.transpose(R)
+        m = plant.body_mass[w % plant.body_mass.shape[0], body]
+        e = wp.transform_point(X, plant.body_com[w % plant.body_com.shape[0], body]) - r
+        I = R * plant.body_inertia[w % plant.body_inertia.shape[0], body] * wp.transpose(R)
         inertia = vec10(m, e[0], e[1], e[2], I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])
         H = m * wp.skew(e)
         M = wp.diag(vec3(m, m, m))
@@ -130,7 +127,7 @@ def inertial_force(I: vec10, omega: vec3, a: vec6) -> vec6:
 
 
 @func
-def velocity_acceleration(kind: int, offset: vec3, V_parent: vec6, a_parent: vec6, joint: vec6) -> vec6:
+def velocity_acceleration(offset: vec3, V_parent: vec6, a_parent: vec6, joint: vec6) -> vec6:
     """Acceleration (angular; of r) of a link whose joint accelerations are 0, from that of its parent."""
     omega = angular(V_parent)
     alpha = angular(a_parent)
@@ -165,7 +162,6 @@ def begin_step(
     drnea.factor_tree(topology, frame, factor, equation.armature, equation.damping, half_h, w, tree)
     scale = real(0.0)
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-        kind = topology.link_type[l]
         parent = topology.link_parent[l]
         I = frame.inertia[w, l]
         joint = joint_motion(topology, frame, equation.v, w, l)
@@ -175,7 +171,7 @@ def begin_step(
             offset = frame.offset[w, l]
             V_parent = work.rate[w, parent]
             V += drnea.moved_motion(V_parent, offset)
-            a = velocity_acceleration(kind, offset, V_parent, work.mu[w, parent], joint)
+            a = velocity_acceleration(offset, V_parent, work.mu[w, parent], joint)
         work.rate[w, l] = V
         work.mu[w, l] = a
         P = link_momentum(I, V, zero)

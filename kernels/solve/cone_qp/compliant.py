@@ -30,18 +30,12 @@ class Law:
 
 @func
 def linear_law(
-    scene: Scene,
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    compliances: wp.array2d(dtype=vec2),
-    rigid: real,
-    w: int,
-    c: int,
-    p: int,
-    h: real,
+    scene: Scene, material: Material, compliances: wp.array2d(dtype=vec2), rigid: real, w: int, c: int, p: int, h: real
 ) -> vec3:
     """(c, τ_d, recovery speed) of contact c of a pair, c = 1/K > 0; `rigid`: K where both geoms are."""
-    pair = pair_laws.contact_compliance(scene, stiffness, dissipation_time, compliances, w, c, p, h / real(wp.pi))
+    pair = pair_laws.contact_compliance(
+        scene, material.stiffness, material.dissipation_time, compliances, w, c, p, h / real(wp.pi)
+    )
     compliance = pair[0]
     if compliance == real(0.0):
         compliance = real(1.0) / rigid
@@ -115,7 +109,7 @@ def regularise(
         free = approach(problem, scene, problem.v_star[w], w, c)
         towards = wp.max(closing[1], free[1])
         closing[0] = wp.max(closing[0], free[0])
-    pair = linear_law(scene, material.stiffness, material.dissipation_time, compliances, law.stiffness, w, c, p, h)
+    pair = linear_law(scene, material, compliances, law.stiffness, w, c, p, h)
     mu = friction_coefficient(scene, material.friction, w, p)
     if (
         phi > real(0.0) and h * closing[0] <= phi
@@ -142,9 +136,7 @@ def regularise(
 def contact_impulse(
     scene: Scene,
     contacts: Contacts,
-    friction: wp.array2d(dtype=real),
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
+    material: Material,
     law: Law,
     h: real,
     frozen_mu: wp.array2d(dtype=real),
@@ -158,12 +150,12 @@ def contact_impulse(
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
-        pair = linear_law(scene, stiffness, dissipation_time, compliance, law.stiffness, w, c, p, h)
+        pair = linear_law(scene, material, compliance, law.stiffness, w, c, p, h)
         R_free = regularization(law.R_t, phi[w, c], pair[0], pair[1], h)
         v_free = contact_stabilization(phi[w, c], pair[1], h)
         R = recovery_regularization(R_free, v_free, pair[2])
         v_hat = recovery_stabilization(v_free, pair[2])
         mu = real(0.0)
         if frozen_mu[w, c] > real(0.0):
-            mu = pair_laws.friction_coefficient(scene, friction, w, p)
+            mu = pair_laws.friction_coefficient(scene, material.friction, w, p)
         gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)

@@ -7,14 +7,10 @@ import warp as wp
 from warpsim.device.copies import copy
 from warpsim.kernels.contact import between as contact_between
 from warpsim.kernels.integrate.theta import free_motion, schemes
-from warpsim.model.parameters import SPECS
 from warpsim.tree.dynamics import Dynamics, InverseDynamicsDerivative
 
 # A residual of the free motion that cannot fall any more is round-off below this many machine epsilons of its scale.
 STALL_EPSILONS = 1e3
-
-# What decides the damping and stiffness in A besides the actuators, in the order of the kernel `effective_damping`.
-DAMPING_PARAMETERS = ("joint_stiffness", "joint_damping")
 
 
 class ThetaStages:
@@ -38,26 +34,25 @@ class ThetaStages:
 
     def _set_actuators(self) -> None:
         """The actuators on joints, sorted by tree."""
-        m, plant, device = self.step.model, self.plant, self.step.device_model.device
+        m, device = self.step.model, self.step.device_model.device
         on_joint = np.flatnonzero(m.actuator_joint >= 0)
         tree = m.link_tree[m.joint_link[m.actuator_joint[on_joint]]]
         start = np.searchsorted(np.sort(tree), np.arange(m.ntree + 1))
         for key, value in (("actuator", on_joint[np.argsort(tree, kind="stable")]), ("tree_actuator", start)):
-            setattr(plant, key, wp.array(value.astype(np.int32), dtype=wp.int32, device=device))
-        for key in ("link", "gear"):
-            setattr(plant, f"actuator_{key}", getattr(self.step, f"actuator_{key}"))
+            setattr(self.load, key, wp.array(value.astype(np.int32), dtype=wp.int32, device=device))
 
     def _make_newton(self) -> None:
         d, model = self.step.device_model, self.step.model
         t, S, dtype = d.types, d.types.real, d.dtype
-        self.plant, self.load = copy(free_motion.Plant, S)(), copy(free_motion.Load, S)()
+        self.load, self.problem = copy(free_motion.Load, S)(), copy(free_motion.Problem, S)()
         self._set_actuators()
         self.between = Dynamics(d)
         self.between.steadied = self.step.dynamics.steadied
         derivative = InverseDynamicsDerivative(self.between)
-        self.motion, self.sweep = derivative.motion, derivative.sweep
+        self.sweep = derivative.sweep
         array, nv = self.between.array, model.nv
         work = self.newton = copy(free_motion.Newton, S)()
+        work.motion, work.sweep = derivative.motion, self.sweep
         work.q, work.link_X, work.J = array(model.nq, S), self.between.link_X, derivative.D
         for key in ("v", "v_theta", "a", "magnitude", "r", "dv", "weight"):
             setattr(work, key, array(nv, S))
@@ -78,13 +73,10 @@ class ThetaStages:
         """Take the present arrays of parameters and inputs."""
         if not self.scheme.implicit:
             return
-        d, plant, load = self.step.device_model, self.plant, self.load
-        plant.link_pose, plant.joint_anchor, plant.q0 = d.link_pose, d.joint_anchor, d.q0
-        given = {} if self.step.actuation is None else self.step.actuation.given()
-        for key in SPECS.keys() & copy(free_motion.Plant, d.types.real).vars.keys():
-            setattr(plant, key, given.get(key, d.parameters.stored(key)))
-        plant.joint_armature = self.step.dynamics.armature
-        load.control, load.tau = self.step.actuator_control, self.step.acting_tau
+        step, problem = self.step, self.problem
+        self.load.actuators, self.load.tau = step.actuators, step.acting_tau
+        problem.plant, problem.load = step.device_model.plant(step.dynamics.armature), self.load
+        problem.scheme, problem.q0, problem.v0 = self.options, step.q, step.v
 
     def allow_wrench(self) -> None:
         """Make room for what wrenches on bodies need."""
@@ -92,14 +84,13 @@ class ThetaStages:
             self.load.wrench = self.step.acting_wrench
             t, nlink = self.step.device_model.types, self.step.model.nlink
             self.sweep.E, self.sweep.e = self.between.array(nlink, t.mat33), self.between.array(nlink, t.vec3)
+            self.newton.sweep = self.sweep
 
     def effective_damping(self, h: float, q: wp.array, v: wp.array) -> None:
         """The step's `damping` <- what A = M + h damping holds of D and K."""
-        step, scheme = self.step, self.scheme
-        p = step.device_model.parameters
-        inputs = [step.device_model.topology, step.actuator_link, step.actuator_row, step.actuator_gear]
-        inputs += [*step.actuator_parameters(), *(p.stored(key) for key in DAMPING_PARAMETERS)]
-        inputs += [step.actuator_control, scheme.damping_share, h * scheme.stiffness_share, q, v, step.damping]
+        step, scheme, d = self.step, self.scheme, self.step.device_model
+        inputs = [d.topology, d.plant(), step.actuators, scheme.damping_share, h * scheme.stiffness_share]
+        inputs += [q, v, step.damping]
         step.dynamics.launch(schemes.effective_damping, None, inputs)
 
     def free_motion(self, h: float) -> None:
@@ -107,9 +98,10 @@ class ThetaStages:
         step, between = self.step, self.between
         topology, ntree = step.device_model.topology, step.model.ntree
         self.options.h = h
+        self.problem.scheme = self.options
         guess = (step.v, 0) if self.guess is None else (self.guess, 1)
-        inputs = [topology, self.plant, self.load, self.options, step.q, step.v, *guess, self.motion, self.sweep]
-        between.launch(free_motion.free_motion, ntree, [*inputs, self.newton, step.v_star])
+        inputs = [topology, self.problem, *guess, self.newton, step.v_star]
+        between.launch(free_motion.free_motion, ntree, inputs)
         self.effective_damping(h, self.newton.q, self.newton.v_theta)
         between.mass_matrix(step.composite, step.A)
         inputs = [topology, h, step.damping, step.A, step.M_factor, step.A_factor]
@@ -118,9 +110,8 @@ class ThetaStages:
     def follow_contacts(self) -> None:
         """Points, frames and Jacobians of the contacts as their features have moved at q^θ(v*); distances stay."""
         step, between, collision = self.step, self.between, self.step.collision
-        d, p = step.device_model, step.device_model.parameters
-        inputs = [d.topology, collision.scene, p.stored("geom_pose"), p.stored("geom_size")]
-        inputs += [between.link_X, between.dof_S, collision.contacts, self.moved]
+        d = step.device_model
+        inputs = [d.topology, collision.scene, d.plant(), between.link_X, between.dof_S, collision.contacts, self.moved]
         between.launch(contact_between.follow, collision.capacity, inputs)
         if collision.convex_scene is not None:
             between.launch(contact_between.follow_convex, collision.capacity, [collision.convex_scene, *inputs])

@@ -171,10 +171,9 @@ class VariationalStep(Step):
 
     def place(self, link_X: wp.array, frame) -> None:
         """Frame and rigid inertias at the link poses."""
-        d, p = self.device_model, self.device_model.parameters
-        keys = ("body_mass", "body_com", "body_inertia")
-        inputs = [d.topology, d.joint_anchor, p.stored("joint_axis"), *(p.stored(key) for key in keys), link_X]
-        self.dynamics.launch(variational.place_links, self.model.nlink, [*inputs, frame, self.factor])
+        d = self.device_model
+        inputs = [d.topology, d.plant(), link_X, frame, self.factor]
+        self.dynamics.launch(variational.place_links, self.model.nlink, inputs)
 
     def find_root(self, h: float, *, from_guess: bool = True) -> None:
         """dq with DRNEA(dq) = impulse, from the guess or from the dq of the last solve."""

@@ -124,8 +124,9 @@ class CompliantLaw(ContactLaw):
         self.dynamics.launch(compliant.regularise, collision.capacity, inputs)
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
-        inputs = [*self._material(), self._springs(h), h, self.problem.mu, phi, self.compliance, v_c, gamma]
-        dynamics.launch(compliant.contact_impulse, self.collision.capacity, inputs)
+        collision = self.collision
+        inputs = [collision.scene, collision.contacts, collision.material(), self._springs(h), h, self.problem.mu]
+        dynamics.launch(compliant.contact_impulse, collision.capacity, [*inputs, phi, self.compliance, v_c, gamma])
 
     def _springs(self, h: float):
         """What the options and the parameters of the geoms say, as kernels read it."""

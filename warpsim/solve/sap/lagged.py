@@ -39,17 +39,8 @@ class LaggedLaw(ContactLaw):
         return loads
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
-        inputs = [*self._material(), h, self.options.beta, self.options.sigma, weight, phi]
-        inputs += [
-            self.compliance,
-            v_c,
-            *(self.device_model.parameters.stored(name) for name in ("gravity", "body_mass")),
-        ]
-        inputs += [int(self.options.counts_load), gamma]
-        law = (
-            taped_contacts.coulomb_contact_impulse if self.collision.spin is None else spin_rows.coulomb_contact_impulse
-        )
-        dynamics.launch(law, self.collision.capacity, inputs)
+        taped = taped_contacts if self.collision.spin is None else spin_rows
+        self._record(taped.coulomb_contact_impulse, dynamics, h, weight, phi, v_c, self._loads(), gamma)
 
 
 class LaggedSolver(SAPSolver):

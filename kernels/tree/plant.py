@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of links, joints and geoms as kernels read them. Gradients flow through them, as through arrays that stand alone."""
+
+import warp as wp
+
+from ..real import func, mat33, real, struct, transform, vec3
+from . import joints
+
+
+@struct
+class Plant:
+    """Parameters have one row, shared by all worlds, or one row per world. Names are those of `sim.parameters`."""
+
+    link_pose: wp.array2d(dtype=transform)  # per world where there are mocap bodies
+    joint_anchor: wp.array(dtype=vec3)
+    q0: wp.array(dtype=real)
+    joint_pose: wp.array3d(dtype=real)
+    joint_axis: wp.array2d(dtype=vec3)
+    joint_armature: wp.array2d(dtype=real)
+    joint_stiffness: wp.array2d(dtype=real)
+    joint_reference: wp.array2d(dtype=real)
+    joint_damping: wp.array2d(dtype=real)
+    body_mass: wp.array2d(dtype=real)
+    body_com: wp.array2d(dtype=vec3)
+    body_inertia: wp.array2d(dtype=mat33)
+    body_active: wp.array2d(dtype=real)
+    geom_pose: wp.array3d(dtype=real)
+    geom_size: wp.array2d(dtype=vec3)
+    gravity: wp.array(dtype=vec3)
+
+
+@func
+def placed_geom(plant: Plant, link_X: wp.array2d(dtype=transform), w: int, g: int, l: int) -> transform:
+    """World pose of geom g, which is on link l (-1: the world)."""
+    return joints.placed(link_X, w, l, joints.read_pose(plant.geom_pose, w % plant.geom_pose.shape[0], g))
