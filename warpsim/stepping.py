@@ -53,11 +53,9 @@ class Diagnostics(NamesOfDiagnostics):
     - `contacts`: number of contact points;
     - `energy` [J] of the state that the step began from: both parts of `Simulator.energy` in sum;
     - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE
-    16, NOT_HELD 32, ENERGY_GAIN 64
-      (docs/step.md);
+      16, NOT_HELD 32, ENERGY_GAIN 64 (docs/step.md);
     - of hydroelastic contact, 0 where a model has none: `patches`, the pairs of geoms that meet, `polygons`, and
-    `pressure_depth`, the
-      largest pressure over the modulus of the softer geom.
+      `pressure_depth`, the largest pressure over the modulus of the softer geom.
 
     With `ws.Variational`, `iterations` and `momentum_error` also count evaluations of DRNEA and its relative residual,
     the worst of a world's trees.
@@ -143,8 +141,7 @@ class Stepper:
         self._spare = SpareStates(lambda: self.blank_state(has_gradient=False))
         self._repeats = Repeats()
 
-    # states
-    # --------------------------------------------------------------------------------------------------------------
+    # states -----------------------------------------------------------------------------------------------------------
 
     def blank_state(self, has_gradient: bool | None = None) -> State:
         """A state of zeros, with gradients where states of this simulator have them."""
@@ -258,8 +255,7 @@ class Stepper:
             self._zeros = wp.zeros((1, columns), dtype=wp.int32, device=self.device)
         return self._zeros
 
-    # a step
-    # --------------------------------------------------------------------------------------------------------------
+    # a step -----------------------------------------------------------------------------------------------------------
 
     def load(self, state: State) -> None:
         for name, array in self.step.state_arrays().items():
@@ -425,8 +421,7 @@ class Stepper:
 
         return functools.partial(self.parameters._use.run, replay, (), {})
 
-    # sensors
-    # -------------------------------------------------------------------------------------------------------------
+    # sensors ----------------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def reader(self) -> SensorReader:
@@ -502,8 +497,7 @@ class Stepper:
         empty = wp.zeros((self.worlds, 0), dtype=self.device_model.types.real, device=self.device)
         return empty, wp.zeros(self.worlds, dtype=wp.int32, device=self.device)
 
-    # tapes and Jacobians
-    # -------------------------------------------------------------------------------------------------
+    # tapes and Jacobians ----------------------------------------------------------------------------------------------
 
     def check_tape(self, state: State) -> None:
         """Raise where a step from `state` cannot be recorded on a tape."""

@@ -93,8 +93,7 @@ class Viewer:
         self._shown.on_drag(self._on_drag)
         self._shown.on_click(self._on_click)
 
-    # the page
-    # ------------------------------------------------------------------------------------------------------------
+    # the page ---------------------------------------------------------------------------------------------------------
 
     def _make_panel(self) -> None:
         server, model = self._shown.server, self.sim.model
@@ -144,8 +143,7 @@ class Viewer:
         if name in NOT_DRAWN:
             self._panel.warn(f"{name} acts from now on; the page goes on drawing the model's own")
 
-    # what the visitor does
-    # -----------------------------------------------------------------------------------------------
+    # what the visitor does --------------------------------------------------------------------------------------------
 
     def _on_click(self, k: int, geom: int) -> None:
         """A geom was clicked: look at its world."""
@@ -186,8 +184,7 @@ class Viewer:
             self._drag, self._dragging = None, None
             self._shown.hide_pull()
 
-    # the loop
-    # ------------------------------------------------------------------------------------------------------------
+    # the loop ---------------------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
