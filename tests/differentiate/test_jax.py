@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
-from adapter_samples import STEPS, WORLDS, cart_pole
+from adapter_samples import STEPS, WORLDS, cart_pole, everything, everything_inputs
 
 import warpsim as ws
 
@@ -42,11 +42,11 @@ def loss_of(sim, **options):
 
 @pytest.mark.parametrize("options", [{}, {"checkpoint_every": 2, "substeps": 2}])
 def test_gradients_against_differences(options):
-    """JAX's own check: start, controls per world, and masses shared by all worlds."""
+    """JAX's own check of both modes: start, controls per world, and masses shared by all worlds."""
     from jax.test_util import check_grads
 
     sim = cart_pole()
-    check_grads(loss_of(sim, **options), inputs(sim), order=1, modes=["rev"], eps=1e-5, rtol=1e-6, atol=1e-6)
+    check_grads(loss_of(sim, **options), inputs(sim), order=1, modes=["rev", "fwd"], eps=1e-5, rtol=1e-6, atol=1e-6)
 
 
 def test_jit_and_vmap():
@@ -112,3 +112,68 @@ def test_calls_are_compiled_once():
     seen.clear()
     gradient(other)
     assert not any("compile" in name for name in seen), seen
+
+
+def test_forward_and_reverse_mode_agree(within):
+    """⟨w, J t⟩ = ⟨Jᵀw, t⟩ by contact, quaternions of any length, mocap poses, activations, controls and masses."""
+    sim = everything()
+    given = {name: jax.numpy.array(x) for name, x in everything_inputs(sim, 3).items()}
+
+    def rows(given):
+        q, v, mass = given["q"], given["v"], {"body_mass": given["body_mass"]}
+        others = {name: given[name] for name in ("activation", "mocap", "controls")}
+        return ws.jax.rollout(sim, q, v, parameters=mass, substeps=2, **others)
+
+    rng = np.random.default_rng(1)
+    changes = {name: jax.numpy.array(rng.normal(size=x.shape)) for name, x in given.items()}
+    found, pushed = jax.jit(lambda x, t: jax.jvp(rows, (x,), (t,)))(given, changes)
+    weights = tuple(jax.numpy.array(rng.normal(size=x.shape)) for x in found)
+    (pulled,) = jax.vjp(rows, given)[1](weights)
+    left = sum((a * b).sum() for a, b in zip(weights, pushed, strict=True))
+    right = sum((pulled[name] * changes[name]).sum() for name in given)
+    within("⟨w, J t⟩ − ⟨Jᵀw, t⟩", abs(left - right) / abs(left), 1e-9)
+
+
+def test_jacobians_of_both_modes_and_batches(within):
+    """`jacrev` and `jacfwd`, compiled and not, of a rollout and of a batch of rollouts; the transpose of a `jvp`."""
+    sim = cart_pole()
+    q, v, controls, _ = inputs(sim)
+
+    def last(u):
+        return ws.jax.rollout(sim, q, v, u)[1][-1]
+
+    batch = jax.numpy.stack([controls, -0.5 * controls])
+    expected = jax.jacrev(last)(controls)
+    for found in (jax.jacfwd(last)(controls), jax.jit(jax.jacfwd(last))(controls)):
+        within("Jacobian", abs(found - expected).max() / abs(expected).max(), 1e-12)
+    by_batch = jax.jit(jax.jacfwd(jax.vmap(last)))(batch)
+    within("Jacobian of a batch", abs(by_batch[0, :, :, 0] - expected).max() / abs(expected).max(), 1e-12)
+    within("between slices", abs(by_batch[0, :, :, 1]).max(), 0.0)
+    along = jax.grad(lambda t: jax.jvp(last, (controls,), (t,))[1].sum())(controls)
+    np.testing.assert_allclose(along, jax.grad(lambda u: last(u).sum())(controls), rtol=1e-10, atol=1e-14)
+    gradient = jax.grad(lambda u: (last(u) ** 2).sum())
+    for k, found in enumerate(jax.vmap(gradient)(batch)):
+        np.testing.assert_allclose(found, gradient(batch[k]), rtol=1e-12)
+    np.testing.assert_allclose(
+        jax.grad(lambda b: (jax.vmap(last)(b) ** 2).sum())(batch), jax.vmap(gradient)(batch), rtol=1e-12
+    )
+
+
+def test_forward_mode_says_what_to_change():
+    """In closed form it needs no requires_grad=True; what has none says so; second derivatives are refused."""
+    plain, other = cart_pole(requires_grad=False), cart_pole(requires_grad=False, solver=ws.LCP())
+    q, v, controls, _ = inputs(plain)
+
+    def last(sim):
+        return lambda u: (ws.jax.rollout(sim, q, v, u)[1][-1] ** 2).sum()
+
+    assert np.isfinite(jax.jvp(last(plain), (controls,), (controls,))[1])
+    with pytest.raises(ValueError, match=r"forward mode has no closed form with LCP.*requires_grad=True"):
+        jax.jvp(last(other), (controls,), (controls,))
+    with pytest.raises(ValueError, match=r"single steps of Variational.*'jump'"):
+        jax.jvp(last(cart_pole(integrator=ws.Variational())), (controls,), (controls,))
+    sim = cart_pole()
+    for outer in (jax.jacfwd, jax.jacrev):
+        for inner in (jax.jacfwd, jax.jacrev):
+            with pytest.raises(NotImplementedError, match=r"first derivatives only.*ws.hessian_vector"):
+                outer(inner(last(sim)))(controls)

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from adapter_samples import STEPS, WORLDS, cart_pole
+from adapter_samples import STEPS, WORLDS, cart_pole, everything, everything_inputs
 
 import warpsim as ws
 from scenes.bodies import body_on_plane
@@ -157,3 +157,123 @@ def test_contact_in_float64():
         return ws.torch.rollout(sim, q, v, steps=4, parameters={"geom_friction": friction})[1][-1]
 
     assert torch.autograd.gradcheck(last, (v, friction), eps=1e-6, atol=1e-6, rtol=1e-5)
+
+
+# Transforms of torch.func ---------------------------------------------------------------------------------------------
+
+
+def step_of(sim):
+    return lambda q, v, u: ws.torch.step(sim, q, v, u)
+
+
+def step_inputs(sim):
+    q, v, controls = (x.detach() for x in inputs(sim))
+    return q, v, controls[0]
+
+
+def test_forward_mode_against_differences():
+    """torch's own gradcheck of forward-mode derivatives, with masses and a rollout of several steps and substeps."""
+    sim = cart_pole()
+    q, v, controls = inputs(sim)
+    mass = torch.tensor(sim.model.body_mass, requires_grad=True)
+
+    def rows(q, v, controls, mass):
+        return ws.torch.rollout(sim, q, v, controls, parameters={"body_mass": mass}, every=2, substeps=2)
+
+    options = {"eps": 1e-6, "atol": 1e-7, "rtol": 1e-5, "check_forward_ad": True, "check_backward_ad": False}
+    assert torch.autograd.gradcheck(rows, (q, v, controls, mass), **options)
+
+
+@pytest.mark.parametrize("solver", ["SAP", "LCP"])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_forward_and_reverse_mode_agree(steps, solver, within):
+    """⟨w, J t⟩ = ⟨Jᵀw, t⟩ by contact, quaternions of any length, mocap poses, activations, controls and masses."""
+    kind = {"SAP": ws.SAP(tolerance=1e-13), "LCP": ws.LCP(tolerance=1e-13)}[solver]
+    sim = everything(solver=kind)
+    given = {name: torch.tensor(x) for name, x in everything_inputs(sim, steps).items()}
+    names, values = tuple(given), tuple(given.values())
+
+    def rows(*values):
+        by_name = dict(zip(names, values, strict=True))
+        q, v, mass = (by_name.pop(name) for name in ("q", "v", "body_mass"))
+        return ws.torch.rollout(sim, q, v, parameters={"body_mass": mass}, substeps=2, **by_name)
+
+    random = torch.Generator().manual_seed(1)
+    changes = tuple(torch.randn(x.shape, generator=random, dtype=x.dtype) for x in values)
+    found, pushed = torch.func.jvp(rows, values, changes)
+    weights = tuple(torch.randn(x.shape, generator=random, dtype=x.dtype) for x in found)
+    pulled = torch.func.vjp(rows, *values)[1](weights)
+    left = sum((a * b).sum() for a, b in zip(weights, pushed, strict=True))
+    right = sum((a * b).sum() for a, b in zip(pulled, changes, strict=True))
+    assert len(found) == 3
+    within("⟨w, J t⟩ − ⟨Jᵀw, t⟩", abs(left - right) / abs(left), 1e-9)
+
+
+def test_jacobians(within):
+    """`jacrev` and `jacfwd` give the same Jacobians, those of `sim.linearize`, in every world."""
+    sim = cart_pole()
+    q, v, u = step_inputs(sim)
+    by_reverse, by_forward = (
+        f(step_of(sim), argnums=(0, 1, 2))(q, v, u) for f in (torch.func.jacrev, torch.func.jacfwd)
+    )
+    J = sim.linearize(sim.state(q.numpy(), v.numpy()), u.numpy())
+    A, B = J.A.numpy(), J.B.numpy()
+    expected = [[A[:, :2, :2], A[:, :2, 2:], B[:, :2]], [A[:, 2:, :2], A[:, 2:, 2:], B[:, 2:]]]
+    for found in (by_reverse, by_forward):
+        for row, block_row in zip(found, expected, strict=True):
+            for x, block in zip(row, block_row, strict=True):
+                wanted = np.zeros(x.shape)
+                wanted[range(WORLDS), :, range(WORLDS)] = block
+                within("Jacobian", np.abs(x.numpy() - wanted).max(), 1e-12)
+
+
+def test_batches(within):
+    """`vmap` over inputs, over gradients and over directions are those of each slice; the gradient of a `vmap`, too."""
+    func = torch.func
+    sim = cart_pole()
+    q, v, u = step_inputs(sim)
+    batch = torch.stack([u, -2 * u, 0.5 * u])
+
+    def loss(u):
+        return (ws.torch.step(sim, q, v, u)[1] ** 2).sum()
+
+    def along(u):
+        return func.jvp(loss, (u,), (torch.ones_like(u),))[1]
+
+    gradient = func.grad(loss)
+    for function in (loss, gradient, along):
+        expected = torch.stack([function(x) for x in batch])
+        torch.testing.assert_close(func.vmap(function)(batch), expected, rtol=1e-12, atol=1e-15)
+    found = func.grad(lambda batch: func.vmap(loss)(batch).sum())(batch)
+    torch.testing.assert_close(found, torch.stack([gradient(x) for x in batch]), rtol=1e-12, atol=1e-15)
+
+
+def test_forward_mode_without_gradients():
+    """In closed form forward mode needs no requires_grad=True; what has none says so."""
+    plain, sim = cart_pole(requires_grad=False), cart_pole()
+    q, v, u = step_inputs(sim)
+    changes = (torch.ones_like(q), torch.ones_like(v), torch.ones_like(u))
+    for a, b in zip(*(torch.func.jvp(step_of(s), (q, v, u), changes)[1] for s in (plain, sim)), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+    plain = cart_pole(requires_grad=False, solver=ws.LCP())
+    with pytest.raises(ValueError, match=r"forward mode has no closed form with LCP.*requires_grad=True"):
+        torch.func.jvp(step_of(plain), (q, v, u), changes)
+    variational = cart_pole(integrator=ws.Variational())
+    torch.func.jvp(step_of(variational), (q, v, u), changes)
+    with pytest.raises(ValueError, match=r"single steps of Variational.*'jump'"):
+        torch.func.jvp(lambda q: ws.torch.rollout(variational, q, v, steps=2), (q,), (torch.ones_like(q),))
+
+
+def test_second_derivatives_are_refused():
+    """Every combination of two derivatives."""
+    func = torch.func
+    sim = cart_pole()
+    q, v, u = step_inputs(sim)
+
+    def loss(u):
+        return (ws.torch.step(sim, q, v, u)[1] ** 2).sum()
+
+    for outer in (func.jacfwd, func.jacrev):
+        for inner in (func.jacfwd, func.jacrev):
+            with pytest.raises(NotImplementedError, match=r"first derivatives only.*ws.hessian_vector"):
+                outer(inner(loss))(u)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX: a rollout as a differentiable function of arrays, under `jit`, `grad` and `vmap`.
+"""JAX: a rollout as a differentiable function of arrays, under `jit`, `grad`, `vjp`, `jvp`, Jacobians and `vmap`.
 
     q, v = ws.jax.rollout(sim, q, v, controls)         # (rows, worlds, nq), (rows, worlds, nv)
 
@@ -9,8 +9,11 @@ it costs one forward pass more than torch's. Parameters that are not arguments m
 XLA calls on threads of its own: wait for its results (`block_until_ready`) before using the simulator elsewhere, which raises `RuntimeError` meanwhile.
 """
 
+import functools
+import importlib
 import inspect
 import threading
+import typing
 import weakref
 import zlib
 
@@ -19,6 +22,7 @@ import warp as wp
 
 from warpsim.base.checks import whole
 from warpsim.base.extras import import_or_explain
+from warpsim.differentiate.jvp import change_shape, push_rollout, way_of_rollout
 from warpsim.differentiate.taped import (
     STATE_NAMES,
     Inputs,
@@ -30,6 +34,8 @@ from warpsim.differentiate.taped import (
 from warpsim.model.parameters import SPECS
 
 jax = import_or_explain("jax", "jax")
+importlib.import_module("jax.extend.core")
+ad, batching, mlir = (importlib.import_module(f"jax.interpreters.{name}") for name in ("ad", "batching", "mlir"))
 
 _lock = threading.Lock()  # a simulator has one workspace
 _calls = weakref.WeakKeyDictionary()  # by simulator: what XLA calls, by what is asked for
@@ -54,8 +60,10 @@ def rollout(
     `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `mocap (steps, worlds, nmocap, 7)` or None,
     `parameters` by name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
     With `activation (worlds, na)` the activations `(rows, worlds, na)` come third; else they start at 0.
-    `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`. Gradients need requires_grad=True and are first
-    derivatives by reverse mode (`NotImplementedError` for more). Raises `ValueError` for a wrong shape or dtype.
+    `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`. Reverse mode needs
+    requires_grad=True. Forward mode goes step by step (`Simulator.jvp`). Changes of q are changes of its coordinates;
+    the length of a quaternion has no effect. A derivative of a derivative raises `NotImplementedError`, a wrong shape
+    or dtype `ValueError`.
     """
     steps = count_steps(controls, steps, mocap)
     for name, value in (("substeps", substeps), ("every", every)):
@@ -71,33 +79,128 @@ def rollout(
     if call is None:
         call = _calls[sim][key] = _Call(sim, tuple(given), [(x.shape, x.dtype) for x in arrays], steps, key[2:])
 
-    @jax.custom_vjp
+    @jax.custom_jvp
     def run(*arrays):
         return tuple(call.forward(*arrays))
 
-    def forward(*arrays):
-        if not sim.requires_grad:
-            raise ValueError("a gradient is asked for, but this simulator was made without requires_grad=True")
+    @functools.partial(run.defjvp, symbolic_zeros=True)
+    def rule(arrays, tangents):
         *rows, marks = call.marked_forward(*arrays)
-        return tuple(rows), (arrays, marks)
+        changed = [i for i, t in enumerate(tangents) if not isinstance(t, jax.custom_derivatives.SymbolicZero)]
+        linear = _Linear(call, tuple(call.names[i] for i in changed))
+        return tuple(rows), tuple(linear([marks, *arrays], [tangents[i] for i in changed]))
 
-    run.defvjp(forward, lambda kept, bars: tuple(call.backward(kept[1], *kept[0], *bars)))
     return run(*arrays)
 
 
+FIRST_ORDER = (
+    "ws.jax.rollout has first derivatives only: jax.grad, vjp, jvp, jacrev or jacfwd, once; ws.hessian_vector gives "
+    "products with the Hessian"
+)
+
+
 def _first_order(function):
-    """A function of a backward pass, which has no derivative of its own."""
+    """A function whose own derivative is refused."""
     function = jax.custom_jvp(function)
 
     @function.defjvp
     def refuse(*_):
-        raise NotImplementedError("ws.jax.rollout has first derivatives only: jax.grad or jax.vjp, once")
+        raise NotImplementedError(FIRST_ORDER)
 
     return function
 
 
+class _Linear(typing.NamedTuple):
+    """The derivative of a rollout: from changes of the inputs `changed` to those of its rows, or `transposed`.
+
+    Operands of the primitive: marks and inputs of the rollout, then what the function is linear in. `batches`: for each
+    `jax.vmap` around it the axes of the former; the latter and the results have the batches in front.
+    """
+
+    call: "_Call"
+    changed: tuple[str, ...]
+    transposed: bool = False
+    batches: tuple[tuple[int | None, ...], ...] = ()
+
+    def __call__(self, fixed, linear):
+        return primitive.bind(*fixed, *linear, derivative=self)
+
+    def split(self, operands):
+        """Marks and inputs of the rollout, and the rest."""
+        n = 1 + len(self.call.names)
+        return list(operands[:n]), list(operands[n:])
+
+    def apply(self, *operands):
+        """The values, as XLA computes them: many directions at one point at once, other batches slice by slice."""
+        call, (fixed, linear) = self.call, self.split(operands)
+        if self.transposed:
+
+            def function(*operands):
+                bars = dict(zip(call.names, call.backward(*operands), strict=True))
+                return [bars[name] for name in self.changed]
+
+        else:
+
+            def function(*operands):
+                fixed, linear = self.split(operands)
+                return [row[0] for row in call.push(self.changed, fixed, [x[None] for x in linear])]
+
+            if self.batches == ((None,) * len(fixed),):
+                return call.push(self.changed, fixed, linear)
+        for axes in self.batches:
+            function = jax.vmap(function, (*axes, *[0] * len(linear)))
+        return function(*operands)
+
+    def shapes(self, *operands):
+        """Shapes and dtypes of the results."""
+        call, front = self.call, self.split(operands)[1][0].shape[: len(self.batches)]
+        given = dict(zip(call.names, call.inputs, strict=True))
+        found = [given[name] for name in self.changed] if self.transposed else call.rows
+        return [jax.core.ShapedArray((*front, *shape), dtype) for shape, dtype in found]
+
+    def of_changes(self, primals, tangents):
+        """Its own derivative, which is itself where the rollout stays."""
+        (fixed, linear), (moved, changes) = self.split(primals), self.split(tangents)
+        if any(not isinstance(t, ad.Zero) for t in moved):
+            raise NotImplementedError(FIRST_ORDER)
+        return self(fixed, linear), self(fixed, [ad.instantiate_zeros(t) for t in changes])
+
+    def transpose(self, bars, *operands):
+        """The transposed function at the gradients of the results."""
+        if not self.transposed and not self.call.has_gradients:
+            raise ValueError("a gradient is asked for, but this simulator was made without requires_grad=True")
+        fixed, linear = self.split(operands)
+        found = self._replace(transposed=not self.transposed)(fixed, [ad.instantiate_zeros(bar) for bar in bars])
+        wanted = zip(found, linear, strict=True)
+        return [None] * len(fixed) + [bar if ad.is_undefined_primal(x) else None for bar, x in wanted]
+
+    def batch(self, operands, axes):
+        """The function of a batch, which stands in front of the results."""
+        (fixed, linear), (fixed_axes, linear_axes) = self.split(operands), self.split(axes)
+        count = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+        np = jax.numpy
+        linear = [
+            np.broadcast_to(x, (count, *x.shape)) if axis is None else np.moveaxis(x, axis, 0)
+            for x, axis in zip(linear, linear_axes, strict=True)
+        ]
+        found = self._replace(batches=(*self.batches, tuple(fixed_axes)))(fixed, linear)
+        return found, [0] * len(found)
+
+
+primitive = jax.extend.core.Primitive("warpsim_rollout_derivative")
+primitive.multiple_results = True
+primitive.def_impl(lambda *operands, derivative: derivative.apply(*operands))
+primitive.def_abstract_eval(lambda *operands, derivative: derivative.shapes(*operands))
+mlir.register_lowering(
+    primitive, mlir.lower_fun(lambda *operands, derivative: derivative.apply(*operands), multiple_results=True)
+)
+ad.primitive_jvps[primitive] = lambda primals, tangents, derivative: derivative.of_changes(primals, tangents)
+ad.primitive_transposes[primitive] = lambda bars, *operands, derivative: derivative.transpose(bars, *operands)
+batching.primitive_batchers[primitive] = lambda operands, axes, derivative: derivative.batch(operands, axes)
+
+
 class _Call:
-    """What XLA calls in one kind of rollout: `forward`, `marked_forward` and `backward`, functions of JAX's arrays."""
+    """What XLA calls in one kind of rollout: functions of JAX's arrays."""
 
     def __init__(self, sim, names, inputs, steps: int, options):
         self.sim = weakref.ref(sim)  # Warp never forgets a function it has given to XLA
@@ -107,9 +210,28 @@ class _Call:
         sizes, count = sim._inputs.start_sizes, steps // self.options["every"] + 1
         rows = [((count, sim.worlds, sizes[name]), inputs[0][1]) for name in self.row_names]
         marks = ((len(SPECS),), np.dtype("uint32"))
+        self.has_gradients, self.inputs, self.rows, self._pushes = sim.requires_grad, inputs, rows, {}
+        self._fixed = [marks, *inputs]
         self.forward = _called(self._entered(self._forward), inputs, rows)
         self.marked_forward = _first_order(_called(self._entered(self._marked_forward), inputs, [*rows, marks]))
-        self.backward = _first_order(_called(self._entered(self._backward), [marks, *inputs, *rows], inputs))
+        self.backward = _first_order(_called(self._entered(self._backward), [*self._fixed, *rows], inputs))
+
+    def push(self, changed: tuple[str, ...], fixed, changes) -> list:
+        """Derivatives of the rows, (directions, ...), along changes (directions, ...) of the inputs named."""
+        shapes = [change_shape(name, x.shape[1:]) for name, x in zip(changed, changes, strict=True)]
+        changes = [x.reshape(len(x), *shape) for x, shape in zip(changes, shapes, strict=True)]
+        return list(self._pushed(changed, tuple((x.shape, x.dtype) for x in changes))(*fixed, *changes))
+
+    def _pushed(self, changed: tuple[str, ...], changes):
+        sim = self.sim()
+        if sim is not None:
+            way_of_rollout(sim, changed, self.steps * self.options["substeps"])
+        key = (changed, changes[0][0][0])
+        if key not in self._pushes:
+            rows = [((key[1], *shape), dtype) for shape, dtype in self.rows]
+            method = self._entered(functools.partial(self._push, changed))
+            self._pushes[key] = _first_order(_called(method, [*self._fixed, *changes], rows))
+        return self._pushes[key]
 
     def _entered(self, method):
         """A method of the simulator, arrays, and arrays to fill, as a function of these arrays: in it no other thread may use the simulator."""
@@ -156,14 +278,26 @@ class _Call:
                     marks[i] = zlib.crc32(values.tobytes()) | 1
         return marks
 
-    def _backward(self, sim, arrays, out):
-        marks, *arrays = arrays
+    def _push(self, changed, sim, arrays, out):
+        self._check_marks(sim, arrays[0], "the rollout and its derivative")
+        n = 1 + len(self.names)
+        values = dict(zip(self.names, arrays[1:n], strict=True))
+        changes = dict(zip(changed, arrays[n:], strict=True))
+        options = {name: self.options[name] for name in ("substeps", "every")}
+        for target, row in zip(out, push_rollout(sim, values, changes, self.steps, **options), strict=True):
+            wp.copy(target, row)
+
+    def _check_marks(self, sim, marks, where: str) -> None:
         changed = [name for name, a, b in zip(SPECS, marks.numpy(), self._marks(sim), strict=True) if a != b]
         if changed:
             raise ValueError(
-                f"parameters[{changed[0]!r}] was changed between the forward and the backward pass of ws.jax.rollout; "
+                f"parameters[{changed[0]!r}] was changed between {where} of ws.jax.rollout; "
                 f"leave it as it is, or make it an argument: parameters={{{changed[0]!r}: ...}}"
             )
+
+    def _backward(self, sim, arrays, out):
+        self._check_marks(sim, arrays[0], "the forward and the backward pass")
+        arrays = arrays[1:]
         count = len(self.names)
         run = TapedRollout(sim, dict(zip(self.names, arrays[:count], strict=True)), self.steps, **self.options)
         rows = (getattr(run.trajectory, name) for name in self.row_names)

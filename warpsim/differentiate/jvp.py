@@ -13,6 +13,7 @@ import warp as wp
 from warpsim.base.checks import short
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
+from warpsim.device.threads import holds
 from warpsim.differentiate.linearize import (
     blank_result,
     parameter_names,
@@ -21,8 +22,10 @@ from warpsim.differentiate.linearize import (
     state_size,
     why_reverse,
 )
-from warpsim.differentiate.taped import scalars
+from warpsim.differentiate.tangent_tables import pose_tables, tangent_tables
+from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, Inputs, flat, scalars
 from warpsim.kernels.differentiate import directions as kernels
+from warpsim.model.parameters import SPECS
 
 
 class Pushforward:
@@ -31,6 +34,10 @@ class Pushforward:
     def __init__(self, stepper):
         self.stepper = stepper
         self._kept: dict[tuple, Directions] = {}
+        tables = {"q": tangent_tables(stepper.model), "mocap": pose_tables(stepper.model.nmocap)}
+        self._tables = {
+            name: [wp.array(x, dtype=wp.int32, device=stepper.device) for x in pair] for name, pair in tables.items()
+        }
 
     def push(self, h: float, reason: str, state, control, tau, found: dict[str, wp.array]) -> wp.array:
         """Derivatives `(directions, worlds, rows)` of a step of h, in an array that the next call may fill anew.
@@ -52,6 +59,18 @@ class Pushforward:
             linearizer.load(state, control, tau)
             stepper.replay.run(("jvp", id(kept), h), lambda: kept.push_columns(linearizer, h))
         return kept.out
+
+    def to_tangent(self, name: str, at: wp.array, change: wp.array, out: wp.array) -> None:
+        """Changes of the coordinates of "q" or "mocap" at a point as tangent vectors, the first of `out`."""
+        self._convert(kernels.to_tangent, name, at, change, out)
+
+    def to_coordinates(self, at: wp.array, tangent: wp.array, out: wp.array) -> None:
+        """Tangent vectors of q, the first of `tangent`, as changes of coordinates."""
+        self._convert(kernels.to_coordinates, "q", at, tangent, out)
+
+    def _convert(self, kernel, name: str, at: wp.array, change: wp.array, out: wp.array) -> None:
+        tables, launch = self._tables[name], self.stepper.step.dynamics.launch
+        launch(kernel, (tables[0].shape[0], change.shape[0]), [*tables, flat(at), change, out])
 
 
 class Directions:
@@ -159,3 +178,97 @@ def _on_device(sim, label: str, value, shape: tuple[int, ...]) -> wp.array:
     if isinstance(value, wp.array):
         return sim._inputs.device_array(scalars(value.contiguous(), flat), flat, label)
     return sim._inputs.device_array(value.reshape(flat), flat, label)
+
+
+def change_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a change of an input: (worlds, entries), by steps (steps, worlds, entries)."""
+    lead = 2 if name in BY_STEP else 1
+    return (*shape[:lead], int(np.prod(shape[lead:])))
+
+
+def way_of_rollout(sim, changed: tuple[str, ...], steps: int) -> str:
+    """As `why_reverse`, for directions of these inputs through so many steps."""
+    names = parameter_names(tuple(name for name in changed if name not in (*STATE_NAMES, *BY_STEP)))
+    carried = sorted(set(sim._step.smooth_memory()) - {"activation", "mocap", "measured"})
+    if carried and steps > 1:
+        raise ValueError(
+            f"forward mode goes through single steps of {sim.integrator!r}, not through {steps}: it leaves out "
+            f"{carried[0]!r}, which one step hands to the next; use reverse mode"
+        )
+    return why_reverse(sim, names, "mocap" if "mocap" in changed else "", "forward mode")
+
+
+@holds
+def push_rollout(sim, values: dict, changes: dict, steps: int, substeps: int = 1, every: int = 1) -> list[wp.array]:
+    """Derivatives (directions, rows, worlds, n) of the rows of q, v and, where `values` has them, activations.
+
+    `values` as of `TapedRollout`; `changes`: directions of some of them by name, in coordinates, of shapes
+    (directions, *`change_shape(…)`).
+    """
+    reason = way_of_rollout(sim, tuple(changes), steps * substeps)
+    with tape_paused():
+        walk = _Walk(sim, values, changes, steps // every + 1)
+        for k in range(steps):
+            for _ in range(substeps):
+                walk.advance(k, sim.dt / substeps, reason)
+            if (k + 1) % every == 0:
+                walk.keep((k + 1) // every)
+    return list(walk.rows.values())
+
+
+class _Walk:
+    """A rollout and directions that go along: `state`, and `x (directions, worlds, 2 nv + na)`."""
+
+    def __init__(self, sim, values: dict, changes: dict, rows: int):
+        self.stepper, nv = sim._stepper, sim.model.nv
+        self.changes = {name: x for name, x in changes.items() if x.size}
+        self.inputs = Inputs(sim, values)
+        self.controls = self.inputs.controls if sim.model.nu else None
+        self.state, self.S, self.device = self.inputs.start, sim.device_model.types.real, sim.device
+        self.count = next(iter(changes.values())).shape[0]
+        self.x = self._zeros(sim.worlds, state_size(sim.model))
+        parts = {"q": slice(0, nv), "v": slice(nv, 2 * nv), "activation": slice(2 * nv, None)}
+        self.parts = {name: part for name, part in parts.items() if name in values}
+        self.rows = {name: self._zeros(rows, *values[name].shape) for name in self.parts}
+        for name in (name for name in self.parts if name in self.changes):
+            wp.copy(self.rows[name][:, 0], changes[name])
+            if name == "q":
+                self.stepper.pushforward.to_tangent("q", self.state.q, changes["q"], self.x)
+            else:
+                wp.copy(self.x[:, :, self.parts[name]], changes[name])
+
+    def _zeros(self, *shape) -> wp.array:
+        return wp.zeros((self.count, *shape), dtype=self.S, device=self.device)
+
+    def _directions(self, k: int) -> dict[str, wp.array]:
+        """Directions of step k by the names of a `Linearization`."""
+        found, changes, worlds = {"A": self.x}, self.changes, self.stepper.worlds
+        if "controls" in changes:
+            found["B"] = changes["controls"][:, k]
+        if "mocap" in changes:
+            found["mocap"] = self._zeros(worlds, 6 * self.stepper.model.nmocap)
+            poses = changes["mocap"][:, k]
+            self.stepper.pushforward.to_tangent("mocap", self.inputs.mocap[k], poses, found["mocap"])
+        return found | {name: changes[name] for name in SPECS if name in changes}
+
+    def advance(self, k: int, h: float, reason: str) -> None:
+        """One (sub)step of h with the inputs of step k."""
+        stepper, inputs, state = self.stepper, self.inputs, self.state
+        control = None if self.controls is None else self.controls[k]
+        if inputs.mocap is not None:
+            wp.copy(state.memory["mocap"], inputs.mocap[k])
+        wp.copy(self.x, stepper.pushforward.push(h, reason, state, control, None, self._directions(k)))
+        stepper.set_forces(control, None, None)
+        stepper.load(state)
+        stepper.advance(h)
+        stepper.unload(state)
+
+    def keep(self, row: int) -> None:
+        """Write the directions to a row."""
+        for name, part in self.parts.items():
+            if name == "q":
+                change = self._zeros(*self.state.q.shape)
+                self.stepper.pushforward.to_coordinates(self.state.q, self.x, change)
+                wp.copy(self.rows["q"][:, row], change)
+            elif self.rows[name].size:
+                wp.copy(self.rows[name][:, row], self.x[:, :, part])

@@ -16,3 +16,11 @@ def tangent_tables(model) -> tuple[np.ndarray, np.ndarray]:
     for i, d in turning:
         coordinate[d : d + 3], axis[d : d + 3] = i, range(3)
     return coordinate, axis
+
+
+def pose_tables(poses: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same of poses [x y z qw qx qy qz], each with six degrees of freedom."""
+    first = 7 * np.arange(poses)[:, None]
+    coordinate = first + np.array([0, 1, 2, 3, 3, 3])
+    axis = np.broadcast_to([reverse_jacobian.PLAIN] * 3 + [0, 1, 2], coordinate.shape)
+    return coordinate.ravel().astype(np.int32), axis.ravel().astype(np.int32)

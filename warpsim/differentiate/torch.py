@@ -5,16 +5,19 @@
     loss(q, v).backward()                                # gradients arrive in the tensors given
 
 Tensors must have the simulator's dtype and device. A tensor without the worlds' axis is shared by all worlds, and its
-gradient is their sum.
+gradient is their sum. `torch.func.grad`, `vjp`, `jvp`, `jacrev`, `jacfwd` and `vmap` also take `step` and `rollout`.
+`vmap` over inputs makes one rollout for each slice, one after the other: worlds are the axis that runs side by side.
 """
 
 import contextlib
+import dataclasses
 
 import warp as wp
 
 from warpsim.base.checks import whole
 from warpsim.base.extras import import_or_explain
 from warpsim.device.threads import holds
+from warpsim.differentiate.jvp import change_shape, push_rollout
 from warpsim.differentiate.taped import STATE_NAMES, Inputs, TapedRollout, count_steps, expansion, input_shapes
 
 torch = import_or_explain("torch", "torch")
@@ -43,8 +46,9 @@ def rollout(
     that returns (worlds, nu), or None; the last two need `steps`. `mocap`: a tensor (steps, worlds, nmocap, 7) of poses of mocap bodies, or None:
     where the model has them. `parameters`: tensors by name (`{"body_mass": m}`),
     written into `sim.parameters`, where they stay. `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`.
-    Gradients need a simulator with requires_grad=True and are first derivatives: `create_graph=True` raises
-    `NotImplementedError`. Raises `ValueError` for a wrong shape, dtype or device.
+    Reverse mode needs a simulator with requires_grad=True. Forward mode goes step by step (`Simulator.jvp`). Changes
+    of q are changes of its coordinates; the length of a quaternion has no effect. A derivative of a derivative raises
+    `NotImplementedError`, a wrong shape, dtype or device `ValueError`.
     """
     if callable(controls):
         if checkpoint_every is not None:
@@ -60,11 +64,7 @@ def rollout(
     given = {name: x for name, x in given.items() if x is not None or name in "qv"} | (parameters or {})
     shapes = input_shapes(sim, steps, parameters or {})
     tensors = [_tensor(sim, name, value, shapes[name]) for name, value in given.items()]
-    if not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
-        return _plain(sim, tuple(given), tensors, steps, options)
-    if not sim.requires_grad:
-        raise ValueError("a tensor asks for a gradient, but this simulator was made without requires_grad=True")
-    return _Rollout.apply(sim, tuple(given), steps, options, *tensors)
+    return _rows(sim, tuple(given), steps, options, tensors)
 
 
 def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: dict | None = None, substeps: int = 1):
@@ -95,42 +95,164 @@ class Module(torch.nn.Module):
         return rollout(self.sim, q, v, controls, parameters=values, **options)
 
 
-class _Rollout(torch.autograd.Function):
-    """The rollout of tensors that have the worlds' axis; its backward pass is that of the tape."""
+FIRST_ORDER = (
+    "ws.torch has first derivatives only: a gradient made with create_graph=True, or inside of another transform of "
+    "torch.func than vmap, has none of its own; ws.hessian_vector gives products with the Hessian"
+)
+
+
+def _rows(sim, names, steps, options, tensors, kept=None):
+    """Rows of a rollout of tensors that have the worlds' axis, recorded where a gradient is asked for."""
+    kept = _Kept() if kept is None else kept
+    kept.taped |= torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    if kept.taped and not sim.requires_grad:
+        raise ValueError("a tensor asks for a gradient, but this simulator was made without requires_grad=True")
+    return _Rollout.apply(sim, names, steps, options, kept, *tensors)
+
+
+@dataclasses.dataclass
+class _Kept:
+    """What a forward pass leaves for the backward pass: its rollout on a tape, under `vmap` one for each slice."""
+
+    taped: bool = False
+    run: TapedRollout | None = None
+    slices: list["_Kept"] = dataclasses.field(default_factory=list)
+
+
+class _FirstOrder(torch.autograd.Function):
+    """A function without derivatives of its own."""
 
     @staticmethod
-    def forward(ctx, sim, names, steps, options, *tensors):
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError(FIRST_ORDER)
+
+    @staticmethod
+    def jvp(ctx, *_):
+        raise NotImplementedError(FIRST_ORDER)
+
+
+class _Rollout(torch.autograd.Function):
+    """The rollout of tensors that have the worlds' axis. `kept`: see `_Kept`."""
+
+    @staticmethod
+    def forward(sim, names, steps, options, kept, *tensors):
         with _on_torch_stream(sim.device):
-            ctx.run = TapedRollout(sim, _arrays(names, tensors), steps, **options)
-        ctx.names, ctx.device = names, sim.device
+            if kept.taped:
+                kept.run = TapedRollout(sim, _arrays(names, tensors), steps, **options)
+                trajectory = kept.run.trajectory
+            else:
+                trajectory = _plain(sim, names, tensors, steps, options)
+            return tuple(_tensor_of(getattr(trajectory, name)) for name in _row_names(names))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.sim, ctx.names, ctx.steps, ctx.options, ctx.kept, *tensors = inputs
         ctx.save_for_backward(*tensors)  # so that torch notices tensors that are written to in between
-        ctx.rows = _row_names(names)
-        return tuple(_tensor_of(getattr(ctx.run.trajectory, name)) for name in ctx.rows)
+        ctx.save_for_forward(*tensors)
+        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx, *bars):
-        if torch.is_grad_enabled():
-            raise NotImplementedError(
-                "ws.torch.rollout has first derivatives only: call backward or torch.autograd.grad without create_graph=True"
-            )
-        ctx.saved_tensors  # noqa: B018 (raises where one was changed)
-        trajectory = ctx.run.trajectory
-        with _on_torch_stream(ctx.device):
-            rows = (getattr(trajectory, name) for name in ctx.rows)
-            seeds = {a: wp.from_torch(bar.contiguous()) for a, bar in zip(rows, bars, strict=True)}
-            found = ctx.run.gradients(grads=seeds)
-            wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
-            gradients = [_tensor_of(found[name]).clone() if needed else None for name, needed in wanted]
-        return None, None, None, None, *gradients
+        rows = [name for name, bar in zip(_row_names(ctx.names), bars, strict=True) if bar is not None]
+        wanted = [name for name, needed in zip(ctx.names, ctx.needs_input_grad[5:], strict=True) if needed]
+        bars = [bar for bar in bars if bar is not None]
+        found = _Pullback.apply(ctx.sim.device, ctx.kept, rows, wanted, *bars, *ctx.saved_tensors)
+        found = dict(zip(wanted, found, strict=True))
+        return (None,) * 5 + tuple(found.get(name) for name in ctx.names)
+
+    @staticmethod
+    def jvp(ctx, *changes):
+        changes = dict(zip(ctx.names, changes[5:], strict=True))
+        changes = {name: change for name, change in changes.items() if change is not None}
+        options = {name: ctx.options[name] for name in ("substeps", "every")}
+        inputs = (ctx.sim, ctx.names, tuple(changes), ctx.steps, options)
+        rows = _Pushforward.apply(*inputs, *ctx.saved_tensors, *(change[None] for change in changes.values()))
+        return tuple(row[0] for row in rows)
+
+    @staticmethod
+    def vmap(info, in_dims, sim, names, steps, options, kept, *tensors):
+        kept.slices = [_Kept(kept.taped) for _ in range(info.batch_size)]
+
+        def run(k):
+            return _rows(sim, names, steps, options, _slices(tensors, in_dims[5:], k), kept.slices[k])
+
+        return _stacked(run, info.batch_size)
+
+
+class _Pullback(_FirstOrder):
+    """Gradients of the inputs in `wanted`, from those of the rows named, which come first.
+
+    The inputs follow, so that torch asks here for second derivatives with respect to them.
+    """
+
+    @staticmethod
+    def forward(device, kept, rows, wanted, *tensors):
+        with _on_torch_stream(device):
+            bars = _arrays(rows, tensors[: len(rows)])
+            found = kept.run.gradients(grads={getattr(kept.run.trajectory, name): bar for name, bar in bars.items()})
+            return tuple(_tensor_of(found[name]).clone() for name in wanted)
+
+    @staticmethod
+    def vmap(info, in_dims, device, kept, rows, wanted, *tensors):
+        slices = kept.slices or [kept] * info.batch_size
+
+        def run(k):
+            return _Pullback.apply(device, slices[k], rows, wanted, *_slices(tensors, in_dims[4:], k))
+
+        return _stacked(run, info.batch_size)
+
+
+class _Pushforward(_FirstOrder):
+    """Derivatives (directions, ...) of the rows along changes (directions, ...) of inputs, which come last."""
+
+    @staticmethod
+    def forward(sim, names, changed, steps, options, *tensors):
+        n = len(names)
+        changes = {
+            name: x.reshape(len(x), *change_shape(name, x.shape[1:]))
+            for name, x in zip(changed, tensors[n:], strict=True)
+        }
+        with _on_torch_stream(sim.device):
+            changes = _arrays(changes, changes.values())
+            rows = push_rollout(sim, _arrays(names, tensors[:n]), changes, steps, **options)
+            return tuple(_tensor_of(row) for row in rows)
+
+    @staticmethod
+    def vmap(info, in_dims, sim, names, changed, steps, options, *tensors):
+        """A batch of directions at one point is one of more directions."""
+        n, dims, count = len(names), in_dims[5:], info.batch_size
+
+        def run(*tensors):
+            return _Pushforward.apply(sim, names, changed, steps, options, *tensors)
+
+        if any(dim is not None for dim in dims[:n]):
+            return _stacked(lambda k: run(*_slices(tensors, dims, k)), count)
+        changes = zip(tensors[n:], dims[n:], strict=True)
+        changes = [x.expand(count, *x.shape) if dim is None else x.movedim(dim, 0) for x, dim in changes]
+        rows = run(*tensors[:n], *(x.flatten(0, 1) for x in changes))
+        return tuple(row.unflatten(0, (count, len(row) // count)) for row in rows), (0,) * len(rows)
+
+
+def _slices(tensors, dims, k: int):
+    """Entry k of a batch of each tensor, whose axis is `dim`; a tensor without one is the same in all."""
+    return [t if dim is None else t.select(dim, k) for t, dim in zip(tensors, dims, strict=True)]
+
+
+def _stacked(run, count: int):
+    """Results of `run(k)` with the batch in front, and where it is."""
+    found = [run(k) for k in range(count)]
+    return tuple(torch.stack(column) for column in zip(*found, strict=True)), (0,) * len(found[0])
 
 
 @holds
 def _plain(sim, names, tensors, steps, options):
-    """A rollout that nobody asks the gradient of."""
-    with _on_torch_stream(sim.device):
-        inputs = Inputs(sim, _arrays(names, tensors))
-        trajectory = sim.rollout(inputs.start, inputs.controls, steps, mocap=inputs.mocap, **options)
-    return tuple(_tensor_of(getattr(trajectory, name)) for name in _row_names(names))
+    """The trajectory of a rollout that nobody asks the gradient of."""
+    inputs = Inputs(sim, _arrays(names, tensors))
+    return sim.rollout(inputs.start, inputs.controls, steps, mocap=inputs.mocap, **options)
 
 
 def _row_names(names) -> tuple[str, ...]:
