@@ -252,7 +252,7 @@ def test_a_run_that_is_stopped_keeps_what_it_simulated(assets, tmp_path, number,
     """Ctrl-C or a polite kill in the middle of `run --store`: one line, exit code 128 + signal, and a store that holds the
     frames until then, which are those of an uninterrupted run."""
     path = tmp_path / "a.zarr"
-    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2])}
     command = [sys.executable, "-m", "warpsim", "run", assets("ant"), "--worlds", "4", "--steps", "20000"]
     command += ["--device", "cpu", "--controls", "none", "--store", str(path)]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -293,7 +293,7 @@ def test_a_disk_that_fills_up_ends_a_run_in_one_line(assets, tmp_path):
     """No file may grow beyond 60 kB, less than a chunk of frames: exit code 2, and the store can be read."""
     pytest.importorskip("resource")
     path = tmp_path / "a.zarr"
-    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2])}
     args = ["run", assets("ant"), "--worlds", "4", "--steps", "3000", "--device", "cpu", "--store", str(path)]
     args += ["--controls", "none"]
     command = [sys.executable, "-c", FULL_DISK, *args]

@@ -17,7 +17,7 @@ from warpsim.files.store.store import Store
 
 ray = pytest.importorskip("ray")
 WORLDS, STEPS = 24, 60
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)

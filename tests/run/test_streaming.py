@@ -18,7 +18,7 @@ from warpsim.files.store.store import Store
 from warpsim.run import streaming
 from warpsim.run.description import describe_simulator, simulator_arguments
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORLDS, STEPS = 4, 60
 
 
