@@ -344,9 +344,10 @@ class Linearizer:
         first.control = columns.start("B")
         for name in (*ACTUATOR_PARAMETERS, "joint_range", "joint_friction"):
             setattr(first, name, columns.start(name))
+        actuators = self.step.actuators
         if self.actuation is not None:  # the laws stand in the place of biases
-            first.actuator_bias = columns.law
-        return [self.step.actuators, first]
+            actuators.control, first.actuator_bias = self.actuation.no_control, columns.law
+        return [actuators, first]
 
     def _parameter_columns(self, h: float, columns: Columns) -> None:
         """The parameters of inertias and of the laws of joints."""
