@@ -7,6 +7,7 @@ indented meaning, the others hold prose and programs. `docs/page.md` in prose is
 """
 
 import re
+import textwrap
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.M)
 ENTRIES = ("Parameters", "Returns", "Raises", "Warns", "Attributes")
@@ -70,14 +71,14 @@ def blocks(text: str) -> list[str]:
 
 
 def listed(text: str) -> list[str]:
-    """The `name : type` lines of a section, each with its meaning."""
-    out = []
-    for line in text.strip("\n").split("\n"):
-        name, _, kind = line.partition(" : ")
-        if line.startswith(" "):
-            out.append(f"    {inline(line.strip())}")
-        elif line:
-            out.append(f"``{name}``" + (f" : {inline(kind)}" if kind else ""))
+    """The `name : type` lines of a section, each with its meaning: prose, lists, programs."""
+    out: list[str] = []
+    for entry in re.split(r"^(?=\S)", text.strip("\n"), flags=re.M)[1:]:
+        head, _, meaning = entry.partition("\n")
+        name, _, kind = head.partition(" : ")
+        out.append(f"``{name}``" + (f" : {inline(kind)}" if kind else ""))
+        meaning = blocks(textwrap.dedent(meaning))
+        out += [f"    {line}" if line else "" for line in meaning] or ["    ..", ""]
     return [*out, ""]
 
 

@@ -6,7 +6,7 @@ The methods that do not step come from the rooms that they belong to.
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from warpsim.base.annotations import Device, DeviceName, Numbers, PathLike
 from warpsim.base.checks import choice, flag, short, whole
@@ -33,9 +33,6 @@ from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
 from warpsim.stepping import Diagnostics, Stepper
 from warpsim.tree.dynamics import DeviceModel
-
-if TYPE_CHECKING:
-    pass
 
 MOST_POLYGONS = LARGEST_INDEX // 64  # per world
 

@@ -194,9 +194,9 @@ primitive.def_abstract_eval(lambda *operands, derivative: derivative.shapes(*ope
 mlir.register_lowering(
     primitive, mlir.lower_fun(lambda *operands, derivative: derivative.apply(*operands), multiple_results=True)
 )
-ad.primitive_jvps[primitive] = lambda primals, tangents, derivative: derivative.of_changes(primals, tangents)
-ad.primitive_transposes[primitive] = lambda bars, *operands, derivative: derivative.transpose(bars, *operands)
-batching.primitive_batchers[primitive] = lambda operands, axes, derivative: derivative.batch(operands, axes)
+ad.primitive_jvps.update({primitive: lambda primals, tangents, derivative: derivative.of_changes(primals, tangents)})
+ad.primitive_transposes.update({primitive: lambda bars, *operands, derivative: derivative.transpose(bars, *operands)})
+batching.primitive_batchers.update({primitive: lambda operands, axes, derivative: derivative.batch(operands, axes)})
 
 
 class _Call:

@@ -100,10 +100,11 @@ def solve_cone_qp(
         None: no rows. Here as in `g` a missing leading axis means the same for every world.
     cones : list
         Describes x from its first variable to its last; () means that all are free.
-            ("free", k)        k variables without a sign
-            ("halfline", k)    k variables ≥ 0
-            ("friction", μ)    3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ a number or (worlds,), 0 included
-            ("friction2d", μ)  2 variables (t, n) with μ n ≥ |t|, n ≥ 0
+
+        - `("free", k)`: k variables without a sign.
+        - `("halfline", k)`: k variables ≥ 0.
+        - `("friction", μ)`: 3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ is a number or (worlds,), 0 included.
+        - `("friction2d", μ)`: 2 variables (t, n) with μ n ≥ abs(t), n ≥ 0.
     variables, rows : arrays (worlds,)
         How many of each world count, from the first; None: all.
     tolerance : float
