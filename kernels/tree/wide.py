@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of a float32 step in float64 and back, for the smooth dynamics of deep trees (`warpsim/integrate/deep.py`)."""
+"""Arrays of a float32 step in float64 and back, for the smooth dynamics of deep trees (`warpsim/integrate/explicit_motion.py`)."""
 
 import warp as wp
 

@@ -4,7 +4,7 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, launch
+from warpsim.device.copies import launch
 from warpsim.device.memory import LARGEST_INDEX
 from warpsim.device.ranges import sort_segments
 from warpsim.kernels.contact import broadphase
@@ -35,30 +35,32 @@ class BroadPhase:
         is_large = ~np.isfinite(radii) | (radii > LARGE_RATIO * median)
         self.capacity = CANDIDATES_PER_GEOM * model.ngeom if capacity is None else capacity
         check_indices(worlds, model.ngeom, self.capacity)
-        grid = copy(broadphase.Grid, device_model.types.real)()
-
-        def ints(values):
-            return wp.array(np.ascontiguousarray(values, np.int32), dtype=wp.int32, device=device)
-
-        grid.geom_type, grid.is_large = ints(model.geom_type), ints(is_large)
-        grid.small, grid.large = ints(np.flatnonzero(~is_large)), ints(np.flatnonzero(is_large))
-        grid.pair_geom, grid.reach = scene.pair_geom, scene.geom_reach
         group, *own = _own_pairs(model, is_large)
-        grid.group = ints(group)
-        grid.own_start, grid.own_pair, grid.own_other = (ints(values) for values in own)
-        smalls = int((~is_large).sum())
-        grid.cell = wp.zeros((worlds, model.ngeom), dtype=wp.vec3i, device=device)
-        grid.key, grid.member = (wp.zeros(2 * worlds * smalls, dtype=wp.int32, device=device) for _ in range(2))
+        smalls, zeros = int((~is_large).sum()), lambda n: wp.zeros(n, dtype=wp.int32, device=device)
         buckets = 1 << max(1, 2 * smalls - 1).bit_length()
-        grid.bucket = wp.zeros((worlds, buckets + 1), dtype=wp.int32, device=device)
-        grid.number, grid.offset = (wp.zeros((worlds, model.ngeom), dtype=wp.int32, device=device) for _ in range(2))
-        grid.near = wp.zeros((worlds, model.ngeom, KEPT_PER_GEOM), dtype=wp.int32, device=device)
-        grid.count, grid.end, grid.overflow = (wp.zeros(worlds, dtype=wp.int32, device=device) for _ in range(3))
-        grid.candidate = wp.zeros(2 * worlds * self.capacity, dtype=wp.int32, device=device)
-        grid.capacity = self.capacity
+        grid = device_model.struct(
+            broadphase.Grid,
+            geom_type=model.geom_type,
+            is_large=is_large,
+            small=np.flatnonzero(~is_large),
+            large=np.flatnonzero(is_large),
+            pair_geom=scene.pair_geom,
+            reach=scene.geom_reach,
+            group=group,
+            **dict(zip(("own_start", "own_pair", "own_other"), own, strict=True)),
+            cell=wp.zeros((worlds, model.ngeom), dtype=wp.vec3i, device=device),
+            bucket=zeros((worlds, buckets + 1)),
+            near=zeros((worlds, model.ngeom, KEPT_PER_GEOM)),
+            candidate=zeros(2 * worlds * self.capacity),
+            **{name: zeros(2 * worlds * smalls) for name in ("key", "member")},
+            **{name: zeros((worlds, model.ngeom)) for name in ("number", "offset")},
+            **{name: zeros(worlds) for name in ("count", "end", "overflow")},
+            capacity=self.capacity,
+        )
         self.grid, self.smalls = grid, smalls
-        self._payload = wp.zeros(2 * worlds * self.capacity, dtype=wp.int32, device=device)
+        self._payload = zeros(2 * worlds * self.capacity)
         self._width = wp.zeros(worlds, dtype=device_model.types.real, device=device)
+        ints = device_model.array
         self._cell_segments = ints(smalls * np.arange(worlds)), ints(smalls * np.arange(1, worlds + 1))
         self._candidate_start = ints(self.capacity * np.arange(worlds))
 

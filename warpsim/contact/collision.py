@@ -11,7 +11,7 @@ from warpsim.base.errors import ModelError
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.contact.hydroelastic.pressure_contact import PressureContact
 from warpsim.contact.spin_contact import Spin
-from warpsim.device.copies import copy
+from warpsim.device.copies import copy, upload
 from warpsim.kernels.contact import broadphase as broadphase_kernels
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import convex_contacts, pair_laws
@@ -211,7 +211,6 @@ class Collision:
         if self.enabled:
             refuse_unsupported(model)
         self.capacity = 0
-        S = device_model.types.real
         self.scene = self._scene(np.arange(model.ngeom) if placement else np.unique(model.pair_geom))
         self.hulls: dict[int, np.ndarray] = {}  # vertices of the meshes' hulls on the host
         self.convex_scene = self._convex_scene() if self.enabled else None
@@ -233,36 +232,39 @@ class Collision:
         self._chains = self._supports()
         self.max_support = self.scene.support.shape[1]
         self.contacts = self._contacts()
-        self.grid = copy(broadphase_kernels.Grid, S)() if self.broadphase is None else self.broadphase.grid
+        self.solver_options = {} if self.spin is None else {"spin": True}
+        self.rows_of_slots = self.contacts.row if self.spin is None else self.spin.row  # of the tables of supports
+        # What `detect` and `jacobian` write and nobody reads after them.
+        self.detects_with = () if self.pressure else ("geom_X", "geom_capsule", "geom_speed")
+        self.grid = self.broadphase.grid if self.broadphase else device_model.struct(broadphase_kernels.Grid)
         placed = model.ngeom if self.enabled or placement else 0
         self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.real)
         self.geom_capsule = dynamics.array(placed, t.vec5)
 
+    def follow(self, moved: wp.array, dof_S: wp.array) -> None:
+        """Of a scheme of second order: the contacts that are `moved (worlds, max_contacts)`, and the motion subspaces where they are."""
+        if self.spin is not None:
+            self.spin.moved, self.spin.moved_S = moved, dof_S
+
     def _scene(self, placed):
-        m, device, dtype = self.model, self.device_model.device, self.device_model.dtype
-        scene = copy(pair_laws.Scene, self.device_model.types.real)()
-        scene.recovery, scene.point_pairs = self.device_model.recovery[0], m.point_pairs
-        for key, value in (
-            ("geom_type", m.geom_type),
-            ("geom_link", geom_links(m)),
-            ("placed", placed),
-            ("pair_geom", m.pair_geom),
-        ):
-            setattr(scene, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=device))
+        m = self.model
         explicit = np.flatnonzero(m.pair_rule == FrictionRule.EXPLICIT).max(initial=-1) + 1
         kind, rules, margins = kinds_of_pairs(m)
-        scene.pair_kind = wp.array((kind % 256).astype(np.uint8), dtype=wp.uint8, device=device)
-        high = (kind // 256)[: np.flatnonzero(kind // 256).max(initial=-1) + 1]
-        scene.pair_kind_high, scene.kind_rule = (
-            wp.array(x.astype(np.int32), dtype=wp.int32, device=device) for x in (high, rules)
+        return self.device_model.struct(
+            pair_laws.Scene,
+            recovery=self.device_model.recovery[0],
+            point_pairs=m.point_pairs,
+            geom_type=m.geom_type,
+            geom_link=geom_links(m),
+            placed=placed,
+            pair_geom=m.pair_geom,
+            pair_kind=kind % 256,
+            pair_kind_high=(kind // 256)[: np.flatnonzero(kind // 256).max(initial=-1) + 1],
+            kind_rule=rules,
+            pair_friction=m.pair_friction[:explicit],
+            kind_margin=margins,
+            geom_reach=reach_of(m),
         )
-        for key, value in (
-            ("pair_friction", m.pair_friction[:explicit]),
-            ("kind_margin", margins),
-            ("geom_reach", reach_of(m)),
-        ):
-            setattr(scene, key, wp.array(value.astype(dtype), dtype=self.device_model.types.real, device=device))
-        return scene
 
     def _supports(self) -> tuple[wp.array, wp.array] | None:
         """Tables of supports: a row per pair of geoms, or per contact of every world where the pairs are many and that is less.
@@ -273,56 +275,37 @@ class Collision:
         S, slots = d.types.real, d.worlds * self.capacity
         if self.broadphase is None or slots >= len(m.pair_geom):
             table, signs, sizes = pair_supports(m, geom_links(m)[m.pair_geom] if self.enabled else np.zeros((0, 2)))
-            scene.support = wp.array(table, dtype=wp.int32, device=d.device)
-            scene.support_size = wp.array(sizes, dtype=wp.int32, device=d.device)
-            scene.support_sign = wp.array(signs.astype(d.dtype), dtype=S, device=d.device)
+            d.fill(scene, support=table, support_size=sizes, support_sign=signs)
             return None
         shape = (slots, widest_support(m))
         scene.support, scene.support_size = (wp.zeros(n, dtype=wp.int32, device=d.device) for n in (shape, slots))
         scene.support_sign = wp.zeros(shape, dtype=S, device=d.device)
-        chains, sizes = (wp.array(x, dtype=wp.int32, device=d.device) for x in link_chains(m))
-        return chains, sizes
+        chains, sizes = link_chains(m)
+        return upload(chains, wp.int32, d.device, ndim=2), d.array(sizes)
 
     def _convex_scene(self):
         """What the general narrow phase reads, or None for a model without pairs for it."""
-        m, device = self.model, self.device_model.device
+        m = self.model
         general = ~np.isin(m.geom_type[m.pair_geom[: m.point_pairs]].reshape(-1, 2), SIMPLE).all(1)
         if not general.any():
             return None
-        t = self.device_model.types
-        scene = copy(convex_contacts.ConvexScene, t.real)()
-        scene.pair = wp.array(np.flatnonzero(general).astype(np.int32), dtype=wp.int32, device=device)
-        field = m.geom_type == GeomType.HFIELD
-        index = np.where(field, np.cumsum(field) - 1, m.geom_mesh).astype(np.int32)
-        scene.geom_mesh = wp.array(index, dtype=wp.int32, device=device)
-        table = copy(shape.MeshTable, t.real)()
-        arrays = convex_table(m)
+        arrays, field = convex_table(m), m.geom_type == GeomType.HFIELD
         _warn_of_simplified_hulls(m, arrays.pop("deviation"))
         for k, (first, count) in enumerate(arrays["mesh_range"][: len(m.meshes), :2]):
             self.hulls[k] = arrays["vertex"][first : first + count]
-        for key, value in arrays.items():
-            kind = {"vertex": t.vec3, "face_normal": t.vec3, "extent": t.real}.get(key, wp.int32)
-            setattr(table, key, wp.array(value, dtype=kind, device=device))
-        scene.table = table
-        return scene
+        index, struct = np.where(field, np.cumsum(field) - 1, m.geom_mesh), self.device_model.struct
+        table = struct(shape.MeshTable, **arrays)
+        return struct(convex_contacts.ConvexScene, pair=np.flatnonzero(general), geom_mesh=index, table=table)
 
     def _contacts(self):
-        t, array = self.device_model.types, self.dynamics.array
-        contacts = copy(pair_laws.Contacts, self.device_model.types.real)()
-        contacts.count = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
-        contacts.flags = wp.zeros(self.device_model.worlds, dtype=wp.int32, device=self.device_model.device)
-        contacts.pair = array(self.capacity, wp.int32)
-        contacts.feature = array(self.capacity, wp.vec3i)
-        contacts.phi = array(self.capacity, t.real)
-        contacts.point = array(self.capacity, t.vec3)
-        contacts.recovery = array(self.capacity, t.real)
-        contacts.frame = array(self.capacity, t.mat33)
-        contacts.J = array((self.slots, 3, self.max_support), t.real)
-        contacts.compliance = array(self.capacity if self.pressure is not None else 0, t.vec2)
+        of_slots = dict.fromkeys(("pair", "feature", "phi", "point", "recovery", "frame"), self.capacity)
+        of_fields, J = self.capacity if self.pressure else 0, (self.slots, 3, self.max_support)
+        contacts = self.dynamics.workspace(
+            pair_laws.Contacts, count=None, flags=None, **of_slots, J=J, compliance=of_fields
+        )
         contacts.row = contacts.pair
         if self._chains is not None:
-            rows = np.arange(contacts.pair.size, dtype=np.int32).reshape(contacts.pair.shape)
-            contacts.row = wp.array(rows, dtype=wp.int32, device=self.device_model.device)
+            self.device_model.fill(contacts, row=np.arange(contacts.pair.size).reshape(contacts.pair.shape))
         return contacts
 
     @property
@@ -337,14 +320,11 @@ class Collision:
         self.dynamics.launch(contact.place_geoms, len(self.scene.placed), inputs)
 
     def _links(self, link_V: wp.array, link_V_star: wp.array):
-        links = copy(contact.Moving, self.device_model.types.real)()
-        links.X, links.V, links.V_star = self.dynamics.link_X, link_V, link_V_star
-        return links
+        return self.device_model.struct(contact.Moving, X=self.dynamics.link_X, V=link_V, V_star=link_V_star)
 
     def _geoms(self):
-        geoms = copy(pair_laws.Geoms, self.device_model.types.real)()
-        geoms.X, geoms.speed, geoms.capsule = self.geom_X, self.geom_speed, self.geom_capsule
-        return geoms
+        geoms = {"X": self.geom_X, "speed": self.geom_speed, "capsule": self.geom_capsule}
+        return self.device_model.struct(pair_laws.Geoms, **geoms)
 
     def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
         """Find the contacts of the present kinematics that can act within a step of h, and their geometry."""
@@ -379,11 +359,9 @@ class Collision:
 
     def material(self):
         """The contact parameters as kernels read them."""
-        p = self.device_model.parameters
-        material = copy(pair_laws.Material, self.device_model.types.real)()
-        for name in copy(pair_laws.Material, self.device_model.types.real).vars:
-            setattr(material, name, p.stored(f"geom_{name}"))
-        return material
+        names = copy(pair_laws.Material, self.device_model.types.real).vars
+        stored = {name: self.device_model.parameters.stored(f"geom_{name}") for name in names}
+        return self.device_model.struct(pair_laws.Material, **stored)
 
 
 class ContactList:

@@ -9,7 +9,6 @@ import warp as wp
 
 from warpsim.base.annotations import Array
 from warpsim.base.reprs import show
-from warpsim.device.copies import copy
 from warpsim.kernels.contact import ray, ray_cast, ray_field
 from warpsim.model.model import GeomType
 from warpsim.tree.dynamics import DeviceModel
@@ -47,13 +46,10 @@ class RaySensor:
     def __init__(self, sim: Any, origin: np.ndarray, direction: np.ndarray, reach: float, geoms: Any, body: int):
         d = sim.device_model
         self._sim, self.rays = sim, origin.shape[1]
-        rays = self._rays = copy(ray_cast.Rays, d.types.real)()
-        rays.origin, rays.direction = (
-            wp.array(np.ascontiguousarray(x, d.dtype), dtype=d.types.vec3, device=d.device) for x in (origin, direction)
-        )
-        rays.link = -1 if body < 0 else int(d.model.body_link[body])
-        rays.candidate = wp.array(np.asarray(geoms, np.int32), dtype=wp.int32, device=d.device)
-        rays.reach = float(min(reach, np.finfo(d.dtype).max))
+        link = -1 if body < 0 else int(d.model.body_link[body])
+        reach = float(min(reach, np.finfo(d.dtype).max))
+        known = {"origin": origin, "direction": direction, "candidate": geoms}
+        self._rays = d.struct(ray_cast.Rays, link=link, reach=reach, **known)
 
     def cast(self, q: wp.array) -> RayHits:
         """The hits at positions q."""
@@ -72,31 +68,27 @@ class RaySensor:
 def triangle_table(d: DeviceModel):
     """Triangles of a model's meshes on the device."""
     m = d.model
-    table = copy(ray.Triangles, d.types.real)()
-    starts = np.cumsum([0, *(len(mesh.faces) for mesh in m.meshes)])
     offsets = np.cumsum([0, *(len(mesh.vertices) for mesh in m.meshes)])
     faces = [mesh.faces + offset for mesh, offset in zip(m.meshes, offsets, strict=False)]
-    vertices = np.concatenate([mesh.vertices for mesh in m.meshes]) if m.meshes else np.zeros((0, 3))
-    table.vertex = wp.array(vertices.astype(d.dtype), dtype=d.types.vec3, device=d.device)
-    faces = np.concatenate(faces) if faces else np.zeros((0, 3))
-    table.face = wp.array(faces.astype(np.int32), dtype=wp.int32, device=d.device)
-    table.mesh_start = wp.array(starts.astype(np.int32), dtype=wp.int32, device=d.device)
-    table.geom_mesh = wp.array(m.geom_mesh, dtype=wp.int32, device=d.device)
-    return table
+    return d.struct(
+        ray.Triangles,
+        vertex=np.concatenate([np.zeros((0, 3)), *(mesh.vertices for mesh in m.meshes)]),
+        face=np.concatenate([np.zeros((0, 3)), *faces]),
+        mesh_start=np.cumsum([0, *map(len, faces)]),
+        geom_mesh=m.geom_mesh,
+    )
 
 
 def height_field_table(d: DeviceModel):
     """Height fields of a model on the device."""
-    m, S = d.model, d.types.real
-    table = copy(ray_field.Fields, S)()
-    heights = [field.size[2] * field.data.ravel() for field in m.hfields] or [np.zeros(0)]
-    starts = np.cumsum([0, *(len(h) for h in heights)])
-    shapes = np.array([field.data.shape for field in m.hfields]).reshape(-1, 2)
-    sizes = np.array([[field.size[0], field.size[1], field.size[3]] for field in m.hfields]).reshape(-1, 3)
+    m = d.model
+    heights = [field.size[2] * field.data.ravel() for field in m.hfields]
     is_field = m.geom_type == GeomType.HFIELD
-    table.height = wp.array(np.concatenate(heights).astype(d.dtype), dtype=S, device=d.device)
-    table.size = wp.array(sizes.astype(d.dtype), dtype=S, device=d.device)
-    owner = np.where(is_field, np.cumsum(is_field) - 1, -1)
-    for name, values in (("start", starts), ("shape", shapes), ("geom_field", owner)):
-        setattr(table, name, wp.array(values.astype(np.int32), dtype=wp.int32, device=d.device))
-    return table
+    return d.struct(
+        ray_field.Fields,
+        height=np.concatenate([np.zeros(0), *heights]),
+        size=np.array([[field.size[0], field.size[1], field.size[3]] for field in m.hfields]).reshape(-1, 3),
+        start=np.cumsum([0, *map(len, heights)]),
+        shape=np.array([field.data.shape for field in m.hfields]).reshape(-1, 2),
+        geom_field=np.where(is_field, np.cumsum(is_field) - 1, -1),
+    )

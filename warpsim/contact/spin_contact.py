@@ -4,7 +4,6 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.kernels.contact import spin_rows
 
 
@@ -18,21 +17,11 @@ class Spin:
         self.collision = collision
         d, model = collision.device_model, collision.model
         self.types, array, C = d.types, collision.dynamics.array, collision.capacity
-        self.tables = copy(spin_rows.Spin, self.types.real)()
-        self.tables.condim = wp.array(model.pair_condim.astype(np.int32), dtype=wp.int32, device=d.device)
-        for name, values in (
-            ("torsional", model.pair_torsional_friction),
-            ("rolling", model.pair_rolling_friction),
-        ):
-            table = wp.array(values.astype(d.dtype), dtype=self.types.real, device=d.device)
-            setattr(self.tables, name, table)
+        torsional, rolling = model.pair_torsional_friction, model.pair_rolling_friction
+        self.tables = d.struct(spin_rows.Spin, condim=model.pair_condim, torsional=torsional, rolling=rolling)
         self.length, self.row = array(C, self.types.vec2), array(2 * C, wp.int32)
         # Of a scheme of second order, the contacts that have moved, and the motion subspaces where they are.
         self.moved, self.moved_S = array(0, wp.int32), collision.dynamics.dof_S
-
-    def follow(self, moved: wp.array, dof_S: wp.array) -> None:
-        """Take the rows of the contacts that are `moved (worlds, max_contacts)` with these motion subspaces."""
-        self.moved, self.moved_S = moved, dof_S
 
     def inputs(self) -> list:
         """What the lengths follow from."""

@@ -5,33 +5,33 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import copy
 from warpsim.kernels.contact import adhesion
 from warpsim.tree.dynamics import DeviceModel, Dynamics
+from warpsim.tree.part import Part
 
 
-class Sticking:
+class Sticking(Part):
     """Tables and launches for all worlds; `held` (worlds, stickers) is how many contacts each had in the last step."""
+
+    name, fuses = "sticking", True
 
     def __init__(self, device_model: DeviceModel, dynamics: Dynamics, collision: Collision):
         self.device_model, self.dynamics, self.collision = device_model, dynamics, collision
-        model, S = device_model.model, device_model.types.real
-        actuators = np.flatnonzero(model.actuator_body >= 0)
+        model, actuators = device_model.model, np.flatnonzero(device_model.model.actuator_body >= 0)
         holds = model.actuator_body[actuators][:, None] == model.geom_body[None]
         self.count = len(actuators)
-        self.stickers = copy(adhesion.Stickers, S)()
-        for key, values in (("actuator", actuators), ("holds", holds)):
-            array = wp.array(values.astype(np.int32), dtype=wp.int32, device=device_model.device)
-            setattr(self.stickers, key, array)
-        self.held, self.dv = dynamics.array(self.count, wp.int32), dynamics.array(model.nv, S)
+        self.stickers = device_model.struct(adhesion.Stickers, actuator=actuators, holds=holds)
+        self.held = dynamics.array(self.count, wp.int32)
+        self.dv = dynamics.array(model.nv, device_model.types.real)
 
-    def launch(self, h: float, actuators, A_factor: wp.array, v_star: wp.array) -> None:
+    def after_contacts(self, h: float) -> None:
         """Add the pull to v*."""
-        found = [self.device_model.topology, self.collision.scene, self.collision.contacts, self.stickers]
-        inputs = [*found, h, actuators, A_factor, self.dv, self.held, v_star]
+        of, found = self.of, [self.device_model.topology, self.collision.scene, self.collision.contacts, self.stickers]
+        inputs = [*found, h, of.actuators, of.A_factor, self.dv, self.held, of.v_star]
         self.dynamics.launch(adhesion.stick, None, inputs)
 
-    def record(self, dynamics: Dynamics, h: float, actuators, J: wp.array, r: wp.array) -> None:
-        """r += h J_nᵀ f/n, for a tape."""
-        inputs = [self.collision.scene, self.collision.contacts, self.stickers, h, actuators, self.held, J, r]
-        dynamics.launch(adhesion.sticking_residual, (self.collision.capacity, self.count), inputs)
+    def record_impulses(self, h: float) -> None:
+        """r += h J_nᵀ f/n."""
+        of, found = self.of, [self.collision.scene, self.collision.contacts, self.stickers]
+        inputs = [*found, h, of.actuators, self.held, of.J, of.r]
+        self.dynamics.launch(adhesion.sticking_residual, (self.collision.capacity, self.count), inputs)

@@ -11,6 +11,7 @@ import sys
 import threading
 import types
 
+import numpy as np
 import warp as wp
 
 import warpsim.kernels
@@ -77,15 +78,43 @@ def copy(item, real, taped: bool = False):
     return _copies[key]
 
 
+def upload(values, kind, device, ndim: int = 1) -> wp.array:
+    """Host numbers as a device array of `ndim` axes; `kind`: a scalar type, or a vector, matrix or transform of one."""
+    scalar = getattr(kind, "_wp_scalar_type_", kind)
+    values = np.ascontiguousarray(values, dtype=wp.dtype_to_numpy(scalar))
+    if not values.size:
+        axes = values.shape[:ndim]
+        return wp.empty((*axes, *[0] * (ndim - len(axes))), dtype=kind, device=device)
+    return wp.array(values, dtype=kind, device=device)
+
+
+def struct(item, real, device=None, /, **values):
+    """A struct of the copy for `real` with these fields; host numbers become device arrays of the type that their field declares."""
+    made = copy(item, real)()
+    fill_struct(made, device, values)
+    return made
+
+
+def fill_struct(made, device, values: dict) -> None:
+    """Set fields of a struct, see `struct`."""
+    for name, value in values.items():
+        declared = made._cls.vars[name].type
+        if isinstance(declared, wp.array) and not isinstance(value, wp.array):
+            value = upload(value, declared.dtype, device, declared.ndim)
+        setattr(made, name, value)
+
+
 def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False, **options) -> None:
     """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`. Blocks are of `block_of` threads, for
     which `cuda-check` compiles: with another number Warp compiles the module again."""
+    over = (dim,) if isinstance(dim, int) else tuple(dim)
+    if 0 in over:
+        return  # over nothing
     tape, made = active_tape(), copy(kernel, real, taped)
     if is_listed(made):
         return
     options["block_dim"] = block_of([made])
     if getattr(made, "lanes", 0):
-        over = (dim,) if isinstance(dim, int) else tuple(dim)
         dim = (*over, made.lanes if wp.get_device(options.get("device")).is_cuda else 1)
     dim, inputs, options = arguments(made, dim, inputs, options)
     lent: list = []

@@ -6,7 +6,6 @@ import warp as wp
 from warpsim.device.copies import copy, twin
 from warpsim.device.ranges import assign, cut, fill
 from warpsim.device.recording import KnownTape
-from warpsim.integrate.actuation import TapedActuation
 from warpsim.integrate.step import Step
 from warpsim.kernels.differentiate import law_columns
 from warpsim.kernels.forces import muscle
@@ -17,9 +16,9 @@ class ActuationColumns:
     """Slopes of the laws of a step's actuators, and what they add to the columns of a linearisation."""
 
     def __init__(self, step: Step):
-        self.step, self.model, self.taped = step, step.model, TapedActuation(step.actuation)
+        self.step, self.model = step, step.model
         self.control = twin(step.control)
-        self.dynamics = Dynamics(step.device_model, grad=True)
+        self.taped = step.actuation.on_tape(Dynamics(step.device_model, grad=True))
         array, S, nu = step.dynamics.array, step.device_model.types.real, step.model.nu
         self.no_control = array(nu, S)
         self.slopes = copy(law_columns.LawSlopes, S)()
@@ -52,7 +51,7 @@ class ActuationColumns:
     def _take_back(self, h: float) -> None:
         step = self.step
         with KnownTape() as tape:
-            self.taped.record(self.dynamics, h, self.control, step.tau, step.scalar_rows.nothing)
+            self.taped.launch_laws(h, self.control, step.tau, step.scalar_rows.nothing)
         with cut():
             tape.backward()
 

@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from warpsim.device.copies import copy
+from warpsim.device.copies import struct
 from warpsim.device.ranges import assign
 from warpsim.kernels.differentiate import lcp_residual
 from warpsim.solve.contact_solver import ContactSolver
@@ -25,31 +25,30 @@ class LCPAdjoint(ContactSolver):
         self.delassus = Delassus(self, keep_W=False)
         W, N, C = self.worlds, self.delassus.size, self.max_contacts
         self.scratch = Scratch(W, 3 * N * N, self.scalar, self.device)
-        self.system = copy(lcp_residual.System, self.scalar)()
-        for name in ("classes", "clamped", "pivots"):
-            setattr(self.system, name, self.zeros((W, N), int))
-        self.system.singular, self.system.speed = self.zeros(W, int), self.zeros(W)
-        for name in ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full"):
-            setattr(self.system, name, self.zeros((W, N)))
-        self.system.bounces, self.system.z = self.zeros((W, C), int), self.zeros((W, self.nv))
+        names = ("tau", "diagonal", "tau_Z", "diagonal_Z", "scale", "r", "y", "f", "f_bar", "full")
+        system = {name: self.zeros((W, N)) for name in names}
+        system |= {name: self.zeros((W, N), int) for name in ("classes", "clamped", "pivots")}
+        system |= {"singular": self.zeros(W, int), "speed": self.zeros(W), "bounces": self.zeros((W, C), int)}
+        self.system = struct(lcp_residual.System, self.scalar, **system, z=self.zeros((W, self.nv)))
         self.contact_x, self.impulse = self.zeros((W, 3 * C)), self.zeros((W, C), self.vec3)
         self.recorded = self.impulse
         if C:
             pointer = self.contact_x.ptr
             self.recorded = wp.array(ptr=pointer, dtype=self.vec3, shape=(W, C), device=self.device)
         self.error_bar = self.zeros((W, C), self.vec3)
-        self.null = copy(lcp_residual.Null, self.scalar)()
-        self.null.f, self.null.error_bar = self.zeros((W, C), self.vec3), self.zeros((W, C), self.vec3)
-        self.null.v, self.null.seed = self.zeros((W, self.nv)), self.zeros((W, self.nv))
+        null = {name: self.zeros((W, self.nv)) for name in ("v", "seed")}
+        null |= {name: self.zeros((W, C), self.vec3) for name in ("f", "error_bar")}
+        self.null = struct(lcp_residual.Null, self.scalar, **null)
         self.tangent, self.change = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
         self.v_start = None
 
     def prepare(self, collision, restitution, h: float) -> None:
-        self.collision, law = collision, copy(lcp_residual.Law, self.scalar)()
-        law.phi, law.pair, law.restitution, law.h = collision.contacts.phi, collision.contacts.pair, restitution, h
-        law.error_reduction, law.threshold = self.options.error_reduction, self.options.restitution_threshold
-        self.law = law
+        self.collision, contacts, options = collision, collision.contacts, self.options
+        self.law = struct(
+            lcp_residual.Law, self.scalar, phi=contacts.phi, pair=contacts.pair, restitution=restitution, h=h,
+            error_reduction=options.error_reduction, threshold=options.restitution_threshold,
+        )  # fmt: skip
 
     def launch(self):
         """The dual of the problem, whose solution is given."""

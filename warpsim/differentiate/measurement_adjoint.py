@@ -3,7 +3,7 @@
 
 from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.stage import Stage
-from warpsim.kernels.differentiate import gradient, residual
+from warpsim.kernels.differentiate import residual
 from warpsim.kernels.sensors import touch_sensors
 from warpsim.sensors.step_sensors import StepSensors, StepState, has_step_sensors, lack_of_gradient
 from warpsim.tree.dynamics import DeviceModel
@@ -28,13 +28,10 @@ class MeasurementAdjoint:
         if adjoint.follows_contacts:
             self.point, self.frame = array(C, t.vec3), array(C, t.mat33)
         self.rate, self.rate0, self.row_gamma = (array(n, t.real) for _ in range(3))
-        self.bar, self._values = (step.dynamics.array(self.sensors.data.shape[1], t.real) for _ in range(2))
-        self._none = step.dynamics.array(self.sensors.data.shape[1], t.real)
-
-    def owners(self) -> list:
-        """What holds arrays of the tape."""
         lines = self.sensors.lines
-        return [self, self.sensors, self.sensors.actuators, *([] if lines is None else lines.owners())]
+        adjoint.owners += [self, self.sensors, self.sensors.actuators, *(lines.owners() if lines else ())]
+        self.bar, values, none = (step.dynamics.array(self.sensors.data.shape[1], t.real) for _ in range(3))
+        adjoint.carry("measured", values, self.bar, none)  # no step reads what the one before has measured
 
     def clear(self) -> None:
         """Before the step's equations are evaluated: what is summed up is zero."""
@@ -42,20 +39,6 @@ class MeasurementAdjoint:
         for array in (self.v_c, self.rate, self.rate0):
             if array.size:
                 fill(array)
-
-    def load(self, record) -> None:
-        """Take the gradient of what the step measured."""
-        after = record.memory["measured"]
-        inputs = [record.flags, after, after.grad, self._values, self.bar]
-        self._launch(gradient.begin_memory, inputs)
-
-    def finish(self, record) -> None:
-        """Clear it."""
-        before, after = record.memory_before["measured"], record.memory["measured"]
-        self._launch(gradient.finish_memory, [record.flags, self._none, before.grad, after.grad])
-
-    def _launch(self, kernel, inputs) -> None:
-        self.adjoint.step.dynamics.launch(kernel, self.bar.shape[1], inputs)
 
     def stages(self) -> list[Stage]:
         """The function of the step, after those that found its velocity."""
@@ -66,27 +49,19 @@ class MeasurementAdjoint:
         if self.sensors.impulses:
             self._record_impulses(h)
         a.dynamics.velocity(a.v0, self.link_V)
-        if a.follows_contacts and a.step.collision.enabled:
+        if a.follows_contacts:
             between = [a.moved, a.point, a.frame, a.point_between, a.frame_between, self.point, self.frame]
-            a.dynamics.launch(
-                touch_sensors.moved_contacts, a.step.collision.capacity, [a.step.collision.contacts, *between]
-            )
-        totals = None if a.actuation is None else a.actuation.total
-        x = StepState(
-            q=a.q, v0=a.v0, v=a.measured_velocity, phi=a.phi, point=self.point,
-            frame=self.frame, gamma=self.gamma, row_gamma=self.row_gamma, wrench=a.wrench,
-            actuators=a.actuators, totals=totals,
-        )  # fmt: skip
+            inputs = [a.step.collision.contacts, *between]
+            a.dynamics.launch(touch_sensors.moved_contacts, a.step.collision.capacity, inputs)
+        x = StepState(a, a.measured_velocity, a.phi, self.point, self.frame, self.gamma, self.row_gamma)
         self.sensors.measure(h, x, self.link_V)
 
     def _record_impulses(self, h: float) -> None:
         """γ of contacts and rows by their laws."""
         a, step = self.adjoint, self.adjoint.step
         collision = step.collision
-        if collision.enabled:
-            inputs = [collision.scene, collision.contacts, a.J, a.v, self.v_c]
-            a.dynamics.launch(residual.contact_rate, collision.slots, inputs)
-            a.contact.record_law(h, self.v_c, self.gamma)
-        if step.scalar_rows.count:
-            lead, rates = a._row_lead(h)[1], (self.rate, self.rate0)
-            a.rows.record_impulses(h, step.options.sigma, lead, a.v0, a.v, a.actuators, rates, self.row_gamma)
+        inputs = [collision.scene, collision.contacts, a.J, a.v, self.v_c]
+        a.dynamics.launch(residual.contact_rate, collision.slots, inputs)
+        a.contact.record_law(h, self.v_c, self.gamma)
+        lead, rates = a._row_lead(h)[1], (self.rate, self.rate0)
+        a.rows.record_impulses(h, step.options.sigma, lead, a.v0, a.v, a.actuators, rates, self.row_gamma)

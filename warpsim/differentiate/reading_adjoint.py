@@ -18,7 +18,7 @@ from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.kernels.differentiate import gradient, mocap_adjoint
 from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
-from warpsim.tree.dynamics import DeviceModel, Dynamics
+from warpsim.tree.dynamics import DeviceModel
 
 NAMES = ("q", "v", "measured", "control", "mocap")
 
@@ -32,7 +32,6 @@ class ReadingAdjoint:
         self.dynamics = TapedDynamics(device_model)
         self._inputs: dict[tuple, wp.array] = {}
         if device_model.model.nmocap:
-            self._placing = Dynamics(device_model)
             self._none = wp.zeros(
                 (device_model.worlds, device_model.model.nmocap, 7), dtype=device_model.types.real, device=self.device
             )
@@ -106,6 +105,6 @@ class ReadingAdjoint:
         x = {name: None if kept[name] is None else self._input(name, kept[name]) for name in NAMES}
         if x["mocap"] is not None:
             with tape_paused():
-                self._placing.place_mocap(x["mocap"])
+                self.dynamics.place_mocap(x["mocap"])
         reader.clear()
         reader.read(x["q"], x["v"], kept["time"], x["measured"], kept["stepped"], x["control"], out)

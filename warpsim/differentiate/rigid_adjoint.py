@@ -26,12 +26,10 @@ class RigidAdjoint(ContactAdjoint):
         step, array, t, C = self.step, self.dynamics.array, self.step.device_model.types, self.step.collision.capacity
         self.solver.v_start = step.v
         self.v_star = array(step.model.nv, t.real)  # on the tape, where no other function of the step has it
+        adjoint.no_gravity = wp.zeros(1, dtype=t.vec3, device=step.device_model.device)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
         self.rate_null, self.gamma_null = array(C, t.vec3), array(C, t.vec3)
-        self.still = wp.zeros_like(self.v_star, requires_grad=False)
-        device = step.device_model.device
-        self.no_gravity = wp.zeros(1, dtype=t.vec3, device=device)
-        self.tables = [wp.array(x, dtype=wp.int32, device=device) for x in tangent_tables(step.model)]
+        self.tables = [step.device_model.array(x) for x in tangent_tables(step.model)]
         self._parameter_gradients: list[tuple[wp.array, wp.array]] = []
 
     @classmethod

@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from warpsim.device.copies import copy, launch, twin
+from warpsim.device.copies import launch, twin
 from warpsim.device.recording import KnownTape, active_tape, tape_paused, values_known
 from warpsim.kernels.differentiate import mocap_adjoint, tree_adjoint
 from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
@@ -73,17 +73,13 @@ class TapedDynamics(Dynamics):
         return self._links(self.dof_S.grad, self.link_I.grad, self.link_V.grad)
 
     def _links(self, S: wp.array, I: wp.array, V: wp.array):
-        links = copy(tree_adjoint.Links, self.device_model.types.real)()
-        links.S, links.I, links.V = S, I, V
-        return links
+        return self.device_model.struct(tree_adjoint.Links, S=S, I=I, V=V)
 
     @property
     def body_gradients(self):
         """Those of masses, centres of mass and inertias (`BodyBars`)."""
-        bars = copy(tree_adjoint.BodyBars, self.device_model.types.real)()
-        for name in ("mass", "com", "inertia"):
-            setattr(bars, name, self.parameter_gradient(f"body_{name}"))
-        return bars
+        bars = {name: self.parameter_gradient(f"body_{name}") for name in ("mass", "com", "inertia")}
+        return self.device_model.struct(tree_adjoint.BodyBars, **bars)
 
     def parameter_gradient(self, name: str) -> wp.array:
         """The gradient of a parameter, or an empty array."""
@@ -101,16 +97,15 @@ class TapedDynamics(Dynamics):
         inputs += [self.link_X.grad, self.dof_S.grad, self.link_I.grad, self._wrench, q.grad]
         inputs.append(self.body_gradients)
         self.launch_adjoint(tree_adjoint.position_adjoint, self.model.ntree, inputs)
-        if self.model.nmocap:
-            inputs = [d.topology, d.mocap_link, self.link_X, self._wrench, d.link_pose.grad]
-            self.launch_adjoint(mocap_adjoint.add_wrench, self.model.nmocap, inputs)
+        inputs = [d.topology, d.mocap_link, self.link_X, self._wrench, d.link_pose.grad]
+        self.launch_adjoint(mocap_adjoint.add_wrench, self.model.nmocap, inputs)
 
     def _inverse_dynamics_adjoint(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None) -> None:
         d = self.device_model
         inputs = [d.topology, self.armature, self.links, v, a, self.link_A, self.link_f]
-        bars = copy(tree_adjoint.MotionBars, d.types.real)()
-        bars.v, bars.a, bars.armature = self._gradient(v), a.grad, self.parameter_gradient("joint_armature")
         falls = self.parameter_gradient("gravity")
-        bars.gravity = falls if gravity is None else wp.empty(0, dtype=falls.dtype, device=falls.device)
+        falls = falls if gravity is None else wp.empty(0, dtype=falls.dtype, device=falls.device)
+        bars = {"v": self._gradient(v), "a": a.grad, "armature": self.parameter_gradient("joint_armature")}
+        bars = d.struct(tree_adjoint.MotionBars, gravity=falls, **bars)
         inputs += [tau.grad, self._wrench, self._pushed, self.link_gradients, bars]
         self.launch_adjoint(tree_adjoint.rnea_adjoint, None, inputs)

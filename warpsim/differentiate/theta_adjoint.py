@@ -6,8 +6,6 @@ of v*, q^θ, q0 and the parameters; the free motion, m(v*) = 0, takes that of v*
 and the adjoint of m at frozen v*. The explicit schemes have the first alone, with their own damping in A.
 """
 
-import functools
-
 import warp as wp
 
 from warpsim.device.copies import twin
@@ -20,41 +18,18 @@ from warpsim.integrate import ThetaScheme
 from warpsim.kernels.differentiate import residual
 from warpsim.kernels.integrate.theta import free_motion, schemes
 from warpsim.kernels.tree import passes
-from warpsim.tree.dynamics import DeviceModel
 
 
 class SchemeAdjoint(StepAdjoint):
-    """Workspace of the backward pass of one scheme."""
+    """Workspace of the backward pass of an explicit scheme, and what the implicit ones share with it."""
 
     repeats_forces = False
 
-    def __init__(self, device_model: DeviceModel, contact_model, max_contacts, replay, scheme: ThetaScheme):
-        super().__init__(device_model, contact_model, max_contacts, replay, scheme)
-        self.scheme, self.theta_stages = scheme, self.step.stages
-        t, model, array = device_model.types, device_model.model, self.dynamics.array
-        S, nv, C = t.real, model.nv, self.step.collision.capacity
-        self.effective, self.v_moving = array(nv, S), array(nv, S)
-        if scheme.implicit:
-            stages = self.theta_stages
-            stages.guess = self.v_solved  # nearer than v0
-            self.between = TapedDynamics(device_model, stages.between)
-            self.v_star, self.v_theta, self.q_theta = array(nv, S), twin(stages.newton.v_theta), twin(stages.newton.q)
-            self.still, self.m = array(nv, S), array(nv, S)
-            self.no_gravity = wp.zeros(1, dtype=t.vec3, device=device_model.device)
-            self.phi_between, self.point_between = array(C, S), array(C, t.vec3)
-            self.frame_between = array(C, t.mat33)
-
-    @functools.cached_property
-    def _cleared(self) -> list[wp.array]:
-        return with_gradient(*self._owners(), *([self.between] if self.scheme.implicit else []))
-
-    def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
-        """The implicit schemes have the free motion first: the root v* of m = 0."""
-        found = super().stages(by_position, regular)
-        if not self.scheme.implicit:
-            return found
-        root = Stage(self._record_free_motion, self._seed_free_motion, values="anew")
-        return [Stage(self._record_configuration), root, *found]
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.scheme, self.theta_stages, nv = self.step.scheme, self.step.stages, self.model.nv
+        self.effective, self.v_moving = (self.dynamics.array(nv, self.device_model.types.real) for _ in range(2))
+        self.damped_at = (self.q, self.v0)
 
     @property
     def _moving_velocity(self) -> wp.array:
@@ -69,46 +44,59 @@ class SchemeAdjoint(StepAdjoint):
         """out = share v + (1 - share) v0."""
         self.dynamics.launch(schemes.velocity_between, self.model.nv, [share, self.v0, v, out])
 
-    def _take_solution(self) -> None:
-        super()._take_solution()
-        if self.scheme.implicit:
-            assign(self.v_star, self.step.v_star)
-            if self.theta_stages.follows_contacts:
-                assign(self.moved, self.theta_stages.moved)
-            stages = self.theta_stages
-            inputs = [self.device_model.topology, stages.problem, self.v_star, stages.newton]
-            self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
-
     def _record_damping(self, h: float) -> wp.array:
-        q, v = (self.q_theta, self.v_theta) if self.scheme.implicit else (self.q, self.v0)
-        d, shares = self.device_model, (self.scheme.damping_share, h * self.scheme.stiffness_share)
-        inputs = [d.topology, d.plant(), self.actuators, *shares, q, v, self.effective]
-        self.dynamics.launch(schemes.effective_damping, None, inputs)
+        self.launch_damping(self.dynamics, self.scheme, h, *self.damped_at, self.effective)
         return self.effective
 
-    # the contact stage of the implicit schemes -----------------------------------------------------------------------
+    def _balance_arrays(self) -> list[wp.array]:
+        return [*super()._balance_arrays(), self.effective]
+
+
+class ImplicitAdjoint(SchemeAdjoint):
+    """Workspace of the backward pass of an implicit scheme."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        t, array, nv, C = self.device_model.types, self.dynamics.array, self.model.nv, self.step.collision.capacity
+        stages = self.theta_stages
+        stages.guess = self.v_solved  # nearer than v0
+        self.inertial = self.between = TapedDynamics(self.device_model, stages.between)
+        self.owners.append(self.between)
+        self.v_star, self.m = array(nv, t.real), array(nv, t.real)
+        self.v_theta, self.q_theta = twin(stages.newton.v_theta), twin(stages.newton.q)
+        self.damped_at = (self.q_theta, self.v_theta)
+        self.middle = (self.between, self.q_theta) if self.scheme.order > 1 else None
+        self.no_gravity = wp.zeros(1, dtype=t.vec3, device=self.device)
+        self.phi_between, self.point_between = array(C, t.real), array(C, t.vec3)
+        self.frame_between = array(C, t.mat33)
+
+    def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
+        """The free motion is first: the root v* of m = 0."""
+        root = Stage(self._record_free_motion, self._seed_free_motion, values="anew")
+        return [Stage(self._record_configuration), root, *super().stages(by_position, regular)]
+
+    def _take_solution(self) -> None:
+        super()._take_solution()
+        stages = self.theta_stages
+        assign(self.v_star, self.step.v_star)
+        if stages.follows_contacts:
+            assign(self.moved, stages.moved)
+        inputs = [self.device_model.topology, stages.problem, self.v_star, stages.newton]
+        self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
+
+    # the contact stage -----------------------------------------------------------------------------------------------
 
     def _record_geometry(self, h: float) -> None:
-        if not self.scheme.implicit:
-            super()._record_geometry(h)
-            return
         self.dynamics.position(self.q)
         self._record_configuration(h)
-        self._record_mass(self.between)
-        between = (self.between, self.q_theta) if self.scheme.order > 1 else None
-        self.rows.record_geometry(self._row_lead(h)[0], self.q, self.v0, self.M, between)
-        self._record_contact_geometry(self.dynamics, self.phi, self.point, self.frame)
-        self._record_jacobian(self.dynamics, self.point, self.frame, choice=0)
+        self._record_constraints(h)
         if self.theta_stages.follows_contacts:
             between = (self.phi_between, self.point_between, self.frame_between)
             self._record_contact_geometry(self.between, *between)
             self._record_jacobian(self.between, *between[1:], choice=1)
 
     def _balance_arrays(self) -> list[wp.array]:
-        found = [*super()._balance_arrays(), self.effective]
-        if self.scheme.implicit:
-            found += [self.between.link_V]
-        return found
+        return [*super()._balance_arrays(), self.between.link_V]
 
     def _record_configuration(self, h: float) -> None:
         """v^θ, q^θ and the kinematics there, which `factor_root` leaves behind."""
@@ -119,27 +107,18 @@ class SchemeAdjoint(StepAdjoint):
         self.between.position(self.q_theta)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
-        if not self.scheme.implicit:
-            super().record_momentum_balance(h, v)
-            return
         self._record_impulse(h, self.v_star, v)
 
     def record_inertia(self, h: float, v: wp.array) -> None:
-        if self.scheme.implicit:
-            self._record_impulse(h, self.still, v)
-        else:
-            super().record_inertia(h, v)
+        self._record_impulse(h, self.step.zero_acceleration, v)
 
     def _record_impulse(self, h: float, v_from: wp.array, v: wp.array) -> None:
         """r = A (v - v_from)."""
-        between, nv = self.between, self.model.nv
-        between.velocity(self.still)
-        between.launch(residual.acceleration, nv, [h, v_from, v, self.a])
-        between.inverse_dynamics(self.still, self.a, self.inverse_dynamics, self.no_gravity)
+        self._record_inertial(h, self.between, self.step.zero_acceleration, v_from, v, self.no_gravity)
         inputs = [h, self.inverse_dynamics, self._record_damping(h), v_from, v, self.r]
-        between.launch(schemes.momentum_balance, nv, inputs)
+        self.between.launch(schemes.momentum_balance, self.model.nv, inputs)
 
-    # the free motion of the implicit schemes -------------------------------------------------------------------------
+    # the free motion -------------------------------------------------------------------------------------------------
 
     def _seed_free_motion(self, h: float) -> None:
         """Solve (dm/dv)^T w = v*_bar for the gradient −w of m."""
@@ -153,17 +132,15 @@ class SchemeAdjoint(StepAdjoint):
 
     def _record_free_motion(self, h: float) -> None:
         """m(v*; q0, v0, control, tau, parameters), after `_record_configuration`."""
-        between, nv = self.between, self.model.nv
-        between.velocity(self.v_theta)
-        between.launch(residual.acceleration, nv, [h, self.v0, self.v_star, self.a])
-        between.inverse_dynamics(self.v_theta, self.a, self.inverse_dynamics)
+        between = self.between
+        self._record_inertial(h, between, self.v_theta, self.v0, self.v_star)
         self._record_forces(self.q_theta, self.v_theta, between)
         inputs = [h, self.inverse_dynamics, self.damping, self.force, self.v_theta, self.m]
-        between.launch(residual.smooth_residual, nv, inputs)
+        between.launch(residual.smooth_residual, self.model.nv, inputs)
 
 
 @step_adjoint.register(ThetaScheme)
 def _(scheme) -> type[StepAdjoint]:
     if not scheme.steps_as_scheme:
         raise ValueError(f"{scheme!r} makes a step of its own, which has no gradients; register a StepAdjoint for it")
-    return StepAdjoint if scheme.has_closed_form else SchemeAdjoint
+    return StepAdjoint if scheme.has_closed_form else ImplicitAdjoint if scheme.implicit else SchemeAdjoint

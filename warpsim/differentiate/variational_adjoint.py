@@ -13,14 +13,15 @@ import functools
 
 import warp as wp
 
-from warpsim.device.copies import copy, twin
+from warpsim.device.copies import twin
 from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate import Variational
+from warpsim.integrate.variational.variational_step import elimination
 from warpsim.kernels.differentiate import gradient, interval_adjoint, variational_adjoint
-from warpsim.kernels.integrate.variational import drnea, roots, variational
+from warpsim.kernels.integrate.variational import drnea, variational
 from warpsim.kernels.tree import passes
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
@@ -58,20 +59,15 @@ class VariationalAdjoint(StepAdjoint):
         self.earlier = [[fixed(nv, S) for _ in range(3)] for _ in range(integrator.passes - 1)]
         self.v_corrected = array(nv, S)
         self.jump_next_bar, self.v_contact, self._unused = (self.step.dynamics.array(nv, S) for _ in range(3))
+        self.owners += [self.after, self.interval, self.interval_star]
+        self.carry("jump", self.step.jump, self.jump_next_bar, self.jump.grad)
         if self.contact.is_given:
             self.step.solver.problem.v0 = self.v_contact
-        self._make_elimination()
+        self.elimination = elimination(self.step.dynamics)
+        self.turned = self.step.dynamics.workspace(drnea.Frame, offset=nl, axis=nv)
         # scratch: momenta, and wrenches on the displaced links
         self.momentum, self.displaced = (self.step.dynamics.array(nl, t.vec6) for _ in range(2))
         self.root, self.root_star = (self._root_stages(x) for x in (self.interval, self.interval_star))
-
-    def _make_elimination(self) -> None:
-        t, model, array = self.device_model.types, self.model, self.step.dynamics.array
-        self.elimination, self.turned = copy(roots.Elimination, t.real)(), copy(drnea.Frame, t.real)()
-        for key in ("aa", "al", "la", "ll"):
-            setattr(self.elimination, key, array(model.nlink, t.mat33))
-        self.elimination.row, self.elimination.axis = array(model.nv, t.vec6), array(model.nv, t.vec3)
-        self.turned.offset, self.turned.axis = array(model.nlink, t.vec3), array(model.nv, t.vec3)
 
     @property
     def parts_position(self) -> bool:
@@ -83,10 +79,6 @@ class VariationalAdjoint(StepAdjoint):
         """Earlier passes take the place of the last."""
         return bool(self.earlier)
 
-    @functools.cached_property
-    def _cleared(self) -> list[wp.array]:
-        return with_gradient(*self._owners(), self.after, self.interval, self.interval_star)
-
     def _begin_wrench(self, record: StepRecord) -> None:
         super()._begin_wrench(record)
         if self.wrench is not None and self.link_F_next is None:
@@ -95,18 +87,9 @@ class VariationalAdjoint(StepAdjoint):
 
     def _begin_memory(self, record: StepRecord) -> None:
         super()._begin_memory(record)
-        before, after = record.used["jump"], record.memory["jump"]
-        inputs = [record.flags, before, after.grad, self.step.jump, self.jump_next_bar]
-        self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
         if self.contact.is_given:
             inputs = [record.flags, record.v_contact, record.v_contact, self.v_contact, self._unused]
             self.dynamics.launch(gradient.begin_memory, self.model.nv, inputs)
-
-    def _finish_memory(self, record: StepRecord) -> None:
-        super()._finish_memory(record)
-        before, after = record.memory_before["jump"], record.memory["jump"]
-        inputs = [record.flags, self.jump.grad, before.grad, after.grad]
-        self.dynamics.launch(gradient.finish_memory, self.model.nv, inputs)
 
     def _repeat(self, h: float) -> None:
         step = self.step
@@ -250,15 +233,14 @@ class VariationalAdjoint(StepAdjoint):
         inputs += [step.work, self.elimination, self.turned, self.seed]
         node.launch_adjoint(variational_adjoint.root_adjoint, self.model.ntree, inputs)
         inputs = [topology, h, step.frame, d.joint_anchor, X, S, self.seed, step.work, mu_bar]
-        wrenches = copy(interval_adjoint.Wrenches, d.types.real)()
-        wrenches.mu, wrenches.W = self.momentum, self.displaced
+        wrenches = d.struct(interval_adjoint.Wrenches, mu=self.momentum, W=self.displaced)
         inputs += [wrenches, X.grad, node.body_gradients]
         node.launch_adjoint(interval_adjoint.momentum_adjoint, self.model.ntree, inputs)
-        p, given, found = d.parameters, *(copy(interval_adjoint.Node, d.types.real)() for _ in range(2))
-        given.v, given.D, given.force = self.v_left, self.damping, self.force
-        found.v, found.D, found.force = self.v_left.grad, self.damping.grad, self.force.grad
-        given.armature, given.gravity = step.dynamics.armature, p.stored("gravity")
-        found.armature, found.gravity = (node.parameter_gradient(name) for name in ("joint_armature", "gravity"))
+        arrays = {"v": self.v_left, "D": self.damping, "force": self.force}
+        bars = {name: array.grad for name, array in arrays.items()}
+        given = {"armature": step.dynamics.armature, "gravity": d.parameters.stored("gravity")}
+        of = {"armature": node.parameter_gradient("joint_armature"), "gravity": node.parameter_gradient("gravity")}
+        given, found = (d.struct(interval_adjoint.Node, **x) for x in (arrays | given, bars | of))
         inputs = [topology, h, d.joint_anchor, X, node.links, given, x.dq, self.seed, step.work]
         inputs += [wrenches, node.link_gradients, found]
         node.launch_adjoint(interval_adjoint.balance_adjoint, None, inputs)
@@ -314,7 +296,7 @@ class VariationalAdjoint(StepAdjoint):
         return []
 
     def record_inertia(self, h: float, v: wp.array) -> None:
-        self._record_impulse(h, self.contact.still, v, self.impulse_null)
+        self._record_impulse(h, self.step.zero_acceleration, v, self.impulse_null)
 
     def _record_impulse(self, h: float, v_from: wp.array, v: wp.array, impulse: wp.array) -> None:
         """impulse and r = A (v − v_from)."""

@@ -5,7 +5,6 @@ import functools
 
 import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.kernels.forces import actuators
 from warpsim.tree.dynamics import DeviceModel
 
@@ -21,10 +20,8 @@ def _no_tables(real, device) -> tuple[wp.array, wp.array, wp.array]:
 
 def actuators_of(device_model: DeviceModel, control: wp.array, given: dict | None = None, tables=None):
     """`Actuators`. `given`: arrays in place of parameters, by name; `tables`: (link, row, gear), for what acts on joints."""
-    S, stored = device_model.types.real, device_model.parameters.stored
-    made = copy(actuators.Actuators, S)()
-    for field, name in zip(("gain", "bias", "control_range", "force_range"), ACTUATOR_PARAMETERS, strict=True):
-        setattr(made, field, (given or {}).get(name, stored(name)))
-    made.link, made.row, made.gear = tables or _no_tables(S, str(device_model.device))
-    made.control = control
-    return made
+    stored, given = device_model.parameters.stored, given or {}
+    fields = zip(("gain", "bias", "control_range", "force_range"), ACTUATOR_PARAMETERS, strict=True)
+    laws = {field: given.get(name, stored(name)) for field, name in fields}
+    link, row, gear = tables or _no_tables(device_model.types.real, str(device_model.device))
+    return device_model.struct(actuators.Actuators, link=link, row=row, gear=gear, control=control, **laws)

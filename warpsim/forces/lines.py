@@ -11,12 +11,11 @@ import numpy as np
 import warp as wp
 
 from warpsim.base.errors import ModelError
-from warpsim.device.copies import copy, twin
-from warpsim.device.recording import values_known
 from warpsim.kernels.forces import site_transmission, spatial_tendon, transmission
 from warpsim.model.model import GeomType, Model
 from warpsim.model.tendon_paths import WrapType
 from warpsim.tree.dynamics import DeviceModel, Dynamics
+from warpsim.tree.part import Part
 
 WRENCHES_OF_SEGMENT = 3  # on the first site's link, the geom's, the second site's
 
@@ -153,13 +152,16 @@ def _refuse_effort_limits(tables: Tables) -> None:
             )
 
 
-class Lines:
+class Lines(Part):
     """Lengths and moment arms of all lines in all worlds, after `launch`: `length` (worlds, lines), `moment` (worlds, columns).
 
-    `motors`: actuators that `pull` adds the forces of.
+    `motors`: actuators that `add_forces` adds the forces of.
 
     `tables.line_begin` says which columns are whose, `tables.supports` on which degrees of freedom.
     """
+
+    name, moves = "lines", True
+    TAPED = ("segment_length", "point", "force", "couple", "length", "moment")
 
     def __init__(self, device_model: DeviceModel, dynamics: Dynamics, motors=()):
         self.device_model, self.dynamics = device_model, dynamics
@@ -176,32 +178,39 @@ class Lines:
         self.motors = self.motor_table(motors) if len(motors) else None
         self.measured = self._measured()
 
-    def _array(self, values, kind=wp.int32, shape=()) -> wp.array:
-        dtype = np.int32 if kind == wp.int32 else self.device_model.dtype
-        values = np.ascontiguousarray(values, dtype=dtype).reshape(-1, *shape)
-        return wp.array(values, dtype=kind, device=self.device_model.device)
-
     def _structs(self):
-        model, t, tables, array = self.device_model.model, self.device_model.types, self.tables, self._array
-        sites = copy(spatial_tendon.Sites, t.real)()
-        sites.link = array([tables.site_link(s) for s in range(model.nsite)])
-        sites.pose = array(model.site_pose[:, [0, 1, 2, 4, 5, 6, 3]], t.transform, (7,))
-        segments, found = copy(spatial_tendon.Segments, t.real)(), tables.segments
-        segments.site = array([s.sites for s in found], wp.int32, (2,))
-        segments.geom, segments.side = array([s.geom for s in found]), array([s.side for s in found])
-        segments.geom_link = array([tables.geom_link(s.geom) if s.geom >= 0 else -1 for s in found])
-        segments.cylinder = array([s.geom >= 0 and model.geom_type[s.geom] == GeomType.CYLINDER for s in found])
-        segments.share, segments.begin = array([s.share for s in found], t.real), array(tables.segment_begin)
-        columns = copy(transmission.Columns, t.real)()
-        columns.dof, columns.line = array(tables.dofs), array(tables.line_begin)
-        columns.begin = array(np.cumsum([0, *map(len, tables.listed)]))
-        columns.wrench = array([i for own in tables.listed for i in own])
-        pulls, on, actuators = copy(site_transmission.Pulls, t.real)(), len(tables.tendons), tables.actuators
-        pulls.line, pulls.wrench = array(np.arange(len(actuators)) + on), array(tables.first_wrench)
-        pulls.site = array(model.actuator_site[actuators], wp.int32, (2,))
+        model, tables, struct = self.device_model.model, self.tables, self.device_model.struct
+        poses = model.site_pose[:, [0, 1, 2, 4, 5, 6, 3]]
+        links = [tables.site_link(s) for s in range(model.nsite)]
+        sites, found = struct(spatial_tendon.Sites, link=links, pose=poses), tables.segments
+        segments = struct(
+            spatial_tendon.Segments,
+            site=[s.sites for s in found],
+            geom=[s.geom for s in found],
+            side=[s.side for s in found],
+            geom_link=[tables.geom_link(s.geom) if s.geom >= 0 else -1 for s in found],
+            cylinder=[s.geom >= 0 and model.geom_type[s.geom] == GeomType.CYLINDER for s in found],
+            share=[s.share for s in found],
+            begin=tables.segment_begin,
+        )
+        columns = struct(
+            transmission.Columns,
+            dof=tables.dofs,
+            line=tables.line_begin,
+            begin=np.cumsum([0, *map(len, tables.listed)]),
+            wrench=[i for own in tables.listed for i in own],
+        )
+        on, actuators = len(tables.tendons), tables.actuators
         gear = model.actuator_gear[actuators]
-        pulls.force, pulls.couple = array(gear[:, :3], t.vec3, (3,)), array(gear[:, 3:], t.vec3, (3,))
-        pulls.rod = array(model.actuator_rod[actuators], t.real)
+        pulls = struct(
+            site_transmission.Pulls,
+            line=np.arange(len(actuators)) + on,
+            wrench=tables.first_wrench,
+            site=model.actuator_site[actuators],
+            force=gear[:, :3],
+            couple=gear[:, 3:],
+            rod=model.actuator_rod[actuators],
+        )
         return sites, segments, columns, pulls
 
     def motor_table(self, actuators):
@@ -212,33 +221,33 @@ class Lines:
             line, gear = tables.line_of(int(a))
             for k, d in enumerate(tables.supports[line]):
                 found[d].append((int(a), int(tables.line_begin[line]) + k, gear))
-        S, entries = self.device_model.types.real, [x for own in found for x in own]
-        motors = copy(transmission.Motors, S)()
-        motors.begin = self._array(np.cumsum([0, *map(len, found)]))
-        motors.actuator, motors.column = (self._array([x[i] for x in entries]) for i in (0, 1))
-        motors.gear = self._array([x[2] for x in entries], S)
-        return motors
+        actuator, column, gears = zip(*(x for own in found for x in own), strict=True) if any(found) else ((),) * 3
+        begin = np.cumsum([0, *map(len, found)])
+        return self.device_model.struct(transmission.Motors, begin=begin, actuator=actuator, column=column, gear=gears)
 
     def _measured(self):
-        model, S = self.device_model.model, self.device_model.types.real
-        lines = [self.tables.line_of(a) for a in range(model.nu)]
+        lines = [self.tables.line_of(a) for a in range(self.device_model.model.nu)]
         chosen = [a for a, (line, _) in enumerate(lines) if line >= 0]
-        measured = copy(transmission.Measured, S)()
-        measured.actuator, measured.line = self._array(chosen), self._array([lines[a][0] for a in chosen])
-        measured.gear = self._array([lines[a][1] for a in chosen], S)
-        return measured
+        on = {"line": [lines[a][0] for a in chosen], "gear": [lines[a][1] for a in chosen]}
+        return self.device_model.struct(transmission.Measured, actuator=chosen, **on)
 
-    def pull(self, dynamics: Dynamics, moment: wp.array, actuators, force: wp.array) -> None:
+    def add_forces(self, force: wp.array) -> None:
         """Add the forces of the motors."""
         if self.motors is not None:
-            inputs = [self.motors, actuators, moment, force]
-            dynamics.launch(transmission.motor_forces, self.device_model.model.nv, inputs)
+            inputs = [self.motors, self.of.actuators, self.moment, force]
+            self.dynamics.launch(transmission.motor_forces, self.device_model.model.nv, inputs)
 
-    def measure_actuators(self, out, dynamics: Dynamics, v: wp.array, length: wp.array, velocity: wp.array) -> None:
-        """Lengths and velocities of the actuators on lines, from the arrays of `out`, into (worlds, nu)."""
-        if self.measured.actuator.shape[0]:
-            inputs = [self.columns, self.measured, out.length, out.moment, v, length, velocity]
-            dynamics.launch(transmission.measure_actuators, self.measured.actuator.shape[0], inputs)
+    def measure_actuators(self, v: wp.array, length: wp.array, velocity: wp.array) -> None:
+        """Lengths and velocities of the actuators on lines into (worlds, nu)."""
+        inputs = [self.columns, self.measured, self.length, self.moment, v, length, velocity]
+        self.dynamics.launch(transmission.measure_actuators, self.measured.actuator.shape[0], inputs)
+
+    def before_forces(self, h: float) -> None:
+        self.launch()
+
+    def record(self, h: float) -> None:
+        self.dynamics.position(self.of.q)
+        self.measure()
 
     def choose(self) -> None:
         """How tendons wrap at the kinematics of `dynamics`."""
@@ -250,7 +259,7 @@ class Lines:
     def launch(self) -> None:
         """Lengths and moment arms at the kinematics of `dynamics`."""
         self.choose()
-        self.measure(self, self.dynamics)
+        self.measure()
 
     def lengths_at(self, q) -> np.ndarray:
         """Lengths at a position of the model; what the arrays held is lost."""
@@ -259,32 +268,16 @@ class Lines:
         self.launch()
         return self.length.numpy()[0].astype(float)
 
-    def measure(self, out, dynamics: Dynamics) -> None:
-        """What follows smoothly from the choice of wraps, at the kinematics of `dynamics`, into arrays of `out`."""
-        d, tables = self.device_model, self.tables
-        X, wrenches = dynamics.link_X, [out.point, out.force, out.couple]
-        if tables.segments:
-            inputs = [self.sites, self.segments, d.plant(), X]
-            inputs += [self.choice, self.angle, self.residual, out.segment_length, *wrenches]
-            dynamics.launch(spatial_tendon.measure_segments, len(tables.segments), inputs)
-            inputs = [self.segments, out.segment_length, out.length]
-            dynamics.launch(spatial_tendon.tendon_lengths, len(tables.tendons), inputs)
-        if len(tables.actuators):
-            inputs = [self.sites, self.pulls, X, out.length, *wrenches]
-            dynamics.launch(site_transmission.pull_at_sites, len(tables.actuators), inputs)
-        inputs = [d.topology, self.columns, X, dynamics.dof_S, *wrenches, out.moment]
+    def measure(self) -> None:
+        """What follows smoothly from the choice of wraps, at the kinematics of `dynamics`."""
+        dynamics, d, tables = self.dynamics, self.device_model, self.tables
+        X, wrenches = dynamics.link_X, [self.point, self.force, self.couple]
+        inputs = [self.sites, self.segments, d.plant(), X]
+        inputs += [self.choice, self.angle, self.residual, self.segment_length, *wrenches]
+        dynamics.launch(spatial_tendon.measure_segments, len(tables.segments), inputs)
+        inputs = [self.segments, self.segment_length, self.length]
+        dynamics.launch(spatial_tendon.tendon_lengths, len(tables.tendons), inputs)
+        inputs = [self.sites, self.pulls, X, self.length, *wrenches]
+        dynamics.launch(site_transmission.pull_at_sites, len(tables.actuators), inputs)
+        inputs = [d.topology, self.columns, X, dynamics.dof_S, *wrenches, self.moment]
         dynamics.launch(transmission.moment_arms, len(tables.dofs), inputs)
-
-
-class TapedLines:
-    """The arrays of a `Lines` with gradients, whose values are those of its last `launch`."""
-
-    def __init__(self, lines: Lines):
-        self.lines = lines
-        for name in ("segment_length", "point", "force", "couple", "length", "moment"):
-            setattr(self, name, twin(getattr(lines, name)))
-
-    def record(self, dynamics: Dynamics) -> None:
-        """Lengths and moment arms as functions of the kinematics of `dynamics`, on the active tape."""
-        with values_known():
-            self.lines.measure(self, dynamics)

@@ -4,11 +4,11 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.forces.lines import Lines
 from warpsim.kernels.forces import elastic_tendons
 from warpsim.model.model import Model
 from warpsim.tree.dynamics import Dynamics
+from warpsim.tree.part import Part
 
 
 def sprung(model: Model) -> np.ndarray:
@@ -16,34 +16,38 @@ def sprung(model: Model) -> np.ndarray:
     return np.flatnonzero((model.tendon_stiffness > 0) | (model.tendon_damping > 0))
 
 
-class TendonEnergy:
+class TendonEnergy(Part):
     """`measure` finds the energy [J] of the tendon springs of every world, `add` adds it to the potential and total energy."""
+
+    name, fuses = "tendon_energy", True
 
     def __init__(self, dynamics: Dynamics, lines: Lines | None):
         self.dynamics, self.lines, d = dynamics, lines, dynamics.device_model
         model, t = d.model, d.types
         found = sprung(model)
         rows, columns = np.nonzero(model.tendon_coefficients[found])
-        made = self.springs = copy(elastic_tendons.TendonSprings, t.real)()
-        whole = {
-            "tendon": found,
-            "line": [-1 if lines is None else lines.tables.line_of_tendon(int(tendon)) for tendon in found],
-            "begin": np.searchsorted(rows, np.arange(len(found) + 1)),
-            "q": model.link_q[model.dof_link[columns]],
-        }
-        for name, values in whole.items():
-            setattr(made, name, wp.array(np.asarray(values, np.int32), dtype=wp.int32, device=d.device))
-        coefficients = model.tendon_coefficients[found[rows], columns]
-        made.coefficient = wp.array(coefficients.astype(d.dtype), dtype=t.real, device=d.device)
-        made.slack = wp.array(model.tendon_reference[found].astype(d.dtype), dtype=t.vec2, device=d.device)
+        self.springs = d.struct(
+            elastic_tendons.TendonSprings,
+            tendon=found,
+            line=[-1 if lines is None else lines.tables.line_of_tendon(int(tendon)) for tendon in found],
+            begin=np.searchsorted(rows, np.arange(len(found) + 1)),
+            q=model.link_q[model.dof_link[columns]],
+            coefficient=model.tendon_coefficients[found[rows], columns],
+            slack=model.tendon_reference[found],
+        )
         self.elastic = wp.zeros(d.worlds, dtype=t.real, device=d.device)
-        self._no_lines = wp.zeros((0, 0), dtype=t.real, device=d.device)
+        self.length = lines.length if lines else wp.zeros((0, 0), dtype=t.real, device=d.device)
+
+    def before_forces(self, h: float) -> None:
+        if self.of.reports_energy:
+            self.measure(self.of.q)
+            self.add(self.of.potential, self.of.energy)
 
     def measure(self, q: wp.array) -> None:
         """At q, where the lines have been measured."""
-        length = self._no_lines if self.lines is None else self.lines.length
-        stiffness = self.dynamics.device_model.parameters.stored("tendon_stiffness")
-        self.dynamics.launch(elastic_tendons.tendon_energy, None, [self.springs, stiffness, q, length, self.elastic])
+        d = self.dynamics.device_model
+        inputs = [self.springs, d.parameters.stored("tendon_stiffness"), q, self.length, self.elastic]
+        self.dynamics.launch(elastic_tendons.tendon_energy, None, inputs)
 
     def add(self, potential: wp.array, total: wp.array) -> None:
         """What was measured."""

@@ -7,12 +7,14 @@ Only models with such actuators have it. Force kernels then read the laws s foun
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy, twin
+from warpsim.device.copies import upload
+from warpsim.device.ranges import assign
 from warpsim.forces.actuators import actuators_of
 from warpsim.kernels.forces import activation, effort_limits, muscle
 from warpsim.kernels.integrate import keep_activation
 from warpsim.model.model import Model
 from warpsim.rows.scalar_rows import actuator_moments, dof_coordinates, padded
+from warpsim.tree.part import Part
 
 
 def is_needed(model: Model) -> bool:
@@ -20,7 +22,7 @@ def is_needed(model: Model) -> bool:
     return model.na > 0 or model.has_muscles or model.has_effort_limits
 
 
-class Actuation:
+class Actuation(Part):
     """Workspace and launches for all worlds. `activation (worlds, na)` is part of the state, `following` what it is after the step.
 
     `law (worlds, nu, 3)`: the force of every actuator is law · (1, length, velocity). `length`, `velocity (worlds, nu)` are those of
@@ -28,6 +30,7 @@ class Actuation:
     ranges of joints take away.
     """
 
+    name = "actuation"
     TAPED = ("activation", "following", "drive", "own", "law", "length", "velocity", "within_tendons", "total", "tau")
 
     def __init__(self, device_model, dynamics):
@@ -39,40 +42,35 @@ class Actuation:
         self.has_muscles, self.has_limits = model.has_muscles, model.has_effort_limits
         self.has_lengths = self.has_muscles or self.has_limits
         self.length, self.velocity = (array(nu if self.has_lengths else 0, S) for _ in range(2))
-        self.table = copy(activation.Dynamics, S)()
-        for key, value in (("kind", model.actuator_dynamics), ("index", model.actuator_activation)):
-            setattr(self.table, key, self._array(value, wp.int32))
-        self.table.early = self._array(model.actuator_early, wp.int32)
-        self.table.range = self._array(model.activation_range, S)
+        self.table = device_model.struct(
+            activation.Dynamics, kind=model.actuator_dynamics, index=model.actuator_activation,
+            early=model.actuator_early, range=model.activation_range,
+        )  # fmt: skip
         self.muscles = self._muscles() if self.has_lengths else None
         self.limits = self._limits() if self.has_limits else None
         # Laws before ranges of several actuators, and within those of tendons.
         self.own, self.within_tendons = (array((nu, 3), S) if self.has_limits else self.law for _ in range(2))
         self.total = array(self.limits.joint_range.shape[0] if self.has_limits else 0, S)
         self.tau = array(model.nv if self.has_limits else 0, S)
-        self._no_gain = self._array(np.zeros((1, nu, 3)), S)
-        self._no_range = self._array(np.tile([-np.inf, np.inf], (1, nu, 1)), S)
+        self._no_gain = upload(np.zeros((1, nu, 3)), S, device_model.device, ndim=3)
+        self._no_range = upload(np.tile([-np.inf, np.inf], (1, nu, 1)), S, device_model.device, ndim=3)
         self.no_control = wp.empty((0, 0), dtype=S, device=device_model.device)
 
-    def _array(self, values, kind) -> wp.array:
-        dtype = np.int32 if kind == wp.int32 else self.device_model.dtype
-        return wp.array(np.ascontiguousarray(values, dtype=dtype), dtype=kind, device=self.device_model.device)
-
     def _muscles(self):
-        model, S = self.model, self.device_model.types.real
-        found = copy(muscle.Muscles, S)()
+        model = self.model
         moments = [actuator_moments(model, a) for a in range(model.nu)]
         width = max((len(dofs) for dofs, _ in moments), default=0)
         coordinates = dof_coordinates(model)
-        found.size = self._array([len(dofs) for dofs, _ in moments], wp.int32)
-        found.dof = self._array(padded([dofs for dofs, _ in moments], width, np.int32), wp.int32)
-        found.q = self._array(padded([coordinates[dofs] for dofs, _ in moments], width, np.int32), wp.int32)
-        found.moment = self._array(padded([arms for _, arms in moments], width, float), S)
-        return found
+        return self.device_model.struct(
+            muscle.Muscles,
+            size=[len(dofs) for dofs, _ in moments],
+            dof=padded([dofs for dofs, _ in moments], width, np.int32),
+            q=padded([coordinates[dofs] for dofs, _ in moments], width, np.int32),
+            moment=padded([arms for _, arms in moments], width, float),
+        )
 
     def _limits(self):
-        model, S = self.model, self.device_model.types.real
-        found = copy(effort_limits.EffortLimits, S)()
+        model = self.model
         tendons = np.flatnonzero(np.isfinite(model.tendon_effort_range).any(1))
         joints = np.flatnonzero(np.isfinite(model.joint_effort_range).any(1))
         dofs = model.joint_v[joints]
@@ -83,7 +81,7 @@ class Actuation:
         place = {int(t): k for k, t in enumerate(tendons)}
         joint_of = np.full(model.nv, -1)
         joint_of[dofs] = np.arange(len(dofs))
-        whole = {
+        tables = {
             "tendon": [place.get(int(t), -1) for t in model.actuator_tendon],
             "tendon_begin": np.cumsum([0, *map(len, pullers)]),
             "tendon_actuator": np.concatenate([*pullers, []]),
@@ -94,97 +92,74 @@ class Actuation:
             "joint_weight": model.joint_effort_gravity[joints],
             "actuator_begin": np.cumsum([0, *map(len, moved)]),
             "actuator_joint": [j for part in moved for j in part],
-        }
-        real = {
             "tendon_range": model.tendon_effort_range[tendons],
             "joint_range": model.joint_effort_range[joints],
             "joint_moment": [moments[a][d] for d, actuators in zip(dofs, movers, strict=True) for a in actuators],
         }
-        for values, kind in ((whole, wp.int32), (real, S)):
-            for name, value in values.items():
-                setattr(found, name, self._array(value, kind))
-        return found
+        return self.device_model.struct(effort_limits.EffortLimits, **tables)
 
-    def given(self, law: wp.array | None = None) -> dict[str, wp.array]:
-        """What force kernels read in place of parameters, by name. `law`: another array of laws."""
-        return {
-            "actuator_gain": self._no_gain,
-            "actuator_bias": self.law if law is None else law,
-            "control_range": self._no_range,
-        }
+    def act_on(self, acting) -> None:
+        """Force kernels read the laws in place of parameters, and no controls."""
+        acting.given |= {"actuator_gain": self._no_gain, "actuator_bias": self.law, "control_range": self._no_range}
+        acting.actuator_control = self.no_control
+        if self.has_limits:
+            acting.acting_tau = self.tau
 
-    def find_lengths(self, q: wp.array, v: wp.array) -> None:
-        """Lengths and velocities of actuators on joints and fixed tendons, where something asks for them."""
-        find_lengths(self.dynamics, self, q, v)
+    def before_forces(self, h: float) -> None:
+        """Lengths and velocities where something asks for them, the laws of a step of h, the activations after it, and the generalised forces."""
+        of = self.of
+        if self.has_lengths:
+            inputs = [self.muscles, of.q, of.v0, self.length, self.velocity]
+            self.dynamics.launch(muscle.actuator_lengths, self.model.nu, inputs)
+            if of.lines is not None:
+                of.lines.measure_actuators(of.v0, self.length, self.velocity)
+        self.launch_laws(h, of.control, of.pushed, of.compensating)
 
-    def launch(self, h: float, control: wp.array, tau: wp.array, compensation: wp.array) -> None:
-        """The laws of a step of h, the activations after it, and the generalised forces; `find_lengths` comes before."""
-        launch_laws(self.dynamics, self, h, control, tau, compensation)
+    def record(self, h: float) -> None:
+        self.before_forces(h)
 
-    def report(self, status: wp.array) -> None:
+    def seed(self, h: float) -> None:
+        """`following_bar`: the gradient of the activations after the step."""
+        if self.model.na:
+            assign(self.following.grad, self.following_bar)
+
+    def on_tape(self, dynamics) -> "Actuation":
+        made = super().on_tape(dynamics)
+        made.following_bar = wp.zeros_like(self.following)
+        return made
+
+    def launch_laws(self, h: float, control: wp.array, tau: wp.array, compensation: wp.array) -> None:
+        """The laws at the lengths found."""
+        dynamics, model, stored = self.dynamics, self.model, self.dynamics.device_model.parameters.stored
+        actuators = actuators_of(dynamics.device_model, control)
+        inputs = [self.table, stored("actuator_time"), h, actuators, self.activation, self.following]
+        dynamics.launch(activation.actuator_laws, model.nu, [*inputs, self.drive, self.own])
+        if self.has_muscles:
+            inputs = [stored(key) for key in ("muscle_force", "muscle_curve", "actuator_length_range")]
+            inputs += [self.drive, self.length, self.velocity, self.own]
+            dynamics.launch(muscle.muscle_force, model.nu, inputs)
+        if self.has_limits:
+            limits, at, force_range = self.limits, [self.length, self.velocity], stored("force_range")
+            inner, total = self.within_tendons, self.total
+            dynamics.launch(effort_limits.limit_tendons, model.nu, [limits, *at, self.own, inner])
+            inputs = [limits, force_range, *at, inner, compensation, total]
+            dynamics.launch(effort_limits.joint_totals, total.shape[1], inputs)
+            dynamics.launch(effort_limits.limit_joints, model.nu, [limits, force_range, *at, total, inner, self.law])
+            dynamics.launch(effort_limits.limited_tau, model.nv, [limits, total, tau, self.tau])
+
+    def before_commit(self, h: float, v: wp.array) -> None:
         """An activation that is not finite goes into the solver's status."""
         if self.model.na:
-            self.dynamics.launch(keep_activation.report_activation, None, [self.following, status])
+            inputs = [self.following, self.of.solver.solution.status]
+            self.dynamics.launch(keep_activation.report_activation, None, inputs)
 
-    def keep(self, flags: wp.array) -> None:
+    def after_commit(self) -> None:
         """Accept the activations after the step in the worlds that go on."""
-        if self.model.na:
-            inputs = [flags, self.following, self.activation]
-            self.dynamics.launch(keep_activation.keep_activation, self.model.na, inputs)
+        inputs = [self.of.flags, self.following, self.activation]
+        self.dynamics.launch(keep_activation.keep_activation, self.model.na, inputs)
 
+    def memory(self) -> dict[str, wp.array]:
+        return {"activation": self.activation} if self.model.na else {}
 
-class TapedActuation:
-    """Twins of an `Actuation` of a step that is repeated, with gradients; `following_bar` is that of the state after the step."""
-
-    def __init__(self, forward: Actuation):
-        self.forward = forward
-        made: dict[int, wp.array] = {}  # one for each array: without ranges some are the same
-        for name in Actuation.TAPED:
-            array = getattr(forward, name)
-            setattr(self, name, made.setdefault(id(array), twin(array)))
-        self.following_bar = wp.zeros_like(forward.following)
-
-    def given(self) -> dict[str, wp.array]:
-        """As `Actuation.given`, with gradients."""
-        return self.forward.given(self.law)
-
-    def find_lengths(self, dynamics, q: wp.array, v: wp.array) -> None:
-        """As `Actuation.find_lengths`, for a tape."""
-        find_lengths(dynamics, self, q, v)
-
-    def record(self, dynamics, h: float, control: wp.array, tau: wp.array, compensation: wp.array) -> None:
-        """As `Actuation.launch`, for a tape."""
-        launch_laws(dynamics, self, h, control, tau, compensation)
-
-
-def _forward(arrays) -> Actuation:
-    return arrays.forward if isinstance(arrays, TapedActuation) else arrays
-
-
-def find_lengths(dynamics, arrays, q: wp.array, v: wp.array) -> None:
-    """Lengths into the arrays of an `Actuation` or of its twins."""
-    forward = _forward(arrays)
-    if forward.has_lengths:
-        inputs = [forward.muscles, q, v, arrays.length, arrays.velocity]
-        dynamics.launch(muscle.actuator_lengths, forward.model.nu, inputs)
-
-
-def launch_laws(dynamics, arrays, h: float, control: wp.array, tau: wp.array, compensation: wp.array) -> None:
-    """The laws into the arrays of an `Actuation` or of its twins."""
-    forward = _forward(arrays)
-    p, model = dynamics.device_model.parameters, dynamics.model
-    inputs = [forward.table, p.stored("actuator_time"), h, actuators_of(dynamics.device_model, control)]
-    inputs += [arrays.activation, arrays.following, arrays.drive, arrays.own]
-    dynamics.launch(activation.actuator_laws, model.nu, inputs)
-    if forward.has_muscles:
-        inputs = [p.stored(key) for key in ("muscle_force", "muscle_curve", "actuator_length_range")]
-        inputs += [arrays.drive, arrays.length, arrays.velocity, arrays.own]
-        dynamics.launch(muscle.muscle_force, model.nu, inputs)
-    if forward.has_limits:
-        limits, at, force_range = forward.limits, [arrays.length, arrays.velocity], p.stored("force_range")
-        inner, total = arrays.within_tendons, arrays.total
-        dynamics.launch(effort_limits.limit_tendons, model.nu, [limits, *at, arrays.own, inner])
-        inputs = [limits, force_range, *at, inner, compensation, total]
-        dynamics.launch(effort_limits.joint_totals, total.shape[1], inputs)
-        dynamics.launch(effort_limits.limit_joints, model.nu, [limits, force_range, *at, total, inner, arrays.law])
-        dynamics.launch(effort_limits.limited_tau, model.nv, [limits, total, tau, arrays.tau])
+    def smooth_memory(self) -> tuple[str, ...]:
+        return tuple(self.memory())

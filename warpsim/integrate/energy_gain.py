@@ -4,10 +4,10 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.integrate.free_spin import lone_trees
 from warpsim.kernels.integrate import gain
 from warpsim.model.model import JointType, Model
+from warpsim.tree.part import Part
 
 
 def watched_trees(model: Model) -> np.ndarray:
@@ -22,29 +22,29 @@ def watched_trees(model: Model) -> np.ndarray:
     return np.flatnonzero(several & turns & ~lone_trees(model) & ~carried)
 
 
-class EnergyGain:
+class EnergyGain(Part):
     """Launches and memory of one `Step`."""
 
+    name, fuses = "gain", True
+
     def __init__(self, step, trees: np.ndarray):
-        self.step, d = step, step.device_model
-        self.trees = wp.array(trees.astype(np.int32), dtype=wp.int32, device=d.device)
+        d = step.device_model
+        self.trees = d.array(trees)
         self.sums = step.dynamics.array(gain.NUMBERS * len(trees), d.types.real)
 
-    def launch(self, h: float) -> None:
+    def memory(self) -> dict[str, wp.array]:
+        return {"energy_gain": self.sums}
+
+    def after_solve(self, h: float) -> None:
         """Look at the step, whose solution is there, before it is accepted."""
-        step, d = self.step, self.step.device_model
+        step, d = self.of, self.of.device_model
         inputs = [d.topology, h, h, step.time, self.trees, self._motion(), step.v, step.v_end]
         step.dynamics.launch(gain.find_gain, None, [*inputs, self.sums, step.flags])
 
     def _motion(self):
-        step, p = self.step, self.step.device_model.parameters
-        made = copy(gain.Motion, step.device_model.types.real)()
-        made.gravity, made.own_armature, made.armature = (
-            p.stored("gravity"),
-            p.stored("joint_armature"),
-            step.dynamics.armature,
-        )
-        for name in ("link_X", "link_I", "link_V"):
-            setattr(made, name, getattr(step.dynamics, name))
-        made.A, made.D, made.bias, made.force = step.A, step.damping, step.bias, step.force
-        return made
+        step, dynamics, stored = self.of, self.of.dynamics, self.of.device_model.parameters.stored
+        return step.device_model.struct(
+            gain.Motion, gravity=stored("gravity"), own_armature=stored("joint_armature"), armature=dynamics.armature,
+            link_X=dynamics.link_X, link_I=dynamics.link_I, link_V=dynamics.link_V, A=step.A, D=step.damping,
+            bias=step.bias, force=step.force,
+        )  # fmt: skip

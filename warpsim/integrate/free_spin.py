@@ -4,10 +4,10 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.kernels.integrate import spin
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.tree.dynamics import Dynamics
+from warpsim.tree.part import Part
 
 
 def lone_trees(model: Model) -> np.ndarray:
@@ -19,23 +19,25 @@ def lone_trees(model: Model) -> np.ndarray:
     return alone
 
 
-class FreeSpin:
+class FreeSpin(Part):
     """Launches and results of one `Step`."""
 
-    def __init__(self, step):
-        self.step = step
-        nv, S = step.model.nv, step.device_model.types.real
-        self.v_next, self.v_still = step.dynamics.array(nv, S), step.dynamics.array(nv, S)
+    name, fuses = "spin", True
 
-    def leave(self, h: float, dynamics: Dynamics, v: wp.array, composite: wp.array, bias: wp.array) -> None:
+    def __init__(self, step):
+        nv, S = step.model.nv, step.device_model.types.real
+        self.v_still = step.dynamics.array(nv, S)
+        step.v_end = self.v_next = step.dynamics.array(nv, S)
+
+    def after_bias(self, h: float, x, dynamics: Dynamics) -> None:
         """The bias at (q, v) without what spinning bodies have of their own rotation."""
         d = dynamics.device_model
-        inputs = [d.topology, h, d.parameters.stored("gravity"), dynamics.dof_S, composite, v, bias]
+        inputs = [d.topology, h, d.parameters.stored("gravity"), dynamics.dof_S, x.composite, x.v, x.bias]
         dynamics.launch(spin.leave_spin, dynamics.model.ntree, inputs)
 
-    def launch(self, h: float) -> None:
+    def after_solve(self, h: float) -> None:
         """v' from the solution, and q' of spinning bodies."""
-        step = self.step
+        step = self.of
         arrays = [step.q, step.solver.solution.v, step.q_next, self.v_next]
         inputs = [step.device_model.topology, h, self.bodies(step.dynamics), *arrays]
         step.dynamics.launch(spin.spin, step.model.nlink, inputs)
@@ -50,6 +52,4 @@ class FreeSpin:
     def bodies(dynamics: Dynamics):
         """What kernels read of the bodies at the configuration of `dynamics`."""
         d = dynamics.device_model
-        made = copy(spin.Bodies, d.types.real)()
-        made.plant, made.link_X, made.link_I = d.plant(), dynamics.link_X, dynamics.link_I
-        return made
+        return d.struct(spin.Bodies, plant=d.plant(), link_X=dynamics.link_X, link_I=dynamics.link_I)

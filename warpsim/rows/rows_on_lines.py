@@ -2,9 +2,7 @@
 """Rows on lines (`kernels/rows/line_rows.py`): which line a row measures, its constant table, and lengths at the initial position."""
 
 import numpy as np
-import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.forces.lines import Lines, Tables
 from warpsim.kernels.rows import line_rows
 from warpsim.tree.dynamics import DeviceModel
@@ -32,7 +30,7 @@ class RowsOnLines:
     """The table of rows on `lines`; `rows`: all rows, `width`: the columns of their supports."""
 
     def __init__(self, device_model: DeviceModel, lines: Lines, rows: list, width: int):
-        self.lines, tables, S = lines, lines.tables, device_model.types.real
+        self.lines, tables = lines, lines.tables
         chosen = [k for k, row in enumerate(rows) if row.on_line]
         self.count = len(chosen)
         column = np.full((len(chosen), 2, width), -1)
@@ -40,12 +38,5 @@ class RowsOnLines:
             for end, line in enumerate(rows[k].lines):
                 for c, d in enumerate(tables.supports[line] if line >= 0 else []):
                     column[i, end, rows[k].support.index(d)] = tables.line_begin[line] + c
-        self.table = copy(line_rows.LineRows, S)()
-        for key, values, kind in (
-            ("row", chosen, np.int32),
-            ("line", [rows[k].lines for k in chosen], np.int32),
-            ("gear", [rows[k].gear for k in chosen], device_model.dtype),
-            ("column", column, np.int32),
-        ):
-            dtype = wp.int32 if kind == np.int32 else S
-            setattr(self.table, key, wp.array(np.array(values, dtype=kind), dtype=dtype, device=device_model.device))
+        line, gear = [rows[k].lines for k in chosen], [rows[k].gear for k in chosen]
+        self.table = device_model.struct(line_rows.LineRows, row=chosen, line=line, gear=gear, column=column)

@@ -10,7 +10,6 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import pair_supports
-from warpsim.device.copies import copy
 from warpsim.device.ranges import assign
 from warpsim.forces.actuators import actuators_of
 from warpsim.forces.lines import Lines, Tables
@@ -310,58 +309,50 @@ class ScalarRows:
         """Indices of the rows of joints, tendons, constraints or actuators."""
         return np.flatnonzero([row.owner in owners for row in self.found])
 
-    def _array(self, values, kind=wp.int32) -> wp.array:
-        """Constants on the device; `kind` int32, the scalar type or one made of it."""
-        dtype = np.int32 if kind == wp.int32 else self.device_model.dtype
-        return wp.array(np.ascontiguousarray(values, dtype=dtype), dtype=kind, device=self.device_model.device)
-
     def _rows(self):
-        S, array = self.device_model.types.real, self.dynamics.array
-        rows = copy(table.Rows, S)()
-        rows.support, rows.support_size = self._array(self.support), self._array(self.support_size)
-        rows.J = array(self.support.shape, S)
-        constant = padded([row.side * np.array(row.a) for row in self.found], self.width, float)
+        n, constant = self.count, padded([row.side * np.array(row.a) for row in self.found], self.width, float)
+        of_rows = dict.fromkeys(("R", "weight", "v_hat", "lower", "upper"), n)
+        rows = self.dynamics.workspace(table.Rows, J=self.support.shape, **of_rows)
+        self.device_model.fill(rows, support=self.support, support_size=self.support_size)
         rows.J.assign(np.tile(constant, (self.device_model.worlds, 1, 1)))
-        for key in ("R", "weight", "v_hat", "lower", "upper"):
-            setattr(rows, key, array(self.count, S))
         rows.pull = CONSTRAINT_SPEED if self.can_hold else 0.0
         return rows
 
     def _table(self, found: list[Row], exact: bool):
-        t = self.device_model.types
-        made = copy(table.Table, t.real)()
-        made.exact = int(exact)
-        made.kind = self._array([kinds.code(row.kind) for row in found])
-        for key in ("traits", "owner", "element", "entry", "axis", "turn", "leads"):
-            setattr(made, key, self._array([getattr(row, key) for row in found]))
-        made.link = self._array(np.array([row.link for row in found]).reshape(-1, 2))
-        frames = np.array([row.frame for row in found]).reshape(-1, 2, 7)
-        made.frame = self._array(frames[..., [0, 1, 2, 4, 5, 6, 3]], t.transform)  # quaternions scalar last
-        for key in ("a", "b"):
-            setattr(made, key, self._array(padded([getattr(r, key) for r in found], self.width, float), t.real))
-        made.q = self._array(padded([row.q for row in found], self.width, np.int32))
-        made.reference = self._array(np.array([row.reference for row in found]).reshape(-1, 2), t.vec2)
-        made.side = self._array([row.side for row in found], t.real)
         model, speeds = self.device_model.model, self.device_model.recovery
-        made.recovery = self._array([row_speed(model, row, speeds) for row in found], t.real)
+        frames = np.array([row.frame for row in found]).reshape(-1, 2, 7)
         turning = [row.rigid and row.between for row in found]
         levers = Levers(model) if any(turning) and min(speeds) < np.inf else None
         lever = [levers.lever(row) if x and levers else np.inf for row, x in zip(found, turning, strict=True)]
-        made.lever, made.group = self._array(lever, t.real), self._array(row_groups(found))
-        made.comes = self._array([comes(model, row) for row in found])
-        made.part, made.body_part, made.dof_part = map(self._array, row_parts(model, found))
         self.can_hold = bool(np.isfinite(lever).any())
         self.can_lose = any(row.owner == table.CONSTRAINT for row in found)
-        made.radial = self._array([kinds.KINDS[row.kind].radial for row in found])
-        return made
+        alike = ("traits", "owner", "element", "entry", "axis", "turn", "leads", "side")
+        part, body_part, dof_part = row_parts(model, found)
+        return self.device_model.struct(
+            table.Table,
+            exact=int(exact),
+            kind=[kinds.code(row.kind) for row in found],
+            **{key: [getattr(row, key) for row in found] for key in alike},
+            **{key: padded([getattr(row, key) for row in found], self.width, float) for key in ("a", "b", "q")},
+            link=np.array([row.link for row in found]).reshape(-1, 2),
+            frame=frames[..., [0, 1, 2, 4, 5, 6, 3]],  # quaternions scalar last
+            reference=np.array([row.reference for row in found]).reshape(-1, 2),
+            recovery=[row_speed(model, row, speeds) for row in found],
+            lever=lever,
+            group=row_groups(found),
+            comes=[comes(model, row) for row in found],
+            part=part,
+            body_part=body_part,
+            dof_part=dof_part,
+            radial=[kinds.KINDS[row.kind].radial for row in found],
+        )
 
     def constants(self, actuators=None):
-        """What laws read of parameters, as they are now, and of `actuators` (`Step.actuators`; default: the parameters without controls)."""
-        parameters, constants = self.device_model.parameters, copy(table.Constants, self.device_model.types.real)()
-        for name in CONSTANTS:
-            setattr(constants, name, parameters.stored(name))
-        constants.actuators = actuators_of(self.device_model, self.nothing) if actuators is None else actuators
-        return constants
+        """What laws read of parameters, as they are now, and of `actuators` (`Step.actuators`; default: the parameters
+        without controls)."""
+        stored = {name: self.device_model.parameters.stored(name) for name in CONSTANTS}
+        actuators = actuators_of(self.device_model, self.nothing) if actuators is None else actuators
+        return self.device_model.struct(table.Constants, actuators=actuators, **stored)
 
     def attach(self, problem) -> None:
         """Let the solver's problem read these rows."""
@@ -391,27 +382,27 @@ class ScalarRows:
             return
         d, dynamics = self.device_model, self.dynamics
         constants, (ahead, lead) = self.constants(actuators), self.lead(h, moves)
-        now = copy(table.Instant, d.types.real)()
-        now.h, now.sigma, now.ahead, now.lead = h, sigma, ahead, lead
-        now.q, now.v0, now.v_star, now.M_factor = q, v, v_star, M_factor
-        now.q_between = self.nothing if between is None else between[1]
+        q_between = self.nothing if between is None else between[1]
+        now = d.struct(
+            table.Instant, h=h, sigma=sigma, ahead=ahead, lead=lead, q=q, v0=v, v_star=v_star, M_factor=M_factor,
+            q_between=q_between,
+        )  # fmt: skip
         dynamics.launch(self._fill, None, [d.topology, self.table, constants, now, z, self.phi, self.rows])
         if self.on_lines is not None:
             on, lines = self.on_lines.table, self.on_lines.lines
             inputs = [d.topology, self.table, constants, on, now, lines.length, lines.moment, z, self.phi, self.rows]
             dynamics.launch(line_rows.fill, None, inputs)
         if self.has_frames:
-            self._look_ahead(q, ahead, v)
-            self._geometry(dynamics, constants, self.phi)
+            self.look_ahead(q, ahead, v)
+            self.geometry(dynamics, constants, self.phi, self.rows.J)
             inputs = [d.topology, self.table, constants, self.rows, lead, v, M_factor]
             inputs += [self.phi, self.floor, self.inertia]
             dynamics.launch(frame_rows.prepare, max(d.model.nv, self.count), inputs)
             at = dynamics
             if between is not None:
                 at = between[0]
-                self._geometry(at, constants, self.phi_between)
-            inputs = [d.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
-            dynamics.launch(frame_rows.least_weight, self.count, inputs)
+                self.geometry(at, constants, self.phi_between, self.rows.J)
+            self.least_weights(at)
             inputs = [d.topology, self.table, constants, d.plant(), now, self.phi, self.floor, force, z, self.rows]
             dynamics.launch(frame_rows.regularise, None, inputs)
 
@@ -421,8 +412,8 @@ class ScalarRows:
         inputs = [self.table, constants, self.rows, 1.0, q, q, u, phi, self.rows.J]
         self.dynamics.launch(taped_rows.coordinate_errors, self.count, inputs)
         if self.has_frames:
-            self._look_ahead(q, 1.0, u)
-            self._geometry(self.dynamics, constants, phi)
+            self.look_ahead(q, 1.0, u)
+            self.geometry(self.dynamics, constants, phi, self.rows.J)
 
     def steady(self) -> None:
         """The armature of a step: the parameter, and what steadies light links under the tension of the step before."""
@@ -461,13 +452,18 @@ class ScalarRows:
         ahead = h if self.follow_bend or not moves else 0.0
         return ahead, ahead if moves else 0.0
 
-    def _look_ahead(self, q, ahead: float, v) -> None:
+    def look_ahead(self, q, ahead: float, v) -> None:
         """Kinematics at q ⊕ ahead v."""
         d, dynamics = self.device_model, self.dynamics
         dynamics.launch(passes.integrate_position, d.model.nlink, [d.topology, ahead, q, v, self.q_ahead])
         dynamics.kinematics(self.q_ahead, self.link_X_ahead)
 
-    def _geometry(self, at: Dynamics, constants, phi) -> None:
+    def geometry(self, at: Dynamics, constants, phi, J, on_tape: int = 0) -> None:
         """J at the kinematics of `at`, and φ where the velocity leads, of rows between frames."""
         inputs = [self.device_model.topology, self.table, constants, self.rows, at.link_X, self.link_X_ahead, at.dof_S]
-        at.launch(frame_rows.frame_errors, self.count, [*inputs, 0, phi, self.rows.J])
+        at.launch(frame_rows.frame_errors, self.count, [*inputs, on_tape, phi, J])
+
+    def least_weights(self, at: Dynamics) -> None:
+        """`floor` from `inertia`, at the kinematics of `at`."""
+        inputs = [self.device_model.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
+        self.dynamics.launch(frame_rows.least_weight, self.count, inputs)

@@ -4,7 +4,6 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.kernels.forces import actuators as actuator_kernels
 from warpsim.kernels.sensors import actuator_sensors
 from warpsim.model.model import Model
@@ -31,11 +30,14 @@ def summed(model: Model, s: int) -> dict[int, float]:
 
 def summing_table(tables: SensorTables, adr, found: list[dict[int, float]]):
     """`actuator_sensors.WeightedSums` of the columns `adr`: of each the numbers that it sums, with their weights."""
-    made, width = copy(actuator_sensors.WeightedSums, tables.types.real)(), max([1, *(len(x) for x in found)])
-    made.adr, made.count = tables.array(adr), tables.array([len(x) for x in found])
-    made.source = tables.array(padded([list(x) for x in found], width, np.int32))
-    made.weight = tables.array(padded([list(x.values()) for x in found], width, float), tables.types.real)
-    return made
+    width = max([1, *(len(x) for x in found)])
+    return tables.device_model.struct(
+        actuator_sensors.WeightedSums,
+        adr=adr,
+        count=[len(x) for x in found],
+        source=padded([list(x) for x in found], width, np.int32),
+        weight=padded([list(x.values()) for x in found], width, float),
+    )
 
 
 class ActuatorForces:
@@ -62,7 +64,7 @@ class ActuatorForces:
         self.sums, self.limited = summing_table(tables, adr, found), len(totals)
         self.totals = summing_table(tables, list(totals), [{j: 1.0} for j in totals.values()])
         self._make_pulls(tables, sensors, adr)
-        self.ranges = tables.array(model.joint_effort_range[ranged], d.types.vec2)
+        self.ranges = d.array(model.joint_effort_range[ranged], d.types.vec2)
 
     def _make_own(self, tables: SensorTables, sensors, adr, found: list[dict[int, float]]) -> None:
         """Of sensors of actuators and tendons, where the range of a joint is in an actuator's: they read its force before that clamps it."""
@@ -74,14 +76,14 @@ class ActuatorForces:
                 before[i], found[i] = found[i], {}
         self.widened = any(before)
         if self.widened:
-            self.own = tables.array(model.actuator_own_range, d.types.real)
+            self.own = d.array(model.actuator_own_range, d.types.real)
             self.own_sums = summing_table(tables, adr, before)
             self.own_range = self.dynamics.array((model.nu, 2), d.types.real)
             self.own_force = self.dynamics.array(model.nu, d.types.real)
 
     def _make_pulls(self, tables: SensorTables, sensors, adr) -> None:
         """Of sensors of joints: what actuators on lines do to them."""
-        model = self.dynamics.model
+        model, d = self.dynamics.model, self.dynamics.device_model
         on_joints = [
             (int(first), int(model.joint_v[model.sensor_object[s, 0]]))
             for s, first in zip(sensors, adr, strict=True)
@@ -90,7 +92,7 @@ class ActuatorForces:
         self.pulled = len(on_joints) if self.lines is not None else 0
         if self.pulled:
             self.motors = self.lines.pulling()
-            self.pull_adr, self.pull_dof = (tables.array([x[i] for x in on_joints]) for i in (0, 1))
+            self.pull_adr, self.pull_dof = (d.array([x[i] for x in on_joints]) for i in (0, 1))
 
     def measure(self, q: wp.array, v: wp.array, actuators, data: wp.array, totals=None) -> None:
         """Add the forces at (q, v) to their columns of `data`, which come in as zero.
@@ -105,10 +107,8 @@ class ActuatorForces:
         if self.widened:
             inputs = [actuators.force_range, self.own, self.own_range]
             dynamics.launch(actuator_sensors.own_ranges, dynamics.model.nu, inputs)
-            wider = copy(actuator_kernels.Actuators, dynamics.device_model.types.real)()
-            for name in wider._cls.vars:
-                setattr(wider, name, getattr(actuators, name))
-            wider.force_range = self.own_range
+            wider = {name: getattr(actuators, name) for name in actuators._cls.vars} | {"force_range": self.own_range}
+            wider = dynamics.device_model.struct(actuator_kernels.Actuators, **wider)
             inputs = [self.lengths, wider, q, v, self.own_force]
             dynamics.launch(actuator_sensors.actuator_forces, dynamics.model.nu, inputs)
             dynamics.launch(actuator_sensors.measure_sums, self.count, [self.own_sums, self.own_force, 1.0, data])

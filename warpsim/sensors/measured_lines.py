@@ -10,14 +10,13 @@ from warpsim.tree.dynamics import Dynamics
 
 
 class MeasuredLines:
-    """`length`, `rate` (worlds, lines) [m, m/s] and `moment`, of `source`: a `Lines` or a `TapedLines`; None: one that `measure` launches."""
+    """`length`, `rate` (worlds, lines) [m, m/s] and `moment`, of `source`, which may be on a tape; None: one that `measure` launches."""
 
     def __init__(self, dynamics: Dynamics, source=None):
         self.dynamics, self.owned = dynamics, source is None
-        self.source = Lines(dynamics.device_model, dynamics) if source is None else source
-        self.lines = getattr(self.source, "lines", self.source)
+        self.lines = Lines(dynamics.device_model, dynamics) if source is None else source
         self.tables = self.lines.tables
-        self.length, self.moment = self.source.length, self.source.moment
+        self.length, self.moment = self.lines.length, self.lines.moment
         self.rate = dynamics.array(self.length.shape[1], dynamics.device_model.types.real)
 
     def owners(self) -> list:
@@ -29,7 +28,7 @@ class MeasuredLines:
         if self.owned:
             with tape_paused():
                 self.lines.choose()
-            self.lines.measure(self.lines, self.dynamics)
+            self.lines.measure()
         inputs = [self.lines.columns, self.moment, v, self.rate]
         self.dynamics.launch(line_sensors.line_rates, self.rate.shape[1], inputs)
 

@@ -10,7 +10,7 @@ from warpsim.kernels.sensors import reading
 from warpsim.model.model import Model
 from warpsim.model.sensor_types import OF_ACTUATORS, DataType, SensorType
 from warpsim.sensors.actuator_forces import ActuatorForces
-from warpsim.sensors.sensor_tables import SensorTables, chosen, of_step, step_columns
+from warpsim.sensors.sensor_tables import chosen, of_step, step_columns
 from warpsim.sensors.state_sensors import StateSensors
 from warpsim.tree.dynamics import Dynamics
 
@@ -51,65 +51,66 @@ def sources(model: Model, with_control: bool) -> np.ndarray:
     return source
 
 
-class SensorReader:
-    """Workspace and launches, which may be taped: with a `TapedDynamics`."""
+class ReactionReader:
+    """The accelerations of degrees of freedom or what joints bear, of a step that kept them (`StepSensors.data`); launches may be taped, with a
+    `TapedDynamics`."""
 
-    def __init__(self, dynamics: Dynamics):
-        self.dynamics, model = dynamics, dynamics.model
-        tables, S = SensorTables(dynamics.device_model), dynamics.device_model.types.real
-        self.of_state = StateSensors(dynamics)
-        self.actuators = ActuatorForces(dynamics, model.sensor_adr[chosen(model, OF_ACTUATORS)], self.of_state.lines)
-        self.size = model.nsensordata
-        self.low, self.high = (tables.array(x, S) for x in cutoffs(model))
-        self.sources = {given: tables.array(sources(model, given)) for given in (False, True)}
+    def __init__(self, dynamics: Dynamics, what: str):
+        model = dynamics.model
+        first, self.shape = step_columns(model)[1], (model.nv,)
+        if what == "joint_reaction":
+            first, self.shape = first + model.nv, (model.nbody, 6)
+        count = int(np.prod(self.shape))
+        self._read_from(dynamics, np.arange(first, first + count), np.full(count, -np.inf), np.full(count, np.inf))
+
+    def _read_from(self, dynamics: Dynamics, source: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        """`source (numbers,)`: see `kernels/sensors/reading.py`; `low`, `high`: cutoffs."""
+        self.dynamics, array, S = dynamics, dynamics.device_model.array, dynamics.device_model.types.real
+        self.size, self.source, self.low, self.high = len(source), array(source), array(low, S), array(high, S)
+        self.of_state = dynamics.array(0, S)
 
     def clear(self) -> None:
         """Before `read`: what is summed up is zero."""
-        for array in self.of_state.scratch():
-            if array.size:
-                fill(array)
 
     def owners(self) -> list:
         """What holds arrays that are written to."""
-        lines = self.of_state.lines
-        return [self.of_state, self.actuators, *([] if lines is None else lines.owners())]
+        return []
 
     def read(
         self, q: wp.array, v: wp.array, time: wp.array, of_step: wp.array, stepped: wp.array, control, out: wp.array
     ) -> None:
-        """`out (worlds, nsensordata)`, after `clear`; `control` may be None."""
-        self.of_state.measure(q, v, time)
-        if control is not None:
-            actuators = actuators_of(self.dynamics.device_model, control)
-            self.actuators.measure(q, v, actuators, self.of_state.data)
-        inputs = [self.sources[control is not None], self.low, self.high, self.of_state.data, of_step, stepped, out]
+        """`out (worlds, numbers)`, after `clear`; `control` may be None."""
+        self._read(self.source, of_step, stepped, out)
+
+    def _read(self, source: wp.array, of_step: wp.array, stepped: wp.array, out: wp.array) -> None:
+        inputs = [source, self.low, self.high, self.of_state, of_step, stepped, out]
         self.dynamics.launch(reading.read_sensors, out.shape[1], inputs)
 
 
-class ReactionReader:
-    """The accelerations of degrees of freedom or what joints bear, of a step that kept them (`StepSensors.data`)."""
+class SensorReader(ReactionReader):
+    """All sensors of the model: `out (worlds, nsensordata)`."""
 
-    def __init__(self, dynamics: Dynamics, what: str):
-        self.dynamics, model = dynamics, dynamics.model
-        tables, S = SensorTables(dynamics.device_model), dynamics.device_model.types.real
-        first, self.shape = step_columns(model)[1], (model.nv,)
-        if what == "joint_reaction":
-            first, self.shape = first + model.nv, (model.nbody, 6)
-        self.size = count = int(np.prod(self.shape))
-        self.source = tables.array(np.arange(first, first + count))
-        self.low, self.high = (tables.array(np.full(count, x), S) for x in (-np.inf, np.inf))
-        self._of_state = dynamics.array(0, S)
+    def __init__(self, dynamics: Dynamics):
+        model = dynamics.model
+        self._read_from(dynamics, sources(model, False), *cutoffs(model))
+        self.with_control = dynamics.device_model.array(sources(model, True))
+        self.sensors = StateSensors(dynamics)
+        self.actuators = ActuatorForces(dynamics, model.sensor_adr[chosen(model, OF_ACTUATORS)], self.sensors.lines)
+        self.of_state = self.sensors.data
 
     def clear(self) -> None:
-        """As of `SensorReader`."""
+        for array in self.sensors.scratch():
+            if array.size:
+                fill(array)
 
     def owners(self) -> list:
-        """As of `SensorReader`."""
-        return []
+        lines = self.sensors.lines
+        return [self.sensors, self.actuators, *([] if lines is None else lines.owners())]
 
-    def read(self, q, v, time, of_step: wp.array, stepped: wp.array, control, out: wp.array) -> None:
-        """`out (worlds, numbers)`; arguments as of `SensorReader`, of which two are read."""
-        if not out.size:
-            return
-        inputs = [self.source, self.low, self.high, self._of_state, of_step, stepped, out]
-        self.dynamics.launch(reading.read_sensors, out.shape[1], inputs)
+    def read(
+        self, q: wp.array, v: wp.array, time: wp.array, of_step: wp.array, stepped: wp.array, control, out: wp.array
+    ) -> None:
+        self.sensors.measure(q, v, time)
+        if control is not None:
+            self.actuators.measure(q, v, actuators_of(self.dynamics.device_model, control), self.of_state)
+        self._read(self.source if control is None else self.with_control, of_step, stepped, out)

@@ -5,7 +5,6 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import geom_links
-from warpsim.device.copies import copy
 from warpsim.kernels.sensors import coordinate_sensors, frame_sensors, ray_sensors, subtree_sensors
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import JOINT_NV, JointType, Model
@@ -52,15 +51,9 @@ class SensorTables:
         self.lines = lines
         self.device_model, self.model, self.types = device_model, device_model.model, device_model.types
 
-    def array(self, values, kind=wp.int32) -> wp.array:
-        """Constants on the device."""
-        dtype = np.int32 if kind == wp.int32 else self.device_model.dtype
-        return wp.array(np.ascontiguousarray(values, dtype=dtype), dtype=kind, device=self.device_model.device)
-
     def frames(self, sensors):
         """`frame_sensors.Frames` of objects and references."""
-        m, t = self.model, self.types
-        table = copy(frame_sensors.Frames, t.real)()
+        m = self.model
         link, geom, body = (np.full((len(sensors), 2), -1) for _ in range(3))
         pose = np.tile(IDENTITY, (len(sensors), 2, 1))
         for row, s in enumerate(sensors):
@@ -69,9 +62,8 @@ class SensorTables:
                 link[row, end], geom[row, end], body[row, end], pose[row, end] = found
                 if m.sensor_object_type[s, end] == ObjectType.INERTIA:
                     pose[row, end, 3:] = m.sensor_constants[s, 4 * end : 4 * end + 4]
-        table.link, table.geom, table.body = self.array(link), self.array(geom), self.array(body)
-        table.pose = self.array(pose[..., [0, 1, 2, 4, 5, 6, 3]], t.transform)
-        return table
+        pose = pose[..., [0, 1, 2, 4, 5, 6, 3]]
+        return self.device_model.struct(frame_sensors.Frames, link=link, geom=geom, body=body, pose=pose)
 
     def _end(self, kind: ObjectType, index: int) -> tuple[int, int, int, np.ndarray]:
         """(link, geom, body, pose) of one frame."""
@@ -84,9 +76,7 @@ class SensorTables:
         return link, geom, index if kind == ObjectType.INERTIA else -1, IDENTITY if poses is None else poses[index]
 
     def frame_sensors(self, sensors, adr):
-        m, t = self.model, self.types
-        table = copy(frame_sensors.FrameSensors, t.real)()
-        table.frames, table.kind, table.adr = self.frames(sensors), self.array(m.sensor_type[sensors]), self.array(adr)
+        m = self.model
         constants, zone, size = np.zeros((len(sensors), 4)), np.zeros(len(sensors)), np.ones((len(sensors), 3))
         for row, s in enumerate(sensors):
             kind, reference = m.sensor_type[s], int(m.sensor_object[s, 1])
@@ -96,31 +86,27 @@ class SensorTables:
                 constants[row] = *m.sensor_constants[s, :2], *(0.5 * m.camera_resolution[reference])
             elif kind == K.INSIDESITE:
                 zone[row], size[row] = m.site_type[reference], m.site_size[reference]
-        table.constants, table.zone, table.size = (
-            self.array(constants, t.real),
-            self.array(zone),
-            self.array(size, t.vec3),
-        )
-        return table
+        table = {"frames": self.frames(sensors), "kind": m.sensor_type[sensors], "adr": adr, "constants": constants}
+        return self.device_model.struct(frame_sensors.FrameSensors, zone=zone, size=size, **table)
 
     def coordinates(self, rows):
         """`coordinate_sensors.Coordinates` of rows ("joint", "tendon" or "actuator", index)."""
-        made = copy(coordinate_sensors.Coordinates, self.types.real)()
         supports = [self._support(*row) for row in rows]
         width = max((len(x[0]) for x in supports), default=0) or 1
-        made.support_size = self.array([len(x[0]) for x in supports])
-        for name, column, dtype in (("v", 0, np.int32), ("q", 1, np.int32)):
-            setattr(made, name, self.array(padded([x[column] for x in supports], width, dtype)))
-        made.a = self.array(padded([x[2] for x in supports], width, float), self.types.real)
-        made.turn = self.array([x[3] for x in supports])
         on = [(-1, 0.0) if self.lines is None else self.lines.row(*row) for row in rows]
-        made.line, made.gear = self.array([x[0] for x in on]), self.array([x[1] for x in on], self.types.real)
-        if self.lines is None:
-            none = wp.zeros((self.device_model.worlds, 0), dtype=self.types.real, device=self.device_model.device)
-            made.line_length = made.line_rate = none
-        else:
-            made.line_length, made.line_rate = self.lines.length, self.lines.rate
-        return made
+        none = wp.zeros((self.device_model.worlds, 0), dtype=self.types.real, device=self.device_model.device)
+        return self.device_model.struct(
+            coordinate_sensors.Coordinates,
+            support_size=[len(x[0]) for x in supports],
+            v=padded([x[0] for x in supports], width, np.int32),
+            q=padded([x[1] for x in supports], width, np.int32),
+            a=padded([x[2] for x in supports], width, float),
+            turn=[x[3] for x in supports],
+            line=[x[0] for x in on],
+            gear=[x[1] for x in on],
+            line_length=none if self.lines is None else self.lines.length,
+            line_rate=none if self.lines is None else self.lines.rate,
+        )
 
     def _support(self, kind: str, index: int) -> tuple[list, list, list, int]:
         """(degrees of freedom, coordinates or -1, weights, quaternion or -1); nothing of what is on a line, or sticks contacts."""
@@ -144,46 +130,49 @@ class SensorTables:
 
     def coordinate_sensors(self, sensors, adr):
         m = self.model
-        table = copy(coordinate_sensors.CoordinateSensors, self.types.real)()
         names = {ObjectType.JOINT: "joint", ObjectType.TENDON: "tendon", ObjectType.ACTUATOR: "actuator"}
         rows = [
             (names.get(ObjectType(m.sensor_object_type[s, 0]), "none"), int(m.sensor_object[s, 0])) for s in sensors
         ]
-        table.coordinates, table.kind = self.coordinates(rows), self.array(m.sensor_type[sensors])
         limited = {"joint": m.joint_limited, "tendon": m.tendon_limited}
         element = [
             i if m.sensor_type[s] in LIMITS and limited[kind][i] else -1
             for s, (kind, i) in zip(sensors, rows, strict=True)
         ]
-        table.element, table.margin = self.array(element), self.array(m.sensor_constants[sensors, 0], self.types.real)
-        table.adr = self.array(adr)
-        return table
+        return self.device_model.struct(
+            coordinate_sensors.CoordinateSensors,
+            coordinates=self.coordinates(rows),
+            kind=m.sensor_type[sensors],
+            element=element,
+            margin=m.sensor_constants[sensors, 0],
+            adr=adr,
+        )
 
     def subtree_sensors(self, sensors, adr):
         m = self.model
-        table = copy(subtree_sensors.SubtreeSensors, self.types.real)()
-        ranges = np.array([subtree_links(m, int(body)) for body in m.sensor_object[sensors, 0]]).reshape(-1, 2)
-        table.kind, table.adr = self.array(m.sensor_type[sensors]), self.array(adr)
-        table.begin, table.end = self.array(ranges[:, 0]), self.array(ranges[:, 1])
-        return table
+        begin, end = np.array([subtree_links(m, int(body)) for body in m.sensor_object[sensors, 0]]).reshape(-1, 2).T
+        kind = m.sensor_type[sensors]
+        return self.device_model.struct(subtree_sensors.SubtreeSensors, kind=kind, adr=adr, begin=begin, end=end)
 
     def energy_sensors(self, sensors, adr):
-        m, t = self.model, self.types
-        table = copy(subtree_sensors.EnergySensors, t.real)()
-        table.kind, table.adr = self.array(m.sensor_type[sensors]), self.array(adr)
-        table.tendons = self.coordinates([("tendon", i) for i in range(m.ntendon)])
-        table.slack = self.array(m.tendon_reference.reshape(-1, 2), t.vec2)
-        return table
+        m = self.model
+        tendons, slack = self.coordinates([("tendon", i) for i in range(m.ntendon)]), m.tendon_reference.reshape(-1, 2)
+        known = {"kind": m.sensor_type[sensors], "adr": adr}
+        return self.device_model.struct(subtree_sensors.EnergySensors, tendons=tendons, slack=slack, **known)
 
     def ray_sensors(self, sensors, adr):
         m = self.model
-        table = copy(ray_sensors.RaySensors, self.types.real)()
-        table.frames, table.adr = self.frames(sensors), self.array(adr)
-        table.data = self.array(m.sensor_constants[sensors, 0])
-        table.body = self.array(m.site_body[m.sensor_object[sensors, 0]])
-        table.candidate = self.array(np.flatnonzero(m.geom_rgba[:, 3] > 0))
-        table.geom_type, table.geom_body, table.geom_link = map(self.array, (m.geom_type, m.geom_body, geom_links(m)))
-        return table
+        return self.device_model.struct(
+            ray_sensors.RaySensors,
+            frames=self.frames(sensors),
+            adr=adr,
+            data=m.sensor_constants[sensors, 0],
+            body=m.site_body[m.sensor_object[sensors, 0]],
+            candidate=np.flatnonzero(m.geom_rgba[:, 3] > 0),
+            geom_type=m.geom_type,
+            geom_body=m.geom_body,
+            geom_link=geom_links(m),
+        )
 
 
 def subtree_links(model: Model, body: int) -> tuple[int, int]:

@@ -4,7 +4,6 @@
 import warp as wp
 
 from warpsim.contact.queries import height_field_table, triangle_table
-from warpsim.device.copies import copy
 from warpsim.device.recording import tape_paused
 from warpsim.forces.lines import has_lines
 from warpsim.kernels.sensors import coordinate_sensors, frame_sensors, ray_sensors, subtree_sensors
@@ -46,21 +45,16 @@ class StateSensors:
     def _make_scratch(self) -> None:
         t, array = self.device_model.types, self.dynamics.array
         if self.counts["subtree"]:
-            self.sums = copy(subtree_sensors.Sums, t.real)()
             self.mass = array(self.counts["subtree"], t.real)
             self.moment, self.momentum, self.spin = (array(self.counts["subtree"], t.vec3) for _ in range(3))
-            for key in SUMS:
-                setattr(self.sums, key, getattr(self, key))
+            self.sums = self.device_model.struct(subtree_sensors.Sums, **{key: getattr(self, key) for key in SUMS})
         if self.counts["ray"]:
             rays, d = self.counts["ray"], self.device_model
             self.triangles, self.fields = triangle_table(d), height_field_table(d)
             seen = self.tables["ray"].candidate.shape[0]
             self.geom_X = wp.zeros((d.worlds, seen), dtype=t.transform, device=d.device)
-            self.hits = copy(ray_sensors.Hits, t.real)()
-            self.hits.geom = wp.zeros((d.worlds, rays), dtype=wp.int32, device=d.device)
-            self.hits.point, self.hits.normal = (
-                wp.zeros((d.worlds, rays), dtype=t.vec3, device=d.device) for _ in range(2)
-            )
+            zeros = lambda kind: wp.zeros((d.worlds, rays), dtype=kind, device=d.device)  # noqa: E731
+            self.hits = d.struct(ray_sensors.Hits, geom=zeros(wp.int32), point=zeros(t.vec3), normal=zeros(t.vec3))
 
     def scratch(self) -> list[wp.array]:
         """The arrays that are summed up: they must be zero before `measure`."""

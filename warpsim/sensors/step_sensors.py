@@ -11,7 +11,6 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import copy
 from warpsim.device.ranges import fill
 from warpsim.device.recording import tape_paused
 from warpsim.kernels.rows import line_rows
@@ -25,6 +24,7 @@ from warpsim.sensors.actuator_forces import ActuatorForces, summing_table
 from warpsim.sensors.measured_lines import MeasuredLines
 from warpsim.sensors.sensor_tables import SensorTables, chosen, of_step, step_columns, subtree_links
 from warpsim.tree.dynamics import Dynamics
+from warpsim.tree.part import Part
 
 K = SensorType
 AT_FRAMES = (K.ACCELEROMETER, K.FRAMELINACC, K.FRAMEANGACC, K.FORCE, K.TORQUE)
@@ -50,19 +50,15 @@ def lack_of_gradient(step, reactions: bool) -> str | None:
 
 @dataclasses.dataclass
 class StepState:
-    """What is read of a step, besides kinematics at its start: its velocities, impulses and contacts."""
+    """What is read of the step or the backward pass `of`, besides kinematics at its start: its velocity, impulses and contacts."""
 
-    q: wp.array
-    v0: wp.array
+    of: Any
     v: wp.array
     phi: wp.array
     point: wp.array
     frame: wp.array
     gamma: wp.array
     row_gamma: wp.array
-    wrench: wp.array | None
-    actuators: Any  # their parameters and controls, or their laws
-    totals: wp.array | None  # what they do to joints that have a range of it
 
 
 class StepSensors:
@@ -114,8 +110,7 @@ class StepSensors:
 
     def _make_strings(self, lines):
         """Table of what pulls at spatial tendons; None where there are none. `tension`: the force along each."""
-        forward = getattr(lines, "lines", lines)
-        tables, S = forward.tables, self.device_model.types.real
+        tables, S = lines.tables, self.device_model.types.real
         count = len(tables.tendons)
         if not count:
             return None
@@ -130,13 +125,18 @@ class StepSensors:
             line, gear = tables.line_of(a)
             if a not in driven and 0 <= line < count:
                 motors[line].append((a, gear))
-        made, array = copy(string_wrenches.Strings, S)(), self._tables.array
-        made.row_begin, made.motor_begin = (array(np.cumsum([0, *map(len, lists)])) for lists in (pulls, motors))
-        made.row, made.end = (array([x[k] for own in pulls for x in own]) for k in range(2))
-        made.motor = array([x[0] for own in motors for x in own])
-        made.gear = array([x[1] for own in motors for x in own], S)
-        self.on_lines = copy(line_rows.LineRows, S)() if self.rows.on_lines is None else self.rows.on_lines.table
-        self.lines_of_strings, self.forward_lines = lines, forward
+        made = self.device_model.struct(
+            string_wrenches.Strings,
+            row_begin=np.cumsum([0, *map(len, pulls)]),
+            motor_begin=np.cumsum([0, *map(len, motors)]),
+            row=[row for own in pulls for row, _ in own],
+            end=[end for own in pulls for _, end in own],
+            motor=[motor for own in motors for motor, _ in own],
+            gear=[gear for own in motors for _, gear in own],
+        )
+        of_rows = self.rows.on_lines
+        self.on_lines = of_rows.table if of_rows else self.device_model.struct(line_rows.LineRows)
+        self.lines_of_strings = lines
         self.tension = self.dynamics.array(count, S)
         return made
 
@@ -149,21 +149,24 @@ class StepSensors:
         self.touch_count = len(sensors) if self.collision.enabled else 0
         if self.touch_count:
             self.zones = self._zones(sensors)
-            self.geom_body = self._tables.array(self.model.geom_body)
+            self.geom_body = self.device_model.array(self.model.geom_body)
             self.touches = self._integers(len(sensors), self.collision.capacity)
 
     def _zones(self, sensors):
-        m, t = self.model, self.device_model.types
-        table, sites = copy(touch_sensors.Zones, t.real)(), m.sensor_object[sensors, 0]
+        m, sites = self.model, self.model.sensor_object[sensors, 0]
         is_site = m.sensor_object_type[sensors, 0] == ObjectType.SITE
 
         def of_site(values, other):
-            return np.array([values[i] if yes else other for i, yes in zip(sites, is_site, strict=True)])
+            return [values[i] if yes else other for i, yes in zip(sites, is_site, strict=True)]
 
-        table.frames, table.adr = self._tables.frames(sensors), self._tables.array(self._columns(sensors))
-        table.body, table.type = (self._tables.array(of_site(x, -1)) for x in (m.site_body, m.site_type))
-        table.size = self._tables.array(of_site(m.site_size, np.ones(3)).reshape(-1, 3), t.vec3)
-        return table
+        return self.device_model.struct(
+            touch_sensors.Zones,
+            frames=self._tables.frames(sensors),
+            adr=self._columns(sensors),
+            body=of_site(m.site_body, -1),
+            type=of_site(m.site_type, -1),
+            size=of_site(m.site_size, np.ones(3)),
+        )
 
     def _make_moments(self) -> None:
         """Of contacts with torsional and rolling friction."""
@@ -177,25 +180,29 @@ class StepSensors:
         self.contact_count = len(sensors) if self.collision.enabled else 0
         if not self.contact_count:
             return
-        table = copy(touch_sensors.ContactSensors, t.real)()
-        table.zones = self._zones(sensors)
-        sides = [[self._side(s, end) for end in range(2)] for s in sensors]
-        for name, column in (("mode", 0), ("first", 1), ("last", 2)):
-            setattr(table, name, self._tables.array(np.array(sides)[:, :, column]))
+        mode, first, last = np.array([[self._side(s, end) for end in range(2)] for s in sensors]).transpose(2, 0, 1)
         bits, reduction, slots = m.sensor_constants[sensors, :3].astype(int).T
-        table.data, table.reduction = self._tables.array(bits), self._tables.array(reduction)
-        table.width = self._tables.array(m.sensor_size[sensors] // slots)
-        table.slot_begin = self._tables.array(np.cumsum([0, *slots]))
-        table.slot_sensor = self._tables.array(np.repeat(np.arange(len(sensors)), slots))
-        table.geom_body = self._tables.array(m.geom_body)
-        self.contact_sensors, self.slots = table, int(slots.sum())
-        self.matches, self.net = copy(touch_sensors.Matches, t.real)(), copy(touch_sensors.NetSums, t.real)()
-        self.matches.side = self._integers(len(sensors), self.collision.capacity)
-        self.matches.found, self.matches.chosen = self._integers(len(sensors)), self._integers(self.slots)
-        self.net_force, self.net_torque, self.net_moment = (array(len(sensors), t.vec3) for _ in range(3))
-        self.net_weight = array(len(sensors), t.real)
-        for key in ("force", "torque", "moment", "weight"):
-            setattr(self.net, key, getattr(self, f"net_{key}"))
+        self.contact_sensors = self.device_model.struct(
+            touch_sensors.ContactSensors,
+            zones=self._zones(sensors),
+            mode=mode,
+            first=first,
+            last=last,
+            data=bits,
+            reduction=reduction,
+            width=m.sensor_size[sensors] // slots,
+            slot_begin=np.cumsum([0, *slots]),
+            slot_sensor=np.repeat(np.arange(len(sensors)), slots),
+            geom_body=m.geom_body,
+        )
+        n, self.slots = len(sensors), int(slots.sum())
+        matches = {"side": self._integers(n, self.collision.capacity), "found": self._integers(n)}
+        matches["chosen"] = self._integers(self.slots)
+        self.matches = self.device_model.struct(touch_sensors.Matches, **matches)
+        self.net_force, self.net_torque, self.net_moment = (array(n, t.vec3) for _ in range(3))
+        self.net_weight = array(n, t.real)
+        net = {key: getattr(self, f"net_{key}") for key in ("force", "torque", "moment", "weight")}
+        self.net = self.device_model.struct(touch_sensors.NetSums, **net)
 
     def _side(self, s: int, end: int) -> tuple[int, int, int]:
         """(what is asked for, first, past the last) of one side of a contact sensor."""
@@ -237,14 +244,14 @@ class StepSensors:
 
     def measure(self, h: float, x: StepState, link_V: wp.array) -> None:
         """Fill `data`, after `clear` and with the kinematics at the start of the step; `link_V`: the links' velocities there."""
-        dynamics = self.dynamics
+        dynamics, of = self.dynamics, x.of
         if self.lines is not None:
-            self.lines.measure(x.v0)
+            self.lines.measure(of.v0)
         if self.actuators.count:
-            self.actuators.measure(x.q, x.v0, x.actuators, self.data, x.totals)
-        if self.limit_count:
-            inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
-            dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
+            totals = None if of.actuation is None else of.actuation.total
+            self.actuators.measure(of.q, of.v0, of.actuators, self.data, totals)
+        inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
+        dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
         if self.turns:
             inputs = [*self.collision.spin.inputs(), x.gamma, self.moment]
             dynamics.launch(spin_moments.spin_moments, self.collision.capacity, inputs)
@@ -255,11 +262,11 @@ class StepSensors:
         if not self.moves:
             return
         topology, plant = self.device_model.topology, self.device_model.plant()
-        inputs = [topology, plant, h, x.v0, x.v, self.acceleration]
+        inputs = [topology, plant, h, of.v0, x.v, self.acceleration]
         dynamics.launch(reaction_kernels.accelerations, self.model.nv, inputs)
         if self.bears:
             self._external_wrenches(h, x)
-        inputs = [topology, plant, dynamics.dof_S, dynamics.link_I, link_V, x.v0, self.acceleration]
+        inputs = [topology, plant, dynamics.dof_S, dynamics.link_I, link_V, of.v0, self.acceleration]
         dynamics.launch(
             reaction_kernels.link_reactions, self.model.ntree, [*inputs, self.link_F, self.link_A, self.link_f]
         )
@@ -276,9 +283,9 @@ class StepSensors:
 
     def _external_wrenches(self, h: float, x: StepState) -> None:
         """What acts on links besides their joints and gravity."""
-        dynamics, d, collision = self.dynamics, self.device_model, self.collision
-        if x.wrench is not None:
-            inputs = [d.topology, d.plant(), dynamics.link_X, x.wrench, self.link_F]
+        dynamics, d, collision, of = self.dynamics, self.device_model, self.collision, x.of
+        if of.wrench is not None:
+            inputs = [d.topology, d.plant(), dynamics.link_X, of.wrench, self.link_F]
             dynamics.launch(reaction_kernels.user_wrenches, self.model.nbody, inputs)
         if collision.enabled:
             inputs = [d.topology, collision.scene, collision.contacts, x.point, x.frame, x.gamma, self.moment]
@@ -287,11 +294,11 @@ class StepSensors:
             inputs = [d.topology, self.rows.table, self.rows.constants(), self.rows.rows, x.row_gamma, h]
             dynamics.launch(reaction_kernels.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
         if self.strings is not None:
-            lines, forward = self.lines_of_strings, self.forward_lines
+            lines = self.lines_of_strings
             inputs = [self.strings, self.rows.table, self.rows.constants(), self.rows.rows, self.on_lines, lines.length]
-            inputs += [x.q, x.row_gamma, h, x.actuators, self.tension]
+            inputs += [of.q, x.row_gamma, h, of.actuators, self.tension]
             dynamics.launch(string_wrenches.string_tensions, self.tension.shape[1], inputs)
-            inputs = [d.topology, forward.sites, forward.segments, self.tension, lines.point, lines.force, lines.couple]
+            inputs = [d.topology, lines.sites, lines.segments, self.tension, lines.point, lines.force, lines.couple]
             dynamics.launch(string_wrenches.string_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
 
     def _measure_touch(self, h: float, x: StepState) -> None:
@@ -312,9 +319,8 @@ class StepSensors:
 
     def _measure_contacts(self, h: float, x: StepState, link_V: wp.array) -> None:
         dynamics, collision, table = self.dynamics, self.collision, self.contact_sensors
-        state = copy(touch_sensors.ContactState, self.device_model.types.real)()
-        state.phi, state.point, state.frame, state.gamma = x.phi, x.point, x.frame, x.gamma
-        state.moment = self.moment
+        read = {key: getattr(x, key) for key in ("phi", "point", "frame", "gamma")}
+        state = self.device_model.struct(touch_sensors.ContactState, moment=self.moment, **read)
         inputs = [table, collision.scene, collision.contacts, dynamics.link_X, x.gamma, self.matches]
         with tape_paused():
             dynamics.launch(touch_sensors.find_contacts, self.contact_count, inputs)
@@ -324,11 +330,12 @@ class StepSensors:
         dynamics.launch(touch_sensors.measure_net_contact, self.contact_count, inputs)
 
 
-class StepMeasurement:
+class StepMeasurement(Part):
     """The sensors of a step as part of it: what they found stays in the state."""
 
+    name = "measurement"
+
     def __init__(self, step, reactions: bool):
-        self.step = step
         self.sensors = StepSensors(step.dynamics, step.collision, step.scalar_rows, reactions, step.lines)
         d, model = step.device_model, step.model
         self.link_V = step.dynamics.array(model.nlink, d.types.vec6)
@@ -340,21 +347,20 @@ class StepMeasurement:
         """What a state keeps, by name: the numbers, and in which worlds there are any."""
         return {"measured": self.measured, "stepped": self.stepped}
 
-    def launch(self, h: float, v: wp.array) -> None:
-        """Measure a step from `step.q`, `step.v` to the velocity v, before it is accepted."""
-        step, contacts, solution = self.step, self.step.collision.contacts, self.step.solver.solution
+    def smooth_memory(self) -> tuple[str, ...]:
+        return () if self.lack else ("measured",)
+
+    def before_commit(self, h: float, v: wp.array) -> None:
+        """Measure the step from (q, v0) to v."""
+        step, contacts, solution = self.of, self.of.collision.contacts, self.of.solver.solution
         step.dynamics.velocity(step.v, self.link_V)
-        totals = None if step.actuation is None else step.actuation.total
-        x = StepState(
-            q=step.q, v0=step.v, v=v, phi=contacts.phi, point=contacts.point,
-            frame=contacts.frame, gamma=solution.gamma, row_gamma=solution.row_gamma, wrench=step.wrench,
-            actuators=step.actuators, totals=totals,
-        )  # fmt: skip
+        found = (contacts.phi, contacts.point, contacts.frame, solution.gamma, solution.row_gamma)
+        x = StepState(step, v, *found)
         self.sensors.clear()
         self.sensors.measure(h, x, self.link_V)
 
-    def keep(self) -> None:
+    def after_commit(self) -> None:
         """Keep what was measured in the worlds whose step was accepted."""
-        step = self.step
+        step = self.of
         inputs = [step.flags, self.sensors.data, self.measured, self.stepped]
         step.dynamics.launch(reaction_kernels.keep_measured, self.measured.shape[1], inputs)

@@ -4,7 +4,19 @@
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import BLOCK, SCALARS, WARP, copy, lanes_for, launch, scalar_types, variant
+from warpsim.device.copies import (
+    BLOCK,
+    SCALARS,
+    WARP,
+    copy,
+    fill_struct,
+    lanes_for,
+    launch,
+    scalar_types,
+    struct,
+    upload,
+    variant,
+)
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.tree import energy, passes, plant, rnea_derivative
 from warpsim.kernels.tree import mocap as mocap_kernels
@@ -43,22 +55,18 @@ class DeviceModel:
         self.topology = self._topology()
         t = self.types
         # A row for all worlds, or one for each where there are mocap bodies.
-        rows = np.tile(_xyzw(model.link_pose).astype(dtype), (worlds if model.nmocap else 1, 1, 1))
-        self.link_pose = wp.array(rows, dtype=t.transform, device=device)
-        self.mocap_link = wp.array(model.mocap_links.astype(np.int32), dtype=wp.int32, device=device)
-        self.mocap0 = wp.array(model.mocap0[None].astype(dtype), dtype=t.real, device=device)
-        self.joint_anchor = wp.array(model.joint_anchor.astype(dtype), dtype=t.vec3, device=device)
-        self.q0 = wp.array(model.q0.astype(dtype), dtype=t.real, device=device)
+        rows = np.tile(_xyzw(model.link_pose), (worlds if model.nmocap else 1, 1, 1))
+        self.link_pose = upload(rows, t.transform, device, ndim=2)
+        self.mocap_link, self.mocap0 = self.array(model.mocap_links), upload(model.mocap0[None], t.real, device, ndim=3)
+        self.joint_anchor, self.q0 = self.array(model.joint_anchor, t.vec3), self.array(model.q0, t.real)
 
     def plant(self, armature: wp.array | None = None):
         """The parameters of links, joints and geoms as kernels read them; `armature` in place of the parameter."""
-        made = copy(plant.Plant, self.types.real)()
-        made.link_pose, made.joint_anchor, made.q0 = self.link_pose, self.joint_anchor, self.q0
-        for name in SPECS.keys() & copy(plant.Plant, self.types.real).vars.keys():
-            setattr(made, name, self.parameters.stored(name))
-        if armature is not None:
-            made.joint_armature = armature
-        return made
+        names = SPECS.keys() & copy(plant.Plant, self.types.real).vars.keys()
+        stored = {name: self.parameters.stored(name) for name in names}
+        stored |= {} if armature is None else {"joint_armature": armature}
+        constants = {"link_pose": self.link_pose, "joint_anchor": self.joint_anchor, "q0": self.q0}
+        return self.struct(plant.Plant, **constants, **stored)
 
     def lanes_by_share(self) -> dict[str, int]:
         """Threads of a warp that do the work of a world, or of a tree of it, by what kernels say that these share."""
@@ -76,8 +84,6 @@ class DeviceModel:
         carried = np.full(m.nlink, -1, dtype=np.int32)
         carried[m.body_link] = np.arange(m.nbody)
         last = np.array([(m.ancestors(link) or [-1])[-1] for link in range(m.nlink)], dtype=np.int32)
-        Topology = copy(passes.Topology, self.types.real)
-        topology = Topology()
         begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
         level = np.zeros(m.nlink, dtype=np.int32)
         for link in np.flatnonzero(m.link_parent >= 0):  # parents come first
@@ -85,10 +91,20 @@ class DeviceModel:
         levels = [level[i:j].max(initial=-1) + 1 for i, j in zip(m.tree_link[:-1], m.tree_link[1:], strict=True)]
         derived = {"link_body": carried, "link_dof": last, "dof_begin": begin}
         derived |= {"link_level": level, "tree_levels": np.array(levels, dtype=np.int32)}
-        arrays = {key: getattr(m, key) for key in Topology.vars if key not in derived}
-        for key, value in (arrays | derived).items():
-            setattr(topology, key, wp.array(np.asarray(value, np.int32), dtype=wp.int32, device=self.device))
-        return topology
+        fields = copy(passes.Topology, self.types.real).vars
+        return self.struct(passes.Topology, **{key: getattr(m, key) for key in fields if key not in derived}, **derived)
+
+    def array(self, values, kind=wp.int32) -> wp.array:
+        """Constants on the device; `kind`: int32, the scalar type or one made of it."""
+        return upload(values, kind, self.device)
+
+    def struct(self, kind, /, **values):
+        """A struct of device code, see `warpsim.device.copies.struct`."""
+        return struct(kind, self.types.real, self.device, **values)
+
+    def fill(self, made, **values) -> None:
+        """Set fields of a struct likewise."""
+        fill_struct(made, self.device, values)
 
 
 class Dynamics:
@@ -112,9 +128,17 @@ class Dynamics:
         self.link_f = self.array(n, t.vec6)
 
     def array(self, n, dtype) -> wp.array:
-        """Zeros of shape (worlds, n) or (worlds, *n)."""
-        shape = (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
-        return wp.zeros(shape, dtype=dtype, device=self.device_model.device, requires_grad=self.requires_grad)
+        """Zeros of shape (worlds, n) or (worlds, *n), or (worlds,) where n is None."""
+        return wp.zeros(self._over(n), dtype=dtype, device=self.device_model.device, requires_grad=self.requires_grad)
+
+    def _over(self, n) -> tuple[int, ...]:
+        return (self.worlds, *(() if n is None else n if isinstance(n, tuple) else (n,)))
+
+    def workspace(self, kind, /, **sizes):
+        """A struct of zeros: of each field named an array, see `array`."""
+        fields = copy(kind, self.device_model.types.real).vars
+        arrays = {name: self.array(n, fields[name].type.dtype) for name, n in sizes.items()}
+        return self.device_model.struct(kind, **arrays)
 
     @property
     def armature(self) -> wp.array:
@@ -123,9 +147,8 @@ class Dynamics:
 
     def launch(self, kernel, n, inputs) -> None:
         """Launch over (worlds, n) or (worlds, *n), or over worlds where n is None."""
-        dim = self.worlds if n is None else (self.worlds, *n) if isinstance(n, tuple) else (self.worlds, n)
         d = self.device_model
-        launch(kernel, d.code(kernel), dim, inputs, taped=self.grad, device=d.device, block_dim=BLOCK)
+        launch(kernel, d.code(kernel), self._over(n), inputs, taped=self.grad, device=d.device, block_dim=BLOCK)
 
     def position(self, q: wp.array) -> None:
         """Kinematics at q: link poses, motion subspaces, inertias in world axes."""
@@ -188,10 +211,9 @@ class Dynamics:
 
     def articulated_scratch(self):
         """What `articulated` works in."""
-        t, n, nv = self.device_model.types, self.model.nlink, self.model.nv
-        work = copy(passes.Articulated, t.real)()
-        work.IA, work.p, work.A = self.array(n, t.mat66), self.array(n, t.vec6), self.link_A
-        work.U, work.u = self.array(nv, t.vec6), self.array(nv, t.real)
+        n, nv = self.model.nlink, self.model.nv
+        work = self.workspace(passes.Articulated, IA=n, p=n, U=nv, u=nv)
+        work.A = self.link_A
         return work
 
     def articulated(self, v: wp.array, tau: wp.array, armature: wp.array, scratch, a: wp.array) -> None:
@@ -218,8 +240,8 @@ class Dynamics:
 
     def energy(self, q: wp.array, v: wp.array, kinetic: wp.array, potential: wp.array, total: wp.array) -> None:
         """Kinetic and potential energy and their sum, after `position(q)` and `velocity(v)`."""
-        d, found = self.device_model, copy(energy.Energies, self.device_model.types.real)()
-        found.kinetic, found.potential, found.total = kinetic, potential, total
+        d = self.device_model
+        found = d.struct(energy.Energies, kinetic=kinetic, potential=potential, total=total)
         inputs = [d.topology, d.plant(), self.link_X, self.link_I, self.link_V, q, v, found]
         self.launch(energy.mechanical_energy, None, inputs)
 
@@ -229,17 +251,12 @@ class InverseDynamicsDerivative:
 
     def __init__(self, dynamics: Dynamics):
         self.dynamics, model = dynamics, dynamics.model
-        t, array = dynamics.device_model.types, dynamics.array
-        self.motion, self.sweep = copy(rnea_derivative.Motion, t.real)(), copy(rnea_derivative.Sweep, t.real)()
-        for key in copy(rnea_derivative.Motion, t.real).vars:
-            setattr(self.motion, key, getattr(dynamics, key))
-        self.sweep.I, self.sweep.T = array(model.nlink, t.vec10), array(model.nlink, t.mat33)
-        self.sweep.p, self.sweep.X, self.sweep.Y = (
-            array(model.nlink, t.vec3),
-            array(model.nv, t.vec6),
-            array(model.nv, t.vec3),
-        )
-        self.still = array(model.nv, t.vec6)
+        fields = copy(rnea_derivative.Motion, dynamics.device_model.types.real).vars
+        made = {key: getattr(dynamics, key) for key in fields}
+        self.motion = dynamics.device_model.struct(rnea_derivative.Motion, **made)
+        nlink, nv = model.nlink, model.nv
+        self.sweep = dynamics.workspace(rnea_derivative.Sweep, I=nlink, T=nlink, p=nlink, X=nv, Y=nv)
+        self.still = dynamics.array(nv, dynamics.device_model.types.vec6)
         self.D = dynamics.blocks()
 
     def launch(self, v: wp.array, a: wp.array, by: str) -> wp.array:

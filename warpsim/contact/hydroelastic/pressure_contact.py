@@ -6,7 +6,6 @@ import typing
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.kernels.contact.hydroelastic import caps as cap_kernels
 from warpsim.kernels.contact.hydroelastic import fields as field_kernels
 from warpsim.kernels.contact.hydroelastic import find_polygons as polygon_kernels
@@ -53,44 +52,21 @@ class PressureContact:
         self.capacity = self._capacity(tables)
 
     def _upload(self, tables):
-        d, t = self.device_model, self.device_model.types
-        fields = copy(field_kernels.Fields, t.real)()
-        kinds = {"entry": t.vec4, "cell_sphere": t.vec4, "face_vertex": t.vec4, "face_sphere": t.vec4}
-        kinds |= {"geom_shift": t.real, "geom_margin": t.real, "cell_axis": t.vec3, "face_axis": t.vec3}
-        kinds |= {"cell_base": t.vec4, "cell_base_axis": t.vec3, "cell_rise": t.real}
-        arrays = {
-            key: value for key, value in tables._asdict().items() if key in field_kernels.Fields.source.__annotations__
-        }
-        arrays |= {"pair": self.pairs, "cap": self.caps, "geom_type": self.model.geom_type}
-        if (
-            self.points_per_patch
-        ):  # sums over a patch would take what a margin sees ahead, at negative pressure, for pull
+        names, model = field_kernels.Fields.source.__annotations__, self.model
+        arrays = {key: value for key, value in tables._asdict().items() if key in names}
+        arrays |= {"pair": self.pairs, "cap": self.caps, "geom_type": model.geom_type, "geom_size": model.geom_size}
+        if self.points_per_patch:
+            # Sums over a patch would take what a margin sees ahead, at negative pressure, for pull.
             arrays["geom_shift"] = np.zeros_like(arrays["geom_shift"])
-        for key, value in arrays.items():
-            kind = kinds.get(key, wp.int32)
-            values = np.ascontiguousarray(value, np.int32 if kind is wp.int32 else d.dtype)
-            setattr(fields, key, wp.array(values, dtype=kind, device=d.device))
-        fields.geom_size = wp.array(self.model.geom_size.astype(d.dtype), dtype=t.vec3, device=d.device)
-        return fields
+        return self.device_model.struct(field_kernels.Fields, **arrays)
 
     def _polygons(self):
-        d = self.device_model
-        polygons = copy(polygon_kernels.Polygons, d.types.real)()
-        for name, kind in (("count", wp.int32), ("patches", wp.int32), ("depth", d.types.real)):
-            setattr(polygons, name, wp.zeros(d.worlds, dtype=kind, device=d.device))
-        polygons.first = self.dynamics.array(len(self.pairs) + 1, wp.int32)
-        polygons.cells = self.dynamics.array(self.max_polygons, wp.vec2i)
-        polygons.near = self.dynamics.array(int(self.combinations[~self.caps].sum(axis=1).max(initial=0)), wp.int32)
-        kept, t = self.max_polygons if self.points_per_patch else 0, d.types
-        for name, kind in (
-            ("normal", t.vec3),
-            ("centroid", t.vec3),
-            ("second", t.mat33),
-            ("gradient", t.vec3),
-            ("values", t.vec5),
-        ):
-            setattr(polygons, name, self.dynamics.array(kept, kind))
-        return polygons
+        kept = self.max_polygons if self.points_per_patch else 0
+        of_patches = dict.fromkeys(("normal", "centroid", "second", "gradient", "values"), kept)
+        near = int(self.combinations[~self.caps].sum(axis=1).max(initial=0))
+        sizes = {"first": len(self.pairs) + 1, "cells": self.max_polygons, "near": near}
+        numbers = dict.fromkeys(("count", "patches", "depth"))
+        return self.dynamics.workspace(polygon_kernels.Polygons, **numbers, **sizes, **of_patches)
 
     def _capacity(self, tables) -> int:
         """Contact points of a world at most."""
@@ -119,11 +95,8 @@ class PressureContact:
     def sizes(self):
         """What worlds may choose about the fields, as kernels read it."""
         stored = self.device_model.parameters.stored
-        sizes = copy(field_kernels.Sizes, self.device_model.types.real)()
-        sizes.size = stored("geom_size")
-        sizes.modulus = stored("geom_hydroelastic_modulus")
-        sizes.thickness = stored("geom_hydroelastic_thickness")
-        return sizes
+        fields = {key: stored(f"geom_hydroelastic_{key}") for key in ("modulus", "thickness")}
+        return self.device_model.struct(field_kernels.Sizes, size=stored("geom_size"), **fields)
 
     def detect(self, h: float, link_V: wp.array, collision) -> None:
         """Append the contact points of the pressure fields to those that `collision` has found."""

@@ -12,7 +12,6 @@ as the free motion goes: `jump` is that part, 0 at rest minus −gh/2. It is kep
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import copy
 from warpsim.device.ranges import fill
 from warpsim.integrate.step import Step
 from warpsim.kernels.integrate.theta import schemes
@@ -34,6 +33,12 @@ def vectors_of(model: Model) -> np.ndarray:
         if first:
             begin.append(d)
     return np.array([*begin, model.nv])
+
+
+def elimination(dynamics):
+    """Workspace of Newton's method for DRNEA."""
+    nl, nv = dynamics.model.nlink, dynamics.model.nv
+    return dynamics.workspace(roots.Elimination, aa=nl, al=nl, la=nl, ll=nl, row=nv, axis=nv)
 
 
 class VariationalStep(Step):
@@ -58,27 +63,15 @@ class VariationalStep(Step):
         self.force_next, self.damping_next, self.v_next = array(nv, S), array(nv, S), array(nv, S)
         self.no_damping, self.residual, self.impulse = array(nv, S), array(nv, S), array(nv, S)
         self.momentum, self.scale = array(nl, t.vec6), array(trees, S)
-        self.frame, self.frame_next = copy(drnea.Frame, S)(), copy(drnea.Frame, S)()
-        for frame in (self.frame, self.frame_next):
-            frame.offset, frame.inertia, frame.axis = array(nl, t.vec3), array(nl, t.vec10), array(nv, t.vec3)
-        self.factor, self.work, self.root = copy(drnea.Factor, S)(), copy(drnea.Motion, S)(), copy(drnea.Root, S)()
-        for key in "JHM":
-            setattr(self.factor, key, array(nl, t.mat33))
-        self.factor.K, self.factor.D = array(nv, t.vec6), array(nv, S)
-        self.work.dq, self.work.u, self.work.A, self.work.dr = (
-            array(nv, S),
-            array(nv, S),
-            array(nl, t.mat33),
-            array(nl, t.vec3),
-        )
-        for key in ("mu", "wrench", "rate"):
-            setattr(self.work, key, array(nl, t.vec6))
-        self.root.evaluations, self.root.status = array(trees, wp.int32), array(trees, wp.int32)
-        self.root.error, self.root.least, self.root.best = array(trees, S), array(trees, S), array(nv, S)
+        struct = self.dynamics.workspace
+        self.frame, self.frame_next = (struct(drnea.Frame, offset=nl, inertia=nl, axis=nv) for _ in range(2))
+        self.factor = struct(drnea.Factor, J=nl, H=nl, M=nl, K=nv, D=nv)
+        self.work = struct(drnea.Motion, dq=nv, u=nv, A=nl, dr=nl, mu=nl, wrench=nl, rate=nl)
+        self.root = struct(drnea.Root, evaluations=trees, status=trees, error=trees, least=trees, best=nv)
         self.v_left, self.jump, self.jump_next, self.v_free = (array(nv, S) for _ in range(4))
         begin = vectors_of(model)
         self.vectors = len(begin) - 1
-        self.vector_begin = wp.array(begin.astype(np.int32), dtype=wp.int32, device=device_model.device)
+        self.vector_begin = device_model.array(begin)
         self.constrained = self.collision.enabled or self.solver.rows > 0
         if not self.constrained:
             self.v_next = self.v_free
@@ -91,21 +84,17 @@ class VariationalStep(Step):
         return (*super().smooth_memory(), "jump")
 
     def _make_root_finder(self) -> None:
-        model, t, S = self.model, self.device_model.types, self.device_model.types.real
-        array, choice = self.dynamics.array, self.integrator.root_finder
-        self.root_finder, self.scratch = getattr(roots, choice), []
+        model, array, S = self.model, self.dynamics.array, self.device_model.types.real
+        choice, self.scratch = self.integrator.root_finder, []
+        self.root_finder = getattr(roots, choice)
         if choice == "newton":
-            elimination = copy(roots.Elimination, S)()
-            for key in ("aa", "al", "la", "ll"):
-                setattr(elimination, key, array(model.nlink, t.mat33))
-            elimination.row, elimination.axis = array(model.nv, t.vec6), array(model.nv, t.vec3)
-            self.scratch = [elimination]
+            self.scratch = [elimination(self.dynamics)]
         elif choice == "broyden":
             memory = roots.BROYDEN_MEMORY
             self.scratch = [array((memory, model.nv), S), array((memory, model.ntree), S)]
-        self.search = copy(roots.Options, S)()
-        self.search.tolerance = self.integrator.relative_tolerance(self.device_model.dtype)
-        self.search.max_evaluations = int(self.integrator.max_iterations)
+        tolerance = self.integrator.relative_tolerance(self.device_model.dtype)
+        limit = int(self.integrator.max_iterations)
+        self.search = self.device_model.struct(roots.Options, tolerance=tolerance, max_evaluations=limit)
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -140,25 +129,15 @@ class VariationalStep(Step):
 
     def equation(self, h: float):
         """DRNEA(dq) = impulse with step h."""
-        equation = copy(drnea.Equation, self.device_model.types.real)()
-        equation.h, equation.armature = h, self.dynamics.armature
-        equation.damping, equation.v, equation.force = self.damping, self.v_left, self.force
-        equation.impulse, equation.momentum, equation.scale = self.impulse, self.momentum, self.scale
-        return equation
+        return self.device_model.struct(
+            drnea.Equation, h=h, armature=self.dynamics.armature, damping=self.damping, v=self.v_left, force=self.force,
+            impulse=self.impulse, momentum=self.momentum, scale=self.scale,
+        )  # fmt: skip
 
     def begin(self, h: float) -> None:
         """Kinematics and forces at the node, its momentum, the factor of M + h D/2, and the guess."""
         dynamics, d = self.dynamics, self.device_model
-        self.scalar_rows.steady()
-        dynamics.place_mocap(self.mocap, self.flags)
-        dynamics.position(self.q)
-        dynamics.velocity(self.v)
-        self.medium_force()
-        if self.reports_energy:
-            dynamics.energy(self.q, self.v, self.kinetic, self.potential, self.energy)
-        self.actuate(h)
-        self.measure_elastic()
-        self.add_elastic()
+        self.kinematics(h)
         dynamics.launch(variational.left_velocity, self.model.nv, [self.v, self.jump, self.v_left])
         dynamics.velocity(self.v_left)
         if self.constrained:
@@ -200,9 +179,8 @@ class VariationalStep(Step):
         if self.wrench is not None:
             dynamics.motion_subspace(self.link_X_next, self.dof_S_next)
         dynamics.launch(variational.extrapolate, self.model.nv, [h, self.v_left, self.work.dq, self.v_free])
-        self.applied_force(
-            self.q_next, self.v_free, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next
-        )
+        after = (self.q_next, self.v_free, self.link_X_next, self.dof_S_next, self.force_next, self.damping_next)
+        self.launch_forces(dynamics, *after, dynamics.link_f)
         inputs = [d.topology, p.stored("gravity"), self.no_damping, self.equation(h), self.residual, self.force_next]
         inputs += [self.frame, self.frame_next, self.factor, self.work, self.v_free]
         dynamics.launch(variational.end_step, self.model.ntree, inputs)
