@@ -242,7 +242,7 @@ class Collision:
         self.geom_capsule = dynamics.array(placed, t.vec5)
 
     def follow(self, moved: wp.array, dof_S: wp.array) -> None:
-        """Of a scheme of second order: the contacts that are `moved (worlds, max_contacts)`, and the motion subspaces where they are."""
+        """Take the contacts that a second-order scheme has `moved (worlds, max_contacts)`, and `dof_S` there."""
         if self.spin is not None:
             self.spin.moved, self.spin.moved_S = moved, dof_S
 

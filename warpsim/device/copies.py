@@ -89,7 +89,7 @@ def upload(values, kind, device, ndim: int = 1) -> wp.array:
 
 
 def struct(item, real, device=None, /, **values):
-    """A struct of the copy for `real` with these fields; host numbers become device arrays of the type that their field declares."""
+    """A struct of the copy for `real`; host numbers become device arrays of the type that their field declares."""
     made = copy(item, real)()
     fill_struct(made, device, values)
     return made
@@ -151,7 +151,7 @@ def block_of(kernels) -> int:
 
 
 def load(kernels, device) -> None:
-    """Compile and load the Warp modules of launched kernels in parallel, those of the last first: the solver's take longest."""
+    """Compile and load the Warp modules of kernels in parallel, the last first: the solver's take longest."""
     modules = list({id(kernel.module): kernel.module for kernel in reversed(kernels)}.values())
     workers = wp.config.load_module_max_workers or min(usable_cores(), COMPILERS)
     blocks = [block_of(module.kernels.values()) if device.is_cuda else BLOCK for module in modules]

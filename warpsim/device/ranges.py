@@ -32,7 +32,7 @@ class NotDivisible(RuntimeError):
 
 
 class _Recording(threading.local):
-    """Per thread: the range that is being recorded, how many operations came by a way that is cut, and the list that `listed` fills."""
+    """Per thread: the range that is recorded, how many operations are cut to it, and the list that `listed` fills."""
 
     worlds: Worlds | None = None
     known = 0
@@ -70,7 +70,8 @@ def over(worlds: Worlds):
 
 @contextlib.contextmanager
 def listed():
-    """A list of the kernels that are launched inside. Nothing is executed: no launch, and no `assign`, `fill` and sort of this file."""
+    """A list of the kernels that are launched inside. Launches, and `assign`, `fill` and sorts of this file, are not
+    executed."""
     _recording.kernels = found = []
     try:
         yield found

@@ -175,7 +175,10 @@ class StepAdjoint(Acting):
             record.v_contact = wp.clone(step.solver.solution.v)
 
     def carry(self, name: str, value: wp.array, bar: wp.array, found: wp.array) -> None:
-        """Let gradients flow through the memory of states by this name: `value` of the step, its gradient `bar` after it and `found` before it."""
+        """Let gradients flow through the memory of states of this name.
+
+        `value`: the step's array; `bar`: the gradient after the step; `found`: the gradient before it.
+        """
         self._carried.append((name, value, bar, found))
 
     def _begin_memory(self, record: "StepRecord") -> None:

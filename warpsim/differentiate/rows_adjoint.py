@@ -10,9 +10,10 @@ from warpsim.tree.dynamics import Dynamics
 
 
 class RowsAdjoint(ScalarRows):
-    """A `ScalarRows` on the tape, with arrays of its own; `forward` says what the rows are and which of them are active.
+    """The rows of `forward` on the tape, with arrays of their own.
 
-    `follows`: Jacobians are taken within the step, as the midpoint rule does (`ScalarRows.launch`, `between`). `lines`: on the tape, of models with lines.
+    `follows`: Jacobians are taken within the step, as the midpoint rule does (`ScalarRows.launch`, `between`).
+    `lines`: on the tape, of models with lines.
     """
 
     def __init__(self, forward: ScalarRows, dynamics: Dynamics, lines, follows: bool):

@@ -15,9 +15,13 @@ from warpsim.tree.part import Part
 class Acting:
     """What acts on bodies: the inputs `control`, `tau` and `wrench`, and the `parts` of the model.
 
-    A part may put arrays of its own in the place of these: `pushed`, generalised forces that are given and those of the medium; `acting_tau`, these with
-    what ranges of joints take; `acting_wrench`; `actuator_control`; `given`, in place of actuators' parameters, by name. `compensating`: the generalised
-    force of gravity compensation, or empty.
+    Parts replace these, see `Part.act_on`:
+
+    - `pushed`: generalised forces that are given, and those of the medium;
+    - `acting_tau`: the same within the ranges of joints;
+    - `acting_wrench`: wrenches on bodies;
+    - `compensating`: the generalised force of gravity compensation, or empty;
+    - `actuator_control`, `given`: controls of actuators, and arrays in place of their parameters by name.
     """
 
     # Each part is the attribute of its name; None: the model has none.
@@ -83,5 +87,5 @@ class Acting:
         dynamics.launch(schemes.effective_damping, None, inputs)
 
     def still_velocity(self, h: float, dynamics, v: wp.array, out: wp.array) -> wp.array:
-        """The velocity that the bias is taken at: v without that of bodies that spin freely, in `out` where there are any."""
+        """The velocity of the bias: v, or in `out` v without that of bodies that spin freely."""
         return v if self.spin is None else self.spin.still(h, dynamics, v, out)

@@ -106,7 +106,7 @@ class Actuation(Part):
             acting.acting_tau = self.tau
 
     def before_forces(self, h: float) -> None:
-        """Lengths and velocities where something asks for them, the laws of a step of h, the activations after it, and the generalised forces."""
+        """Lengths and velocities, the laws of a step of h, the activations after it, and the generalised forces."""
         of = self.of
         if self.has_lengths:
             inputs = [self.muscles, of.q, of.v0, self.length, self.velocity]

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The free motion of a step, v* and A, of the explicit schemes; of deep trees in a float32 step in float64, rounded at the end.
+"""The free motion of a step of the explicit schemes, v* and A.
+
+Deep trees in a float32 step take it in float64, rounded at the end.
 
 The mass matrix of a chain is ever closer to singular: scaled to a unit diagonal, that of 100 hinges has the lowest
-eigenvalue 1e-6, of 224 hinges 7e-8. Its rounding to float32 alone makes it indefinite, and bias forces that nearly cancel
-leave accelerations of nothing but rounding. So for models with a tree deeper than `DEEPEST` the step goes from the float32
-state, parameters and forces to the new velocities in float64. The factors keep their positive pivots when rounded.
+eigenvalue 1e-6, of 224 hinges 7e-8. Its rounding to float32 alone makes it indefinite, and bias forces that nearly
+cancel leave accelerations of nothing but rounding. So for models with a tree deeper than `DEEPEST` the step goes from
+the float32 state, parameters and forces to the new velocities in float64. The factors keep their positive pivots when
+rounded.
 
-Where nothing in the scene can touch or hold anything, nothing needs the mass matrix, and the free motion is that of articulated bodies: work and
-memory are linear in the number of links.
+Where nothing in the scene can touch or hold anything, nothing needs the mass matrix, and the free motion is that of
+articulated bodies: work and memory are linear in the number of links.
 """
 
 import warp as wp

@@ -117,7 +117,7 @@ class Step(Acting):
         self.add(Sticking, self.collision.enabled and (model.actuator_body >= 0).any(), *known, self.collision)
 
     def _make_results(self, is_simulated: bool) -> None:
-        """The parts that follow on the solution; some only in steps that are simulated, and not in those of derivatives."""
+        """The parts that follow on the solution. Steps of derivatives (`is_simulated` false) have fewer."""
         model, scheme, reactions = self.model, self.scheme, self.device_model.reactions
         alone = lone_trees(model).any() and type(self) is Step
         watched = watched_trees(model)
@@ -225,7 +225,7 @@ class Step(Acting):
         self.dynamics.place_mocap(self.mocap, self.flags)
 
     def kinematics(self, h: float) -> None:
-        """Kinematics and energy at (q, v), and what parts find there: lines, forces of the medium, laws of actuators with a state, …"""
+        """Kinematics and energy at (q, v), and what parts find there."""
         dynamics = self.dynamics
         self.begin_worlds()
         dynamics.position(self.q)

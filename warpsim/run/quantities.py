@@ -308,7 +308,7 @@ class Quantities:
         return self._dynamics
 
     def _evaluate(self, function, shape, mocap, **values) -> Array:
-        """`function(dynamics, *values, out)`, in float64 where a float32 model has a deep tree (`explicit_motion.py`)."""
+        """`function(dynamics, *values, out)`, in float64 where a float32 model has a deep tree."""
         dynamics, inputs = self._with(mocap), self._inputs.rows(**values)
         out = dynamics.array(shape, self._scalar)
         if self._wide is None:

@@ -10,7 +10,10 @@ from warpsim.tree.dynamics import Dynamics
 
 
 class MeasuredLines:
-    """`length`, `rate` (worlds, lines) [m, m/s] and `moment`, of `source`, which may be on a tape; None: one that `measure` launches."""
+    """`length`, `rate` (worlds, lines) [m, m/s] and `moment`.
+
+    `source`: a `Lines`, which may be on a tape; None: one that `measure` launches.
+    """
 
     def __init__(self, dynamics: Dynamics, source=None):
         self.dynamics, self.owned = dynamics, source is None

@@ -52,8 +52,10 @@ def sources(model: Model, with_control: bool) -> np.ndarray:
 
 
 class ReactionReader:
-    """The accelerations of degrees of freedom or what joints bear, of a step that kept them (`StepSensors.data`); launches may be taped, with a
-    `TapedDynamics`."""
+    """The accelerations of degrees of freedom or what joints bear, of a step that kept them (`StepSensors.data`).
+
+    Launches may be taped, with a `TapedDynamics`.
+    """
 
     def __init__(self, dynamics: Dynamics, what: str):
         model = dynamics.model

@@ -50,7 +50,7 @@ def lack_of_gradient(step, reactions: bool) -> str | None:
 
 @dataclasses.dataclass
 class StepState:
-    """What is read of the step or the backward pass `of`, besides kinematics at its start: its velocity, impulses and contacts."""
+    """What is read of the step or the backward pass `of` besides kinematics: velocity, impulses and contacts."""
 
     of: Any
     v: wp.array

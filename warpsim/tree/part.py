@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only some models have in a step: what it does there and when, and the same launches on the tape of a backward pass."""
+"""What only some models have in a step: what it launches and when, in a step and on the tape of a backward pass."""
 
 import copy
 from typing import ClassVar

@@ -67,7 +67,7 @@ class ThetaStages(FreeMotion):
 
     @property
     def middle(self):
-        """Kinematics and positions at which Jacobians are taken, of a scheme of second order; None: at the start of the step."""
+        """Kinematics and positions where a second-order scheme takes Jacobians; None: at the start of the step."""
         return (self.between, self.newton.q) if self.scheme.order > 1 else None
 
     def _refresh(self) -> None:
