@@ -42,7 +42,9 @@ def on_gpu(text: str) -> str:
 
 
 def by_device(gpu: str, cpu: str) -> str:
-    """A body in C++ for each of the two."""
+    """A body in C++ for each of the two; the second alone in the copies in which a thread has an island to itself."""
+    if LANES == 1:
+        return cpu
     return f"#if defined(__CUDA_ARCH__)\n{on_gpu(gpu)}\n#else\n{cpu}\n#endif\n"
 
 

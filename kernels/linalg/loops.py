@@ -9,7 +9,7 @@ in both. The sums of `row_dot` run in eight lanes, a fixed order.
 import warp as wp
 
 from .. import real as device
-from ..real import mat33, real, vec3
+from ..real import real, vec3
 from .vector import snippet
 
 AXPY = """
@@ -251,19 +251,6 @@ def support_add(
     ...
 
 
-@device.func_native(GRAM)
-def support_add_gram(
-    J: wp.array2d(dtype=real),
-    support: wp.array1d(dtype=int),
-    size: int,
-    G: mat33,
-    slot: wp.array1d(dtype=int),
-    H: wp.array2d(dtype=real),
-):
-    """H ← H + JᵀGJ of one contact, lower triangle; dof d is row and column slot[d] of H. G is symmetric."""
-    ...
-
-
 @device.func_native(SPARSE_DOT.replace("SCALAR", scalar))
 def sparse_dot(a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, x: wp.array1d(dtype=real)) -> real:
     """aᵀx over the support of a."""
@@ -275,17 +262,4 @@ def sparse_add(
     a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, f: real, x: wp.array1d(dtype=real)
 ):
     """x ← x + f a."""
-    ...
-
-
-@device.func_native(SPARSE_GRAM)
-def sparse_add_gram(
-    a: wp.array1d(dtype=real),
-    support: wp.array1d(dtype=int),
-    size: int,
-    g: real,
-    slot: wp.array1d(dtype=int),
-    H: wp.array2d(dtype=real),
-):
-    """H ← H + g a aᵀ, lower triangle; dof d is row and column slot[d] of H."""
     ...

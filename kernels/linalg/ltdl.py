@@ -14,7 +14,7 @@ Leading zeros of a row and zero multipliers are skipped. Cost n³/6 multiply-add
 import warp as wp
 
 from .. import real as device
-from ..real import real
+from ..real import LANES, real
 from .vector import SOLVE_BY_EIGHTS, SOLVE_BY_LANES, eliminated, snippet, solved
 
 # Entries of row k from the first column of its tree or island on are H_k[0 …]; those beyond the diagonal, within its chunk of eight, are
@@ -233,32 +233,24 @@ def ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.arra
     ...
 
 
-@device.func_native(snippet(cpu=ENVELOPE_BY_EIGHTS, gpu=ENVELOPE_BY_ENTRIES))
-def ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
-    """Factor rows [begin, end) of a square H that holds row k from first[k] ≥ begin on; fill-in lowers `first`."""
-    ...
-
-
-@device.func_native(solve_envelope(SOLVE_ONE))
-def ltdl_solve_envelope(
-    H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
-):
-    """x ← H⁻¹ x on [begin, end) from the factor of `ltdl_factor_envelope`."""
-    ...
-
-
-@device.func_native(snippet(cpu=ENVELOPE_BY_EIGHTS, gpu=by_lanes(ENVELOPE_BY_LANES)))
+@device.func_native(
+    snippet(cpu=ENVELOPE_BY_EIGHTS, gpu=ENVELOPE_BY_ENTRIES if LANES == 1 else by_lanes(ENVELOPE_BY_LANES))
+)
 def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
-    """`ltdl_factor_envelope` by all lanes; what others wrote to H and `first` before was followed by a `sync`.
+    """Factor rows [begin, end) of a square H that holds row k from first[k] ≥ begin on; fill-in lowers `first`.
 
-    On a GPU up to `LANES` rows are held whole, with zeros before `first`, which is written.
+    By all lanes; what others wrote to H and `first` before was followed by a `sync`. On a GPU up to `LANES` rows are held
+    whole, with zeros before `first`, which is written.
     """
     ...
 
 
-@device.func_native(solve_envelope(SOLVE_BY_LANES))
+@device.func_native(solve_envelope(SOLVE_ONE if LANES == 1 else SOLVE_BY_LANES))
 def team_ltdl_solve_envelope(
     H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), x: wp.array1d(dtype=real)
 ):
-    """`ltdl_solve_envelope` by all lanes; what others wrote to x before was followed by a `sync`."""
+    """x ← H⁻¹ x on [begin, end) from the factor of `team_ltdl_factor_envelope`.
+
+    By all lanes; what others wrote to x before was followed by a `sync`.
+    """
     ...

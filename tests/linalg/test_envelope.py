@@ -15,7 +15,7 @@ SIZE = ISLANDS[-1][1]
 def kernels(dtype):
     S = SCALARS[dtype]
     symmetric, general = copy(ltdl, S), copy(ldu, S)
-    factor_l, solve_l = symmetric.ltdl_factor_envelope, symmetric.ltdl_solve_envelope
+    factor_l, solve_l = symmetric.team_ltdl_factor_envelope, symmetric.team_ltdl_solve_envelope
     factor_u, solve_u, solve_t = (
         general.team_ldu_factor_envelope,
         general.team_ldu_solve_envelope,

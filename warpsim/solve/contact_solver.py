@@ -122,6 +122,7 @@ class ContactSolver:
         """The copy of the device code whose kernels are launched; its structs are those of `code`."""
         return variant(self.scalar, self.spin, self.cg, self.lanes)
 
-    def run(self, kernel, dim, inputs) -> None:
-        """Launch off the tape."""
-        launch(kernel, self.launched, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)
+    def run(self, kernel, dim, inputs, lanes: int | None = None) -> None:
+        """Launch off the tape; on CUDA that of a copy with so many lanes."""
+        code = variant(self.scalar, self.spin, self.cg, lanes) if lanes and self.device.is_cuda else self.launched
+        launch(kernel, code, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)

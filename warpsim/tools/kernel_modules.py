@@ -50,17 +50,19 @@ PREFIX = f"{kernels.__name__}_"
 SMALL = tuple(f"_{lanes}" for lanes in PARTS)
 # Files of which kernels are launched in each variant. Copies with spin rows and by conjugate gradients: the solvers and
 # what shares their modules. Copies with dual numbers: rates. Copies for part of a warp: solvers, and kernels whose
-# lanes share something.
+# lanes share something. Copies of one lane: what one thread does for an island.
 VARIANTS = {
     "": ("",),
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
     "_dual": ("differentiate.pressure_rates",),
+    "_1": ("solve.cone_qp.island_qp",),
 } | dict.fromkeys(SMALL, ("solve.sap.",))
-# What is not launched in these copies: small islands, what is launched only without these, and rates in the plain copy.
+# What is not launched in these copies: small islands, what is launched only without these; in the plain copy rates and
+# what has a copy of one lane.
 IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
-IDLE[""] = "differentiate.pressure_rates"
+IDLE[""] = ("differentiate.pressure_rates", "solve.cone_qp.island_qp")
 ADJOINTS = "_grad"  # how the names of modules with adjoints end
 # Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to
 # entries of its own world, tree or row.
@@ -111,7 +113,7 @@ def build_all() -> dict[str, wp.Module]:
             for suffix, folders in VARIANTS.items():
                 shared = suffix in SMALL and has_shares(x for x in vars(file).values() if isinstance(x, Entry))
                 if shared or info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
-                    lanes = int(suffix[1:]) if suffix in SMALL else WARP
+                    lanes = int(suffix[1:]) if suffix[1:].isdigit() else WARP
                     copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, lanes, suffix == "_dual"))
     modules = wp._src.context.user_modules
     named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}

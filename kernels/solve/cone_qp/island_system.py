@@ -20,8 +20,7 @@ from ...linalg.vector import copy_lower
 from ...real import func, mat33, real, struct, vec2, vec3
 from ..problem import Problem
 from ..sap.islands import Islands
-from ..sap.newton import Newton, Range
-from .island_envelope import prepare, solve_prepared
+from ..sap.newton import Newton, Range, prepare, solve_prepared
 
 # Least R of the factor, in scaled impulses; refinement passes, and the relative residual that ends them.
 STATIC = 1e-11
@@ -278,7 +277,7 @@ def solve_factored(problem: Problem, work: Workspace, at: Island):
         if not is_fixed(work, at.w, k):
             f_k = work.row[at.w, Vr.D, k] * work.row[at.w, Vr.e, k] / row_E(problem, work, at.w, k)
             sparse_add(problem.row_J[at.w, k], problem.row_support[k], problem.row_support_size[k], f_k, p)
-    solve_prepared(work.newton, work.islands, at.w, at.r, p)
+    solve_prepared(problem, work.newton, work.islands, at.w, at.r, real(0.0), p)
     for k in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, k]
         pair = problem.contact_pair[at.w, c]

@@ -169,8 +169,8 @@ class CompliantContact(ContactSolver):
         """Solve every world, off the tape."""
         find_islands(self)
         inputs = [self.problem, self.work, self.options, self.solution]
-        self.run(island_qp.solve, (self.worlds, self.trees), inputs)
-        self.run(island_qp.certify_world, self.worlds, [self.problem, self.work, self.solution])
+        self.run(island_qp.solve, (self.worlds, self.trees), inputs, lanes=1)
+        self.run(island_qp.certify_world, self.worlds, [self.problem, self.work, self.solution], lanes=1)
         return self.solution
 
 
