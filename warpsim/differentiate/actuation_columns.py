@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from warpsim.device.copies import copy, twin
+from warpsim.device.copies import twin
 from warpsim.device.ranges import assign, cut, fill
 from warpsim.device.recording import KnownTape
 from warpsim.integrate.step import Step
@@ -21,12 +21,11 @@ class ActuationColumns:
         self.taped = step.actuation.on_tape(Dynamics(step.device_model, grad=True))
         array, S, nu = step.dynamics.array, step.device_model.types.real, step.model.nu
         self.no_control = array(nu, S)
-        self.slopes = copy(law_columns.LawSlopes, S)()
         self.has_lengths = step.actuation.has_lengths
-        for name in ("control", "activation", "length", "velocity"):
-            wanted = self.has_lengths or name in ("control", "activation")
-            setattr(self.slopes, name, array((nu if wanted else 0, 3), S))
-        self.slopes.following_control, self.slopes.following_activation = array(nu, S), array(step.model.na, S)
+        sizes = dict.fromkeys(("control", "activation"), (nu, 3))
+        sizes |= dict.fromkeys(("length", "velocity"), (nu if self.has_lengths else 0, 3))
+        sizes |= {"following_control": nu, "following_activation": step.model.na}
+        self.slopes = step.dynamics.workspace(law_columns.LawSlopes, **sizes)
 
     def find(self, h: float) -> None:
         """The slopes at the step that was made."""
@@ -58,7 +57,7 @@ class ActuationColumns:
     def add(self, first_law: int, first_control: int, X: wp.array) -> None:
         """Add to the columns of (q, v0, activation) and of the controls, from those of the laws."""
         actuation = self.step.actuation
-        muscles = actuation.muscles or copy(muscle.Muscles, self.step.device_model.types.real)()
+        muscles = actuation.muscles or self.step.device_model.struct(muscle.Muscles)
         inputs = [actuation.table.index, muscles, int(self.has_lengths), self.slopes, first_law, first_control, X]
         self.step.dynamics.launch(law_columns.law_columns, None, inputs)
 
