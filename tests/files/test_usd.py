@@ -11,7 +11,7 @@ import pytest
 from scenes.trajectories import asset, rollout, small
 from warpsim.files.scene import default_spacing, grid_origins
 from warpsim.files.usd.usd_values import Names
-from warpsim.files.usd.usd_worlds import continuous_signs, half_quaternions
+from warpsim.files.usd.usd_worlds import continuous_signs
 from warpsim.files.usd.usd_write import write_model
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import compose, matrix_quaternion, rotation_matrix
@@ -19,7 +19,7 @@ from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import JointType
 
 pxr = pytest.importorskip("pxr")
-from pxr import Gf, Usd, UsdGeom, UsdPhysics, Vt  # noqa: E402
+from pxr import Usd, UsdGeom, UsdPhysics  # noqa: E402
 
 HALF = 2.0**-11  # largest rounding error of a half-precision number of size up to 1
 
@@ -207,13 +207,6 @@ def test_fixed_geoms_stand_in_every_world(tmp_path):
     stage = Usd.Stage.Open(str(tmp_path / "w.usda"))
     walls = np.array(UsdGeom.PointInstancer(stage.GetPrimAtPath("/World/Static/PerWorld")).GetPositionsAttr().Get())
     np.testing.assert_allclose(walls, grid_origins(9, 4.0), atol=1e-6)
-
-
-def test_half_quaternions_have_usd_memory_order():
-    """What NumPy packs is what USD reads, element by element."""
-    q = np.array([[0.5, -0.5, 0.5, 0.5], [1, 0, 0, 0]])
-    read = Vt.QuathArray.FromNumpy(half_quaternions(q))
-    assert read[0] == Gf.Quath(0.5, -0.5, 0.5, 0.5) and read[1] == Gf.Quath(1, 0, 0, 0)
 
 
 def test_signs_are_continuous_across_chunks():

@@ -4,6 +4,7 @@
 import numpy as np
 
 from warpsim.model.builder import ModelBuilder
+from warpsim.model.builder_names import free_name
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.model import JointType, ReportLine
 
@@ -22,9 +23,7 @@ def drive_joints(b: ModelBuilder, kind: str, efforts) -> None:
     for j, joint in enumerate(b.joints):
         if j in driven or joint.type not in (JointType.HINGE, JointType.SLIDE):
             continue
-        name = joint.name
-        while name in taken:
-            name += "_"
+        name = free_name(joint.name, taken)
         taken.add(name)
         if kind == "effort":
             b.add_actuator(j, "effort", name=name, control_range=efforts[j])

@@ -37,19 +37,11 @@ def load_isolated(path, options: dict, bytes: float | None = None, seconds: floa
             text = json.dumps(request, default=os.fspath)
         except TypeError as error:
             raise ModelError(f"{path}: isolate=True takes paths, numbers and text only: {error}") from None
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         try:
-            ended = subprocess.run(
-                [sys.executable, "-P", "-c", CODE],
-                input=text.encode(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=2 * seconds + 60,
-                env=environment,
-            )
+            code = run_python(CODE, seconds=2 * seconds + 60, text=text)
         except subprocess.TimeoutExpired:
             raise ModelError(f"{path}: not loaded after {2 * seconds + 60:g} s") from None
-        answer = _answer(pathlib.Path(folder), ended.returncode, path, f"{bytes / 2**30:.3g} GiB and {seconds:g} s")
+        answer = _answer(pathlib.Path(folder), code, path, f"{bytes / 2**30:.3g} GiB and {seconds:g} s")
         for message in answer["warnings"]:
             warnings.warn(message, stacklevel=4)
         if answer["error"] is not None:
@@ -58,6 +50,18 @@ def load_isolated(path, options: dict, bytes: float | None = None, seconds: floa
             return _read(pathlib.Path(folder))
         except Exception as error:
             raise ModelError(f"{path}: the process that read it left no whole model: {error}") from error
+
+
+def run_python(code: str, *arguments: str, seconds: float, text: str = "") -> int:
+    """Run code in a Python of its own, which finds what this one does; its exit status. Raises `subprocess.TimeoutExpired`."""
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code, *arguments],
+        input=text.encode(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=seconds,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    ).returncode
 
 
 def _answer(folder: pathlib.Path, code: int, path, bounds: str) -> dict:

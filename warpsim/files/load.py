@@ -126,22 +126,15 @@ def load(
     >>> model.nq, model.nv, model.nu
     (6, 6, 3)
     """
-    flags = {"merge_fixed": merge_fixed, "visuals": visuals}
     bounds = _bounds(isolate)
     limit = None if max_hull_vertices is None else hull_limit(max_hull_vertices, "max_hull_vertices")
-    _check_options(actuators, unsupported, base, packages, decompose, flags)
+    _check_options(actuators, unsupported, base, packages, decompose, {"merge_fixed": merge_fixed, "visuals": visuals})
     options = {"actuators": actuators, "unsupported": unsupported, "decompose": decompose}
     of_urdf = {"merge_fixed": merge_fixed, "base": base, "visuals": visuals}
     of_files = {"packages": packages, "root": root}
     if isinstance(source, mujoco.MjModel | mujoco.MjSpec):
-        compiled = isinstance(source, mujoco.MjModel)
-        if of_urdf != URDF_DEFAULTS:
-            raise ModelError(FOR_URDF)
-        if compiled and (packages is not None or root is not None or bounds is not None):
-            raise ModelError("packages, root and isolate are for files; a mujoco.MjModel reads none any more")
-        if bounds is not None:
-            raise ModelError("isolate is for files; a mujoco.MjSpec is in this process already")
-        return _with_hulls(load_mujoco(source, **options, **({} if compiled else of_files)), limit)
+        options |= _options_of_mujoco(source, of_urdf, of_files, bounds)
+        return _with_hulls(load_mujoco(source, **options), limit)
     path = _path_of(source)
     if of_urdf != URDF_DEFAULTS and path.suffix.lower() in USD_SUFFIXES:
         raise ModelError(f"{path}: {FOR_URDF}")
@@ -154,6 +147,18 @@ def load(
         # called here: warnings of a reader are told of the line that calls `load`
         reader, options = _reader(path, options | of_files, of_urdf)
         return _with_hulls(reader(path, **options), limit)
+
+
+def _options_of_mujoco(source, of_urdf: dict, of_files: dict, bounds: dict | None) -> dict:
+    """The options of files that a spec takes, and a compiled model does not; `ModelError` for those that neither does."""
+    compiled = isinstance(source, mujoco.MjModel)
+    if of_urdf != URDF_DEFAULTS:
+        raise ModelError(FOR_URDF)
+    if compiled and (any(option is not None for option in of_files.values()) or bounds is not None):
+        raise ModelError("packages, root and isolate are for files; a mujoco.MjModel reads none any more")
+    if bounds is not None:
+        raise ModelError("isolate is for files; a mujoco.MjSpec is in this process already")
+    return {} if compiled else of_files
 
 
 def _with_hulls(model: Model, limit: int | None) -> Model:

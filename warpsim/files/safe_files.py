@@ -5,9 +5,11 @@ A robot file is data from somebody else. It may ask for `../../etc/passwd`, for 
 entities that grow to gigabytes. Everything here answers with a `ModelError` that says what was asked for and the fix.
 """
 
+import contextlib
 import os
 import pathlib
 import re
+import warnings
 import xml.etree.ElementTree as xml
 from xml.parsers import expat
 
@@ -28,6 +30,25 @@ class Element(xml.Element):
     """An XML element that knows where it was written."""
 
     __slots__ = ("file", "line")
+
+
+@contextlib.contextmanager
+def named(source):
+    """Errors of a model that begin with what it is called."""
+    try:
+        yield
+    except ModelError as error:
+        text = str(error)
+        raise ModelError(text if text.startswith(str(source)) else f"{source}: {text}") from error
+
+
+def left_out(source, refused: list[str], unsupported: str, stacklevel: int) -> None:
+    """Raise `ModelError` for what cannot be simulated, or warn that it is left out where that was asked for."""
+    if refused and unsupported == "error":
+        raise ModelError(f"{'; '.join(refused)} (unsupported='report' loads the model without them)")
+    if refused:
+        why = "Everything else is; see model.report"
+        warnings.warn(f"{source}: {'; '.join(refused)}. {why}", stacklevel=stacklevel + 1)
 
 
 def read_bytes(path: pathlib.Path, limit: int) -> bytes:

@@ -17,6 +17,7 @@ from warpsim.base.errors import ModelError
 from warpsim.base.other_names import NamesOfModelBuilder
 from warpsim.model import appending, compiler, constraint_types, constraints, medium
 from warpsim.model.actuators import Actuator, EffortLimit, activation_options, actuator_law, interval
+from warpsim.model.builder_names import ElementNames
 from warpsim.model.builder_records import Body, Geom, Joint, with_mass
 from warpsim.model.builder_values import (
     array_of,
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 DEFAULT_DENSITY = 1000.0  # kg/m^3
 
 
-class ModelBuilder(NamesOfModelBuilder):
+class ModelBuilder(ElementNames, NamesOfModelBuilder):
     """A scene in code. Every `add_*` returns the element's index; elements are referred to by index or name.
 
     Poses are `[x, y, z, qw, qx, qy, qz]`; a 3-vector is a position alone. Units are SI.
@@ -112,7 +113,7 @@ class ModelBuilder(NamesOfModelBuilder):
         self.timestep = positive_of(timestep, "timestep [s]")
         self.density, self.viscosity, self.wind = density, viscosity, wind
         medium.medium_of(density, viscosity, wind)
-        self._names: dict[str, tuple] = {}  # see `_taken`
+        super().__init__()
         self.bodies: list[Body] = []
         self.joints: list[Joint] = []
         self.geoms: list[Geom] = []
@@ -656,51 +657,3 @@ class ModelBuilder(NamesOfModelBuilder):
             raise ModelError(f"friction_rule is {short(rule)}; use one of {listed(repr(r) for r in rules.values())}")
         scene.filter_parent = self.filter_parent is None or flag(self.filter_parent, "filter_parent", ModelError)
         return compiler.compile_model(scene)
-
-    # ---------------------------------------------------------------------------------------------------------------
-
-    def _taken(self, element: str, items: list) -> set[str]:
-        """Names of a list of elements, gathered once while it only grows at its end."""
-        known, names, count, last = self._names.get(element, (None, set(), 0, None))
-        if known is not items or len(items) < count or (count and items[count - 1] is not last):
-            names, count = set(), 0
-        names.update(item.name for item in items[count:])
-        self._names[element] = (items, names, len(items), items[-1] if items else None)
-        return names
-
-    def _name(self, element: str, name, items: list | dict) -> str:
-        taken = items if isinstance(items, dict) else self._taken(element, items)
-        if name is None or name == "":
-            name = f"{element}_{len(items)}"
-            while name in taken:
-                name += "_"
-        if not isinstance(name, str):
-            raise ModelError(f"a {element}'s name is {short(name)}; give a text")
-        if name in taken:
-            raise ModelError(f"{element} name {name!r} is used twice; names must be unique (add_model takes a prefix)")
-        return str(name)
-
-    def _find(self, element: str, key, items) -> int:
-        if isinstance(key, str):
-            for index, item in enumerate(items):
-                if item.name == key:
-                    return index
-        elif isinstance(key, (int, np.integer)) and not isinstance(key, bool) and 0 <= key < len(items):
-            return int(key)
-        raise ModelError(f"no {element} {short(key)}; there are {len(items)}: {listed(i.name for i in items)}")
-
-    def _body(self, key) -> int:
-        world = key is None or (isinstance(key, (str, int, np.integer)) and key in (-1, "world"))
-        return -1 if world else self._find("body", key, self.bodies)
-
-    def _joint(self, key) -> int:
-        return self._find("joint", key, self.joints)
-
-    def _tendon(self, key) -> int:
-        return self._find("tendon", key, self.tendons)
-
-    def _geom(self, key) -> int:
-        return self._find("geom", key, self.geoms)
-
-    def _site(self, key) -> int:
-        return self._find("site", key, self.sites)

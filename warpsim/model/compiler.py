@@ -9,11 +9,11 @@ import numpy as np
 from warpsim.base.checks import numbers
 from warpsim.base.errors import ModelError
 from warpsim.model import hydroelastic, medium
+from warpsim.model.columns import columns
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.friction_rules import pair_rules
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix
 from warpsim.model.looks import compile_looks
-from warpsim.model.marks import compile_marks
 from warpsim.model.model import (
     JOINT_NQ,
     JOINT_NV,
@@ -48,29 +48,28 @@ def compile_model(b) -> Model:
         q0=q0,
         **_compile_bodies(b, links),
         joint_names=tuple(j.name for j in joints),
-        joint_type=np.array([j.type for j in joints], dtype=np.int32),
-        joint_body=np.array([j.body for j in joints], dtype=np.int32),
+        **columns("joint", joints),
         joint_link=np.array(links["joint_link"], dtype=np.int32),
         joint_q=np.array(links["joint_q"], dtype=np.int32),
         joint_v=np.array(links["joint_v"], dtype=np.int32),
         joint_pose=_stack(links["joint_pose"], (7,)),
-        joint_anchor=_stack([j.anchor for j in joints], (3,)),
-        joint_axis=_stack([j.axis for j in joints], (3,)),
-        joint_limited=np.array([j.limited for j in joints], dtype=bool),
-        joint_range=_stack([j.range for j in joints], (2,)),
         **{
             f"joint_{key}": np.concatenate([getattr(j, key) for j in joints]) if nv else np.zeros(0)
             for key in ("stiffness", "damping", "armature", "friction", "reference")
         },
         **links["arrays"],
-        **_compile_geoms(b),
+        geom_names=tuple(g.name for g in b.geoms),
+        **columns("geom", b.geoms),
+        **compile_looks(b.geoms),
         meshes=tuple(b.meshes),
         hfields=tuple(b.hfields),
-        geom_hydroelastic=soft,
         fields=tuple(b.fields),
         point_pairs=point_pairs,
         **medium.medium_of(b.density, b.viscosity, b.wind),
-        **compile_marks(b),
+        site_names=tuple(s.name for s in b.sites),
+        **columns("site", b.sites),
+        camera_names=tuple(c.name for c in b.cameras),
+        **columns("camera", b.cameras),
         **compile_sensors(b, order),
         **pairs,
         excluded=np.array(sorted(b.excluded), dtype=np.int32).reshape(-1, 2),
@@ -79,7 +78,8 @@ def compile_model(b) -> Model:
         **compile_tendons(b, b.joints, dict(zip(links["joint_order"], links["joint_v"], strict=True)), nv),
         **compile_constraints(b, order),
         **compile_targets(b, order),
-        **_compile_actuators(b),
+        actuator_names=tuple(a.name for a in b.actuators),
+        **columns("actuator", b.actuators),
         **_effort_limits(b, joints, order),
         keyframes=types.MappingProxyType(_keyframes(b, joints, order, q0)),
         report=(
@@ -93,51 +93,11 @@ def compile_model(b) -> Model:
 
 def _compile_bodies(b, links: dict) -> dict:
     boxes = ([getattr(x, key) for x in b.bodies] for key in ("mass", "inertia", "axes"))
-    return {
+    return columns("body", b.bodies) | {
         "body_names": tuple(x.name for x in b.bodies),
-        "body_parent": np.array([x.parent for x in b.bodies], dtype=np.int32),
         "body_link": np.array(links["body_link"], dtype=np.int32),
-        "body_mass": np.array([x.mass for x in b.bodies], dtype=float),
-        "body_com": _stack([x.com for x in b.bodies], (3,)),
-        "body_inertia": _stack([x.inertia for x in b.bodies], (3, 3)),
         "body_mocap": _numbered([x.mocap for x in b.bodies]),
-        "body_gravcomp": np.array([x.gravcomp for x in b.bodies], dtype=float),
         "body_fluid": medium.body_boxes(*boxes),
-    }
-
-
-def _compile_geoms(b) -> dict:
-    """What every geom has; `_contact_pairs` and `hydroelastic` have what follows from several."""
-    whole = ("type", "body", "contype", "conaffinity", "condim", "priority", "mesh", "field")
-    real = ("friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus")
-    real += ("torsional_friction", "rolling_friction", "margin")
-    rows = {"size": 3, "pose": 7, "rgba": 4, "fluid": medium.COLUMNS}
-
-    def values(key: str) -> list:
-        return [getattr(g, key) for g in b.geoms]
-
-    found: dict = {f"geom_{key}": np.array(values(key), dtype=np.int32) for key in whole}
-    found |= {f"geom_{key}": np.array(values(key), dtype=float) for key in real}
-    found |= {f"geom_{key}": _stack(values(key), (n,)) for key, n in rows.items()}
-    found |= compile_looks(b.geoms)
-    return found | {"geom_names": tuple(values("name")), "geom_visible": np.array(values("visible"), dtype=bool)}
-
-
-def _compile_actuators(b) -> dict:
-    """What every actuator has besides its target (`targets.py`)."""
-
-    def values(key: str) -> list:
-        return [getattr(a, key) for a in b.actuators]
-
-    rows = {"actuator_gear": 6, "actuator_gain": 3, "actuator_bias": 3, "control_range": 2, "force_range": 2}
-    rows |= {"actuator_time": 3, "activation_range": 2, "actuator_length_range": 2, "actuator_own_range": 2}
-    found: dict = {key: _stack(values(key.removeprefix("actuator_")), (n,)) for key, n in rows.items()}
-    return found | {
-        "actuator_names": tuple(values("name")),
-        "actuator_dynamics": np.array(values("dynamics"), dtype=np.int32),
-        "actuator_early": np.array(values("early"), dtype=bool),
-        "actuator_muscle": _stack(values("muscle"), (2, 8)),
-        "actuator_group": np.array(values("group"), dtype=np.int32),
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from warpsim.base.checks import numbers, short
 from warpsim.base.errors import ModelError
 from warpsim.model.builder_values import array_of
+from warpsim.model.columns import columns
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, LEAST_LENGTH, ConstraintType
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotate
 from warpsim.model.model import JointType
@@ -97,12 +98,7 @@ def compile_tendons(b, joints, dof_of_joint: dict[int, int], nv: int) -> dict:
     return {
         "tendon_names": tuple(t.name for t in b.tendons),
         "tendon_coefficients": coefficients,
-        "tendon_limited": np.array([t.limited for t in b.tendons], dtype=bool),
-        "tendon_range": np.array([t.range for t in b.tendons], dtype=float).reshape(n, 2),
-        **{
-            f"tendon_{key}": np.array([getattr(t, key) for t in b.tendons], dtype=float)
-            for key in ("stiffness", "damping", "friction")
-        },
+        **columns("tendon", b.tendons),
         "tendon_reference": reference,
         **compile_paths(b),
     }
@@ -126,14 +122,11 @@ def compile_constraints(b, order: dict[int, int]) -> dict:
             coefficients[i] = _lengths(c, [compose(world[e], p) for e, p in zip(c.ends, poses[i], strict=True)])
     return {
         "constraint_names": tuple(c.name for c in b.constraints),
-        "constraint_type": np.array([c.type for c in b.constraints], dtype=np.int32),
+        **columns("constraint", b.constraints),
         "constraint_body": body,
         "constraint_pose": poses,
         "constraint_joint": joint,
         "constraint_coefficients": coefficients,
-        "constraint_active": np.array([c.active for c in b.constraints], dtype=bool),
-        "constraint_stiffness": np.array([c.stiffness for c in b.constraints], dtype=float).reshape(n, 2),
-        "constraint_dissipation_time": np.array([c.dissipation_time for c in b.constraints], dtype=float),
     }
 
 

@@ -112,6 +112,13 @@ def matrix_quaternion(matrix) -> np.ndarray:
     return quaternion if quaternion[0] >= 0 else -quaternion
 
 
+def nearest_rotation(linear) -> np.ndarray:
+    """The rotation (3, 3) of a linear map with scale; a mirrored one is mirrored along its last axis."""
+    u, _, vt = np.linalg.svd(linear / np.linalg.norm(linear, axis=0))
+    turn = u @ vt
+    return turn * [1.0, 1.0, -1.0] if np.linalg.det(turn) < 0 else turn
+
+
 def volume_and_inertia(kind: str, size) -> tuple[float, np.ndarray]:
     """Volume [m^3] and unit-density diagonal inertia (3,) [m^5] about the centre of a solid primitive."""
     a, b, c = (float(x) for x in size)

@@ -55,24 +55,3 @@ def make_camera(name: str, body: int, pose, fovy, resolution) -> Camera:
             f"{label}: resolution is {short(pixels.tolist())}; give width and height in whole pixels, 1 or more"
         )
     return Camera(name, body, pose_of(pose, label), fovy, pixels.astype(np.int32))
-
-
-def compile_marks(b) -> dict:
-    """The fields of a `Model` for a builder's sites and cameras."""
-
-    def stacked(items, name: str, shape, dtype=float) -> np.ndarray:
-        return np.array([getattr(x, name) for x in items], dtype=dtype).reshape(len(items), *shape)
-
-    return {
-        "site_names": tuple(s.name for s in b.sites),
-        "site_body": stacked(b.sites, "body", (), np.int32),
-        "site_pose": stacked(b.sites, "pose", (7,)),
-        "site_type": stacked(b.sites, "type", (), np.int32),
-        "site_size": stacked(b.sites, "size", (3,)),
-        "site_rgba": stacked(b.sites, "rgba", (4,)),
-        "camera_names": tuple(c.name for c in b.cameras),
-        "camera_body": stacked(b.cameras, "body", (), np.int32),
-        "camera_pose": stacked(b.cameras, "pose", (7,)),
-        "camera_fovy": stacked(b.cameras, "fovy", ()),
-        "camera_resolution": stacked(b.cameras, "resolution", (2,), np.int32),
-    }

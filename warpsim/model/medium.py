@@ -5,7 +5,7 @@ import numpy as np
 
 from warpsim.base.checks import number, numbers
 from warpsim.base.errors import ModelError
-from warpsim.model.geometry import matrix_quaternion
+from warpsim.model.geometry import matrix_quaternion, rotation_matrix
 from warpsim.model.model import GeomType, Model
 
 # blunt drag, slender drag, angular drag, Kutta lift, Magnus lift: MuJoCo's
@@ -97,14 +97,7 @@ def body_boxes(mass, inertia, axes) -> np.ndarray:
     for i, m in enumerate(mass):
         rows[i, 3:] = inertia_axes(inertia[i]) if axes[i] is None else axes[i]
         if m > LEAST_MASS:
-            w, x, y, z = rows[i, 3:]
-            R = np.array(
-                [
-                    [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                    [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                    [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-                ]
-            )
+            R = rotation_matrix(rows[i, 3:])
             moments = np.diag(R.T @ inertia[i] @ R)
             rows[i, :3] = np.sqrt(6.0 * np.maximum(moments.sum() - 2.0 * moments, LEAST_MASS) / m)
     return rows

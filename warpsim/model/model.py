@@ -8,7 +8,6 @@ Links are numbered depth first: a tree is a contiguous range of links and of deg
 
 import dataclasses
 import enum
-import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from warpsim.base.errors import ModelError
 from warpsim.base.other_names import NamesOfModel
 from warpsim.base.registry import registered
 from warpsim.base.reprs import show
+from warpsim.model.columns import filled, no_elements
 from warpsim.model.looks import VisualMaterial
 from warpsim.model.muscle import FORCE
 
@@ -68,36 +68,6 @@ SIZES = {GeomType.SPHERE: 1, GeomType.CAPSULE: 2, GeomType.CYLINDER: 2, GeomType
 
 JOINT_NQ = {JointType.FREE: 7, JointType.BALL: 4, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
 JOINT_NV = {JointType.FREE: 6, JointType.BALL: 3, JointType.SLIDE: 1, JointType.HINGE: 1, JointType.FIXED: 0}
-
-
-# Fields that a model without such elements need not give: name -> an empty array.
-EMPTY = {
-    name: functools.partial(np.zeros, (0, *shape), kind)
-    for name, shape, kind in (
-        ("site_body", (), np.int32),
-        ("site_pose", (7,), float),
-        ("site_type", (), np.int32),
-        ("site_size", (3,), float),
-        ("site_rgba", (4,), float),
-        ("camera_body", (), np.int32),
-        ("camera_pose", (7,), float),
-        ("camera_fovy", (), float),
-        ("camera_resolution", (2,), np.int32),
-        ("wrap_tendon", (), np.int32),
-        ("wrap_type", (), np.int32),
-        ("wrap_object", (), np.int32),
-        ("wrap_side", (), np.int32),
-        ("wrap_divisor", (), float),
-        ("sensor_type", (), np.int32),
-        ("sensor_object_type", (2,), np.int32),
-        ("sensor_object", (2,), np.int32),
-        ("sensor_adr", (), np.int32),
-        ("sensor_size", (), np.int32),
-        ("sensor_cutoff", (), float),
-        ("sensor_datatype", (), np.int32),
-        ("sensor_constants", (8,), float),
-    )
-}
 
 
 class FrictionRule(enum.IntEnum):
@@ -379,45 +349,36 @@ class Model(NamesOfModel):
     geom_visual_material: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into visual_materials, -1
 
     def __post_init__(self) -> None:
-        empty = {name: (getattr(self, name) is None, make) for name, make in EMPTY.items()}
-        defaults = empty | {
-            "geom_hydroelastic": (self.geom_hydroelastic is None, lambda: np.full((self.ngeom, 4), np.nan)),
-            "geom_visual_material": (self.geom_visual_material is None, lambda: np.full(self.ngeom, -1, np.int32)),
-            "geom_field": (self.geom_field is None, lambda: np.full(self.ngeom, -1, np.int32)),
-            "point_pairs": (self.point_pairs < 0, lambda: len(self.pair_geom)),
-            "actuator_site": (self.actuator_site is None, lambda: np.full((self.nu, 2), -1, np.int32)),
-            "actuator_rod": (self.actuator_rod is None, lambda: np.zeros(self.nu)),
-            "actuator_body": (self.actuator_body is None, lambda: np.full(self.nu, -1, np.int32)),
-            "pair_condim": (self.pair_condim is None, lambda: np.full(len(self.pair_geom), 3, np.int32)),
-            "actuator_dynamics": (self.actuator_dynamics is None, lambda: np.zeros(self.nu, np.int32)),
-            "actuator_time": (self.actuator_time is None, lambda: np.zeros((self.nu, 3))),
-            "activation_range": (self.activation_range is None, lambda: np.tile([-np.inf, np.inf], (self.nu, 1))),
-            "actuator_own_range": (self.actuator_own_range is None, lambda: np.full((self.nu, 2), np.nan)),
-            "actuator_early": (self.actuator_early is None, lambda: np.zeros(self.nu, bool)),
-            "actuator_muscle": (self.actuator_muscle is None, lambda: np.full((self.nu, 2, 8), np.nan)),
-            "actuator_length_range": (self.actuator_length_range is None, lambda: np.zeros((self.nu, 2))),
-            "actuator_group": (self.actuator_group is None, lambda: np.zeros(self.nu, np.int32)),
-            "joint_effort_range": (
-                self.joint_effort_range is None,
-                lambda: np.tile([-np.inf, np.inf], (self.njoint, 1)),
-            ),
-            "joint_effort_gravity": (self.joint_effort_gravity is None, lambda: np.zeros(self.njoint, bool)),
-            "tendon_effort_range": (
-                self.tendon_effort_range is None,
-                lambda: np.tile([-np.inf, np.inf], (self.ntendon, 1)),
-            ),
-            "body_gravcomp": (self.body_gravcomp is None, lambda: np.zeros(self.nbody)),
-            "body_mocap": (self.body_mocap is None, lambda: np.full(self.nbody, -1, np.int32)),
-            "wind": (self.wind is None, lambda: np.zeros(3)),
-            "body_fluid": (self.body_fluid is None, lambda: np.zeros((self.nbody, 7))),
-            "geom_fluid": (self.geom_fluid is None, lambda: np.zeros((self.ngeom, 15))),
+        unlimited = [-np.inf, np.inf]
+        defaults = no_elements("site", "camera", "wrap", "sensor") | {
+            **filled("geom", self.ngeom, np.nan, "hydroelastic"),
+            **filled("geom", self.ngeom, -1, "field"),
+            **filled("geom", self.ngeom, 0, "fluid torsional_friction rolling_friction margin"),
+            **filled("actuator", self.nu, 0, "dynamics time early length_range group"),
+            **filled("actuator", self.nu, np.nan, "own_range muscle"),
+            **filled("body", self.nbody, 0, "gravcomp"),
+            **{
+                f"pair_{key}": np.zeros(len(self.pair_geom))
+                for key in ("torsional_friction", "rolling_friction", "margin")
+            },
+            "geom_visual_material": np.full(self.ngeom, -1, np.int32),
+            "actuator_site": np.full((self.nu, 2), -1, np.int32),
+            "actuator_rod": np.zeros(self.nu),
+            "actuator_body": np.full(self.nu, -1, np.int32),
+            "pair_condim": np.full(len(self.pair_geom), 3, np.int32),
+            "activation_range": np.tile(unlimited, (self.nu, 1)),
+            "joint_effort_range": np.tile(unlimited, (self.njoint, 1)),
+            "joint_effort_gravity": np.zeros(self.njoint, bool),
+            "tendon_effort_range": np.tile(unlimited, (self.ntendon, 1)),
+            "body_mocap": np.full(self.nbody, -1, np.int32),
+            "wind": np.zeros(3),
+            "body_fluid": np.zeros((self.nbody, 7)),
         }
-        for kind, n in (("geom", self.ngeom), ("pair", len(self.pair_geom))):
-            for name in (f"{kind}_torsional_friction", f"{kind}_rolling_friction", f"{kind}_margin"):
-                defaults[name] = (getattr(self, name) is None, lambda n=n: np.zeros(n))
-        for name, (missing, make) in defaults.items():
-            if missing:
-                object.__setattr__(self, name, make())
+        for name, array in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, array)
+        if self.point_pairs < 0:
+            object.__setattr__(self, "point_pairs", len(self.pair_geom))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsim.base.checks import listed, number, short, whole
+from warpsim.base.checks import number, short, whole
 from warpsim.base.errors import ModelError
 from warpsim.model.builder_records import with_mass
 from warpsim.model.builder_values import unit_of, vector_of
+from warpsim.model.columns import columns
+from warpsim.model.geometry import matrix_quaternion
 from warpsim.model.model import JointType, Model
 from warpsim.model.sensor_types import (
     CONTACT_DATA,
@@ -178,21 +180,7 @@ def _inertial(b, body: int, rotation, label: str) -> np.ndarray:
     _, axes = np.linalg.eigh(with_mass(b, body).inertia)
     axes = axes[:, ::-1].copy()
     axes[:, 2] *= np.sign(np.linalg.det(axes))
-    return quaternion_of(axes)
-
-
-def quaternion_of(R: np.ndarray) -> np.ndarray:
-    """(qw qx qy qz) of a rotation matrix, by the eigenvector of Bar-Itzhack's matrix."""
-    K = np.array(
-        [
-            [R[0, 0] + R[1, 1] + R[2, 2], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]],
-            [0, R[0, 0] - R[1, 1] - R[2, 2], R[0, 1] + R[1, 0], R[0, 2] + R[2, 0]],
-            [0, 0, R[1, 1] - R[0, 0] - R[2, 2], R[1, 2] + R[2, 1]],
-            [0, 0, 0, R[2, 2] - R[0, 0] - R[1, 1]],
-        ]
-    )
-    q = np.linalg.eigh(K + np.triu(K, 1).T)[1][:, -1]
-    return q if q[0] >= 0 else -q
+    return matrix_quaternion(axes)
 
 
 def _focal(camera, focal, label: str) -> np.ndarray:
@@ -241,17 +229,12 @@ def compile_sensors(b, joint_order) -> dict:
     for sensor in b.sensors:
         ends.append([(int(t), joint_order[i] if t == ObjectType.JOINT else i) for t, i in sensor.objects])
     table = np.array(ends, dtype=np.int32).reshape(-1, 2, 2)
-    size = np.array([s.size for s in b.sensors], dtype=np.int32)
-    return {
+    found = columns("sensor", b.sensors)
+    return found | {
         "sensor_names": tuple(s.name for s in b.sensors),
-        "sensor_type": np.array([s.type for s in b.sensors], dtype=np.int32),
         "sensor_object_type": table[:, :, 0].copy(),
         "sensor_object": table[:, :, 1].copy(),
-        "sensor_adr": (np.cumsum(size) - size).astype(np.int32),
-        "sensor_size": size,
-        "sensor_cutoff": np.array([s.cutoff for s in b.sensors], dtype=float),
-        "sensor_datatype": np.array([s.datatype for s in b.sensors], dtype=np.int32),
-        "sensor_constants": np.array([s.constants for s in b.sensors], dtype=float).reshape(-1, CONSTANTS),
+        "sensor_adr": (np.cumsum(found["sensor_size"]) - found["sensor_size"]).astype(np.int32),
     }
 
 
@@ -275,8 +258,3 @@ def sensor_arguments(type: SensorType, ends, constants: np.ndarray, size: int) -
         if given[k] is not None and len([x for x in allowed if x]) == 1:
             given[k] = given[k][1]
     return given, options_of(type, constants, size)
-
-
-def unknown_sensor(model: Model, name) -> ValueError:
-    """The error for a name that no sensor has."""
-    return ValueError(f"no sensor named {short(name)} in model {model.name!r}; it has: {listed(model.sensor_names)}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from warpsim.base.checks import number, short
 from warpsim.base.errors import ModelError
+from warpsim.model.columns import columns
 from warpsim.model.model import GeomType, Model
 
 
@@ -98,9 +99,9 @@ def _check_order(b, path: list[Wrap], label: str) -> None:
 def compile_paths(b) -> dict:
     """The `wrap_*` fields of the Model."""
     found = [(t, wrap) for t, tendon in enumerate(b.tendons) for wrap in tendon.path]
-    columns = {"object": np.int32, "side": np.int32, "type": np.int32, "divisor": float}
-    fields = {f"wrap_{key}": np.array([getattr(w, key) for _, w in found], dtype=kind) for key, kind in columns.items()}
-    return fields | {"wrap_tendon": np.array([t for t, _ in found], dtype=np.int32)}
+    return columns("wrap", [wrap for _, wrap in found]) | {
+        "wrap_tendon": np.array([t for t, _ in found], dtype=np.int32)
+    }
 
 
 def path_of(model: Model, t: int, geom: int = 0, site: int = 0) -> list | None:

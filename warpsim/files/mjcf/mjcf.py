@@ -6,7 +6,6 @@ What is read, mapped, ignored and refused: `warpsim.files.mjcf.mjcf_report` and 
 
 import dataclasses
 import pathlib
-import warnings
 
 import mujoco
 import numpy as np
@@ -35,7 +34,7 @@ from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.mjcf.mjcf_spec import CALLED, compile_spec
 from warpsim.files.mjcf.mjcf_textures import Images, add_looks
 from warpsim.files.pressure_fields import fitted
-from warpsim.files.safe_files import missing
+from warpsim.files.safe_files import left_out, missing, named
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
 from warpsim.model.medium import semi_axes
@@ -83,11 +82,8 @@ def convert(
     """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` lines about its files, `textures` their sources."""
     lines, errors = feature_report(m)
     lines += report
-    if errors and unsupported == "error":
-        raise ModelError(f"{source}: " + "; ".join(errors) + " (unsupported='report' loads the model without them)")
-    if errors:
-        warnings.warn(f"{source}: {'; '.join(errors)}. Everything else is; see model.report", stacklevel=5)
-    try:
+    with named(source):
+        left_out(source, errors, unsupported, stacklevel=5)
         kept = read_kept(m, lines)
         b = collect(m, lines, idle_tendons(kept))
         add_looks(b, m, Images(m, textures))
@@ -97,8 +93,6 @@ def convert(
         if actuators is not None:
             drive_joints(b, actuators, _efforts(m))
         return b.build()
-    except ModelError as error:
-        raise ModelError(f"{source}: {error}") from error
 
 
 def collect(m, lines: list[ReportLine], idle=()) -> ModelBuilder:

@@ -174,7 +174,7 @@ class _Reader:
     def texture(self, parent: Element, element: Element) -> None:
         """One pixel for every texture, under its name, which says where its source is."""
         files = [value for key, value in element.items() if key.startswith("file") and value]
-        name = element.get("name") or (_stem(element.get("file", "")) if files else "")
+        name = element.get("name") or (stem(element.get("file", "")) if files else "")
         kept = {key: element.get(key) for key in ("type", "class") if key in element.attrib}
         attributes, own = dict(element.attrib), self.texture_finder(element)
         element.attrib.clear()
@@ -210,20 +210,10 @@ class _Reader:
             data = read_bytes(found, limits.MAX_FLEX_BYTES if element.tag == "flexcomp" else limits.MAX_MESH_BYTES)
         except ModelError as error:
             raise ModelError(f"{where}: {error}") from None
-        suffix, kind = found.suffix.lower(), element.attrib.pop("content_type", "")
-        if element.tag == "hfield":
-            suffix = ".png" if suffix == ".png" or kind == "image/png" else ".hfield"
-            data = check_grid(data, suffix, f"{where}: {short(name)[1:-1]}")
-        elif element.tag == "mesh":
-            suffix = suffix if suffix in MESH_SUFFIXES else MESHES.get(kind, suffix)
-            if suffix not in MESH_SUFFIXES:
-                raise ModelError(f"{where}: {short(name)} is no {', '.join(MESH_SUFFIXES)} file; convert it")
-        else:
-            suffix = suffix if suffix in MESH_SUFFIXES else ""
-        data = faced(data, suffix, name, self.report)
-        opaque = f"ws{hashlib.sha256(data).hexdigest()}{suffix}"
+        kind = element.attrib.pop("content_type", "")
+        data, opaque = usable(element.tag, data, found.suffix.lower(), kind, where, name, self.report)
         if element.tag != "flexcomp" and not element.get("name"):
-            element.set("name", _stem(name))
+            element.set("name", stem(name))
         element.set("file", opaque)
         self.count(len(data), opaque not in self.assets)
         self.assets[opaque] = data
@@ -231,11 +221,7 @@ class _Reader:
 
     def count(self, size: int, new: bool) -> None:
         self.files, self.bytes = self.files + 1, self.bytes + size * new
-        if self.files > limits.MAX_FILES or self.bytes > limits.MAX_TOTAL_BYTES:
-            raise ModelError(
-                f"{self.path}: names more than {limits.MAX_FILES} files, or files of more than "
-                f"{limits.MAX_TOTAL_BYTES} bytes together"
-            )
+        check_amount(self.path, self.files, self.bytes)
 
     def model(self, element: Element, parents: tuple) -> str:
         """Read a sub-model, beside the file that names it. Whatever its suffix and type, it must be MJCF."""
@@ -331,18 +317,31 @@ def _quoted(value: str) -> str:
     return quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
-def faced(data: bytes, suffix: str, name: str, report: list) -> bytes:
-    """The bytes of a mesh file `name` with all its faces, as MuJoCo reads it; a line of the report where they differ."""
+def usable(tag: str, data: bytes, suffix: str, content: str, where: str, name: str, report: list) -> tuple[bytes, str]:
+    """The bytes of a file `name` of a mesh, height field or flex as MuJoCo may have them, and what it is called for MuJoCo, whose suffix says how it
+    reads them; a line of the report where they are not those of the file. Raises `ModelError` for a file that is none."""
+    if tag == "hfield":
+        suffix = ".png" if suffix == ".png" or content == "image/png" else ".hfield"
+        data = check_grid(data, suffix, f"{where}: {short(name)[1:-1]}")
+    elif tag == "mesh":
+        suffix = suffix if suffix in MESH_SUFFIXES else MESHES.get(content, suffix)
+        if suffix not in MESH_SUFFIXES:
+            raise ModelError(f"{where}: {short(name)} is no {', '.join(MESH_SUFFIXES)} file; convert it")
+    else:
+        suffix = suffix if suffix in MESH_SUFFIXES else ""
     data, count = with_triangles(data) if suffix == ".obj" else (data, 0)
     if count:
-        report.append(
-            ReportLine(
-                f"faces of {short(name)}",
-                "mapped",
-                f"{count} of more than 100 corners, cut into triangles about a corner",
-            )
+        why = f"{count} of more than 100 corners, cut into triangles about a corner"
+        report.append(ReportLine(f"faces of {short(name)}", "mapped", why))
+    return data, f"ws{hashlib.sha256(data).hexdigest()}{suffix}"
+
+
+def check_amount(label, files: int, size: int) -> None:
+    """Raise `ModelError` where a model names too many files, or too many bytes."""
+    if files > limits.MAX_FILES or size > limits.MAX_TOTAL_BYTES:
+        raise ModelError(
+            f"{label}: names more than {limits.MAX_FILES} files, or files of more than {limits.MAX_TOTAL_BYTES} bytes together"
         )
-    return data
 
 
 def _is_unread(element) -> bool:
@@ -350,7 +349,7 @@ def _is_unread(element) -> bool:
     return element.tag == "skin" and any(key.startswith("file") for key in element.attrib)
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
     """What MuJoCo calls an asset without a name: its file's, without path and suffix."""
     base = name.replace("\\", "/").rpartition("/")[2]
     return base.rpartition(".")[0] or base

@@ -3,6 +3,8 @@
 
 import mujoco
 
+from warpsim.model.builder_names import free_name
+
 
 def element_names(m, kind, count: int, word: str, first: int = 0) -> list[str]:
     """Names of the elements `first ... count - 1`; those without get "body_0" and so on, unlike every given name."""
@@ -10,9 +12,6 @@ def element_names(m, kind, count: int, word: str, first: int = 0) -> list[str]:
     taken = set(names)
     for i, name in enumerate(names):
         if not name:
-            name = f"{word}_{i}"
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            names[i] = name
+            names[i] = free_name(f"{word}_{i}", taken)
+            taken.add(names[i])
     return names

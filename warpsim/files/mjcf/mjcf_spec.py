@@ -6,7 +6,6 @@ model's folder and packages only, read, and handed to MuJoCo as bytes; of textur
 """
 
 import functools
-import hashlib
 import os
 import pathlib
 
@@ -15,8 +14,7 @@ import mujoco
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 from warpsim.files import limits
-from warpsim.files.mjcf.mjcf_counts import check_grid
-from warpsim.files.mjcf.mjcf_files import MESH_SUFFIXES, MESHES, UNREAD, faced
+from warpsim.files.mjcf.mjcf_files import UNREAD, check_amount, stem, usable
 from warpsim.files.mjcf.mjcf_textures import SIDES, Source, numbered
 from warpsim.files.safe_files import Folders, check_name, read_bytes
 from warpsim.model.model import ReportLine
@@ -35,19 +33,16 @@ def compile_spec(
     count, size, report = 0, 0, []
     for kind, elements in (("mesh", copy.meshes), ("hfield", copy.hfields)):
         for element in (element for element in elements if element.file):
-            name = element.file
-            label = f"{CALLED}: {kind} {short(element.name or name)}"
-            data, suffix = _asset(copy, element, folders, kind, label)
-            data = faced(data, suffix, name, report)
-            opaque = f"ws{hashlib.sha256(data).hexdigest()}{suffix}"
+            name, label = element.file, f"{CALLED}: {kind} {short(element.name or element.file)}"
+            try:
+                data, suffix = _read(copy, element.compiler.meshdir, folders, name)
+            except ModelError as error:
+                raise ModelError(f"{label}: {error}") from None
+            data, opaque = usable(kind, data, suffix, element.content_type, label, name, report)
             count, size = count + 1, size + len(data) * (opaque not in names)
-            if count > limits.MAX_FILES or size > limits.MAX_TOTAL_BYTES:
-                raise ModelError(
-                    f"{CALLED}: names more than {limits.MAX_FILES} files, or files of more than "
-                    f"{limits.MAX_TOTAL_BYTES} bytes together"
-                )
+            check_amount(CALLED, count, size)
             names[opaque] = name
-            element.name = element.name or pathlib.PurePosixPath(name.replace("\\", "/")).stem
+            element.name = element.name or stem(name)
             element.file, element.content_type = opaque, ""
             copy.assets[opaque] = data
     textures = _textures(copy, folders)
@@ -71,36 +66,24 @@ def _folders(spec, packages, root) -> Folders | None:
     return Folders(folder / "spec.xml", packages, root)
 
 
-def _asset(spec, element, folders: Folders | None, kind: str, label: str) -> tuple[bytes, str]:
-    """The bytes that an element names, and the suffix that says how MuJoCo reads them."""
-    try:
-        name = check_name(element.file)
-        strip, directory = bool(spec.strippath), element.compiler.meshdir.replace("\\", "/")
-        name = name.rpartition("/")[2] if strip else name
-        placed = os.path.join(directory, name)
-        known = next((key for key in (placed, name, element.file, name.rpartition("/")[2]) if key in spec.assets), None)
-        if known is not None:
-            data = bytes(spec.assets[known])
-            if len(data) > limits.MAX_MESH_BYTES:
-                raise ModelError(f"{short(name)} has {len(data)} bytes, more than the limit of {limits.MAX_MESH_BYTES}")
-        elif folders is None:
-            raise ModelError(
-                f"{short(name)} is not in spec.assets; put its bytes there, or give root=, the folder of the files"
-            )
-        else:
-            found = folders.first(name, [folders.file.parent / placed, folders.root / name])
-            data, name = read_bytes(found, limits.MAX_MESH_BYTES), found.name
-    except ModelError as error:
-        raise ModelError(f"{label}: {error}") from None
-    suffix = os.path.splitext(name)[1].lower()
-    if kind == "hfield":
-        suffix = ".png" if suffix == ".png" or element.content_type == "image/png" else ".hfield"
-        data = check_grid(data, suffix, f"{label}: {short(name)[1:-1]}")
-    elif suffix not in MESH_SUFFIXES:
-        suffix = MESHES.get(element.content_type, suffix)
-        if suffix not in MESH_SUFFIXES:
-            raise ModelError(f"{label}: {short(name)} is no {', '.join(MESH_SUFFIXES)} file; convert it")
-    return data, suffix
+def _read(spec, directory: str, folders: Folders | None, file: str) -> tuple[bytes, str]:
+    """The bytes of a file that a spec names, and its suffix: of its assets, else in its directory or the model's folder."""
+    name = check_name(file)
+    name = name.rpartition("/")[2] if spec.strippath else name
+    placed = os.path.join(directory.replace("\\", "/"), name)
+    known = next((key for key in (placed, name, file, name.rpartition("/")[2]) if key in spec.assets), None)
+    if known is not None:
+        data = bytes(spec.assets[known])
+        if len(data) > limits.MAX_MESH_BYTES:
+            raise ModelError(f"{short(name)} has {len(data)} bytes, more than the limit of {limits.MAX_MESH_BYTES}")
+    elif folders is None:
+        raise ModelError(
+            f"{short(name)} is not in spec.assets; put its bytes there, or give root=, the folder of the files"
+        )
+    else:
+        found = folders.first(name, [folders.file.parent / placed, folders.root / name])
+        data, name = read_bytes(found, limits.MAX_MESH_BYTES), found.name
+    return data, os.path.splitext(name)[1].lower()
 
 
 def _undrawn(spec) -> list[ReportLine]:
@@ -127,7 +110,7 @@ def _textures(spec, folders: Folders | None) -> list[Source]:
                 "gridsize": " ".join(map(str, texture.gridsize)),
                 "gridlayout": "".join(texture.gridlayout[i] for i in range(12)).strip("\0"),
             }
-        name = texture.name or pathlib.PurePosixPath(texture.file.replace("\\", "/")).stem
+        name = texture.name or stem(texture.file)
         find = functools.partial(_image, spec, str(texture.compiler.texturedir), folders)
         pixel = numbered(len(found))
         found.append(Source(name, attributes, find))
@@ -139,13 +122,5 @@ def _textures(spec, folders: Folders | None) -> list[Source]:
 
 
 def _image(spec, directory: str, folders: Folders | None, name: str) -> bytes:
-    """The bytes of an image that a texture names: of the assets, else in `texturedir` or the model's folder."""
-    name = check_name(name)
-    name = name.rpartition("/")[2] if spec.strippath else name
-    placed = os.path.join(directory.replace("\\", "/"), name)
-    known = next((key for key in (placed, name, name.rpartition("/")[2]) if key in spec.assets), None)
-    if known is not None:
-        return bytes(spec.assets[known])
-    if folders is None:
-        raise ModelError(f"{short(name)} is not in spec.assets; put its bytes there, or give root=")
-    return read_bytes(folders.first(name, [folders.file.parent / placed, folders.root / name]), limits.MAX_MESH_BYTES)
+    """The bytes of an image that a texture names."""
+    return _read(spec, directory, folders, name)[0]

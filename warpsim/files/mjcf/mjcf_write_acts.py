@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.files.mjcf.mjcf_elements import add, limits_of, pose_of, unless
 from warpsim.files.mjcf.mjcf_kept import agrees
+from warpsim.model.builder_names import free_name
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.constraints import initial_poses
 from warpsim.model.geometry import CONJUGATE, compose, inverse, quaternion_multiply
@@ -115,9 +116,7 @@ def find_aids(b) -> tuple[dict[tuple[int, int], str], list[tuple[str, int, np.nd
         for k, (body, pose) in enumerate(zip(c.ends, c.poses, strict=True)):
             name = next((s.name for s in b.sites if s.body == body and np.array_equal(s.pose[:3], pose[:3])), None)
             if name is None:
-                name = f"{c.name}:{'ab'[k]}"
-                while name in taken:
-                    name += "_"
+                name = free_name(f"{c.name}:{'ab'[k]}", taken)
                 taken.add(name)
                 new.append((name, body, pose))
             found[i, k] = name

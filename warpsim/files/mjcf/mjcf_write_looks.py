@@ -10,6 +10,7 @@ import numpy as np
 
 from warpsim.files.mjcf.mjcf_elements import FORBIDDEN, add, unless
 from warpsim.files.mjcf.mjcf_textures import SIX
+from warpsim.model.builder_names import numbered_name
 from warpsim.model.looks import PLAIN, PNG, Texture, VisualMaterial
 from warpsim.model.pictures import png_size
 
@@ -44,12 +45,8 @@ class Looks:
         if self.shapes.folder is None or not texture.data.startswith(PNG):
             return None
         if texture not in self.textures:
-            plain, count = FORBIDDEN.sub("_", texture.name), 1
-            name = plain
-            while name in self.textures.values() or not name:
-                count += 1
-                name = f"{plain}_{count}"
-            self.textures[texture] = name
+            plain = FORBIDDEN.sub("_", texture.name)
+            name = self.textures[texture] = numbered_name(plain, {"", *self.textures.values()})
             width, height = png_size(texture.data)
             grid = SIX if texture.kind == "cube" and width != height else {}
             file = self.shapes.file(plain, ".png", texture.data)

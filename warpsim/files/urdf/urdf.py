@@ -5,6 +5,7 @@ The file is read into a tree of `Link`s and `Joint`s (`warpsim.files.urdf.urdf_p
 and written through `ModelBuilder`. What is used, mapped, ignored and refused: `model.report` and docs/urdf.md.
 """
 
+import collections
 import pathlib
 import warnings
 
@@ -17,11 +18,12 @@ from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts, has_colours, load_mesh
 from warpsim.files.pressure_fields import fitted, properties
-from warpsim.files.safe_files import Folders, read_xml
+from warpsim.files.safe_files import Folders, named, read_xml
 from warpsim.files.urdf.urdf_inertia import absorb, repair_inertias, repair_massless
 from warpsim.files.urdf.urdf_parse import LEAVE_OUT, Joint, Link, Robot, parse_robot
 from warpsim.model import tetrahedra
 from warpsim.model.builder import ModelBuilder
+from warpsim.model.builder_names import free_name, numbered_name
 from warpsim.model.geometry import IDENTITY, compose
 from warpsim.model.model import JointType, Model, ReportLine
 
@@ -47,7 +49,7 @@ def load_urdf(
     their joint, visuals that are not drawn, and what may change the motion and is not simulated.
     """
     path = pathlib.Path(path)
-    try:
+    with named(path):
         robot = parse_robot(read_xml(path), unsupported)
         _make_sound(robot, path, merge_fixed, base)
         b = ModelBuilder(robot.name)
@@ -71,9 +73,6 @@ def load_urdf(
             why = "no actuator has them; actuators='effort' uses them as control_range, 'position' as force_range"
             b.report.append(ReportLine("effort limits of joints", "ignored", why))
         return b.build()
-    except ModelError as error:
-        text = str(error)
-        raise ModelError(text if text.startswith(str(path)) else f"{path}: {text}") from error
 
 
 def _make_sound(robot: Robot, path, merge_fixed: bool, base: str) -> None:
@@ -128,10 +127,6 @@ def _apart(link: Link) -> bool:
     return link.apart or link.parent.apart or link.weightless != link.parent.weightless
 
 
-def _has_field(soft) -> bool:
-    return soft is not None and soft.field is not None
-
-
 class _Writer:
     """Adds links, parents first, to a builder."""
 
@@ -142,9 +137,8 @@ class _Writer:
         self.placed: dict[str, np.ndarray] = {}  # pose in the world of links that cannot move
         self.efforts: list = []
         self.single: dict[str, int] = {}  # hinges and slides of the builder by the name of their joint
-        self.counts: dict[str, int] = {}
+        self.counts: collections.Counter = collections.Counter()
         self.geom_names: set[str] = set()
-        self.copies: dict[str, int] = {}  # how often a name was asked for, beyond the first time
         self.undrawn: list[str] = robot.undrawn  # links with a visual that cannot be read
         self.coloured: set[str] = set()  # names of mesh files with colours of their own
 
@@ -172,15 +166,13 @@ class _Writer:
         if joint is not None:
             self._joint(joint, body, free=parent == -1)
         elif base == "free":
-            self._count("free joints", lambda: self.b.add_joint(body, "free", name=self._joint_name("root")))
+            self.b.add_joint(body, "free", name=self._joint_name("root"))
+            self.counts["free joints"] += 1
             self.efforts.append(INFINITE)
         self._shapes(link, body)
 
     def _joint_name(self, name: str) -> str:
-        taken = {j.name for j in self.b.joints}
-        while name in taken:
-            name += "_"
-        return name
+        return free_name(name, {j.name for j in self.b.joints})
 
     def _joint(self, joint: Joint, body: int, free: bool) -> None:
         """Add a link's joint, or the joints that together are it."""
@@ -221,7 +213,7 @@ class _Writer:
             if len(parts) == 1 and type in ("hinge", "slide"):
                 self.single[joint.name] = index
             self.efforts.append(INFINITE if joint.effort is None else (-joint.effort, joint.effort))
-        self.counts[f"{kind} joints"] = self.counts.get(f"{kind} joints", 0) + 1
+        self.counts[f"{kind} joints"] += 1
 
     def lose(self, feature: str, why: str) -> None:
         """Tell of something that may change the motion and is not simulated."""
@@ -232,10 +224,6 @@ class _Writer:
         """Pairs of links that never touch."""
         for first, second in robot.excluded:
             self.b.exclude(self.body[first], self.body[second])
-
-    def _count(self, what: str, action) -> None:
-        action()
-        self.counts[what] = self.counts.get(what, 0) + 1
 
     def _shapes(self, link: Link, body: int) -> None:
         """Visual shapes do not touch; collision shapes are hidden where the link has visual ones."""
@@ -256,7 +244,7 @@ class _Writer:
         if shape.contact is not None:
             common |= shape.contact.material
             soft = fitted(shape.contact.hydroelastic, shape.kind, shape.size, f"link {short(link.name)}", self.b.report)
-        self.counts[f"{use} {shape.kind} geoms"] = self.counts.get(f"{use} {shape.kind} geoms", 0) + 1
+        self.counts[f"{use} {shape.kind} geoms"] += 1
         if shape.kind != "mesh":
             masks = {} if shape.touches else silent
             self.b.add_geom(
@@ -271,7 +259,11 @@ class _Writer:
             return
         try:
             vertices, faces, soft = self._mesh(shape, soft)
-            parts = convex_parts(vertices, faces, self.decompose and not _has_field(soft)) if shape.touches else []
+            parts = (
+                convex_parts(vertices, faces, self.decompose and (soft is None or soft.field is None))
+                if shape.touches
+                else []
+            )
         except ModelError as error:
             which = "" if shape.file and shape.file in str(error) else f" {short(shape.file)}"
             element = f"link {short(link.name)}, {use} mesh{which}"
@@ -305,11 +297,7 @@ class _Writer:
         return vertices, tetrahedra.surface(tets), soft
 
     def _geom_name(self, name: str) -> str:
-        unique, count = name, 0
-        while unique in self.geom_names:
-            count += 1
-            unique = f"{name}_{count}"
-        self.copies[name] = count
+        unique = numbered_name(name, self.geom_names, first=1)
         self.geom_names.add(unique)
         return unique
 

@@ -400,7 +400,8 @@ def _joint(element, notes) -> Joint:
         raise ModelError(
             f"{label}: damping {damping:g}, friction {friction:g} and spring_stiffness {stiffness:g} must not be negative"
         )
-    effort = None if limit is None or limit.get("effort") is None else _effort(limit, label)
+    effort = None if limit is None or limit.get("effort") is None else _bound(limit, "effort", label)
+    effort = None if effort is None or np.isinf(effort) else effort
     if effort is not None and effort <= 0:
         report.append(ReportLine(f"effort limit of {label}", "ignored", f"{effort:g} is read as none"))
         effort = None
@@ -417,17 +418,6 @@ def _joint(element, notes) -> Joint:
         mimic = Mimic(mimic.get("joint") or "?", factor, offset)
     pose = _pose(element, label)
     return Joint(name, kind, pose, axis, limits, effort, damping, friction, mimic, stiffness, reference)
-
-
-def _effort(limit, label: str) -> float | None:
-    """The effort limit [N or N m], None where it is infinite."""
-    try:
-        value = float(limit.get("effort"))
-    except ValueError:
-        raise ModelError(f"{label}: effort={limit.get('effort')[:60]!r} is not a number") from None
-    if np.isnan(value):
-        raise ModelError(f"{label}: effort is not a number")
-    return value if abs(value) <= LARGEST else None
 
 
 def _limits(limit, label: str, report) -> tuple | None:

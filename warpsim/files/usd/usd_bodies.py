@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from warpsim.model.builder_names import free_name
 from warpsim.model.geometry import rotation_matrix
 from warpsim.model.model import KeyframeParts, ReportLine
 
@@ -54,9 +55,7 @@ def add_start(b, velocities: dict[int, np.ndarray], targets: dict[str, float], w
     """The keyframe of the velocities at the start, by joint of the builder, with the targets of drives as controls."""
     if not velocities:
         return
-    name = START
-    while name in b.keyframes:
-        name += "_"
+    name = free_name(START, b.keyframes)
     control = {k: targets[a.name] for k, a in enumerate(b.actuators) if targets.get(a.name)}
     b.keyframes[name] = KeyframeParts({}, velocities, control, {}, {})
     where = f"in the keyframe {name!r}, sim.state(keyframe={name!r}); without it all is at rest"

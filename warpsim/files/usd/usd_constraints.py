@@ -11,8 +11,10 @@ import numpy as np
 from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_joints import APART, Joint
+from warpsim.files.usd.usd_shapes import AXES
 from warpsim.files.usd.usd_values import Names, keep_name, quatf, vec3
 from warpsim.model import elements
+from warpsim.model.builder_names import free_name
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.geometry import compose, inverse, rotation_vector
 from warpsim.model.model import ReportLine
@@ -24,13 +26,6 @@ SCHEMA = {
     ConstraintType.SLIDE: "PrismaticJoint",
     ConstraintType.DISTANCE: "DistanceJoint",
 }
-# Turns z into the axis: quaternions, scalar first.
-Z_INTO = {
-    0: np.array([np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0]),
-    1: np.array([np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0]),
-    2: np.array([1.0, 0.0, 0.0, 0.0]),
-}
-
 
 # Reading ---------------------------------------------------------------------------------------------------------------
 
@@ -67,11 +62,9 @@ def add_loop(b, joint: Joint, index: dict, poses: dict, refuse) -> None:
         refuse(label, f"it closes a loop between {between}; a drive of such a joint is not simulated", "remove it")
     frames = [np.array(frame) for frame in joint.frames]
     if kind in (ConstraintType.HINGE, ConstraintType.SLIDE):
-        turn = np.concatenate([np.zeros(3), Z_INTO[int(np.argmax(joint.freedoms[0].axis))]])
+        turn = np.concatenate([np.zeros(3), AXES["XYZ"[int(np.argmax(joint.freedoms[0].axis))]]])
         frames = [compose(frame, turn) for frame in frames]
-    name = joint.name
-    while name in {c.name for c in b.constraints}:
-        name += "_"
+    name = free_name(joint.name, {c.name for c in b.constraints})
     arguments = {"name": name, "active": joint.enabled}
     if kind == ConstraintType.DISTANCE:
         arguments["length"] = joint.lengths

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from warpsim.files.usd.usd_authored import applied
+from warpsim.model.builder_names import free_name
 from warpsim.model.model import ReportLine
 
 DEGREE = np.pi / 180
@@ -83,33 +84,17 @@ def read_values(authored, prim, token: str, scales: Scales) -> Values:
         value = authored.number(prim, name, low=low)
         return name, None if value is None else value * scale
 
+    def first(*choices):
+        return authored.first(prim, [number(*choice) for choice in choices], 0.0)
+
     axis = f"physxJointAxis:{token}"
+    inertias = ("newton:armature", "mjc:armature", f"{axis}:armature", "physxJoint:armature")
+    efforts = ("newton:friction", "mjc:frictionloss", f"{axis}:dynamicFrictionEffort")
+    rates = [("newton:damping", scales.per_unit), ("mjc:damping", scales.per_radian)]
     found = Values(
-        armature=authored.first(
-            prim,
-            [
-                number(name, scales.inertia)
-                for name in ("newton:armature", "mjc:armature", f"{axis}:armature", "physxJoint:armature")
-            ],
-            0.0,
-        ),
-        friction=authored.first(
-            prim,
-            [
-                number(name, scales.effort)
-                for name in ("newton:friction", "mjc:frictionloss", f"{axis}:dynamicFrictionEffort")
-            ],
-            0.0,
-        ),
-        damping=authored.first(
-            prim,
-            [
-                number("newton:damping", scales.per_unit),
-                number("mjc:damping", scales.per_radian),
-                number(f"{axis}:viscousFrictionCoefficient", scales.per_unit),
-            ],
-            0.0,
-        ),
+        armature=first(*((name, scales.inertia) for name in inertias)),
+        friction=first(*((name, scales.effort) for name in efforts)),
+        damping=first(*rates, (f"{axis}:viscousFrictionCoefficient", scales.per_unit)),
         stiffness=number("mjc:stiffness", scales.per_radian)[1] or 0.0,
     )
     anywhere = -np.inf
@@ -159,9 +144,7 @@ def add_mimics(b, authored, prims, single: dict, scales_of, warn) -> None:
             coefficients = np.zeros(5)
             coefficients[: len(shifted)] = shifted[:5]
             coefficients[0] -= start - values.offset
-            name = f"{b.joints[this].name}_mimic"
-            while name in {c.name for c in b.constraints}:
-                name += "_"
+            name = free_name(f"{b.joints[this].name}_mimic", {c.name for c in b.constraints})
             b.add_constraint("joint", this, other, name=name, coefficients=coefficients, active=active)
             text = " + ".join(f"{c:g} q^{k}" if k else f"{c:g}" for k, c in enumerate(powers) if c or not k)
             b.report.append(ReportLine(feature, "used", f"{text}, q of {leader}: constraint {name!r}"))

@@ -11,7 +11,7 @@ from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.model import mesh_mass
-from warpsim.model.geometry import combine_masses, rotation_matrix, volume_and_inertia
+from warpsim.model.geometry import combine_masses, nearest_rotation, rotation_matrix, volume_and_inertia
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
 LARGEST = 1e12
@@ -149,13 +149,6 @@ def _collider_mass(shapes, body_density: float, units):
     if given.moments is not None:
         inertia = frame @ given.inertia(np.eye(3)) @ frame.T
     return mass, centre, inertia
-
-
-def nearest_rotation(linear) -> np.ndarray:
-    """The rotation (3, 3) of a linear map with scale; a mirrored one is mirrored along its last axis."""
-    u, _, vt = np.linalg.svd(linear / np.linalg.norm(linear, axis=0))
-    turn = u @ vt
-    return turn * [1.0, 1.0, -1.0] if np.linalg.det(turn) < 0 else turn
 
 
 def principal(inertia) -> tuple[np.ndarray, np.ndarray]:

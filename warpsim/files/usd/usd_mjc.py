@@ -11,6 +11,7 @@ from warpsim.base.errors import ModelError
 from warpsim.files.usd.usd_authored import applied
 from warpsim.files.usd.usd_joint_values import read_efforts, read_limited
 from warpsim.model.actuators import TIMES
+from warpsim.model.builder_names import free_name
 from warpsim.model.model import ReportLine
 from warpsim.model.muscle import NO_MUSCLE, MuscleRows
 from warpsim.model.tendon_paths import Pulley
@@ -66,10 +67,7 @@ class MujocoPrims:
         return (low, high) if counts else UNLIMITED
 
     def _unique(self, prim, items) -> str:
-        name = str(prim.GetDisplayName() or prim.GetName())
-        while name in {item.name for item in items}:
-            name += "_"
-        return name
+        return free_name(str(prim.GetDisplayName() or prim.GetName()), {item.name for item in items})
 
     def _parameters(self, prim, name: str, default) -> np.ndarray:
         given = self.authored.get(prim, name)

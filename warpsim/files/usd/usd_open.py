@@ -14,13 +14,13 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import zipfile
 
 import numpy as np
 
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
+from warpsim.files.isolated import run_python
 from warpsim.files.limits import MAX_USD_BYTES, MAX_USDA_DEPTH
 from warpsim.files.safe_files import Folders, missing
 from warpsim.model.geometry import rotation_matrix
@@ -142,20 +142,12 @@ def _survive(path: pathlib.Path, packages, root) -> None:
     """Raise `ModelError` where reading all of a stage ends the process that does it, or takes too long."""
     folders = [os.fspath(folder) for folder in dict(packages or {}).values()]
     code = "import sys; from warpsim.files.usd.usd_open import probe; probe(*sys.argv[1:])"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     try:
-        ended = subprocess.run(
-            [sys.executable, "-P", "-c", code, str(path), "" if root is None else os.fspath(root), *folders],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=PROBE_SECONDS,
-            env=environment,
-        )
+        ended = run_python(code, str(path), "" if root is None else os.fspath(root), *folders, seconds=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
         raise ModelError(f"{path}: USD reads it for more than {PROBE_SECONDS} s") from None
-    if ended.returncode < 0:
-        raise ModelError(f"{path}: damaged: USD's reader crashes on it (signal {-ended.returncode})")
+    if ended < 0:
+        raise ModelError(f"{path}: damaged: USD's reader crashes on it (signal {-ended})")
 
 
 def probe(path: str, root: str, *folders: str) -> None:

@@ -18,6 +18,7 @@ from warpsim.base.errors import ModelError
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.kept_json import add_efforts, add_record
+from warpsim.files.safe_files import left_out, named
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_authored import Authored, applied, imply
 from warpsim.files.usd.usd_bodies import add_start, damping, gravity_share, velocity
@@ -28,7 +29,7 @@ from warpsim.files.usd.usd_geoms import Geoms
 from warpsim.files.usd.usd_joint_values import Scales, Values, add_mimics, read_values
 from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
 from warpsim.files.usd.usd_known import unknown_type
-from warpsim.files.usd.usd_mass import MASS_NAMES, nearest_rotation, read_mass
+from warpsim.files.usd.usd_mass import MASS_NAMES, read_mass
 from warpsim.files.usd.usd_mjc import SITE_KINDS, SITES, MujocoPrims
 from warpsim.files.usd.usd_open import MAX_PRIMS, Units, open_stage, prototypes, usd_words
 from warpsim.files.usd.usd_read_looks import Looks
@@ -36,8 +37,9 @@ from warpsim.files.usd.usd_report import counted, told
 from warpsim.files.usd.usd_scene import Scene
 from warpsim.files.usd.usd_shapes import Unsupported, decompose_transform, read_shape
 from warpsim.model.builder import ModelBuilder
+from warpsim.model.builder_names import free_name
 from warpsim.model.elements import add_pairs
-from warpsim.model.geometry import IDENTITY, compose, inverse, rotation_matrix
+from warpsim.model.geometry import IDENTITY, compose, inverse, nearest_rotation, rotation_matrix
 from warpsim.model.model import FrictionRule, Model, ReportLine
 
 TARGETS = "drive_targets"  # name of the keyframe with the drives' targets as controls
@@ -63,22 +65,18 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
     path = pathlib.Path(path)
     reader = None
     try:
-        reader = _Reader(open_stage(path, packages, root), path, decompose, packages, root)
-        reader.read()
-        b = reader.build()
-        refused = "; ".join(grouped(reader.refused, ": "))
-        if refused and unsupported == "error":
-            raise ModelError(f"{refused} (unsupported='report' loads the model without them)")
-        if refused:
-            warnings.warn(f"{path}: {refused}. Everything else is; see model.report", stacklevel=4)
-        if reader.warned:
-            warnings.warn(f"{path}: {told(reader.warned)}. See model.report", stacklevel=4)
-        if actuators is not None:
-            drive_joints(b, actuators, [INFINITE] * len(b.joints))
-        return b.build()
-    except ModelError as error:
-        text = str(error)
-        raise ModelError(text if text.startswith(str(path)) else f"{path}: {text}") from error
+        with named(path):
+            reader = _Reader(open_stage(path, packages, root), path, decompose, packages, root)
+            reader.read()
+            b = reader.build()
+            left_out(path, grouped(reader.refused, ": "), unsupported, stacklevel=4)
+            if reader.warned:
+                warnings.warn(f"{path}: {told(reader.warned)}. See model.report", stacklevel=4)
+            if actuators is not None:
+                drive_joints(b, actuators, [INFINITE] * len(b.joints))
+            return b.build()
+    except ModelError:
+        raise
     except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError) as error:
         what = f"{type(error).__name__} {usd_words(error)}"  # pxr's are RuntimeErrors
         raise ModelError(f"{path}: an attribute or customData is not what it should be: {what}") from error
@@ -146,8 +144,7 @@ class _Reader:
         name = prim.GetCustomDataByKey("warpsim:name") or prim.GetName()
         if name in self.names[kind] or (kind == "body" and name == "world"):
             name = str(prim.GetPath())
-        while name in self.names[kind]:
-            name += "_"
+        name = free_name(name, self.names[kind])
         self.names[kind].add(name)
         return str(name)
 
@@ -553,10 +550,7 @@ class _Reader:
 
     @staticmethod
     def _joint_name(b: ModelBuilder, name: str) -> str:
-        taken = {j.name for j in b.joints}
-        while name in taken:
-            name += "_"
-        return name
+        return free_name(name, {j.name for j in b.joints})
 
     def _add_joint(self, b: ModelBuilder, index: int, joint: Joint, q0) -> None:
         """Add the joints that a foreign USD joint stands for, and actuators for its drives."""

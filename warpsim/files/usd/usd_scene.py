@@ -97,16 +97,11 @@ class Scene:
         if "contact" in self.off:
             for geom in b.geoms:
                 geom.contype = geom.conaffinity = 0
-        for joint in b.joints:
-            joint.limited = joint.limited and "limit" not in self.off
+        for item in (*b.joints, *b.tendons):
+            item.limited = item.limited and "limit" not in self.off
             for flag, key in (("spring", "stiffness"), ("damper", "damping"), ("frictionloss", "friction")):
                 if flag in self.off:
-                    getattr(joint, key)[:] = 0.0
-        for tendon in b.tendons:
-            tendon.limited = tendon.limited and "limit" not in self.off
-            for flag, key in (("spring", "stiffness"), ("damper", "damping"), ("frictionloss", "friction")):
-                if flag in self.off:
-                    setattr(tendon, key, 0.0)
+                    setattr(item, key, np.zeros_like(getattr(item, key))[()])
         if "equality" in self.off:
             for constraint in b.constraints:
                 constraint.active = False

@@ -12,12 +12,12 @@ from warpsim.files.usd.usd_looks import displayed
 from warpsim.files.usd.usd_pressure import read_pressure_field
 from warpsim.model import mesh_mass
 from warpsim.model.elements import GEOM
-from warpsim.model.geometry import IDENTITY, compose, matrix_quaternion
+from warpsim.model.geometry import IDENTITY, compose, matrix_quaternion, nearest_rotation
 from warpsim.model.hydroelastic import Hydroelastic
 
 MAX_POINTS = 4_000_000
 SHEAR = 1e-5  # relative, of a transform that counts as rotation and scale
-AXES = {
+AXES = {  # turn z into the axis: quaternions, scalar first
     "X": np.array([np.sqrt(0.5), 0, np.sqrt(0.5), 0]),
     "Y": np.array([np.sqrt(0.5), -np.sqrt(0.5), 0, 0]),
     "Z": np.array([1.0, 0, 0, 0]),
@@ -70,12 +70,8 @@ def decompose_transform(matrix, label: str, shear: bool = False):
     sheared = np.abs(turn.T @ turn - np.eye(3)).max() > SHEAR
     if sheared and not shear:
         raise Unsupported(label, "its transform is sheared (a scale above a rotation)", "apply the scale to its points")
-    u, _, vt = np.linalg.svd(turn)
-    turn = u @ vt
-    if np.linalg.det(turn) < 0:
-        turn = turn * [1.0, 1.0, -1.0]
-        scale = scale * [1.0, 1.0, -1.0]
-    pose = np.concatenate([matrix[:3, 3], matrix_quaternion(turn)])
+    scale = scale * [1.0, 1.0, -1.0] if np.linalg.det(turn) < 0 else scale
+    pose = np.concatenate([matrix[:3, 3], matrix_quaternion(nearest_rotation(linear))])
     return pose, (None if sheared else scale)
 
 

@@ -3,6 +3,8 @@
 
 import re
 
+from warpsim.model.builder_names import numbered_name
+
 
 class Names:
     """Valid, unique prim names under one parent, from arbitrary element names."""
@@ -14,10 +16,7 @@ class Names:
         plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "unnamed"
         if plain[0].isdigit():
             plain = "_" + plain
-        unique, count = plain, 1
-        while unique in self.taken:
-            count += 1
-            unique = f"{plain}_{count}"
+        unique = numbered_name(plain, self.taken)
         self.taken.add(unique)
         return unique
 

@@ -30,11 +30,6 @@ def continuous_signs(quaternions, before, axis: int = -1) -> np.ndarray:
     return quaternions * np.cumprod(flips, axis=0)
 
 
-def half_quaternions(quaternions) -> np.ndarray:
-    """`(..., 4)` float16 in the memory order of `Gf.Quath` (x, y, z, w), from scalar-first quaternions."""
-    return np.ascontiguousarray(np.roll(quaternions, -1, axis=-1), dtype=np.float16)
-
-
 def stream_instances(output, stage, trajectory, rows, chosen, origins, spacing: float):
     """Write the chosen worlds as point instancers; returns the bodies drawn."""
     from pxr import UsdGeom, Vt

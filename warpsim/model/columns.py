@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which fields of a `Model` are a column of the records of a `ModelBuilder`: the type of their numbers, and the shape of one element's."""
+
+import numpy as np
+
+# (element, number type, shape, attributes); the field is called ELEMENT_ATTRIBUTE, or as the attribute for those of `PLAIN`.
+COLUMNS = (
+    ("body", np.int32, (), "parent"),
+    ("body", float, (), "mass gravcomp"),
+    ("body", float, (3,), "com"),
+    ("body", float, (3, 3), "inertia"),
+    ("joint", np.int32, (), "type body"),
+    ("joint", bool, (), "limited"),
+    ("joint", float, (2,), "range"),
+    ("joint", float, (3,), "anchor axis"),
+    ("geom", np.int32, (), "type body contype conaffinity condim priority mesh field"),
+    ("geom", bool, (), "visible"),
+    ("geom", float, (), "friction stiffness dissipation_time restitution hertz_modulus"),
+    ("geom", float, (), "torsional_friction rolling_friction margin"),
+    ("geom", float, (3,), "size"),
+    ("geom", float, (4,), "rgba hydroelastic"),
+    ("geom", float, (7,), "pose"),
+    ("geom", float, (15,), "fluid"),
+    ("tendon", bool, (), "limited"),
+    ("tendon", float, (), "stiffness damping friction"),
+    ("tendon", float, (2,), "range"),
+    ("constraint", np.int32, (), "type"),
+    ("constraint", bool, (), "active"),
+    ("constraint", float, (), "dissipation_time"),
+    ("constraint", float, (2,), "stiffness"),
+    ("actuator", np.int32, (), "dynamics group"),
+    ("actuator", bool, (), "early"),
+    ("actuator", float, (2,), "control_range force_range activation_range length_range own_range"),
+    ("actuator", float, (3,), "gain bias time"),
+    ("actuator", float, (6,), "gear"),
+    ("actuator", float, (2, 8), "muscle"),
+    ("site", np.int32, (), "body type"),
+    ("site", float, (3,), "size"),
+    ("site", float, (4,), "rgba"),
+    ("site", float, (7,), "pose"),
+    ("camera", np.int32, (), "body"),
+    ("camera", np.int32, (2,), "resolution"),
+    ("camera", float, (), "fovy"),
+    ("camera", float, (7,), "pose"),
+    ("wrap", np.int32, (), "type object side"),
+    ("wrap", float, (), "divisor"),
+    ("sensor", np.int32, (), "type size datatype"),
+    ("sensor", float, (), "cutoff"),
+    ("sensor", float, (8,), "constants"),
+)
+PLAIN = ("control_range", "force_range", "activation_range")
+# Fields that follow from several records, of kinds that a model need not give.
+FOLLOWING = (("wrap", np.int32, (), "tendon"), ("sensor", np.int32, (), "adr"))
+FOLLOWING += (("sensor", np.int32, (2,), "object_type object"),)
+
+
+def columns(kind: str, records) -> dict:
+    """The fields of the records of one kind of element, by name."""
+    return {
+        key if key in PLAIN else f"{kind}_{key}": _column([getattr(x, key) for x in records], shape, dtype)
+        for owner, dtype, shape, keys in COLUMNS
+        if owner == kind
+        for key in keys.split()
+    }
+
+
+def no_elements(*kinds: str) -> dict[str, np.ndarray]:
+    """The fields of some kinds of elements in a model that has none of them."""
+    return {
+        f"{kind}_{key}": _column([], shape, dtype)
+        for kind, dtype, shape, keys in COLUMNS + FOLLOWING
+        if kind in kinds
+        for key in keys.split()
+    }
+
+
+def filled(kind: str, count: int, value: float, keys: str) -> dict[str, np.ndarray]:
+    """Some fields of so many elements, all of one value."""
+    known = {key: (shape, dtype) for owner, dtype, shape, names in COLUMNS if owner == kind for key in names.split()}
+    return {f"{kind}_{key}": np.full((count, *known[key][0]), value, known[key][1]) for key in keys.split()}
+
+
+def _column(values: list, shape, dtype) -> np.ndarray:
+    return np.array(values, dtype=dtype).reshape(len(values), *shape)
