@@ -10,19 +10,18 @@ import mujoco
 import numpy as np
 import pytest
 
+from tests.files.mjcf_fields import FIELDS, classify
 from warpsim.base.errors import ModelError
 from warpsim.files.load import load
 from warpsim.files.mjcf.mjcf import contact_material
 from warpsim.files.mjcf.mjcf_report import (
     DISABLE_FLAGS,
     ENABLE_FLAGS,
-    FIELDS,
     IGNORED,
     MAPPED,
     OPTIONS,
     REFUSED,
     USED,
-    classify,
     feature_report,
 )
 from warpsim.model.model import FrictionRule

@@ -34,7 +34,7 @@ def compile_model(b) -> Model:
     _check_bodies(b)
     _check_planes(b)
     _check_mocap(b)
-    links = _number_links(b)
+    links = number_links(b)
     joints = [b.joints[i] for i in links["joint_order"]]
     nv = sum(JOINT_NV[j.type] for j in joints)
     q0 = np.concatenate([j.q0 for j in joints]) if joints else np.zeros(0)
@@ -111,7 +111,7 @@ def _stack(rows, shape) -> np.ndarray:
     return np.array(rows, dtype=float).reshape((len(rows), *shape))
 
 
-def _number_links(b) -> dict:
+def number_links(b) -> dict:
     """Number links depth first, so that trees are contiguous; the joints take the order of their links."""
     children: dict[int, list[int]] = {}
     for index, body in enumerate(b.bodies):
