@@ -69,11 +69,11 @@ class HalfCheetah(Task):
     starts = (start_noise(q=0.1, v=0.1, normal="v"),)
 
 
-def _flat(term, first: int = 0, bound: float | None = None):
+def _flat(term, bound: float | None = None):
     """A term of all bodies, side by side."""
 
     def found(s):
-        value = term(s)[:, first:].reshape(s.worlds, -1)
+        value = term(s).reshape(s.worlds, -1)
         return value if bound is None else s.xp.clip(value, -bound, bound)
 
     return found

@@ -22,7 +22,7 @@ import numpy as np
 
 from warpsim.base.errors import ModelError
 from warpsim.files.limits import MAX_MESH_BYTES, MAX_XML_DEPTH
-from warpsim.files.safe_files import Folders, check_name, first_inside, parse_xml, read_bytes
+from warpsim.files.safe_files import Folders, check_name, first_inside, parse_xml, read_bytes, real_of
 from warpsim.model.mesh_mass import convex_hull
 
 MAX_MESH_VERTICES = 4_000_000
@@ -321,10 +321,7 @@ def _obj_shapes(data: bytes) -> bytes:
 
 
 def _positive(text: str, label: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
+    value = real_of(text)
     if not (np.isfinite(value) and value > 0):
         raise ModelError(f"{label} is {text[:40]!r}; it must be a positive number")
     return value

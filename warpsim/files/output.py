@@ -70,9 +70,13 @@ def _check_regular(path: pathlib.Path) -> None:
     if stat.S_ISDIR(mode):
         raise ValueError(f"{path} is a folder; give the name of a file")
     if not stat.S_ISREG(mode):
-        kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
-        kind = next((kind for holds, kind in kinds if holds(mode)), "a device")
-        raise ValueError(f"{path} is {kind}, which a file cannot replace; give the name of a file")
+        raise ValueError(f"{path} is {kind_of(mode)}, which a file cannot replace; give the name of a file")
+
+
+def kind_of(mode: int) -> str:
+    """What a mode that is neither a file's nor a folder's is of."""
+    kinds = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((kind for holds, kind in kinds if holds(mode)), "a device")
 
 
 def target(path: pathlib.Path) -> pathlib.Path:

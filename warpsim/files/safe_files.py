@@ -6,6 +6,7 @@ entities that grow to gigabytes. Everything here answers with a `ModelError` tha
 """
 
 import contextlib
+import math
 import os
 import pathlib
 import re
@@ -192,6 +193,14 @@ def check_name(name: str) -> str:
     if not name or "\0" in name or len(name) > LONGEST_NAME:
         raise ModelError(f"the file name {name[:80]!r} is empty, too long or not a name")
     return name.replace("\\", "/")
+
+
+def real_of(text: str) -> float:
+    """The number that a text is; NaN for none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 class Folders:

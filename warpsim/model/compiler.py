@@ -176,7 +176,7 @@ def number_links(b) -> dict:
 
 def _contact_pairs(b) -> dict:
     """All pairs of geoms that may touch, after the masks and filters (MuJoCo's rules), in a fixed order."""
-    weld, moving = _weld_groups(b), _moving_bodies(b)
+    weld, moving = _weld_groups(b)
     columns = ("body", "type", "contype", "conaffinity", "priority", "condim")
     body, kind, contype, conaffinity, priority, condim = (
         np.array([getattr(g, key) for g in b.geoms], np.int64) for key in columns
@@ -230,40 +230,17 @@ def _body_key(b, first, second):
     return (first + 1) * (len(b.bodies) + 1) + second + 1
 
 
-def _weld_groups(b) -> dict[int, int]:
-    """The first body of each rigid group: bodies without joints belong to their parent's group; -1 is the world.
+def _weld_groups(b) -> tuple[dict[int, int], dict[int, bool]]:
+    """The first body of each body's rigid group, and whether a joint moves it; -1 is the world.
 
-    A mocap body begins a group of its own, as a body with a joint does.
+    Bodies without joints belong to their parent's group; a mocap body begins a group of its own, as a body with a joint does.
     """
-    jointed = {j.body for j in b.joints} | {i for i, body in enumerate(b.bodies) if body.mocap}
-    weld = {-1: -1}
-
-    def group(body: int) -> int:
-        path = []
-        while body not in weld and body not in jointed:
-            path.append(body)
-            body = b.bodies[body].parent
-        result = weld.get(body, body)
-        for member in (*path, body):
-            weld[member] = result
-        return result
-
-    for index in range(len(b.bodies)):
-        group(index)
-    return weld
-
-
-def _moving_bodies(b) -> dict[int, bool]:
     jointed = {j.body for j in b.joints}
-    moving = {-1: False}
-    for start in range(len(b.bodies)):
-        path, body = [], start
-        while body not in moving and body not in jointed:
-            path.append(body)
-            body = b.bodies[body].parent
-        result = moving.get(body, True)
-        moving.update(dict.fromkeys([*path, body], result))
-    return moving
+    weld, moving = {-1: -1}, {-1: False}
+    for i, body in enumerate(b.bodies):  # parents come first
+        weld[i] = i if i in jointed or body.mocap else weld[body.parent]
+        moving[i] = i in jointed or moving[body.parent]
+    return weld, moving
 
 
 def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
@@ -368,7 +345,7 @@ def _check_bodies(b) -> None:
 
 
 def _check_planes(b) -> None:
-    moving = _moving_bodies(b)
+    _, moving = _weld_groups(b)
     for geom in b.geoms:
         if geom.type == GeomType.PLANE and moving[geom.body] and (geom.contype or geom.conaffinity):
             raise ModelError(

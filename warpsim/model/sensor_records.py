@@ -253,8 +253,13 @@ def append_sensors(b, other: Model, at: "Placement") -> None:
 
 def sensor_arguments(type: SensorType, ends, constants: np.ndarray, size: int) -> tuple[list, dict]:
     """Object and reference, and the options, as `ModelBuilder.add_sensor` takes them, of what a model has of a sensor."""
+    return given_ends(type, ends), options_of(type, constants, size)
+
+
+def given_ends(type: SensorType, ends) -> list:
+    """Object and reference as `ModelBuilder.add_sensor` takes them."""
     given: list = [None if kind == ObjectType.NONE else (kind, index) for kind, index in ends]
     for k, allowed in enumerate((KINDS[type].objects, KINDS[type].references)):
         if given[k] is not None and len([x for x in allowed if x]) == 1:
             given[k] = given[k][1]
-    return given, options_of(type, constants, size)
+    return given

@@ -85,16 +85,23 @@ FINITE |= {f"{owner}_pose" for owner in ("joint", "link", "geom", "site", "camer
 
 def check_tables(model: Model) -> None:
     """Raise `ModelError` naming the first field whose length, index or kind does not fit the rest."""
-    counts = {name: getattr(model, name) for name in ("nq", "nv", "nu", "nbody", "njoint", "ngeom", "nlink", "ntree")}
-    counts |= {"ntendon": model.ntendon, "nconstraint": model.nconstraint, "npair": len(model.pair_geom)}
-    counts |= {
-        "nsite": model.nsite,
-        "ncamera": model.ncamera,
-        "nwrap": len(model.wrap_tendon),
-        "nsensor": model.nsensor,
-    }
-    counts |= {"nmesh": len(model.meshes), "nfield": len(model.fields)}
-    counts["nmaterial"] = len(model.visual_materials)
+    names = (
+        "nq",
+        "nv",
+        "nu",
+        "nbody",
+        "njoint",
+        "ngeom",
+        "nlink",
+        "ntree",
+        "ntendon",
+        "nconstraint",
+        "nsite",
+        "ncamera",
+    )
+    counts = {name: getattr(model, name) for name in (*names, "nsensor")}
+    lists = {"pair": model.pair_geom, "wrap": model.wrap_tendon, "mesh": model.meshes, "field": model.fields}
+    counts |= {f"n{kind}": len(items) for kind, items in (lists | {"material": model.visual_materials}).items()}
     _check_arrays(model, counts)
     _check_values(model)
     for name, (least, kind) in INDICES.items():

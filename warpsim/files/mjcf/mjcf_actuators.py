@@ -23,27 +23,38 @@ AFFINE = 1
 
 def actuator_options(m, a: int, off: bool) -> dict:
     """Kind, gains, dynamics and ranges. One that is `off` gives no force, and its activation stays as it is."""
-    gain, bias = np.array(m.actuator_gainprm[a, :3]), np.array(m.actuator_biasprm[a, :3])
-    gain *= np.where(m.actuator_gaintype[a] == MUSCLE_LAW, 0.0, [1.0, *[m.actuator_gaintype[a] == AFFINE] * 2])
-    bias *= m.actuator_biastype[a] == AFFINE
-    muscle = None if off else _muscle(m, a)
-    c, kind = control_index(m, a), DynamicsType(m.actuator_dyntype[a])
+    c = control_index(m, a)
     limited = m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
+    return law_options(
+        (m.actuator_gaintype[a], m.actuator_biastype[a], m.actuator_dyntype[a]),
+        (m.actuator_gainprm[a], m.actuator_biasprm[a], m.actuator_dynprm[a]),
+        (lambda: _muscle(m, a)) if not off else None,
+        m.actuator_ctrlrange[c] if limited else INFINITE,
+        m.actuator_actrange[a] if m.actuator_actlimited[a] else INFINITE,
+        bool(m.actuator_actearly[a]),
+    ) | {"group": int(m.actuator_group[a])}
+
+
+def law_options(types, parameters, muscle, controls, activations, early: bool) -> dict:
+    """What `ModelBuilder.add_actuator` takes of a law of MuJoCo: types (numbers) and parameters of gain, bias and dynamics, a function that gives the
+    muscle, and ranges. Without that function the actuator is off."""
+    (gain_type, bias_type, _), kind, off = types, DynamicsType(types[2]), muscle is None
+    gain, bias = (np.zeros(3) if off else np.array(x[:3], float) for x in parameters[:2])
+    muscle = None if off else muscle()
     found = {
         "kind": "affine" if muscle is None else "muscle",
-        "gain": np.zeros(3) if off else gain,
-        "bias": np.zeros(3) if off else bias,
+        "gain": gain * np.where(gain_type == MUSCLE_LAW, 0.0, [1.0, *[gain_type == AFFINE] * 2]),
+        "bias": bias * (bias_type == AFFINE),
         "muscle": muscle,
-        "control_range": m.actuator_ctrlrange[c] if limited else INFINITE,
-        "group": int(m.actuator_group[a]),
+        "control_range": controls,
     }
     if kind == DynamicsType.NONE:
         return found
-    found["activation_range"] = m.actuator_actrange[a] if m.actuator_actlimited[a] else INFINITE
+    found["activation_range"] = activations
     if off:
         return found | {"dynamics": "integrator", "control_range": (0.0, 0.0)}
-    times = np.maximum(m.actuator_dynprm[a, : TIMES[kind.name.lower()][1]], 0.0)
-    return found | {"dynamics": (kind.name.lower(), *times), "early": bool(m.actuator_actearly[a])}
+    times = np.maximum(parameters[2][: TIMES[kind.name.lower()][1]], 0.0)
+    return found | {"dynamics": (kind.name.lower(), *times), "early": early}
 
 
 def actuator_target(m, a: int, tendons: dict[int, int]) -> dict:

@@ -56,14 +56,14 @@ DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, R
 KINDS = {kind: LISTS.get(kind, f"{kind}s") for kind in FIELDS}
 
 
-def agrees(first, second, tolerance: float = ROUNDING) -> bool:
+def agrees(first, second) -> bool:
     """Whether two values are the same but for rounding."""
     a, b = np.asarray(first, float), np.asarray(second, float)
     if a.shape != b.shape:
         return False
     finite = np.isfinite(a) & np.isfinite(b)
     scale = max(np.abs(a[finite]).max(initial=0.0), np.abs(b[finite]).max(initial=0.0))
-    near = np.abs(np.where(finite, a, 0.0) - np.where(finite, b, 0.0)) <= tolerance * scale + TINY
+    near = np.abs(np.where(finite, a, 0.0) - np.where(finite, b, 0.0)) <= ROUNDING * scale + TINY
     return bool((near & (finite | (a == b) | (np.isnan(a) & np.isnan(b)))).all())
 
 

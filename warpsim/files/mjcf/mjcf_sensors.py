@@ -7,7 +7,7 @@ import numpy as np
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.model import ReportLine
-from warpsim.model.sensor_records import CONTACT_DATA, RAY_DATA, REDUCTIONS, names_of
+from warpsim.model.sensor_records import CONTACT_DATA, RAY_DATA, REDUCTIONS, given_ends, names_of
 from warpsim.model.sensor_types import KINDS, ObjectType, SensorType
 
 RENAMED = {"JOINTACTFRC": "JOINTACTUATORFRC", "TENDONACTFRC": "TENDONACTUATORFRC"}
@@ -74,10 +74,7 @@ def add_sensors(b: ModelBuilder, m, tendons: dict[int, int], actuators: list[int
             b.report.append(ReportLine(f"sensor {name!r}", "ignored", f"NaN: {lack}"))
             missing += 1
             continue
-        given = [None if type == ObjectType.NONE else (type, index) for type, index in ends]
-        for k, allowed in enumerate((KINDS[kind].objects, KINDS[kind].references)):
-            if given[k] is not None and len(allowed) == 1:
-                given[k] = given[k][1]
+        given = given_ends(kind, ends)
         options = _options(m, s, kind)
         datatype, cutoff = int(m.sensor_datatype[s]), float(m.sensor_cutoff[s])
         b.add_sensor(kind, *given, name=name, cutoff=cutoff, datatype=datatype, **options)

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 
 from warpsim.base.errors import StoreError
+from warpsim.files.output import kind_of
 from warpsim.model.model import Model
 
 LISTS = re.compile(
@@ -106,10 +107,8 @@ def refuse_strange(folder) -> None:
 def refuse_kind(path, mode: int) -> None:
     """Raise `StoreError` where the mode of a member is not that of a file or a folder."""
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        kinds = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
-        kind = next((kind for holds, kind in kinds if holds(mode)), "a device")
         raise StoreError(
-            f"{path} is {kind}; a store has files and folders alone, so nothing of it is read: put what it stands for there"
+            f"{path} is {kind_of(mode)}; a store has files and folders alone, so nothing of it is read: put what it stands for there"
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from warpsim.base.checks import listed, short
 from warpsim.base.errors import ModelError
 from warpsim.files.pressure_fields import properties
+from warpsim.files.safe_files import real_of
 from warpsim.model.hydroelastic import Hydroelastic
 from warpsim.model.model import ReportLine
 
@@ -87,10 +88,7 @@ def read_contact(element, label: str, counts: collections.Counter) -> Contact | 
 def _value(child, name: str, label: str) -> float:
     text = child.get("value")
     text = (child.text or "").strip() if text is None else text
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
+    value = real_of(text)
     wanted = "a positive number" if name in POSITIVE else "a number, not negative"
     if not (0 <= value < np.inf) or (name in POSITIVE and value == 0):
         raise ModelError(f'{label}: <drake:{name}> is {short(text)}; give {wanted}, as value="..."')

@@ -4,10 +4,9 @@
 Lines of the report say what became of each; of what is not read and may change the motion the status is "refused", and a warning tells of it.
 """
 
-import math
-
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
+from warpsim.files.safe_files import real_of
 from warpsim.files.urdf.urdf_report import Note
 from warpsim.model.model import ReportLine
 
@@ -122,10 +121,7 @@ class Extensions:
 
     def _number(self, text: str, label: str, negative: bool = False) -> float | None:
         """The number in a text; None for none, or a negative one where that has no meaning, with a line."""
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
+        value = real_of(text)
         if abs(value) <= 1e30 and (negative or value >= 0):
             return value
         self._tell(label, "refused", f"{short(text)} is no number" + ("" if negative else ", not negative"))

@@ -11,6 +11,7 @@ import numpy as np
 
 from warpsim.base.checks import listed, short
 from warpsim.base.errors import ModelError
+from warpsim.files.safe_files import real_of
 from warpsim.files.urdf.urdf_contact import Contact, contact_lines, read_contact
 from warpsim.files.urdf.urdf_extensions import Extensions
 from warpsim.files.urdf.urdf_report import report_lines, unread
@@ -439,10 +440,7 @@ def _limits(limit, label: str, report) -> tuple | None:
 
 def _bound(limit, key: str, label: str) -> float:
     text = limit.get(key, "0")
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
+    value = real_of(text)
     if np.isnan(value):
         raise ModelError(f"{label}: {key}={text[:60]!r} is not a number")
     return value if abs(value) <= LARGEST else float(np.copysign(np.inf, value))

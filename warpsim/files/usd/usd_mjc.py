@@ -8,9 +8,10 @@ import numpy as np
 
 from warpsim.base.checks import listed
 from warpsim.base.errors import ModelError
+from warpsim.files.mjcf.mjcf_actuators import law_options
+from warpsim.files.mjcf.mjcf_refusals import MUSCLE_LAW
 from warpsim.files.usd.usd_authored import applied
 from warpsim.files.usd.usd_joint_values import read_efforts, read_limited
-from warpsim.model.actuators import TIMES
 from warpsim.model.builder_names import free_name
 from warpsim.model.model import ReportLine
 from warpsim.model.muscle import NO_MUSCLE, MuscleRows
@@ -82,49 +83,28 @@ class MujocoPrims:
 
     def _actuator(self, prim) -> None:
         get = self.authored
-        words = {
-            name: get.get(prim, f"mjc:{name}", default)
-            for name, default in (("gainType", "fixed"), ("biasType", "none"), ("dynType", "none"))
-        }
+        types = []
         for name, known in (("gainType", LAWS), ("biasType", BIASES), ("dynType", DYNAMICS)):
-            if str(words[name]) not in known:
-                raise _Left(f"its {name} is {str(words[name])[:40]!r}")
+            word = str(get.get(prim, f"mjc:{name}", known[0]))
+            if word not in known:
+                raise _Left(f"its {name} is {word[:40]!r}")
+            types.append(known.index(word))
         if get.number(prim, "mjc:actDim", -1) > 1:
             raise _Left("it has several activations")
         target = self._target(prim)
         gear = self._parameters(prim, "mjc:gear", [1.0])[:6]
-        gain, bias = (
-            self._parameters(prim, f"mjc:{name}Prm", default) for name, default in (("gain", [1.0]), ("bias", [0.0]))
-        )
-        muscle = self._muscle(prim, words, gain, bias)
-        gain = gain[:3] * {"fixed": np.array([1.0, 0, 0]), "affine": 1.0, "muscle": 0.0}[str(words["gainType"])]
-        bias = bias[:3] * (str(words["biasType"]) == "affine")
+        defaults = (("gain", [1.0]), ("bias", [0.0]), ("dyn", [1.0]))
+        parameters = [self._parameters(prim, f"mjc:{name}Prm", default) for name, default in defaults]
+        muscle = self._muscle(prim, types, parameters)
         group = int(get.number(prim, "mjc:group", 0))
-        off = group in self.disabled
         controls = self._range(prim, "ctrlRange", "ctrlLimited")
         share = get.number(prim, "mjc:inheritRange", 0.0, 0.0)
         if share:
             controls = self._inherited(prim, target, share)
-        options = {
-            "kind": "affine" if muscle is None or off else "muscle",
-            "gain": gain * (not off),
-            "bias": bias * (not off),
-            "muscle": None if off else muscle,
-            "control_range": controls,
-            "force_range": self._range(prim, "forceRange", "forceLimited"),
-            "group": group,
-        }
-        dynamics = str(words["dynType"])
-        times = np.maximum(self._parameters(prim, "mjc:dynPrm", [1.0]), 0.0)
         ranges, early = self._range(prim, "actRange", "actLimited"), get.flag(prim, "mjc:actEarly", False)
-        if dynamics != "none":
-            options |= {
-                "activation_range": ranges,
-                "dynamics": (dynamics, *times[: TIMES[dynamics][1]]),
-                "early": early,
-            }
-        if off and dynamics != "none":
-            options |= {"dynamics": "integrator", "control_range": (0.0, 0.0), "early": False}
+        made = None if group in self.disabled else lambda: muscle
+        options = law_options(types, parameters, made, controls, ranges, early) | {"group": group}
+        options["force_range"] = self._range(prim, "forceRange", "forceLimited")
         try:
             self.b.add_actuator(
                 **target,
@@ -189,11 +169,11 @@ class MujocoPrims:
         middle, half = joint.range.mean(), np.ptp(joint.range) / 2 * share
         return (middle - half, middle + half)
 
-    def _muscle(self, prim, words, gain, bias) -> MuscleRows | None:
+    def _muscle(self, prim, types, parameters) -> MuscleRows | None:
         lengths = [self.authored.number(prim, f"mjc:lengthRange:{end}", 0.0) for end in ("min", "max")]
         rows = NO_MUSCLE.copy()
-        for row, word, constants in ((rows[0], words["gainType"], gain), (rows[1], words["biasType"], bias)):
-            if str(word) == "muscle":
+        for row, type, constants in zip(rows, types[:2], parameters[:2], strict=True):
+            if type == MUSCLE_LAW:
                 low, high, force, _, *others = constants[:9]
                 if force < 0 or not lengths[0] < lengths[1]:
                     raise _Left("a muscle needs its force and mjc:lengthRange, which MuJoCo's compiler derives")
