@@ -17,6 +17,7 @@ import warnings
 import numpy as np
 
 from warpsim.base.errors import ModelError
+from warpsim.files.child_python import run_python
 from warpsim.files.limits import ISOLATED_BYTES, ISOLATED_SECONDS
 from warpsim.files.model_record import model_record, recorded_model
 from warpsim.model.model import Model
@@ -50,18 +51,6 @@ def load_isolated(path, options: dict, bytes: float | None = None, seconds: floa
             return _read(pathlib.Path(folder))
         except Exception as error:
             raise ModelError(f"{path}: the process that read it left no whole model: {error}") from error
-
-
-def run_python(code: str, *arguments: str, seconds: float, text: str = "") -> int:
-    """Run code in a Python of its own, which finds what this one does; its exit status. Raises `subprocess.TimeoutExpired`."""
-    return subprocess.run(
-        [sys.executable, "-P", "-c", code, *arguments],
-        input=text.encode(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=seconds,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-    ).returncode
 
 
 def _answer(folder: pathlib.Path, code: int, path, bounds: str) -> dict:

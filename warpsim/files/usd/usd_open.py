@@ -20,7 +20,7 @@ import numpy as np
 
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
-from warpsim.files.isolated import run_python
+from warpsim.files.child_python import run_python
 from warpsim.files.limits import MAX_USD_BYTES, MAX_USDA_DEPTH
 from warpsim.files.safe_files import Folders, missing
 from warpsim.model.geometry import rotation_matrix
