@@ -12,7 +12,7 @@ from warpsim.model import hydroelastic, medium
 from warpsim.model.columns import columns
 from warpsim.model.constraints import compile_constraints, compile_tendons
 from warpsim.model.friction_rules import pair_rules
-from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix
+from warpsim.model.geometry import IDENTITY, axis_angle, compose, rotate, rotation_matrix, spatial_inertia
 from warpsim.model.looks import compile_looks
 from warpsim.model.model import (
     JOINT_NQ,
@@ -430,11 +430,9 @@ def _generic_motions(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 def _spatial_inertia(model: Model, body: int, pose) -> np.ndarray:
     """Inertia `(6, 6)` (angular, linear) of a body at `pose`, about the origin."""
-    mass, rotation = model.body_mass[body], rotation_matrix(pose[3:])
-    x, y, z = pose[:3] + rotation @ model.body_com[body]
-    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    turning = rotation @ model.body_inertia[body] @ rotation.T + mass * cross @ cross.T
-    return np.block([[turning, mass * cross], [mass * cross.T, mass * np.eye(3)]])
+    rotation = rotation_matrix(pose[3:])
+    com = pose[:3] + rotation @ model.body_com[body]
+    return spatial_inertia(model.body_mass[body], com, rotation @ model.body_inertia[body] @ rotation.T)
 
 
 def _trace_about(inertia: np.ndarray, point: np.ndarray) -> float:

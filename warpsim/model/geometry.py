@@ -78,6 +78,23 @@ def rotation_vector(quaternion) -> np.ndarray:
     return factor * q[..., 1:]
 
 
+def spread(arm) -> np.ndarray:
+    """Inertia (3, 3) of a unit mass at the end of `arm (3,)`: the parallel-axis term."""
+    return arm @ arm * np.eye(3) - np.outer(arm, arm)
+
+
+def cross_matrix(vector) -> np.ndarray:
+    """The matrix whose product with u is `vector` x u."""
+    x, y, z = vector
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+def spatial_inertia(mass, com, inertia) -> np.ndarray:
+    """Inertia (6, 6) (angular, linear) about the origin of a body with `inertia (3, 3)` about its centre of mass."""
+    lever = mass * cross_matrix(com)
+    return np.block([[inertia - lever @ cross_matrix(com), lever], [lever.T, mass * np.eye(3)]])
+
+
 def combine_masses(parts) -> tuple[float, np.ndarray, np.ndarray]:
     """Mass, centre (3,) and inertia (3, 3) about it of rigidly joined parts [(mass, centre, inertia about it)]."""
     mass = float(sum(m for m, _, _ in parts))
@@ -86,8 +103,7 @@ def combine_masses(parts) -> tuple[float, np.ndarray, np.ndarray]:
     centre = sum(m * c for m, c, _ in parts) / mass
     total = np.zeros((3, 3))
     for m, c, inertia in parts:
-        arm = c - centre
-        total += inertia + m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+        total += inertia + m * spread(c - centre)
     return mass, centre, total
 
 

@@ -56,14 +56,7 @@ def place(b, other: Model, pose: np.ndarray, prefix: str, parent: int, free: str
             f"body {names[0]!r} of model {other.name!r} has a free joint and cannot hang on {names[1]!r}; give free='weld' to fix "
             f"it there, or free='keep' to leave it free in the world, starting at its pose in {names[1]!r}"
         )
-    first = dict.fromkeys((ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE), len(b.bodies))
-    first |= {
-        ObjectType.GEOM: len(b.geoms),
-        ObjectType.SITE: len(b.sites),
-        ObjectType.CAMERA: len(b.cameras),
-        ObjectType.TENDON: len(b.tendons),
-        ObjectType.ACTUATOR: len(b.actuators),
-    }
+    first = {kind: len(kind.items(b)) for kind in ObjectType if kind != ObjectType.NONE}
     kept = ~loose if free == "weld" else np.ones(other.njoint, bool)
     joints = np.where(kept, len(b.joints) + np.cumsum(kept) - 1, -1)
     start = pose if parent < 0 else compose(initial_poses(b)[parent], pose)

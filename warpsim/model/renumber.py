@@ -3,16 +3,9 @@
 
 from warpsim.model.constraint_types import BODY_CONSTRAINTS
 from warpsim.model.model import GeomType
-from warpsim.model.sensor_types import ObjectType
 from warpsim.model.tendon_paths import WrapType
 
 LISTS = {"body": "bodies", "geom": "geoms", "site": "sites", "camera": "cameras"}
-MEASURED = {
-    "body": (ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE),
-    "geom": (ObjectType.GEOM,),
-    "site": (ObjectType.SITE,),
-    "camera": (ObjectType.CAMERA,),
-}
 
 
 def renumber(b, kind: str, order: list[int]) -> None:
@@ -24,7 +17,7 @@ def renumber(b, kind: str, order: list[int]) -> None:
     setattr(b, LISTS[kind], [items[old] for old in order])
     {"body": _bodies, "geom": _geoms, "site": _sites, "camera": lambda b, place: None}[kind](b, place)
     for sensor in b.sensors:
-        sensor.objects = tuple((t, place[i] if t in MEASURED[kind] else i) for t, i in sensor.objects)
+        sensor.objects = tuple((t, place[i] if t.element == kind else i) for t, i in sensor.objects)
 
 
 def _bodies(b, place: dict[int, int]) -> None:

@@ -114,12 +114,7 @@ def _wanted(allowed) -> str:
 
 
 def _index(b, type: ObjectType, key) -> int:
-    if type in (ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE):
-        return b._body(key)
-    element = type.name.lower()
-    items = {"joint": b.joints, "geom": b.geoms, "site": b.sites, "camera": b.cameras}
-    items |= {"tendon": b.tendons, "actuator": b.actuators}
-    return b._find(element, key, items[element])
+    return b._body(key) if type.element == "body" else b._find(type.element, key, type.items(b))
 
 
 def _refuse_joint(b, type: SensorType, end, label: str) -> None:

@@ -36,6 +36,15 @@ class ObjectType(enum.IntEnum):
     TENDON = 8
     ACTUATOR = 9
 
+    @property
+    def element(self) -> str:
+        """What it is, or belongs to: "body" of a body's inertia and subtree too."""
+        return "body" if self in (ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE) else self.name.lower()
+
+    def items(self, b) -> list:
+        """All of them in a builder."""
+        return getattr(b, "bodies" if self.element == "body" else f"{self.element}s")
+
 
 class SensorType(enum.IntEnum):
     """Kinds of sensors by MJCF's names. UNAVAILABLE holds the place, and the NaNs, of one that is not evaluated."""

@@ -281,11 +281,8 @@ def _check_sensors(model: Model, counts: dict[str, int]) -> None:
         for allowed, type, index in zip(
             (kind.objects, kind.references), model.sensor_object_type[s], model.sensor_object[s], strict=True
         ):
-            count = {ObjectType.NONE: 0, ObjectType.ACTUATOR: counts["nu"]}.get(ObjectType(type))
-            word = {ObjectType.INERTIA: "body", ObjectType.SUBTREE: "body"}.get(
-                ObjectType(type), ObjectType(type).name.lower()
-            )
-            count = counts[f"n{word}"] if count is None else count
+            word = ObjectType(type).element
+            count = (counts | {"nnone": 0, "nactuator": counts["nu"]})[f"n{word}"]
             if ObjectType(type) not in allowed or not (0 if word in ELEMENTS else -1) <= index < count:
                 raise ModelError(f"sensor {name!r} refers to {word} {index}; there are {count}")
 

@@ -40,6 +40,8 @@ SHAPES |= {SDF: "signed distance field"}
 _BODY, _JOINT, _GEOM = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujoco.mjtObj.mjOBJ_GEOM
 _PAIR, _ACTUATOR, _TENDON = mujoco.mjtObj.mjOBJ_PAIR, mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_TENDON
 
+_SOLVER = IGNORED, "a setting of MuJoCo's solver"
+_COLLISION = IGNORED, "a setting of MuJoCo's collision detection"
 OPTIONS = {
     "timestep": (USED, "default step of the Simulator"),
     "gravity": (USED, ""),
@@ -47,12 +49,9 @@ OPTIONS = {
     "integrator": (IGNORED, "the Simulator's integrator is used"),
     "cone": (IGNORED, "the friction cone is always the exact circular one"),
     "impratio": (IGNORED, "friction and normal regularisation follow from the solver's sigma and beta"),
-    **dict.fromkeys(("solver", "iterations", "tolerance"), (IGNORED, "a setting of MuJoCo's solver")),
-    **dict.fromkeys(("ls_iterations", "ls_tolerance"), (IGNORED, "a setting of MuJoCo's solver")),
-    **dict.fromkeys(("noslip_iterations", "noslip_tolerance"), (IGNORED, "a setting of MuJoCo's solver")),
-    "jacobian": (IGNORED, "a setting of MuJoCo's solver"),
-    **dict.fromkeys(("ccd_iterations", "ccd_tolerance"), (IGNORED, "a setting of MuJoCo's collision detection")),
-    **dict.fromkeys(("sdf_initpoints", "sdf_iterations"), (IGNORED, "a setting of MuJoCo's collision detection")),
+    **dict.fromkeys("solver iterations tolerance ls_iterations ls_tolerance".split(), _SOLVER),
+    **dict.fromkeys("noslip_iterations noslip_tolerance jacobian".split(), _SOLVER),
+    **dict.fromkeys("ccd_iterations ccd_tolerance sdf_initpoints sdf_iterations".split(), _COLLISION),
     "sleep_tolerance": (IGNORED, "no sleeping"),
     "magnetic": (IGNORED, "read by magnetometers only"),
     **dict.fromkeys(("density", "viscosity", "wind"), (USED, "of the medium that all bodies move in")),
@@ -74,8 +73,8 @@ DISABLE_FLAGS = {
     "ACTUATION": (MAPPED, "actuators give no force"),
     "REFSAFE": (MAPPED, "solref[0] is not raised to two timesteps"),
     "SENSOR": (IGNORED, "sensors are evaluated where they are asked for"),
-    **dict.fromkeys(("WARMSTART", "ISLAND"), (IGNORED, "a setting of MuJoCo's solver")),
-    **dict.fromkeys(("MIDPHASE", "NATIVECCD", "MULTICCD"), (IGNORED, "a setting of MuJoCo's collision detection")),
+    **dict.fromkeys(("WARMSTART", "ISLAND"), _SOLVER),
+    **dict.fromkeys(("MIDPHASE", "NATIVECCD", "MULTICCD"), _COLLISION),
     "EULERDAMP": (IGNORED, "the Simulator's integrator decides how damping is integrated"),
     "AUTORESET": (IGNORED, "a world that blows up is held and flagged"),
 }
@@ -84,7 +83,7 @@ ENABLE_FLAGS = {
     **dict.fromkeys(("ENERGY", "FWDINV"), (IGNORED, "a measurement of MuJoCo")),
     "INVDISCRETE": (IGNORED, "inverse dynamics here are those of continuous time"),
     "SLEEP": (IGNORED, "no sleeping"),
-    "DIAGEXACT": (IGNORED, "a setting of MuJoCo's solver"),
+    "DIAGEXACT": _SOLVER,
     "IPC": (IGNORED, "flexes are refused"),
     "SPECULATIVE": (IGNORED, "contacts here are always speculative"),
 }
@@ -207,14 +206,8 @@ def _joints(r: _Report, m) -> None:
     for field, word in (("damping", "damping"), ("armature", "armature"), ("frictionloss", "dry friction")):
         r.count(f"joint {word}", USED, len(set(m.dof_jntid[getattr(m, f"dof_{field}") != 0])), "joint")
     r.count("joint springs", USED, (m.jnt_stiffness != 0).sum(), "joint")
-    why = "limits are near-rigid (beta 0.1)"
-    soft = _differs(m.jnt_solref, DEFAULT_SOLREF) | _differs(m.jnt_solimp, DEFAULT_SOLIMP)
-    r.count("solref/solimp of joint limits", IGNORED, (soft & (m.jnt_limited != 0)).sum(), "joint", why)
-    soft = (_differs(m.dof_solref, DEFAULT_SOLREF) | _differs(m.dof_solimp, DEFAULT_SOLIMP)) & (m.dof_frictionloss != 0)
-    why = "dry friction is as stiff as the solver's sigma makes it"
-    r.count("solref/solimp of dry friction", IGNORED, len(set(m.dof_jntid[soft])), "joint", why)
-    why = "limits act at the bound"
-    r.count("joint limit margin", IGNORED, ((m.jnt_margin != 0) & (m.jnt_limited != 0)).sum(), "joint", why)
+    soft = _soft(m.dof_solref, m.dof_solimp) & (m.dof_frictionloss != 0)
+    _softness(r, "joint", m.jnt_limited, (m.jnt_solref, m.jnt_solimp, m.jnt_margin), "dry", len(set(m.dof_jntid[soft])))
     _clamps(r, _JOINT, r.force_limits.joints)
     for j in (j for j, outcome in r.force_limits.joints.items() if outcome == MOVING):
         what = "has actuatorfrcrange, and an actuator on a spatial tendon, sites, a crank or contacts moves it"
@@ -225,9 +218,19 @@ def _joints(r: _Report, m) -> None:
     _neutral(r, m, _JOINT)
 
 
-def _differs(values, default) -> np.ndarray:
-    values = np.asarray(values)
-    return ~np.isclose(values, np.asarray(default)).all(axis=1)
+def _soft(solref, solimp) -> np.ndarray:
+    """Whose solref or solimp is not MuJoCo's default."""
+    return ~(np.isclose(solref, DEFAULT_SOLREF).all(1) & np.isclose(solimp, DEFAULT_SOLIMP).all(1))
+
+
+def _softness(r: _Report, word: str, limited, limits, friction: str, soft_friction: int) -> None:
+    """Lines of the solref, solimp and margin of the limits of joints or tendons, and of so many whose dry friction is soft."""
+    limited, margin = np.asarray(limited) != 0, np.asarray(limits[2]) != 0
+    why = "limits are near-rigid (beta 0.1)"
+    r.count(f"solref/solimp of {word} limits", IGNORED, (_soft(*limits[:2]) & limited).sum(), word, why)
+    why = "dry friction is as stiff as the solver's sigma makes it"
+    r.count(f"solref/solimp of {friction} friction", IGNORED, soft_friction, word, why)
+    r.count(f"{word} limit margin", IGNORED, (margin & limited).sum(), word, "limits act at the bound")
 
 
 def _geoms(r: _Report, m) -> None:
@@ -246,7 +249,7 @@ def _geoms(r: _Report, m) -> None:
     r.count("condim 4 or 6", USED, spins.sum(), "geom", "torsional and rolling friction, with ws.SAP()")
     why = "a pair without sliding friction has no torsional and rolling friction either"
     r.count("condim 4 or 6 without sliding friction", MAPPED, (spins & (m.geom_friction[:, 0] == 0)).sum(), "geom", why)
-    mapped = _differs(m.geom_solref, DEFAULT_SOLREF) | _differs(m.geom_solimp, DEFAULT_SOLIMP)
+    mapped = _soft(m.geom_solref, m.geom_solimp)
     r.count("solref/solimp of geoms", MAPPED, (mapped & active).sum(), "geom", "stiffness and dissipation_time")
     r.count("default solref/solimp", MAPPED, (~mapped & active).sum(), "geom", "near-rigid contact")
     why = "margins of a pair's geoms add up: contact acts where they are that far apart"
@@ -278,8 +281,7 @@ def _pairs(r: _Report, m) -> None:
                 r.name(_PAIR, p), f"has anisotropic rolling friction {rolling[0]:g}, {rolling[1]:g}", "use equal values"
             )
     r.count("pair condim 4 or 6", USED, (m.pair_dim > 3).sum(), "pair", "torsional and rolling friction, with ws.SAP()")
-    soft = _differs(m.pair_solref, DEFAULT_SOLREF) | _differs(m.pair_solimp, DEFAULT_SOLIMP)
-    soft |= (m.pair_solreffriction != 0).any(axis=1)
+    soft = _soft(m.pair_solref, m.pair_solimp) | (m.pair_solreffriction != 0).any(axis=1)
     r.count("solref/solimp of pairs", IGNORED, soft.sum(), "pair", "a pair takes the material of its geoms")
     r.count("margin of pairs", USED, (m.pair_margin != 0).sum(), "pair", "instead of their geoms'")
     r.count("gap of pairs", IGNORED, (m.pair_gap != 0).sum(), "pair", "contacts without a force are not listed")
@@ -327,15 +329,9 @@ def _tendons(r: _Report, m) -> None:
             r.refuse(name, *refusal)
         else:
             r.add(name, REFUSED, "what uses it is refused")
-    limited, rubbing = np.asarray(m.tendon_limited) != 0, np.asarray(m.tendon_frictionloss) != 0
-    soft = _differs(m.tendon_solref_lim, DEFAULT_SOLREF) | _differs(m.tendon_solimp_lim, DEFAULT_SOLIMP)
-    why = "limits are near-rigid (beta 0.1)"
-    r.count("solref/solimp of tendon limits", IGNORED, (soft & limited).sum(), "tendon", why)
-    soft = _differs(m.tendon_solref_fri, DEFAULT_SOLREF) | _differs(m.tendon_solimp_fri, DEFAULT_SOLIMP)
-    why = "dry friction is as stiff as the solver's sigma makes it"
-    r.count("solref/solimp of tendon friction", IGNORED, (soft & rubbing).sum(), "tendon", why)
-    why = "limits act at the bound"
-    r.count("tendon limit margin", IGNORED, ((m.tendon_margin != 0) & limited).sum(), "tendon", why)
+    soft = _soft(m.tendon_solref_fri, m.tendon_solimp_fri) & (m.tendon_frictionloss != 0)
+    limits = m.tendon_solref_lim, m.tendon_solimp_lim, m.tendon_margin
+    _softness(r, "tendon", m.tendon_limited, limits, "tendon", soft.sum())
     _clamps(r, _TENDON, r.force_limits.tendons)
 
 
@@ -366,8 +362,7 @@ def _equalities(r: _Report, m) -> None:
             r.refuse(name, f"{refusal[0]}{between}", refusal[1])
             continue
         r.add(name, USED, f"a {kind} constraint{between}")
-        soft = _differs(m.eq_solref[e : e + 1], DEFAULT_SOLREF) | _differs(m.eq_solimp[e : e + 1], DEFAULT_SOLIMP)
-        mapped += int(soft[0])
+        mapped += int(_soft(m.eq_solref[e : e + 1], m.eq_solimp[e : e + 1])[0])
         scaled += kind == "weld" and m.eq_data[e, 10] not in (0, 1)
     r.count("solref/solimp of constraints", MAPPED, mapped, "constraint", "stiffness and dissipation_time")
     why = "a weld holds angles as near-rigidly as positions; 0 makes it a connect"

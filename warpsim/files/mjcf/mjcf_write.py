@@ -49,6 +49,9 @@ from warpsim.model.renumber import LISTS, renumber
 
 SUFFIXES = (".xml", ".mjcf")
 INDENT = "  "
+# Fields that a builder brings into its own form, a unit vector or quaternion, in the last bits.
+ROUNDED = (("body", "inertia"), ("joint", "axis"), ("site", "pose"), ("camera", "pose"), ("sensor", "constants"))
+ROUNDED += tuple(("geom", key) for key in ("size", "pose", "hydroelastic", "fluid"))
 # Differences that do not change what MuJoCo does: looks, frames that stand for each other, times that MuJoCo sets in its own way.
 UNTOLD = {
     "geom": {"rgba", "visible", "dissipation_time", "size"},
@@ -131,7 +134,7 @@ class _Writer:
         shapes = Shapes(root, self.folder)
         self.looks = Looks(shapes)
         bodies = write_world(b, root, shapes, self.looks)
-        write_aids(self.sites, root, bodies)
+        write_aids(self.sites, bodies)
         write_contacts(b, root)
         write_tendons(b, root)
         write_constraints(b, root, self.aids)
@@ -182,22 +185,17 @@ def records(model: Model) -> ModelBuilder:
     b = ModelBuilder(model.name, gravity=model.gravity, timestep=model.timestep)
     b.density, b.viscosity, b.wind = model.fluid_density, model.fluid_viscosity, model.wind
     b.add_model(model)
+    for kind, key in ROUNDED:
+        for item, value in zip(getattr(b, KINDS[kind]), getattr(model, f"{kind}_{key}"), strict=True):
+            setattr(item, key, value)
     for i, body in enumerate(b.bodies):
-        body.inertia, body.pose = model.body_inertia[i], body_pose(model, i)
+        body.pose = body_pose(model, i)
     for j, joint in enumerate(b.joints):
-        joint.axis, joint.q0 = model.joint_axis[j], model.q0[model.joint_q[j] :][: JOINT_NQ[joint.type]]
-        dofs = slice(model.joint_v[j], model.joint_v[j] + len(joint.reference))
-        joint.reference = model.joint_reference[dofs]
-    for kind, poses in (("geoms", model.geom_pose), ("sites", model.site_pose), ("cameras", model.camera_pose)):
-        for item, pose in zip(getattr(b, kind), poses, strict=True):
-            item.pose = pose
+        joint.q0 = model.q0[model.joint_q[j] :][: JOINT_NQ[joint.type]]
+        joint.reference = model.joint_reference[model.joint_v[j] :][: len(joint.reference)]
     for c, constraint in enumerate(b.constraints):
         if constraint.type in BODY_CONSTRAINTS:
             constraint.poses = tuple(model.constraint_pose[c])
-    for s, sensor in enumerate(b.sensors):
-        sensor.constants = model.sensor_constants[s]
-    for g, geom in enumerate(b.geoms):
-        geom.size, geom.hydroelastic, geom.fluid = model.geom_size[g], model.geom_hydroelastic[g], model.geom_fluid[g]
     return b
 
 
@@ -214,10 +212,9 @@ def unsaid_efforts(tree: xml.Element, m: mujoco.MjModel) -> list[str]:
 
 def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
     """solref of the geoms that have a stiffness, where MuJoCo has a weight for it: what `contact_material` maps back."""
-    places = {mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_BODY, i): i for i in range(1, m.nbody)}
     found = {}
     for geom in b.geoms:
-        weight = m.body_invweight0[places[b.bodies[geom.body].name], 0] if geom.body >= 0 else 0.0
+        weight = _body_weight(b, m, geom.body)
         if np.isfinite(geom.stiffness) and weight > 0:
             found[geom.name] = _solref(geom.stiffness, geom.dissipation_time, weight, b.timestep)
     return found
@@ -225,29 +222,25 @@ def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, 
 
 def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
     """solref of the constraints that have a stiffness, of its first value."""
-    index = {
-        kind: {mujoco.mj_id2name(m, kind, i): i for i in range(count)}
-        for kind, count in (
-            (mujoco.mjtObj.mjOBJ_BODY, m.nbody),
-            (mujoco.mjtObj.mjOBJ_JOINT, m.njnt),
-            (mujoco.mjtObj.mjOBJ_TENDON, m.ntendon),
-        )
-    }
-    bodies, joints, tendons = index.values()
     found = {}
     for c in b.constraints:
         if c.type not in SAID or not np.isfinite(c.stiffness[0]):
             continue
         ends = [end for end in c.ends if end >= 0]
         if c.type == ConstraintType.JOINT:
-            weight = sum(m.dof_invweight0[m.jnt_dofadr[joints[b.joints[end].name]]] for end in ends)
+            weight = sum(m.dof_invweight0[m.joint(b.joints[end].name).dofadr[0]] for end in ends)
         elif c.type == ConstraintType.TENDON:
-            weight = sum(m.tendon_invweight0[tendons[b.tendons[end].name]] for end in ends)
+            weight = sum(m.tendon_invweight0[m.tendon(b.tendons[end].name).id] for end in ends)
         else:
-            weight = sum(m.body_invweight0[bodies[b.bodies[end].name], 0] for end in ends)
+            weight = sum(_body_weight(b, m, end) for end in ends)
         if weight > 0:
             found[c.name] = _solref(c.stiffness[0], c.dissipation_time, float(weight), b.timestep)
     return found
+
+
+def _body_weight(b: ModelBuilder, m: mujoco.MjModel, body: int) -> float:
+    """MuJoCo's inverse effective mass of a body of the builder; the world has none."""
+    return float(m.body_invweight0[m.body(b.bodies[body].name).id, 0]) if body >= 0 else 0.0
 
 
 def _solref(stiffness: float, time: float, weight: float, h: float) -> tuple[float, float]:
@@ -323,20 +316,17 @@ def _keep_shapes(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
     heights = zip((g for g in b.geoms if g.type == GeomType.HFIELD), b.hfields, read.hfields, strict=True)
     of_geom = {id(geom): (field, other) for geom, field, other in heights}
     for geom, other in zip(b.geoms, read.geoms, strict=True):
-        if geom.type == GeomType.MESH:
-            mesh, plain_mesh = b.meshes[geom.mesh], read.meshes[other.mesh]
-            same = all(np.array_equal(x, y) for x, y in zip(mesh[1:3], plain_mesh[1:3], strict=True))
-            if not (same and np.array_equal(geom.pose, other.pose)):
-                data = {"vertices": pack(mesh.vertices), "faces": pack(mesh.faces)}
-                shapes[geom.name] = data | {"pose": geom.pose}
-            if mesh.max_hull_vertices != plain_mesh.max_hull_vertices:
-                hulls[geom.name] = mesh.max_hull_vertices
-        elif geom.type == GeomType.HFIELD:
-            field, plain_field = of_geom[id(geom)]
-            same = all(np.array_equal(x, y) for x, y in zip(field[1:], plain_field[1:], strict=True))
-            if not (same and np.array_equal(geom.pose, other.pose)):
-                data = {"size": field.size, "data": pack(field.data), "bounds": geom.size}
-                shapes[geom.name] = data | {"pose": geom.pose}
+        meshes = (b.meshes[geom.mesh], read.meshes[other.mesh]) if geom.type == GeomType.MESH else None
+        shape, plain = meshes or of_geom.get(id(geom), ((), ()))
+        same = all(np.array_equal(x, y) for x, y in zip(shape[1:3], plain[1:3], strict=True))
+        if shape and not (same and np.array_equal(geom.pose, other.pose)):
+            if meshes:
+                data = {"vertices": pack(shape.vertices), "faces": pack(shape.faces)}
+            else:
+                data = {"size": shape.size, "data": pack(shape.data), "bounds": geom.size}
+            shapes[geom.name] = data | {"pose": geom.pose}
+        if meshes and shape.max_hull_vertices != plain.max_hull_vertices:
+            hulls[geom.name] = shape.max_hull_vertices
         if geom.field >= 0:
             field = b.fields[geom.field]
             arrays = {key: pack(getattr(field, key)) for key in ("vertices", "tetrahedra", "pressure")}

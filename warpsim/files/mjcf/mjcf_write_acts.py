@@ -17,16 +17,8 @@ from warpsim.model.sensor_types import KINDS, ObjectType, SensorType
 from warpsim.model.tendon_paths import WrapType
 
 SAID = (ConstraintType.CONNECT, ConstraintType.WELD, ConstraintType.JOINT, ConstraintType.TENDON)  # those MJCF has
-ATTRIBUTES = {
-    ObjectType.SITE: "site",
-    ObjectType.JOINT: "joint",
-    ObjectType.TENDON: "tendon",
-    ObjectType.ACTUATOR: "actuator",
-    ObjectType.BODY: "body",
-}
 FRAMES = {ObjectType.BODY: "xbody", ObjectType.INERTIA: "body", ObjectType.GEOM: "geom", ObjectType.SITE: "site"}
 FRAMES |= {ObjectType.CAMERA: "camera"}
-MATCHED = {ObjectType.GEOM: "geom", ObjectType.BODY: "body", ObjectType.SUBTREE: "subtree", ObjectType.SITE: "site"}
 
 
 def body_name(b, index: int) -> str:
@@ -81,13 +73,12 @@ def write_constraints(b, root: xml.Element, aids: dict[tuple[int, int], str]) ->
         if c.type not in SAID:
             continue
         common = {"name": c.name, "active": None if c.active else False}
+        word = c.type.name.lower()
         if c.type in (ConstraintType.JOINT, ConstraintType.TENDON):
-            word = c.type.name.lower()
             items = b.joints if c.type == ConstraintType.JOINT else b.tendons
             ends = {f"{word}{k + 1}": items[end].name for k, end in enumerate(c.ends) if end >= 0}
             add(section, word, **ends, polycoef=c.coefficients, **common)
             continue
-        word = c.type.name.lower()
         if (index, 0) in aids:
             add(section, word, site1=aids[index, 0], site2=aids[index, 1], **common)
             continue
@@ -123,13 +114,12 @@ def find_aids(b) -> tuple[dict[tuple[int, int], str], list[tuple[str, int, np.nd
     return found, new
 
 
-def write_aids(new, root: xml.Element, bodies: list[xml.Element]) -> None:
+def write_aids(new, bodies: dict[int, xml.Element]) -> None:
     """The new sites of `find_aids`."""
     for name, body, pose in new:
-        parent = bodies[body] if body >= 0 else root.find("worldbody")
-        element = add(parent, "site", name=name, **pose_of(pose))
-        parent.remove(element)
-        parent.insert(next((i for i, child in enumerate(parent) if child.tag == "body"), len(parent)), element)
+        parent = bodies[body]
+        place = next((i for i, child in enumerate(parent) if child.tag == "body"), len(parent))
+        parent.insert(place, add(xml.Element("new"), "site", name=name, **pose_of(pose)))
 
 
 def joints_ranges(b) -> dict[int, tuple[int, np.ndarray]]:
@@ -215,14 +205,14 @@ def write_sensors(b, root: xml.Element) -> None:
             bits, reduction, count = (int(x) for x in sensor.constants[:3])
             for k, (type, name) in enumerate(ends):
                 number = "" if type == ObjectType.SITE else k + 1
-                options |= {} if type == ObjectType.NONE else {f"{MATCHED[type]}{number}": name}
+                options |= {} if type == ObjectType.NONE else {f"{type.name.lower()}{number}": name}
             options |= {"data": " ".join(names_of(CONTACT_DATA, bits)), "reduce": REDUCTIONS[reduction], "num": count}
         elif kind == SensorType.CAMPROJECTION:
             options |= {"site": ends[0][1], "camera": ends[1][1]}
         elif kind == SensorType.RANGEFINDER:
             options |= {"site": ends[0][1], "data": " ".join(names_of(RAY_DATA, int(sensor.constants[0])))}
         elif len(rules.objects) == 1 and ends[0][0] != ObjectType.NONE:
-            options[ATTRIBUTES[ends[0][0]]] = ends[0][1]
+            options[ends[0][0].name.lower()] = ends[0][1]
         elif ends[0][0] != ObjectType.NONE:
             options |= {"objtype": FRAMES[ends[0][0]], "objname": ends[0][1]}
             if kind == SensorType.INSIDESITE:
@@ -233,17 +223,9 @@ def write_sensors(b, root: xml.Element) -> None:
 
 
 def _object(b, type: ObjectType, index: int) -> str | None:
-    items = {
-        ObjectType.JOINT: b.joints,
-        ObjectType.GEOM: b.geoms,
-        ObjectType.SITE: b.sites,
-        ObjectType.CAMERA: b.cameras,
-        ObjectType.TENDON: b.tendons,
-        ObjectType.ACTUATOR: b.actuators,
-    }
     if type == ObjectType.NONE:
         return None
-    return items[type][index].name if type in items else body_name(b, index)
+    return body_name(b, index) if type.element == "body" else type.items(b)[index].name
 
 
 def magnetic_field(b) -> np.ndarray | None:

@@ -97,46 +97,31 @@ def _is_flat(mesh: Mesh) -> bool:
     return bool(volume <= FLAT * np.prod(np.maximum(np.ptp(mesh.vertices, axis=0), np.ptp(mesh.vertices) * 1e-3)))
 
 
-def write_world(b, root: xml.Element, shapes: Shapes, looks: Looks) -> list[xml.Element]:
-    """Write the worldbody; returns the elements of the bodies."""
-    world = add(root, "worldbody")
+def write_world(b, root: xml.Element, shapes: Shapes, looks: Looks) -> dict[int, xml.Element]:
+    """Write the worldbody; returns the elements of the bodies, -1 the world's."""
     efforts = {j: EffortLimit(j, -1, range, False) for j, (_, range) in joints_ranges(b).items()}
     efforts |= {limit.joint: limit for limit in b.effort_limits if limit.joint >= 0}
     fields = iter(b.hfields)
     heights = {g: next(fields) for g, geom in enumerate(b.geoms) if geom.type == GeomType.HFIELD}
     jointed = {joint.body for joint in b.joints}
-    children: dict[int, list[int]] = {}
-    for i, body in enumerate(b.bodies):
-        children.setdefault(body.parent, []).append(i)
-    elements: list[xml.Element] = [world] * len(b.bodies)
-    stack = [(i, world) for i in reversed(children.get(-1, []))]
-    while stack:
-        i, parent = stack.pop()
-        elements[i] = _body(parent, b.bodies[i], i in jointed)
-        stack.extend((child, elements[i]) for child in reversed(children.get(i, [])))
+    elements = {-1: add(root, "worldbody")}
+    for i, body in enumerate(b.bodies):  # parents come first
+        elements[i] = _body(elements[body.parent], body, i in jointed)
     for j, joint in enumerate(b.joints):
         _joint(elements[joint.body], joint, efforts.get(j))
     for g, geom in enumerate(b.geoms):
-        parent = elements[geom.body] if geom.body >= 0 else world
-        _geom(b, parent, geom, heights.get(g), shapes, looks)
+        _geom(b, elements[geom.body], geom, heights.get(g), shapes, looks)
     for site in b.sites:
         size = np.asarray(site.size)[: SIZES[GeomType(site.type)]]
-        parent = elements[site.body] if site.body >= 0 else world
         kind = unless(site.type.name.lower(), "sphere")
         colour = unless(short_of(site.rgba), (0.5, 0.5, 0.5, 1.0))
-        add(parent, "site", name=site.name, type=kind, **pose_of(site.pose), size=size, rgba=colour)
+        add(elements[site.body], "site", name=site.name, type=kind, **pose_of(site.pose), size=size, rgba=colour)
     for camera in b.cameras:
-        parent = elements[camera.body] if camera.body >= 0 else world
         view = {"fovy": np.rad2deg(camera.fovy), "resolution": unless(camera.resolution, (1, 1))}
-        add(parent, "camera", name=camera.name, **pose_of(camera.pose), **view)
-    for i in range(len(b.bodies)):  # children after what a body has itself
-        _children_last(elements[i])
-    _children_last(world)
+        add(elements[camera.body], "camera", name=camera.name, **pose_of(camera.pose), **view)
+    for element in elements.values():  # children after what a body has itself
+        element[:] = sorted(element, key=lambda child: child.tag == "body")
     return elements
-
-
-def _children_last(element: xml.Element) -> None:
-    element[:] = sorted(element, key=lambda child: child.tag == "body")
 
 
 def _body(parent: xml.Element, body, moves: bool) -> xml.Element:

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from warpsim.base.checks import short
-from warpsim.model.geometry import IDENTITY, combine_masses, compose, rotation_matrix
+from warpsim.model.geometry import IDENTITY, combine_masses, compose, cross_matrix, rotation_matrix, spatial_inertia
 
 SLACK = 1e-7  # relative violation that is rounding
 NOTHING = 1e-15  # kg m^2, below which an inertia is the rounding of zero
@@ -124,13 +124,13 @@ def _check_pose(links, share, done, strengthen) -> None:
         link = links[k]
         joint, place = link.joint, _motion(link.joint, None if share is None else share[k])
         for beyond in (locked, free):
-            beyond[link.name] = beyond.get(link.name, 0.0) + _spatial(link.mass, link.com, link.inertia)
+            beyond[link.name] = beyond.get(link.name, 0.0) + spatial_inertia(link.mass, link.com, link.inertia)
         if joint.kind != "fixed":
             axes = _axes(joint)
             if id(link) not in done and _weak(axes, locked[link.name], free[link.name]):
-                before = _spatial(link.mass, link.com, link.inertia)
+                before = spatial_inertia(link.mass, link.com, link.inertia)
                 strengthen(link, "moves no inertia")
-                more = _spatial(link.mass, link.com, link.inertia) - before
+                more = spatial_inertia(link.mass, link.com, link.inertia) - before
                 locked[link.name], free[link.name] = locked[link.name] + more, free[link.name] + more
             moved = free[link.name] @ axes
             free[link.name] = free[link.name] - moved @ np.linalg.solve(axes.T @ moved, moved.T)
@@ -170,17 +170,7 @@ def _motion(joint, share: float | None) -> np.ndarray:
         at = at + turn @ joint.axis * q
     elif joint.kind in ("revolute", "continuous"):
         turn = turn @ rotation_matrix(np.concatenate([[np.cos(q / 2)], np.sin(q / 2) * joint.axis]))
-    return np.block([[turn, _cross(at) @ turn], [np.zeros((3, 3)), turn]])
-
-
-def _cross(p) -> np.ndarray:
-    return np.array([[0.0, -p[2], p[1]], [p[2], 0.0, -p[0]], [-p[1], p[0], 0.0]])
-
-
-def _spatial(mass, com, inertia) -> np.ndarray:
-    """Spatial inertia (6, 6) of a link about its origin."""
-    lever = mass * _cross(com)
-    return np.block([[inertia - lever @ _cross(com), lever], [lever.T, mass * np.eye(3)]])
+    return np.block([[turn, cross_matrix(at) @ turn], [np.zeros((3, 3)), turn]])
 
 
 def _placed(pose, mass, centre, inertia) -> tuple[float, np.ndarray, np.ndarray]:

@@ -12,12 +12,12 @@ import numpy as np
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
+from warpsim.files.usd.usd_authored import LIMITLESS
 from warpsim.files.usd.usd_joint_values import Values
 from warpsim.files.usd.usd_shapes import decompose_transform
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, inverse, rotate, rotation_vector
 
 LARGEST = 1e9
-LIMITLESS = 1e30  # what some exporters write for infinity
 APART = 1e-3  # m and rad, between frames that should meet up to the joint's freedom
 TOKENS = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 
@@ -241,20 +241,15 @@ def _six_axes(prim, units, label: str):
 
 def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], float]:
     """Motion between the frames as they stand: the joint's own part of it (7,), its values, and the rest [m, rad]."""
-    motion = compose(
-        inverse(compose(parent_pose, joint.frames[0])),
-        compose(pose, joint.frames[1]),
-    )
+    motion = compose(inverse(compose(parent_pose, joint.frames[0])), compose(pose, joint.frames[1]))
     if joint.kind == "ball" and not joint.freedoms:
         own = np.concatenate([np.zeros(3), motion[3:]])
         return own, [], float(np.abs(motion[:3]).max())
     if joint.starts_apart:
         own, values = _together(joint)
-        left = compose(inverse(own), motion)
-        return own, values, float(max(np.abs(left[:3]).max(), np.abs(rotation_vector(left[3:])).max()))
+        return own, values, _size(compose(inverse(own), motion))
     if joint.kind != "freedoms" or len(joint.freedoms) != 1 or joint.stacked:
-        rest = max(np.abs(motion[:3]).max(), np.abs(rotation_vector(motion[3:])).max())
-        return IDENTITY, [0.0] * len(joint.freedoms), float(rest)
+        return IDENTITY, [0.0] * len(joint.freedoms), _size(motion)
     freedom = joint.freedoms[0]
     axis, value = freedom.axis, freedom.values.position
     if value is not None:
@@ -267,8 +262,12 @@ def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], f
     own = freedom.motion(value)
     if abs(value) < 1e-6:
         own, value = IDENTITY, 0.0
-    left = compose(inverse(own), motion)
-    return own, [value], float(max(np.abs(left[:3]).max(), np.abs(rotation_vector(left[3:])).max()))
+    return own, [value], _size(compose(inverse(own), motion))
+
+
+def _size(motion) -> float:
+    """The largest component of a pose, in m, or in rad of its rotation."""
+    return float(max(np.abs(motion[:3]).max(), np.abs(rotation_vector(motion[3:])).max()))
 
 
 def _together(joint: Joint) -> tuple[np.ndarray, list[float]]:

@@ -86,29 +86,12 @@ PER_AXIS = re.compile(
 )
 
 
-@functools.lru_cache(4096)
-def ignored(name: str):
-    """The row of `IGNORED` of a property, None where it is unknown."""
-    k = _row(_ANY_IGNORED, name)
-    return None if k is None else IGNORED[k]
-
-
 def missing(name: str, needs: set[str]) -> str:
     """Why a property is not read of a prim that is none of those that have it."""
     axis = PER_AXIS.fullmatch(name)
     if axis:
         return f"it counts with Physics{axis[1].capitalize()}API:{axis[2]}, on a joint with that axis, alone"
     return f"it is read of {' and '.join(sorted(needs))} alone"
-
-
-@functools.lru_cache(4096)
-def needs(name: str) -> set[str] | None:
-    """The kinds of prims of which a property is read, None where it is no such property."""
-    axis = PER_AXIS.fullmatch(name)
-    if axis:
-        return {f"{axis[1]}:{axis[2]}"}
-    k = _row(_ANY_READ, name)
-    return None if k is None else READ[k][1]
 
 
 # Values with which what is ignored changes nothing ------------------------------------------------------------------------
@@ -300,31 +283,39 @@ SCHEMAS = (
 )
 
 
-@functools.lru_cache(4096)
+def _finder(table):
+    """What finds the row of a name in a table, None where it is in none."""
+    names = re.compile("|".join(f"(?P<row{k}>{row[0]})" for k, row in enumerate(table)))
+
+    @functools.lru_cache(4096)
+    def find(name: str):
+        found = names.fullmatch(name)
+        return None if found is None else table[int(str(found.lastgroup)[3:])]
+
+    return find
+
+
+ignored, _read, _schema = _finder(IGNORED), _finder(READ), _finder(SCHEMAS)
+
+
+def needs(name: str) -> set[str] | None:
+    """The kinds of prims of which a property is read, None where it is no such property."""
+    axis = PER_AXIS.fullmatch(name)
+    if axis:
+        return {f"{axis[1]}:{axis[2]}"}
+    row = _read(name)
+    return None if row is None else row[1]
+
+
 def schema(name: str) -> tuple[str, bool] | None:
     """(Why an applied schema is not read, whether that changes the motion), None where it is read or is none of physics."""
     if not PHYSICS_SCHEMAS.match(name):
         return None
-    for pattern, why, warns in SCHEMAS:
-        if re.fullmatch(pattern, name):
-            return None if why is None else (why, warns)
-    return "an unknown schema, not simulated", True
+    _, why, warns = _schema(name) or (name, "an unknown schema, not simulated", True)
+    return None if why is None else (why, warns)
 
 
 def unknown_type(prim) -> bool:
     """Whether a prim is of a type of physics that is in no schema here."""
     name = str(prim.GetTypeName())
     return bool(PHYSICS_SCHEMAS.match(name)) and name not in TYPES and not prim.GetPrimTypeInfo().GetSchemaType()
-
-
-def _any_of(table) -> re.Pattern:
-    """One expression of all names of a table, of which `_row` tells the row."""
-    return re.compile("|".join(f"(?P<row{k}>{row[0]})" for k, row in enumerate(table)))
-
-
-def _row(pattern: re.Pattern, name: str) -> int | None:
-    found = pattern.fullmatch(name)
-    return None if found is None else int(str(found.lastgroup)[3:])
-
-
-_ANY_READ, _ANY_IGNORED = _any_of(READ), _any_of(IGNORED)

@@ -11,7 +11,7 @@ from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.model import mesh_mass
-from warpsim.model.geometry import combine_masses, nearest_rotation, rotation_matrix, volume_and_inertia
+from warpsim.model.geometry import combine_masses, nearest_rotation, rotation_matrix, spread, volume_and_inertia
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
 LARGEST = 1e12
@@ -49,7 +49,7 @@ def read_mass(prim, shapes, units, own: dict, stretch) -> tuple[float, np.ndarra
         mass, about = mass or total, 0.4 * mass * POINT_RADIUS**2 * np.eye(3)
     else:
         mass = mass or total
-        about = about * mass / total + mass * _spread(com - centre)
+        about = about * mass / total + mass * spread(com - centre)
     moments, axes = principal(about)
     if given.moments is not None:
         return mass, com, given.inertia(axes)
@@ -113,11 +113,6 @@ def _amount(value, label: str) -> float:
     return value
 
 
-def _spread(arm) -> np.ndarray:
-    """The parallel-axis term of a unit mass."""
-    return arm @ arm * np.eye(3) - np.outer(arm, arm)
-
-
 def _shape_mass(shape, given: "_Given", body_density: float, units):
     """Mass, centre and inertia in body axes of a shape whose collider says `given`."""
     own = given if shape.collider == shape.prim else _Given(shape.prim, f"geom {shape.prim.GetPath()}", units)
@@ -144,7 +139,7 @@ def _collider_mass(shapes, body_density: float, units):
         inertia = turn @ inertia @ turn.T
     if given.com is not None:
         com = shapes[0].frame[:3, :3] @ given.com + shapes[0].frame[:3, 3]
-        inertia = inertia + mass * _spread(com - centre)
+        inertia = inertia + mass * spread(com - centre)
         centre = com
     if given.moments is not None:
         inertia = frame @ given.inertia(np.eye(3)) @ frame.T
