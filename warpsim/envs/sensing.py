@@ -36,30 +36,26 @@ def height(body: str):
     return lambda s: s.poses[:, body_index(s, body), 2]
 
 
-def _in_frame(view, body: int, vector, frame: str):
-    return vector if frame == "world" else rotated_back(view.xp, view.poses[:, body, 3:], vector)
+def _velocity(body: str, frame: str, columns: slice):
+    """The term of some columns of a body's velocity, in a frame."""
+    choice(frame, "frame", FRAMES)
+
+    def term(s):
+        b = body_index(s, body)
+        vector = s.velocities[:, b, columns]
+        return vector if frame == "world" else rotated_back(s.xp, s.poses[:, b, 3:], vector)
+
+    return term
 
 
 def linear_velocity(body: str, frame: str = "body"):
     """Velocity of the origin of a body frame `(worlds, 3)` [m/s]."""
-    choice(frame, "frame", FRAMES)
-
-    def term(s):
-        b = body_index(s, body)
-        return _in_frame(s, b, s.velocities[:, b, 3:], frame)
-
-    return term
+    return _velocity(body, frame, slice(3, None))
 
 
 def angular_velocity(body: str, frame: str = "body"):
     """`(worlds, 3)` [rad/s]."""
-    choice(frame, "frame", FRAMES)
-
-    def term(s):
-        b = body_index(s, body)
-        return _in_frame(s, b, s.velocities[:, b, :3], frame)
-
-    return term
+    return _velocity(body, frame, slice(3))
 
 
 def projected_gravity(body: str):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -32,7 +33,8 @@ def load_isolated(path, options: dict, bytes: float | None = None, seconds: floa
         float(ISOLATED_SECONDS if seconds is None else seconds),
     )
     with tempfile.TemporaryDirectory(prefix="warpsim-") as folder:
-        request = {"path": os.fspath(path), "options": options, "folder": folder}
+        plain = {key: dict(value) if isinstance(value, Mapping) else value for key, value in options.items()}
+        request = {"path": os.fspath(path), "options": plain, "folder": folder}
         request |= {"bytes": bytes, "seconds": seconds}
         try:
             text = json.dumps(request, default=os.fspath)

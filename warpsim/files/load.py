@@ -135,15 +135,12 @@ def load(
     if isinstance(source, mujoco.MjModel | mujoco.MjSpec):
         options |= _options_of_mujoco(source, of_urdf, of_files, bounds)
         return _with_hulls(load_mujoco(source, **options), limit)
-    path = _path_of(source)
-    if of_urdf != URDF_DEFAULTS and path.suffix.lower() in USD_SUFFIXES:
-        raise ModelError(f"{path}: {FOR_URDF}")
+    path = _path_of(source, of_urdf)
     with _readable():
         if bounds is not None:
             from warpsim.files.isolated import load_isolated
 
-            mappings = {key: dict(value) for key, value in (options | of_files).items() if isinstance(value, Mapping)}
-            return _with_hulls(load_isolated(path, options | of_files | of_urdf | mappings, **bounds), limit)
+            return _with_hulls(load_isolated(path, options | of_files | of_urdf, **bounds), limit)
         # called here: warnings of a reader are told of the line that calls `load`
         reader, options = _reader(path, options | of_files, of_urdf)
         return _with_hulls(reader(path, **options), limit)
@@ -168,8 +165,8 @@ def _with_hulls(model: Model, limit: int | None) -> Model:
     return dataclasses.replace(model, meshes=tuple(mesh._replace(max_hull_vertices=limit) for mesh in model.meshes))
 
 
-def _path_of(source) -> pathlib.Path:
-    """The path of a file of a known type."""
+def _path_of(source, of_urdf: dict) -> pathlib.Path:
+    """The path of a file of a known type, none of USD where there are options of URDF files."""
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"cannot load a {type(source).__name__}; give a path, a mujoco.MjModel or a mujoco.MjSpec")
     path = pathlib.Path(source)
@@ -179,6 +176,8 @@ def _path_of(source) -> pathlib.Path:
         raise ModelError(
             f"{str(source)[:80]!r}: unknown file type {suffix!r}; give a path that ends in {', '.join(known)}"
         )
+    if of_urdf != URDF_DEFAULTS and suffix in USD_SUFFIXES:
+        raise ModelError(f"{path}: {FOR_URDF}")
     return path
 
 

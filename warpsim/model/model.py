@@ -532,18 +532,8 @@ class Model(NamesOfModel):
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
         """Names by element: body, joint, geom, tendon, constraint, actuator, site, camera, sensor, keyframe."""
-        return {
-            "body": self.body_names,
-            "joint": self.joint_names,
-            "geom": self.geom_names,
-            "tendon": self.tendon_names,
-            "constraint": self.constraint_names,
-            "actuator": self.actuator_names,
-            "site": self.site_names,
-            "camera": self.camera_names,
-            "sensor": self.sensor_names,
-            "keyframe": tuple(self.keyframes),
-        }
+        kinds = ("body", "joint", "geom", "tendon", "constraint", "actuator", "site", "camera", "sensor")
+        return {kind: getattr(self, f"{kind}_names") for kind in kinds} | {"keyframe": tuple(self.keyframes)}
 
     @property
     def parents(self) -> np.ndarray:

@@ -28,9 +28,9 @@ from warpsim.files.scene import (
 from warpsim.files.usd.usd_worlds import continuous_signs
 from warpsim.model.host_kinematics import body_pose_chunks, geom_poses
 from warpsim.show.bands import band_colors, bands, largest_triangles
-from warpsim.show.live.address import viser_server
+from warpsim.show.live.address import need_viser, quiet_server
 from warpsim.show.page_scene import RECORDED, add_group, set_up, shape_groups
-from warpsim.show.strings import Strings
+from warpsim.show.strings import Strings, in_corner
 from warpsim.state.trajectory import warn_undrawn, world_indices
 
 DEFAULT_WORLDS = 64
@@ -46,11 +46,7 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
     if flag(patches, "patches"):
         refuse_without_fields(trajectory.model)
         trajectory = dataclasses.replace(trajectory, model=see_through(trajectory.model))
-    try:
-        import rich
-        import viser  # noqa: F401
-    except ImportError as error:
-        raise ImportError("the web page needs viser; install it with: pip install 'viser>=1.0'") from error
+    need_viser("web")
     path = check_file(path)
     if spacing is not None:
         spacing = positive(spacing, "spacing", "m")
@@ -70,13 +66,8 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         )
     shown = _Patches(trajectory, rows, chosen, origins) if patches else None
     strings = Strings(trajectory, rows, chosen, origins)
-    console = rich.get_console()  # viser announces its server, which nobody is meant to visit
-    with console.capture():  # what this thread prints, and no other
-        server = viser_server("127.0.0.1", 0)
+    server = quiet_server("127.0.0.1", 0)  # which nobody is meant to visit
     try:
-        server.get_event_loop().call_soon_threadsafe(
-            console.begin_capture
-        )  # and what the server's own prints in the end
         page = _record(server, trajectory, rows, rate, chosen, origins, groups, shown, strings)
     finally:
         server.stop()
@@ -144,11 +135,8 @@ class _Patches:
         note = ""
         if self.cut:
             note = f"<br>the {MOST_TRIANGLES:,} largest triangles in {self.cut} of {len(self.frames)} frames"
-        return (
-            '<div style="position:fixed;left:12px;bottom:64px;z-index:10;font:12px sans-serif;color:#223;pointer-events:none">'
-            f'<div style="width:180px;height:10px;background:linear-gradient(to right, {steps})"></div>'
-            f"pressure 0 to {_pascals(self.largest)}{note}</div>"
-        )
+        bar = f'<div style="width:180px;height:10px;background:linear-gradient(to right, {steps})"></div>'
+        return in_corner(f"{bar}pressure 0 to {_pascals(self.largest)}{note}", 64)
 
 
 def _pascals(p: float) -> str:

@@ -24,13 +24,37 @@ def pieces_of(model) -> np.ndarray:
     return np.stack([first, first + 1], axis=-1)
 
 
-class Strings:
+def in_corner(text: str, bottom: int) -> str:
+    """A note so many pixels above the lower left corner of a page."""
+    style = f"position:fixed;left:12px;bottom:{bottom}px;z-index:10;font:12px sans-serif;color:#223;pointer-events:none"
+    return f'<div style="{style}">{text}</div>'
+
+
+class _Lines:
+    """The straight pieces of a model's tendons on a page, under a path of it."""
+
+    def __init__(self, model, path: str):
+        self.pieces, self.path, self._handle = pieces_of(model), path, None
+
+    def draw(self, server, points: np.ndarray) -> None:
+        """Move them to `points (n, 2, 3)`; without any they are hidden."""
+        if self._handle is None and len(points):
+            options = {"thickness": THICKNESS, "thickness_units": "screen"}
+            self._handle = server.scene.add_line_segments(self.path, points, COLOR, **options)
+        elif self._handle is not None:
+            if self._handle.visible != bool(len(points)):
+                self._handle.visible = bool(len(points))
+            if len(points) and not np.array_equal(points, self._handle.points):
+                self._handle.points = points
+
+
+class Strings(_Lines):
     """The tendons of the chosen worlds in the frames of a trajectory, each about its world's origin."""
 
     def __init__(self, trajectory, rows, chosen, origins):
-        self.pieces = pieces_of(trajectory.model)
+        super().__init__(trajectory.model, "/tendons")
         shown = MOST_PIECES // max(len(self.pieces), 1)
-        self.origins, self._handle = origins[:shown], None
+        self.origins = origins[:shown]
         self.left_out = max(len(chosen) - shown, 0) if len(self.pieces) else 0
         self.frames: list[Iterator[np.ndarray]] = []
         if len(self.pieces):
@@ -42,27 +66,18 @@ class Strings:
         if not self.frames:
             return
         placed = [next(frames)[self.pieces] + origin for frames, origin in zip(self.frames, self.origins, strict=True)]
-        points = (np.round(np.concatenate(placed) / PLACE_STEP) * PLACE_STEP).astype(np.float32)
-        if self._handle is None:
-            options = {"thickness": THICKNESS, "thickness_units": "screen"}
-            self._handle = server.scene.add_line_segments("/tendons", points, COLOR, **options)
-        elif not np.array_equal(points, self._handle.points):
-            self._handle.points = points
+        self.draw(server, (np.round(np.concatenate(placed) / PLACE_STEP) * PLACE_STEP).astype(np.float32))
 
     def note(self) -> str:
         """What is not drawn, for a corner of the page."""
-        if not self.left_out:
-            return ""
-        text = f"tendons of the first {len(self.frames)} worlds"
-        style = "position:fixed;left:12px;bottom:40px;z-index:10;font:12px sans-serif;color:#223;pointer-events:none"
-        return f'<div style="{style}">{text}</div>'
+        return in_corner(f"tendons of the first {len(self.frames)} worlds", 40) if self.left_out else ""
 
 
-class LiveStrings:
+class LiveStrings(_Lines):
     """The tendons of worlds that are shown live, each about its origin, under a path of the page."""
 
     def __init__(self, model, origins: np.ndarray, under: str):
-        self.pieces, self.under, self._handle = pieces_of(model), under, None
+        super().__init__(model, f"{under}/tendons")
         self.origins = origins[: MOST_PIECES // max(len(self.pieces), 1)]
         if len(self.pieces):
             self._points = TendonPoints(model, len(self.origins), wp.get_preferred_device())
@@ -74,11 +89,4 @@ class LiveStrings:
         few = len(self.origins)
         placed = self._points(q[:few].astype(float), None if mocap is None else mocap[:few].astype(float))
         placed = (placed + self.origins[:, None])[np.isfinite(q[:few]).all(axis=1)]
-        points = placed[:, self.pieces].reshape(-1, 2, 3).astype(np.float32)
-        if self._handle is None and len(points):
-            options = {"thickness": THICKNESS, "thickness_units": "screen"}
-            self._handle = server.scene.add_line_segments(f"{self.under}/tendons", points, COLOR, **options)
-        elif self._handle is not None:
-            self._handle.visible = bool(len(points))
-            if len(points) and not np.array_equal(points, self._handle.points):
-                self._handle.points = points
+        self.draw(server, placed[:, self.pieces].reshape(-1, 2, 3).astype(np.float32))

@@ -37,6 +37,26 @@ def checked_address(host: str, port: int) -> tuple[str, int]:
         return host, probe.getsockname()[1]
 
 
+def need_viser(page: str) -> None:
+    """Raise `ImportError` for a page without viser."""
+    try:
+        import rich  # noqa: F401
+        import viser  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"the {page} page needs viser; install it with: pip install 'viser>=1.0'") from error
+
+
+def quiet_server(host: str, port: int):
+    """A `viser_server` that does not announce itself: neither in this thread nor, in the end, in its own."""
+    import rich
+
+    console = rich.get_console()
+    with console.capture():  # what this thread prints, and no other
+        server = viser_server(host, port)
+    server.get_event_loop().call_soon_threadsafe(console.begin_capture)
+    return server
+
+
 def viser_server(host: str, port: int):
     """A viser server at an address of this machine that answers to this machine's names, and to pages of its own, alone (`refusal`).
 

@@ -6,7 +6,7 @@ import numpy as np
 from warpsim.base.checks import positive
 from warpsim.files.scene import bounding_radii, default_spacing, grid_origins
 from warpsim.model.host_kinematics import geom_poses
-from warpsim.show.live.address import checked_address, viser_server
+from warpsim.show.live.address import checked_address, need_viser, quiet_server
 from warpsim.show.page_scene import add_group, set_up, shape_groups
 from warpsim.show.strings import LiveStrings
 from warpsim.state.trajectory import world_indices
@@ -133,15 +133,8 @@ class Shown:
 
 def open_server(host: str, port: int):
     """A viser server, quiet, and its address."""
-    try:
-        import rich
-        import viser  # noqa: F401
-    except ImportError as error:
-        raise ImportError("the live page needs viser; install it with: pip install 'viser>=1.0'") from error
+    need_viser("live")
     host, port = checked_address(host, port)
-    console = rich.get_console()
-    with console.capture():  # viser's greeting, in this thread and in the server's own
-        server = viser_server(host, port)
-    server.get_event_loop().call_soon_threadsafe(console.begin_capture)
+    server = quiet_server(host, port)
     name = f"[{host}]" if ":" in host else host
     return server, f"http://{name}:{server.get_port()}"
