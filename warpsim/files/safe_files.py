@@ -5,7 +5,6 @@ A robot file is data from somebody else. It may ask for `../../etc/passwd`, for 
 entities that grow to gigabytes. Everything here answers with a `ModelError` that says what was asked for and the fix.
 """
 
-import contextlib
 import math
 import os
 import pathlib
@@ -31,16 +30,6 @@ class Element(xml.Element):
     """An XML element that knows where it was written."""
 
     __slots__ = ("file", "line")
-
-
-@contextlib.contextmanager
-def named(source):
-    """Errors of a model that begin with what it is called."""
-    try:
-        yield
-    except ModelError as error:
-        text = str(error)
-        raise ModelError(text if text.startswith(str(source)) else f"{source}: {text}") from error
 
 
 def left_out(source, refused: list[str], unsupported: str, stacklevel: int) -> None:

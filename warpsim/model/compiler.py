@@ -276,19 +276,16 @@ def _keyframes(b, joints, order, q0) -> dict[str, Keyframe]:
             for body, value in frame.mocap.items():
                 values["mocap"][mocap.index(body)] = value
         _check_activation(b, stateful, values["activation"], f"keyframe {name!r}")
-        for k, joint in enumerate(joints):
-            if joint.type in (JointType.FREE, JointType.BALL):
-                quaternion = values["q"][nq[k + 1] - 4 : nq[k + 1]]
-                if np.linalg.norm(quaternion) < 1e-8:
-                    raise ModelError(f"keyframe {name!r}: the quaternion of joint {joint.name!r} must not be zero")
-                quaternion /= np.linalg.norm(quaternion)
-        for row, body in enumerate(mocap):
-            length = np.linalg.norm(values["mocap"][row, 3:])
+        turning = [k for k, joint in enumerate(joints) if joint.type in (JointType.FREE, JointType.BALL)]
+        quaternions = [(f"joint {joints[k].name!r}", values["q"][nq[k + 1] - 4 : nq[k + 1]]) for k in turning]
+        quaternions += [
+            (f"mocap body {b.bodies[i].name!r}", row[3:]) for i, row in zip(mocap, values["mocap"], strict=True)
+        ]
+        for owner, quaternion in quaternions:
+            length = np.linalg.norm(quaternion)
             if length < 1e-8:
-                raise ModelError(
-                    f"keyframe {name!r}: the quaternion of mocap body {b.bodies[body].name!r} must not be zero"
-                )
-            values["mocap"][row, 3:] /= length
+                raise ModelError(f"keyframe {name!r}: the quaternion of {owner} must not be zero")
+            quaternion /= length
         frames[name] = Keyframe(**values)
     return frames
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsim.base.checks import number, short, whole
-from warpsim.base.errors import ModelError
+from warpsim.base.errors import ModelError, named
 from warpsim.model.builder_records import with_mass
 from warpsim.model.builder_values import unit_of, vector_of
 from warpsim.model.columns import columns
@@ -100,10 +100,8 @@ def _end(b, given, allowed, label: str, word: str) -> tuple[ObjectType, int]:
         type, key = types[0], given
     else:
         raise ModelError(f"{label}: {word} {short(given)}; give {_wanted(allowed)}")
-    try:
+    with named(label):
         return ObjectType(type), _index(b, ObjectType(type), key)
-    except ModelError as error:
-        raise ModelError(f"{label}: {error}") from None
 
 
 def _wanted(allowed) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from warpsim.base.checks import number, short
-from warpsim.base.errors import ModelError
+from warpsim.base.errors import ModelError, named
 from warpsim.model.builder_values import array_of
 from warpsim.model.model import JOINT_NV, Model
 
@@ -40,7 +40,7 @@ def read_target(b, joint, tendon, site, reference_site, crank, body, label: str)
         return Target(joint=b._joint(joint))
     if tendon is not None:
         return Target(tendon=b._tendon(tendon))
-    try:
+    with named(label):
         if body is not None:
             found = b._body(body)
             if found < 0:
@@ -56,8 +56,6 @@ def read_target(b, joint, tendon, site, reference_site, crank, body, label: str)
             crank[2], "rod", "its length [m] must be positive and finite", lambda x: 0 < x < np.inf, ModelError
         )
         return Target(site=(b._site(crank[0]), b._site(crank[1])), rod=rod)
-    except ModelError as error:
-        raise ModelError(f"{label}: {error}") from None
 
 
 def read_gear(b, target: Target, gear, label: str) -> np.ndarray:

@@ -8,7 +8,7 @@ import typing
 import numpy as np
 
 from warpsim.base.checks import number, short
-from warpsim.base.errors import ModelError
+from warpsim.base.errors import ModelError, named
 from warpsim.model.columns import columns
 from warpsim.model.model import GeomType, Model
 
@@ -53,15 +53,13 @@ def _element(b, item, label: str) -> Wrap:
             WrapType.PULLEY,
             divisor=number(item.divisor, f"{label}: pulley", rule, lambda x: 0 < x < np.inf, ModelError),
         )
-    try:
+    with named(label):
         if not isinstance(item, tuple):
             return Wrap(WrapType.SITE, b._site(item))
         if len(item) not in (1, 2):
             raise ModelError(f"{short(item)} is no element of a path; a geom is given as (geom, side site or None)")
         geom, side = b._geom(item[0]), item[1] if len(item) == 2 else None
         wrap = Wrap(WrapType.GEOM, geom, -1 if side is None else b._site(side))
-    except ModelError as error:
-        raise ModelError(f"{label}: {error}") from None
     shape = b.geoms[geom]
     if shape.type not in (GeomType.SPHERE, GeomType.CYLINDER):
         raise ModelError(

@@ -10,7 +10,7 @@ import pathlib
 import mujoco
 import numpy as np
 
-from warpsim.base.errors import ModelError
+from warpsim.base.errors import ModelError, named
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts
 from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
@@ -34,7 +34,7 @@ from warpsim.files.mjcf.mjcf_sensors import add_sensors
 from warpsim.files.mjcf.mjcf_spec import CALLED, compile_spec
 from warpsim.files.mjcf.mjcf_textures import Images, add_looks
 from warpsim.files.pressure_fields import fitted
-from warpsim.files.safe_files import left_out, missing, named
+from warpsim.files.safe_files import left_out, missing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geometry import rotation_matrix, rotation_vector
 from warpsim.model.medium import semi_axes

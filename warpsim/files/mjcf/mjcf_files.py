@@ -18,7 +18,7 @@ from collections.abc import Callable
 from xml.sax.saxutils import quoteattr
 
 from warpsim.base.checks import short
-from warpsim.base.errors import ModelError
+from warpsim.base.errors import ModelError, named
 from warpsim.files import limits
 from warpsim.files.mjcf.mjcf_counts import Sizes, check_grid, check_values, with_triangles
 from warpsim.files.mjcf.mjcf_textures import Source, numbered
@@ -204,12 +204,10 @@ class _Reader:
         name = check_name(element.get("file"))
         name = name.rpartition("/")[2] if self.strip else name
         where = self.where(element)
-        try:
+        with named(where):
             beside = pathlib.Path(element.file).parent
             found = self.folders.first(name, [self.mesh_folder / name, beside / name])
             data = read_bytes(found, limits.MAX_FLEX_BYTES if element.tag == "flexcomp" else limits.MAX_MESH_BYTES)
-        except ModelError as error:
-            raise ModelError(f"{where}: {error}") from None
         kind = element.attrib.pop("content_type", "")
         data, opaque = usable(element.tag, data, found.suffix.lower(), kind, where, name, self.report)
         if element.tag != "flexcomp" and not element.get("name"):
@@ -225,13 +223,10 @@ class _Reader:
 
     def model(self, element: Element, parents: tuple) -> str:
         """Read a sub-model, beside the file that names it. Whatever its suffix and type, it must be MJCF."""
-        where = self.where(element)
-        try:
+        with named(self.where(element)):
             name = check_name(element.get("file", ""))
             called = pathlib.Path(element.file).parent / name
             found = self.folders.first(name, [called])
-        except ModelError as error:
-            raise ModelError(f"{where}: {error}") from None
         before = self.mesh_folder, self.texture_folder, self.strip
         self.count(found.stat().st_size, True)
         opaque = self.document(called, parents)
@@ -270,12 +265,10 @@ class _Includes:
 
     def included(self, element: Element) -> Element:
         where = self.reader.where(element)
-        try:
+        with named(where):
             name = check_name(element.get("file", ""))
             candidates = [self.main.parent / name, pathlib.Path(element.file).parent / name]
             found = self.reader.folders.first(name, candidates)
-        except ModelError as error:
-            raise ModelError(f"{where}: {error}") from None
         if len(element):
             raise ModelError(f"{where}: has children")
         key = os.path.normpath(found)

@@ -10,6 +10,7 @@ it is a range of its own (`ModelBuilder.add_effort_limit`).
 
 import numpy as np
 
+from warpsim.files.drives import INFINITE
 from warpsim.files.mjcf.mjcf_refusals import (
     actuator_count,
     actuator_refusal,
@@ -21,7 +22,6 @@ from warpsim.files.mjcf.mjcf_refusals import (
 )
 
 IDLE, UNREACHED, MAPPED, SHARED, MOVING = "idle", "unreached", "mapped", "shared", "moving"
-UNLIMITED = (-np.inf, np.inf)
 ROUNDING = 1e-9  # relative, by which a sum may leave a range
 
 
@@ -74,7 +74,7 @@ class ForceLimits:
         drivers = self.tendon_drivers.get(t, [])
         if len(drivers) < 2:
             return MAPPED if drivers else IDLE
-        reach = sum(_reach(self.m, a, UNLIMITED) for a in drivers)
+        reach = sum(_reach(self.m, a, INFINITE) for a in drivers)
         return UNREACHED if _within(reach, self.m.tendon_actfrcrange[t]) else SHARED
 
     def gravity(self, j: int) -> bool:
@@ -116,13 +116,13 @@ def _moments(m, a: int) -> dict[int, float]:
 
 
 def _own_range(m, a: int) -> np.ndarray:
-    return np.array(m.actuator_forcerange[a] if m.actuator_forcelimited[a] else UNLIMITED, float)
+    return np.array(m.actuator_forcerange[a] if m.actuator_forcelimited[a] else INFINITE, float)
 
 
 def _reach(m, a: int, limits) -> np.ndarray:
     """The interval that the force of actuator `a` cannot leave, before its gear, at controls and activations within their ranges."""
     c = control_index(m, a)
-    force, drive = np.array(UNLIMITED), None
+    force, drive = np.array(INFINITE), None
     affine = m.actuator_biastype[a] == 1 and not m.actuator_biasprm[a, 1:3].any()
     motor = m.actuator_gaintype[a] == 0 and (m.actuator_biastype[a] == 0 or affine)
     if m.actuator_dyntype[a]:

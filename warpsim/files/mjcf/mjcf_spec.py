@@ -12,7 +12,7 @@ import pathlib
 import mujoco
 
 from warpsim.base.checks import short
-from warpsim.base.errors import ModelError
+from warpsim.base.errors import ModelError, named
 from warpsim.files import limits
 from warpsim.files.mjcf.mjcf_files import UNREAD, check_amount, stem, usable
 from warpsim.files.mjcf.mjcf_textures import SIDES, Source, numbered
@@ -34,10 +34,8 @@ def compile_spec(
     for kind, elements in (("mesh", copy.meshes), ("hfield", copy.hfields)):
         for element in (element for element in elements if element.file):
             name, label = element.file, f"{CALLED}: {kind} {short(element.name or element.file)}"
-            try:
+            with named(label):
                 data, suffix = _read(copy, element.compiler.meshdir, folders, name)
-            except ModelError as error:
-                raise ModelError(f"{label}: {error}") from None
             data, opaque = usable(kind, data, suffix, element.content_type, label, name, report)
             count, size = count + 1, size + len(data) * (opaque not in names)
             check_amount(CALLED, count, size)

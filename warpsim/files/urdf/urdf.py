@@ -12,13 +12,13 @@ import warnings
 import numpy as np
 
 from warpsim.base.checks import listed, short
-from warpsim.base.errors import ModelError
+from warpsim.base.errors import ModelError, named
 from warpsim.files import tet_files
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.meshes import convex_parts, has_colours, load_mesh
 from warpsim.files.pressure_fields import fitted, properties
-from warpsim.files.safe_files import Folders, named, read_xml
+from warpsim.files.safe_files import Folders, read_xml
 from warpsim.files.urdf.urdf_inertia import absorb, repair_inertias, repair_massless
 from warpsim.files.urdf.urdf_parse import LEAVE_OUT, Joint, Link, Robot, parse_robot
 from warpsim.model import tetrahedra

@@ -8,6 +8,7 @@ import numpy as np
 
 from warpsim.base.checks import listed
 from warpsim.base.errors import ModelError
+from warpsim.files.drives import INFINITE
 from warpsim.files.mjcf.mjcf_actuators import law_options
 from warpsim.files.mjcf.mjcf_refusals import MUSCLE_LAW
 from warpsim.files.usd.usd_authored import applied
@@ -17,7 +18,6 @@ from warpsim.model.model import ReportLine
 from warpsim.model.muscle import NO_MUSCLE, MuscleRows
 from warpsim.model.tendon_paths import Pulley
 
-UNLIMITED = (-np.inf, np.inf)
 SITES = ("MjcSiteAPI", "NewtonSiteAPI")
 SITE_KINDS = ("sphere", "capsule", "ellipsoid", "cylinder", "box")
 LAWS, BIASES = ("fixed", "affine", "muscle"), ("none", "affine", "muscle")
@@ -65,7 +65,7 @@ class MujocoPrims:
         counts = read_limited(self.authored, prim, f"mjc:{limited}", low, high)
         if counts and not self.scene.auto_limits and self.authored.get(prim, f"mjc:{limited}") is None:
             counts = False
-        return (low, high) if counts else UNLIMITED
+        return (low, high) if counts else INFINITE
 
     def _unique(self, prim, items) -> str:
         return free_name(str(prim.GetDisplayName() or prim.GetName()), {item.name for item in items})
@@ -213,7 +213,7 @@ class MujocoPrims:
         tendon = self.b.add_tendon(
             **course,
             name=self._unique(prim, self.b.tendons),
-            range=None if limits == UNLIMITED else limits,
+            range=None if limits == INFINITE else limits,
             stiffness=stiffness,
             damping=get.number(prim, "mjc:damping", 0.0, 0.0),
             friction=get.number(prim, "mjc:frictionloss", 0.0, 0.0),

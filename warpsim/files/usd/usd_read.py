@@ -14,11 +14,11 @@ import warnings
 import numpy as np
 
 from warpsim.base.checks import grouped
-from warpsim.base.errors import ModelError
+from warpsim.base.errors import ModelError, named
 from warpsim.files.adjacent import exclude_neighbours
 from warpsim.files.drives import INFINITE, drive_joints
 from warpsim.files.kept_json import add_efforts, add_record
-from warpsim.files.safe_files import left_out, named
+from warpsim.files.safe_files import left_out
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_authored import Authored, applied, imply
 from warpsim.files.usd.usd_bodies import add_start, damping, gravity_share, velocity
