@@ -7,7 +7,10 @@ import sys
 
 
 def run_python(code: str, *arguments: str, seconds: float, text: str = "") -> int:
-    """Run code in a Python of its own, which finds what this one does; its exit status. Raises `subprocess.TimeoutExpired`."""
+    """Run code in a Python of its own, which finds what this one does, and return its exit status.
+
+    Raises `subprocess.TimeoutExpired`.
+    """
     return subprocess.run(
         [sys.executable, "-P", "-c", code, *arguments],
         input=text.encode(),

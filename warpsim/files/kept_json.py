@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file keeps of a model beside what its format says: one JSON, in a custom text of MJCF and in the customData of USD's prims.
+"""What a file keeps of a model beside what its format says: one JSON, in a text of MJCF and in customData of USD.
 
-Elements are the arguments of `ModelBuilder.add_*` (`warpsim.model.elements`), what they refer to is called by its name where a reader may number it
-otherwise; large arrays are packed. The format's own words rule: `mjcf_kept` and `usd_extra` say when what was kept counts.
+Elements are the arguments of `ModelBuilder.add_*` (`warpsim.model.elements`). What they refer to is called by its name
+where a reader may number it otherwise. Large arrays are packed. The format's own words rule: `mjcf_kept` and
+`usd_extra` say when what was kept counts.
 """
 
 import base64
@@ -60,7 +61,7 @@ def unpack(data: dict) -> np.ndarray:
 
 
 def add_record(b, record: dict) -> Constraint:
-    """Add a constraint that was kept (`elements.constraint_record`), at the end of a builder's, with its frames to the last bit."""
+    """Add a constraint that was kept (`elements.constraint_record`) after a builder's, its frames to the last bit."""
     first, *second = record["ends"] if "ends" in record else record["bodies"]
     poses = np.array(record["poses"], float) if "poses" in record else None
     frames = {} if poses is None else {"pose_a": poses[0], "pose_b": poses[1]}
@@ -71,7 +72,7 @@ def add_record(b, record: dict) -> Constraint:
 
 
 def effort_rows(limits, joints, tendons) -> list[list]:
-    """Of each range of what several actuators do its joint and its tendon, None for the other, its ends, and whether gravity compensation counts."""
+    """Of each range of what several actuators do: joint, tendon (None for the other), ends, gravity compensation."""
     return [
         [
             None if limit.joint < 0 else joints[limit.joint],

@@ -147,7 +147,7 @@ def load(
 
 
 def _options_of_mujoco(source, of_urdf: dict, of_files: dict, bounds: dict | None) -> dict:
-    """The options of files that a spec takes, and a compiled model does not; `ModelError` for those that neither does."""
+    """The options of files that a spec takes and a compiled model does not; `ModelError` for those of neither."""
     compiled = isinstance(source, mujoco.MjModel)
     if of_urdf != URDF_DEFAULTS:
         raise ModelError(FOR_URDF)

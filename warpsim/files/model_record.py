@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `Model` as arrays by name and the rest as JSON, and back: what stores hold, and what a process of its own hands over."""
+"""A `Model` as arrays by name and the rest as JSON, and back: what stores hold and isolated reading hands over."""
 
 import dataclasses
 import types
@@ -47,7 +47,7 @@ def model_record(model: Model) -> tuple[dict[str, np.ndarray], dict]:
 
 
 def recorded_model(arrays, rest: dict) -> Model:
-    """The model of a record, equal field by field; `arrays` has `in` and `[]`. What earlier records lack has its default."""
+    """The model of a record, equal field by field; what earlier records lack has its default. `arrays` is a mapping."""
     values: dict = {}
     for field in dataclasses.fields(Model):
         name = field.name

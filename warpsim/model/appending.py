@@ -108,8 +108,8 @@ def _placed_joint(other: Model, a: int, joint: int, at: Placement) -> int:
     if at.joint(joint) < 0:
         raise ModelError(
             f"actuator {other.actuator_names[a]!r} of model {other.name!r} drives the free joint "
-            f"{other.joint_names[joint]!r}, which free='weld' takes away; give free='keep', or take the actuator out of "
-            "the model"
+            f"{other.joint_names[joint]!r}, which free='weld' takes away; give free='keep', or take the actuator out "
+            "of the model"
         )
     return at.joint(joint)
 

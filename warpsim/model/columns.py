@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which fields of a `Model` are a column of the records of a `ModelBuilder`: the type of their numbers, and the shape of one element's."""
+"""Fields of a `Model` that are columns of a `ModelBuilder`'s records: type of the numbers, shape of one element's."""
 
 import numpy as np
 
-# (element, number type, shape, attributes); the field is called ELEMENT_ATTRIBUTE, or as the attribute for those of `PLAIN`.
+# (element, number type, shape, attributes). The field is called ELEMENT_ATTRIBUTE, of `PLAIN` as the attribute.
 COLUMNS = (
     ("body", np.int32, (), "parent"),
     ("body", float, (), "mass gravcomp"),

@@ -233,7 +233,7 @@ def _body_key(b, first, second):
 def _weld_groups(b) -> tuple[dict[int, int], dict[int, bool]]:
     """The first body of each body's rigid group, and whether a joint moves it; -1 is the world.
 
-    Bodies without joints belong to their parent's group; a mocap body begins a group of its own, as a body with a joint does.
+    Bodies without joints belong to their parent's group; a body with a joint and a mocap body begin their own.
     """
     jointed = {j.body for j in b.joints}
     weld, moving = {-1: -1}, {-1: False}

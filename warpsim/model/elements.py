@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each element of a `Model` as the arguments of the `ModelBuilder.add_*` that makes it again, by the model's own indices.
+"""Each element of a `Model` as the arguments of the `ModelBuilder.add_*` that makes it again, by the model's indices.
 
 `add_model` places them in another scene; files of our own keep them beside what their format says.
 """

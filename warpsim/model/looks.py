@@ -154,7 +154,7 @@ def look_row(material: VisualMaterial, image) -> list:
 
 
 def look_table(materials) -> tuple[list[Texture], list[list | None]]:
-    """The images of some materials, and a row of each material with the number of its image, -1 for none; None for no material."""
+    """The images of some materials, and of each material its row with the number of its image (-1: none), or None."""
     images = textures_of(material for material in materials if material is not None)
     places = [-1 if m is None or m.texture is None else images.index(m.texture) for m in materials]
     return images, [None if m is None else look_row(m, k) for m, k in zip(materials, places, strict=True)]

@@ -36,8 +36,11 @@ def actuator_options(m, a: int, off: bool) -> dict:
 
 
 def law_options(types, parameters, muscle, controls, activations, early: bool) -> dict:
-    """What `ModelBuilder.add_actuator` takes of a law of MuJoCo: types (numbers) and parameters of gain, bias and dynamics, a function that gives the
-    muscle, and ranges. Without that function the actuator is off."""
+    """A law of MuJoCo as `ModelBuilder.add_actuator` takes it.
+
+    `types` (numbers) and `parameters` are of gain, bias and dynamics. `muscle()` gives the muscle; without it the
+    actuator is off.
+    """
     (gain_type, bias_type, _), kind, off = types, DynamicsType(types[2]), muscle is None
     gain, bias = (np.zeros(3) if off else np.array(x[:3], float) for x in parameters[:2])
     muscle = None if off else muscle()

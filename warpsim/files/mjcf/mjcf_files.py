@@ -311,8 +311,10 @@ def _quoted(value: str) -> str:
 
 
 def usable(tag: str, data: bytes, suffix: str, content: str, where: str, name: str, report: list) -> tuple[bytes, str]:
-    """The bytes of a file `name` of a mesh, height field or flex as MuJoCo may have them, and what it is called for MuJoCo, whose suffix says how it
-    reads them; a line of the report where they are not those of the file. Raises `ModelError` for a file that is none."""
+    """The bytes of a mesh, height field or flex as MuJoCo may have them, and a name whose suffix says how it reads them.
+
+    A line of the report says where they are not those of the file. Raises `ModelError` for a file that is none.
+    """
     if tag == "hfield":
         suffix = ".png" if suffix == ".png" or content == "image/png" else ".hfield"
         data = check_grid(data, suffix, f"{where}: {short(name)[1:-1]}")
@@ -333,7 +335,8 @@ def check_amount(label, files: int, size: int) -> None:
     """Raise `ModelError` where a model names too many files, or too many bytes."""
     if files > limits.MAX_FILES or size > limits.MAX_TOTAL_BYTES:
         raise ModelError(
-            f"{label}: names more than {limits.MAX_FILES} files, or files of more than {limits.MAX_TOTAL_BYTES} bytes together"
+            f"{label}: names more than {limits.MAX_FILES} files, or files of more than {limits.MAX_TOTAL_BYTES} bytes "
+            "together"
         )
 
 

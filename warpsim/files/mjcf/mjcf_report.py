@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of every feature of a compiled MuJoCo model: used, mapped, ignored or refused, and why.
 
-`feature_report` walks one model and says what of it is there. A feature that changes the motion and that we cannot simulate is an error.
-`tests/files/mjcf_fields.py` puts every attribute of `mujoco.MjModel` in one of the four categories, so that a new MuJoCo release cannot
-add physics that we drop in silence.
+`feature_report` walks one model and says what of it is there. A feature that changes the motion and that we cannot
+simulate is an error. `tests/files/mjcf_fields.py` puts every attribute of `mujoco.MjModel` in one of the four
+categories, so that a new MuJoCo release cannot add physics that we drop in silence.
 """
 
 import mujoco
@@ -224,7 +224,7 @@ def _soft(solref, solimp) -> np.ndarray:
 
 
 def _softness(r: _Report, word: str, limited, limits, friction: str, soft_friction: int) -> None:
-    """Lines of the solref, solimp and margin of the limits of joints or tendons, and of so many whose dry friction is soft."""
+    """Lines of the softness and margin of limits of joints or tendons, and of how many have soft dry friction."""
     limited, margin = np.asarray(limited) != 0, np.asarray(limits[2]) != 0
     why = "limits are near-rigid (beta 0.1)"
     r.count(f"solref/solimp of {word} limits", IGNORED, (_soft(*limits[:2]) & limited).sum(), word, why)

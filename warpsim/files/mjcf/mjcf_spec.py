@@ -65,7 +65,7 @@ def _folders(spec, packages, root) -> Folders | None:
 
 
 def _read(spec, directory: str, folders: Folders | None, file: str) -> tuple[bytes, str]:
-    """The bytes of a file that a spec names, and its suffix: of its assets, else in its directory or the model's folder."""
+    """Bytes and suffix of a file that a spec names: of its assets, else in its directory or the model's folder."""
     name = check_name(file)
     name = name.rpartition("/")[2] if spec.strippath else name
     placed = os.path.join(directory.replace("\\", "/"), name)

@@ -250,7 +250,7 @@ def _solref(stiffness: float, time: float, weight: float, h: float) -> tuple[flo
 
 
 def differences(model: Model, b: ModelBuilder, read: ModelBuilder, aids: list[str]) -> tuple[dict, list[str]]:
-    """What to keep of a model, as builder `b`, beside the MJCF that was read back as `read`, and what of it MuJoCo will do otherwise."""
+    """What to keep of builder `b` beside the MJCF that was read back as `read`, and what MuJoCo will do otherwise."""
     kept: dict = {"aids": aids} if aids else {}
     told: list[str] = []
     if aids:

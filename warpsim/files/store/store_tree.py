@@ -108,7 +108,8 @@ def refuse_kind(path, mode: int) -> None:
     """Raise `StoreError` where the mode of a member is not that of a file or a folder."""
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise StoreError(
-            f"{path} is {kind_of(mode)}; a store has files and folders alone, so nothing of it is read: put what it stands for there"
+            f"{path} is {kind_of(mode)}; a store has files and folders alone, so nothing of it is read: put what it "
+            "stands for there"
         )
 
 

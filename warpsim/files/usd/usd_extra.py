@@ -123,7 +123,7 @@ def world_data(model) -> dict:
 
 
 def _actuator(model, a: int) -> dict:
-    """Every argument of `ModelBuilder.add_actuator`, and the bounds of what its sensor reads, where they are not those of the force."""
+    """Every argument of `ModelBuilder.add_actuator`, and the bounds of what its sensor reads where they are others."""
     found = elements.actuator_arguments(model, a)
     for key, names in (("joint", model.joint_names), ("tendon", model.tendon_names)):
         found |= {key: names[found[key]]} if key in found else {}
@@ -146,7 +146,7 @@ def add_actuator(b, data: dict) -> None:
 
 
 def _tendon(model, t: int) -> dict:
-    """Every argument of `ModelBuilder.add_tendon`; of a path a site [i], a geom with its side site or -1 [g, i], a pulley {divisor}."""
+    """Every argument of `ModelBuilder.add_tendon`; of a path sites [i], geoms [g, side site or -1], pulleys {divisor}."""
     found = elements.tendon_arguments(model, t)
     if "joints" in found:
         return found | {"joints": {model.joint_names[j]: c for j, c in found["joints"].items()}}
