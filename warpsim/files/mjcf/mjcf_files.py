@@ -311,7 +311,7 @@ def _quoted(value: str) -> str:
 
 
 def usable(tag: str, data: bytes, suffix: str, content: str, where: str, name: str, report: list) -> tuple[bytes, str]:
-    """The bytes of a mesh, height field or flex as MuJoCo may have them, and a name whose suffix says how it reads them.
+    """The bytes of a mesh, height field or flex as MuJoCo may have them, and a name whose suffix says its format.
 
     A line of the report says where they are not those of the file. Raises `ModelError` for a file that is none.
     """

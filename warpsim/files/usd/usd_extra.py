@@ -146,7 +146,7 @@ def add_actuator(b, data: dict) -> None:
 
 
 def _tendon(model, t: int) -> dict:
-    """Every argument of `ModelBuilder.add_tendon`; of a path sites [i], geoms [g, side site or -1], pulleys {divisor}."""
+    """Every argument of `ModelBuilder.add_tendon`; of a path sites [i], geoms [g, side or -1], pulleys {divisor}."""
     found = elements.tendon_arguments(model, t)
     if "joints" in found:
         return found | {"joints": {model.joint_names[j]: c for j, c in found["joints"].items()}}
