@@ -99,6 +99,20 @@ def test_constants_of_tendons(steps, tolerance):
     check(Problem(b.build(), [0.2], [0.9], steps, parameters=names, dt=0.005), tolerance)
 
 
+def test_a_tendon_at_its_reference():
+    """Law: where a spring has one reference, its force is linear in the length, there as well. `linearize` at the reference of
+    a pendulum's tendon, against central differences to 1e-7."""
+    b = ws.ModelBuilder("pendulum", timestep=0.005)
+    b.add_body("rod", mass=1.0, com=[0, 0, -0.5], inertia=[0.1] * 3)
+    b.add_joint("rod", "hinge", name="q", axis=[0, 1, 0])
+    b.add_tendon({"q": 0.7}, stiffness=3.0, damping=0.4, reference=0.0)
+    sim = ws.Simulator(b.build(), 2, dtype="float64", device="cpu", requires_grad=True)
+    A = sim.linearize(sim.state(q=[0.0])).A.numpy()
+    after = sim.step(sim.state(q=np.array([[1e-6], [-1e-6]]))).v.numpy()[:, 0]
+    assert A[0, 1, 0] == pytest.approx((after[0] - after[1]) / 2e-6, abs=1e-7)
+    assert A[0, 1, 0] < 0.0
+
+
 @pytest.mark.parametrize(("steps", "tolerance"), BARS)
 @pytest.mark.parametrize("target", [0.05, 3.0])
 def test_servos_with_effort_limits(target, steps, tolerance):

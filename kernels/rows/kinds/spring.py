@@ -15,9 +15,9 @@ from .kind import Kind
 def length_beyond(s: RowState) -> real:
     """δ: x beyond the slack interval."""
     beyond = real(0.0)
-    if s.phi < s.slack[0]:
+    if s.phi <= s.slack[0]:
         beyond = s.phi - s.slack[0]
-    elif s.phi > s.slack[1]:
+    elif s.phi >= s.slack[1]:
         beyond = s.phi - s.slack[1]
     return beyond
 
