@@ -45,6 +45,7 @@ _PUBLIC = {
     "warpsim.optimise.ilqr": ("ilqr",),
     "warpsim.optimise.mppi": ("mppi",),
     "warpsim.optimise.plan": ("MPC", "Plan"),
+    "warpsim.optimise.hessian": ("HessianVector", "hessian_vector"),
     "warpsim.optimise.identify": ("Identification", "identify"),
     "warpsim.optimise.inverse_kinematics": ("Reach", "reach"),
     "warpsim.kernels.flags": (
@@ -128,6 +129,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which
     from warpsim.model import Texture as Texture
     from warpsim.model import VisualMaterial as VisualMaterial
     from warpsim.optimise.cost import Cost as Cost
+    from warpsim.optimise.hessian import HessianVector as HessianVector
+    from warpsim.optimise.hessian import hessian_vector as hessian_vector
     from warpsim.optimise.identify import Identification as Identification
     from warpsim.optimise.identify import identify as identify
     from warpsim.optimise.ilqr import ilqr as ilqr

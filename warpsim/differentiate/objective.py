@@ -165,20 +165,24 @@ class Objective:
     @holds
     def rollout(self, x: Numbers) -> Trajectory:
         """The trajectory at x, without gradients."""
-        inputs = Inputs(self.sim, self._arrays(x))
+        inputs = Inputs(self.sim, self.arrays(x))
         return self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **self.options)
 
     @holds
     def __call__(self, x: Numbers) -> tuple[float, np.ndarray]:
         """Loss and gradient at x."""
-        loss, found = self._taped(self._arrays(x))
+        loss, found = self._taped(self.arrays(x))
+        return float(loss.sum()), self.pack_gradient(found)
+
+    def pack_gradient(self, found: dict[str, np.ndarray]) -> np.ndarray:
+        """The gradient by x, from those by name with the worlds' axis."""
         parts = []
         for name, value_at_start in self.start.items():
             gradient = found[name]
             if value_at_start.shape == shared_shape(name, gradient.shape):
                 gradient = gradient.sum(axis=worlds_axis(name))
             parts.append(np.ravel(gradient) * self.scale[name])
-        return float(loss.sum()), np.concatenate(parts)
+        return np.concatenate(parts)
 
     @holds
     def trust(
@@ -202,7 +206,7 @@ class Objective:
         Costs a gradient and three rollouts, one of them read step by step on the host.
         """
         options = checked_options(relative_step, hop_steps, tolerance)
-        arrays = self._arrays(self.x0 if x is None else x)
+        arrays = self.arrays(self.x0 if x is None else x)
         point = {name: array.numpy().astype(float) for name, array in arrays.items()}
         loss, found = self._taped(arrays)
 
@@ -222,27 +226,32 @@ class Objective:
     def _taped(self, arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The loss, and its gradients by name with the worlds' axis."""
         run = TapedRollout(self.sim, arrays, self.steps, **self.options)
-        value, seeds = self._warp_loss(run) if self.framework == "warp" else self._torch_loss(run)
+        value, seeds = self.seeds(run.tape, run.trajectory)
         return value, {name: x.numpy().astype(float) for name, x in run.gradients(grads=seeds).items()}
 
-    def _arrays(self, x) -> dict[str, wp.array]:
+    def arrays(self, x: Numbers) -> dict[str, wp.array]:
+        """All inputs of the rollout at x by name, with the worlds' axis."""
         values = {n: device_array(self.sim, n, value, self.shapes[n]) for n, value in self.unpack(x).items()}
         return self._fixed | values
 
-    def _warp_loss(self, run: TapedRollout):
-        with run.tape:
-            loss = self.loss(run.trajectory)
+    def seeds(self, tape: wp.Tape, trajectory: Trajectory) -> tuple[np.ndarray, dict[wp.array, wp.array]]:
+        """The loss of a trajectory, and the gradients that a backward pass starts from. The tape records a Warp loss."""
+        return self._warp_loss(tape, trajectory) if self.framework == "warp" else self._torch_loss(trajectory)
+
+    def _warp_loss(self, tape: wp.Tape, trajectory: Trajectory):
+        with tape:
+            loss = self.loss(trajectory)
         if not (isinstance(loss, wp.array) and loss.requires_grad):
             raise ValueError("the loss must return a wp.array made with requires_grad=True, filled by a kernel")
         ones = wp.zeros_like(loss, requires_grad=False)
         ones.fill_(1.0)
         return loss.numpy().astype(float), {loss: ones}
 
-    def _torch_loss(self, run: TapedRollout):
+    def _torch_loss(self, trajectory: Trajectory):
         torch = import_or_explain("torch", "torch")
-        value, loss, tensors = self._tensors_loss(run.trajectory)
+        value, loss, tensors = self._tensors_loss(trajectory)
         bars = torch.autograd.grad(loss, tensors, materialize_grads=True)
-        arrays = (run.trajectory.q, run.trajectory.v)
+        arrays = (trajectory.q, trajectory.v)
         return value, {a: wp.from_torch(g.contiguous()) for a, g in zip(arrays, bars, strict=True)}
 
     def _tensors_loss(self, trajectory: Trajectory):

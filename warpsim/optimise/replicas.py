@@ -82,6 +82,8 @@ class Replicas:
                 max_contacts=sim.max_contacts or None,
                 recovery_speed=sim.recovery_speed,
                 threads=sim._threads_given,
+                hydroelastic=sim.device_model.hydroelastic.level,
+                max_polygons=sim.device_model.hydroelastic.max_polygons,
             )
         self.state = self.sim.state()
         self._jacobians: dict = {}
