@@ -235,7 +235,7 @@ class Objective:
         return self._fixed | values
 
     def seeds(self, tape: wp.Tape, trajectory: Trajectory) -> tuple[np.ndarray, dict[wp.array, wp.array]]:
-        """The loss of a trajectory, and the gradients that a backward pass starts from. The tape records a Warp loss."""
+        """The loss of a trajectory, and the seeds of a backward pass. `tape` records a Warp loss."""
         return self._warp_loss(tape, trajectory) if self.framework == "warp" else self._torch_loss(trajectory)
 
     def _warp_loss(self, tape: wp.Tape, trajectory: Trajectory):
