@@ -27,6 +27,7 @@ BY_CG = getattr(sys.modules[__package__], "BY_CG", False)  # whether SAP solves 
 LANES = getattr(sys.modules[__package__], "LANES", 32)  # threads of a world on CUDA where a kernel has lanes
 NUM = getattr(sys.modules[__package__], "NUM", None)  # the dual numbers of this copy (`number/dual.py`), or None
 DUAL = NUM is not None  # whether `num` is a dual number in this copy (`number/num.py`)
+CALLED = False if DUAL else None  # `func(inline=CALLED)`: compiled once and called in copies with dual numbers
 WHOLE = getattr(sys.modules[__package__], "WHOLE", None)  # of a copy with fewer: the package of that with a warp's
 real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)

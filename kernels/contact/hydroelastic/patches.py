@@ -28,7 +28,7 @@ from ...number.num import (
     values_of,
     with_rate,
 )
-from ...real import DUAL, func, kernel, real, struct, transform, vec3, vec6
+from ...real import CALLED, DUAL, func, kernel, real, struct, transform, vec3, vec6
 from ...tree.passes import Topology
 from ..contacts import point_velocity
 from ..narrow.features import orthogonal
@@ -128,7 +128,7 @@ def team_sums(s: Sums) -> Sums:
     return total
 
 
-@func
+@func(inline=CALLED)
 def add_part(
     s: Sums, n: num3, share: num, area: num, p: num, c: num, tau: num, a: num3, x: num3, second: num33
 ) -> Sums:  # fmt: skip
@@ -163,7 +163,7 @@ def pushes(
     return values[1] * values[2] > (h + values[3]) * wp.dot(n, u_b - u_a)
 
 
-@func
+@func(inline=CALLED)
 def choose_normals(polygons: Listed, w: int, first: int, last: int):
     """Normals that those of the polygons are near, at most MOST_NORMALS: the one with most force, then each time the one with most force away
     from those before. By all lanes. How many, and they."""
@@ -272,7 +272,7 @@ def torsion(s: Sums, patch: Patch) -> num:
     return s.f * (num(TORSION) + num(TORSION_ROUND) * roundness) * wp.sqrt(spread)
 
 
-@func
+@func(inline=CALLED)
 def add_points(
     points: int, w: int, p: int, feature: wp.vec2i, X_s: transform, sign: real, patch: Patch, s: Sums, count: int,
     target: Target,
@@ -366,7 +366,7 @@ def half_plane(direction: num3, through: num3, side: num) -> num4:
     return num4(m[0], m[1], m[2], -wp.dot(m, through))
 
 
-@func
+@func(inline=CALLED)
 def quadrant_sums(
     fields: Fields, side_s: Side, side_o: Side, X: num_transform, w: int, first: int, last: int, seeds: int,
     seed: mat43, b: int, patch: Patch, quadrant: int, polygons: Listed,
@@ -410,7 +410,7 @@ def quadrant_sums(
     return team_sums(total)
 
 
-@func
+@func(inline=CALLED)
 def find_patch(
     w: int, first: int, last: int, seeds: int, seed: mat43, b: int, polygons: Listed
 ):  # fmt: skip

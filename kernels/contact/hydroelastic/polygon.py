@@ -13,7 +13,7 @@ force A p and have next to no stiffness (with none at all the solvers would meet
 import warp as wp
 
 from ...number.num import num, num3, num4, num33, num_transform
-from ...real import func, real, struct, vec3
+from ...real import CALLED, func, real, struct, vec3
 from ..narrow.features import orthogonal
 from .fields import SURFACE, Fields, Form, Part, Side, along, bound_plane, carried, vertex_of
 
@@ -145,7 +145,7 @@ def clip_to_other(
     return left
 
 
-@func
+@func(inline=CALLED)
 def meet(
     fields: Fields, side_s: Side, side_o: Side, X: num_transform, cell: Part, part: Part,
     P: wp.array(dtype=num3),
