@@ -18,7 +18,7 @@ import warp as wp
 
 import warpsim as ws
 from scenes.examples import asset
-from warpsim.differentiate.differences import StepDifferences
+from scenes.step_differences import StepDifferences
 from warpsim.tools.bench import machine
 
 H = 0.005  # [s]

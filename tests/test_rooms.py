@@ -20,7 +20,6 @@ FLOORS = [
 # Methods that open a higher floor when they are called: `Model.to_usd`, `Trajectory.save`, a simulator for differences.
 DOORS = {
     "warpsim.model.hydroelastic": {"files"},
-    "warpsim.differentiate.differences": {"simulator"},
 }
 # Names that stand in several rooms, with the one idea that they are of.
 SHARED_NAMES = {

@@ -130,14 +130,6 @@ def exp_rotation(phi: vec3) -> mat33:
 
 
 @func
-def exp_translation(phi: vec3, rho: vec3) -> vec3:
-    """p of the displacement exp(phi; rho)."""
-    c = exp_coefficients(wp.dot(phi, phi))
-    b = wp.cross(phi, rho)
-    return rho + c[1] * b + c[2] * wp.cross(phi, b)
-
-
-@func
 def axial(A: mat33) -> vec3:
     """Half the axial vector of A - A^T; phi sin t / t of A = exp[phi] - I."""
     return real(0.5) * vec3(A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1])

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from tests.contact.elastic_energy import elastic_energy
 from tests.contact.test_patches import elastic, polygons_at, two_bodies
-from warpsim.contact.hydroelastic.elastic_energy import elastic_energy
 
 BALL = ["sphere", 0.05, 1e5, 0.05]
 BOX = ["box", (0.1, 0.14, 0.08), 1e5, None]

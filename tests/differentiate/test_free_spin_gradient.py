@@ -7,7 +7,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
-from warpsim.differentiate.differences import StepDifferences
+from scenes.step_differences import StepDifferences
 
 SOLVER = ws.SAP(tolerance=1e-13)
 PARAMETERS = ("body_mass", "body_com", "body_inertia", "joint_armature", "gravity", "joint_damping")

@@ -9,7 +9,7 @@ from test_step_gradient import all_joints
 import warpsim as ws
 from scenes import constraints as constraint_scenes
 from scenes.bodies import body_on_plane
-from warpsim.differentiate.differences import StepDifferences
+from scenes.step_differences import StepDifferences
 
 SOLVER = ws.SAP(tolerance=1e-13)  # far below the differences' own error
 CONVEX = ws.SAP(tolerance=1e-13, approximation="convex")

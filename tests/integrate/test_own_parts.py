@@ -18,8 +18,8 @@ import tests.test_worlds as worlds
 import warpsim as ws
 from scenes.bodies import body_on_plane, pendulum
 from scenes.constraints import every_constraint
+from scenes.step_differences import StepDifferences
 from warpsim.device.copies import SCALARS, copy
-from warpsim.differentiate.differences import StepDifferences
 from warpsim.differentiate.implicit import StepAdjoint, step_adjoint
 from warpsim.differentiate.stage import Stage
 from warpsim.integrate import Integrator

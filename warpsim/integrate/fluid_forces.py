@@ -10,7 +10,6 @@ from warpsim.tree.dynamics import Dynamics
 from warpsim.tree.part import Part
 
 PARAMETERS = ("fluid_density", "fluid_viscosity", "wind")
-FOLLOWED = ("body_com", "geom_pose")
 
 
 class FluidForces(Part):

@@ -14,27 +14,6 @@ INFINITE = 1e30
 
 
 @func
-def load(x: wp.array1d(dtype=real), start: int, size: int) -> vec3:
-    """The cone at x[start : start + size], its axis last."""
-    zero = real(0.0)
-    if size == 3:
-        return vec3(x[start], x[start + 1], x[start + 2])
-    if size == 2:
-        return vec3(x[start], zero, x[start + 1])
-    return vec3(zero, zero, x[start])
-
-
-@func
-def store(x: wp.array1d(dtype=real), start: int, size: int, v: vec3):
-    """x[start : start + size] ← v."""
-    x[start + size - 1] = v[2]
-    if size > 1:
-        x[start] = v[0]
-    if size == 3:
-        x[start + 1] = v[1]
-
-
-@func
 def tangent(v: vec3) -> real:
     """‖v_t‖."""
     return wp.sqrt(v[0] * v[0] + v[1] * v[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jacobians of one step by central differences, to check the analytic ones (`linearize.py`) and to time them against.
+"""Jacobians of one step by central differences, to check the analytic ones of `sim.linearize` and to time them against.
 
 Every perturbation is a world of one simulator, so that all differences cost one step of it.
 """
@@ -9,6 +9,7 @@ import itertools
 import numpy as np
 
 from warpsim.differentiate.linearize import Linearization
+from warpsim.simulator import Simulator
 
 # From the largest, where the method's error O(size²) rules, to the smallest, where that of rounding does.
 SIZES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -22,8 +23,6 @@ class StepDifferences:
     """
 
     def __init__(self, model, q, v, control=None, tau=None, *, parameters=(), sizes=SIZES, **options):
-        from warpsim.simulator import Simulator
-
         self.model, self.parameters, self.sizes = model, tuple(parameters), np.asarray(sizes, float)
         options = {"dtype": "float64"} | options
         nv, nu = model.nv, model.nu
