@@ -27,6 +27,7 @@ SHARED_NAMES = {
     "actuators": "actuators: laws and tables",
     "broadphase": "pairs of geoms that may be near: kernels and host",
     "compliant": "compliant contact: kernels and host",
+    "contact_law": "the law of contact: functions and host",
     "contact_lcp": "contact as an LCP: kernels and host",
     "delassus": "the Delassus matrix: kernels and host",
     "lagged": "the lagged law of contact: kernels and host",

@@ -10,6 +10,7 @@ import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
 from ..laws.cone import INVERSE_MASS_FLOOR
+from ..laws.contact_law import LawOptions, friction_of, load_of, regularised
 from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_take
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import spatial as sp
@@ -29,10 +30,8 @@ from .pair_laws import (
     Loads,
     Material,
     Scene,
-    bearing_loads,
     calm_recovery,
-    contact_law,
-    friction_coefficient,
+    contact_state,
     margin_of,
     seen_from,
     total_mass,
@@ -480,9 +479,7 @@ def regularise(
     scene: Scene,
     material: Material,
     contacts: Contacts,
-    h: real,
-    beta: real,
-    sigma: real,
+    options: LawOptions,
     M_factor: wp.array3d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
@@ -508,17 +505,20 @@ def regularise(
                 W_n = W[2, 2]
         c = first + lane()
         if c < count:
-            p = contacts.pair[w, c]
             laws.weight[w, c] = w_c
             if is_too_heavy(topology, scene, contacts, M_factor, w_c, w, c):
                 contacts.flags[w] = contacts.flags[w] | NOT_CONVERGED
             contacts.recovery[w, c] = calm_recovery(scene.recovery, W_n, mass)
-            R, v_hat, _compliance = contact_law(
-                scene, contacts, material, contacts.compliance, w, c, p, w_c, contacts.phi[w, c], h, beta, sigma
-            )
+            s = contact_state(scene, material, contacts, contacts.compliance, options, w, c)
+            s.phi = contacts.phi[w, c]
+            s.weight = w_c
+            R, v_hat = regularised(s)
             laws.R[w, c] = R
             laws.v_hat[w, c] = v_hat
-            laws.mu[w, c] = friction_coefficient(scene, material.friction, w, p)
-    if loads.load.shape[1] > 0:
-        sync()
-        bearing_loads(scene, material, contacts, loads, mass, h, laws.weight, w)
+            laws.mu[w, c] = friction_of(s.friction)
+            if options.coulomb == 1:
+                s.gravity = loads.gravity[w % loads.gravity.shape[0]]
+                s.mass = mass
+                load = load_of(s)
+                loads.load[w, c] = load[0]
+                loads.least[w, c] = load[1]

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What contact of two geoms is: the tables of a scene, material, the list of contacts, and SAP's law of R and v̂ (theory §3.1, §3.6)."""
+"""What contact of two geoms is: the tables of a scene, material, the list of contacts, and the states of their law."""
 
 import warp as wp
 
-from ..laws import cone, coulomb
-from ..linalg.lanes import lane, lanes
+from ..laws.cone import time_or
+from ..laws.contact_law import (
+    RULE_EXPLICIT,
+    ContactState,
+    LawOptions,
+    PairFriction,
+    friction_of,
+)
 from ..real import func, mat33, real, struct, transform, vec2, vec3, vec5
 
-RULE_FIRST = wp.constant(1)
-RULE_SECOND = wp.constant(2)
-RULE_HARMONIC = wp.constant(3)
-RULE_FRICTIONLESS = wp.constant(4)
-RULE_EXPLICIT = wp.constant(5)
 # Energy that a contact may take to part at its recovery speed, over that of all mass of the world at it.
 RECOVERY_ENERGY = 1.0
 
@@ -87,28 +88,6 @@ class Laws:
     weight: wp.array2d(dtype=real)
 
 
-# How the parameters of a pair follow from its geoms'; usable in taped kernels.
-
-
-@func
-def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
-    """A coefficient of a pair by its rule, from those of its two geoms; 0 where both have none."""
-    found = wp.max(a, b)
-    if rule == RULE_FIRST:
-        found = a
-    elif rule == RULE_SECOND:
-        found = b
-    elif rule == RULE_HARMONIC:
-        found = real(0.0)
-        if a + b > real(0.0):
-            found = real(2.0) * a * b / (a + b)
-    elif rule == RULE_FRICTIONLESS:
-        found = real(0.0)
-    elif rule == RULE_EXPLICIT:
-        found = explicit
-    return found
-
-
 @func
 def kind_of(scene: Scene, p: int) -> int:
     """Pairs of one kind have one rule and one margin: few numbers for many pairs."""
@@ -124,77 +103,34 @@ def rule_of(scene: Scene, p: int) -> int:
 
 
 @func
-def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> real:
-    """Coulomb friction of a pair by its rule; 0 where both geoms have none."""
-    rule = rule_of(scene, p)
+def pair_friction(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> PairFriction:
+    """What μ of a pair follows from."""
     row = w % friction.shape[0]
-    a = friction[row, scene.pair_geom[p, 0]]
-    b = friction[row, scene.pair_geom[p, 1]]
-    explicit = real(0.0)
-    if rule == RULE_EXPLICIT:  # the table ends with the last of those
-        explicit = scene.pair_friction[p]
-    return pair_coefficient(rule, a, b, explicit)
+    pair = PairFriction()
+    pair.rule = rule_of(scene, p)
+    pair.a = friction[row, scene.pair_geom[p, 0]]
+    pair.b = friction[row, scene.pair_geom[p, 1]]
+    if pair.rule == RULE_EXPLICIT:  # the table ends with the last of those
+        pair.given = scene.pair_friction[p]
+    return pair
+
+
+@func
+def friction_coefficient(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> real:
+    """μ of a pair."""
+    return friction_of(pair_friction(scene, friction, w, p))
 
 
 @func
 def geom_dissipation_time(dissipation_time: wp.array2d(dtype=real), w: int, g: int, default: real) -> real:
-    tau = dissipation_time[w % dissipation_time.shape[0], g]
-    if not (tau == tau):
-        tau = default
-    return tau
+    return time_or(dissipation_time[w % dissipation_time.shape[0], g], default)
 
 
 @func
-def pair_compliance(
-    scene: Scene,
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    w: int,
-    p: int,
-    default_tau: real,
-) -> vec2:
-    """(c, tau_d) of a pair: c = cA + cB, tau_d the mean weighted by compliance (plain when c = 0); c = 1/k."""
-    row = w % stiffness.shape[0]
-    a = scene.pair_geom[p, 0]
-    b = scene.pair_geom[p, 1]
-    c_a = real(1.0) / stiffness[row, a]
-    c_b = real(1.0) / stiffness[row, b]
-    tau_a = geom_dissipation_time(dissipation_time, w, a, default_tau)
-    tau_b = geom_dissipation_time(dissipation_time, w, b, default_tau)
-    tau = real(0.5) * (tau_a + tau_b)
-    c = c_a + c_b
-    if c > real(0.0):
-        tau = (c_a * tau_a + c_b * tau_b) / c
-    return vec2(c, tau)
-
-
-@func
-def contact_compliance(
-    scene: Scene,
-    stiffness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real),
-    compliance: wp.array2d(dtype=vec2),
-    w: int,
-    c: int,
-    p: int,
-    default_tau: real,
-) -> vec2:
-    """(c, tau_d) of contact c: its pair's, or between pressure fields its own, from `compliance`."""
-    law = vec2()
-    if p < scene.point_pairs:
-        law = pair_compliance(scene, stiffness, dissipation_time, w, p, default_tau)
-    else:
-        law = compliance[w, c]
-    return law
-
-
-@func
-def pair_recovery(speed: real, compliance: real) -> real:
-    """`speed`, the recovery speed of near-rigid contact; contact of a given stiffness has no limit."""
-    recovery = speed
-    if compliance > real(0.0):
-        recovery = real(wp.inf)
-    return recovery
+def by_geoms(scene: Scene, x: wp.array2d(dtype=real), w: int, p: int) -> vec2:
+    """A parameter of the two geoms of a pair."""
+    row = w % x.shape[0]
+    return vec2(x[row, scene.pair_geom[p, 0]], x[row, scene.pair_geom[p, 1]])
 
 
 @func
@@ -236,48 +172,54 @@ def calm_recovery(speed: real, W_n: real, mass: real) -> real:
 
 
 @func
-def contact_law(
-    scene: Scene, contacts: Contacts, material: Material, compliance: wp.array2d(dtype=vec2), w: int, c: int, p: int,
-    weight: real, phi: real, h: real, beta: real, sigma: real,
-):  # fmt: skip
-    """R, v_hat and compliance of contact c of pair p, with the effective inverse mass `weight`, at the distance `phi`."""
-    default_tau = beta * h / real(wp.pi)
-    law = contact_compliance(scene, material.stiffness, material.dissipation_time, compliance, w, c, p, default_tau)
-    R_free = cone.contact_regularization(weight, phi, law[0], law[1], h, beta, sigma)
-    v_free = cone.contact_stabilization(phi, law[1], h)
-    recovery = pair_recovery(contacts.recovery[w, c], law[0])
-    R = cone.recovery_regularization(R_free, v_free, recovery)
-    return R, cone.recovery_stabilization(v_free, recovery), law[0]
+def contact_state(
+    scene: Scene,
+    material: Material,
+    contacts: Contacts,
+    compliance: wp.array2d(dtype=vec2),
+    options: LawOptions,
+    w: int,
+    c: int,
+) -> ContactState:
+    """What the law of contact c acts on, but for φ, w, velocities and loads."""
+    p = contacts.pair[w, c]
+    s = ContactState()
+    s.options = options
+    s.friction = pair_friction(scene, material.friction, w, p)
+    s.stiffness = by_geoms(scene, material.stiffness, w, p)
+    s.dissipation_time = by_geoms(scene, material.dissipation_time, w, p)
+    s.recovery = contacts.recovery[w, c]
+    if p >= scene.point_pairs:
+        s.is_field = 1
+        s.compliance = compliance[w, c]
+    return s
 
 
 @struct
 class Loads:
-    """What Coulomb's law says of contacts besides (theory §3.6): γ_0 and σ_m, without columns under the convex law, and what they follow from."""
+    """γ_0 and σ_m of contacts under Coulomb's law (theory §3.6), without columns under the convex law, and what they follow
+    from."""
 
     gravity: wp.array(dtype=vec3)
     body_mass: wp.array2d(dtype=real)
-    counts: int  # 0: contacts are as soft whatever they bear
     load: wp.array2d(dtype=real)
     least: wp.array2d(dtype=real)
 
 
 @func
-def load_of(loads: Loads, h: real, weight: real, softness: real, mass: real, w: int) -> vec2:
-    """(γ_0, σ_m) of a contact of this compliance in a world of `mass`."""
-    least = real(1.0)
-    if loads.counts == 1:
-        least = coulomb.least_share(softness, weight, mass)
-    return vec2(coulomb.supported_load(loads.gravity[w % loads.gravity.shape[0]], h, weight), least)
-
-
-@func
-def bearing_loads(
-    scene: Scene, material: Material, contacts: Contacts, loads: Loads, mass: real, h: real, weight: wp.array2d(dtype=real), w: int
-):  # fmt: skip
-    """γ_0 and σ_m of the contacts of a world of so much mass. By all lanes."""
-    for c in range(lane(), contacts.count[w], lanes()):
-        p = contacts.pair[w, c]
-        law = contact_compliance(scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, p, h)
-        found = load_of(loads, h, weight[w, c], law[0], mass, w)
-        loads.load[w, c] = found[0]
-        loads.least[w, c] = found[1]
+def loaded_state(
+    scene: Scene,
+    material: Material,
+    contacts: Contacts,
+    compliance: wp.array2d(dtype=vec2),
+    options: LawOptions,
+    loads: Loads,
+    w: int,
+    c: int,
+) -> ContactState:
+    """What the law of contact c acts on, but for φ, w and velocities."""
+    s = contact_state(scene, material, contacts, compliance, options, w, c)
+    if options.coulomb == 1:
+        s.gravity = loads.gravity[w % loads.gravity.shape[0]]
+        s.mass = total_mass(loads.body_mass, w)
+    return s

@@ -8,23 +8,12 @@ times the lengths μ_r/μ, μ_r/μ and μ_τ/μ. μ of that slot is 0 where none
 import warp as wp
 
 from ..laws import cone
+from ..laws.contact_law import LawOptions, friction_of, load_of, pair_coefficient, regularised
 from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
-from .pair_laws import (
-    Contacts,
-    Laws,
-    Loads,
-    Material,
-    Scene,
-    contact_law,
-    friction_coefficient,
-    load_of,
-    pair_coefficient,
-    rule_of,
-    total_mass,
-)
+from .pair_laws import Contacts, Laws, Loads, Material, Scene, friction_coefficient, loaded_state, rule_of
 
 TORSION = wp.constant(4)  # condim from which a contact resists spin about its normal
 ROLLING = wp.constant(6)  # and about its tangents
@@ -144,9 +133,8 @@ def contact_impulse(
     scene: Scene,
     contacts: Contacts,
     material: Material,
-    h: real,
-    beta: real,
-    sigma: real,
+    options: LawOptions,
+    loads: Loads,
     weight: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
@@ -157,48 +145,22 @@ def contact_impulse(
     """`taped_contacts.contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
-        p = contacts.pair[w, c]
         at = contacts.pair.shape[1] + c
-        R, v_hat, _softness = contact_law(
-            scene, contacts, material, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
-        )
-        mu = friction_coefficient(scene, material.friction, w, p)
-        z = -v_c[w, at] / R[0]
-        point, turn = spin_cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), z, R, mu)
-        gamma[w, c] = point
-        gamma[w, at] = turn
-
-
-@kernel(taped=True, part="coulomb")
-def coulomb_contact_impulse(
-    scene: Scene,
-    contacts: Contacts,
-    material: Material,
-    h: real,
-    beta: real,
-    sigma: real,
-    weight: wp.array2d(dtype=real),
-    phi: wp.array2d(dtype=real),
-    compliance: wp.array2d(dtype=vec2),
-    v_c: wp.array2d(dtype=vec3),
-    loads: Loads,
-    # out
-    gamma: wp.array2d(dtype=vec3),
-):
-    """`taped_contacts.coulomb_contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
-        p = contacts.pair[w, c]
-        at = contacts.pair.shape[1] + c
-        R, v_hat, softness = contact_law(
-            scene, contacts, material, compliance, w, c, p, weight[w, c], phi[w, c], h, beta, sigma
-        )
-        u = v_c[w, c] - v_hat
-        mu = friction_coefficient(scene, material.friction, w, p)
-        load = load_of(loads, h, weight[w, c], softness, total_mass(loads.body_mass, w), w)
-        point, turn = spin_coulomb_impulse(u, v_c[w, at], R, mu, load[0], load[1])
-        gamma[w, c] = point
-        gamma[w, at] = turn
+        s = loaded_state(scene, material, contacts, compliance, options, loads, w, c)
+        s.phi = phi[w, c]
+        s.weight = weight[w, c]
+        R, v_hat = regularised(s)
+        mu = friction_of(s.friction)
+        if options.coulomb == 1:
+            load = load_of(s)
+            point, turn = spin_coulomb_impulse(v_c[w, c] - v_hat, v_c[w, at], R, mu, load[0], load[1])
+            gamma[w, c] = point
+            gamma[w, at] = turn
+        else:
+            y = cone.cone_y(v_c[w, c], v_hat, R)
+            point_y, turn_y = spin_cone_impulse(y, -v_c[w, at] / R[0], R, mu)
+            gamma[w, c] = point_y
+            gamma[w, at] = turn_y
 
 
 @kernel

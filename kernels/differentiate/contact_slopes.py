@@ -5,27 +5,24 @@ A contact puts the wrench f = Fγ at its point p on body B and −f on A. Dof e 
 the other) moves the one on side s = ±1 with the twist (ω; u) at p. Features frozen, that changes φ, p and n
 (`contact_variation.py`), turns the frame by θ = n × δn (its spin about n does not matter, friction is isotropic), and
 
-    δv_c = Fᵀ(δ(V_B − V_A)(p) − θ × u_c),   δγ = −G (δv_c − δv̂),   δf = θ × f + F δγ,   δ(moment about p) = δp × f.
+    δv_c = Fᵀ(δ(V_B − V_A)(p) − θ × u_c),   δγ = γ_φ δφ + γ_v δv_c,   δf = θ × f + F δγ,   δ(moment about p) = δp × f.
 
 The generalised force Σ S_d·wrench changes also because S_d turns with e where e moves d: (S_e × S_d)·f = −S_d·(S_e ×* f),
-so that there the change counts as seen from the moving body. Dofs that move both bodies change nothing here. Contact that
-recovers from overlap has a v̂ that is fixed and an R ∝ 1/φ, δγ += ∂γ/∂R δR. The change of R with the effective mass is in
-`weight_slopes.py`. Contact between pressure fields has a compliance c and a time τ_d that change too: v̂ = −φ/(h + τ_d), and R_n = c/(h (h + τ_d))
-where that is more than near-rigid contact's.
+so that there the change counts as seen from the moving body. Dofs that move both bodies change nothing here.
+
+The slopes of γ are generated from the law (`laws/contact_law.py`), once for each contact; `weight_slopes.py` uses those by
+the effective mass, `parameter_slopes.py` those by parameters. Contact between pressure fields has a c and a τ_d that
+change too.
 """
 
 import warp as wp
 
-from ..contact import pair_laws
-from ..contact.pair_laws import Contacts, Material, Scene
-from ..laws import cone
-from ..laws.cone import contact_stabilization as stabilization
+from ..contact.pair_laws import Contacts, Loads, Material, Scene, loaded_state
+from ..laws.contact_law import ContactState, LawOptions, rate_along, slopes_along
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
-from ..solve.problem import Problem
 from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.passes import Topology
-from .impulse_slopes import impulse_by_R
 
 
 @struct
@@ -104,32 +101,36 @@ def velocity_before(topology: Topology, flow: Flow, w: int, link: int) -> vec6:
     return V
 
 
-@func
-def law_changes(
-    contacts: Contacts, problem: Problem, w: int, c: int, h: real, beta: real, weight: real, delta_phi: real, delta_law: vec2
-) -> vec2:  # fmt: skip
-    """(δv̂_n, δR_n) of a contact between pressure fields by δφ and by those of its c and τ_d."""
-    phi = contacts.phi[w, c]
-    law = contacts.compliance[w, c]
-    span = h
-    delta_span = real(0.0)
-    if phi <= real(0.0):
-        span = h + law[1]
-        delta_span = delta_law[1]
-    delta_R = real(0.0)
-    floor_w = wp.max(weight, real(cone.INVERSE_MASS_FLOOR))
-    if problem.R[w, c][2] > beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED) * floor_w:
-        delta_R = (delta_law[0] - law[0] * delta_span / span) / (h * span)
-    return vec2((-delta_phi + phi * delta_span / span) / span, delta_R)
+@kernel
+def law_slopes(
+    scene: Scene,
+    contacts: Contacts,
+    material: Material,
+    options: LawOptions,
+    loads: Loads,
+    weight: wp.array2d(dtype=real),
+    v_hat: wp.array2d(dtype=vec3),
+    u_c: wp.array2d(dtype=vec3),
+    G: wp.array2d(dtype=mat33),
+    # out
+    law: wp.array3d(dtype=ContactState),
+):
+    """Slopes of γ_i of every contact that acts, by all that its law acts on. Launch over (worlds, max_contacts, 3)."""
+    w, c, i = wp.tid()
+    if c < contacts.count[w] and G[w, c][2, 2] != real(0.0):
+        s = loaded_state(scene, material, contacts, contacts.compliance, options, loads, w, c)
+        s.phi = contacts.phi[w, c]
+        s.weight = weight[w, c]
+        s.v_c = u_c[w, c] + v_hat[w, c]
+        e = vec3()
+        e[i] = real(1.0)
+        law[w, c, i] = slopes_along(s, e)
 
 
 @func
-def field_impulse(
-    problem: Problem, w: int, c: int, u: vec3, G: mat33, gamma: vec3, delta: vec2, delta_v_c: vec3
-) -> vec3:  # fmt: skip
-    """δγ of a contact between pressure fields by the changes (δv̂_n, δR_n) of its law and that of its velocity."""
-    by_R = impulse_by_R(problem, w, c, gamma, u, vec3(real(0.0), real(0.0), delta[1]), real(0.0), real(0.0))
-    return by_R + G * (vec3(real(0.0), real(0.0), delta[0]) - delta_v_c)
+def impulse_change(law: wp.array3d(dtype=ContactState), w: int, c: int, d: ContactState) -> vec3:
+    """δγ of a contact by the change d of what its law acts on."""
+    return vec3(rate_along(law[w, c, 0], d), rate_along(law[w, c, 1], d), rate_along(law[w, c, 2], d))
 
 
 @func
@@ -144,16 +145,11 @@ def along_twist(slope: wp.array3d(dtype=vec6), w: int, c: int, first: int, twist
 def contact_changes(
     topology: Topology,
     scene: Scene,
-    material: Material,
     contacts: Contacts,
-    problem: Problem,
-    h: real,
-    beta: real,
+    law: wp.array3d(dtype=ContactState),
     flow: Flow,
     slope: wp.array3d(dtype=vec6),
     law_slope: wp.array3d(dtype=vec6),
-    weight: wp.array2d(dtype=real),
-    u_c: wp.array2d(dtype=vec3),
     G: wp.array2d(dtype=mat33),
     gamma: wp.array2d(dtype=vec3),
     # out
@@ -192,33 +188,18 @@ def contact_changes(
     moved -= shifted(velocity_before(topology, flow, w, link), arm)
     relative = V_b - V_a
     delta_u = s * sp.linear(sp.cross_motion(twist, moved)) + wp.cross(sp.angular(relative), delta_p)
-    delta_v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
-    # v̂ is proportional to φ, with the slope of its side of φ = 0.
-    phi = contacts.phi[w, c]
-    law = pair_laws.contact_compliance(
-        scene, material.stiffness, material.dissipation_time, contacts.compliance, w, c, pair, beta * h / real(wp.pi)
-    )
-    side = wp.where(phi > real(0.0), real(1.0), real(-1.0))
-    delta_v_hat = side * delta_phi * stabilization(side, law[1], h)
-    delta_gamma = G[w, c] * (delta_v_hat - delta_v_c)
-    v_free = stabilization(phi, law[1], h)
-    recovery = pair_laws.pair_recovery(contacts.recovery[w, c], law[0])
-    if v_free[2] > recovery:
-        rate = vec3()
-        if recovery >= real(cone.LEAST_RECOVERY_SHARE) * v_free[2]:
-            rate[2] = -problem.R[w, c][2] * delta_phi / phi
-        by_R = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], rate, real(0.0), real(0.0))
-        delta_gamma = by_R - G[w, c] * delta_v_c
+    change = ContactState()
+    change.phi = delta_phi
+    change.v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
     if pair >= scene.point_pairs:
-        delta_law = s * vec2(wp.dot(law_slope[w, c, 0], twist), wp.dot(law_slope[w, c, 1], twist))
-        delta = law_changes(contacts, problem, w, c, h, beta, weight[w, c], delta_phi, delta_law)
-        delta_gamma = field_impulse(problem, w, c, u_c[w, c], G[w, c], gamma[w, c], delta, delta_v_c)
+        change.compliance = s * vec2(wp.dot(law_slope[w, c, 0], twist), wp.dot(law_slope[w, c, 1], twist))
+    delta_gamma = impulse_change(law, w, c, change)
     # The wrench, about the fixed point p.
     force = F * gamma[w, c]
-    change = wp.cross(theta, force)
-    changes.force[w, c, k] = wp.transpose(F) * change + delta_gamma
+    turned = wp.cross(theta, force)
+    changes.force[w, c, k] = wp.transpose(F) * turned + delta_gamma
     changes.torque[w, c, k] = wp.cross(delta_p, force)
-    changes.turned_force[w, c, k] = wp.transpose(F) * (change - wp.cross(omega, force)) + delta_gamma
+    changes.turned_force[w, c, k] = wp.transpose(F) * (turned - wp.cross(omega, force)) + delta_gamma
     changes.turned_torque[w, c, k] = wp.cross(delta_p - u, force)
 
 

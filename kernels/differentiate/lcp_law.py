@@ -5,10 +5,24 @@ import warp as wp
 
 from ..contact import pair_laws
 from ..contact.pair_laws import Contacts, Scene
-from ..real import kernel, real, vec3
+from ..real import func, kernel, real, vec3
+from ..solve.lcp.contact_lcp import gap_target, pair_restitution
 from .lcp_residual import CLAMPING, TOUCHING, UPPER
 
 touching = TOUCHING[real]
+
+
+@func
+def tangent_impulse(kind: int, f: real, bound: real) -> real:
+    """f of a clamping row, ±bound of one at its bound, else 0."""
+    found = real(0.0)
+    if kind == CLAMPING:
+        found = f
+    elif kind == UPPER:
+        found = bound
+    elif kind == -UPPER:
+        found = -bound
+    return found
 
 
 @kernel(taped=True)
@@ -28,20 +42,8 @@ def contact_impulse(
         n = real(0.0)
         if classes[w, 3 * c + 2] == CLAMPING:
             n = f[w, c][2]
-        a = real(0.0)
-        if classes[w, 3 * c] == CLAMPING:
-            a = f[w, c][0]
-        elif classes[w, 3 * c] == UPPER:
-            a = mu * n
-        elif classes[w, 3 * c] == -UPPER:
-            a = -mu * n
-        b = real(0.0)
-        if classes[w, 3 * c + 1] == CLAMPING:
-            b = f[w, c][1]
-        elif classes[w, 3 * c + 1] == UPPER:
-            b = mu * n
-        elif classes[w, 3 * c + 1] == -UPPER:
-            b = -mu * n
+        a = tangent_impulse(classes[w, 3 * c], f[w, c][0], mu * n)
+        b = tangent_impulse(classes[w, 3 * c + 1], f[w, c][1], mu * n)
         gamma[w, c] = vec3(a, b, n)
 
 
@@ -73,12 +75,7 @@ def contact_error(
         if classes[w, 3 * c + 2] == CLAMPING:
             n = v_c[w, c][2]
             if bounces[w, c] != 0:
-                row = w % restitution.shape[0]
-                p = contacts.pair[w, c]
-                e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
-                n += e * v_c_star[w, c][2]
-            elif phi[w, c] <= real(touching):
-                n -= wp.min(-error_reduction * phi[w, c] / h, scene.recovery)
+                n += pair_restitution(scene, restitution, w, contacts.pair[w, c]) * v_c_star[w, c][2]
             else:
-                n += phi[w, c] / h
+                n -= gap_target(phi[w, c], h, error_reduction, scene.recovery, real(touching))
         error[w, c] = vec3(a, b, n)

@@ -30,7 +30,7 @@ from ..real import func, kernel, real, struct, vec3
 from ..solve.delassus import Dual, entry, row_add, row_dot
 from ..solve.lcp import classes as lcp_classes
 from ..solve.lcp import lcp
-from ..solve.lcp.contact_lcp import impact_target, pair_restitution
+from ..solve.lcp.contact_lcp import gap_target, impact_target, pair_restitution
 from ..solve.problem import Problem
 from ..solve.scratch import Scratch, matrix, square, take
 from .reverse_jacobian import PLAIN, tangent_part, turn
@@ -113,18 +113,15 @@ tied = epsilon * TIED_EPSILONS
 
 
 @func
-def gap_target(scene: Scene, law: Law, w: int, c: int) -> real:
+def plain_target(scene: Scene, law: Law, w: int, c: int) -> real:
     """t of a normal row that does not bounce."""
-    target = -law.phi[w, c] / law.h
-    if law.phi[w, c] < real(0.0):
-        target = wp.min(law.error_reduction * target, scene.recovery)
-    return target
+    return gap_target(law.phi[w, c], law.h, law.error_reduction, scene.recovery, real(0.0))
 
 
 @func
 def normal_target(problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int) -> real:
     """t of the normal row r of contact c, after `find_bounces`."""
-    target = gap_target(scene, law, w, c)
+    target = plain_target(scene, law, w, c)
     if system.bounces[w, c] != 0:
         target = -pair_restitution(scene, law.restitution, w, law.pair[w, c]) * dual.u_star[w, r]
     return target
@@ -142,7 +139,7 @@ def find_bounces(problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: 
         bounces = int(0)
         e = pair_restitution(scene, law.restitution, w, law.pair[w, c])
         v_n = row_dot(problem, w, source, v_start[w])
-        if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= gap_target(scene, law, w, c):
+        if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= plain_target(scene, law, w, c):
             bounces = 1
         system.bounces[w, c] = bounces
 

@@ -2,23 +2,20 @@
 """Columns ∂r/∂p of physical parameters p (theory §3.5), r as in `linearize.py`; none is taped.
 
 Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what they change through the effective masses is added in
-`weight_slopes.py`. The laws of springs and contact materials are differentiated in place; those of actuators and of
-joints' rows in `actuator_slopes.py`.
+`weight_slopes.py`. Springs are differentiated in place; the slopes of contacts come from `contact_slopes.py`, and of
+actuators and joints' rows see `actuator_slopes.py`.
 """
 
 import warp as wp
 
-from ..contact import pair_laws
-from ..contact.pair_laws import Contacts, Material, Scene, rule_of
-from ..laws import cone
-from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
-from ..solve.problem import Problem
+from ..contact.pair_laws import Contacts, Scene
+from ..laws.contact_law import ContactState
+from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
 from ..tree import joints
 from ..tree import joints as jt
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from .contact_slopes import contact_J
-from .impulse_slopes import impulse_by_mu, impulse_by_R
 from .weight_slopes import Inertias
 
 MASS = wp.constant(0)
@@ -41,12 +38,14 @@ class Bodies:
 
 
 @struct
-class MaterialFirst:
-    """First columns, −1 where not asked for."""
+class ContactFirst:
+    """First columns, −1 where not asked for; of gravity and masses, what Coulomb's law depends on."""
 
     friction: int
     stiffness: int
     dissipation_time: int
+    gravity: int
+    body_mass: int
 
 
 @func
@@ -176,105 +175,42 @@ def add_contact(scene: Scene, contacts: Contacts, w: int, c: int, change: vec3, 
 
 
 @kernel
-def material_columns(
+def contact_parameter_columns(
     scene: Scene,
-    material: Material,
     contacts: Contacts,
-    problem: Problem,
-    h: real,
-    beta: real,
-    weight: wp.array2d(dtype=real),
-    u_c: wp.array2d(dtype=vec3),
+    law: wp.array3d(dtype=ContactState),
     G: wp.array2d(dtype=mat33),
-    gamma: wp.array2d(dtype=vec3),
-    first: MaterialFirst,
+    first: ContactFirst,
+    bodies: int,
     X: wp.array3d(dtype=real),
 ):
-    """Friction, stiffness and dissipation time of the two geoms of every contact that acts. Launch over worlds."""
+    """Parameters of the law of every contact that acts: of its two geoms, gravity, and the masses of bodies in that of
+    the world. Launch over worlds."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         if G[w, c][2, 2] != real(0.0):
-            pair = contacts.pair[w, c]
-            R = problem.R[w, c]
-            u = u_c[w, c]
-            by_mu = impulse_by_mu(problem, w, c, gamma[w, c], u)
-            row = w % material.friction.shape[0]
-            a = material.friction[row, scene.pair_geom[pair, 0]]
-            b = material.friction[row, scene.pair_geom[pair, 1]]
-            _rule, by_a, by_b, _explicit = wp.grad(pair_laws.pair_coefficient)(rule_of(scene, pair), a, b, real(0.0))
-            shares = vec2(by_a, by_b)
-            default = beta * h / real(wp.pi)
-            law = pair_laws.pair_compliance(scene, material.stiffness, material.dissipation_time, w, pair, default)
-            phi = contacts.phi[w, c]
-            span = h
-            damped = real(0.0)  # ∂span/∂τ_d
-            if phi <= real(0.0):
-                span = h + law[1]
-                damped = real(1.0)
-            floor_w = wp.max(weight[w, c], real(cone.INVERSE_MASS_FLOOR))
-            compliant = real(0.0)
-            if R[2] > beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED) * floor_w:
-                compliant = real(1.0)
-            by_R = impulse_by_R(
-                problem, w, c, gamma[w, c], u, vec3(real(0.0), real(0.0), real(1.0)), real(0.0), real(0.0)
-            )
-            v_hat_slope = damped * phi / (span * span)
-            by_tau = -compliant * damped * law[0] / (h * span * span) * by_R
-            recovery = pair_laws.pair_recovery(contacts.recovery[w, c], law[0])
-            if -phi / span > recovery:
-                v_hat_slope = real(0.0)
-                if recovery >= real(cone.LEAST_RECOVERY_SHARE) * (-phi / span):
-                    by_tau = R[2] / span * by_R
-            by_tau += v_hat_slope * vec3(G[w, c][0, 2], G[w, c][1, 2], G[w, c][2, 2])
-            by_compliance = compliant / (h * span) * by_R
+            x = law[w, c, 0]
+            y = law[w, c, 1]
+            z = law[w, c, 2]
+            a = scene.pair_geom[contacts.pair[w, c], 0]
+            b = scene.pair_geom[contacts.pair[w, c], 1]
+            if first.friction >= 0:
+                by_a = vec3(x.friction.a, y.friction.a, z.friction.a)
+                add_contact(scene, contacts, w, c, by_a, first.friction + a, X)
+                by_b = vec3(x.friction.b, y.friction.b, z.friction.b)
+                add_contact(scene, contacts, w, c, by_b, first.friction + b, X)
             for side in range(2):
-                g = scene.pair_geom[pair, side]
-                if first.friction >= 0:
-                    add_contact(scene, contacts, w, c, shares[side] * by_mu, first.friction + g, X)
-                own = real(1.0) / material.stiffness[w % material.stiffness.shape[0], g]
-                share = real(0.5)
-                if law[0] > real(0.0):
-                    share = own / law[0]
-                tau = material.dissipation_time[w % material.dissipation_time.shape[0], g]
-                if pair >= scene.point_pairs:  # see `pressure_columns.py`
-                    tau = real(wp.nan)
-                    own = real(0.0)
-                if first.dissipation_time >= 0 and tau == tau:
-                    add_contact(scene, contacts, w, c, share * by_tau, first.dissipation_time + g, X)
-                if first.stiffness >= 0 and own > real(0.0):
-                    if not (tau == tau):
-                        tau = default
-                    change = by_compliance + ((tau - law[1]) / law[0]) * by_tau
-                    add_contact(scene, contacts, w, c, (-own * own) * change, first.stiffness + g, X)
-
-
-@kernel
-def load_columns(
-    scene: Scene,
-    contacts: Contacts,
-    problem: Problem,
-    gravity: wp.array(dtype=vec3),
-    body_mass: wp.array2d(dtype=real),
-    u_c: wp.array2d(dtype=vec3),
-    gamma: wp.array2d(dtype=vec3),
-    first_gravity: int,
-    first_mass: int,
-    X: wp.array3d(dtype=real),
-):
-    """Gravity in γ_0 = |g| h/(2 w), from which on near-rigid contact stiffens, and masses in σ_m = 1/(w M), down to which; either
-    may be −1. Launch over worlds."""
-    w = wp.tid()
-    g = gravity[w % gravity.shape[0]]
-    mass = pair_laws.total_mass(body_mass, w)
-    for c in range(contacts.count[w]):
-        load = problem.load[w, c]
-        least = problem.least[w, c]
-        if least < real(1.0) and gamma[w, c][2] > load:
-            if first_gravity >= 0 and load > real(0.0):
-                by_load = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], vec3(), load, real(0.0))
+                g = wp.where(side == 0, a, b)
+                if first.stiffness >= 0:
+                    by = vec3(x.stiffness[side], y.stiffness[side], z.stiffness[side])
+                    add_contact(scene, contacts, w, c, by, first.stiffness + g, X)
+                if first.dissipation_time >= 0:
+                    by = vec3(x.dissipation_time[side], y.dissipation_time[side], z.dissipation_time[side])
+                    add_contact(scene, contacts, w, c, by, first.dissipation_time + g, X)
+            if first.gravity >= 0:
                 for k in range(3):
-                    add_contact(scene, contacts, w, c, (g[k] / wp.dot(g, g)) * by_load, first_gravity + k, X)
-            if first_mass >= 0:
-                by_mass = impulse_by_R(problem, w, c, gamma[w, c], u_c[w, c], vec3(), real(0.0), -least / mass)
-                for b in range(body_mass.shape[1]):
-                    add_contact(scene, contacts, w, c, by_mass, first_mass + b, X)
+                    by = vec3(x.gravity[k], y.gravity[k], z.gravity[k])
+                    add_contact(scene, contacts, w, c, by, first.gravity + k, X)
+            if first.body_mass >= 0:
+                for k in range(bodies):
+                    add_contact(scene, contacts, w, c, vec3(x.mass, y.mass, z.mass), first.body_mass + k, X)

@@ -8,11 +8,11 @@ mass is added in `weight_slopes.py`.
 import warp as wp
 
 from ..contact.pair_laws import Contacts, Scene
+from ..laws.contact_law import ContactState
 from ..real import func, kernel, mat33, real, struct, vec2, vec3
-from ..solve.problem import Problem
 from ..tree import spatial as sp
 from ..tree.passes import Topology
-from .contact_slopes import Flow, contact_J, field_impulse, law_changes, velocity_about
+from .contact_slopes import Flow, contact_J, impulse_change, velocity_about
 from .pressure_slopes import LAW, vec12
 
 
@@ -76,12 +76,8 @@ def field_columns(
     topology: Topology,
     scene: Scene,
     contacts: Contacts,
-    problem: Problem,
-    h: real,
-    beta: real,
+    law: wp.array3d(dtype=ContactState),
     flow: Flow,
-    weight: wp.array2d(dtype=real),
-    u_c: wp.array2d(dtype=vec3),
     G: wp.array2d(dtype=mat33),
     gamma: wp.array2d(dtype=vec3),
     columns: FieldColumns,
@@ -106,15 +102,15 @@ def field_columns(
                     delta_p = vector_by(columns, w, c, 1, k)
                     theta = wp.cross(n, vector_by(columns, w, c, 4, k))
                     delta_u = wp.cross(sp.angular(relative), delta_p) - wp.cross(theta, sp.linear(relative))
-                    delta_law = vec2(slope_by(columns, w, c, LAW, k), slope_by(columns, w, c, LAW + 1, k))
-                    delta_phi = slope_by(columns, w, c, 0, k)
-                    delta = law_changes(contacts, problem, w, c, h, beta, weight[w, c], delta_phi, delta_law)
-                    delta_v_c = wp.transpose(F) * delta_u
-                    change = field_impulse(problem, w, c, u_c[w, c], G[w, c], gamma[w, c], delta, delta_v_c)
+                    d = ContactState()
+                    d.phi = slope_by(columns, w, c, 0, k)
+                    d.compliance = vec2(slope_by(columns, w, c, LAW, k), slope_by(columns, w, c, LAW + 1, k))
+                    d.v_c = wp.transpose(F) * delta_u
+                    change = impulse_change(law, w, c, d)
                     change += wp.transpose(F) * wp.cross(theta, force)
                     torque = wp.cross(delta_p, force)
                     for i in range(scene.support_size[row]):
-                        d = scene.support[row, i]
-                        turn = scene.support_sign[row, i] * sp.angular(flow.dof_S[w, d])
+                        e = scene.support[row, i]
+                        turn = scene.support_sign[row, i] * sp.angular(flow.dof_S[w, e])
                         by = wp.dot(contact_J(contacts, w, c, i), change) + wp.dot(turn, torque)
-                        X[w, d, column] = X[w, d, column] - by
+                        X[w, e, column] = X[w, e, column] - by

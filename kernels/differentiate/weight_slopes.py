@@ -13,16 +13,15 @@ import warp as wp
 
 from ..contact.pair_laws import Contacts, Scene
 from ..laws import cone
+from ..laws.contact_law import ContactState
 from ..linalg.loops import row_axpy, row_axpy_at
 from ..real import func, kernel, mat33, real, struct, vec3, vec6, vec10
 from ..rows.table import Rows
-from ..solve.problem import Problem
 from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.effective_mass import inverse_mass_times
 from ..tree.passes import Topology
-from .contact_slopes import Flow, arm_of, contact_J, shifted
-from .impulse_slopes import impulse_by_R, least_by_weight, load_by_weight
+from .contact_slopes import Flow, arm_of, contact_J, impulse_change, shifted
 from .pressure_columns import FieldColumns, field_column, vector_by
 from .row_slopes import RowSlopes
 
@@ -33,9 +32,7 @@ class Weights:
 
     M_factor: wp.array3d(dtype=real)
     contact_w: wp.array2d(dtype=real)  # (worlds, C)
-    contact_u: wp.array2d(dtype=vec3)  # (worlds, C) v_c − v̂
     contact_G: wp.array2d(dtype=mat33)
-    contact_gamma: wp.array2d(dtype=vec3)
     # scratch
     y: wp.array2d(dtype=vec3)  # (worlds, nv)
     V: wp.array3d(dtype=vec6)  # (worlds, links, 3)
@@ -290,9 +287,7 @@ def contact_weight_columns(
     topology: Topology,
     scene: Scene,
     contacts: Contacts,
-    problem: Problem,
-    beta: real,
-    sigma: real,
+    law: wp.array3d(dtype=ContactState),
     flow: Flow,
     slope: wp.array3d(dtype=vec6),
     inertias: Inertias,
@@ -322,17 +317,9 @@ def contact_weight_columns(
                 i = next_tree(topology, support, size, i)
             by_trees(topology, flow, inertias, weights, w, support, size, 3)
             by_point = by_geometry(topology, scene, contacts, flow, slope, weights, w, c, C)
-            R = problem.R[w, c]
-            near_rigid = beta * beta * real(cone.INVERSE_FOUR_PI_SQUARED)
-            rate = vec3(sigma, sigma, real(0.0))
-            if R[2] < near_rigid * weight:  # recovery from overlap
-                rate[2] = R[2] / weight
-            elif R[2] == near_rigid * weight:
-                rate[2] = near_rigid
-            u = weights.contact_u[w, c]
-            gamma = weights.contact_gamma[w, c]
-            by_load = load_by_weight(problem, w, c)
-            gamma_w = impulse_by_R(problem, w, c, gamma, u, rate, by_load, least_by_weight(problem, w, c))
+            unit = ContactState()
+            unit.weight = real(1.0)
+            gamma_w = impulse_change(law, w, c, unit)
             for k in range(size):
                 coefficient = -wp.dot(contact_J(contacts, w, c, k), gamma_w)
                 add_row(topology, inertias, weights, w, support, size, coefficient, X[w, support[k]])

@@ -168,29 +168,12 @@ def projected_hessian(x: Projected, y_n: real, per_R: vec3, mu_hat: real, mu: re
 
 
 @func
-def cone_impulse_by_R(gamma: vec3, u: vec3, R: vec3, mu: real, rate: vec3) -> vec3:
-    """dγ when R changes by `rate` = (dRt, dRt, dRn) at fixed u = v_c − v̂.
-
-    Sliding, γ_n = (μ‖u_t‖ − u_n)/(Rn + μ²Rt) and γ_t = −μ γ_n u_t/‖u_t‖: only the denominator changes.
-    """
-    y = vec3(-u[0] / R[0], -u[1] / R[1], -u[2] / R[2])
-    if mu == real(0.0) or (y[2] > real(0.0) and y[0] * y[0] + y[1] * y[1] <= mu * mu * y[2] * y[2]):
-        return vec3(-gamma[0] * rate[0] / R[0], -gamma[1] * rate[1] / R[1], -gamma[2] * rate[2] / R[2])
-    return (-(rate[2] + mu * mu * rate[0]) / (R[2] + mu * mu * R[0])) * gamma
-
-
-@func
-def cone_impulse_by_mu(gamma: vec3, u: vec3, R: vec3, mu: real) -> vec3:
-    """∂γ/∂μ at fixed u = v_c − v̂: none in stiction and without contact; see `cone_impulse_by_R`."""
-    slope = vec3(real(0.0), real(0.0), real(0.0))
-    u_t = wp.sqrt(u[0] * u[0] + u[1] * u[1])
-    # y_r > μ y_n with y = −R⁻¹u
-    if gamma[2] > real(0.0) and u_t * R[2] > -mu * u[2] * R[0]:
-        slope[2] = (u_t - real(2.0) * mu * R[0] * gamma[2]) / (R[2] + mu * mu * R[0])
-        tangential = -(gamma[2] + mu * slope[2]) / u_t
-        slope[0] = tangential * u[0]
-        slope[1] = tangential * u[1]
-    return slope
+def time_or(tau_d: real, default: real) -> real:
+    """τ_d; one that is not a number is the default."""
+    found = default
+    if tau_d == tau_d:
+        found = tau_d
+    return found
 
 
 @func
@@ -221,20 +204,12 @@ def contact_stabilization(phi: real, tau_d: real, h: real) -> vec3:
 
 
 @func
-def recovery_share(v_hat: vec3, recovery: real) -> real:
-    """s, 1 where v̂_n ≤ v_r."""
-    share = real(1.0)
-    if v_hat[2] > recovery:
-        share = wp.max(recovery / v_hat[2], real(LEAST_RECOVERY_SHARE))
-    return share
-
-
-@func
 def recovery_regularization(R: vec3, v_hat: vec3, recovery: real) -> vec3:
     """R with s R_n in the place of R_n; the same bits where v̂_n ≤ v_r, of the law without a limit."""
     limited = R
     if v_hat[2] > recovery:
-        limited = vec3(R[0], R[1], recovery_share(v_hat, recovery) * R[2])
+        share = wp.max(recovery / v_hat[2], real(LEAST_RECOVERY_SHARE))
+        limited = vec3(R[0], R[1], share * R[2])
     return limited
 
 

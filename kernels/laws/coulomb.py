@@ -136,45 +136,6 @@ def coulomb_slopes(u: vec3, R: vec3, mu: real, load: real, least: real) -> Linea
 
 
 @func
-def coulomb_impulse_by_R(
-    gamma: vec3, u: vec3, R: vec3, mu: real, load: real, least: real, rate: vec3, load_rate: real, least_rate: real
-) -> vec3:
-    """dγ when R changes by `rate` = (dRt, dRt, dRn), γ_0 by `load_rate` and σ_m by `least_rate`, at fixed u."""
-    by_R = vec3(real(0.0), real(0.0), real(0.0))
-    gamma_n = gamma[2]
-    if gamma_n > real(0.0):
-        change = -gamma_n * rate[2] / R[2]
-        if least < real(1.0) and gamma_n > load:
-            if gamma_n * least >= load:
-                fall = wp.log(least)
-                x = least * gamma_n - load * fall
-                change = (load_rate * fall - x * rate[2] / R[2] + (load / least - gamma_n) * least_rate) / least
-            else:
-                x = real(1.0) + wp.log(gamma_n / load)
-                change = gamma_n * (load_rate / load - x * (rate[2] / R[2] + load_rate / load))
-        by_R = vec3(real(0.0), real(0.0), change)
-        bound = mu * gamma_n
-        if bound > real(0.0):
-            if u[0] * u[0] + u[1] * u[1] <= bound * bound * R[0] * R[0]:
-                by_R = vec3(-gamma[0] * rate[0] / R[0], -gamma[1] * rate[0] / R[0], change)
-            else:
-                by_R = (change / gamma_n) * gamma
-    return by_R
-
-
-@func
-def coulomb_impulse_by_mu(gamma: vec3, u: vec3, R: vec3, mu: real) -> vec3:
-    """∂γ/∂μ at fixed u: none in stiction and without contact."""
-    by_mu = vec3(real(0.0), real(0.0), real(0.0))
-    u_tt = u[0] * u[0] + u[1] * u[1]
-    bound = mu * gamma[2] * R[0]
-    if gamma[2] > real(0.0) and u_tt > bound * bound:
-        slide = -gamma[2] / wp.sqrt(u_tt)
-        by_mu = vec3(slide * u[0], slide * u[1], real(0.0))
-    return by_mu
-
-
-@func
 def coulomb_newton(
     gamma: vec3, u: vec3, R: vec3, mu: real, load: real, least: real, rho: real, held: bool
 ) -> Linearised:

@@ -23,7 +23,7 @@ Which rows these are, and v_h (up to the next power of two), are constants of th
 
 import warp as wp
 
-from ..laws.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR
+from ..laws.cone import INVERSE_FOUR_PI_SQUARED, INVERSE_MASS_FLOOR, time_or
 from ..real import func, real, vec4
 from .table import RowState
 
@@ -39,15 +39,6 @@ HASTE = 8.0  # of v̂ᵀW⁻¹v̂ w_least/|v̂|²: beyond it the joints move man
 SOFT = 0.1  # R/w at most of a row that closes from afar: joints move at most 1.6 times as fast as it
 DRIFT = 0.05  # of h u²/L, u the speed of what the row holds: errors of that size come from motion
 DRIFT_TURN = 3.0  # of h u/L: beyond it they do not
-
-
-@func
-def time_or(tau_d: real, default: real) -> real:
-    """τ_d; one that is not a number is the default."""
-    found = default
-    if tau_d == tau_d:
-        found = tau_d
-    return found
 
 
 @func

@@ -34,6 +34,7 @@ from warpsim.kernels.differentiate import (
     weight_slopes,
 )
 from warpsim.kernels.differentiate import linearize as kernels
+from warpsim.kernels.laws import contact_law
 from warpsim.kernels.rows.table import ACTUATOR, RowState
 from warpsim.model.parameters import SPECS
 from warpsim.solve.contact_model import ContactModel
@@ -204,6 +205,7 @@ class Linearizer:
         self.motion = wp.zeros(shape, dtype=t.vec6, device=device, requires_grad=True)
         self.value = wp.zeros(shape, dtype=t.real, device=device, requires_grad=True)
         self.no_law_slope = self.step.dynamics.array((0, 0), t.vec6)
+        self.contact_law = self.step.dynamics.array((collision.capacity, 3), copy(contact_law.ContactState, t.real))
 
     def _make_rows(self) -> None:
         t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
@@ -224,8 +226,7 @@ class Linearizer:
         solver = self.step.solver
         weights = self.weights = copy(weight_slopes.Weights, t.real)()
         weights.M_factor, weights.contact_w = self.step.M_factor, self.step.law.weight
-        weights.contact_u, weights.contact_G = solver.work.u_c, solver.slopes
-        weights.contact_gamma = solver.solution.gamma
+        weights.contact_G = solver.slopes
         weights.y, weights.by_dof = array(nv, t.vec3), array(nv, t.real)
         weights.V, weights.P = (array((self.model.nlink, 3), t.vec6) for _ in range(2))
 
@@ -363,10 +364,6 @@ class Linearizer:
         if first("gravity") >= 0:
             inputs = [d.topology, h, self.flow.dof_S, step.composite, first("gravity"), X]
             launch(parameter_slopes.gravity_columns, nv, inputs)
-        if step.law.has_loads and step.collision.enabled and max(first("gravity"), first("body_mass")) >= 0:
-            inputs = [step.collision.scene, step.collision.contacts, step.solver.problem, p.stored("gravity")]
-            inputs += [p.stored("body_mass"), self.weights.contact_u, step.solver.solution.gamma]
-            launch(parameter_slopes.load_columns, None, [*inputs, first("gravity"), first("body_mass"), X])
         if first("joint_damping") >= 0:
             launch(parameter_slopes.damping_columns, nv, [h, self.flow.v, first("joint_damping"), X])
         if max(first("joint_stiffness"), first("joint_reference")) >= 0:
@@ -378,35 +375,38 @@ class Linearizer:
         step, collision, X = self.step, self.step.collision, columns.X
         if not collision.enabled:
             return
-        d, options, launch = self.device_model, step.options, step.dynamics.launch
-        scene, contacts, G = collision.scene, collision.contacts, self.weights.contact_G
+        d, launch, law, size = self.device_model, step.dynamics.launch, self.contact_law, collision.capacity
+        scene, contacts, G, options = (
+            collision.scene,
+            collision.contacts,
+            self.weights.contact_G,
+            step.law.law_options(h),
+        )
+        inputs = [scene, contacts, collision.material(), options, step.law.loads(), self.weights.contact_w]
+        inputs += [step.solver.problem.v_hat, step.solver.work.u_c, G, law]
+        launch(contact_slopes.law_slopes, (size, 3), inputs)
         self._vary_contacts()
+        slope, gamma = self.motion.grad, step.solver.solution.gamma
         fields, law_slope = self._field_columns(columns), self.no_law_slope
         if columns.pressure is not None:
             columns.pressure.find(h)
             law_slope = columns.pressure.law_slope
-            inputs = [d.topology, scene, contacts, step.solver.problem, h, options.beta, self.flow]
-            inputs += [self.weights.contact_w, self.weights.contact_u, G, step.solver.solution.gamma]
             if fields.slope.shape[1]:
-                launch(pressure_columns.field_columns, None, [*inputs, fields, X])
-        slope, gamma = self.motion.grad, step.solver.solution.gamma
-        problem, u_c = step.solver.problem, self.weights.contact_u
-        inputs = [d.topology, scene, collision.material(), contacts, problem, h, options.beta, self.flow, slope]
-        inputs += [law_slope, self.weights.contact_w, u_c, G, gamma]
-        size = (collision.capacity, collision.max_support)
-        launch(contact_slopes.contact_changes, size, [*inputs, self.changes])
+                inputs = [d.topology, scene, contacts, law, self.flow, G, gamma, fields, X]
+                launch(pressure_columns.field_columns, None, inputs)
+        inputs = [d.topology, scene, contacts, law, self.flow, slope, law_slope, G, gamma, self.changes]
+        launch(contact_slopes.contact_changes, (size, collision.max_support), inputs)
         inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
         launch(contact_slopes.contact_columns, None, inputs)
-        inputs = [d.topology, scene, contacts, problem, options.beta, options.sigma, self.flow, slope]
-        launch(weight_slopes.contact_weight_columns, None, [*inputs, columns.inertias, self.weights, fields, X])
-        MaterialFirst = copy(parameter_slopes.MaterialFirst, d.types.real)
-        chosen = MaterialFirst()
-        for key in MaterialFirst.vars:
-            setattr(chosen, key, columns.start(f"geom_{key}"))
-        if max(chosen.friction, chosen.stiffness, chosen.dissipation_time) >= 0:
-            inputs = [scene, collision.material(), contacts, problem, h, options.beta, self.weights.contact_w]
-            inputs += [u_c, G, gamma, chosen, X]
-            launch(parameter_slopes.material_columns, None, inputs)
+        inputs = [d.topology, scene, contacts, law, self.flow, slope, columns.inertias, self.weights, fields, X]
+        launch(weight_slopes.contact_weight_columns, None, inputs)
+        first = copy(parameter_slopes.ContactFirst, d.types.real)()
+        for key in ("friction", "stiffness", "dissipation_time"):
+            setattr(first, key, columns.start(f"geom_{key}"))
+        first.gravity, first.body_mass = (columns.start(x) if options.coulomb else -1 for x in ("gravity", "body_mass"))
+        if max(first.friction, first.stiffness, first.dissipation_time, first.gravity, first.body_mass) >= 0:
+            inputs = [scene, contacts, law, G, first, self.model.nbody, X]
+            launch(parameter_slopes.contact_parameter_columns, None, inputs)
 
     def _field_columns(self, columns: Columns):
         """Slopes by the parameters of pressure fields, and their first columns."""

@@ -7,6 +7,7 @@ from warpsim.contact.collision import Collision
 from warpsim.device.copies import copy
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.contact import pair_laws, spin_rows, taped_contacts
+from warpsim.kernels.laws import contact_law
 from warpsim.tree.dynamics import Dynamics
 
 
@@ -16,8 +17,6 @@ class ContactLaw:
     `options`: what has `beta` and `sigma`. `weight (worlds, max_contacts)`: the inverse effective mass w of each contact.
     `attach` it to the problem that a solver reads.
     """
-
-    has_loads = False  # whether the problem says from which load on a contact stiffens
 
     def __init__(self, options, dynamics: Dynamics, collision: Collision):
         self.options, self.dynamics, self.collision = options, dynamics, collision
@@ -43,12 +42,19 @@ class ContactLaw:
         collision, laws = self.collision, copy(pair_laws.Laws, self.types.real)()
         laws.R, laws.v_hat, laws.mu, laws.weight = self.R, self.v_hat, self.problem.mu, self.weight
         inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
-        inputs += [h, self.options.beta, self.options.sigma, M_factor, z, laws, self._loads()]
+        inputs += [self.law_options(h), M_factor, z, laws, self.loads()]
         self.dynamics.launch(contact.regularise, None, inputs)
         if collision.spin is not None:
             collision.spin.launch(laws)
 
-    def _loads(self):
+    def law_options(self, h: float):
+        """What the law of all contacts depends on in a step of h."""
+        made = copy(contact_law.LawOptions, self.types.real)()
+        made.h, made.beta, made.sigma = h, self.options.beta, self.options.sigma
+        made.tau_share = made.beta
+        return made
+
+    def loads(self):
         """What a law says of the loads that contacts bear: nothing."""
         loads = copy(pair_laws.Loads, self.types.real)()
         for name in ("gravity", "body_mass"):
@@ -64,11 +70,7 @@ class ContactLaw:
         self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array
     ) -> None:
         """γ of the contacts on the tape, features frozen, from arrays (worlds, max_contacts); `dynamics`: that of the tape."""
-        law = taped_contacts.contact_impulse if self.collision.spin is None else spin_rows.contact_impulse
-        self._record(law, dynamics, h, weight, phi, v_c, gamma)
-
-    def _record(self, law, dynamics: Dynamics, h: float, weight, phi, v_c, *others) -> None:
-        """Launch a kernel of a law on the tape; `others`: its arguments from the one after v_c on."""
-        collision, options = self.collision, self.options
-        inputs = [collision.scene, collision.contacts, collision.material(), h, options.beta, options.sigma]
-        dynamics.launch(law, collision.capacity, [*inputs, weight, phi, self.compliance, v_c, *others])
+        collision = self.collision
+        inputs = [collision.scene, collision.contacts, collision.material(), self.law_options(h), self.loads()]
+        law = taped_contacts.contact_impulse if collision.spin is None else spin_rows.contact_impulse
+        dynamics.launch(law, collision.capacity, [*inputs, weight, phi, self.compliance, v_c, gamma])

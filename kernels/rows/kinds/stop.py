@@ -15,9 +15,9 @@ that the load borne at rest stays, R to a hundredth at most. What cannot come ba
 import warp as wp
 
 from ...laws import cone
-from ...laws.cone import contact_regularization, contact_stabilization
+from ...laws.cone import contact_regularization, contact_stabilization, time_or
 from ...real import func, real, vec4
-from ..bilateral import near_rigid_weight, time_or
+from ..bilateral import near_rigid_weight
 from ..table import Coordinates, RowState
 from .kind import ON_JOINTS, ONE_SIDED, WEIGHED, Kind
 

@@ -10,64 +10,67 @@ and v̂. Scalar rows bring their own R and v̂ (`kernels/rows/table.py`). Contac
 
 import warp as wp
 
-from ...contact import pair_laws
 from ...contact.narrow.manifold import SPHERE
-from ...contact.pair_laws import Contacts, Material, Scene, friction_coefficient
-from ...laws import cone
-from ...laws.cone import contact_stabilization, recovery_regularization, recovery_stabilization
+from ...contact.pair_laws import Contacts, Material, Scene, contact_state
+from ...laws.contact_law import (
+    ContactState,
+    LawOptions,
+    compliance_of,
+    friction_of,
+    impulse_at,
+    regularised,
+)
 from ...laws.hertz import hertz_law, in_series
 from ...real import func, kernel, real, struct, vec2, vec3
 from ..problem import Problem
 
 
 @struct
-class Law:
-    stiffness: real  # [N/m] where both geoms are near-rigid
-    R_t: real  # 1/(h B_t) [1/kg]
-    modulus: wp.array2d(dtype=real)  # (1 or worlds, geoms) of Hertz [Pa], 0: none
+class Hertz:
+    """What Hertz's law follows from."""
+
+    modulus: wp.array2d(dtype=real)  # (1 or worlds, geoms) [Pa], 0: none
     size: wp.array2d(dtype=vec3)  # (1 or worlds, geoms)
 
 
 @func
-def linear_law(
-    scene: Scene, material: Material, compliances: wp.array2d(dtype=vec2), rigid: real, w: int, c: int, p: int, h: real
-) -> vec3:
-    """(c, τ_d, recovery speed) of contact c of a pair, c = 1/K > 0; `rigid`: K where both geoms are."""
-    pair = pair_laws.contact_compliance(
-        scene, material.stiffness, material.dissipation_time, compliances, w, c, p, h / real(wp.pi)
-    )
-    compliance = pair[0]
-    if compliance == real(0.0):
-        compliance = real(1.0) / rigid
-    return vec3(compliance, pair[1], pair_laws.pair_recovery(scene.recovery, pair[0]))
+def linear_state(
+    scene: Scene,
+    material: Material,
+    contacts: Contacts,
+    compliance: wp.array2d(dtype=vec2),
+    options: LawOptions,
+    phi: real,
+    w: int,
+    c: int,
+) -> ContactState:
+    """What the law of a spring and a damper acts on, but for velocities; R_t is σ."""
+    s = contact_state(scene, material, contacts, compliance, options, w, c)
+    s.phi = phi
+    s.weight = real(1.0)
+    return s
 
 
 @func
-def pair_modulus(scene: Scene, law: Law, w: int, p: int) -> real:
+def pair_modulus(scene: Scene, hertz: Hertz, w: int, p: int) -> real:
     """E* of a pair, 0 where Hertz's law does not hold."""
-    row = w % law.modulus.shape[0]
-    return in_series(law.modulus[row, scene.pair_geom[p, 0]], law.modulus[row, scene.pair_geom[p, 1]])
+    row = w % hertz.modulus.shape[0]
+    return in_series(hertz.modulus[row, scene.pair_geom[p, 0]], hertz.modulus[row, scene.pair_geom[p, 1]])
 
 
 @func
-def pair_radius(scene: Scene, law: Law, w: int, p: int) -> real:
+def pair_radius(scene: Scene, hertz: Hertz, w: int, p: int) -> real:
     """r of a pair; what is no sphere counts as flat."""
-    row = w % law.size.shape[0]
+    row = w % hertz.size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
     r_a = real(0.0)
     r_b = real(0.0)
     if scene.geom_type[a] == SPHERE:
-        r_a = law.size[row, a][0]
+        r_a = hertz.size[row, a][0]
     if scene.geom_type[b] == SPHERE:
-        r_b = law.size[row, b][0]
+        r_b = hertz.size[row, b][0]
     return in_series(r_a, r_b)
-
-
-@func
-def regularization(R_t: real, phi: real, compliance: real, tau_d: real, h: real) -> vec3:
-    """(R_t, R_t, R_n)."""
-    return cone.contact_regularization(real(1.0), phi, compliance, tau_d, h, real(0.0), R_t)
 
 
 @func
@@ -90,42 +93,41 @@ def regularise(
     problem: Problem,
     scene: Scene,
     material: Material,
-    law: Law,
-    pair_of: wp.array2d(dtype=int),
-    distance: wp.array2d(dtype=real),
-    compliances: wp.array2d(dtype=vec2),
+    contacts: Contacts,
+    options: LawOptions,
+    hertz: Hertz,
     v0: wp.array2d(dtype=real),
-    h: real,
 ):
     """R, v̂ and μ of a contact, written into the problem; v0 before the step. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c >= problem.contacts[w]:
         return
-    p = pair_of[w, c]
-    phi = distance[w, c]
+    p = contacts.pair[w, c]
+    phi = contacts.phi[w, c]
+    h = options.h
     closing = approach(problem, scene, v0[w], w, c)
     towards = closing[0]
     if phi >= real(0.0):
         free = approach(problem, scene, problem.v_star[w], w, c)
         towards = wp.max(closing[1], free[1])
         closing[0] = wp.max(closing[0], free[0])
-    pair = linear_law(scene, material, compliances, law.stiffness, w, c, p, h)
-    mu = friction_coefficient(scene, material.friction, w, p)
+    contacts.recovery[w, c] = scene.recovery
+    s = linear_state(scene, material, contacts, contacts.compliance, options, phi, w, c)
+    mu = friction_of(s.friction)
     if (
         phi > real(0.0) and h * closing[0] <= phi
     ):  # an impact elsewhere may bring it about; the cone would rub it before
         mu = real(0.0)
-    modulus = pair_modulus(scene, law, w, p)
+    modulus = pair_modulus(scene, hertz, w, p)
     if modulus > real(0.0) and p < scene.point_pairs:
-        radius = pair_radius(scene, law, w, p)
+        radius = pair_radius(scene, hertz, w, p)
         local = hertz_law(modulus, radius, phi, wp.max(towards, real(0.0)), h)
-        pair[0] = local[0]
-        pair[2] = real(wp.inf)
-        phi = local[1]
-    R_free = regularization(law.R_t, phi, pair[0], pair[1], h)
-    v_free = contact_stabilization(phi, pair[1], h)
-    problem.R[w, c] = recovery_regularization(R_free, v_free, pair[2])
-    problem.v_hat[w, c] = recovery_stabilization(v_free, pair[2])
+        s.compliance = vec2(local[0], compliance_of(s)[1])
+        s.is_field = 1
+        s.phi = local[1]
+    R, v_hat = regularised(s)
+    problem.R[w, c] = R
+    problem.v_hat[w, c] = v_hat
     problem.mu[w, c] = mu
 
 
@@ -137,8 +139,7 @@ def contact_impulse(
     scene: Scene,
     contacts: Contacts,
     material: Material,
-    law: Law,
-    h: real,
+    options: LawOptions,
     frozen_mu: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
@@ -146,16 +147,12 @@ def contact_impulse(
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
-    """γ = P(−R⁻¹(v_c − v̂)); contacts without friction in the step have none here. Launch over (worlds, max_contacts)."""
+    """γ of every contact; those without friction in the step have none here. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
-        p = contacts.pair[w, c]
-        pair = linear_law(scene, material, compliance, law.stiffness, w, c, p, h)
-        R_free = regularization(law.R_t, phi[w, c], pair[0], pair[1], h)
-        v_free = contact_stabilization(phi[w, c], pair[1], h)
-        R = recovery_regularization(R_free, v_free, pair[2])
-        v_hat = recovery_stabilization(v_free, pair[2])
+        s = linear_state(scene, material, contacts, compliance, options, phi[w, c], w, c)
+        s.v_c = v_c[w, c]
         mu = real(0.0)
         if frozen_mu[w, c] > real(0.0):
-            mu = pair_laws.friction_coefficient(scene, material.friction, w, p)
-        gamma[w, c] = cone.cone_impulse(cone.cone_y(v_c[w, c], v_hat, R), R, mu)
+            mu = friction_of(s.friction)
+        gamma[w, c] = impulse_at(s, mu)

@@ -51,6 +51,15 @@ def pair_restitution(scene: Scene, restitution: wp.array2d(dtype=real), w: int, 
 
 
 @func
+def gap_target(phi: real, h: real, error_reduction: real, recovery: real, touching: real) -> real:
+    """t of a contact that does not bounce; it is an overlap below φ = `touching`."""
+    target = -phi / h
+    if phi < touching:
+        target = wp.min(error_reduction * target, recovery)
+    return target
+
+
+@func
 def impact_target(e: real, v_n: real, v_n_star: real, threshold: real) -> real:
     """−e v*_n of a contact that meets at v_n < −threshold; −∞ where nothing bounces.
 
@@ -97,9 +106,7 @@ def fill(
             hi = problem.mu[w, c]
             findex = 3 * (c - slots // 2) + 2
         elif axis == 2:
-            target = -phi[w, c] / h
-            if phi[w, c] < real(0.0):
-                target = wp.min(error_reduction * target, scene.recovery)
+            target = gap_target(phi[w, c], h, error_reduction, scene.recovery, real(0.0))
             e = pair_restitution(scene, restitution, w, pair[w, c])
             v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], problem.support_size[p], problem.v0[w])
             target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))

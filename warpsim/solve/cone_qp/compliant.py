@@ -9,6 +9,7 @@ import warp as wp
 
 from warpsim.base import checks
 from warpsim.device.copies import copy
+from warpsim.kernels.laws import contact_law
 from warpsim.kernels.linalg.vector import padded
 from warpsim.kernels.solve.cone_qp import compliant, island_newton, island_qp, island_system
 from warpsim.solve.contact_law import ContactLaw
@@ -108,32 +109,22 @@ class CompliantLaw(ContactLaw):
     """Implicit springs and dampers, linear or Hertz's, with a tangential damper for stiction (theory §4)."""
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
-        collision = self.collision
-        contacts = collision.contacts
-        inputs = [
-            self.problem,
-            collision.scene,
-            collision.material(),
-            self._springs(h),
-            contacts.pair,
-            contacts.phi,
-            contacts.compliance,
-            v,
-            h,
-        ]
-        self.dynamics.launch(compliant.regularise, collision.capacity, inputs)
+        collision, p = self.collision, self.device_model.parameters
+        hertz = copy(compliant.Hertz, self.types.real)()
+        hertz.modulus, hertz.size = p.stored("geom_hertz_modulus"), p.stored("geom_size")
+        inputs = [self.problem, collision.scene, collision.material(), collision.contacts, self.law_options(h), hertz]
+        self.dynamics.launch(compliant.regularise, collision.capacity, [*inputs, v])
+
+    def law_options(self, h: float):
+        made = copy(contact_law.LawOptions, self.types.real)()
+        made.h, made.tau_share, made.rigid = h, 1.0, self.options.contact_stiffness
+        made.sigma = self.options.tangential_regularization(h)
+        return made
 
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
         collision = self.collision
-        inputs = [collision.scene, collision.contacts, collision.material(), self._springs(h), h, self.problem.mu]
+        inputs = [collision.scene, collision.contacts, collision.material(), self.law_options(h), self.problem.mu]
         dynamics.launch(compliant.contact_impulse, collision.capacity, [*inputs, phi, self.compliance, v_c, gamma])
-
-    def _springs(self, h: float):
-        """What the options and the parameters of the geoms say, as kernels read it."""
-        law, p = copy(compliant.Law, self.types.real)(), self.device_model.parameters
-        law.stiffness, law.R_t = self.options.contact_stiffness, self.options.tangential_regularization(h)
-        law.modulus, law.size = p.stored("geom_hertz_modulus"), p.stored("geom_size")
-        return law
 
 
 class CompliantContact(ContactSolver):

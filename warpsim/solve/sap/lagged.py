@@ -5,7 +5,6 @@ import warp as wp
 
 from warpsim.device.copies import copy
 from warpsim.device.memory import adopt
-from warpsim.kernels.contact import spin_rows, taped_contacts
 from warpsim.kernels.linalg.registers import UNKNOWNS
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import coupled, lagged, small_restarts, surrogate
@@ -20,8 +19,6 @@ LAG = ("missed", "dv", "v", "kept_v", "R", "v_hat", "gamma", "row_gamma")  # wha
 class LaggedLaw(ContactLaw):
     """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens with the load that it bears."""
 
-    has_loads = True
-
     def attach(self, problem) -> None:
         super().attach(problem)
         self.load, self.least = (self.dynamics.array(self.collision.capacity, self.types.real) for _ in range(2))
@@ -33,14 +30,15 @@ class LaggedLaw(ContactLaw):
             self.load, self.least = self.problem.load, self.problem.least = other.load, other.least
             self.problem.weight = self.weight
 
-    def _loads(self):
-        loads = super()._loads()
-        loads.counts, loads.load, loads.least = int(self.options.counts_load), self.load, self.least
-        return loads
+    def law_options(self, h: float):
+        made = super().law_options(h)
+        made.coulomb, made.counts = 1, int(self.options.counts_load)
+        return made
 
-    def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
-        taped = taped_contacts if self.collision.spin is None else spin_rows
-        self._record(taped.coulomb_contact_impulse, dynamics, h, weight, phi, v_c, self._loads(), gamma)
+    def loads(self):
+        loads = super().loads()
+        loads.load, loads.least = self.load, self.least
+        return loads
 
 
 class LaggedSolver(SAPSolver):

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The law of contact: the impulse γ of one contact as a function of all that it depends on (theory §3.1, §3.6).
+
+    c, τ_d, μ of a pair   →   R, v̂   →   γ of the convex law (`cone.py`) or of Coulomb's (`coulomb.py`)
+
+A step takes μ, R and v̂ from here, the tape runs the adjoint of `impulse`, and `linearize` takes its slopes. A further
+quantity of a law is a field of `ContactState`, which `pair_laws.contact_state` fills; its derivatives follow.
+"""
+
+import warp as wp
+
+from ..real import func, real, struct, vec2, vec3
+from . import cone, coulomb
+
+RULE_FIRST = wp.constant(1)
+RULE_SECOND = wp.constant(2)
+RULE_HARMONIC = wp.constant(3)
+RULE_FRICTIONLESS = wp.constant(4)
+RULE_EXPLICIT = wp.constant(5)
+LEAST_FRICTION = 1e-30  # in place of μ = 0 in slopes: too small to matter
+
+
+@struct
+class LawOptions:
+    """What is the same for all contacts of a step."""
+
+    h: real
+    beta: real
+    sigma: real
+    tau_share: real  # the default of τ_d is this times h/π
+    rigid: real  # [N/m] k of contact that is given none; 0: near-rigid contact, by β and w
+    coulomb: int  # 1: Coulomb's law, 0: the convex one
+    counts: int  # 1: near-rigid contact stiffens under what it bears (of Coulomb's law)
+
+
+@struct
+class PairFriction:
+    """What μ of a contact follows from."""
+
+    rule: int
+    given: real  # of RULE_EXPLICIT
+    a: real  # of the geoms A and B
+    b: real
+
+
+@struct
+class ContactState:
+    """What the law of a contact acts on."""
+
+    options: LawOptions
+    friction: PairFriction
+    stiffness: vec2  # of the geoms A and B, as the next
+    dissipation_time: vec2  # not a number: the default
+    is_field: int  # 1: contact between pressure fields, with (c, τ_d) of its own
+    compliance: vec2  # those
+    recovery: real  # v_r of near-rigid contact
+    phi: real
+    weight: real  # w
+    v_c: vec3
+    gravity: vec3  # of Coulomb's law, as the next
+    mass: real  # of the world
+
+
+@func
+def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
+    """A coefficient of a pair by its rule, from those of its two geoms; 0 where both have none."""
+    found = wp.max(a, b)
+    if rule == RULE_FIRST:
+        found = a
+    elif rule == RULE_SECOND:
+        found = b
+    elif rule == RULE_HARMONIC:
+        found = real(0.0)
+        if a + b > real(0.0):
+            found = real(2.0) * a * b / (a + b)
+    elif rule == RULE_FRICTIONLESS:
+        found = real(0.0)
+    elif rule == RULE_EXPLICIT:
+        found = explicit
+    return found
+
+
+@func
+def friction_of(pair: PairFriction) -> real:
+    """μ of a contact, for all solvers."""
+    return pair_coefficient(pair.rule, pair.a, pair.b, pair.given)
+
+
+@func
+def pair_compliance(stiffness: vec2, dissipation_time: vec2, default_tau: real) -> vec2:
+    """(c, τ_d) of a pair: c = cA + cB, τ_d the mean weighted by compliance (plain when c = 0); c = 1/k."""
+    c_a = real(1.0) / stiffness[0]
+    c_b = real(1.0) / stiffness[1]
+    tau_a = cone.time_or(dissipation_time[0], default_tau)
+    tau_b = cone.time_or(dissipation_time[1], default_tau)
+    tau = real(0.5) * (tau_a + tau_b)
+    c = c_a + c_b
+    if c > real(0.0):
+        tau = (c_a * tau_a + c_b * tau_b) / c
+    return vec2(c, tau)
+
+
+@func
+def compliance_of(s: ContactState) -> vec2:
+    """(c, τ_d) of a contact; c = 0: it is given no stiffness."""
+    law = s.compliance
+    if s.is_field == 0:
+        law = pair_compliance(s.stiffness, s.dissipation_time, s.options.tau_share * s.options.h / real(wp.pi))
+    return law
+
+
+@func
+def pair_recovery(speed: real, compliance: real) -> real:
+    """`speed`, the recovery speed of near-rigid contact; contact of a given stiffness has no limit."""
+    recovery = speed
+    if compliance > real(0.0):
+        recovery = real(wp.inf)
+    return recovery
+
+
+@func
+def regularised(s: ContactState):
+    """R and v̂ of a contact."""
+    o = s.options
+    law = compliance_of(s)
+    c = law[0]
+    if c == real(0.0) and o.rigid > real(0.0):
+        c = real(1.0) / o.rigid
+    R = cone.contact_regularization(s.weight, s.phi, c, law[1], o.h, o.beta, o.sigma)
+    v_hat = cone.contact_stabilization(s.phi, law[1], o.h)
+    recovery = pair_recovery(s.recovery, law[0])
+    return cone.recovery_regularization(R, v_hat, recovery), cone.recovery_stabilization(v_hat, recovery)
+
+
+@func
+def load_of(s: ContactState) -> vec2:
+    """(γ_0, σ_m) of a contact under Coulomb's law."""
+    least = real(1.0)
+    if s.options.counts == 1:
+        least = coulomb.least_share(compliance_of(s)[0], s.weight, s.mass)
+    return vec2(coulomb.supported_load(s.gravity, s.options.h, s.weight), least)
+
+
+@func
+def impulse_at(s: ContactState, mu: real) -> vec3:
+    """γ of a contact that has this μ."""
+    R, v_hat = regularised(s)
+    gamma = vec3()
+    if s.options.coulomb == 1:
+        load = load_of(s)
+        gamma = coulomb.coulomb_impulse(s.v_c - v_hat, R, mu, load[0], load[1])
+    else:
+        gamma = cone.cone_impulse(cone.cone_y(s.v_c, v_hat, R), R, mu)
+    return gamma
+
+
+@func
+def impulse(s: ContactState) -> vec3:
+    """γ of a contact."""
+    return impulse_at(s, friction_of(s.friction))
+
+
+@func
+def impulse_along(s: ContactState, e: vec3) -> real:
+    """e · γ. A contact without friction that slips changes with μ as one that slides."""
+    mu = friction_of(s.friction)
+    if mu == real(0.0) and (s.v_c[0] != real(0.0) or s.v_c[1] != real(0.0)):
+        mu = mu + real(LEAST_FRICTION)
+    return wp.dot(impulse_at(s, mu), e)
+
+
+@func
+def slopes_along(s: ContactState, e: vec3) -> ContactState:
+    """∂(e · γ)/∂x of every number x of the state."""
+    by_state, _e = wp.grad(impulse_along)(s, e)
+    return by_state
+
+
+@func
+def rate_along(by: ContactState, d: ContactState) -> real:
+    """Change of a number with the slopes `by` where the state changes by d."""
+    rate = by.phi * d.phi + by.weight * d.weight + wp.dot(by.v_c, d.v_c)
+    rate += by.friction.a * d.friction.a + by.friction.b * d.friction.b
+    rate += wp.dot(by.stiffness, d.stiffness) + wp.dot(by.dissipation_time, d.dissipation_time)
+    return rate + wp.dot(by.compliance, d.compliance) + wp.dot(by.gravity, d.gravity) + by.mass * d.mass
