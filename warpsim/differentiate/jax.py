@@ -123,7 +123,7 @@ class _Linear(typing.NamedTuple):
     batches: tuple[tuple[int | None, ...], ...] = ()
 
     def __call__(self, fixed, linear):
-        return primitive.bind(*fixed, *linear, derivative=self)
+        return _primitive().bind(*fixed, *linear, derivative=self)
 
     def split(self, operands):
         """Marks and inputs of the rollout, and the rest."""
@@ -187,16 +187,22 @@ class _Linear(typing.NamedTuple):
         return found, [0] * len(found)
 
 
-primitive = jax.extend.core.Primitive("warpsim_rollout_derivative")
-primitive.multiple_results = True
-primitive.def_impl(lambda *operands, derivative: derivative.apply(*operands))
-primitive.def_abstract_eval(lambda *operands, derivative: derivative.shapes(*operands))
-mlir.register_lowering(
-    primitive, mlir.lower_fun(lambda *operands, derivative: derivative.apply(*operands), multiple_results=True)
-)
-ad.primitive_jvps.update({primitive: lambda primals, tangents, derivative: derivative.of_changes(primals, tangents)})
-ad.primitive_transposes.update({primitive: lambda bars, *operands, derivative: derivative.transpose(bars, *operands)})
-batching.primitive_batchers.update({primitive: lambda operands, axes, derivative: derivative.batch(operands, axes)})
+@functools.cache
+def _primitive():
+    """The primitive whose parameter `derivative` is a `_Linear`, with its rules."""
+    primitive = jax.extend.core.Primitive("warpsim_rollout_derivative")
+    primitive.multiple_results = True
+
+    def apply(*operands, derivative):
+        return derivative.apply(*operands)
+
+    primitive.def_impl(apply)
+    primitive.def_abstract_eval(lambda *operands, derivative: derivative.shapes(*operands))
+    mlir.register_lowering(primitive, mlir.lower_fun(apply, multiple_results=True))
+    ad.primitive_jvps[primitive] = lambda primals, tangents, derivative: derivative.of_changes(primals, tangents)
+    ad.primitive_transposes[primitive] = lambda bars, *operands, derivative: derivative.transpose(bars, *operands)
+    batching.primitive_batchers[primitive] = lambda operands, axes, derivative: derivative.batch(operands, axes)
+    return primitive
 
 
 class _Call:
