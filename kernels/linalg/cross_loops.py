@@ -9,17 +9,14 @@ import warp as wp
 from .. import real as device
 from ..real import real, vec3
 from .lanes import by_device
+from .loops import ROWS
 from .team_loops import IN_BLOCKS, IN_SLOTS, PAIRS
 from .triangles import CORNERS
 
-ROWS = """
-const auto* J0 = J.data;
-const auto* J1 = J0 + J.shape[1];
-const auto* J2 = J1 + J.shape[1];
+SPIN_ROWS = """
 const auto* K0 = K.data;
 const auto* K1 = K0 + K.shape[1];
 const auto* K2 = K1 + K.shape[1];
-const int* dof = support.data;
 """
 ENTRY = """
     const auto left_a = l.c[0] * J0[a] + l.c[1] * J1[a] + l.c[2] * J2[a];
@@ -56,7 +53,7 @@ for (int b = 0; b < size; ++b) {
 
 def for_pairs(body: str, gpu: str = PAIRS, cpu: str = CPU_PAIRS) -> str:
     """A body for every pair of entries of the support."""
-    return by_device(ROWS + gpu.replace("BODY", body), ROWS + cpu.replace("BODY", body))
+    return ROWS + SPIN_ROWS + by_device(gpu.replace("BODY", body), cpu.replace("BODY", body))
 
 
 @device.func_native(for_pairs(ENTRY + IN_SLOTS))

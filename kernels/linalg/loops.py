@@ -10,7 +10,8 @@ import warp as wp
 
 from .. import real as device
 from ..real import real, vec3
-from .vector import snippet
+from .lanes import ALONE
+from .vector import scalar, snippet
 
 AXPY = """
 auto* __restrict__ px = x.data;
@@ -24,7 +25,7 @@ for (int j = first; j < last; ++j) py[j] = px[j];
 """
 FILL = """
 auto* __restrict__ py = y.data;
-for (int j = first; j < last; ++j) py[j] = a;
+for (int j = first + lane; j < last; j += LANES) py[j] = a;
 """
 CLEAR_VECTORS = """
 auto* py = y.data;
@@ -55,11 +56,20 @@ auto* __restrict__ py = y.data;
 for (int j = 0; j < size; ++j) py[j] = a * px[j];
 """
 DOT_AT = DOT.replace("y.data", "y.data + offset").replace("first", "0").replace("last", "size")
-GATHER = """
+# Of one contact, and of one scalar row.
+ROWS = """
 const auto* J0 = J.data;
 const auto* J1 = J0 + J.shape[1];
 const auto* J2 = J1 + J.shape[1];
 const int* dof = support.data;
+"""
+ROW = """
+const auto* pa = a.data;
+const int* dof = support.data;
+"""
+GATHER = (
+    ROWS
+    + """
 SCALAR a = 0, b = 0, c = 0, a_odd = 0, b_odd = 0, c_odd = 0;
 int j = 0;
 for (; j + 1 < size; j += 2) {
@@ -79,22 +89,14 @@ if (j < size) {
 }
 return wp::vec_t<3, SCALAR>(a + a_odd, b + b_odd, c + c_odd);
 """
-SCATTER = """
-const auto* J0 = J.data;
-const auto* J1 = J0 + J.shape[1];
-const auto* J2 = J1 + J.shape[1];
-const int* dof = support.data;
+)
+SCATTER = (
+    ROWS
+    + """
 auto* px = x.data;
-for (int j = 0; j < size; ++j) px[dof[j]] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
+for (int j = lane; j < size; j += LANES) px[dof[j]] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
 """
-
-CONTACT_ROWS = """
-const auto* J0 = J.data;
-const auto* J1 = J0 + J.shape[1];
-const auto* J2 = J1 + J.shape[1];
-const int* dof = support.data;
-const int n = H.shape[1];
-"""
+)
 # J in whole rows of the window of columns from the first to the last of its entries, so that rows of H are added to by eights. The window begins at
 # a multiple of eight, which keeps it within the rows of H; what is written beyond the diagonal there is cleared when H is factored.
 WINDOW = """
@@ -117,15 +119,6 @@ if (by_eights) {
     }
 }
 """
-GRAM_ROWS = """
-for (int a = 0; a < size; ++a) {
-    const int s_a = slot.data[dof[a]];
-    const SCALAR g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
-    const SCALAR g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
-    const SCALAR g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
-    ROW
-}
-"""
 ROW_BY_EIGHTS = """
     SCALAR* row = H.data + s_a * n + low;
     for (int c = 0; by_eights && c <= s_a - low; c += 8) {
@@ -133,49 +126,54 @@ ROW_BY_EIGHTS = """
         *(v8*)(row + c) = fma((v8)g0, *(const v8*)(d0 + c), sum);
     }
 """
-ROW_BY_ENTRIES = """
-    for (int b = 0; COUNT; ++b) {
-        const int s_b = slot.data[dof[b]];
-        H.data[s_a > s_b ? s_a * n + s_b : s_b * n + s_a] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
-    }
-"""
-GRAM = snippet(
-    cpu=CONTACT_ROWS
-    + WINDOW
-    + GRAM_ROWS.replace("ROW", ROW_BY_EIGHTS + ROW_BY_ENTRIES.replace("COUNT", "!by_eights && b <= a")),
-    gpu=CONTACT_ROWS + GRAM_ROWS.replace("ROW", ROW_BY_ENTRIES.replace("COUNT", "b <= a")),
+# What is added to an entry of H, of a contact and of a scalar row: pointers, what holds for all of row a, and the entry.
+CONTACT_ENTRY = (
+    ROWS,
+    """
+    const SCALAR g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
+    const SCALAR g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
+    const SCALAR g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
+""",
+    "g0 * J0[b] + g1 * J1[b] + g2 * J2[b]",
 )
-
-
-SPARSE_DOT = """
-const auto* pa = a.data;
-const int* dof = support.data;
-SCALAR sum = 0;
-for (int j = 0; j < size; ++j) sum += pa[j] * x.data[dof[j]];
-return sum;
-"""
-SPARSE_ADD = """
-const auto* pa = a.data;
-const int* dof = support.data;
-auto* px = x.data;
-for (int j = 0; j < size; ++j) px[dof[j]] += f * pa[j];
-"""
-SPARSE_GRAM = """
-const auto* pa = a.data;
-const int* dof = support.data;
+ROW_ENTRY = (ROW, "const SCALAR g_a = g * pa[a];", "g_a * pa[b]")
+BY_SLOTS = """
 const int n = H.shape[1];
-for (int i = 0; i < size; ++i) {
-    const int s_i = slot.data[dof[i]];
-    const auto g_i = g * pa[i];
-    for (int j = 0; j <= i; ++j) {
-        const int s_j = slot.data[dof[j]];
-        H.data[s_i > s_j ? s_i * n + s_j : s_j * n + s_i] += g_i * pa[j];
+for (int a = 0; a < size; ++a) {
+    const int s_a = slot.data[dof[a]];
+    WEIGHTS
+    for (int b = 0; b <= a; ++b) {
+        const int s_b = slot.data[dof[b]];
+        H.data[s_a > s_b ? s_a * n + s_b : s_b * n + s_a] += ENTRY;
     }
 }
 """
 
-scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
+def with_entry(text: str, entry: tuple[str, str, str]) -> str:
+    """A body in C++ whose loops over row a and column b add `entry`."""
+    pointers, weights, added = entry
+    return (pointers + text.replace("WEIGHTS", weights).replace("ENTRY", added)).replace("SCALAR", scalar)
+
+
+BY_EIGHTS = WINDOW + BY_SLOTS.replace("WEIGHTS", "WEIGHTS" + ROW_BY_EIGHTS).replace("b <= a", "!by_eights && b <= a")
+GRAM = snippet(cpu=with_entry(BY_EIGHTS, CONTACT_ENTRY), gpu=with_entry(BY_SLOTS, CONTACT_ENTRY))
+SPARSE_GRAM = with_entry(BY_SLOTS, ROW_ENTRY)
+SPARSE_DOT = (
+    ROW
+    + """
+SCALAR sum = 0;
+for (int j = 0; j < size; ++j) sum += pa[j] * x.data[dof[j]];
+return sum;
+"""
+)
+SPARSE_ADD = (
+    ROW
+    + """
+auto* px = x.data;
+for (int j = lane; j < size; j += LANES) px[dof[j]] += f * pa[j];
+"""
+)
 
 # `row_*`: on one-dimensional views over [first, last). `support_*`: on the compressed Jacobian of one contact, `sparse_*` on
 # that of one scalar row.
@@ -193,7 +191,7 @@ def row_copy(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), first: int, l
     ...
 
 
-@device.func_native(FILL)
+@device.func_native(ALONE + FILL)
 def row_fill(a: real, y: wp.array1d(dtype=real), first: int, last: int):
     """y ← a."""
     ...
@@ -243,7 +241,7 @@ def support_rate(
     ...
 
 
-@device.func_native(SCATTER)
+@device.func_native(ALONE + SCATTER)
 def support_add(
     J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, f: vec3, x: wp.array1d(dtype=real)
 ):
@@ -257,7 +255,7 @@ def sparse_dot(a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: 
     ...
 
 
-@device.func_native(SPARSE_ADD)
+@device.func_native(ALONE + SPARSE_ADD)
 def sparse_add(
     a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, f: real, x: wp.array1d(dtype=real)
 ):

@@ -8,17 +8,22 @@ import warp as wp
 
 from .. import real as device
 from ..real import mat33, real, vec3
-from . import loops
 from .lanes import ALONE, by_device
+from .loops import (
+    CONTACT_ENTRY,
+    FILL,
+    GRAM,
+    ROW,
+    ROW_ENTRY,
+    ROWS,
+    SCATTER,
+    SPARSE_ADD,
+    SPARSE_GRAM,
+    with_entry,
+)
 from .triangles import CORNERS
 from .vector import PAIR
 
-ROWS = """
-const auto* J0 = J.data;
-const auto* J1 = J0 + J.shape[1];
-const auto* J2 = J1 + J.shape[1];
-const int* dof = support.data;
-"""
 PAIRS = (
     PAIR
     + """
@@ -29,15 +34,6 @@ for (unsigned pair = lane; pair < size * (size + 1) / 2; pair += LANES) {
 meet();
 """
 )
-CONTACT_ENTRY = """
-    const auto g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
-    const auto g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
-    const auto g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
-    const auto entry = g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
-"""
-ROW_ENTRY = """
-    const auto entry = g * pa[a] * pa[b];
-"""
 IN_SLOTS = """
     const int s_a = slot.data[dof[a]], s_b = slot.data[dof[b]];
     H.data[s_a > s_b ? s_a * H.shape[1] + s_b : s_b * H.shape[1] + s_a] += entry;
@@ -46,19 +42,6 @@ IN_BLOCKS = """
     const int begin = dof_begin.data[dof[a]];
     if (dof[b] >= begin) H.data[dof[a] * H.shape[1] + dof[b] - begin] += entry;
 """
-TEAM_GRAM = ROWS + PAIRS.replace("BODY", CONTACT_ENTRY + IN_SLOTS)
-TEAM_BLOCK_GRAM = ROWS + PAIRS.replace("BODY", CONTACT_ENTRY + IN_BLOCKS)
-ROW = "const auto* pa = a_row.data;\nconst int* dof = support.data;\n"
-TEAM_SPARSE_GRAM = ROW + PAIRS.replace("BODY", ROW_ENTRY + IN_SLOTS)
-TEAM_SPARSE_BLOCK_GRAM = ROW + PAIRS.replace("BODY", ROW_ENTRY + IN_BLOCKS)
-TEAM_SCATTER = (
-    ROWS
-    + """
-for (int j = lane; j < size; j += LANES)
-    x.data[dof[j]] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
-meet();
-"""
-)
 SCATTER_THREE = (
     ROWS
     + """
@@ -70,51 +53,29 @@ for (int j = lane; j < size; j += LANES) {
 }
 """
 )
-TEAM_SPARSE_ADD = """
-const int* dof = support.data;
-for (int j = lane; j < size; j += LANES) x.data[dof[j]] += f * a.data[j];
-meet();
-"""
-BLOCK_GRAM = """
-const auto* J0 = J.data;
-const auto* J1 = J0 + J.shape[1];
-const auto* J2 = J1 + J.shape[1];
-const int* dof = support.data;
+BY_BLOCKS = """
 const int n = H.shape[1];
 for (int a = 0; a < size; ++a) {
     const int begin = dof_begin.data[dof[a]];
-    const auto g0 = G.data[0][0] * J0[a] + G.data[0][1] * J1[a] + G.data[0][2] * J2[a];
-    const auto g1 = G.data[1][0] * J0[a] + G.data[1][1] * J1[a] + G.data[1][2] * J2[a];
-    const auto g2 = G.data[2][0] * J0[a] + G.data[2][1] * J1[a] + G.data[2][2] * J2[a];
+    WEIGHTS
     auto* row = H.data + dof[a] * n - begin;
-    for (int b = a; b >= 0 && dof[b] >= begin; --b) row[dof[b]] += g0 * J0[b] + g1 * J1[b] + g2 * J2[b];
+    for (int b = a; b >= 0 && dof[b] >= begin; --b) row[dof[b]] += ENTRY;
 }
 """
-SPARSE_BLOCK_GRAM = """
-const auto* pa = a.data;
-const int* dof = support.data;
-const int n = H.shape[1];
-for (int i = 0; i < size; ++i) {
-    const int begin = dof_begin.data[dof[i]];
-    const auto g_i = g * pa[i];
-    auto* row = H.data + dof[i] * n - begin;
-    for (int j = i; j >= 0 && dof[j] >= begin; --j) row[dof[j]] += g_i * pa[j];
-}
-"""
-SPARSE_ADD_THREE = """
-const int* dof = support.data;
+SPARSE_ADD_THREE = (
+    ROW
+    + """
 for (int j = lane; j < size; j += LANES) {
     const int d = dof[j];
-    x.data[d] += f * a.data[j];
-    y.data[d] += g * a.data[j];
-    z.data[d] += h * a.data[j];
+    x.data[d] += f * pa[j];
+    y.data[d] += g * pa[j];
+    z.data[d] += h * pa[j];
 }
 """
-RANK_ONE = """
-const auto* J0 = J.data;
-const auto* J1 = J0 + J.shape[1];
-const auto* J2 = J1 + J.shape[1];
-const int* dof = support.data;
+)
+RANK_ONE = (
+    ROWS
+    + """
 for (int a = 0; a < size; ++a) {
     const int s_a = slot.data[dof[a]] - begin;
     const auto left = p.c[0] * J0[a] + p.c[1] * J1[a];
@@ -124,6 +85,7 @@ for (int a = 0; a < size; ++a) {
     }
 }
 """
+)
 TEAM_RANK_ONE = (
     ROWS
     + """
@@ -145,15 +107,18 @@ COPY_TRIANGLE = """
 for (int k = 0; k < end - begin; ++k)
     for (int j = (whole ? 0 : first.data[begin + k] - begin) + lane; j < k; j += LANES) upper[k * step + j] = lower[k * n + j];
 """
-TEAM_FILL = """
-for (int j = first + lane; j < last; j += LANES) y.data[j] = a;
-meet();
-"""
 
 
 def for_lanes(body: str) -> str:
     """A body in C++ whose loops are over lane, lane + LANES, …"""
     return by_device(body + "meet();\n", ALONE + body)
+
+
+def for_entries(entry: tuple[str, str, str], place: str, alone: str) -> str:
+    """A body in C++ that adds `entry` at `place` for each pair of the support; `alone` is that of one thread."""
+    return by_device(
+        with_entry(PAIRS.replace("BODY", "WEIGHTS\n    const auto entry = ENTRY;\n" + place), entry), alone
+    )
 
 
 @device.func_native(for_lanes(CLEAR_TRIANGLE))
@@ -168,13 +133,13 @@ def team_copy_triangle(H: wp.array2d(dtype=real), begin: int, end: int, first: w
     ...
 
 
-@device.func_native(by_device(TEAM_FILL, loops.FILL))
+@device.func_native(for_lanes(FILL))
 def team_row_fill(a: real, y: wp.array1d(dtype=real), first: int, last: int):
     """y ← a on [first, last)."""
     ...
 
 
-@device.func_native(by_device(TEAM_SCATTER, loops.SCATTER))
+@device.func_native(for_lanes(SCATTER))
 def team_support_add(
     J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, f: vec3, x: wp.array1d(dtype=real)
 ):
@@ -198,7 +163,7 @@ def team_support_add_three(
     ...
 
 
-@device.func_native(by_device(TEAM_GRAM, loops.GRAM))
+@device.func_native(for_entries(CONTACT_ENTRY, IN_SLOTS, GRAM))
 def team_support_add_gram(
     J: wp.array2d(dtype=real),
     support: wp.array1d(dtype=int),
@@ -211,7 +176,7 @@ def team_support_add_gram(
     ...
 
 
-@device.func_native(by_device(TEAM_BLOCK_GRAM, BLOCK_GRAM))
+@device.func_native(for_entries(CONTACT_ENTRY, IN_BLOCKS, with_entry(BY_BLOCKS, CONTACT_ENTRY)))
 def team_support_add_block_gram(
     J: wp.array2d(dtype=real),
     support: wp.array1d(dtype=int),
@@ -240,7 +205,7 @@ def team_support_add_rank_one(
     ...
 
 
-@device.func_native(by_device(TEAM_SPARSE_ADD, loops.SPARSE_ADD))
+@device.func_native(for_lanes(SPARSE_ADD))
 def team_sparse_add(
     a: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, f: real, x: wp.array1d(dtype=real)
 ):
@@ -264,7 +229,7 @@ def team_sparse_add_three(
     ...
 
 
-@device.func_native(by_device(TEAM_SPARSE_GRAM.replace("a_row", "a"), loops.SPARSE_GRAM))
+@device.func_native(for_entries(ROW_ENTRY, IN_SLOTS, SPARSE_GRAM))
 def team_sparse_add_gram(
     a: wp.array1d(dtype=real),
     support: wp.array1d(dtype=int),
@@ -277,7 +242,7 @@ def team_sparse_add_gram(
     ...
 
 
-@device.func_native(by_device(TEAM_SPARSE_BLOCK_GRAM.replace("a_row", "a"), SPARSE_BLOCK_GRAM))
+@device.func_native(for_entries(ROW_ENTRY, IN_BLOCKS, with_entry(BY_BLOCKS, ROW_ENTRY)))
 def team_sparse_add_block_gram(
     a: wp.array1d(dtype=real),
     support: wp.array1d(dtype=int),
