@@ -140,7 +140,7 @@ def newton(
             solve_refined(problem, work, at, REFINEMENTS)
             move_newton(problem, work, at)
             multiply_by_H(problem, work, at, Vc.e, Vr.e, Vc.Hx, Vr.Hx)
-            best = certify(problem, work, at, Vc.e, Vr.e, best)
+            best = certify(work, at, Vc.e, Vr.e, best)
             now = natural_map(problem, work, at)
             # Solved to rounding, lost, or solved and no longer falling fast.
             if now <= real(NEWTON_EXACT) or not (now < real(NEWTON_WORSE) * first):

@@ -20,6 +20,31 @@ from .second_order_cone import project
 FLOOR = 1e-6
 
 
+@func
+def clear_support(problem: Problem, support: wp.array1d(dtype=int), size: int, p: wp.array1d(dtype=real)):
+    """p ← 0 in the trees of a constraint."""
+    seen = wp.int32(-1)
+    for i in range(size):
+        tree = problem.dof_tree[support[i]]
+        if tree != seen:
+            for d in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
+                p[d] = real(0.0)
+            seen = tree
+
+
+@func
+def solve_support(
+    problem: Problem, work: Workspace, w: int, support: wp.array1d(dtype=int), size: int, p: wp.array1d(dtype=real)
+):
+    """p ← A⁻¹p in the trees of a constraint."""
+    seen = wp.int32(-1)
+    for i in range(size):
+        tree = problem.dof_tree[support[i]]
+        if tree != seen:
+            ltdl_solve_block(work.A_factor[w], problem.tree_v[tree], problem.tree_v[tree + 1], p)
+            seen = tree
+
+
 @func(inline=False)
 def contact_scale(problem: Problem, work: Workspace, at: Island, c: int) -> vec3:
     """D of a contact: 1/√ of the largest diagonal entry of D(W + R)D with D = (1, 1, 1/μ); no tangents where μ = 0."""
@@ -37,20 +62,9 @@ def contact_scale(problem: Problem, work: Workspace, at: Island, c: int) -> vec3
     for axis in range(first, 3):
         unit = vec3(real(0.0), real(0.0), real(0.0))
         unit[axis] = real(1.0)
-        seen = wp.int32(-1)
-        for i in range(size):
-            tree = problem.dof_tree[support[i]]
-            if tree != seen:
-                for d in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-                    p[d] = real(0.0)
-                seen = tree
+        clear_support(problem, support, size, p)
         support_add(problem.J[at.w, c], support, size, unit, p)
-        seen = wp.int32(-1)
-        for i in range(size):
-            tree = problem.dof_tree[support[i]]
-            if tree != seen:
-                ltdl_solve_block(work.A_factor[at.w], problem.tree_v[tree], problem.tree_v[tree + 1], p)
-                seen = tree
+        solve_support(problem, work, at.w, support, size, p)
         rate = support_rate(problem.J[at.w, c], support, size, p)
         entry = rate[axis] + problem.R[at.w, c][axis]
         if axis == 2:
@@ -68,17 +82,9 @@ def row_scale(problem: Problem, work: Workspace, at: Island, k: int) -> real:
     support = problem.row_support[k]
     size = problem.row_support_size[k]
     p = work.p[at.w]
-    for i in range(size):
-        tree = problem.dof_tree[support[i]]
-        for d in range(problem.tree_v[tree], problem.tree_v[tree + 1]):
-            p[d] = real(0.0)
+    clear_support(problem, support, size, p)
     sparse_add(problem.row_J[at.w, k], support, size, real(1.0), p)
-    seen = wp.int32(-1)
-    for i in range(size):
-        tree = problem.dof_tree[support[i]]
-        if tree != seen:
-            ltdl_solve_block(work.A_factor[at.w], problem.tree_v[tree], problem.tree_v[tree + 1], p)
-            seen = tree
+    solve_support(problem, work, at.w, support, size, p)
     return real(1.0) / wp.sqrt(sparse_dot(problem.row_J[at.w, k], support, size, p) + problem.row_R[at.w, k])
 
 
@@ -149,7 +155,7 @@ def clamp_row(work: Workspace, w: int, k: int, x: real) -> real:
 
 
 @func(inline=False)
-def certify(problem: Problem, work: Workspace, at: Island, x_c: int, x_r: int, best: real) -> real:
+def certify(work: Workspace, at: Island, x_c: int, x_r: int, best: real) -> real:
     """Residual of a point in its cones, whose Hx is known; kept in `best` where it is smaller."""
     size = real(FLOOR)
     value = real(0.0)

@@ -377,7 +377,7 @@ def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> 
         if count < GOAL_ITERATIONS:
             aim = options.goal
         mean = residuals(problem, work, at)
-        best = certify(problem, work, at, Vc.x, Vr.x, best)
+        best = certify(work, at, Vc.x, Vr.x, best)
         if best > aim and best < real(NEWTON_BELOW) and count < options.max_iterations:
             best, newton_level, steps = finish(
                 problem, work, at, options, newton_level, options.max_iterations - count, best

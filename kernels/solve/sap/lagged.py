@@ -25,7 +25,7 @@ from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_copy_triangle, team_sparse_add_three, team_support_add_three
-from ...real import BY_CG, SPIN, func, kernel, real, struct, vec3
+from ...real import BY_CG, SPIN, func, kernel, real, vec3
 from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
 from .contact_laws import (
     contact_rho,
@@ -42,6 +42,21 @@ from .contact_laws import (
 )
 from .coupled import Lag, prepare_coupled, solve_coupled
 from .newton import Range, island_range, multiply_A, row_rate
+from .progress import (
+    CYCLE_PATIENCE,
+    MOST_SHARE,
+    Balance,
+    balance_of_pass,
+    begin,
+    begin_again,
+    holds_bounds,
+    is_at_end,
+    is_passed,
+    is_solved,
+    judge,
+    next_patience,
+    unknown,
+)
 from .sap import (
     OPPOSED_ITERATIONS,
     UNDECIDED,
@@ -56,54 +71,24 @@ from .sap import (
     keep_free_motion,
     opposed_level,
     opposing_impulses,
-    stall_level,
 )
-from .surrogate import MANY_PATIENCE, give_back, is_large, restart
+from .surrogate import give_back, restart
 
 TINY = 1e-30  # [J]
-# Full steps go round in circles where the error has not fallen to this fraction of the least for so many iterations.
-CYCLE_SHRINK = 0.7
-CYCLE_PATIENCE = wp.constant(2)
-# Friction bounds are held at their values then: a contact whose friction presses it harder than it is pressed has no other way out.
-# A step against the one before halves what is taken of it, one along takes more: out of circles, and faster down a long slope.
+# A step against the one before halves what is taken of it, one along takes more, up to MOST_SHARE: out of circles, and
+# faster down a long slope.
 SHARE_AGAINST = 0.5
 SHARE_ALONG = 1.5
 LEAST_SHARE = 0.1
-MOST_SHARE = 2.0
-# After so many iterations without progress another start is tried; every fourth has more time, and more each time: near a fold, where a contact
-# neither sticks nor slides, the solution is far away.
-FIRST_PATIENCE = wp.constant(12)
-NEXT_PATIENCE = wp.constant(16)
-MORE_PATIENCE = wp.constant(8)
-MOST_PATIENCE = wp.constant(64)
-# Bounds are held at once there, or later in turns of so many iterations, or never.
-RESTART_KINDS = wp.constant(3)
-QUICK_PATIENCE = wp.constant(4)
-QUICK_TURN = wp.constant(6)
-ROUNDED_RESTARTS = wp.constant(8)  # an error near rounding that so many have not lowered is rounding
 # Contacts stiffen under their loads once these are known so well.
 BEARS_AT = 0.3
-# Above this error v0 with the impulses of the law there is not near the solution, as it is at rest, and the start is v* without impulses.
+# Above this error v0 with the impulses of the law there is not near the solution, as it is at rest, and the start is v*
+# without impulses.
 WARM_ERROR = 0.3
 # The normal impulse of a solution may be off by this fraction, or by what the tolerance is as a velocity of contact with R = w/400, a tenth
 # of plain near-rigid contact.
 FORCE_ERROR = 1e-2
 FORCE_SOFTNESS = 0.1 * INVERSE_FOUR_PI_SQUARED
-polished_level = epsilon * 1e2  # slopes of a solution so exact need no further step
-
-
-@struct
-class Balance:
-    """Squares of ‖D(A (v − v*) − Jᵀγ)‖ with projected impulses, ‖D Jᵀmiss‖, ‖D A v‖, ‖D Jᵀγ‖; contacts that slide."""
-
-    momentum: real
-    law: real
-    scale: real
-    slides: int
-    misses: real  # Σ ρ‖miss‖², where those that oppose each other do not cancel, and Σ ρ‖γ‖²
-    impulses: real
-    error: real  # largest ρ‖miss‖ of a contact [m/s]
-    force: real  # largest `force_miss`
 
 
 @func
@@ -399,169 +384,8 @@ def keep_factor(problem: Problem, work: Workspace, lag: Lag, solution: Solution)
     lag.slope[w, r.island] = slope
 
 
-@func
-def relative_error(balance: Balance) -> real:
-    """‖D(A (v − v*) − Jᵀγ)‖ or ‖D Jᵀmiss‖, the larger, in parts of the scale."""
-    error = wp.sqrt(wp.max(balance.momentum, balance.law))
-    if balance.scale > real(0.0):
-        error = error / wp.sqrt(balance.scale)
-    return error
-
-
-@func
-def holds_bounds(stalled: int, restarts: int) -> bool:
-    """Whether friction bounds stay at their present values, after so many iterations without progress."""
-    held = stalled >= CYCLE_PATIENCE
-    kind = restarts % RESTART_KINDS
-    if kind == 1:
-        held = stalled >= QUICK_PATIENCE and (stalled - QUICK_PATIENCE) % (QUICK_TURN + QUICK_TURN) < QUICK_TURN
-    if kind == 2:
-        held = bool(False)
-    return held
-
-
-@func
-def first_patience(lag: Lag, r: Range) -> int:
-    """Iterations without progress before another start is tried: none without contacts, which are a convex problem."""
-    patience = wp.where(is_large(lag, r), MANY_PATIENCE, FIRST_PATIENCE)
-    return wp.where(r.contact_end == r.contact_begin, 0, patience)
-
-
-@func
-def unknown() -> Balance:
-    """What is not measured before an island without contacts, a convex problem, has been solved as such."""
-    balance = Balance()
-    balance.momentum = real(wp.inf)
-    return balance
-
-
-@func
-def balance_of_pass(work: Workspace, w: int, r: Range) -> Balance:
-    """What a pass of the convex problem left: all there is to know of an island without contacts."""
-    balance = Balance()
-    squares = work.norms[w, r.island]
-    balance.momentum = squares[0]
-    balance.scale = wp.max(squares[1], squares[2])
-    return balance
-
-
-@func
-def is_lost(balance: Balance) -> bool:
-    """Whether something is not a number, or infinite."""
-    total = balance.momentum + balance.law + balance.scale
-    return total - total != real(0.0)
-
-
-@struct
-class Progress:
-    """How far the iteration of one island has come."""
-
-    status: int
-    iterations: int
-    restarts: int
-    begun: int  # iterations before the present start
-    patience: int  # iterations without progress before another start is tried; 0 where a pass of the convex problem is all that it takes
-    stalled: int  # iterations without progress
-    polished: int  # 1 after a step, 2 after one from a solution: slopes are more sensitive than v, and it converges quadratically
-    best: real  # least error of this start
-    kept: real  # least error of earlier starts, whose point is kept
-    error: real
-    missed: real
-    forced: real  # √ of the largest `force_miss`
-    limit: real  # of both, at a solution
-    share: real  # of the last step
-    many: bool  # an island that passes of the convex problem are to settle, see `is_large`
-    fresh: bool  # nothing is known of this start
-    near: bool  # it was v0
-    bears: bool  # contacts stiffen under their loads
-    lost: bool
-
-
-@func
-def begin(lag: Lag, r: Range) -> Progress:
-    """Before the first start."""
-    x = Progress()
-    x.many = is_large(lag, r)
-    x.patience = first_patience(lag, r)
-    x.polished = wp.where(x.many, 2, 0)  # by a linear solver that does not polish anything
-    x.kept = real(wp.inf)
-    x.share = real(1.0)
-    x.fresh = bool(True)
-    x.near = bool(True)
-    x.bears = bool(True)
-    return x
-
-
-@func
-def judge(before: Progress, balance: Balance, options: Options, tolerance: real, held: bool) -> Progress:
-    """What the present point says of the progress."""
-    x = before
-    x.missed = wp.sqrt(wp.max(balance.momentum, balance.law))
-    x.forced = wp.sqrt(balance.force)
-    x.error = relative_error(balance)
-    x.limit = options.absolute + tolerance * wp.sqrt(balance.scale)
-    x.lost = is_lost(balance)
-    if not (held and x.share >= real(MOST_SHARE)):
-        x.stalled += 1
-    if x.fresh or x.error < real(CYCLE_SHRINK) * x.best:
-        x.best = x.error
-        x.stalled = wp.int32(0)
-        x.fresh = bool(False)
-    return x
-
-
-@func
-def is_solved(x: Progress, options: Options) -> bool:
-    """Whether law and balance hold to the tolerance.
-
-    A start within the tolerance is taken one step further, lest a contact at rest creeps by it in each step; a solution whose factor is wanted
-    is polished already.
-    """
-    exact = x.error <= real(polished_level) and (x.polished > 0 or options.keep_factor == 1)
-    holds = x.missed <= x.limit and x.forced <= x.limit
-    return holds and (x.polished > options.keep_factor or exact or x.error == real(0.0))
-
-
-@func
-def is_at_end(x: Progress, options: Options) -> bool:
-    """Whether no more iterations are allowed, or other starts have not lowered an error near rounding."""
-    rounded = wp.where(x.many, options.max_iterations, int(ROUNDED_RESTARTS))
-    return x.iterations >= options.max_iterations or (x.restarts >= rounded and x.error < real(stall_level))
-
-
-@func
-def is_passed(x: Progress) -> bool:
-    """Whether an island without contacts has been through a pass of the convex problem, all that it takes if what that left is little."""
-    return x.patience == 0 and x.restarts > 0
-
-
-@func
-def next_patience(x: Progress) -> int:
-    """Of a start after others."""
-    more = wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
-    return wp.where(x.restarts % 4 == 3, more, NEXT_PATIENCE)
-
-
-@func
-def begin_again(before: Progress, iterations: int) -> Progress:
-    """After another start, which took so many iterations."""
-    x = before
-    x.iterations += iterations
-    x.kept = wp.where(x.error < x.kept, x.error, x.kept)
-    x.begun = x.iterations
-    x.restarts += 1
-    x.polished = wp.max(x.polished, 1)
-    if x.patience > 0:
-        x.patience = next_patience(x)
-    x.fresh = bool(True)
-    x.stalled = wp.int32(0)
-    return x
-
-
-def newton_method(
-    quick: bool, start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back, project
-):
-    """The iteration by the functions of these names; `quick`: it leaves islands that other starts are to be tried of, and is a third as long."""
+def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back, project):
+    """The iteration by the functions of these names. `quick`: it leaves islands that need another start."""
 
     @func
     def iterate_lagged(

@@ -22,8 +22,9 @@ from ...real import func, real, vec3
 from ..problem import Problem, Solution
 from .contact_laws import contact_rho
 from .coupled import Lag
-from .lagged import LEAST_SHARE, MOST_SHARE, SHARE_AGAINST, SHARE_ALONG, TINY, Balance, force_miss
+from .lagged import LEAST_SHARE, SHARE_AGAINST, SHARE_ALONG, TINY, force_miss
 from .newton import Range
+from .progress import MOST_SHARE, Balance
 from .sap import Workspace, epsilon
 from .small import Small, set_triple, set_velocity, small_island, triple, weighted_squares
 

@@ -103,7 +103,7 @@ def solve_cone_qp(
 
         - `("free", k)`: k variables without a sign.
         - `("halfline", k)`: k variables ≥ 0.
-        - `("friction", μ)`: 3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ is a number or (worlds,), 0 included.
+        - `("friction", μ)`: 3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ ≥ 0 is a number or (worlds,).
         - `("friction2d", μ)`: 2 variables (t, n) with μ n ≥ abs(t), n ≥ 0.
     variables, rows : arrays (worlds,)
         How many of each world count, from the first; None: all.
