@@ -8,7 +8,7 @@ times the lengths μ_r/μ, μ_r/μ and μ_τ/μ. μ of that slot is 0 where none
 import warp as wp
 
 from ..laws import cone
-from ..laws.contact_law import LawOptions, friction_of, load_of, pair_coefficient, regularised
+from ..laws.contact_law import LawOptions, load_of, pair_coefficient, regularised
 from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
@@ -138,6 +138,7 @@ def contact_impulse(
     weight: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
+    mu: wp.array2d(dtype=real),
     v_c: wp.array2d(dtype=vec3),
     # out
     gamma: wp.array2d(dtype=vec3),
@@ -150,15 +151,14 @@ def contact_impulse(
         s.phi = phi[w, c]
         s.weight = weight[w, c]
         R, v_hat = regularised(s)
-        mu = friction_of(s.friction)
         if options.coulomb == 1:
             load = load_of(s)
-            point, turn = spin_coulomb_impulse(v_c[w, c] - v_hat, v_c[w, at], R, mu, load[0], load[1])
+            point, turn = spin_coulomb_impulse(v_c[w, c] - v_hat, v_c[w, at], R, mu[w, c], load[0], load[1])
             gamma[w, c] = point
             gamma[w, at] = turn
         else:
             y = cone.cone_y(v_c[w, c], v_hat, R)
-            point_y, turn_y = spin_cone_impulse(y, -v_c[w, at] / R[0], R, mu)
+            point_y, turn_y = spin_cone_impulse(y, -v_c[w, at] / R[0], R, mu[w, c])
             gamma[w, c] = point_y
             gamma[w, at] = turn_y
 

@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from ..laws.contact_law import LawOptions, impulse
+from ..laws.contact_law import LawOptions, impulse_at
 from ..real import kernel, real, vec2, vec3
 from .pair_laws import Contacts, Loads, Material, Scene, loaded_state
 
@@ -18,6 +18,7 @@ def contact_impulse(
     weight: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
+    mu: wp.array2d(dtype=real),
     v_c: wp.array2d(dtype=vec3),
     # out
     gamma: wp.array2d(dtype=vec3),
@@ -29,4 +30,4 @@ def contact_impulse(
         s.phi = phi[w, c]
         s.weight = weight[w, c]
         s.v_c = v_c[w, c]
-        gamma[w, c] = impulse(s)
+        gamma[w, c] = impulse_at(s, mu[w, c])

@@ -3,7 +3,6 @@
 
 import warp as wp
 
-from ..contact import pair_laws
 from ..contact.pair_laws import Contacts, Scene
 from ..real import func, kernel, real, vec3
 from ..solve.lcp.contact_lcp import gap_target, pair_restitution
@@ -27,7 +26,6 @@ def tangent_impulse(kind: int, f: real, bound: real) -> real:
 
 @kernel(taped=True)
 def contact_impulse(
-    scene: Scene,
     contacts: Contacts,
     friction: wp.array2d(dtype=real),
     classes: wp.array2d(dtype=int),
@@ -38,7 +36,7 @@ def contact_impulse(
     """gamma: f on clamping rows, ±μ f_n on tangents at their bound, 0 on others. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
-        mu = pair_laws.friction_coefficient(scene, friction, w, contacts.pair[w, c])
+        mu = friction[w, c]
         n = real(0.0)
         if classes[w, 3 * c + 2] == CLAMPING:
             n = f[w, c][2]

@@ -15,6 +15,7 @@ from ..contact import pair_laws
 from ..contact.narrow import features
 from ..contact.narrow.manifold import is_general
 from ..contact.pair_laws import Contacts, Scene
+from ..contact.stribeck import Friction, sliding_friction
 from ..laws import cone
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
 from ..rows.table import Rows
@@ -184,6 +185,25 @@ def contact_rate(
         for k in range(scene.support_size[p]):
             d = scene.support[p, k]
             v_c[w, c] += vec3(J[w, c, 0, k], J[w, c, 1, k], J[w, c, 2, k]) * v[w, d]
+
+
+@kernel(taped=True)
+def contact_friction(
+    scene: Scene,
+    contacts: Contacts,
+    of: Friction,
+    slides: int,
+    rate0: wp.array2d(dtype=vec3),
+    # out
+    mu: wp.array2d(dtype=real),
+):
+    """μ of every contact: of its pair, where `slides` at its rate when the step begins. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        if slides == 0:
+            mu[w, c] = pair_laws.friction_coefficient(scene, of.friction, w, contacts.pair[w, c])
+        else:
+            mu[w, c] = sliding_friction(scene, of, w, contacts.pair[w, c], rate0[w, c])
 
 
 @kernel(taped=True)

@@ -3,7 +3,7 @@
 
     c, τ_d, μ of a pair   →   R, v̂   →   γ of the convex law (`cone.py`) or of Coulomb's (`coulomb.py`)
 
-A step takes μ, R and v̂ from here, the tape runs the adjoint of `impulse`, and `linearize` takes its slopes. A further
+A step takes μ, R and v̂ from here, the tape runs the adjoint of `impulse_at`, and `linearize` takes its slopes. A further
 quantity of a law is a field of `ContactState`, which `pair_laws.contact_state` fills; its derivatives follow.
 """
 
@@ -152,12 +152,6 @@ def impulse_at(s: ContactState, mu: real) -> vec3:
     else:
         gamma = cone.cone_impulse(cone.cone_y(s.v_c, v_hat, R), R, mu)
     return gamma
-
-
-@func
-def impulse(s: ContactState) -> vec3:
-    """γ of a contact."""
-    return impulse_at(s, friction_of(s.friction))
 
 
 @func

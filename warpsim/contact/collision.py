@@ -14,8 +14,9 @@ from warpsim.contact.spin_contact import Spin
 from warpsim.device.copies import copy, upload
 from warpsim.kernels.contact import broadphase as broadphase_kernels
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.contact import convex_contacts, pair_laws
+from warpsim.kernels.contact import convex_contacts, pair_laws, stribeck
 from warpsim.kernels.contact.narrow import shape
+from warpsim.model.friction_rules import has_dynamic_friction
 from warpsim.model.hull import convex_table
 from warpsim.model.model import FrictionRule, GeomType, Model
 from warpsim.model.overlap import start_of
@@ -210,6 +211,7 @@ class Collision:
         self.enabled = enabled and len(model.pair_geom) > 0
         if self.enabled:
             refuse_unsupported(model)
+        self.slides = self.enabled and has_dynamic_friction(model)
         self.capacity = 0
         self.scene = self._scene(np.arange(model.ngeom) if placement else np.unique(model.pair_geom))
         self.hulls: dict[int, np.ndarray] = {}  # vertices of the meshes' hulls on the host
@@ -362,6 +364,13 @@ class Collision:
         names = copy(pair_laws.Material, self.device_model.types.real).vars
         stored = {name: self.device_model.parameters.stored(f"geom_{name}") for name in names}
         return self.device_model.struct(pair_laws.Material, **stored)
+
+    def friction(self):
+        """The friction parameters of the geoms as kernels read them."""
+        p, of = self.device_model.parameters, copy(stribeck.Friction, self.device_model.types.real)()
+        of.friction, of.dynamic = p.stored("geom_friction"), p.stored("geom_friction_dynamic")
+        of.velocity = p.stored("geom_friction_velocity")
+        return of
 
 
 class ContactList:

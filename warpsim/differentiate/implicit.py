@@ -79,6 +79,8 @@ class StepAdjoint(Acting):
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
+        self.mu = step.law.mu = array(C, S)
+        self.rate0 = array(C if step.collision.slides else 0, t.vec3)  # of contacts when the step begins
         self.pressure = None  # contact between pressure fields
         if step.collision.pressure is not None:
             self.pressure = PressureRates(step.collision)
@@ -310,6 +312,7 @@ class StepAdjoint(Acting):
         """The root v of r = A (v − v*) − Jᵀγ = 0."""
         return [
             Stage(self._record_geometry),
+            Stage(self._record_friction),
             Stage(None, self._weight_adjoint),
             *self.contact.stages(regular),
             Stage(lambda h: self.record_momentum_balance(h, self.v), values=self._balance_values),
@@ -328,6 +331,8 @@ class StepAdjoint(Acting):
         """Clear what the tapes of the contact stage sum up."""
         self.rows.start()
         fill(self.v_c)
+        if self.rate0.size:
+            fill(self.rate0)
         if self.measurement is not None:
             self.measurement.clear()
 
@@ -494,6 +499,17 @@ class StepAdjoint(Acting):
             if collision.spin is not None:
                 inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.moved, choice, self.J]
                 dynamics.launch(spin_rows.spin_jacobian, collision.capacity, inputs)
+
+    def _record_friction(self, h: float) -> None:
+        """μ of contacts, by their rates at v0 where it depends on them."""
+        collision = self.step.collision
+        if not collision.enabled:
+            return
+        known = [collision.scene, collision.contacts]
+        if collision.slides:
+            self.dynamics.launch(residual.contact_rate, collision.capacity, [*known, self.J, self.v0, self.rate0])
+        inputs = [*known, collision.friction(), int(collision.slides), self.rate0, self.mu]
+        self.dynamics.launch(residual.contact_friction, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
         """A (v - v*)."""

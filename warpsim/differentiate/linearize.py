@@ -528,6 +528,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return "with the forces of a medium"
     if sim._step.collision.spin is not None:
         return "with torsional or rolling friction, only with condim 1 and 3"
+    if sim._step.collision.slides:
+        return "with friction that depends on the sliding speed (friction_dynamic)"
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
     if sim._step.lines is not None:

@@ -71,7 +71,7 @@ class RigidAdjoint(ContactAdjoint):
         step, solver, p, a = self.step, self.solver, self.step.device_model.parameters, self.adjoint
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
         system = solver.system
-        inputs = [scene, contacts, p.stored("geom_friction"), system.classes, solver.impulse, gamma]
+        inputs = [contacts, a.mu, system.classes, solver.impulse, gamma]
         self.dynamics.launch(lcp_law.contact_impulse, capacity, inputs)
         inputs = [scene, contacts, a.J, self._free_velocity, self.rate_star]
         self.dynamics.launch(residual.contact_rate, capacity, inputs)
@@ -113,8 +113,7 @@ class RigidAdjoint(ContactAdjoint):
         a.record_inertia(h, solver.null.v)
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
         self.dynamics.launch(residual.contact_rate, capacity, [scene, contacts, a.J, solver.null.v, self.rate_null])
-        friction = step.device_model.parameters.stored("geom_friction")
-        inputs = [scene, contacts, friction, solver.system.classes, solver.null.f, self.gamma_null]
+        inputs = [contacts, a.mu, solver.system.classes, solver.null.f, self.gamma_null]
         self.dynamics.launch(lcp_law.contact_impulse, capacity, inputs)
         self.dynamics.launch(residual.contact_residual, capacity, [scene, contacts, a.J, self.gamma_null, a.r])
 

@@ -265,7 +265,8 @@ class VariationalAdjoint(StepAdjoint):
         """From the gradient of the last pass's v* to that of the first one's; each pass is solved again."""
         step, arrays = self.step, (self.v, self.v_star, self.dq)
         of_contact = [self.phi, self.point, self.frame, self.J, self.M, self.weight]
-        of_contact += [self.v_c, self.gamma, self.r, self.impulse, *with_gradient(self.rows)]
+        of_contact += [self.v_c, self.gamma, self.r, self.impulse, self.mu, *with_gradient(self.rows)]
+        of_contact += [self.rate0] * bool(self.rate0.size)
         stages = [*self._node_contact_stages(False), *self.root]
         for kept in reversed(self.earlier):
             assign(self.v_corrected.grad, self.v_star.grad)

@@ -41,7 +41,13 @@ from warpsim.model.builder_values import (
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.constraints import Constraint, Tendon
 from warpsim.model.foundation import add_foundation
-from warpsim.model.friction_rules import ROLLING_FRICTION, TORSIONAL_FRICTION, check_condim, check_lengths
+from warpsim.model.friction_rules import (
+    ROLLING_FRICTION,
+    TORSIONAL_FRICTION,
+    check_condim,
+    check_lengths,
+    check_sliding,
+)
 from warpsim.model.geometry import IDENTITY
 from warpsim.model.hydroelastic import geom_row
 from warpsim.model.looks import VisualMaterial, checked_material
@@ -283,12 +289,15 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         rolling_friction: Any = ROLLING_FRICTION,
         margin: Any = 0.0,
         material: VisualMaterial | None = None,
+        friction_dynamic: float | None = None,
+        friction_velocity: float | None = None,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
         `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
         z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)` or `(vertices, faces, uv)`, see `model.Mesh`, solid inside; it touches as its hull, cut to `max_hull_vertices`),
         "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
+        With `friction_dynamic` μ_d and `friction_velocity` v_s [m/s] friction falls from `friction` μ_s at rest to μ_d + (μ_s − μ_d) exp(−(v/v_s)²) (Stribeck).
         `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
         Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. `condim`: 1 has no friction, 3 sliding friction, 4
         `torsional_friction` besides (the largest moment about the normal over the normal force [m]), 6 `rolling_friction` too (about
@@ -297,8 +306,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
         `fluid`: True, or its five coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box. `rgba`, and a `ws.VisualMaterial` as `material`, are how it looks.
         """
-        body = self._body(body)
-        name = self._name("geom", name, self.geoms)
+        body, name = self._body(body), self._name("geom", name, self.geoms)
         label = f"geom {name!r}"
         kind = geom_type_of(type, mesh, hfield, label)
         size = size_of(size, kind, label)
@@ -308,15 +316,15 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         rule = "it must be positive [N/m] (inf: near-rigid)"
         stiffness = number(stiffness, f"{label}: stiffness", rule, lambda k: k > 0, ModelError)
         time = np.nan if dissipation_time is None else scalar_of(dissipation_time, f"{label}: dissipation_time [s]")
-        condim = check_condim(condim, label)
         spin = check_lengths(torsional_friction, rolling_friction, margin, label)
+        spin += check_sliding(friction_dynamic, friction_velocity, label)
         if hfield is not None:
             self.hfields.append(hfield_of(name, hfield, label))
             size = bounds_of(self.hfields[-1])
         modulus = hertz_of(hertz_modulus, kind, stiffness, label)
         law = (friction, stiffness, time, restitution, modulus)
-        masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"), condim)
-        masks += (whole(priority, f"{label}: priority", error=ModelError),)
+        masks = (mask_of(contype, f"{label}: contype"), mask_of(conaffinity, f"{label}: conaffinity"))
+        masks += (check_condim(condim, label), whole(priority, f"{label}: priority", error=ModelError))
         visible = flag(visible, f"{label}: visible", ModelError)
         pose, rgba = pose_of(pose, label), vector_of(rgba, 4, f"{label}: rgba")
         index = -1 if mesh is None else len(self.meshes)
@@ -330,8 +338,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             field = len(self.fields) - 1
         drag = medium.ellipsoid_row(kind, size, fluid, label)
         looks, look = (density, rgba, index, visible), checked_material(material, label)
-        geom = Geom(name, kind, body, size, pose, *law, *masks, *looks, soft, field, drag, *spin, look)
-        self.geoms.append(geom)
+        self.geoms.append(Geom(name, kind, body, size, pose, *law, *masks, *looks, soft, field, drag, *spin, look))
         return len(self.geoms) - 1
 
     def add_foundation(

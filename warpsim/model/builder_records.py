@@ -69,6 +69,8 @@ class Geom:
     torsional_friction: float
     rolling_friction: float
     margin: float
+    friction_dynamic: float
+    friction_velocity: float
     material: VisualMaterial | None = None
 
 

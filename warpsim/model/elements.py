@@ -14,6 +14,8 @@ from warpsim.model.tendon_paths import path_of
 
 GEOM = ("friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus", "contype", "conaffinity")
 GEOM += ("condim", "priority", "torsional_friction", "rolling_friction", "margin")
+GEOM += ("friction_dynamic", "friction_velocity")
+OPTIONAL = ("dissipation_time", "friction_dynamic", "friction_velocity")  # of a geom, NaN where not given
 LAW = ("condim", "torsional_friction", "rolling_friction", "margin")  # of a pair, after its friction
 
 
@@ -67,11 +69,11 @@ def geom_arguments(model: Model, geom: int) -> dict:
         found["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
     if model.geom_fluid[geom, 0] > 0:
         found["fluid"] = model.geom_fluid[geom]
-    return found | {"dissipation_time": given_time(found["dissipation_time"])}
+    return found | {key: given_time(found[key]) for key in OPTIONAL}
 
 
 def given_time(time) -> float | None:
-    """A dissipation time as `add_*` takes it, of one that is NaN, or missing, where it is the default."""
+    """A dissipation time, or another of `OPTIONAL`, as `add_*` takes it, of one that is NaN, or missing, where it is the default."""
     return None if time is None or np.isnan(time) else time
 
 

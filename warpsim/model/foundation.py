@@ -9,6 +9,7 @@ import numpy as np
 
 from warpsim.base.checks import positive, whole
 from warpsim.base.errors import ModelError
+from warpsim.model.elements import given_time
 from warpsim.model.geometry import compose
 from warpsim.model.model import GeomType
 
@@ -59,6 +60,8 @@ def add_foundation(
                 torsional_friction=box.torsional_friction,
                 rolling_friction=box.rolling_friction,
                 margin=box.margin,
+                friction_dynamic=given_time(box.friction_dynamic),
+                friction_velocity=given_time(box.friction_velocity),
                 priority=box.priority,
                 visible=False,
             )

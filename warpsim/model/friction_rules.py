@@ -5,7 +5,7 @@ import numpy as np
 
 from warpsim.base.checks import number, whole
 from warpsim.base.errors import ModelError
-from warpsim.model.model import FrictionRule
+from warpsim.model.model import FrictionRule, Model
 
 # MuJoCo's defaults [m].
 TORSIONAL_FRICTION = 0.005
@@ -28,6 +28,23 @@ def check_lengths(torsional, rolling, margin, label: str) -> tuple[float, float,
     named = (("torsional_friction", torsional), ("rolling_friction", rolling))
     spin = [number(value, f"{label}: {name}", rule, lambda x: 0 <= x < np.inf, ModelError) for name, value in named]
     return *spin, number(margin, f"{label}: margin", "it must be a finite length [m]", np.isfinite, ModelError)
+
+
+def check_sliding(dynamic, velocity, label: str) -> tuple[float, float]:
+    """Dynamic friction and its speed [m/s], both NaN where a geom has the same friction at all speeds."""
+    if dynamic is None and velocity is None:
+        return np.nan, np.nan
+    if dynamic is None or velocity is None:
+        given = "friction_dynamic" if velocity is None else "friction_velocity"
+        raise ModelError(f"{label}: {given} is alone; give friction_dynamic and friction_velocity [m/s], or neither")
+    rules = "it must be a finite number, not negative", "it must be a finite speed [m/s], positive"
+    mu = number(dynamic, f"{label}: friction_dynamic", rules[0], lambda x: 0 <= x < np.inf, ModelError)
+    return mu, number(velocity, f"{label}: friction_velocity", rules[1], lambda x: 0 < x < np.inf, ModelError)
+
+
+def has_dynamic_friction(model: Model) -> bool:
+    """Whether the friction of a geom depends on the speed at which it slides."""
+    return bool(np.isfinite(model.geom_friction_dynamic).any())
 
 
 def pair_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

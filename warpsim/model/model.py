@@ -288,6 +288,9 @@ class Model(NamesOfModel):
     pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
     pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
     pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+    # Stribeck's law; nan is friction that does not depend on the speed.
+    geom_friction_dynamic: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) Coulomb, of geoms that slide fast
+    geom_friction_velocity: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m/s] at which it falls to that
     # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
     site_names: tuple[str, ...] = ()
     site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
@@ -351,7 +354,7 @@ class Model(NamesOfModel):
     def __post_init__(self) -> None:
         unlimited = [-np.inf, np.inf]
         defaults = no_elements("site", "camera", "wrap", "sensor") | {
-            **filled("geom", self.ngeom, np.nan, "hydroelastic"),
+            **filled("geom", self.ngeom, np.nan, "hydroelastic friction_dynamic friction_velocity"),
             **filled("geom", self.ngeom, -1, "field"),
             **filled("geom", self.ngeom, 0, "fluid torsional_friction rolling_friction margin"),
             **filled("actuator", self.nu, 0, "dynamics time early length_range group"),

@@ -19,6 +19,7 @@ from warpsim.device.copies import SCALARS, launch, scalar_types
 from warpsim.device.recording import refuse_torch_gradient
 from warpsim.device.threads import Use, exclusive
 from warpsim.kernels import sums
+from warpsim.model.friction_rules import has_dynamic_friction
 from warpsim.model.model import SIZES, GeomType, Model
 
 SUMMED_AT_ONCE = 64  # worlds whose gradients one thread adds up
@@ -64,6 +65,8 @@ SPECS = {
     "geom_size": Spec("vec3", 0.0),
     "geom_pose": Spec("row"),
     "geom_friction": Spec("scalar", 0.0),
+    "geom_friction_dynamic": Spec("scalar", 0.0, nan=True),
+    "geom_friction_velocity": Spec("scalar", 0.0, nan=True),
     "geom_torsional_friction": Spec("scalar", 0.0),
     "geom_rolling_friction": Spec("scalar", 0.0),
     "geom_stiffness": Spec("scalar", 0.0, finite=False),
@@ -161,6 +164,8 @@ class Parameters(NamesOfParameters):
             self.refuse(
                 name, "is of muscles, which the model has none of: add_actuator(kind='muscle', muscle=ws.Muscle(...))"
             )
+        for name in () if has_dynamic_friction(model) else ("geom_friction_dynamic", "geom_friction_velocity"):
+            self.refuse(name, "is of geoms with friction_dynamic and friction_velocity, which the model has none of")
         if not model.actuator_time.any():
             self.refuse(
                 "actuator_time",
@@ -390,6 +395,10 @@ def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
             "geoms with a thickness keep one, and others get none (NaN)",
         )
         refuse(values <= 0, "a thickness must be positive [m]")
+    elif name in ("geom_friction_dynamic", "geom_friction_velocity"):
+        what = "geoms with dynamic friction keep it, and others get none (NaN)"
+        refuse(np.isnan(values) != np.isnan(model.geom_friction_dynamic), what)
+        refuse((values <= 0) & (name == "geom_friction_velocity"), "a speed must be positive [m/s]")
     elif name == "geom_size":
         sizes = np.array([SIZES.get(GeomType(kind), 0) for kind in model.geom_type], dtype=int)
         used = np.arange(3) < sizes[:, None]

@@ -6,7 +6,7 @@ import warp as wp
 from warpsim.contact.collision import Collision
 from warpsim.device.copies import copy
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.contact import pair_laws, spin_rows, taped_contacts
+from warpsim.kernels.contact import pair_laws, spin_rows, stribeck, taped_contacts
 from warpsim.kernels.laws import contact_law
 from warpsim.tree.dynamics import Dynamics
 
@@ -30,6 +30,7 @@ class ContactLaw:
         self.problem = problem
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, t.real)
         self.R, self.v_hat = problem.R, problem.v_hat
+        self.mu = problem.mu  # what `record` reads; a backward pass has its own
 
     def share(self, other: "ContactLaw") -> None:
         """Fill the arrays of another law, where that is of the same kind."""
@@ -44,8 +45,15 @@ class ContactLaw:
         inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
         inputs += [self.law_options(h), M_factor, z, laws, self.loads()]
         self.dynamics.launch(contact.regularise, None, inputs)
+        self._slide(v)
         if collision.spin is not None:
             collision.spin.launch(laws)
+
+    def _slide(self, v: wp.array) -> None:
+        """μ of the contacts at the velocity v, where friction depends on it."""
+        if self.collision.slides:
+            inputs = [self.collision.scene, self.collision.contacts, self.collision.friction(), v, self.problem.mu]
+            self.dynamics.launch(stribeck.slide, self.collision.capacity, inputs)
 
     def law_options(self, h: float):
         """What the law of all contacts depends on in a step of h."""
@@ -73,4 +81,4 @@ class ContactLaw:
         collision = self.collision
         inputs = [collision.scene, collision.contacts, collision.material(), self.law_options(h), self.loads()]
         law = taped_contacts.contact_impulse if collision.spin is None else spin_rows.contact_impulse
-        dynamics.launch(law, collision.capacity, [*inputs, weight, phi, self.compliance, v_c, gamma])
+        dynamics.launch(law, collision.capacity, [*inputs, weight, phi, self.compliance, self.mu, v_c, gamma])

@@ -141,6 +141,7 @@ def contact_impulse(
     material: Material,
     options: LawOptions,
     frozen_mu: wp.array2d(dtype=real),
+    friction: wp.array2d(dtype=real),
     phi: wp.array2d(dtype=real),
     compliance: wp.array2d(dtype=vec2),
     v_c: wp.array2d(dtype=vec3),
@@ -154,5 +155,5 @@ def contact_impulse(
         s.v_c = v_c[w, c]
         mu = real(0.0)
         if frozen_mu[w, c] > real(0.0):
-            mu = friction_of(s.friction)
+            mu = friction[w, c]
         gamma[w, c] = impulse_at(s, mu)

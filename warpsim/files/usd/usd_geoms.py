@@ -6,7 +6,7 @@ from warpsim.files.meshes import convex_parts
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.usd import usd_extra
 from warpsim.files.usd.usd_shapes import OWN_FIELDS
-from warpsim.model.elements import given_time
+from warpsim.model.elements import OPTIONAL, given_time
 
 
 class Geoms:
@@ -43,7 +43,7 @@ class Geoms:
                 own[key] = float(usd_extra.exact(shape.material[key], own[key]))
         if not shape.touches and not any(pair for pair in self.own.get("pairs", []) if shape.own["index"] in pair[:2]):
             own["contype"] = own["conaffinity"] = 0
-        own["dissipation_time"] = given_time(own.get("dissipation_time"))
+        own |= {key: given_time(own.get(key)) for key in OPTIONAL}
         material = self.looks.own(shape)
         self.b.add_geom(
             shape.kind,

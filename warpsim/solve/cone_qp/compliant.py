@@ -114,6 +114,7 @@ class CompliantLaw(ContactLaw):
         hertz.modulus, hertz.size = p.stored("geom_hertz_modulus"), p.stored("geom_size")
         inputs = [self.problem, collision.scene, collision.material(), collision.contacts, self.law_options(h), hertz]
         self.dynamics.launch(compliant.regularise, collision.capacity, [*inputs, v])
+        self._slide(v)
 
     def law_options(self, h: float):
         made = copy(contact_law.LawOptions, self.types.real)()
@@ -124,7 +125,8 @@ class CompliantLaw(ContactLaw):
     def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
         collision = self.collision
         inputs = [collision.scene, collision.contacts, collision.material(), self.law_options(h), self.problem.mu]
-        dynamics.launch(compliant.contact_impulse, collision.capacity, [*inputs, phi, self.compliance, v_c, gamma])
+        inputs += [self.mu, phi, self.compliance, v_c, gamma]
+        dynamics.launch(compliant.contact_impulse, collision.capacity, inputs)
 
 
 class CompliantContact(ContactSolver):
