@@ -50,8 +50,6 @@ FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 ENGINE = ("warpsim", "kernels")
 MOST_ARGUMENTS = 12  # of a kernel; what travels together is a struct
 WIDE = {  # kernels that take more, and why
-    "contact_changes": "reads every slope of a contact, each an array of its own",
-    "field_columns": "reads every slope of a pressure field, each an array of its own",
     "pressure_geometry": "gradients flow through its parameters and results, which a tape sees one by one",
 }
 
