@@ -369,9 +369,10 @@ def test_every_parameter_can_be_random(name):
         "geom_hertz_modulus": ws.Compliant(),
     }  # others refuse what they do not model
     rolls = {"condim": 6, "torsional_friction": 0.01, "rolling_friction": 0.001}
-    model = rich_model(
-        name in MUSCLES, **(rolls if name in ("geom_torsional_friction", "geom_rolling_friction") else {})
-    )
+    slides = {"friction_dynamic": 0.4, "friction_velocity": 0.2}
+    of_bob = dict.fromkeys(("geom_torsional_friction", "geom_rolling_friction"), rolls)
+    of_bob |= dict.fromkeys(("geom_friction_dynamic", "geom_friction_velocity"), slides)
+    model = rich_model(name in MUSCLES, **of_bob.get(name, {}))
     task = type("Random", (Task,), {"model": model, "observations": {"q": terms.positions()}})
     task.options = {"solver": solvers[name]} if name in solvers else {}
     env = VectorEnv(task, 8, device="cpu", events=(terms.randomise(name, 0.9, 1.1, each=True),), autoreset="SAME_STEP")
