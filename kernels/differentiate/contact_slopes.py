@@ -18,7 +18,7 @@ change too.
 import warp as wp
 
 from ..contact.pair_laws import Contacts, Loads, Material, Scene, loaded_state
-from ..laws.contact_law import ContactState, LawOptions, rate_along, slopes_along
+from ..laws.contact_law import ContactState, LawOptions, slopes_along
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
 from ..tree import joints
 from ..tree import spatial as sp
@@ -115,22 +115,28 @@ def law_slopes(
     # out
     law: wp.array3d(dtype=ContactState),
 ):
-    """Slopes of γ_i of every contact that acts, by all that its law acts on. Launch over (worlds, max_contacts, 3)."""
-    w, c, i = wp.tid()
+    """Slopes of γ of every contact that acts, by all that its law acts on. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
     if c < contacts.count[w] and G[w, c][2, 2] != real(0.0):
         s = loaded_state(scene, material, contacts, contacts.compliance, options, loads, w, c)
         s.phi = contacts.phi[w, c]
         s.weight = weight[w, c]
         s.v_c = u_c[w, c] + v_hat[w, c]
-        e = vec3()
-        e[i] = real(1.0)
-        law[w, c, i] = slopes_along(s, e)
+        entries = int(3)  # not unrolled: what is generated is long
+        for i in range(entries):
+            e = vec3()
+            e[i] = real(1.0)
+            law[w, c, i] = slopes_along(s, e)
 
 
 @func
-def impulse_change(law: wp.array3d(dtype=ContactState), w: int, c: int, d: ContactState) -> vec3:
-    """δγ of a contact by the change d of what its law acts on."""
-    return vec3(rate_along(law[w, c, 0], d), rate_along(law[w, c, 1], d), rate_along(law[w, c, 2], d))
+def impulse_change(law: wp.array3d(dtype=ContactState), w: int, c: int, phi: real, v_c: vec3, compliance: vec2) -> vec3:
+    """δγ of a contact by the changes of φ, v_c, and (c, τ_d) between pressure fields."""
+    change = vec3()
+    for i in range(3):
+        change[i] = law[w, c, i].phi * phi + wp.dot(law[w, c, i].v_c, v_c)
+        change[i] += wp.dot(law[w, c, i].compliance, compliance)
+    return change
 
 
 @func
@@ -188,12 +194,11 @@ def contact_changes(
     moved -= shifted(velocity_before(topology, flow, w, link), arm)
     relative = V_b - V_a
     delta_u = s * sp.linear(sp.cross_motion(twist, moved)) + wp.cross(sp.angular(relative), delta_p)
-    change = ContactState()
-    change.phi = delta_phi
-    change.v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
+    delta_law = vec2()
     if pair >= scene.point_pairs:
-        change.compliance = s * vec2(wp.dot(law_slope[w, c, 0], twist), wp.dot(law_slope[w, c, 1], twist))
-    delta_gamma = impulse_change(law, w, c, change)
+        delta_law = s * vec2(wp.dot(law_slope[w, c, 0], twist), wp.dot(law_slope[w, c, 1], twist))
+    delta_v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
+    delta_gamma = impulse_change(law, w, c, delta_phi, delta_v_c, delta_law)
     # The wrench, about the fixed point p.
     force = F * gamma[w, c]
     turned = wp.cross(theta, force)

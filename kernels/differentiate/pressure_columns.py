@@ -102,11 +102,9 @@ def field_columns(
                     delta_p = vector_by(columns, w, c, 1, k)
                     theta = wp.cross(n, vector_by(columns, w, c, 4, k))
                     delta_u = wp.cross(sp.angular(relative), delta_p) - wp.cross(theta, sp.linear(relative))
-                    d = ContactState()
-                    d.phi = slope_by(columns, w, c, 0, k)
-                    d.compliance = vec2(slope_by(columns, w, c, LAW, k), slope_by(columns, w, c, LAW + 1, k))
-                    d.v_c = wp.transpose(F) * delta_u
-                    change = impulse_change(law, w, c, d)
+                    delta_law = vec2(slope_by(columns, w, c, LAW, k), slope_by(columns, w, c, LAW + 1, k))
+                    delta_phi = slope_by(columns, w, c, 0, k)
+                    change = impulse_change(law, w, c, delta_phi, wp.transpose(F) * delta_u, delta_law)
                     change += wp.transpose(F) * wp.cross(theta, force)
                     torque = wp.cross(delta_p, force)
                     for i in range(scene.support_size[row]):

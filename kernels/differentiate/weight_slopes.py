@@ -21,7 +21,7 @@ from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.effective_mass import inverse_mass_times
 from ..tree.passes import Topology
-from .contact_slopes import Flow, arm_of, contact_J, impulse_change, shifted
+from .contact_slopes import Flow, arm_of, contact_J, shifted
 from .pressure_columns import FieldColumns, field_column, vector_by
 from .row_slopes import RowSlopes
 
@@ -317,9 +317,7 @@ def contact_weight_columns(
                 i = next_tree(topology, support, size, i)
             by_trees(topology, flow, inertias, weights, w, support, size, 3)
             by_point = by_geometry(topology, scene, contacts, flow, slope, weights, w, c, C)
-            unit = ContactState()
-            unit.weight = real(1.0)
-            gamma_w = impulse_change(law, w, c, unit)
+            gamma_w = vec3(law[w, c, 0].weight, law[w, c, 1].weight, law[w, c, 2].weight)
             for k in range(size):
                 coefficient = -wp.dot(contact_J(contacts, w, c, k), gamma_w)
                 add_row(topology, inertias, weights, w, support, size, coefficient, X[w, support[k]])

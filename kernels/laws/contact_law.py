@@ -168,12 +168,3 @@ def slopes_along(s: ContactState, e: vec3) -> ContactState:
     """∂(e · γ)/∂x of every number x of the state."""
     by_state, _e = wp.grad(impulse_along)(s, e)
     return by_state
-
-
-@func
-def rate_along(by: ContactState, d: ContactState) -> real:
-    """Change of a number with the slopes `by` where the state changes by d."""
-    rate = by.phi * d.phi + by.weight * d.weight + wp.dot(by.v_c, d.v_c)
-    rate += by.friction.a * d.friction.a + by.friction.b * d.friction.b
-    rate += wp.dot(by.stiffness, d.stiffness) + wp.dot(by.dissipation_time, d.dissipation_time)
-    return rate + wp.dot(by.compliance, d.compliance) + wp.dot(by.gravity, d.gravity) + by.mass * d.mass

@@ -10,12 +10,7 @@ from warpsim.kernels.laws import contact_law
 
 real = wp.float64
 LAW = copy(contact_law, real)
-ContactState, impulse_along, slopes_along, rate_along = (
-    LAW.ContactState,
-    LAW.impulse_along,
-    LAW.slopes_along,
-    LAW.rate_along,
-)
+ContactState, impulse_along, slopes_along = LAW.ContactState, LAW.impulse_along, LAW.slopes_along
 vec2, vec3 = wp.types.vector(2, real), wp.types.vector(3, real)
 STEP = 1e-6
 NUMBERS = 17
@@ -37,6 +32,15 @@ def numbers(x: wp.array(dtype=real), change: wp.array(dtype=real), scale: real) 
     s.gravity = vec3(x[13] + scale * change[13], x[14] + scale * change[14], x[15] + scale * change[15])
     s.mass = x[16] + scale * change[16]
     return s
+
+
+@wp.func
+def rate_along(by: ContactState, d: ContactState) -> real:
+    """Change of a number with the slopes `by` where the state changes by d."""
+    rate = by.phi * d.phi + by.weight * d.weight + wp.dot(by.v_c, d.v_c)
+    rate += by.friction.a * d.friction.a + by.friction.b * d.friction.b
+    rate += wp.dot(by.stiffness, d.stiffness) + wp.dot(by.dissipation_time, d.dissipation_time)
+    return rate + wp.dot(by.compliance, d.compliance) + wp.dot(by.gravity, d.gravity) + by.mass * d.mass
 
 
 @wp.func

@@ -384,7 +384,7 @@ class Linearizer:
         )
         inputs = [scene, contacts, collision.material(), options, step.law.loads(), self.weights.contact_w]
         inputs += [step.solver.problem.v_hat, step.solver.work.u_c, G, law]
-        launch(contact_slopes.law_slopes, (size, 3), inputs)
+        launch(contact_slopes.law_slopes, size, inputs)
         self._vary_contacts()
         slope, gamma = self.motion.grad, step.solver.solution.gamma
         fields, law_slope = self._field_columns(columns), self.no_law_slope
