@@ -18,6 +18,9 @@ RULE_HARMONIC = wp.constant(3)
 RULE_FRICTIONLESS = wp.constant(4)
 RULE_EXPLICIT = wp.constant(5)
 LEAST_FRICTION = 1e-30  # in place of μ = 0 in slopes: too small to matter
+LEAST_SLIP = (
+    1e-15  # [m/s] a contact of that friction sticks below a speed that is far less, and squares of it are not 0
+)
 
 
 @struct
@@ -158,7 +161,7 @@ def impulse_at(s: ContactState, mu: real) -> vec3:
 def impulse_along(s: ContactState, e: vec3) -> real:
     """e · γ. A contact without friction that slips changes with μ as one that slides."""
     mu = friction_of(s.friction)
-    if mu == real(0.0) and (s.v_c[0] != real(0.0) or s.v_c[1] != real(0.0)):
+    if mu == real(0.0) and s.v_c[0] * s.v_c[0] + s.v_c[1] * s.v_c[1] > real(LEAST_SLIP * LEAST_SLIP):
         mu = mu + real(LEAST_FRICTION)
     return wp.dot(impulse_at(s, mu), e)
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+import warpsim as ws
 from warpsim.device.copies import copy
 from warpsim.kernels.laws import contact_law
 
@@ -117,3 +118,18 @@ def test_without_friction_the_slope_by_it_is_that_of_sliding(coulomb):
         found.append(both.numpy()[0, 0])
     assert found[0][0] == pytest.approx(found[1][1], rel=1e-4)
     assert abs(found[0][0]) > 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_without_friction_slow_slip_does_not_stick(dtype):
+    """`linearize` of a ball on a ball, both without friction: at a slip that is next to nothing, A is that of none."""
+    b = ws.ModelBuilder("balls", timestep=0.005)
+    b.add_geom("sphere", [0.1], friction=0.0)
+    b.add_body("ball", pose=[0, 0, 0.1995])
+    b.add_joint("ball", "free")
+    b.add_geom("sphere", [0.1], body="ball", density=1000.0, friction=0.0)
+    sim = ws.Simulator(b.build(), 4, dtype=dtype, device="cpu", solver=ws.SAP(approximation="convex"))
+    v = np.zeros((4, 6))
+    v[1:, 0] = 1e-20, 1e-27, 1e-35
+    A = sim.linearize(sim.state(v=v)).A.numpy()
+    np.testing.assert_allclose(A[1:], np.stack([A[0]] * 3), atol=1e-6 * np.abs(A[0]).max())
