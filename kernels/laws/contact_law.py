@@ -18,9 +18,7 @@ RULE_HARMONIC = wp.constant(3)
 RULE_FRICTIONLESS = wp.constant(4)
 RULE_EXPLICIT = wp.constant(5)
 LEAST_FRICTION = 1e-30  # in place of μ = 0 in slopes: too small to matter
-LEAST_SLIP = (
-    1e-15  # [m/s] a contact of that friction sticks below a speed that is far less, and squares of it are not 0
-)
+LEAST_SLIP = 1e-15  # [m/s] beyond it a contact of that friction slides; squares of it are not 0 in float32
 
 
 @struct
