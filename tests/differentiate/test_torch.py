@@ -228,7 +228,7 @@ def test_jacobians(within):
 
 
 def test_batches(within):
-    """`vmap` over inputs, over gradients and over directions are those of each slice; the gradient of a `vmap`, too."""
+    """`vmap` over inputs, over gradients, directions and Jacobians are those of each slice; the gradient of a `vmap`, too."""
     func = torch.func
     sim = cart_pole()
     q, v, u = step_inputs(sim)
@@ -246,6 +246,10 @@ def test_batches(within):
         torch.testing.assert_close(func.vmap(function)(batch), expected, rtol=1e-12, atol=1e-15)
     found = func.grad(lambda batch: func.vmap(loss)(batch).sum())(batch)
     torch.testing.assert_close(found, torch.stack([gradient(x) for x in batch]), rtol=1e-12, atol=1e-15)
+    for rows in (1, 3, WORLDS * 2 * sim.model.nv):  # fewer than inputs, as many, more
+        jacobian = func.jacrev(lambda u, rows=rows: torch.cat(ws.torch.step(sim, q, v, u), 1).flatten()[:rows])
+        expected = torch.stack([jacobian(x) for x in batch])
+        torch.testing.assert_close(func.vmap(jacobian)(batch), expected, rtol=1e-12, atol=1e-15)
 
 
 def test_forward_mode_without_gradients():

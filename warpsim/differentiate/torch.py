@@ -198,7 +198,8 @@ class _Pullback(_FirstOrder):
 
     @staticmethod
     def vmap(info, in_dims, device, kept, rows, wanted, *tensors):
-        slices = kept.slices or [kept] * info.batch_size
+        batched = any(dim is not None for dim in in_dims[4 + len(rows) :])  # inputs, else rows of one rollout alone
+        slices = kept.slices if batched else [kept] * info.batch_size
 
         def run(k):
             return _Pullback.apply(device, slices[k], rows, wanted, *_slices(tensors, in_dims[4:], k))
