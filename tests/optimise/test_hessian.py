@@ -153,3 +153,13 @@ def test_errors_say_what_to_change():
         ws.hessian_vector(objective, np.full(n, np.nan))
     with pytest.raises(ValueError, match="step_size is 0"):
         ws.hessian_vector(objective, np.ones(n), step_size=0)
+
+
+def test_what_cannot_move_is_refused():
+    """Of a model without joints there is no Hessian to take."""
+    b = ws.ModelBuilder("fixed")
+    b.add_geom("sphere", [0.1])
+    sim = ws.Simulator(b.build(), dtype="float64", requires_grad=True, device="cpu")
+    objective = ws.Objective(sim, loss, {"gravity": [0.0, 0.0, -9.81]}, steps=2)
+    with pytest.raises(ValueError, match="joints"):
+        ws.hessian_vector(objective, [0.0, 0.0, 1.0])

@@ -83,7 +83,7 @@ def hessian_vector(
     Raises
     ------
     ValueError
-        A direction or the point has a wrong shape or is not finite.
+        A direction or the point has a wrong shape or is not finite, or nothing can move.
 
     Notes
     -----
@@ -111,6 +111,8 @@ def hessian_vector(
     """
     if not isinstance(objective, Objective):
         raise ValueError(f"objective is a {type(objective).__name__}; give a ws.Objective")
+    if not objective.x0.size or not objective.sim.model.nv:
+        raise ValueError("the objective's motion has no variables; give one with variables, of a model with joints")
     point = _vectors(objective.x0 if x is None else x, objective.x0.size, "x", (1,))[0]
     P = _vectors(directions, point.size, "directions", (1, 2))
     size = _step_size(objective.sim) if step_size is None else positive(step_size, "step_size")
