@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts: which pairs, where they touch, their Jacobians."""
+"""Contacts: pairs of geoms that may touch, contact points, Jacobians."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adhesion: an actuator on a body pulls at its contacts, each with an equal share of its force along the normal.
+"""Adhesion: an actuator on a body pulls at the body's contacts, with an equal share of its force along each normal.
 
-The contacts are those that the step has found: of surfaces that touch, or would within the step. With n of them a contact gets
-f/n, which pulls the two bodies together: −J_nᵀ f/n, an explicit force that comes after the free motion, v* ← v* − h A⁻¹ J_nᵀ f/n. The law of
-contact then bears it, so that friction grows with it. How many there are is frozen in the backward pass.
+The contacts are those that the step has found: surfaces that touch, or would touch within the step. With n contacts
+each one gets f/n, which pulls the two bodies together. The generalised force −J_nᵀ f/n is explicit and is applied
+after the free motion: v* ← v* − h A⁻¹ J_nᵀ f/n. The contact law then bears this force, so friction grows with it. The
+backward pass keeps n constant.
 """
 
 import warp as wp
@@ -17,15 +18,15 @@ from .pair_laws import Contacts, Scene
 
 @struct
 class Stickers:
-    """Actuators on bodies; shared by all worlds."""
+    """Adhesion actuators on bodies; shared by all worlds."""
 
     actuator: wp.array(dtype=int)  # (n,)
-    holds: wp.array2d(dtype=int)  # (n, ngeom) 1: the geom is the body's
+    holds: wp.array2d(dtype=int)  # (n, ngeom) 1: the geom belongs to the actuator's body
 
 
 @func
 def is_held(stickers: Stickers, scene: Scene, contacts: Contacts, w: int, s: int, c: int) -> bool:
-    """Whether contact c is one of sticker s."""
+    """Whether a geom of contact c belongs to the body of sticker s."""
     p = contacts.pair[w, c]
     return stickers.holds[s, scene.pair_geom[p, 0]] != 0 or stickers.holds[s, scene.pair_geom[p, 1]] != 0
 
@@ -41,7 +42,7 @@ def share_of(
     s: int,
     c: int,
 ) -> real:
-    """f/n of sticker s at contact c, 0 where it is not one of its own."""
+    """f/n of sticker s at contact c; 0 if the sticker does not hold the contact."""
     found = real(0.0)
     if is_held(stickers, scene, contacts, w, s, c):
         found = constant_force(actuators, w, stickers.actuator[s]) / real(held[w, s])
@@ -63,7 +64,7 @@ def stick(
     held: wp.array2d(dtype=int),
     v_star: wp.array2d(dtype=real),
 ):
-    """v* with the pull of all stickers, and how many contacts each has. Launch over worlds."""
+    """Add the pull of all stickers to v*, and count the contacts of each. Launch over worlds."""
     w = wp.tid()
     for d in range(dv.shape[1]):
         dv[w, d] = real(0.0)

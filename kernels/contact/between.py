@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contact geometry within the step: the features found at q0, their points and normals followed to q^θ (midpoint rule).
+"""Contact geometry within the step: points and normals at q^θ of the features found at q0 (midpoint rule).
 
-φ stays that of q0: the contact law wants the distance at the end, φ0 + h v_n, and n·v at the middle of the step is the mean
-rate of φ to second order. A contact whose normal turns by more than 60° on the way (a small body that the free motion
-carries past the centre of another) keeps its geometry at q0, and so does contact between pressure fields.
+φ keeps its value at q0. The contact law needs the distance at the end of the step, φ0 + h v_n, and n·v at the middle
+of the step is the mean rate of φ to second order. A contact keeps its geometry of q0 if its normal turns by more than
+60° (the free motion carries a small body past the centre of another). So does contact between pressure fields.
 """
 
 import warp as wp
@@ -36,7 +36,7 @@ def move_contact(
     contacts: Contacts,
     moved: wp.array2d(dtype=int),
 ):
-    """Point, frame and Jacobian of contact c from its geometry g, unless its normal has turned too far."""
+    """Write point, frame and Jacobian of contact c from its geometry g, unless its normal has turned too far."""
     frame = contacts.frame[w, c]
     moved[w, c] = 0
     if wp.dot(g.normal, vec3(frame[0, 2], frame[1, 2], frame[2, 2])) > real(LEAST_COSINE):
@@ -58,7 +58,7 @@ def follow(
     # out
     moved: wp.array2d(dtype=int),
 ):
-    """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
+    """Move contacts to q^θ: `moved` is 1, or 0 if the geometry of q0 is kept. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
@@ -91,7 +91,7 @@ def follow_convex(
     # out
     moved: wp.array2d(dtype=int),
 ):
-    """`moved` is 1 for the contacts followed, 0 for those kept. Launch over (worlds, max_contacts)."""
+    """`follow` for pairs with a general shape (`manifold.is_general`). Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]

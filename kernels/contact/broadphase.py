@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Broad phase of large scenes: a hashed uniform grid per world, near-linear in the number of geoms.
 
-Small geoms (by bounding radius) go to the grid cell of their centre; the cell is as wide as the largest reach of any, so
-that touching ones lie in neighbouring cells. Large geoms and planes are tested against everything, and the geoms of one robot
-against each other by a list. What survives the sphere test and is a pair of the model's table becomes a candidate;
-candidates are sorted by pair, so that the order of contacts does not depend on how they were found. Cells whose hashes
-collide are told apart by their coordinates.
+A small geom (by bounding radius) goes to the grid cell of its centre. The cell width is twice the largest reach of a
+small geom, so that geoms that touch lie in the same or neighbouring cells. Large geoms and planes are tested against
+all geoms. The geoms of one robot are tested against each other by a list of pairs.
+
+A pair becomes a candidate if it passes the test of bounding spheres and is in the model's pair table. Candidates are
+sorted by pair, so the order of contacts does not depend on the search. Cells with the same hash are told apart by
+their coordinates.
 """
 
 import warp as wp
@@ -28,19 +30,19 @@ class Grid:
     small: wp.array(dtype=wp.int32)  # geoms in the grid
     large: wp.array(dtype=wp.int32)  # geoms tested against all
     is_large: wp.array(dtype=wp.int32)  # (ngeom,)
-    reach: wp.array(dtype=real)  # (ngeom,) [m] the scene's
-    group: wp.array(dtype=wp.int32)  # (ngeom,) small geoms of one tree whose pairs are listed, -1: none
+    reach: wp.array(dtype=real)  # (ngeom,) [m] `Scene.geom_reach`
+    group: wp.array(dtype=wp.int32)  # (ngeom,) tree of a small geom, if the pairs within the tree are listed; else -1
     own_start: wp.array(dtype=wp.int32)  # (ngeom + 1,) where a geom's listed pairs begin
     own_pair: wp.array(dtype=wp.int32)  # rows of the pair table
     own_other: wp.array(dtype=wp.int32)  # the other geom
-    pair_geom: wp.array2d(dtype=wp.int32)  # (pairs, 2) the scene's, ascending by the lower geom, then by the other
+    pair_geom: wp.array2d(dtype=wp.int32)  # (pairs, 2) `Scene.pair_geom`, ascending by lower geom, then by higher
     cell: wp.array2d(dtype=wp.vec3i)  # (worlds, ngeom)
     key: wp.array(dtype=wp.int32)  # (2 worlds * smalls,) buckets, sorted within a world
-    bucket: wp.array2d(dtype=wp.int32)  # (worlds, buckets + 1) first entry of each, a power of two of them
-    member: wp.array(dtype=wp.int32)  # the geoms in that order
+    bucket: wp.array2d(dtype=wp.int32)  # (worlds, buckets + 1) first entry of each bucket; `buckets` is a power of two
+    member: wp.array(dtype=wp.int32)  # (2 worlds * smalls,) geoms, in the order of `key`
     number: wp.array2d(dtype=wp.int32)  # (worlds, ngeom) candidates of each geom
-    offset: wp.array2d(dtype=wp.int32)  # (worlds, ngeom) where they begin
-    near: wp.array3d(dtype=wp.int32)  # (worlds, ngeom, kept) the first of them
+    offset: wp.array2d(dtype=wp.int32)  # (worlds, ngeom) where a geom's candidates begin
+    near: wp.array3d(dtype=wp.int32)  # (worlds, ngeom, kept) the first candidates of each geom
     count: wp.array(dtype=wp.int32)  # (worlds,) candidates
     end: wp.array(dtype=wp.int32)  # (worlds,) end of the world's segment
     overflow: wp.array(dtype=wp.int32)  # (worlds,) 1 where candidates ran out of slots
@@ -55,7 +57,7 @@ def bucket_of(grid: Grid, c: wp.vec3i) -> int:
 
 @func
 def reach(grid: Grid, size: wp.array2d(dtype=vec3), geoms: Geoms, h: real, w: int, g: int) -> real:
-    """Bounding radius plus margin and the way within a step; geoms of inactive bodies (speed -1) reach nothing."""
+    """Bounding radius + margin + distance moved within a step [m]; 0 for geoms of inactive bodies (speed -1)."""
     radius = features.bounding_radius(grid.geom_type[g], size[w % size.shape[0], g])
     speed = geoms.speed[w, g]
     if speed < real(0.0):
@@ -121,7 +123,7 @@ def close(
     a: int,
     b: int,
 ) -> bool:
-    """Bounding spheres, or plane and sphere, can touch within the step."""
+    """Whether the bounding spheres of two geoms, or a plane and a bounding sphere, can touch within the step."""
     p = a
     q = b
     if grid.geom_type[b] == PLANE:
@@ -137,7 +139,7 @@ def close(
 
 @func
 def pair_row(grid: Grid, a: int, b: int) -> int:
-    """Row of the pair of geoms in the pair table, -1 where they never touch."""
+    """Row of the two geoms in the pair table, or -1 if the table does not have the pair."""
     low = int(0)
     high = grid.pair_geom.shape[0]
     while low < high:
@@ -155,7 +157,7 @@ def pair_row(grid: Grid, a: int, b: int) -> int:
 
 @func
 def store(grid: Grid, w: int, g: int, n: int, at: int, fill: int, row: int):
-    """Candidate n of geom g: into its first slots, or where `fill` is 1 to its place in the list, from `at` on."""
+    """Store candidate n of geom g: in `near` if there is room, or with `fill` 1 in the list at index `at` + n."""
     if fill == 1:
         if at + n < grid.capacity:
             grid.candidate[w * grid.capacity + at + n] = row
@@ -174,7 +176,7 @@ def walk(
     at: int,
     fill: int,
 ) -> int:
-    """Visit and `store` the candidates of geom g with geoms after it; their number."""
+    """Find and `store` the candidates of geom g, each pair from one of its two geoms only; return their number."""
     n = int(0)
     for i in range(grid.large.shape[0]):
         other = grid.large[i]
@@ -192,7 +194,7 @@ def walk(
         group = grid.group[g]
         start = w * grid.small.shape[0]
         home = grid.cell[w, g]
-        for k in range(14):  # this cell and the 13 after it: every two neighbours meet once
+        for k in range(14):  # this cell and the 13 after it: each two neighbouring cells are compared once
             c = home + wp.vec3i((k + 13) % 3 - 1, ((k + 13) // 3) % 3 - 1, (k + 13) // 9 - 1)
             b = bucket_of(grid, c)
             for i in range(grid.bucket[w, b], grid.bucket[w, b + 1]):
@@ -214,7 +216,7 @@ def search(
     geoms: Geoms,
     h: real,
 ):
-    """Count the candidates of each geom, and keep the first of them. Launch over (worlds, ngeom)."""
+    """Count the candidates of each geom, and keep the first ones in `near`. Launch over (worlds, ngeom)."""
     w, g = wp.tid()
     grid.number[w, g] = walk(grid, size, geoms, h, w, g, 0, 0)
 
@@ -226,7 +228,7 @@ def fill(
     geoms: Geoms,
     h: real,
 ):
-    """List the candidates; a geom with more than were kept looks for them again. Launch over (worlds, ngeom)."""
+    """List the candidates; a geom with more of them than `near` holds searches again. Launch over (worlds, ngeom)."""
     w, g = wp.tid()
     at = grid.offset[w, g]
     n = grid.number[w, g]
@@ -239,7 +241,7 @@ def fill(
 
 @kernel
 def offsets(grid: Grid):
-    """Counts to offsets, and the number of candidates. Launch over worlds."""
+    """Turn the counts into offsets, and write the number of candidates per world. Launch over worlds."""
     w = wp.tid()
     total = int(0)
     for g in range(grid.number.shape[1]):

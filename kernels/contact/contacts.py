@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From geoms to a contact problem: which features touch, where, their Jacobians, and SAP's regularisation.
+"""From geoms to a contact problem: contact points, their features and Jacobians, and SAP's regularisation.
 
-Contact frame: columns t1, t2, n; n points from geom A into geom B; v_c is the velocity of B relative to A. A contact's
-Jacobian is stored by its *support*, the degrees of freedom that move one of the two geoms but not both, with sign +1
-for B's side and -1 for A's: common ancestors cancel exactly and are not stored. Pairs are visited in a fixed order.
+The contact frame has the columns t1, t2, n. The normal n points from geom A into geom B, and v_c is the velocity of B
+relative to A. The Jacobian of a contact is stored on its *support*: the degrees of freedom that move one of the two
+geoms but not both. Their sign is +1 on B's side and -1 on A's; common ancestors cancel exactly and are not stored.
+Pairs are visited in a fixed order.
 """
 
 import warp as wp
@@ -37,15 +38,16 @@ from .pair_laws import (
     total_mass,
 )
 
-# Square of how far a contact may lie from a joint's axis and count as on it, relative to the lengths that it is computed from.
+# A contact counts as on a joint's axis when its distance from the axis is rounding error. This is the square of that
+# distance, relative to the squared lengths that the distance is computed from.
 AXIS_ROUNDING = {wp.float32: 2.5e-11, wp.float64: 4e-28}
 axis_rounding = float(AXIS_ROUNDING[real])
-TOUCHES = wp.constant(1)  # of `look_ahead`, beside UNRESOLVED and SUSPECT
+TOUCHES = wp.constant(1)  # a bit of the result of `look_ahead`, as UNRESOLVED and SUSPECT are
 
 
 @struct
 class Moving:
-    """The links as a step begins, and their velocities then and in the free motion."""
+    """Poses of the links at the beginning of a step, and their velocities at v0 and at the free velocity v*."""
 
     X: wp.array2d(dtype=transform)
     V: wp.array2d(dtype=vec6)
@@ -60,7 +62,7 @@ def geom_pose_world(scene: Scene, plant: Plant, link_X: wp.array2d(dtype=transfo
 
 @func
 def place_geom(topology: Topology, scene: Scene, plant: Plant, links: Moving, w: int, g: int, geoms: Geoms):
-    """World pose of a geom, a bound of the speed of its points at v0 and at v*, and a capsule around it."""
+    """Write the world pose of a geom, a bound on the speed of its points at v0 and v*, and a capsule around it."""
     l = scene.geom_link[g]
     X = placed_geom(plant, links.X, w, g, l)
     size = plant.geom_size[w % plant.geom_size.shape[0], g]
@@ -90,7 +92,7 @@ def place_geom(topology: Topology, scene: Scene, plant: Plant, links: Moving, w:
 
 @kernel(shares="pairs")
 def place_geoms(topology: Topology, scene: Scene, plant: Plant, links: Moving, geoms: Geoms):
-    """`place_geom` of those that take part. Launch over (worlds, scene.placed)."""
+    """Run `place_geom` for every geom that takes part in contact. Launch over (worlds, scene.placed)."""
     w, i = wp.tid()
     place_geom(topology, scene, plant, links, w, scene.placed[i], geoms)
 
@@ -104,7 +106,7 @@ def point_velocity(
     l: int,
     point: vec3,
 ) -> vec3:
-    """Velocity of the point of link l (-1: the world) that is at `point`."""
+    """Velocity of the material point of link l (-1: the world) that is at `point`."""
     u = vec3()
     if l >= 0:
         u = sp.velocity_at(link_V[w, l], point - reference_point(topology, link_X, w, l))
@@ -115,8 +117,10 @@ def point_velocity(
 def look_ahead(
     topology: Topology, scene: Scene, links: Moving, h: real, ways: vec2, w: int, a: int, b: int, g: ContactGeometry
 ) -> int:
-    """TOUCHES where a contact exists, or would come about within h at v0 or at v*, or by the motion of either side alone;
-    UNRESOLVED or SUSPECT where v0 leads farther than `ways` within h, see `resolution.py`.
+    """TOUCHES if the contact exists, or if the motion closes it within the step h.
+
+    The motion is the relative velocity at v0 or at v*, with `expect_impacts` also the velocity of either geom alone.
+    UNRESOLVED or SUSPECT is set if the motion at v0 within h is longer than `ways`; see `resolution.py`.
     """
     l_a = scene.geom_link[a]
     l_b = scene.geom_link[b]
@@ -138,7 +142,10 @@ def look_ahead(
 
 @func
 def flags_of(found: int, room: bool) -> int:
-    """Flags of a contact that `look_ahead` found; without `room` for it nothing resolves what is suspect."""
+    """Flags of a contact from the result of `look_ahead`.
+
+    Without `room` the contact is dropped: that is an overflow, and a suspect contact is then unresolved.
+    """
     flags = found & (UNRESOLVED | SUSPECT)
     if found & TOUCHES != 0 and not room:
         flags = CONTACT_OVERFLOW
@@ -161,7 +168,10 @@ def store_contact(contacts: Contacts, w: int, c: int, p: int, feature: wp.vec3i,
 def next_pairs(
     scene: Scene, candidate: wp.array1d(dtype=int), candidates: int, geoms: Geoms, h: real, w: int, k: int, pairs: int
 ):  # fmt: skip
-    """The next places from k on of pairs that may meet within h, one for every lane, `pairs` where there are no more; where to go on."""
+    """Each lane's next candidate pair from index k on (`pairs` if none), and the index to continue from.
+
+    Candidates are the pairs that may meet within h.
+    """
     X = geoms.X[w]
     capsule = geoms.capsule[w]
     speed = geoms.speed[w]
@@ -197,7 +207,7 @@ def next_pairs(
 def find_features(
     scene: Scene, h: real, size: wp.array2d(dtype=vec3), geoms: Geoms, w: int, p: int
 ) -> Manifold:  # fmt: skip
-    """Features of pair p that touch, or may within h."""
+    """Feature contacts of pair p that touch, or may touch within h."""
     row = w % size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
@@ -209,10 +219,13 @@ def find_features(
 
 @func
 def add_contacts(
-    topology: Topology, scene: Scene, h: real, size: wp.array2d(dtype=vec3), links: Moving, geoms: Geoms, w: int, p: int,
-    manifold: Manifold, count: int, stores: bool, contacts: Contacts,
+    topology: Topology, scene: Scene, h: real, size: wp.array2d(dtype=vec3), links: Moving, geoms: Geoms, w: int,
+    p: int, manifold: Manifold, count: int, stores: bool, contacts: Contacts,
 ):  # fmt: skip
-    """Those of pair p that touch, or will, stored from place `count` on, or counted from there; the place after them, and flags."""
+    """Store the contacts of pair p from index `count` on; return the index after them, and flags.
+
+    Contacts are the features for which `look_ahead` gives TOUCHES. With `stores` false they are only counted.
+    """
     row = w % size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
@@ -278,12 +291,13 @@ def detect(
     geoms: Geoms,
     contacts: Contacts,
 ):
-    """Contacts that exist, phi < 0, or that v0 or the free velocity v* would bring about within the step.
+    """Find the contacts that exist (phi < 0), or that v0 or the free velocity v* would close within the step.
 
-    A point that passes by or recedes is left out: the convex cone would rub it at a distance of h mu |v_t|.
-    Pairs are those of the table, or the candidates of the broad phase where `grid.capacity` > 0, in the same order.
-    Geoms are placed here unless the broad phase asked for it; `completes` 1: these are all contacts, and their Jacobians follow.
-    Launch over (worlds, lanes): a lane finds the features of a pair, and lanes store them one after the other.
+    Points that pass by or recede are left out: the convex cone would apply friction at a distance up to h mu |v_t|.
+    Pairs come from the pair table, or from the broad phase's candidates if `grid.capacity` > 0, in the same order.
+    The kernel places the geoms itself; with a broad phase `place_geoms` has done so.
+    With `completes` 1 no other kernel appends contacts, so the kernel also writes the Jacobians.
+    Each lane finds the features of one pair; contacts are stored in the order of pairs. Launch over (worlds, lanes).
     """
     w, _lane = wp.tid()
     if grid.capacity == 0:
@@ -311,7 +325,8 @@ def detect(
                 p = grid.candidate[candidates + own]
             if p < scene.point_pairs:
                 manifold = find_features(scene, h, plant.geom_size, geoms, w, p)
-        # Places are in the order of pairs: those of a lane begin where the ones before it end, so that several lanes count theirs first.
+        # Contacts are stored in the order of pairs: a lane's contacts begin where those of the lane before it end.
+        # So several lanes count their contacts first (turn 0), and store them then (turn 1).
         begin = int(count)
         number = int(0)
         for turn in range(wp.where(lanes() == 1, 1, 0), 2):
@@ -354,7 +369,10 @@ def look_after(
     # in and out
     contacts: Contacts,
 ):
-    """UNRESOLVED where the solution v leaves geoms half inside each other that were SUSPECT as the step began. Launch over worlds."""
+    """Resolve SUSPECT at the solution v: UNRESOLVED if v leaves such a pair of geoms half inside each other.
+
+    Launch over worlds.
+    """
     w = wp.tid()
     flags = contacts.flags[w]
     if flags & SUSPECT == 0:
@@ -379,8 +397,11 @@ def look_after(
 def list_supports(
     scene: Scene, chain: wp.array2d(dtype=int), chain_size: wp.array(dtype=int), contacts: Contacts
 ):  # fmt: skip
-    """The support of every contact, in its own row: what moves one of its geoms but not both. `chain` (nlink + 1, depth): the dofs
-    that move a link, ascending; the last of the world. Launch over (worlds, lanes)."""
+    """Write the support of every contact in its own row: the dofs that move one of its geoms but not both.
+
+    `chain` (nlink + 1, depth) lists the dofs that move each link, ascending; the last row is the world's.
+    Launch over (worlds, lanes).
+    """
     w, _lane = wp.tid()
     for c in range(lane(), contacts.count[w], lanes()):
         row = contacts.row[w, c]
@@ -437,7 +458,7 @@ def inverse_mass(
     c: int,
     p: int,
 ) -> mat33:
-    """J M^-1 J^T of one contact, tree by tree. By all lanes."""
+    """J M^-1 J^T of one contact, summed over the trees of its support. Called by all lanes."""
     W = mat33()
     size = scene.support_size[p]
     k = int(0)
@@ -462,7 +483,10 @@ def inverse_mass(
 def is_too_heavy(
     topology: Topology, scene: Scene, contacts: Contacts, M_factor: wp.array3d(dtype=real), weight: real, w: int, c: int
 ) -> bool:  # fmt: skip
-    """Whether the w of a contact is below its floor by the inertia of what it moves, not by a short lever: it is too soft to bear that."""
+    """Whether w is below INVERSE_MASS_FLOOR because of the inertia that the contact moves, not of a short lever.
+
+    Such a contact is too soft to bear that inertia.
+    """
     heavy = bool(False)
     if weight > real(0.0) and weight < real(INVERSE_MASS_FLOOR):
         row = contacts.row[w, c]
@@ -487,9 +511,10 @@ def regularise(
     laws: Laws,
     loads: Loads,
 ):
-    """R, v_hat, mu and w of every contact; w = |J M^-1 J^T|_F / 3 (theory §3.1); and its loads.
+    """R, v_hat, mu and w of every contact, w = |J M^-1 J^T|_F / 3 (theory §3.1), and its loads under Coulomb's law.
 
-    A contact that bodies of more than 10¹² kg are too heavy for raises NOT_CONVERGED. Launch over (worlds, lanes)."""
+    A contact that moves more than 10¹² kg raises NOT_CONVERGED (`is_too_heavy`). Launch over (worlds, lanes).
+    """
     w, _lane = wp.tid()
     count = contacts.count[w]
     mass = real(0.0)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts of the pairs with a cylinder, ellipsoid, mesh or height field; built only for models that have such pairs.
+"""Contacts of the pairs with a cylinder, ellipsoid, mesh or height field.
 
-`detect` runs after that of `contacts.py` and appends to its contacts: first the pairs of plane, sphere, capsule and box
-in the order of the pair table, then these in that order. `contact_geometry` is the taped twin of that in `residual.py`
-for them. So models of simple shapes neither compile nor run the general code.
+These kernels are compiled only for models with such pairs; models of simple shapes do without the general code.
+`detect` runs after `contacts.detect` and appends to its contacts. So the pairs of plane, sphere, capsule and box come
+first, then the pairs of this file, each in the order of the pair table. `contact_geometry` does on the tape for these
+pairs what `contact_geometry` in `residual.py` does for simple ones.
 """
 
 import warp as wp
@@ -28,7 +29,7 @@ from .pair_laws import Contacts, Geoms, Scene, margin_of, seen_from
 
 @struct
 class ConvexScene:
-    """Which pairs are handled here, and the geometry of meshes."""
+    """The pairs with a general shape, and the geometry of meshes."""
 
     pair: wp.array(dtype=int)  # rows of the pair table
     geom_mesh: wp.array(dtype=int)  # index of the mesh or height field, -1
@@ -46,10 +47,10 @@ def geom_shape(scene: Scene, convex_scene: ConvexScene, geom_size: wp.array2d(dt
 
 @func
 def relative_velocity(
-    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), w: int, p: int,
-    point: vec3,
+    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), w: int,
+    p: int, point: vec3,
 ):  # fmt: skip
-    """Linear velocity at a point, and angular velocity, of geom B of pair p as geom A sees it."""
+    """Velocity of geom B of pair p relative to geom A: linear at `point`, and angular."""
     l_a = scene.geom_link[scene.pair_geom[p, 0]]
     l_b = scene.geom_link[scene.pair_geom[p, 1]]
     linear = point_velocity(topology, link_X, link_V, w, l_b, point)
@@ -67,9 +68,10 @@ def relative_motion(
     topology: Topology, scene: Scene, h: real, links: Moving, w: int, p: int, middle: vec3, radius: real, reach: real,
     resolved: real,
 ) -> Nearing:  # fmt: skip
-    """What geom B of pair p does as geom A sees it within h, where all that may touch lies within `radius` of the middle of B.
+    """Motion of geom B of pair p relative to geom A within h.
 
-    Their motion counts for nothing where either may be stopped, or where it leads farther than `resolved`, up to which a step resolves geoms that part.
+    All points of B that may touch lie within `radius` of its middle. The motion is ignored (`within`) if impacts may
+    stop either geom, or if it is longer than `resolved`, the longest motion that a step resolves for geoms that part.
     """
     motion = Nearing()
     linear, angular = relative_velocity(topology, scene, links.X, links.V, w, p, middle)
@@ -88,7 +90,7 @@ def relative_motion(
 
 @func
 def pair_at(convex_scene: ConvexScene, grid: Grid, w: int, k: int) -> int:
-    """The pair at a place of the list: of those that the broad phase leaves, or of all with a general shape."""
+    """Pair at index k of the broad phase's candidates, or without a broad phase of the pairs with a general shape."""
     if grid.capacity > 0:
         return grid.candidate[w * grid.capacity + k]
     return convex_scene.pair[k]
@@ -98,7 +100,7 @@ def pair_at(convex_scene: ConvexScene, grid: Grid, w: int, k: int) -> int:
 def next_pair(
     scene: Scene, convex_scene: ConvexScene, grid: Grid, geoms: Geoms, h: real, w: int, k: int, pairs: int
 ) -> int:  # fmt: skip
-    """The next place of the list, from k on, of a pair that may meet within h."""
+    """First index from k on, in the list of `pair_at`, of a pair that may meet within h."""
     X = geoms.X[w]
     capsule = geoms.capsule[w]
     speed = geoms.speed[w]
@@ -122,7 +124,7 @@ def detect(
     # in and out
     contacts: Contacts,
 ):
-    """Append contacts of the convex pairs that exist or would come about within the step. Launch over worlds."""
+    """Append the contacts of the convex pairs that exist, or would close within the step. Launch over worlds."""
     w = wp.tid()
     count = contacts.count[w]
     flags = contacts.flags[w]
@@ -184,7 +186,7 @@ def contact_geometry(
     point: wp.array2d(dtype=vec3),
     frame: wp.array2d(dtype=mat33),
 ):
-    """Distance, point and frame of the convex contacts with their features frozen. Launch over (worlds, max_contacts)."""
+    """Distance, point and frame of the convex contacts at frozen features. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]

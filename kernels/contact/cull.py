@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of geoms that cannot meet within a step, left out by capsules around them.
+"""Culling of pairs: capsules around geoms show which pairs cannot meet within a step.
 
-Every geom but a plane lies within a capsule: its middle m at the geom's origin, half its axis a, a radius r. For any unit vector n two of
-them are at least n·(m_b − m_a) − |n·a_a| − |n·a_b| − r_a − r_b apart, and exactly so along the line between their nearest points (Ericson,
-Real-Time Collision Detection, §5.1.9). So a pair is never left out wrongly, and one of spheres, capsules or a plane only where nothing
-touches.
+Every geom but a plane lies within a capsule with its middle m at the geom's origin, a half axis a and a radius r. For
+any unit vector n, the distance of two capsules is at least n·(m_b − m_a) − |n·a_a| − |n·a_b| − r_a − r_b. The bound is
+exact for n along the line between their nearest points (Ericson, Real-Time Collision Detection, §5.1.9). So no pair
+that may meet is culled. For spheres, capsules and planes the test is exact.
 """
 
 import warp as wp
@@ -81,15 +81,21 @@ def next_candidate(
     k: int,
     pairs: int,
 ) -> int:
-    """The first place from k on of a pair that may meet within h, or `pairs`; `general` 1: of those with a shape `is_general`, 0: of the others. Pairs are those of `candidate` from `candidates` on, or all where
-    that is negative; geoms without a speed, of inactive bodies or not finite, take no part.
+    """The first index from k on of a pair that may meet within h, or `pairs` if there is none.
+
+    With `general` 1 only pairs with a general shape count (`manifold.is_general`), with 0 only the others. An index
+    counts in the list `candidate` from `candidates` on, or in the pair table if `candidates` is negative. Geoms
+    without a valid speed (of an inactive body, or not finite) meet nothing.
     """
     ...
 
 
 @func
 def geom_bound(type: int, X: transform, size: vec3) -> vec5:
-    """Half the axis of the capsule around a geom, in the world, its radius and that of the sphere around it; a plane has none."""
+    """Capsule around a geom: half axis (3) in world axes, its radius, and the radius of the sphere around it.
+
+    A plane has no capsule.
+    """
     axis = vec3(real(0.0), real(0.0), real(0.0))
     radius = bounding_radius(type, size)
     if type == CAPSULE or type == CYLINDER:
@@ -118,7 +124,7 @@ def geom_bound(type: int, X: transform, size: vec3) -> vec5:
 
 @func
 def half_extents(type: int, size: vec3) -> vec3:
-    """Of the box around a geom, along its own axes; negative for a plane and a height field."""
+    """Half extents of the box around a geom, along the geom's axes; negative for a plane and a height field."""
     if type == PLANE or type == HEIGHT_FIELD:
         return vec3(real(-1.0), real(-1.0), real(-1.0))
     if type == SPHERE:
@@ -132,8 +138,10 @@ def half_extents(type: int, size: vec3) -> vec3:
 
 @func
 def boxes_apart(type_a: int, X_a: transform, size_a: vec3, type_b: int, X_b: transform, size_b: vec3):
-    """Lower bound on the distance of two geoms: how far the boxes around them are apart along one of their six axes, and the way along it from
-    A to B; 0 for a plane, and where they overlap.
+    """Lower bound on the distance of two geoms, and the unit vector from A to B along which it holds.
+
+    The bound is the largest separation of the boxes around the geoms along one of their six axes. Both results are 0
+    if the boxes overlap, and for a plane or a height field.
     """
     half_a = half_extents(type_a, size_a)
     half_b = half_extents(type_b, size_b)

@@ -18,7 +18,7 @@ def net_force(
     # out
     force: wp.array2d(dtype=vec3),
 ):
-    """Sum of gamma/h in world axes over the contacts of each owner (-1: nobody); `force` comes in as zero."""
+    """Sum of gamma/h in world axes over the contacts of each owner (-1: no owner). `force` must be zero on entry."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         p = contacts.pair[w, c]
@@ -43,7 +43,7 @@ def add_wrench(
     # out
     wrench: wp.array3d(dtype=real),
 ):
-    """The force f at a point, added to a body's torque about its COM and force."""
+    """Add the force f at a point to the wrench of a body: torque about its COM, then force."""
     com = wp.transform_point(link_X[w, topology.body_link[body]], body_com[w % body_com.shape[0], body])
     torque = wp.cross(point - com, f)
     for i in range(3):
@@ -64,7 +64,10 @@ def net_wrench(
     # out
     wrench: wp.array3d(dtype=real),
 ):
-    """Sum of gamma/h over the contacts of each body, as (torque about the COM, force) in world axes; `wrench` comes in as zero."""
+    """Sum of gamma/h over the contacts of each body: (torque about the COM, force) in world axes.
+
+    `wrench` must be zero on entry.
+    """
     w = wp.tid()
     for c in range(contacts.count[w]):
         p = contacts.pair[w, c]

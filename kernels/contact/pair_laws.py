@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What contact of two geoms is: the tables of a scene, material, the list of contacts, and the states of their law."""
+"""Structs of contact: the scene's pair tables, material, the list of contacts, and the state of a contact's law."""
 
 import warp as wp
 
@@ -13,7 +13,8 @@ from ..laws.contact_law import (
 )
 from ..real import func, mat33, real, struct, transform, vec2, vec3, vec5
 
-# Energy that a contact may take to part at its recovery speed, over that of all mass of the world at it.
+# Largest energy that separation at the recovery speed may take, over the kinetic energy of the world's total mass
+# at that speed.
 RECOVERY_ENERGY = 1.0
 
 
@@ -23,19 +24,19 @@ class Scene:
 
     geom_type: wp.array(dtype=int)
     geom_link: wp.array(dtype=int)  # -1: fixed to the world
-    placed: wp.array(dtype=int)  # geoms that take part
+    placed: wp.array(dtype=int)  # geoms that take part in contact
     pair_geom: wp.array2d(dtype=int)
-    pair_kind: wp.array(dtype=wp.uint8)  # row of `kind_rule` and `kind_margin`, less 256 times
-    pair_kind_high: wp.array(dtype=int)  # this; as many rows as the last above 0 has
+    pair_kind: wp.array(dtype=wp.uint8)  # row of `kind_rule` and `kind_margin` modulo 256
+    pair_kind_high: wp.array(dtype=int)  # that row divided by 256; ends after the last pair with a value above 0
     kind_rule: wp.array(dtype=int)
     kind_margin: wp.array(dtype=real)  # [m]
-    pair_friction: wp.array(dtype=real)  # of RULE_EXPLICIT; as many rows as the last of those has
-    geom_reach: wp.array(dtype=real)  # [m] the largest margin of a geom's pairs; 0 of planes
-    point_pairs: int  # the pairs up to this one touch at points, the others by pressure fields (`hydroelastic/`)
+    pair_friction: wp.array(dtype=real)  # μ of pairs with RULE_EXPLICIT; ends after the last such pair
+    geom_reach: wp.array(dtype=real)  # [m] the largest margin of a geom's pairs; 0 for planes
+    point_pairs: int  # pairs below this row have point contact, the others hydroelastic contact (`hydroelastic/`)
     support: wp.array2d(dtype=int)
     support_sign: wp.array2d(dtype=real)
     support_size: wp.array(dtype=int)
-    expect_impacts: int  # 1: contacts also enter that come about where one of the two is stopped
+    expect_impacts: int  # 1: also find contacts that close if one of the two geoms is stopped
     recovery: real  # [m/s] fastest separation of near-rigid geoms that overlap
 
 
@@ -52,35 +53,34 @@ class Material:
 
 @struct
 class Geoms:
-    """Where geoms are: poses in the world, bounds of the speeds of their points, and capsules around them (`cull.py`)."""
+    """Geoms in the world: poses, bounds on the speeds of their points, and capsules around them (`cull.py`)."""
 
     X: wp.array2d(dtype=transform)
-    speed: wp.array2d(dtype=real)  # -1: of an inactive body; not a number: the pose or size is not finite
+    speed: wp.array2d(dtype=real)  # [m/s]; -1: inactive body; NaN: the pose or size is not finite
     capsule: wp.array2d(dtype=vec5)
 
 
 @struct
 class Contacts:
-    """Results."""
+    """The list of contacts of each world."""
 
     count: wp.array(dtype=int)  # (worlds,)
     flags: wp.array(dtype=int)  # (worlds,) CONTACT_OVERFLOW, UNRESOLVED, NONFINITE (a geom's pose or size)
     pair: wp.array2d(dtype=int)  # (worlds, max_contacts)
-    row: wp.array2d(dtype=int)  # of the scene's support tables: the pair's, or the contact's own
+    row: wp.array2d(dtype=int)  # row of the scene's support tables: the pair's row, or a row of this contact
     feature: wp.array2d(dtype=wp.vec3i)
     phi: wp.array2d(dtype=real)
     point: wp.array2d(dtype=vec3)
     frame: wp.array2d(dtype=mat33)
     J: wp.array4d(dtype=real)  # (worlds, max_contacts, 3, max_support)
     recovery: wp.array2d(dtype=real)  # (worlds, max_contacts) [m/s] fastest separation, where near-rigid geoms overlap
-    compliance: wp.array2d(
-        dtype=vec2
-    )  # (c, tau_d) of contacts between pressure fields; no columns where there are none
+    # (c, tau_d) of hydroelastic contacts; no columns if there are none
+    compliance: wp.array2d(dtype=vec2)
 
 
 @struct
 class Laws:
-    """What solvers read of every contact (SAP's R, v_hat and mu), and its effective inverse mass w."""
+    """Inputs of the solvers per contact: SAP's R, v_hat and mu, and the effective inverse mass w."""
 
     R: wp.array2d(dtype=vec3)
     v_hat: wp.array2d(dtype=vec3)
@@ -90,7 +90,7 @@ class Laws:
 
 @func
 def kind_of(scene: Scene, p: int) -> int:
-    """Pairs of one kind have one rule and one margin: few numbers for many pairs."""
+    """Kind of pair p. All pairs of a kind share one friction rule and one margin, which saves memory."""
     kind = int(scene.pair_kind[p])
     if p < scene.pair_kind_high.shape[0]:
         kind = kind + 256 * scene.pair_kind_high[p]
@@ -104,13 +104,13 @@ def rule_of(scene: Scene, p: int) -> int:
 
 @func
 def pair_friction(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int) -> PairFriction:
-    """What μ of a pair follows from."""
+    """The numbers from which μ of a pair is computed."""
     row = w % friction.shape[0]
     pair = PairFriction()
     pair.rule = rule_of(scene, p)
     pair.a = friction[row, scene.pair_geom[p, 0]]
     pair.b = friction[row, scene.pair_geom[p, 1]]
-    if pair.rule == RULE_EXPLICIT:  # the table ends with the last of those
+    if pair.rule == RULE_EXPLICIT:  # the table ends after the last such pair
         pair.given = scene.pair_friction[p]
     return pair
 
@@ -128,20 +128,20 @@ def geom_dissipation_time(dissipation_time: wp.array2d(dtype=real), w: int, g: i
 
 @func
 def by_geoms(scene: Scene, x: wp.array2d(dtype=real), w: int, p: int) -> vec2:
-    """A parameter of the two geoms of a pair."""
+    """The values of a parameter for the geoms A and B of a pair."""
     row = w % x.shape[0]
     return vec2(x[row, scene.pair_geom[p, 0]], x[row, scene.pair_geom[p, 1]])
 
 
 @func
 def margin_of(scene: Scene, p: int) -> real:
-    """How far apart the geoms of pair p are where φ = 0 [m]."""
+    """Margin of pair p [m]: the distance of the geoms at which φ = 0."""
     return scene.kind_margin[kind_of(scene, p)]
 
 
 @func
 def seen_from(scene: Scene, geoms: Geoms, h: real, w: int, p: int) -> real:
-    """The distance [m] up to which geoms of pair p may touch within h."""
+    """Largest distance [m] from which the geoms of pair p may touch within h."""
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
     return h * (geoms.speed[w, a] + geoms.speed[w, b]) + wp.max(margin_of(scene, p), real(0.0))
@@ -149,7 +149,7 @@ def seen_from(scene: Scene, geoms: Geoms, h: real, w: int, p: int) -> real:
 
 @func
 def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
-    """M of a world [kg]."""
+    """Total mass M of a world [kg]."""
     row = w % body_mass.shape[0]
     mass = real(0.0)
     for b in range(body_mass.shape[1]):
@@ -159,10 +159,11 @@ def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
 
 @func
 def calm_recovery(speed: real, W_n: real, mass: real) -> real:
-    """The recovery speed of a contact that moves the normal by W_n [1/kg] per impulse, in a world of `mass` [kg], when it is `speed` at most.
+    """Recovery speed [m/s] of a contact with the normal inverse mass W_n [1/kg], at most `speed`.
 
-    Parting at v takes the energy v²/(2 W_n): no more than `RECOVERY_ENERGY` times that of all the mass at `speed`. Halved until that
-    holds, so that it is a constant of derivatives.
+    Separation at v takes the energy v²/(2 W_n). The result is `speed`, halved until this energy is at most
+    `RECOVERY_ENERGY` times the kinetic energy of `mass` [kg], the world's total, at `speed`. Halving makes the result
+    piecewise constant, so derivatives treat it as a constant.
     """
     calm = speed
     share = real(RECOVERY_ENERGY) * mass * W_n
@@ -181,7 +182,7 @@ def contact_state(
     w: int,
     c: int,
 ) -> ContactState:
-    """What the law of contact c acts on, but for φ, w, velocities and loads."""
+    """State of the law of contact c, without φ, w, velocities and loads, which the caller sets."""
     p = contacts.pair[w, c]
     s = ContactState()
     s.options = options
@@ -197,8 +198,10 @@ def contact_state(
 
 @struct
 class Loads:
-    """γ_0 and σ_m of contacts under Coulomb's law (theory §3.6), without columns under the convex law, and what they follow
-    from."""
+    """γ_0 (`load`) and σ_m (`least`) of contacts under Coulomb's law (theory §3.6), and their inputs.
+
+    `load` and `least` have no columns under the convex law.
+    """
 
     gravity: wp.array(dtype=vec3)
     body_mass: wp.array2d(dtype=real)
@@ -217,7 +220,7 @@ def loaded_state(
     w: int,
     c: int,
 ) -> ContactState:
-    """What the law of contact c acts on, but for φ, w and velocities."""
+    """State of the law of contact c, without φ, w and velocities, which the caller sets."""
     s = contact_state(scene, material, contacts, compliance, options, w, c)
     if options.coulomb == 1:
         s.gravity = loads.gravity[w % loads.gravity.shape[0]]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rays against single shapes.
 
-Each shape solves for the smallest t >= 0 at which origin + t direction enters its surface, in the geom's own frame, for a
-unit direction. From inside a shape the ray hits its far side, as in MuJoCo. Meshes test every triangle
-(Moeller and Trumbore 1997).
+A ray is origin + t direction in the geom's frame, with a unit direction. Each function finds the smallest t >= 0 at
+which the ray crosses the shape's surface. From inside a shape the ray hits the far side, as in MuJoCo. Meshes test
+every triangle (Moeller and Trumbore 1997).
 """
 
 import warp as wp
@@ -36,7 +36,7 @@ def miss() -> Hit:
 
 @func
 def nearest(a: real, b: real) -> real:
-    """The smaller root that is not behind the origin, or MISS; a <= b."""
+    """The smaller of the roots a <= b that is not negative, or MISS."""
     if a >= real(0.0):
         return a
     if b >= real(0.0):
@@ -46,7 +46,7 @@ def nearest(a: real, b: real) -> real:
 
 @func
 def ray_plane(o: vec3, d: vec3) -> Hit:
-    """The plane z = 0, seen from above only."""
+    """The plane z = 0, which only rays from above hit."""
     hit = miss()
     if d[2] < real(0.0) and o[2] >= real(0.0):
         hit.t = -o[2] / d[2]
@@ -78,7 +78,7 @@ def ray_sphere(o: vec3, d: vec3, radius: real) -> Hit:
 
 @func
 def side_roots(o: vec3, d: vec3, radius: real) -> vec3:
-    """(found, first, last) crossing of the infinite cylinder around z."""
+    """(found, first t, last t) at which the ray crosses the infinite cylinder around z; found is 1 or 0."""
     a = d[0] * d[0] + d[1] * d[1]
     b = o[0] * d[0] + o[1] * d[1]
     c = o[0] * o[0] + o[1] * o[1] - radius * radius
@@ -101,7 +101,7 @@ def closer(best: Hit, t_new: real, normal: vec3) -> Hit:
 
 @func
 def side_hit(best: Hit, o: vec3, d: vec3, half: real, t_new: real) -> Hit:
-    """The candidate on the side of a cylinder or capsule, if within its length."""
+    """Hit of the side of a cylinder or capsule at t_new, if it lies within the length."""
     x = o + t_new * d
     hit = best
     if wp.abs(x[2]) <= half:
@@ -111,7 +111,7 @@ def side_hit(best: Hit, o: vec3, d: vec3, half: real, t_new: real) -> Hit:
 
 @func
 def end_hit(best: Hit, o: vec3, d: vec3, radius: real, half: real, end: real) -> Hit:
-    """The outer half of the sphere at one end of a capsule."""
+    """Hit of the outer half sphere at one end of a capsule."""
     centre = vec3(real(0.0), real(0.0), end * half)
     p = o - centre
     b = wp.dot(p, d)
@@ -140,7 +140,7 @@ def ray_capsule(o: vec3, d: vec3, size: vec3) -> Hit:
 
 @func
 def cap_hit(best: Hit, o: vec3, d: vec3, size: vec3, end: real) -> Hit:
-    """One flat end of a cylinder."""
+    """Hit of one flat end of a cylinder."""
     hit = best
     if d[2] != real(0.0):
         t_new = (end * size[1] - o[2]) / d[2]
@@ -163,7 +163,7 @@ def ray_cylinder(o: vec3, d: vec3, size: vec3) -> Hit:
 
 @func
 def face_hit(best: Hit, o: vec3, d: vec3, size: vec3, i: int, j: int, k: int, sign: real) -> Hit:
-    """One face of a box, normal along axis i; j and k are the other axes."""
+    """Hit of one face of a box with its normal along axis i; j and k are the other axes."""
     hit = best
     if d[i] != real(0.0):
         t_new = (sign * size[i] - o[i]) / d[i]
@@ -188,7 +188,7 @@ def ray_box(o: vec3, d: vec3, size: vec3) -> Hit:
 
 @func
 def triangle_hit(best: Hit, o: vec3, d: vec3, a: vec3, b: vec3, c: vec3) -> Hit:
-    """A triangle, seen from both sides; its normal is (b - a) x (c - a)."""
+    """Hit of a triangle from either side; its normal is (b - a) x (c - a)."""
     hit = best
     e1 = b - a
     e2 = c - a

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ray casts against the geoms of a world: the nearest hit, its geom and its outward normal.
 
-Cost: rays x geoms whose bounding sphere is met; one thread per ray.
+One thread per ray. The cost is rays x geoms whose bounding sphere the ray meets.
 """
 
 import warp as wp
@@ -49,7 +49,10 @@ def ray_geom(o: vec3, d: vec3, kind: int, size: vec3, triangles: Triangles, fiel
 
 @func
 def may_hit(o: vec3, d: vec3, kind: int, size: vec3) -> bool:
-    """Whether a ray meets the bounding sphere of a geom; planes and fields have none. A margin of float32 is added."""
+    """Whether a ray meets the bounding sphere of a geom, with a margin for float32 rounding.
+
+    Planes and height fields have no bounding sphere: the result is True.
+    """
     if kind == PLANE or kind == HEIGHT_FIELD:
         return True
     radius = bounding_radius(kind, size) * real(1.0 + 1e-5)
@@ -59,7 +62,7 @@ def may_hit(o: vec3, d: vec3, kind: int, size: vec3) -> bool:
 
 @struct
 class Rays:
-    """Rays in axes of a link, of the world where that is -1, and what they may meet."""
+    """Rays in the frame of a link (-1: in the world), and the geoms that they may hit."""
 
     link: int
     origin: wp.array2d(dtype=vec3)

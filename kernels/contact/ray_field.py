@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rays against height fields: a walk over the cells below the ray, two triangles each, and the sides and the base of the solid below.
+"""Rays against height fields, which are solids: the surface, the four sides, and the base.
 
-Amanatides and Woo, A Fast Voxel Traversal Algorithm (1987). Cost: the cells along the ray.
+The ray walks over the cells below it and tests the two triangles of each cell (Amanatides and Woo, A Fast Voxel
+Traversal Algorithm, 1987). The cost is proportional to the number of cells along the ray.
 """
 
 import warp as wp
@@ -12,7 +13,7 @@ from .ray import Hit, closer, ray_box, triangle_hit
 
 @struct
 class Fields:
-    """Height fields one after the other; see `model.HField`."""
+    """All height fields in flat arrays; see `model.HField`."""
 
     height: wp.array(dtype=real)  # [m] row by row
     start: wp.array(dtype=int)  # per field: its first height
@@ -23,7 +24,7 @@ class Fields:
 
 @func
 def corner(fields: Fields, k: int, i: int, j: int) -> vec3:
-    """Point (i, j) of field k in its geom's axes."""
+    """Grid point (row i, column j) of field k in its geom's frame."""
     rows = fields.shape[k, 0]
     columns = fields.shape[k, 1]
     x = fields.size[k, 0] * (real(2.0) * real(j) / real(columns - 1) - real(1.0))
@@ -33,7 +34,7 @@ def corner(fields: Fields, k: int, i: int, j: int) -> vec3:
 
 @func
 def cell_hit(best: Hit, o: vec3, d: vec3, fields: Fields, k: int, i: int, j: int) -> Hit:
-    """The two triangles of a cell."""
+    """Hit of the two triangles of a cell."""
     a = corner(fields, k, i, j)
     b = corner(fields, k, i, j + 1)
     c = corner(fields, k, i + 1, j + 1)
@@ -44,13 +45,13 @@ def cell_hit(best: Hit, o: vec3, d: vec3, fields: Fields, k: int, i: int, j: int
 
 @func
 def wall_hit(best: Hit, o: vec3, d: vec3, fields: Fields, k: int, axis: int, sign: real) -> Hit:
-    """The side of the field where coordinate `axis` is at its end: from z = 0 to the height along the edge."""
+    """Hit of the side of the field at the end of coordinate `axis`: a wall from z = 0 to the heights along the edge."""
     hit = best
     if d[axis] != real(0.0):
         t = (sign * fields.size[k, axis] - o[axis]) / d[axis]
         x = o + t * d
         other = 1 - axis
-        count = fields.shape[k, axis]  # rows run along y, columns along x: as many points as the other axis has
+        count = fields.shape[k, axis]  # points along the other axis: rows run along y, columns along x
         half = fields.size[k, other]
         if wp.abs(x[other]) <= half:
             place = (x[other] / half + real(1.0)) * real(0.5) * real(count - 1)
@@ -81,7 +82,7 @@ def wall_hit(best: Hit, o: vec3, d: vec3, fields: Fields, k: int, axis: int, sig
 
 @func
 def slab(o: real, d: real, half: real) -> vec3:
-    """(met, first, last) t at which a coordinate is within +- half."""
+    """(met, first t, last t) of the interval of t in which a coordinate is within +- half; met is 1 or 0."""
     if d == real(0.0):
         if wp.abs(o) > half:
             return vec3(real(0.0), real(0.0), real(0.0))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spin rows: torsional and rolling friction of contact points (`laws/spin_cone.py`, theory §3.7).
 
-Of C slots of contacts, slot C + c of J, R, v̂, μ and impulses holds the spin rows of contact c: the relative angular velocity about t1, t2 and n
-times the lengths μ_r/μ, μ_r/μ and μ_τ/μ. μ of that slot is 0 where none acts: condim below 4, or no sliding friction.
+There are C slots for contacts. Slot C + c of J, R, v̂, μ and the impulses holds the spin rows of contact c: the
+relative angular velocity about t1, t2 and n times the lengths μ_r/μ, μ_r/μ and μ_τ/μ. μ of that slot is 0 if the
+contact has no spin friction: condim below 4, or no sliding friction.
 """
 
 import warp as wp
@@ -15,8 +16,8 @@ from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
 from .pair_laws import Contacts, Laws, Loads, Material, Scene, friction_coefficient, loaded_state, rule_of
 
-TORSION = wp.constant(4)  # condim from which a contact resists spin about its normal
-ROLLING = wp.constant(6)  # and about its tangents
+TORSION = wp.constant(4)  # from this condim on a contact resists spin about its normal
+ROLLING = wp.constant(6)  # from this condim on it also resists rolling about its tangents
 
 
 @struct
@@ -24,7 +25,7 @@ class Spin:
     """Tables shared by all worlds."""
 
     condim: wp.array(dtype=int)  # (pairs,)
-    torsional: wp.array(dtype=real)  # (pairs,) [m] of RULE_EXPLICIT
+    torsional: wp.array(dtype=real)  # (pairs,) [m] coefficient of pairs with RULE_EXPLICIT; `rolling` likewise
     rolling: wp.array(dtype=real)
 
 
@@ -32,7 +33,7 @@ class Spin:
 def spin_lengths(
     scene: Scene, spin: Spin, material: Material, w: int, p: int
 ) -> vec2:  # fmt: skip
-    """(μ_r/μ, μ_τ/μ) [m] of a pair; 0 where it has none."""
+    """(μ_r/μ, μ_τ/μ) [m] of a pair; 0 without such friction."""
     found = vec2(real(0.0), real(0.0))
     if p < scene.point_pairs:
         condim = spin.condim[p]
@@ -54,7 +55,7 @@ def spin_lengths(
 
 @func
 def spin_row(frame: mat33, S: vec6, sign: real, length: vec2) -> vec3:
-    """What a degree of freedom adds to the spin rows."""
+    """Column of the spin rows for a degree of freedom with the motion subspace S."""
     turn = wp.transpose(frame) * (sign * sp.angular(S))
     return vec3(length[0] * turn[0], length[0] * turn[1], length[1] * turn[2])
 
@@ -74,8 +75,11 @@ def spin_rows(
     length: wp.array2d(dtype=vec2),
     row: wp.array2d(dtype=int),
 ):
-    """J, R, v̂ and μ of the spin rows of every contact, their lengths [m], and the rows of the support tables. Contacts that have moved to where
-    a step of second order takes them (`moved`, of no columns in others) have the motion subspaces there. Launch over (worlds, lanes)."""
+    """J, R, v̂ and μ of the spin rows of every contact, their lengths [m], and the rows of the support tables.
+
+    In a second-order step, contacts with `moved` 1 (`between.follow`) use the motion subspaces `moved_S`. In other
+    steps `moved` has no columns. Launch over (worlds, lanes).
+    """
     w, _lane = wp.tid()
     C = contacts.pair.shape[1]
     for c in range(lane(), contacts.count[w], lanes()):
@@ -115,7 +119,7 @@ def spin_jacobian(
     # out
     J: wp.array4d(dtype=real),
 ):
-    """J of `spin_rows` of the chosen contacts, for the tape. Launch over (worlds, max_contacts)."""
+    """`J` of `spin_rows` on the tape, for contacts with `chosen` = `choice`. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w] and chosen[w, c] == choice:
         p = contacts.row[w, c]
@@ -143,7 +147,7 @@ def contact_impulse(
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
-    """`taped_contacts.contact_impulse` of contacts and their spin rows. Launch over (worlds, max_contacts)."""
+    """`taped_contacts.contact_impulse` for contacts with spin rows. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         at = contacts.pair.shape[1] + c
@@ -174,7 +178,7 @@ def add_moments(
     # out
     wrench: wp.array3d(dtype=real),
 ):
-    """Adds the moments of spin rows to the torques of `net_force.net_wrench`, in world axes. Launch over worlds."""
+    """Add the moments of the spin rows to the torques of `net_force.net_wrench`, in world axes. Launch over worlds."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         x = gamma[w, contacts.pair.shape[1] + c]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stribeck's law: friction that falls with the speed at which a contact slides when a step begins (theory §3.1)."""
+"""Stribeck's law: friction falls with the sliding speed of a contact at the beginning of the step (theory §3.1)."""
 
 import warp as wp
 
@@ -7,13 +7,16 @@ from ..laws.contact_law import RULE_EXPLICIT, pair_coefficient
 from ..real import func, kernel, real, struct, vec2, vec3
 from .pair_laws import Contacts, Scene, friction_coefficient, rule_of
 
-# From this (v/v_s)² on friction is dynamic: exp of less is nothing beside it, and its derivatives are no numbers.
+# At larger (v/v_s)² friction is the dynamic one: exp(−(v/v_s)²) is negligible, and its derivatives are not finite.
 FAST = 80.0
 
 
 @struct
 class Friction:
-    """Coefficients of geoms, shared or per world; geoms without a dynamic one (not a number) have the first at any speed."""
+    """Friction coefficients of geoms, shared or per world.
+
+    A geom with a dynamic coefficient of NaN has none: its `friction` holds at any speed.
+    """
 
     friction: wp.array2d(dtype=real)
     dynamic: wp.array2d(dtype=real)
@@ -22,7 +25,7 @@ class Friction:
 
 @func
 def friction_at(static: real, dynamic: real, velocity: real, rate: vec3) -> real:
-    """μ of a geom at a contact of this rate [m/s], in the contact's frame."""
+    """μ of a geom at a contact with the relative velocity `rate` [m/s], in the contact frame."""
     mu = static
     if dynamic == dynamic:
         mu = dynamic
@@ -34,7 +37,10 @@ def friction_at(static: real, dynamic: real, velocity: real, rate: vec3) -> real
 
 @func
 def sliding_friction(scene: Scene, of: Friction, w: int, p: int, rate: vec3) -> real:
-    """μ of a contact of pair p at this rate: the pair's rule for those of its geoms; a pair's own is a constant, and none stays none."""
+    """μ of a contact of pair p with the relative velocity `rate`: the pair's rule applied to μ of its two geoms.
+
+    A pair with RULE_EXPLICIT keeps its constant μ, and a pair without friction stays without.
+    """
     mu = friction_coefficient(scene, of.friction, w, p)
     rule = rule_of(scene, p)
     if mu > real(0.0) and rule != RULE_EXPLICIT:
@@ -51,7 +57,7 @@ def sliding_friction(scene: Scene, of: Friction, w: int, p: int, rate: vec3) -> 
 
 @kernel
 def slide(scene: Scene, contacts: Contacts, of: Friction, v0: wp.array2d(dtype=real), mu: wp.array2d(dtype=real)):
-    """μ of the contacts that have any, at the velocity v0. Launch over (worlds, max_contacts)."""
+    """μ at the velocity v0, for all contacts with friction. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w] and mu[w, c] > real(0.0):
         row = contacts.row[w, c]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Impulses of contacts on the tape: γ at frozen features, from φ, w and velocities (theory §3.5, §3.6)."""
+"""Contact impulses on the tape: γ at frozen features as a function of φ, w and velocities (theory §3.5, §3.6)."""
 
 import warp as wp
 
