@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code in a process of its own: a crash of what it reads ends that process alone."""
+"""Run code in a child process: if the code that reads a file crashes, only that process ends."""
 
 import os
 import subprocess
@@ -7,9 +7,9 @@ import sys
 
 
 def run_python(code: str, *arguments: str, seconds: float, text: str = "") -> int:
-    """Run code in a Python of its own, which finds what this one does, and return its exit status.
+    """Run code in a child Python with this one's import paths, and return its exit status.
 
-    Raises `subprocess.TimeoutExpired`.
+    `text` is its standard input. Raises `subprocess.TimeoutExpired`.
     """
     return subprocess.run(
         [sys.executable, "-P", "-c", code, *arguments],

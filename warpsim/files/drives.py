@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ws.load(..., actuators=...)`: one actuator per hinge and slide that has none."""
+"""`ws.load(..., actuators=...)`: one actuator per hinge and slide joint that has none."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ INFINITE = (-np.inf, np.inf)
 def drive_joints(b: ModelBuilder, kind: str, efforts) -> None:
     """Add an actuator to every hinge and slide that has none; `efforts` has a range of force per joint of `b`.
 
-    A joint that follows another one by a constraint is driven through that one.
+    A joint that follows another joint by a constraint gets none: it is driven through that joint.
     """
     driven, taken = {a.target.joint for a in b.actuators}, {a.name for a in b.actuators}
     driven |= {c.ends[0] for c in b.constraints if c.type == ConstraintType.JOINT and c.active and c.ends[1] >= 0}

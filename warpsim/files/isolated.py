@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`load(..., isolate=True)`: the file is read in a process of its own, with bounds on its memory and time.
+"""`load(..., isolate=True)`: read the file in a child process with bounds on its memory and time.
 
-MuJoCo's, USD's and the mesh readers' C code can crash on a damaged file; a crash there ends that process alone. What comes
-back is the model as arrays and JSON, never code.
+The C code of MuJoCo, USD and the mesh readers can crash on a damaged file; such a crash ends only the child process.
+The child returns the model as arrays and JSON, never code.
 """
 
 import json
@@ -27,7 +27,10 @@ CODE = "from warpsim.files.isolated import child; child()"
 
 
 def load_isolated(path, options: dict, bytes: float | None = None, seconds: float | None = None) -> Model:
-    """The model in a file, by a child process. Raises `ModelError` for what it raises, a crash or a bound."""
+    """The model in a file, read by a child process.
+
+    Raises `ModelError` for the child's error, a crash or an exceeded bound.
+    """
     bytes, seconds = (
         int(ISOLATED_BYTES if bytes is None else bytes),
         float(ISOLATED_SECONDS if seconds is None else seconds),
@@ -56,7 +59,7 @@ def load_isolated(path, options: dict, bytes: float | None = None, seconds: floa
 
 
 def _answer(folder: pathlib.Path, code: int, path, bounds: str) -> dict:
-    """What the child says; `ModelError` where it ended without a word."""
+    """The child's answer. Raises `ModelError` if the child ended without one."""
     try:
         answer = json.loads((folder / "answer.json").read_text())
     except (OSError, ValueError):
@@ -65,14 +68,15 @@ def _answer(folder: pathlib.Path, code: int, path, bounds: str) -> dict:
         names = {number.value: number.name for number in signal.Signals}
         how = f"by {names.get(-code, -code)}" if code < 0 else f"with code {code}"
         raise ModelError(
-            f"{path}: damaged or too large: the process that read it ended {how}, within the bounds of {bounds}; raise them by "
+            f"{path}: damaged or too large: the process that read it ended {how}, within the bounds of {bounds}; raise "
+            "them by "
             "isolate={'bytes': ..., 'seconds': ...} if the file is trusted"
         )
     return answer
 
 
 def child() -> None:
-    """Load what standard input asks for and leave the model, or the error, in the folder that it names."""
+    """Load the file named on standard input, and leave the model, or the error, in the folder named there."""
     from warpsim.files.load import load
 
     request = json.loads(sys.stdin.read())
@@ -97,7 +101,7 @@ def _bound(size: int, seconds: float) -> None:
     """Bound this process's memory and processor time, beyond what it has used so far."""
     try:
         import resource
-    except ImportError:  # Windows: the parent's timeout alone
+    except ImportError:  # Windows: only the parent's timeout applies
         return
     pages = pathlib.Path("/proc/self/statm")
     used = int(pages.read_text().split()[0]) * resource.getpagesize() if pages.exists() else 0
@@ -114,13 +118,13 @@ def _bound(size: int, seconds: float) -> None:
 
 
 def _write(model: Model, folder: pathlib.Path) -> None:
-    """Leave a model as arrays and JSON."""
+    """Write a model to a folder as arrays and JSON."""
     arrays, rest = model_record(model)
     np.savez(folder / "arrays.npz", **arrays)
     (folder / "model.json").write_text(json.dumps(rest))
 
 
 def _read(folder: pathlib.Path) -> Model:
-    """The model that `_write` left."""
+    """The model written by `_write`."""
     with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
         return recorded_model(arrays, json.loads((folder / "model.json").read_text()))

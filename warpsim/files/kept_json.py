@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file keeps of a model beside what its format says: one JSON, in a text of MJCF and in customData of USD.
+"""What a file keeps of a model beyond its format: one JSON, in an MJCF `text` element or in USD customData.
 
-Elements are the arguments of `ModelBuilder.add_*` (`warpsim.model.elements`). What they refer to is called by its name
-where a reader may number it otherwise. Large arrays are packed. The format's own words rule: `mjcf_kept` and
-`usd_extra` say when what was kept counts.
+Elements are the arguments of `ModelBuilder.add_*` (`warpsim.model.elements`). They refer to others by name where a
+reader may number them differently. Large arrays are packed. The format's own values take precedence: `mjcf_kept` and
+`usd_extra` say when a kept value counts.
 """
 
 import base64
@@ -20,7 +20,7 @@ DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32}
 
 
 def dumps(data: dict) -> str:
-    """JSON without spaces; numbers and arrays of NumPy are lists."""
+    """JSON without spaces; NumPy numbers and arrays become lists."""
     return json.dumps(data, default=_plain, separators=(",", ":"))
 
 
@@ -31,7 +31,7 @@ def _plain(value):
 
 
 def loads(text) -> dict | None:
-    """What `dumps` wrote; None for anything else."""
+    """The dict written by `dumps`; None for any other text."""
     try:
         data = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -40,7 +40,7 @@ def loads(text) -> dict | None:
 
 
 def pack(array) -> dict:
-    """An array as text that loses nothing."""
+    """An array as text, without loss: dtype, shape and the compressed bytes in base64."""
     array = np.asarray(array)
     if array.dtype.kind != "i":
         array = array.astype(np.float32) if (array.astype(np.float32) == array).all() else array.astype(float)
@@ -50,7 +50,7 @@ def pack(array) -> dict:
 
 
 def unpack(data: dict) -> np.ndarray:
-    """The array of `pack`."""
+    """The array packed by `pack`."""
     dtype, shape = np.dtype(DTYPES[data["dtype"]]), [int(n) for n in data["shape"]]
     size = int(np.prod(shape, dtype=float)) * dtype.itemsize
     if min(shape, default=0) < 0 or size > limits.MAX_MESH_BYTES:
@@ -61,7 +61,7 @@ def unpack(data: dict) -> np.ndarray:
 
 
 def add_record(b, record: dict) -> Constraint:
-    """Add a constraint that was kept (`elements.constraint_record`) after a builder's, its frames to the last bit."""
+    """Add a kept constraint (`elements.constraint_record`) after the builder's constraints, with exactly its frames."""
     first, *second = record["ends"] if "ends" in record else record["bodies"]
     poses = np.array(record["poses"], float) if "poses" in record else None
     frames = {} if poses is None else {"pose_a": poses[0], "pose_b": poses[1]}
@@ -72,7 +72,7 @@ def add_record(b, record: dict) -> Constraint:
 
 
 def effort_rows(limits, joints, tendons) -> list[list]:
-    """Of each range of what several actuators do: joint, tendon (None for the other), ends, gravity compensation."""
+    """One row per effort limit: joint, tendon (None for the other), low, high, whether gravity compensation counts."""
     return [
         [
             None if limit.joint < 0 else joints[limit.joint],
@@ -85,10 +85,10 @@ def effort_rows(limits, joints, tendons) -> list[list]:
 
 
 def add_efforts(b, rows) -> None:
-    """Add the ranges of those joints and tendons that a builder has."""
+    """Add the effort limits whose joint or tendon the builder has."""
     names = {item.name for item in (*b.joints, *b.tendons)} | {None}
     for joint, tendon, low, high, gravity in rows:
-        # earlier stages have ["joint" or "tendon", its name, ...]
+        # earlier files have ["joint" or "tendon", its name, ...]
         target = {"joint": joint, "tendon": tendon} if None in (joint, tendon) else {joint: tendon}
         if names.issuperset(target.values()):
             b.add_effort_limit(**target, range=(low, high), gravity_compensation=gravity)

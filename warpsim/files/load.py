@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`load`: a robot file to a `Model`, whatever the format."""
+"""`load`: read a robot or scene file of any supported format into a `Model`."""
 
 import contextlib
 import dataclasses
@@ -25,12 +25,12 @@ URDF_SUFFIXES = (".urdf",)
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 URDF_DEFAULTS = {"merge_fixed": False, "base": "fixed", "visuals": True}
 FOR_URDF = "merge_fixed, base and visuals are for URDF files; other files say so themselves"
-LONGEST_WORD = 500  # that an error quotes as it is
+LONGEST_WORD = 500  # longest word that an error quotes in full
 
 
 @contextlib.contextmanager
 def _readable():
-    """Errors in a few lines: words of a file (names, paths of prims) that are absurdly long are cut in the middle."""
+    """Cut words of `LONGEST_WORD` characters or more (names, prim paths) out of the middle of error messages."""
     try:
         yield
     except ModelError as error:
@@ -42,7 +42,7 @@ def _readable():
 
 
 def _check_options(actuators, unsupported, base, packages, decompose, flags: dict) -> None:
-    """Raise `ModelError` for an option of `load` that is none of what it may be."""
+    """Raise `ModelError` for an option of `load` with an invalid value."""
     choice(unsupported, "unsupported", ("error", "report"), ModelError)
     choice(actuators, "actuators", (None, "effort", "position"), ModelError)
     choice(base, "base", ("fixed", "free"), ModelError)
@@ -55,7 +55,7 @@ def _check_options(actuators, unsupported, base, packages, decompose, flags: dic
 
 
 def _bounds(isolate) -> dict | None:
-    """The bounds that are asked for; None without a process of its own."""
+    """The bounds in `isolate`; None if the file is read in this process."""
     if not isinstance(isolate, Mapping):
         return {} if flag(isolate, "isolate (True, False or a dict of bounds)", ModelError) else None
     for name, value in isolate.items():
@@ -84,13 +84,15 @@ def load(
     Parameters
     ----------
     source : path or mujoco.MjSpec or mujoco.MjModel
-        An MJCF, URDF or USD file. The suffix decides, and the root element of `.xml` files. A spec is not changed.
+        An MJCF, URDF or USD file. The suffix decides; for `.xml` files the root element decides. A spec is not changed.
     actuators : str, optional
-        "effort" or "position" adds an actuator to each hinge and slide joint that has none, as URDF files need. "effort": the file's effort
-        limits are the control range. "position": gains kp = 100, kv = 10; joint limits are the control range, effort limits the force range.
+        "effort" or "position" adds an actuator to each hinge and slide joint that has none. URDF files need this.
+        "effort": the control range is the file's effort limits. "position": the gains are kp = 100, kv = 10; the
+        control range is the joint limits and the force range the effort limits.
     unsupported : str
-        "error" refuses a file with features that change the motion and cannot be simulated. "report" loads the rest with one warning. Elements of a
-        URDF that are not known are no error: each has a line of the report, and a warning where it may change the motion.
+        "error" refuses a file with features that change the motion and cannot be simulated. "report" loads the rest
+        with one warning. Unknown elements of a URDF are no error: each has a line in the report, and a warning if it
+        may change the motion.
     packages : dict, optional
         Folders of ROS packages by name, for `package://name/...`.
     merge_fixed : bool
@@ -102,13 +104,14 @@ def load(
     decompose : bool or dict
         Replace each mesh in contact by convex parts instead of its convex hull. A dict holds settings of coacd.
     root : path, optional
-        The folder that files may be read from. Default: the folder of the nearest `package.xml` above the file, else the file's own.
-        Only this folder and `packages` are read.
+        The folder that files may be read from. Default: the folder of the nearest `package.xml` above the file, else
+        the file's own. Only this folder and `packages` are read.
     isolate : bool or dict
-        Read the file in a separate process with bounds, for files that you do not trust; this takes about a second more. A dict sets the
-        bounds: `bytes` (default 8 GiB) and `seconds` of processor time (default 120).
+        Read the file in a separate process with bounds, for files that you do not trust. This takes about a second
+        more. A dict sets the bounds: `bytes` (default 8 GiB) and `seconds` of processor time (default 120).
     max_hull_vertices : int, optional
-        Most vertices of a convex hull, 32 or more. A larger hull is replaced by one inside it. Default: 64, or the value stored in a USD file that warpsim wrote.
+        Most vertices of a convex hull, 32 or more. A larger hull is replaced by one inside it. Default: 64, or the
+        value stored in a USD file that warpsim wrote.
 
     Returns
     -------
@@ -141,13 +144,16 @@ def load(
             from warpsim.files.isolated import load_isolated
 
             return _with_hulls(load_isolated(path, options | of_files | of_urdf, **bounds), limit)
-        # called here: warnings of a reader are told of the line that calls `load`
+        # called here, so that the stack level of the readers' warnings points to the line that calls `load`
         reader, options = _reader(path, options | of_files, of_urdf)
         return _with_hulls(reader(path, **options), limit)
 
 
 def _options_of_mujoco(source, of_urdf: dict, of_files: dict, bounds: dict | None) -> dict:
-    """The options of files that a spec takes and a compiled model does not; `ModelError` for those of neither."""
+    """The file options of `load`, for a spec; empty for a compiled model.
+
+    Raises `ModelError` for options neither takes.
+    """
     compiled = isinstance(source, mujoco.MjModel)
     if of_urdf != URDF_DEFAULTS:
         raise ModelError(FOR_URDF)
@@ -159,14 +165,14 @@ def _options_of_mujoco(source, of_urdf: dict, of_files: dict, bounds: dict | Non
 
 
 def _with_hulls(model: Model, limit: int | None) -> Model:
-    """The model with hulls of at most `limit` vertices."""
+    """The model with convex hulls of at most `limit` vertices (None: unchanged)."""
     if limit is None or all(mesh.max_hull_vertices == limit for mesh in model.meshes):
         return model
     return dataclasses.replace(model, meshes=tuple(mesh._replace(max_hull_vertices=limit) for mesh in model.meshes))
 
 
 def _path_of(source, of_urdf: dict) -> pathlib.Path:
-    """The path of a file of a known type, none of USD where there are options of URDF files."""
+    """The path of a file of a known type. Raises `ModelError` for URDF options with a USD file."""
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"cannot load a {type(source).__name__}; give a path, a mujoco.MjModel or a mujoco.MjSpec")
     path = pathlib.Path(source)
@@ -182,7 +188,7 @@ def _path_of(source, of_urdf: dict) -> pathlib.Path:
 
 
 def _reader(path: pathlib.Path, options: dict, of_urdf: dict) -> tuple[Callable[..., Model], dict]:
-    """What reads a file, by its suffix or its root element, and the options that it takes."""
+    """The function that reads the file, chosen by suffix or root element, and the options that it takes."""
     suffix = path.suffix.lower()
     if suffix in USD_SUFFIXES:
         from warpsim.files.usd.usd_read import load_usd

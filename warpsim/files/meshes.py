@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mesh files to triangles: STL, OBJ, DAE and glTF through `trimesh`, and convex parts through `coacd` on request.
+"""Read mesh files to triangles (STL, OBJ, DAE, glTF; by `trimesh`), and split meshes into convex parts (by `coacd`).
 
-A mesh is `(vertices (n, 3) [m], faces (m, 3))`. Contact takes convex shapes, so a colliding mesh becomes its convex hull
-or, decomposed, several hulls, hidden behind the real mesh that is drawn and does not touch. Decompositions take seconds
-to minutes and are kept on disk in `WARPSIM_CACHE_PATH`, by default `~/.cache/warpsim`.
+A mesh is `(vertices (n, 3) [m], faces (m, 3))`. Contact takes convex shapes, so a colliding mesh becomes its convex
+hull, or several hulls if it is decomposed. The hulls are hidden; the mesh itself is drawn and does not touch.
+Decompositions take seconds to minutes and are cached on disk in `WARPSIM_CACHE_PATH`, by default `~/.cache/warpsim`.
 """
 
 import functools
@@ -27,11 +27,12 @@ from warpsim.model.mesh_mass import convex_hull
 
 MAX_MESH_VERTICES = 4_000_000
 MAX_INSTANCES = 100_000  # of nodes in a DAE
-MAX_PATHS = 500_000  # nodes of a glTF on the way from the roots to its meshes: trimesh walks each way by itself
-MAX_STL_SOLIDS = 2000  # of a text: trimesh's time grows with their square (8000: 7 s)
+# node levels from the roots of a glTF to its meshes, summed over the meshes: trimesh walks each path by itself
+MAX_PATHS = 500_000
+MAX_STL_SOLIDS = 2000  # in a text file: trimesh's time grows with the square of their number (8000: 7 s)
 SUFFIXES = (".stl", ".obj", ".dae", ".gltf", ".glb")
 COLOURED = {".obj": b"mtllib", ".dae": b"<library_materials", ".gltf": b'"materials"', ".glb": b'"materials"'}
-CACHED_MESHES = 128  # files kept in memory: a robot names most of its meshes twice or more
+CACHED_MESHES = 128  # files kept in memory: a robot names most of its meshes two or more times
 DECOMPOSITION = {"threshold": 0.05, "max_convex_hull": 16, "preprocess_resolution": 30, "seed": 0}  # coacd's settings
 COLLADA_UNUSED = (
     *("library_materials", "library_effects", "library_images", "bind_material", "library_animations"),
@@ -42,10 +43,10 @@ _CACHE_FORMAT = 1
 
 
 def load_mesh(path, scale=(1.0, 1.0, 1.0), folders: Folders | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """All triangles of a mesh file, each axis times `scale`; a mirroring scale turns the triangles round.
+    """All triangles of a mesh file, each axis times `scale`; a mirroring scale reverses the order of the corners.
 
-    A DAE's unit is applied, its up axis ignored, as ROS does. glTF may name buffers beside it, inside `folders`.
-    Raises `ModelError` for a missing, broken, empty or too large file, or without the extra that reads it.
+    A DAE's unit is applied and its up axis ignored, as in ROS. A glTF may name buffers beside it, inside `folders`.
+    Raises `ModelError` for a missing, broken, empty or too large file, or if the extra that reads it is not installed.
     """
     path = pathlib.Path(path)
     scale = np.asarray(scale, float)
@@ -66,7 +67,7 @@ def load_mesh(path, scale=(1.0, 1.0, 1.0), folders: Folders | None = None) -> tu
 
 
 def has_colours(path: pathlib.Path) -> bool:
-    """Whether a mesh file names materials of its own, which are not read."""
+    """Whether a mesh file defines materials, which are not read."""
     word = COLOURED.get(path.suffix.lower())
     return word is not None and path.stat().st_size <= MAX_MESH_BYTES and word in read_bytes(path, MAX_MESH_BYTES)
 
@@ -98,7 +99,7 @@ def _read(name: str, time: int, size: int, allowed: tuple[str, ...]) -> tuple[np
         raise ModelError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except ImportError as error:
         raise ModelError(f"{path}: reading it needs {error.name or error}: pip install 'warpsim[mesh]'") from None
-    except (Exception, RecursionError) as error:  # every reader has errors of its own
+    except (Exception, RecursionError) as error:  # each reader raises errors of its own types
         message = " ".join(str(error).split())[:200]
         raise ModelError(f"{path}: not a {kind.upper()} mesh: {type(error).__name__} {message}") from None
     parts = [(v, f) for v, f in parts if len(f)]
@@ -123,7 +124,7 @@ def _options(kind: str) -> dict:
 
 
 def _check_copies(scene, path) -> None:
-    """Refuse a scene whose meshes, as often as it shows each, have too many vertices, before any copy is made."""
+    """Refuse a scene with too many vertices before any copy is made; a mesh counts once per node that shows it."""
     sizes = {name: len(getattr(mesh, "vertices", ())) for name, mesh in scene.geometry.items()}
     shown = sum(sizes[scene.graph[node][1]] for node in scene.graph.nodes_geometry)
     total = max(shown, sum(sizes.values()))
@@ -132,7 +133,7 @@ def _check_copies(scene, path) -> None:
 
 
 def _placed(scene, trimesh):
-    """The meshes of a scene, every one as often as the scene shows it, in the scene's frame."""
+    """The meshes of a scene in the scene's frame, one copy per node that shows it."""
     for node in scene.graph.nodes_geometry:
         transform, geometry = scene.graph[node]
         mesh = scene.geometry[geometry]
@@ -141,7 +142,10 @@ def _placed(scene, trimesh):
 
 
 def _collada_shapes(data: bytes, path) -> tuple[bytes, float]:
-    """A DAE without what nothing here draws (materials, of which broken references hide their mesh), and its unit [m]."""
+    """A DAE without materials and other elements that are not read, and its unit [m].
+
+    Materials are not drawn, and a broken reference to one hides its mesh.
+    """
     root, unit = parse_xml(data, path), 1.0
     _check_instances(root, path)
     for parent in list(root.iter()):
@@ -158,10 +162,10 @@ def _tag(element) -> str:
 
 
 def _check_instances(root, path) -> None:
-    """Refuse a DAE whose nodes, through `instance_node`, stand for absurdly many: n levels of two are 2^n.
+    """Refuse a DAE whose nodes, through `instance_node`, expand to too many: n levels of two instances are 2^n.
 
-    The reader writes the corners of a geometry out at every node that shows it, so they are counted here. Of several
-    elements of one name the largest counts.
+    The reader copies the corners of a geometry to every node that shows it, so the corners are counted here. If several
+    elements have the same name, the largest counts.
     """
     named: dict[tuple[str, str], list] = {}
     for element in root.iter():
@@ -200,12 +204,13 @@ def _check_instances(root, path) -> None:
     corners = sum(corners for _, corners in scenes)
     if corners > 3 * MAX_MESH_VERTICES:
         raise ModelError(
-            f"{path}: {corners:.0f} corners of triangles with all copies, more than {3 * MAX_MESH_VERTICES}; simplify it"
+            f"{path}: {corners:.0f} corners of triangles with all copies, more than {3 * MAX_MESH_VERTICES}; simplify "
+            "it"
         )
 
 
 def _corners(geometry) -> float:
-    """Corners of the triangles of a DAE's geometry, or more, by the numbers of its index lists."""
+    """Upper bound of the corners of the triangles of a DAE's geometry, from the lengths of its index lists."""
     total = 0.0
     for element in (below for mesh in geometry for below in mesh):  # <geometry><mesh><triangles>, at no other depth
         kind = _tag(element)
@@ -218,15 +223,15 @@ def _corners(geometry) -> float:
 
 
 def _words(text: str) -> int:
-    """How many words a text has, without making them."""
+    """The number of words in a text, counted without creating the words."""
     space = np.frombuffer(b" " + text.encode("utf-8", "replace"), np.uint8) <= 32
     return int(np.count_nonzero(space[:-1] & ~space[1:]))
 
 
 def _gltf_shapes(data: bytes, kind: str, path) -> bytes:
-    """A glTF without what nothing here draws: materials and pictures, which the reader would decode, as large as they say.
+    """A glTF without materials and pictures, which are not drawn; the reader would decode them at any size they claim.
 
-    Refuses one that asks for more memory than it has vertices to fill, or whose vertices would be read as zeros.
+    Refuses a file that asks for more memory than its vertices can fill, or whose vertices would be read as zeros.
     """
     text, rest = data, b""
     if kind == "glb":
@@ -241,13 +246,13 @@ def _gltf_shapes(data: bytes, kind: str, path) -> bytes:
             index
             for mesh in whole.get("meshes", [])
             for part in mesh.get("primitives", [])
-            if not part.get("extensions")  # of compressed ones the accessors are filled by their own decoders
+            if not part.get("extensions")  # the accessors of compressed primitives are filled by their own decoders
             for index in (part.get("attributes", {}).get("POSITION"), part.get("indices"))
             if isinstance(index, int) and 0 <= index < len(accessors)
         ]
         wrong = [(k, "is sparse" if "sparse" in accessors[k] else "has no bufferView") for k in read]
         wrong = [(k, why) for k, why in wrong if "sparse" in accessors[k] or "bufferView" not in accessors[k]]
-        drawn = sum(counts[k] for k in read)  # an accessor as often as a part of a mesh names it
+        drawn = sum(counts[k] for k in read)  # an accessor counts once per primitive that names it
         for part in [whole, *(part for mesh in whole.get("meshes", []) for part in mesh.get("primitives", []))]:
             for name in GLTF_UNUSED:
                 part.pop(name, None)
@@ -276,13 +281,14 @@ def _gltf_shapes(data: bytes, kind: str, path) -> bytes:
 
 
 def _check_nodes(nodes: list, path) -> None:
-    """Refuse a glTF whose nodes are no trees, or trees so deep that the ways through them are absurdly long."""
+    """Refuse a glTF whose nodes do not form trees, or whose paths from the roots to the meshes are too long."""
     above = [-1] * len(nodes)
     for k, node in enumerate(nodes):
         for child in node.get("children", ()):
             if above[child] >= 0:
                 raise ModelError(
-                    f"{path}: node {child} hangs on node {above[child]} and on node {k}; glTF's nodes are trees, copy it"
+                    f"{path}: node {child} hangs on node {above[child]} and on node {k}; glTF's nodes are trees, copy "
+                    "it"
                 )
             above[child] = k
     waiting, total = [(k, 1) for k in range(len(nodes)) if above[k] < 0], 0
@@ -294,12 +300,13 @@ def _check_nodes(nodes: list, path) -> None:
         waiting += [(child, depth + 1) for child in nodes[k].get("children", ())]
     if total > MAX_PATHS:
         raise ModelError(
-            f"{path}: {total} nodes on the ways to its meshes, more than {MAX_PATHS}; join the meshes, or nest them less deep"
+            f"{path}: {total} nodes on the ways to its meshes, more than {MAX_PATHS}; join the meshes, or nest them "
+            "less deep"
         )
 
 
 def _check_solids(data: bytes, path) -> None:
-    """Refuse a text of absurdly many solids."""
+    """Refuse a text STL with too many solids."""
     size = 84 + 50 * int.from_bytes(data[80:84], "little")
     solids = sum(1 for _ in re.finditer(rb"endsolid", data, re.IGNORECASE)) if len(data) != size else 0
     if solids > MAX_STL_SOLIDS:
@@ -307,7 +314,7 @@ def _check_solids(data: bytes, path) -> None:
 
 
 def _obj_shapes(data: bytes) -> bytes:
-    """The vertices and faces of an OBJ, without the materials, textures and normals that nothing here draws."""
+    """The vertices and faces of an OBJ, without materials, textures and normals, which are not drawn."""
     lines = [
         line.split()
         for line in data.replace(b"\\\n", b" ").splitlines()
@@ -328,7 +335,7 @@ def _positive(text: str, label: str) -> float:
 
 
 class _Buffers:
-    """What `trimesh` may open beside a glTF: its `.bin` buffers, inside the model's folders."""
+    """The files that `trimesh` may open beside a glTF: its `.bin` buffers inside the model's folders."""
 
     def __init__(self, path: pathlib.Path, allowed: tuple[str, ...]):
         self.path, self.allowed = path, [pathlib.Path(folder) for folder in allowed]
@@ -336,7 +343,7 @@ class _Buffers:
     def get(self, name: str) -> bytes:
         name = check_name(name.strip())
         if not name.lower().endswith(".bin"):
-            raise FileNotFoundError(name)  # pictures: nothing here draws them
+            raise FileNotFoundError(name)  # pictures, which are not drawn
         return read_bytes(first_inside(name, [self.path.parent / name], self.allowed), MAX_MESH_BYTES)
 
     __getitem__ = get
@@ -349,7 +356,7 @@ class _Buffers:
 
 
 def cache_folder() -> pathlib.Path:
-    """Where decompositions are kept: `WARPSIM_CACHE_PATH`, else `warpsim` in the user's cache folder."""
+    """The folder of cached decompositions: `WARPSIM_CACHE_PATH`, else `warpsim` in the user's cache folder."""
     own = os.environ.get("WARPSIM_CACHE_PATH")
     if own:
         return pathlib.Path(own)
@@ -357,10 +364,10 @@ def cache_folder() -> pathlib.Path:
 
 
 def decompose(vertices, faces, **settings) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Convex parts [(vertices, faces)] that together approximate a mesh, by `coacd` with `DECOMPOSITION` and `settings`.
+    """Convex parts [(vertices, faces)] that approximate a mesh, by `coacd` with `DECOMPOSITION` and `settings`.
 
-    The result is read from the cache where the same mesh was decomposed with the same settings before. Raises
-    `ModelError` without the extra or where coacd fails.
+    A mesh that was decomposed with the same settings before is read from the cache. Raises `ModelError` if the extra is
+    not installed or coacd fails.
     """
     settings = DECOMPOSITION | settings
     vertices = np.ascontiguousarray(vertices, dtype=np.float64)
@@ -398,7 +405,7 @@ def _coacd(vertices, faces, settings):
 
 
 def _cached(path: pathlib.Path):
-    """Parts kept at `path`, None where there are none or they are broken."""
+    """The parts cached at `path`; None if there is no such file or it is broken."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             count = len(stored.files) // 2
@@ -409,7 +416,10 @@ def _cached(path: pathlib.Path):
 
 
 def _keep(path: pathlib.Path, parts) -> None:
-    """Write beside the destination and move there, so that no reader finds half a file; a full disk is no error."""
+    """Cache parts at `path`: write a file beside it and move it there, so that no reader finds half a file.
+
+    A full disk is no error.
+    """
     arrays = {}
     for i, (vertices, faces) in enumerate(parts):
         arrays |= {f"vertices_{i}": vertices, f"faces_{i}": faces}
@@ -423,7 +433,7 @@ def _keep(path: pathlib.Path, parts) -> None:
 
 
 def convex_parts(vertices, faces, decomposed=False) -> list[tuple[np.ndarray, np.ndarray]]:
-    """What stands for a mesh in contact: its hull, or where `decomposed` (True, or coacd's settings) its convex parts."""
+    """The shapes of a mesh in contact: its hull, or its convex parts if `decomposed` (True, or coacd's settings)."""
     if decomposed:
         return decompose(vertices, faces, **(decomposed if isinstance(decomposed, dict) else {}))
     return [convex_hull(vertices)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `Model` as arrays by name and the rest as JSON, and back: what stores hold and isolated reading hands over."""
+"""Convert a `Model` to named arrays and JSON, and back, for stores and isolated reading."""
 
 import dataclasses
 import types
@@ -9,7 +9,7 @@ import numpy as np
 from warpsim.model.looks import Texture, look_table, looks_of
 from warpsim.model.model import MAX_HULL_VERTICES, HField, Keyframe, Mesh, Model, ReportLine, TetField
 
-# Of fields that are lists of named parts: their type, how the arrays of part k begin (then _k_), and the arrays.
+# Fields that are lists of named parts: their type, the prefix of the arrays of part k (then _k_), and the arrays.
 PARTS = {
     "meshes": (Mesh, "mesh", ("vertices", "faces", "uv")),
     "hfields": (HField, "hfield", ("size", "data")),
@@ -19,7 +19,7 @@ PARTS = {
 
 
 def model_record(model: Model) -> tuple[dict[str, np.ndarray], dict]:
-    """Every field of a model: arrays by name, and the rest in terms of JSON."""
+    """Every field of a model: arrays by name, and the rest as JSON values."""
     arrays, rest = {}, {"max_hull_vertices": [mesh.max_hull_vertices for mesh in model.meshes]}
     for field in dataclasses.fields(model):
         name, value = field.name, getattr(model, field.name)
@@ -47,7 +47,10 @@ def model_record(model: Model) -> tuple[dict[str, np.ndarray], dict]:
 
 
 def recorded_model(arrays, rest: dict) -> Model:
-    """The model of a record, equal field by field; what earlier records lack has its default. `arrays` is a mapping."""
+    """The model of a record, equal field by field; fields missing in older records get defaults.
+
+    `arrays` is a mapping.
+    """
     values: dict = {}
     for field in dataclasses.fields(Model):
         name = field.name

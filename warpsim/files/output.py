@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and folders that are written whole or not at all, and paths that are checked before anything is computed.
+"""Write files and folders whole or not at all, and check paths before anything is computed.
 
-What is written grows in a folder of its own beside the destination, with a name that nothing else has, and is moved to its
-place when it is whole. After an error, a full disk or Ctrl-C only that folder is removed. Where the destination is a
-symbolic link, what it leads to is written, there or not, as `open(path, "w")` does; the link stays.
+Output is written in a new folder with a unique name beside the destination, and moved to its place when it is whole.
+After an error, a full disk or Ctrl-C only that folder is removed. If the destination is a symbolic link, its target is
+written, whether it exists or not, as by `open(path, "w")`; the link stays.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ PREFIX = ".warpsim-"
 
 
 def check_file(path, suffixes: tuple[str, ...] = ()) -> pathlib.Path:
-    """`path` as the name of a file that can be written; raises `ValueError` with what is wrong with it."""
+    """`path` as the name of a file that can be written. Raises `ValueError` with what is wrong with it."""
     path = _check(path)
     if suffixes and path.suffix not in suffixes:
         raise ValueError(f"{path}: the name must end in one of {', '.join(suffixes)}")
@@ -27,7 +27,7 @@ def check_file(path, suffixes: tuple[str, ...] = ()) -> pathlib.Path:
 
 
 def check_folder(path) -> pathlib.Path:
-    """`path` as the name of a folder that can be made, or is there; raises `ValueError` with what is wrong with it."""
+    """`path` as the name of a folder that exists or can be created. Raises `ValueError` with what is wrong with it."""
     path = _check(path)
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file; give the name of a folder")
@@ -62,7 +62,7 @@ def _check(path) -> pathlib.Path:
 
 
 def _check_regular(path: pathlib.Path) -> None:
-    """Raise `ValueError` where something other than a file is at `path`, which moving a file there would destroy."""
+    """Raise `ValueError` if `path` is something other than a file, which moving a file there would destroy."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -74,21 +74,23 @@ def _check_regular(path: pathlib.Path) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """What a mode that is neither a file's nor a folder's is of."""
+    """The kind of a file system entry that is neither a file nor a folder, from its mode."""
     kinds = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
     return next((kind for holds, kind in kinds if holds(mode)), "a device")
 
 
 def target(path: pathlib.Path) -> pathlib.Path:
-    """Where `path` is written: what it leads to if it is a symbolic link, whether that exists or not."""
+    """The path that writing to `path` writes: the target of a symbolic link, whether it exists or not, else `path`."""
     return pathlib.Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path, free: bool = False):
-    """Give a path to write to, `path.name` in a new folder; what is there in the end takes the place of `path`.
+    """Yield a path to write to, `path.name` in a new folder; on exit, what was written there replaces `path`.
 
-    `free`: `path` was, and a folder that has come there meanwhile is not replaced (`FileExistsError`). `path` is one that `check_file` or `check_folder` passed. Errors of the disk become an `OSError` that names it.
+    `path` has passed `check_file` or `check_folder`. `free` says that `path` did not exist before: a folder that
+    another process has created there since is then not replaced (`FileExistsError`). Disk errors become an `OSError`
+    that names `path`.
     """
     place = target(path)
     folder = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=place.parent))
@@ -104,12 +106,16 @@ def replacing(path: pathlib.Path, free: bool = False):
             first = first.__cause__
         raise OSError(f"{path} could not be written: {first.strerror or first}") from error
     finally:
-        if os.path.lexists(place) or not os.path.lexists(old):  # else the only copy is in there
+        if os.path.lexists(place) or not os.path.lexists(old):  # else `old` is the only copy, inside the folder
             _remove(folder)
 
 
 def _move(made: pathlib.Path, path: pathlib.Path, old: pathlib.Path, free: bool) -> None:
-    """Move what was made to `path`. A folder that is there gives way to `old`, or comes back if that fails; not where `path` was free."""
+    """Move what was made to `path`.
+
+    An existing folder is first moved to `old`, and moved back if the next step fails. If `path` was `free`, an existing
+    folder is an error instead.
+    """
     if not made.is_dir():
         _check_regular(path)
         os.replace(made, path)
@@ -128,7 +134,7 @@ def _move(made: pathlib.Path, path: pathlib.Path, old: pathlib.Path, free: bool)
 
 
 def _remove(folder: pathlib.Path) -> None:
-    """Remove the folder; Ctrl-C meanwhile is heard afterwards."""
+    """Remove the folder; a Ctrl-C meanwhile takes effect afterwards."""
     try:
         shutil.rmtree(folder, ignore_errors=True)
     except KeyboardInterrupt:
@@ -137,7 +143,7 @@ def _remove(folder: pathlib.Path) -> None:
 
 
 def usual_mode(folder: pathlib.Path) -> int:
-    """The permissions that a file made in `folder` gets, as the process is set up."""
+    """The permissions that a new file in `folder` gets in this process (umask)."""
     probe = folder / "mode"
     os.close(os.open(probe, os.O_CREAT | os.O_WRONLY, 0o666))
     mode = probe.stat().st_mode & 0o777

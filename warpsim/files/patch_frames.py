@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches between pressure fields as every picture draws them: those of recorded positions, their triangles, and the colours of pressures.
+"""Contact patches of hydroelastic contact for pictures: patches at recorded positions, triangles, and colours.
 
-A trajectory holds positions, not patches; they are found again at every frame that is drawn, many frames and worlds at a time.
+A trajectory holds positions, not patches. The patches are computed again for each frame that is drawn, for many frames
+and worlds at a time.
 """
 
 import dataclasses
@@ -20,16 +21,16 @@ from warpsim.model.host_kinematics import host_rows
 from warpsim.model.model import Model
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
-POSITIONS = 64  # found at a time: pairs of a row and a world
+POSITIONS = 64  # per launch: pairs of a row and a world
 MOST_POLYGONS = 4096  # of one world in one frame
-# From no pressure to the largest, each lighter than the one before.
+# From zero to the largest pressure, each colour lighter than the one before.
 STOPS = np.array([[0.10, 0.15, 0.45], [0.05, 0.45, 0.75], [0.10, 0.72, 0.55], [0.98, 0.80, 0.20], [0.90, 0.15, 0.10]])
-SEEN_THROUGH = 0.25  # opacity of geoms with pressure fields beside their patches
+SEEN_THROUGH = 0.25  # opacity of geoms with pressure fields, so that their patches are seen
 LIFT = 1e-3  # [m] of patches above an opaque floor
 
 
 def refuse_without_fields(model: Model) -> None:
-    """Raise `ValueError` where no pair of geoms touches by pressure fields."""
+    """Raise `ValueError` if no pair of geoms has hydroelastic contact."""
     if model.point_pairs == len(model.pair_geom):
         raise ValueError(
             f"model {model.name!r} has no patches to show: no pair of its geoms touches by pressure fields; give geoms "
@@ -38,10 +39,10 @@ def refuse_without_fields(model: Model) -> None:
 
 
 def patch_frames(model: Model, q, rows, worlds, mocap=None) -> Iterator[list[list[ContactPatch]]]:
-    """Yield, for each of the rows of `q (rows, all worlds, nq)` in order, the patches of each of the worlds; `mocap (rows, all worlds, nmocap, 7)`
-    or None: where the mocap bodies are.
+    """Yield, for each of the rows of `q (rows, all worlds, nq)` in order, the patches of each of the worlds.
 
-    Sizes and moduli are the model's. On the device of q, or the usual one where it is on the host.
+    `mocap (rows, all worlds, nmocap, 7)` are the poses of mocap bodies (None: the model's). Sizes and moduli are the
+    model's. Runs on the device of q, or on Warp's preferred device if q is on the host.
     """
     rows, worlds = np.asarray(rows), np.asarray(worlds)
     device = q.device if isinstance(q, wp.array) else wp.get_preferred_device()
@@ -67,7 +68,7 @@ def _finder(model: Model, count: int, dtype: str, device) -> PatchFinder:
 
 
 def _find(finder: PatchFinder, positions: np.ndarray, mocap: np.ndarray | None) -> list[list[ContactPatch]]:
-    """The patches of each row of positions, of at most as many as the finder has worlds."""
+    """The patches at each row of positions; at most as many rows as the finder has worlds."""
     d = finder.dynamics.device_model
 
     def on_device(rows: np.ndarray) -> wp.array:
@@ -81,7 +82,7 @@ def _find(finder: PatchFinder, positions: np.ndarray, mocap: np.ndarray | None) 
 
 
 def triangles_of(patches: list[ContactPatch]) -> tuple[np.ndarray, np.ndarray]:
-    """Triangles `(n, 3, 3)` [m] of the polygons, and the pressure `(n, 3)` [Pa] at their corners."""
+    """Triangles `(n, 3, 3)` [m] of the patches' polygons, and the pressure `(n, 3)` [Pa] at their corners."""
     corners, pressures = [np.zeros((0, 3, 3))], [np.zeros((0, 3))]
     for patch in patches:
         for x, p in zip(patch.vertices, patch.pressure, strict=True):
@@ -93,7 +94,7 @@ def triangles_of(patches: list[ContactPatch]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def above_floors(model: Model, patches: list[ContactPatch]) -> list[ContactPatch]:
-    """The patches with those on a horizontal plane of the world, which pictures draw opaque, laid on top of it."""
+    """The patches; those on a horizontal plane of the world, which pictures draw opaque, lie above the plane."""
     floors = {int(g): float(model.geom_pose[g, 2]) + LIFT for g in horizontal_planes(model)}
     found = []
     for patch in patches:
@@ -106,20 +107,23 @@ def above_floors(model: Model, patches: list[ContactPatch]) -> list[ContactPatch
 
 
 def pressure_colors(share) -> np.ndarray:
-    """Colours `(..., 3)` in 0..1 of pressures, as shares of the largest that the scale has."""
+    """Colours `(..., 3)` in 0..1 of pressures given as shares of the largest on the scale."""
     share = np.clip(np.nan_to_num(share), 0.0, 1.0)
     at = np.linspace(0.0, 1.0, len(STOPS))
     return np.stack([np.interp(share, at, STOPS[:, k]) for k in range(3)], axis=-1)
 
 
 def fixed_share(model: Model, patch_geoms: tuple[int, int], pressure) -> np.ndarray:
-    """Where a pressure is on the scale that no rollout moves: √(p / (E/2)), E of the softer geom; at 1 its world is flagged DEEP_PRESSURE."""
+    """Position of a pressure on a fixed scale, the same for all rollouts: √(p / (E/2)), E of the softer geom.
+
+    At 1, the pressure at which its world is flagged DEEP_PRESSURE.
+    """
     modulus = float(model.geom_hydroelastic_modulus[list(patch_geoms)].min())
     return np.sqrt(np.clip(np.asarray(pressure) / (DEEP * modulus), 0.0, 1.0))
 
 
 def see_through(model: Model) -> Model:
-    """The model with geoms that touch by pressure fields drawn so that patches are seen through them."""
+    """The model with translucent hydroelastic geoms, so that pictures show their patches."""
     rgba = np.array(model.geom_rgba, float)
     soft = np.unique(model.pair_geom[model.point_pairs :])
     rgba[soft, 3] = np.minimum(rgba[soft, 3], SEEN_THROUGH)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hydroelastic properties from robot files: one way from a file's numbers to `ws.Hydroelastic`, for every format."""
+"""Hydroelastic properties from robot files, for every format: from a file's numbers to `ws.Hydroelastic`."""
 
 import dataclasses
 
@@ -19,8 +19,11 @@ def properties(label: str, modulus, resolution=None, thickness=None, margin=0.0,
 
 
 def fitted(given: Hydroelastic | None, kind, size, label: str, report: list[ReportLine]) -> Hydroelastic | None:
-    """`given` for a shape of this type and these half sizes: a resolution coarser than the shape, a hint that files give to many shapes at
-    once, becomes the coarsest that the shape can have, with a line of the report."""
+    """`given`, with a resolution that suits a shape of this type and these half sizes.
+
+    Files give one resolution to many shapes. A resolution coarser than the shape becomes the coarsest that the shape
+    can have, with a line of the report.
+    """
     if given is None or given.resolution is None:
         return given
     kind = kind if isinstance(kind, GeomType) else GeomType[kind.upper()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an importer may read: XML without entities and within limits, and files inside the model's folder or packages.
+"""Safe reading for the importers: XML without entities and within limits, and files in the model's folder or packages.
 
 A robot file is data from somebody else. It may ask for `../../etc/passwd`, for a link out of its folder, or define
 entities that grow to gigabytes. Everything here answers with a `ModelError` that says what was asked for and the fix.
@@ -17,23 +17,23 @@ from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 from warpsim.files.limits import MAX_XML_ATTRIBUTES, MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
-PACKAGE_LEVELS = 4  # folders above a file in which its `package.xml` is looked for
+PACKAGE_LEVELS = 4  # parent folders of a file in which its `package.xml` is looked for
 LONGEST_NAME = 4096
 CLOSED = {b"<!--": b"-->", b"<![CDATA[": b"]]>"}
 OPENED = re.compile(rb"<!--|<!\[CDATA\[")
 UNSPACED = re.compile(rb"""(=\s*(?:"[^"<>]*"|'[^'<>]*'))(?=[A-Za-z_])""")
-AROUND = b" \t\r\n\0\x1a"  # spaces, and what editors of other systems end a file with
-BEFORE = re.compile(rb"(?:[ \t\r\n\0]|\xef\xbb\xbf)*")  # with marks of the byte order
+AROUND = b" \t\r\n\0\x1a"  # spaces, and characters that editors of other systems end a file with
+BEFORE = re.compile(rb"(?:[ \t\r\n\0]|\xef\xbb\xbf)*")  # and byte order marks
 
 
 class Element(xml.Element):
-    """An XML element that knows where it was written."""
+    """An XML element with the `file` and `line` where it was written."""
 
     __slots__ = ("file", "line")
 
 
 def left_out(source, refused: list[str], unsupported: str, stacklevel: int) -> None:
-    """Raise `ModelError` for what cannot be simulated, or warn that it is left out where that was asked for."""
+    """Raise `ModelError` for features that cannot be simulated, or warn of them if `unsupported` is "report"."""
     if refused and unsupported == "error":
         raise ModelError(f"{'; '.join(refused)} (unsupported='report' loads the model without them)")
     if refused:
@@ -58,19 +58,20 @@ def read_bytes(path: pathlib.Path, limit: int) -> bytes:
 
 
 def missing(path: pathlib.Path) -> str:
-    """Why a path that is no regular file is not read."""
+    """The reason why a path that is no regular file is not read."""
     if path.is_dir():
         return "a folder, not a file"
     return "not a regular file but a pipe, a socket or a device" if path.exists() else "no such file"
 
 
 def parse_xml(data: bytes, name) -> xml.Element:
-    """Root element of an XML document. A DOCTYPE with content, absurd depth or size raise `ModelError`.
+    """Root element of an XML document. Raises `ModelError` for a DOCTYPE with content, and for too much depth or size.
 
-    This is the only parser that reads a robot file's text: what others are given is written anew from its tree, so that
-    no two of them can read one file differently. Elements know their `file` (`name`) and `line`.
-    Comments that contain `--`, which XML forbids and robot files are full of, are accepted, attributes without a space between them, and
-    blank lines, comments, NULs or marks of the byte order around the document.
+    Only this parser reads a robot file's text. Other parsers get a text written anew from its tree, so that no two of
+    them can read one file differently. Elements know their `file` (`name`) and `line`.
+
+    The parser accepts comments that contain `--` (XML forbids them, but they are common in robot files), attributes
+    without a space between them, and blank lines, comments, NULs or byte order marks around the document.
     """
     try:
         return _parse(data, name)
@@ -83,9 +84,10 @@ def parse_xml(data: bytes, name) -> xml.Element:
 
 
 def _mended(data: bytes, name) -> tuple:
-    """Arguments of `_parse` for a text without comments, with spaces between attributes and nothing around it; lines keep their numbers.
+    """Arguments of `_parse` for a repaired text; its lines keep their numbers.
 
-    Every step takes time in proportion to the text, whatever is in it.
+    The text has no comments, a space between any two attributes, and nothing around the document. Every step takes time
+    proportional to the text, whatever it contains.
     """
     encoding = None
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -94,7 +96,7 @@ def _mended(data: bytes, name) -> tuple:
     while found := OPENED.search(data, at):
         end = data.find(CLOSED[found.group()], found.end())
         if end < 0:
-            break  # the parser says so
+            break  # the parser raises the error
         end += len(CLOSED[found.group()])
         parts.append(UNSPACED.sub(rb"\1 ", data[at : found.start()]))
         whole = data[found.start() : end]
@@ -118,7 +120,8 @@ def _parse(data: bytes, name, encoding: str | None = None) -> xml.Element:
             raise ModelError(f"{name}: XML with more than {MAX_XML_DEPTH} levels or {MAX_XML_ELEMENTS} elements")
         if len(attributes) > MAX_XML_ATTRIBUTES:
             raise ModelError(
-                f"{name}: line {parser.CurrentLineNumber}: <{tag[:40]}> with {len(attributes)} attributes, more than the "
+                f"{name}: line {parser.CurrentLineNumber}: <{tag[:40]}> with {len(attributes)} attributes, more than "
+                "the "
                 f"limit of {MAX_XML_ATTRIBUTES}"
             )
         element = builder.start(tag, attributes)
@@ -150,7 +153,7 @@ def read_xml(path: pathlib.Path) -> xml.Element:
 
 
 def root_tag(path: pathlib.Path) -> str:
-    """Tag of the root element of an XML file, whatever follows."""
+    """Tag of the root element of an XML file, even if the rest of the file is broken."""
     data, found = read_bytes(path, MAX_XML_BYTES), []
 
     def start(tag, attributes):
@@ -169,7 +172,7 @@ def root_tag(path: pathlib.Path) -> str:
 
 
 def model_folder(path: pathlib.Path) -> pathlib.Path:
-    """The folder whose files belong to the model in `path`: that of the nearest ROS `package.xml` above, else its own."""
+    """The model's folder for the file `path`: that of the nearest ROS `package.xml` above, else the file's own."""
     folder = path.absolute().parent.resolve()
     for above in (folder, *folder.parents[:PACKAGE_LEVELS]):
         if above != above.parent and (above / "package.xml").is_file():
@@ -178,14 +181,14 @@ def model_folder(path: pathlib.Path) -> pathlib.Path:
 
 
 def check_name(name: str) -> str:
-    """A file name with forward slashes; `ModelError` for what is none."""
+    """A file name with forward slashes. Raises `ModelError` for a name that is empty, too long or contains NUL."""
     if not name or "\0" in name or len(name) > LONGEST_NAME:
         raise ModelError(f"the file name {name[:80]!r} is empty, too long or not a name")
     return name.replace("\\", "/")
 
 
 def real_of(text: str) -> float:
-    """The number that a text is; NaN for none."""
+    """The number in a text; NaN if the text is no number."""
     try:
         return float(text)
     except ValueError:
@@ -193,10 +196,10 @@ def real_of(text: str) -> float:
 
 
 class Folders:
-    """Finds the files that a model names, inside one root folder and the declared packages only.
+    """Finds the files that a model names, only inside one root folder and the declared packages.
 
-    `root` is the caller's, else the model's folder (`model_folder`); never a folder that the model's own paths lead to.
-    `packages` {name: path} are further folders, which also resolve `package://name/...`.
+    `root` is the caller's, else the model's folder (`model_folder`), never a folder that the model's own paths lead to.
+    `packages` {name: path} are further folders, and resolve `package://name/...`.
     """
 
     def __init__(self, path: pathlib.Path, packages=None, root=None):
@@ -208,13 +211,13 @@ class Folders:
 
     @property
     def allowed(self) -> list[pathlib.Path]:
-        """Folders from which anything may be read."""
+        """The folders from which files may be read."""
         return [self.root, *self.packages.values()]
 
     def find(self, name: str) -> pathlib.Path:
         """Real path of the file called `name`: relative, `package://…`, `file://…` or absolute.
 
-        Raises `ModelError` where it does not exist or lies outside.
+        Raises `ModelError` if the file does not exist or lies outside the allowed folders.
         """
         scheme, separator, rest = check_name(name).partition("://")
         if not separator:
@@ -230,12 +233,13 @@ class Folders:
             return self.first(name, self._in_package(package, inner))
         except ModelError:
             raise ModelError(
-                f"{short(name)}: no file in the model's folder {self.root}, and no package {short(package)} in it; give "
+                f"{short(name)}: no file in the model's folder {self.root}, and no package {short(package)} in it; "
+                "give "
                 f"packages={{{short(package)}: path}} or root="
             ) from None
 
     def _in_package(self, package: str, inner: str) -> list[pathlib.Path]:
-        """Where the file `inner` of a package may be, all inside the root."""
+        """The paths, all inside the root, at which the file `inner` of a package may be."""
         folder, above = self.file.parent.resolve(), [self.root]
         if folder.is_relative_to(self.root):
             above = [folder, *(f for f in folder.parents if f.is_relative_to(self.root))]
@@ -244,12 +248,12 @@ class Folders:
         return [f / inner for f in (*named, *beside, self.root)]
 
     def first(self, name: str, candidates) -> pathlib.Path:
-        """Real path of the first candidate that is a file, see `first_inside`."""
+        """Real path of the first candidate that is a file; see `first_inside`."""
         return first_inside(name, candidates, self.allowed)
 
 
 def first_inside(name: str, candidates, allowed) -> pathlib.Path:
-    """Real path of the first candidate that is a file; `ModelError` where it lies outside the folders `allowed`."""
+    """Real path of the first candidate that is a file. Raises `ModelError` if it lies outside the folders `allowed`."""
     outside, why = False, "no such file"
     for candidate in candidates:
         try:
@@ -266,14 +270,15 @@ def first_inside(name: str, candidates, allowed) -> pathlib.Path:
             break
     if outside:
         raise ModelError(
-            f"{short(name)} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give root=, a "
+            f"{short(name)} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give "
+            "root=, a "
             "folder that holds all files of the model, or declare its folder with packages={name: path}"
         )
     raise ModelError(f"{short(name)}: {why} under {allowed[0]}")
 
 
 def _folder(path, label: str) -> pathlib.Path:
-    """Real path of a folder that the caller gives."""
+    """Real path of a folder given by the caller."""
     try:
         folder = pathlib.Path(os.path.realpath(os.fspath(path) or "''"))
     except (TypeError, ValueError) as error:
@@ -284,7 +289,7 @@ def _folder(path, label: str) -> pathlib.Path:
 
 
 def _package_name(folder: pathlib.Path) -> str | None:
-    """The `<name>` in a folder's ROS `package.xml`, None without one."""
+    """The `<name>` in a folder's ROS `package.xml`; None if there is none."""
     path = folder / "package.xml"
     try:
         return (read_xml(path).findtext("name") or "").strip() if path.is_file() else None

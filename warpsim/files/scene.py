@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every picture of a trajectory needs: which worlds and frames, where each world stands, and colours."""
+"""What every picture of a trajectory needs: its worlds and frames, the place of each world, and colours."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from warpsim.model.geometry import rotate
 from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import GeomType
 
-# Bodies whose file gives no colour (MuJoCo's default grey) take these in turn, one per child of the root.
+# Bodies without a colour in the file (MuJoCo's default grey) take these in turn, one per child of the root.
 PALETTE = np.array(
     [
         [0.93, 0.55, 0.20],
@@ -21,14 +21,14 @@ PALETTE = np.array(
     ]
 )
 DEFAULT_GREY = 0.5
-VIEW_DIRECTION = (0.62, -1.0, 0.55)  # from what pictures show to their camera
+VIEW_DIRECTION = (0.62, -1.0, 0.55)  # from the scene to its camera
 
 
 def frame_rows(time, fps: float | None, limit: float = 60.0) -> tuple[np.ndarray, float]:
     """Rows of `time (frames,)` [s] to draw, and their rate [1/s].
 
-    Without `fps` every k-th row, k the smallest that gives at most `limit` per second; with it the rows nearest to
-    multiples of 1/fps, at most the recorded rate.
+    Without `fps`: every k-th row, with the smallest k that gives at most `limit` rows per second. With `fps`: the rows
+    nearest to multiples of 1/fps, at most at the recorded rate.
     """
     time = np.asarray(time, dtype=float)
     if fps is not None:
@@ -59,7 +59,7 @@ def grid_origins(count: int, spacing: float) -> np.ndarray:
 
 
 def bounding_radii(model) -> np.ndarray:
-    """Radius `(ngeom,)` [m] of each geom about its own origin; 0 for planes and height fields, which are only scenery."""
+    """Radius `(ngeom,)` [m] of each geom about its own origin; 0 for planes and height fields (scenery)."""
     radii = extents.bounding_radii(model)
     return np.where(np.isfinite(radii), radii, 0.0)
 
@@ -78,9 +78,10 @@ def extent(model, q=None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit_view(centers, radii, aspect: float, fov: float) -> tuple[np.ndarray, np.ndarray]:
-    """Eye and target `(3,)` [m] of a camera that looks down from the front right on spheres `centers (n, 3)`, `radii (n,)`, as near as shows them all.
+    """Eye and target `(3,)` [m] of the nearest camera that shows all spheres `centers (n, 3)`, `radii (n,)`.
 
-    `aspect` is width / height of the picture, `fov` its vertical angle of view [degrees].
+    The camera looks down from the front right. `aspect` is the picture's width / height, `fov` its vertical angle of
+    view [degrees].
     """
     target = ((centers - radii[:, None]).min(axis=0) + (centers + radii[:, None]).max(axis=0)) / 2
     right, up, back = view_axes(VIEW_DIRECTION)
@@ -92,7 +93,7 @@ def fit_view(centers, radii, aspect: float, fov: float) -> tuple[np.ndarray, np.
 
 
 def view_axes(back) -> np.ndarray:
-    """Rows right, up and back `(3, 3)` of a camera that has what it looks at in the direction -`back`; z is up in its picture."""
+    """Rows right, up and back `(3, 3)`: the axes of a camera that looks along -`back`, with z up in its picture."""
     back = np.asarray(back, float) / np.linalg.norm(back)
     right = np.cross([0.0, 1.0, 0.0] if abs(back[2]) > 0.999 else [0.0, 0.0, 1.0], back)
     right /= np.linalg.norm(right)
@@ -100,9 +101,10 @@ def view_axes(back) -> np.ndarray:
 
 
 def shown_spheres(model, bodies, origins=0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Centres `(n, 3)` and radii `(n,)` [m] of spheres about all that is drawn with its bodies at `bodies (..., worlds, nbody, 7)`, but planes and height fields.
+    """Centres `(n, 3)` and radii `(n,)` [m] of bounding spheres of the drawn geoms, without planes and height fields.
 
-    Worlds stand at `origins (worlds, 3)`. Where nothing is drawn, one sphere of 1 m about the origin.
+    The bodies are at `bodies (..., worlds, nbody, 7)`, the worlds at `origins (worlds, 3)`. If nothing is drawn: one
+    sphere of 1 m about the origin.
     """
     scenery = np.isin(model.geom_type, [GeomType.PLANE, GeomType.HFIELD])
     shown = np.flatnonzero(model.geom_visible & ~scenery)
@@ -121,9 +123,10 @@ def default_spacing(model) -> float:
 
 
 def roomy_spacing(model, q, mocap=None) -> float:
-    """Distance [m] between worlds in a picture of `q (worlds, nq)`, with mocap bodies at `mocap` or where the model has them: the default, more where most have walked off.
+    """Distance [m] between worlds in a picture of `q (worlds, nq)` and `mocap` (None: the model's poses).
 
-    At most two and a half times the default, so that a few that ran far do not make all others small.
+    The default spacing, plus 1.5 times the distance that 75% of the worlds stay below from their initial place. At most
+    2.5 times the default, so that a few worlds that moved far do not make all others small.
     """
     default = default_spacing(model)
     if model.nbody == 0:
@@ -134,7 +137,7 @@ def roomy_spacing(model, q, mocap=None) -> float:
 
 
 def horizontal_planes(model) -> np.ndarray:
-    """Indices of planes fixed to the world with their normal along +z: one floor serves every world."""
+    """Indices of planes fixed to the world with their normal along +z: one floor is enough for all worlds."""
     planes = np.flatnonzero((model.geom_type == GeomType.PLANE) & (model.geom_body < 0))
     if len(planes) == 0:
         return planes
@@ -142,7 +145,7 @@ def horizontal_planes(model) -> np.ndarray:
 
 
 def geom_colors(model) -> np.ndarray:
-    """Colours `(ngeom, 4)` in 0..1: the model's, with a palette by limb where it has the default grey."""
+    """Colours `(ngeom, 4)` in 0..1: the model's; geoms of the default grey get a colour of the palette per limb."""
     colors = np.array(model.geom_rgba, dtype=float)
     limb = _limbs(model)
     for g in range(model.ngeom):
@@ -157,7 +160,7 @@ def geom_colors(model) -> np.ndarray:
 
 
 def _limbs(model) -> np.ndarray:
-    """Per body: 0 for a root, else the number of the root's child it hangs from."""
+    """Per body: 0 for a root, else the number of the root's child that it descends from."""
     limb, children = np.zeros(max(model.nbody, 1), dtype=int), 0
     for b in range(model.nbody):
         parent = int(model.body_parent[b])

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangle meshes of geoms, for viewers that know no primitives: vertices `(n, 3)` [m], faces `(m, 3)`, outward."""
+"""Triangle meshes of geoms, for viewers without primitives: vertices `(n, 3)` [m], faces `(m, 3)` facing outward."""
 
 import numpy as np
 
 from warpsim.model.model import GeomType, HField
 
-MOST_NEIGHBOURS = 2e7  # pairs of corners at one point, of a mesh whose normals are found
+MOST_NEIGHBOURS = 2e7  # pairs of corners at the same point, up to which normals are computed
 
 
 def triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndarray]:
-    """Mesh of one geom in its own axes; curved ones have `segments` sides. Planes have none and raise `ValueError`."""
+    """Mesh of one geom in its own axes; curved shapes have `segments` sides. Raises `ValueError` for planes."""
     kind, size = GeomType(model.geom_type[geom]), model.geom_size[geom]
     if kind == GeomType.MESH and model.geom_mesh[geom] >= 0:
         mesh = model.meshes[model.geom_mesh[geom]]
@@ -36,9 +36,10 @@ def triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndar
 
 
 def corner_normals(vertices, faces, crease: float = np.pi / 5) -> np.ndarray | None:
-    """Unit normals `(m, 3, 3)` at the corners of triangles: the mean, by area, over triangles about the same point that are turned by less than `crease` [rad].
+    """Unit normals `(m, 3, 3)` at the corners of triangles.
 
-    None where too many triangles meet at points for that to be quick.
+    A normal is the area-weighted mean over the triangles at the same point that are turned by less than `crease` [rad].
+    None if too many triangles share points, which would take too long.
     """
     vertices, faces = np.asarray(vertices, float), np.asarray(faces)
     scale = max(float(np.ptp(vertices, axis=0).max(initial=0.0)), 1e-300)
@@ -52,7 +53,7 @@ def corner_normals(vertices, faces, crease: float = np.pi / 5) -> np.ndarray | N
     if float((counts.astype(float) ** 2).sum()) > MOST_NEIGHBOURS:
         return None
     starts, many = np.cumsum(counts) - counts, counts[corner_point[order]]
-    own = np.repeat(order, many)  # every corner with every corner at its point
+    own = np.repeat(order, many)  # each corner paired with each corner at its point
     within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
     other = order[np.repeat(starts[corner_point[order]], many) + within]
     smooth = (unit[own // 3] * unit[other // 3]).sum(axis=1) > np.cos(crease)
@@ -64,12 +65,12 @@ def corner_normals(vertices, faces, crease: float = np.pi / 5) -> np.ndarray | N
 
 
 def field_of(model, geom: int) -> HField:
-    """The height field of a geom that is one."""
+    """The height field of a geom of type HFIELD."""
     return model.hfields[int((model.geom_type[:geom] == GeomType.HFIELD).sum())]
 
 
 def revolve(profile, segments: int) -> tuple[np.ndarray, np.ndarray]:
-    """Surface of revolution about z of a `profile (k, 2)` of (radius, z) from bottom to top."""
+    """Surface of revolution about z of a `profile (k, 2)` of (radius, z), from bottom to top."""
     angle = 2 * np.pi * np.arange(segments) / segments
     r, z = np.asarray(profile, float).T
     vertices = np.stack(
@@ -103,7 +104,7 @@ def _arc(start: int, parts: int, radius: float) -> np.ndarray:
 
 
 def _box(size) -> tuple[np.ndarray, np.ndarray]:
-    """Six separate faces, so that edges stay sharp."""
+    """A box of six separate faces, so that its edges stay sharp."""
     vertices, faces = [], []
     for axis in range(3):
         for side in (-1.0, 1.0):

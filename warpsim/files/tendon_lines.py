@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of spatial tendons as points to draw: from site to site, straight or round a geom, at recorded positions.
+"""Points that draw the paths of spatial tendons at recorded positions: from site to site, straight or around a geom.
 
-How a string wraps comes from the device code of tendons (`warpsim/forces/lines.py`): where it meets the geom and how it leaves; the arc between is
-drawn here. A segment that may wrap always has `ARC` points more, so that the number of points is the same in every frame.
+The device code of tendons (`warpsim/forces/lines.py`) gives where a tendon meets a geom and how it leaves it; this
+module draws the arc between. A segment that may wrap always has `ARC` more points, so that the number of points is the
+same in every frame.
 """
 
 from collections.abc import Iterator
@@ -20,18 +21,19 @@ from warpsim.model.model import GeomType
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 ARC = 13  # points on the geom
-POSITIONS = 64  # found at a time
+POSITIONS = 64  # positions per launch
 
 
 def tendon_counts(model, tendon: int) -> list[int]:
-    """Points of each segment of a spatial tendon."""
+    """Number of points of each segment of a spatial tendon."""
     return [2 + (ARC if s.geom >= 0 else 0) for s in tendon_segments(model, tendon)]
 
 
 def tendon_frames(model, q, rows, world: int, mocap=None) -> Iterator[np.ndarray]:
-    """Yield for each of the rows of `q (rows, all worlds, nq)` the points `(n, 3)` [m] of all spatial tendons of a world, tendon by tendon, segment by segment.
+    """Yield, for each of the rows of `q (rows, all worlds, nq)`, the points `(n, 3)` [m] of a world's spatial tendons.
 
-    Sizes are the model's; on the device of q, or the usual one where it is on the host.
+    Points are ordered by tendon, then by segment. Sizes are the model's. Runs on the device of q, or on Warp's
+    preferred device if q is on the host.
     """
     points = TendonPoints(model, POSITIONS, q.device if isinstance(q, wp.array) else wp.get_preferred_device())
     for part in row_chunks(np.asarray(rows), max(model.nq, 1) * 8 * q.shape[1]):
@@ -43,7 +45,7 @@ def tendon_frames(model, q, rows, world: int, mocap=None) -> Iterator[np.ndarray
 
 
 class TendonPoints:
-    """The points `(n, points, 3)` [m] of all spatial tendons at `q (n, nq)` and `mocap (n, nmocap, 7)`, for n up to `most`."""
+    """Points `(n, points, 3)` [m] of all spatial tendons at `q (n, nq)`, `mocap (n, nmocap, 7)`; n up to `most`."""
 
     def __init__(self, model, most: int, device):
         device_model = DeviceModel(model, most, "float64", device)
@@ -54,7 +56,7 @@ class TendonPoints:
 
 
 def _points(lines: Lines, q: np.ndarray, mocap) -> np.ndarray:
-    """`(len(q), n, 3)`."""
+    """The points `(len(q), n, 3)` [m] of all spatial tendons."""
     d, model = lines.device_model, lines.device_model.model
 
     def on_device(values):
@@ -78,24 +80,27 @@ def _points(lines: Lines, q: np.ndarray, mocap) -> np.ndarray:
             arc = _arc(geoms[:, g], model.geom_type[g] == GeomType.CYLINDER, ends, point[:, 3 * s + 1], last)
             along = np.linspace(0.0, 1.0, ARC)[None, :, None]
             straight = ends[0][:, None] + along * (ends[1] - ends[0])[:, None]
-            arc = np.where(
-                np.abs(taken) == CLOCKWISE, arc, point[:, None, 3 * s + 1]
-            )  # within, it touches at one point
+            # a tendon through the inside of the geom touches it at one point
+            arc = np.where(np.abs(taken) == CLOCKWISE, arc, point[:, None, 3 * s + 1])
             parts.append(np.where(taken == NONE, straight, arc))
         parts.append(ends[1][:, None])
     return np.concatenate(parts, axis=1)
 
 
 def _arc(pose, cylinder: bool, ends, first, direction) -> np.ndarray:
-    """Points `(n, ARC, 3)` from `first (n, 3)`, where a string from `ends[0]` meets a geom at `pose (n, 7)`, to where it leaves it for `ends[1]` in `direction`."""
+    """Points `(n, ARC, 3)` on a geom at `pose (n, 7)`.
+
+    They begin at `first (n, 3)`, where a tendon from `ends[0]` meets the geom, and end where the tendon leaves it in
+    `direction` for `ends[1]`.
+    """
     back = inverse(pose)
     seen = lambda x: rotate(back[:, 3:], x - pose[:, :3])  # noqa: E731
     x_0, x_1, y_0 = seen(ends[0]), seen(ends[1]), seen(first)
     u = rotate(back[:, 3:], direction)
     across = np.array([1.0, 1.0, 0.0 if cylinder else 1.0])
     dot = lambda a, b: np.sum(a * b * across, axis=-1, keepdims=True)  # noqa: E731
-    with np.errstate(divide="ignore", invalid="ignore"):  # of straight ones, which are not used
-        y_1 = x_1 - u * dot(x_1, u) / dot(u, u)  # the tangent's foot
+    with np.errstate(divide="ignore", invalid="ignore"):  # straight segments, whose arcs are not used
+        y_1 = x_1 - u * dot(x_1, u) / dot(u, u)  # the foot of the tangent
         radius = np.sqrt(dot(y_0, y_0))
         e, t = y_0 * across / radius, (y_0 - x_0) * across
         t = t - e * dot(e, t)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of tetrahedra for pressure fields: legacy VTK (`.vtk`) and Gmsh (`.msh`), text or binary, through `meshio`."""
+"""Read tetrahedra for pressure fields, by `meshio`: legacy VTK (`.vtk`) and Gmsh (`.msh`), text or binary."""
 
 import pathlib
 
@@ -13,9 +13,10 @@ SUFFIXES = (".vtk", ".msh")
 
 
 def read_tetrahedra(path) -> tuple[np.ndarray, np.ndarray]:
-    """`vertices (n, 3)` [m] and `tetrahedra (m, 4)` of a file; cells of other kinds, as of its surface, are left out.
+    """`vertices (n, 3)` [m] and `tetrahedra (m, 4)` of a file; other cells, such as the surface's, are left out.
 
-    Raises `ModelError` for a missing, broken or too large file, one without tetrahedra, or without the extra that reads it.
+    Raises `ModelError` for a missing, broken or too large file, for a file without tetrahedra, or if the extra that
+    reads it is not installed.
     """
     path = pathlib.Path(path)
     if path.suffix.lower() not in SUFFIXES:
@@ -35,7 +36,7 @@ def read_tetrahedra(path) -> tuple[np.ndarray, np.ndarray]:
         points = np.asarray(mesh.points, float)
         tets = [np.asarray(block.data, int) for block in mesh.cells if block.type == "tetra"]
         kinds = sorted({block.type for block in mesh.cells})
-    except Exception as error:  # the readers have errors of every kind
+    except Exception as error:  # each reader raises errors of its own types
         message = " ".join(str(error).split())[:200]
         raise ModelError(f"{path}: not a {path.suffix[1:].upper()} mesh: {type(error).__name__} {message}") from None
     if not tets:

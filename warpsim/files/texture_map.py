@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the corners of a geom's triangles lie in the image on it, as MuJoCo 4 lays images on shapes.
+"""Texture coordinates of the corners of a geom's triangles, as MuJoCo 4 maps images to shapes.
 
-(0, 0) is the lower left of the image, which repeats. With x, y, z over the half extents of the shape, in -1 .. 1, and a repeat of 1:
+(0, 0) is the lower left of the image, which repeats. With x, y, z divided by the half extents of the shape, in -1 .. 1,
+and a repeat of 1:
 
-- plane: the image covers it, x to the right and y up; of an infinite one it covers 2 m by 2 m, with a corner of it at the origin
-- box: on the sides along z (x, y), on those along x (y, z), on those along y (x, z), to the right and up
-- sphere, ellipsoid: longitude from +x and latitude; cylinder: longitude and z, on the discs (x, -y)
-- capsule: longitude and z on the cylinder, longitude and latitude on each half sphere, over the whole image
-- height field, and mesh without coordinates of its own: (x, y) from above, with corners of the image in the middle
-- mesh: its own coordinates
+- plane: the image covers it, x to the right and y up; on an infinite plane it covers 2 m by 2 m, with a corner at the
+  origin
+- box: (x, y) on the sides along z, (y, z) on those along x, (x, z) on those along y, to the right and up
+- sphere, ellipsoid: longitude from +x and latitude; cylinder: longitude and z, and (x, -y) on the discs
+- capsule: longitude and z on the cylinder, longitude and latitude on each half sphere, each over the whole image
+- height field, and mesh without texture coordinates: (x, y) from above, with corners of the image in the middle
+- mesh: its own texture coordinates
 
-An image repeats `repeat` times over that; of a `uniform` material `repeat` times half an extent in metres. The six squares of a cube
-are seen from the middle of the shape, or of the shape over its half extents where the material is not `uniform`; a face lies
-whole on one of them.
+An image repeats `repeat` times over that; with a `uniform` material, `repeat` times the half extent in metres. The six
+squares of a cube map are seen from the middle of the shape. Without `uniform`, the shape is first divided by its half
+extents. A face lies whole on one square.
 """
 
 import numpy as np
@@ -22,10 +24,10 @@ from warpsim.model.looks import VisualMaterial, material_of
 from warpsim.model.model import GeomType
 from warpsim.model.pictures import png_size
 
-KEPT = (GeomType.MESH, GeomType.HFIELD, GeomType.ELLIPSOID)  # whose triangles are those of the shape
-WIDE, WIDE_ON_FLAT = 0.35, 0.12  # angles [rad] over which a side of a triangle is wide on a cube
-HALVINGS = 16  # at most, of a side
-# Of the squares +x, -x, +y, -y, +z, -z of a cube map: what is to the right and what is down.
+KEPT = (GeomType.MESH, GeomType.HFIELD, GeomType.ELLIPSOID)  # kinds whose triangles are those of the shape
+WIDE, WIDE_ON_FLAT = 0.35, 0.12  # largest angle [rad] of a triangle's side, seen from the middle of a cube-mapped shape
+HALVINGS = 16  # at most, of one side
+# For the squares +x, -x, +y, -y, +z, -z of a cube map: the directions to the right and down.
 CUBE = np.array(
     [
         [[0, 0, -1], [0, -1, 0]],
@@ -40,14 +42,14 @@ CUBE = np.array(
 
 
 def project(points, half, material: VisualMaterial) -> np.ndarray:
-    """Coordinates `(..., 2)` of points `(..., 3)` of a mesh or height field from above, for half extents `half (2,)` [m]."""
+    """Coordinates `(..., 2)`, from above, of points `(..., 3)` of a shape with half extents `half (2,)` [m]."""
     scale = np.array(material.repeat) / (1.0 if material.uniform else np.maximum(half, 1e-15))
     xy = np.asarray(points, float)[..., :2]
     return 0.5 * scale * xy + [-0.5, 1.5]
 
 
 def texture_coordinates(model, geom: int, corners) -> np.ndarray:
-    """`(m, k, 2)` of faces of a geom as `corners (m, k, 3)`, their points in the geom's axes [m]."""
+    """Texture coordinates `(m, k, 2)` of faces of a geom with `corners (m, k, 3)` [m] in the geom's axes."""
     kind, material, corners = GeomType(model.geom_type[geom]), material_of(model, geom), np.asarray(corners, float)
     size = np.array(model.geom_size[geom], float)
     mesh = model.meshes[model.geom_mesh[geom]] if model.geom_mesh[geom] >= 0 else None
@@ -73,7 +75,7 @@ def texture_coordinates(model, geom: int, corners) -> np.ndarray:
 
 
 def half_extents(kind: GeomType, size) -> np.ndarray:
-    """Half extents (3,) that an image is laid over; 1 where a plane is infinite."""
+    """Half extents (3,) of the shape that an image is mapped to; 1 along infinite sides of a plane."""
     if kind == GeomType.SPHERE:
         return np.full(3, size[0])
     if kind in (GeomType.CYLINDER, GeomType.CAPSULE):
@@ -82,7 +84,7 @@ def half_extents(kind: GeomType, size) -> np.ndarray:
 
 
 def _on_cube(kind: GeomType, corners, half, material: VisualMaterial) -> np.ndarray:
-    """Coordinates in an image of six squares below each other, or one for all, by the conventions of cube maps."""
+    """Coordinates in a cube map's image, of six squares below each other or of one for all sides."""
     toward = corners / (1.0 if kind in (GeomType.MESH, GeomType.HFIELD) else half)
     if kind == GeomType.CAPSULE:
         beyond = np.abs(corners[..., 2]) - half[2]
@@ -96,23 +98,27 @@ def _on_cube(kind: GeomType, corners, half, material: VisualMaterial) -> np.ndar
     right, down = ((toward * CUBE[side, k, None]).sum(axis=-1) / np.maximum(depth, 1e-12) for k in range(2))
     width, height = png_size(material.texture.data)
     side, squares = (side[:, None], 6.0) if height != width else (0, 1.0)
-    edge = 1.0 - 1.0 / width  # half a pixel inside, of the square alone
+    edge = 1.0 - 1.0 / width  # half a pixel inside the square
     right, down = (np.clip(x, -edge, edge) for x in (right, down))
     return np.stack([0.5 + 0.5 * right, 1.0 - (side + 0.5 + 0.5 * down) / squares], axis=-1)
 
 
 def drawn_triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, np.ndarray]:
-    """The mesh that draws a geom, as `shapes.triangles`; of one with a cube's image no triangle is wide as seen from its middle."""
+    """The mesh that draws a geom, see `shapes.triangles`.
+
+    With a cube map, triangles are halved until no side is wide as seen from the middle of the shape.
+    """
     vertices, faces = triangles(model, geom, segments)
     material, kind = material_of(model, geom), GeomType(model.geom_type[geom])
     if material is None or material.texture is None or material.texture.kind != "cube" or kind in KEPT:
         return vertices, faces
     if kind == GeomType.BOX and not material.uniform:
-        return vertices, faces  # each side is a square of its own
+        return vertices, faces  # each side of the box is one square
     corners = np.asarray(vertices, float)[faces]
     for _ in range(HALVINGS):
         toward = corners / np.maximum(np.linalg.norm(corners, axis=-1, keepdims=True), 1e-12)
-        cosine = (toward * np.roll(toward, -1, axis=1)).sum(axis=-1)  # of the sides from each corner to the next
+        # of the angle of each side, from a corner to the next
+        cosine = (toward * np.roll(toward, -1, axis=1)).sum(axis=-1)
         widest = cosine.argmin(axis=1)
         wide = cosine.min(axis=1) < np.cos(WIDE if kind in (GeomType.CAPSULE, GeomType.SPHERE) else WIDE_ON_FLAT)
         if not wide.any():
@@ -122,14 +128,14 @@ def drawn_triangles(model, geom: int, segments: int = 24) -> tuple[np.ndarray, n
 
 
 def _halves(corners, side) -> tuple[np.ndarray, np.ndarray]:
-    """The two halves of each of `corners (m, 3, 3)`, cut in the middle of the side that begins at corner `side (m,)`."""
+    """The two halves of triangles `corners (m, 3, 3)`, cut in the middle of the side from corner `side (m,)` on."""
     a, b, c = (np.take_along_axis(corners, ((side + k) % 3)[:, None, None], axis=1)[:, 0] for k in range(3))
     middle = 0.5 * (a + b)
     return np.stack([a, middle, c], axis=1), np.stack([middle, b, c], axis=1)
 
 
 def _on_box(corners) -> tuple[np.ndarray, np.ndarray]:
-    """Of corners on the unit box: to the right, and down."""
+    """Coordinates to the right and down for corners on the unit box."""
     middle = corners.mean(axis=1, keepdims=True)
     axis = np.abs(middle).argmax(axis=-1)[..., None]
     right = np.take_along_axis(corners, np.where(axis == 0, 1, 0), axis=-1)[..., 0]
@@ -138,7 +144,7 @@ def _on_box(corners) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _on_round(kind: GeomType, corners, half) -> tuple[np.ndarray, np.ndarray]:
-    """Of corners on a sphere, ellipsoid, cylinder or capsule: longitude over a turn, and down."""
+    """Longitude / 2π and the coordinate down for corners on a sphere, ellipsoid, cylinder or capsule."""
     unit = corners / half
     radius = np.hypot(unit[..., 0], unit[..., 1])
     first = _longitude(unit, radius)
@@ -157,7 +163,7 @@ def _on_round(kind: GeomType, corners, half) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _longitude(unit, radius) -> np.ndarray:
-    """Longitude from +x over a turn, in 0 .. 1 and on, whole within each face: of a pole that of the face's middle."""
+    """Longitude / 2π from +x, continuous within each face (it may exceed 1); a pole takes the mean over its face."""
     first = np.arctan2(unit[..., 1], unit[..., 0]) / (2 * np.pi) % 1.0
     pole = radius < 1e-6
     around = np.where(pole, np.nan, first)
