@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scalar constraints whose impulse is clamped to an interval (theory §3.1): limits, dry friction, bilateral rows, motors.
+"""Scalar constraints with an impulse clamped to an interval (theory §3.1).
 
-With rate v_c, regularisation R > 0 and stabilisation velocity v̂,
+They are limits, dry friction, bilateral rows and motors. With the rate v_c, the regularisation R > 0 and the
+stabilisation velocity v̂,
 
     y = −(v_c − v̂)/R,   γ = clamp(y, lower, upper),   ℓ = γ R y − ½ γ R γ,   G = −∂γ/∂v_c = 1/R inside, 0 outside.
 
@@ -15,7 +16,7 @@ With rate v_c, regularisation R > 0 and stabilisation velocity v̂,
 
 from ..real import func, real
 
-# Bounds may be infinite, a NaN passes through.
+# Bounds may be infinite. A NaN passes through.
 
 
 @func
@@ -37,7 +38,7 @@ def box_cost(y: real, R: real, lower: real, upper: real) -> real:
 
 @func
 def box_hessian(y: real, R: real, lower: real, upper: real) -> real:
-    """G = −∂γ/∂v_c; on a bound the outer value 0, of the two that are subgradients."""
+    """G = −∂γ/∂v_c; on a bound the value outside, 0 (0 and 1/R are both subgradients there)."""
     if y <= lower:
         return real(0.0)
     if y >= upper:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant contact with Coulomb friction: the friction-cone member of the SAP family (Castro et al., §III, theory §3.1).
+"""Compliant contact with Coulomb friction: SAP's friction-cone constraint (Castro et al., §III, theory §3.1).
 
 Contact velocity v_c = (v_t1, v_t2, v_n), regularisation R = diag(Rt, Rt, Rn), stabilisation velocity v̂ = (0, 0, v̂_n),
 
     y = −R⁻¹ (v_c − v̂),   γ = P(y),   ℓ = ½ γᵀRγ,   G = −∂γ/∂v_c ⪰ 0,
 
-where P projects on the cone ‖γ_t‖ ≤ μ γ_n in the norm of R. With y_r = ‖y_t‖, t̂ = y_t/y_r, μ̂ = μ Rt/Rn, μ̃² = μ μ̂:
+where P is the projection on the cone ‖γ_t‖ ≤ μ γ_n in the norm of R. With y_r = ‖y_t‖, t̂ = y_t/y_r, μ̂ = μ Rt/Rn and
+μ̃² = μ μ̂:
 
     no contact   y_n ≤ −μ̂ y_r          γ = 0                                              G = 0
     μ = 0        y_n > 0                 γ = (0, 0, y_n)                                    G = diag(0, 0, 1/Rn)
@@ -13,35 +14,36 @@ where P projects on the cone ‖γ_t‖ ≤ μ γ_n in the norm of R. With y_r =
     sliding      otherwise               γ_n = (y_n + μ̂ y_r)/(1 + μ̃²), γ_t = μ γ_n t̂      G = 1/(1 + μ̃²) ×
                  [[ μ/Rt (μ̂ P + (μ̂ + y_n/y_r) P⊥), μ/Rn t̂ ], [ μ/Rn t̂ᵀ, 1/Rn ]],  P = t̂t̂ᵀ, P⊥ = I − P
 
-μ = 0 is tested by itself first (0 · ∞ is a NaN, and y_r = 0 with y_n < 0 must not pull), the others in this order. The
-tests compare squares, so that a square root or a division by y_r is met only in the sliding branch, where y_r > 0: values
+The code tests μ = 0 first (0 · ∞ is a NaN, and y_r = 0 with y_n < 0 must not pull), then the other rows in this order.
+The tests compare squares. So only the sliding branch, where y_r > 0, has a square root and a division by y_r: values
 and adjoints stay finite at y_r = 0. A NaN falls through to the last branch and comes out as a NaN.
 
-Recovery from overlap. Near-rigid contact would drive overlapping bodies apart within a step, at v̂_n = −φ/(h + τ_d). Where that is
-more than the recovery speed v_r, the law between standstill and separation is scaled: v̂_n ← s v̂_n = v_r and R_n ← s R_n, so that no
-force acts from v_n = v_r on, while the load borne at v_n = 0, v̂_n/R_n, stays: a light body under a heavy one sinks no deeper.
-R_n falls to a hundredth at most. Contact of a given stiffness keeps its law.
+Recovery from overlap. Near-rigid contact would separate overlapping bodies within one step, at the speed
+v̂_n = −φ/(h + τ_d). If this is more than the recovery speed v_r, the law is scaled by s = v_r/v̂_n: v̂_n ← s v̂_n = v_r
+and R_n ← s R_n. Then no force acts for v_n ≥ v_r. The load borne at v_n = 0, v̂_n/R_n, stays the same, so that a light
+body under a heavy one sinks no deeper. For R_n s is at least 1/100. Contact with a given stiffness keeps its law.
 """
 
 import warp as wp
 
 from ..real import func, mat33, real, struct, vec3
 
-# 1/(4π²): with it the near-rigid limit has β h as the period of the contact's spring (Castro et al., §V-B).
+# 1/(4π²): with this factor the contact's spring has the period β h in the near-rigid limit (Castro et al., §V-B).
 INVERSE_FOUR_PI_SQUARED = 0.025330295910584444
 # Floor of w [1/kg]: R = 0 would divide 0 by 0.
 INVERSE_MASS_FLOOR = 1e-12
-INERT = 1e12  # in place of a w of 0, of a contact that moves nothing: no impulse
-# Least s of recovery: R_n is then that of a stop (`limit.LIMIT_BETA`² of a contact's), which float32 solves as well.
+INERT = 1e12  # replaces w = 0 of a contact that moves nothing, so that it has no impulse
+# Least s of R_n: it makes R_n as small as that of a joint stop (`limit.LIMIT_BETA`² times a contact's), which float32
+# can solve.
 LEAST_RECOVERY_SHARE = 1e-2
 
 
-# In the axes (t1, t2, n); R = (Rt, Rt, Rn) with equal tangential entries.
+# Vectors below are in the axes (t1, t2, n); R = (Rt, Rt, Rn) has equal tangential entries.
 
 
 @func
 def cone_y(v_c: vec3, v_hat: vec3, R: vec3) -> vec3:
-    """y = −R⁻¹ (v_c − v̂), the impulse that the constraint would have without its cone."""
+    """y = −R⁻¹ (v_c − v̂), the impulse without the cone constraint."""
     return vec3((v_hat[0] - v_c[0]) / R[0], (v_hat[1] - v_c[1]) / R[1], (v_hat[2] - v_c[2]) / R[2])
 
 
@@ -103,7 +105,10 @@ def cone_hessian(y: vec3, R: vec3, mu: real) -> mat33:
 
 @struct
 class Projected:
-    """γ = P(y) and what its slopes need, found without branches: by lanes that are each on another part of the cone."""
+    """γ = P(y) and the terms of its derivatives, computed without branches.
+
+    Lanes whose contacts are on different parts of the cone then do not diverge.
+    """
 
     gamma: vec3
     t_1: real  # t̂
@@ -116,7 +121,7 @@ class Projected:
 
 @func
 def project(y: vec3, mu_hat: real, mu: real) -> Projected:
-    """On the cone; μ̂ = μ Rt/Rn. Not for adjoints: it divides by y_r wherever it is."""
+    """Project y on the cone; μ̂ = μ Rt/Rn. Not for adjoints: every branch divides by y_r, also at y_r = 0."""
     zero = real(0.0)
     x = Projected()
     y_1 = wp.where(mu == zero, zero, y[0])
@@ -137,7 +142,7 @@ def project(y: vec3, mu_hat: real, mu: real) -> Projected:
 
 @func
 def projected_rate(x: Projected, rate: vec3, mu_hat: real, mu: real) -> vec3:
-    """dγ where y changes by `rate`."""
+    """dγ when y changes by `rate`."""
     zero = real(0.0)
     along = x.t_1 * rate[0] + x.t_2 * rate[1]
     rate_n = (rate[2] + mu_hat * along) * x.share
@@ -149,7 +154,7 @@ def projected_rate(x: Projected, rate: vec3, mu_hat: real, mu: real) -> vec3:
 
 @func
 def projected_hessian(x: Projected, y_n: real, per_R: vec3, mu_hat: real, mu: real) -> mat33:
-    """G = −∂γ/∂v_c, with 1/R."""
+    """G = −∂γ/∂v_c of a projection; `per_R` is 1/R."""
     zero = real(0.0)
     G_n = x.share * per_R[2]
     G_t = mu * mu_hat * x.share * per_R[0]
@@ -169,7 +174,7 @@ def projected_hessian(x: Projected, y_n: real, per_R: vec3, mu_hat: real, mu: re
 
 @func
 def time_or(tau_d: real, default: real) -> real:
-    """τ_d; one that is not a number is the default."""
+    """τ_d, or the default if τ_d is NaN."""
     found = default
     if tau_d == tau_d:
         found = tau_d
@@ -180,8 +185,9 @@ def time_or(tau_d: real, default: real) -> real:
 def contact_regularization(w: real, phi: real, compliance: real, tau_d: real, h: real, beta: real, sigma: real) -> vec3:
     """(Rt, Rt, Rn) from physical parameters: Rn = max(β²/(4π²) w, c/(h (h + τ_d))), Rt = σ w (Castro et al., §V).
 
-    w = ‖W_ii‖_F/3 [1/kg] is the contact's effective inverse mass, c = 1/k [m/N] (0 is near-rigid) and τ_d [s]
-    the dissipation time, taken as 0 while φ > 0 [m] so that no force acts at a distance. A contact that moves nothing has no impulse.
+    w = ‖W_ii‖_F/3 [1/kg] is the contact's effective inverse mass, and c = 1/k [m/N] its compliance (0 is near-rigid).
+    τ_d [s] is the dissipation time; it counts as 0 while φ > 0 [m], so that no force acts at a distance. A contact that
+    moves nothing (w = 0) has no impulse.
     """
     w_floored = wp.max(w, real(INVERSE_MASS_FLOOR))
     if w == real(0.0):
@@ -205,7 +211,7 @@ def contact_stabilization(phi: real, tau_d: real, h: real) -> vec3:
 
 @func
 def recovery_regularization(R: vec3, v_hat: vec3, recovery: real) -> vec3:
-    """R with s R_n in the place of R_n; the same bits where v̂_n ≤ v_r, of the law without a limit."""
+    """R with s R_n in place of R_n. If v̂_n ≤ v_r, R is unchanged to the bit."""
     limited = R
     if v_hat[2] > recovery:
         share = wp.max(recovery / v_hat[2], real(LEAST_RECOVERY_SHARE))

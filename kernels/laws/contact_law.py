@@ -3,8 +3,8 @@
 
     c, τ_d, μ of a pair   →   R, v̂   →   γ of the convex law (`cone.py`) or of Coulomb's (`coulomb.py`)
 
-A step takes μ, R and v̂ from here, the tape runs the adjoint of `impulse_at`, and `linearize` takes its slopes. A further
-quantity of a law is a field of `ContactState`, which `pair_laws.contact_state` fills; its derivatives follow.
+A step takes μ, R and v̂ from here, the tape runs the adjoint of `impulse_at`, and `linearize` takes its slopes. To add
+a quantity to a law, add a field to `ContactState` and fill it in `pair_laws.contact_state`; its derivatives follow.
 """
 
 import warp as wp
@@ -17,54 +17,54 @@ RULE_SECOND = wp.constant(2)
 RULE_HARMONIC = wp.constant(3)
 RULE_FRICTIONLESS = wp.constant(4)
 RULE_EXPLICIT = wp.constant(5)
-LEAST_FRICTION = 1e-30  # in place of μ = 0 in slopes: too small to matter
-LEAST_SLIP = 1e-15  # [m/s] beyond it a contact of that friction slides; squares of it are not 0 in float32
+LEAST_FRICTION = 1e-30  # μ in slopes of a contact with μ = 0: too small to matter
+LEAST_SLIP = 1e-15  # [m/s] from this slip on a contact with that μ slides; its square is not 0 in float32
 
 
 @struct
 class LawOptions:
-    """What is the same for all contacts of a step."""
+    """Options that are the same for all contacts of a step."""
 
     h: real
     beta: real
     sigma: real
     tau_share: real  # the default of τ_d is this times h/π
-    rigid: real  # [N/m] k of contact that is given none; 0: near-rigid contact, by β and w
+    rigid: real  # [N/m] stiffness of contacts without one; 0: they are near-rigid, by β and w
     coulomb: int  # 1: Coulomb's law, 0: the convex one
-    counts: int  # 1: near-rigid contact stiffens under what it bears (of Coulomb's law)
+    counts: int  # 1: near-rigid contact stiffens with its load (Coulomb's law only)
 
 
 @struct
 class PairFriction:
-    """What μ of a contact follows from."""
+    """The numbers from which μ of a contact is computed."""
 
     rule: int
-    given: real  # of RULE_EXPLICIT
-    a: real  # of the geoms A and B
-    b: real
+    given: real  # the pair's μ, for RULE_EXPLICIT
+    a: real  # μ of geom A
+    b: real  # μ of geom B
 
 
 @struct
 class ContactState:
-    """What the law of a contact acts on."""
+    """Inputs of the law of one contact."""
 
     options: LawOptions
     friction: PairFriction
-    stiffness: vec2  # of the geoms A and B, as the next
-    dissipation_time: vec2  # not a number: the default
-    is_field: int  # 1: contact between pressure fields, with (c, τ_d) of its own
-    compliance: vec2  # those
-    recovery: real  # v_r of near-rigid contact
+    stiffness: vec2  # [N/m] of the geoms A and B
+    dissipation_time: vec2  # [s] of the geoms A and B; NaN: the default
+    is_field: int  # 1: hydroelastic contact, with its (c, τ_d) in `compliance`
+    compliance: vec2  # (c, τ_d), read if `is_field` is 1
+    recovery: real  # [m/s] v_r of near-rigid contact
     phi: real
     weight: real  # w
     v_c: vec3
-    gravity: vec3  # of Coulomb's law, as the next
-    mass: real  # of the world
+    gravity: vec3  # read by Coulomb's law only
+    mass: real  # [kg] of the world; read by Coulomb's law only
 
 
 @func
 def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
-    """A coefficient of a pair by its rule, from those of its two geoms; 0 where both have none."""
+    """Coefficient of a pair from those of its two geoms, by the pair's rule; without a rule the larger one."""
     found = wp.max(a, b)
     if rule == RULE_FIRST:
         found = a
@@ -103,7 +103,7 @@ def pair_compliance(stiffness: vec2, dissipation_time: vec2, default_tau: real) 
 
 @func
 def compliance_of(s: ContactState) -> vec2:
-    """(c, τ_d) of a contact; c = 0: it is given no stiffness."""
+    """(c, τ_d) of a contact; c = 0: no stiffness is given."""
     law = s.compliance
     if s.is_field == 0:
         law = pair_compliance(s.stiffness, s.dissipation_time, s.options.tau_share * s.options.h / real(wp.pi))
@@ -112,7 +112,7 @@ def compliance_of(s: ContactState) -> vec2:
 
 @func
 def pair_recovery(speed: real, compliance: real) -> real:
-    """`speed`, the recovery speed of near-rigid contact; contact of a given stiffness has no limit."""
+    """Recovery speed: `speed` for near-rigid contact, infinite (no limit) for contact with a given stiffness."""
     recovery = speed
     if compliance > real(0.0):
         recovery = real(wp.inf)
@@ -144,7 +144,7 @@ def load_of(s: ContactState) -> vec2:
 
 @func
 def impulse_at(s: ContactState, mu: real) -> vec3:
-    """γ of a contact that has this μ."""
+    """γ of a contact with the given μ."""
     R, v_hat = regularised(s)
     gamma = vec3()
     if s.options.coulomb == 1:
@@ -157,7 +157,7 @@ def impulse_at(s: ContactState, mu: real) -> vec3:
 
 @func
 def impulse_along(s: ContactState, e: vec3) -> real:
-    """e · γ. A contact without friction that slips changes with μ as one that slides."""
+    """e · γ. A contact with μ = 0 that slips has the derivative with respect to μ of a sliding contact."""
     mu = friction_of(s.friction)
     if mu == real(0.0) and s.v_c[0] * s.v_c[0] + s.v_c[1] * s.v_c[1] > real(LEAST_SLIP * LEAST_SLIP):
         mu = mu + real(LEAST_FRICTION)
@@ -166,6 +166,6 @@ def impulse_along(s: ContactState, e: vec3) -> real:
 
 @func
 def slopes_along(s: ContactState, e: vec3) -> ContactState:
-    """∂(e · γ)/∂x of every number x of the state."""
+    """∂(e · γ)/∂x for every number x of the state."""
     by_state, _e = wp.grad(impulse_along)(s, e)
     return by_state

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coulomb's law of regularised contact, and how Newton's method sees it (theory §3.6).
+"""Coulomb's law of regularised contact, and its linearisation for Newton's method (theory §3.6).
 
 With u = v_c − v̂, R = diag(Rt, Rt, Rn) and the compression c(γ_n) [m/s] of the normal, the law of one contact is
 
     γ_n ≥ 0  ⟂  u_n + c(γ_n) ≥ 0,      ‖γ_t‖ ≤ μ γ_n,      s = u_t + R_t γ_t = 0, or γ_t = −μ γ_n s/‖s‖.
 
-The slip s is what is left of u_t when the friction's own give is taken off. It is the fixed point of SAP's convex law under the
-lag v̂_n ← v̂_n − μ‖s‖ (De Saxcé's change of variable; Acary, Cadoux, Lemaréchal, Malick 2011): a contact that slides keeps its
-normal law, where the convex cone lifts it off at μ‖v_t‖. Solved for the impulse,
+The slip s is u_t without the elastic part −R_t γ_t of friction. The law is the fixed point of SAP's convex law under
+the lag v̂_n ← v̂_n − μ‖s‖ (De Saxcé's change of variable; Acary, Cadoux, Lemaréchal, Malick 2011). A sliding contact
+keeps its normal law; under the convex cone it lifts off at the speed μ‖v_t‖. Solved for the impulse,
 
     γ_n = c⁻¹(max(0, −u_n)),   γ_t = −u_t / max(R_t, ‖u_t‖/(μ γ_n)).
 
-Supported load. Contact without a stiffness of its own has, as a spring, the period β h with the mass 1/w of its own bodies. Under a
-load γ it bears the mass γ/(|g| h), and for the period to stay the tangent stiffness grows, from γ_0 = |g| h/(2 w) on, half its own weight:
+Supported load. Contact without a given stiffness is a spring with the period β h at the mass 1/w of the contact's
+bodies. Under a load γ it supports the mass γ/(|g| h). To keep the period, the tangent stiffness grows with the load,
+from half of the bodies' weight on, γ_0 = |g| h/(2 w):
 
-    dc/dγ = R_n max(min(1, γ_0/γ), σ_m),   σ_m = min(1, 1/(w M)),
+    dc/dγ = R_n max(min(1, γ_0/γ), σ_m),   σ_m = min(1, 1/(w M)).
 
-c = R_n γ up to γ_0, R_n γ_0 (1 + ln(γ/γ_0)) from there on, and straight again where it would bear more than M, all the mass there is (bodies
-wedged between others press with what they like). A light body under one 10³ times heavier gives 4 times what it gives alone, not 10³ times.
-Contact with a stiffness of its own keeps c = R_n γ, σ_m = 1.
+So c = R_n γ up to γ_0, and c = R_n γ_0 (1 + ln(γ/γ_0)) above it. c is linear again above the load of M, the total mass
+of the world: bodies wedged between others press with any force. A light body under a body 10³ times heavier sinks 4
+times as deep as alone, not 10³ times. Contact with a given stiffness keeps c = R_n γ, σ_m = 1.
 """
 
 import warp as wp
@@ -26,7 +27,7 @@ import warp as wp
 from ..real import func, mat33, real, struct, vec3
 from .cone import INVERSE_MASS_FLOOR
 
-OWN_SHARE = 0.5  # of the impulse |g| h/w that bears the contact's own mass
+OWN_SHARE = 0.5  # γ_0 over the impulse |g| h/w that supports the mass 1/w of the contact
 
 
 @struct
@@ -34,9 +35,9 @@ class Linearised:
     """One contact linearised at (γ, u): γ⁺ = γ + δ − (S + p eᵀ) du with p = (p_1, p_2, 0) and e the normal."""
 
     S: mat33  # symmetric, positive semidefinite
-    p: vec3  # the friction's answer to the normal, which nothing answers: 0 where no contact slides
+    p: vec3  # change of friction with the normal velocity, the unsymmetric part; 0 unless the contact slides
     delta: vec3
-    miss: vec3  # γ − the projection of γ − (u + R γ)/ρ on the law: 0 where the law holds
+    miss: vec3  # γ minus the projection of γ − (u + R γ)/ρ on the law; 0 if the law holds
 
 
 @func
@@ -77,7 +78,7 @@ def normal_impulse(x: real, R_n: real, load: real, least: real) -> real:
 
 @func
 def least_share(compliance: real, w: real, mass: real) -> real:
-    """σ_m of a contact of this compliance 1/k [m/N], 0 where it is near-rigid."""
+    """σ_m of a contact with the compliance 1/k [m/N] (0: near-rigid)."""
     least = real(1.0)
     if compliance == real(0.0) and w * mass > real(1.0):
         least = real(1.0) / (w * mass)
@@ -92,7 +93,7 @@ def supported_load(gravity: vec3, h: real, w: real) -> real:
 
 @func
 def coulomb_impulse(u: vec3, R: vec3, mu: real, load: real, least: real) -> vec3:
-    """γ of the law. Square root and division are met in sliding alone, where ‖u_t‖ > 0: adjoints stay finite."""
+    """γ of the law. Only the sliding branch, with ‖u_t‖ > 0, has a root and a division: adjoints stay finite."""
     gamma_n = normal_impulse(-u[2], R[2], load, least)
     bound = mu * gamma_n
     u_tt = u[0] * u[0] + u[1] * u[1]
@@ -108,14 +109,14 @@ def coulomb_impulse(u: vec3, R: vec3, mu: real, load: real, least: real) -> vec3
 
 @func
 def across(d0: real, d1: real, g: real, g_n: real) -> mat33:
-    """g across the direction d of the tangent plane, g_n along the normal."""
+    """Matrix with g across the direction d in the tangent plane, 0 along d, and g_n along the normal."""
     zero = real(0.0)
     return mat33(g * d1 * d1, -g * d0 * d1, zero, -g * d0 * d1, g * d0 * d0, zero, zero, zero, g_n)
 
 
 @func
 def coulomb_slopes(u: vec3, R: vec3, mu: real, load: real, least: real) -> Linearised:
-    """S and p of −∂γ/∂u of `coulomb_impulse`; δ and the miss are 0."""
+    """S and p of −∂γ/∂u = S + p eᵀ of `coulomb_impulse`; δ and the miss are 0."""
     found = Linearised()
     gamma_n = normal_impulse(-u[2], R[2], load, least)
     if gamma_n > real(0.0):
@@ -139,10 +140,11 @@ def coulomb_slopes(u: vec3, R: vec3, mu: real, load: real, least: real) -> Linea
 def coulomb_newton(
     gamma: vec3, u: vec3, R: vec3, mu: real, load: real, least: real, rho: real, held: bool
 ) -> Linearised:
-    """The law linearised at an impulse and a velocity that need not obey it yet; `held`: with the friction bound at its present value.
+    """The law linearised at an impulse γ and a velocity u that need not satisfy it.
 
-    Which branch holds is decided by γ and u together, by the trial y = γ − (u + Rγ)/ρ (augmented Lagrangian; Alart, Curnier
-    1991), ρ the inverse mass of the contact: by u alone, contacts that stick would be found one after the other.
+    The trial y = γ − (u + Rγ)/ρ chooses the branch (augmented Lagrangian; Alart, Curnier 1991), with ρ the inverse mass
+    of the contact. A choice by u alone would find sticking contacts one after the other. `held`: the friction bound
+    keeps its present value.
     """
     found = Linearised()
     gap = u[2] + compression(gamma[2], R[2], load, least)

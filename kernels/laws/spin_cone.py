@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torsional and rolling friction of a point contact (theory §3.7): the laws of `cone.py` and `coulomb.py` with more tangential rows.
+"""Torsional and rolling friction of a point contact (theory §3.7): `cone.py` and `coulomb.py` with spin rows.
 
-Beside the three rows of a contact stand its *spin rows*: the relative angular velocity about (t1, t2, n), in parts of the lengths
-μ_r/μ, μ_r/μ and μ_τ/μ, so that s [m/s] is a velocity, σ its impulse [N s], the moments are length times σ, and
+A contact has three *spin rows* besides its three rows. They are the relative angular velocity about (t1, t2, n) times
+the lengths μ_r/μ, μ_r/μ and μ_τ/μ. So s [m/s] is a velocity and σ [N s] its impulse; the moments are length times σ.
+The cone
 
     ‖(γ_t, σ)‖ ≤ μ γ_n
 
-is the isotropic cone once more, with five tangential directions instead of two. They have the regularisation R_t, v̂ of 0, and the same laws: every
-formula holds with y_r = ‖(y_t, z)‖, z = −s/R_t, and t̂ = (y_t, z)/y_r. A length of 0 leaves a row without velocity and without impulse.
+is isotropic, with five tangential directions instead of two. Spin rows have the regularisation R_t, v̂ = 0, and the
+same laws: every formula holds with y_r = ‖(y_t, z)‖, z = −s/R_t and t̂ = (y_t, z)/y_r. A row with length 0 has no
+velocity and no impulse.
 """
 
 import warp as wp
@@ -18,7 +20,10 @@ from .coulomb import compression, compression_slope, normal_impulse
 
 @struct
 class Coupled:
-    """−∂(γ, σ)/∂(u, s) = [[own, left rightᵀ], [right leftᵀ, spin]] + (p, p_spin) eᵀ, e the normal; of Newton's method δ and misses besides."""
+    """−∂(γ, σ)/∂(u, s) = [[own, left rightᵀ], [right leftᵀ, spin]] + (p, p_spin) eᵀ, e the normal.
+
+    δ and the misses, as in `coulomb.Linearised`, are set for Newton's method only.
+    """
 
     own: mat33
     spin: mat33
@@ -111,7 +116,7 @@ def spin_coulomb_impulse(u: vec3, s: vec3, R: vec3, mu: real, load: real, least:
 
 @func
 def across_slip(found: Coupled, d: vec3, b: vec3, g: real, g_n: real) -> Coupled:
-    """The symmetric part: g across the direction (d, b) of the tangent space, g_n along the normal."""
+    """Set the symmetric part: g across the direction (d, b) of the tangent space, 0 along it, g_n along the normal."""
     found.own = wp.diag(vec3(g, g, g_n)) - g * wp.outer(d, d)
     found.spin = wp.diag(vec3(g, g, g)) - g * wp.outer(b, b)
     found.left = -g * d
@@ -121,7 +126,7 @@ def across_slip(found: Coupled, d: vec3, b: vec3, g: real, g_n: real) -> Coupled
 
 @func(inline=False)
 def spin_coulomb_slopes(u: vec3, s: vec3, R: vec3, mu: real, load: real, least: real) -> Coupled:
-    """Slopes of `spin_coulomb_impulse`; δ and the misses are 0."""
+    """−∂(γ, σ)/∂(u, s) of `spin_coulomb_impulse`; δ and the misses are 0."""
     found = Coupled()
     zero = real(0.0)
     gamma_n = normal_impulse(-u[2], R[2], load, least)
@@ -149,7 +154,10 @@ def spin_coulomb_slopes(u: vec3, s: vec3, R: vec3, mu: real, load: real, least: 
 def spin_coulomb_newton(
     gamma: vec3, sigma: vec3, u: vec3, s: vec3, R: vec3, mu: real, load: real, least: real, rho: real, held: bool
 ) -> Coupled:
-    """`coulomb.coulomb_newton` of a contact with spin rows: the trial (y, z) = (γ, σ) − ((u, s) + R (γ, σ))/ρ says which branch holds."""
+    """`coulomb.coulomb_newton` of a contact with spin rows.
+
+    The trial (y, z) = (γ, σ) − ((u, s) + R (γ, σ))/ρ chooses the branch.
+    """
     found = Coupled()
     zero = real(0.0)
     gap = u[2] + compression(gamma[2], R[2], load, least)

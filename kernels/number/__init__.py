@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that carry a rate of change: derivatives of device code from its forward text."""
+"""Numbers that carry a rate of change: forward-mode derivatives of device code."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dual numbers as scalar types of Warp: a value and its rate of change along one direction.
 
-Warp's vectors, matrices, quaternions and transforms, and its functions of them, are C++ templates over the scalar type.
-With a scalar that obeys the rules of differentiation they all do. Comparisons look at values, so that branches are those
-of the forward text. At a kink (`min`, `max`, `clamp`, `abs`) the rate is that of Warp's adjoint; √ has no rate at 0.
+Warp's vectors, matrices, quaternions and transforms, and their functions, are C++ templates over the scalar type. With
+dual numbers as the scalar they all compute rates. Comparisons look at values only, so the branches are those of the
+plain code. At a kink (`min`, `max`, `clamp`, `abs`) the rate is that of Warp's adjoint; the rate of √ at 0 is 0.
 
-Warp 1.19 lists its scalar types in tables without a way to add one; `dual_type` adds to these tables.
+Warp 1.19 lists its scalar types in tables and has no function to add one. `dual_type` writes into these tables.
 """
 
 import ast
@@ -14,7 +14,7 @@ import ctypes
 import warp as wp
 from warp._src import builtins, codegen, context, types
 
-# Functions of one number a, and their derivatives there, y being the value of the function.
+# Functions of one number a, and their derivatives at a; y is the value of the function.
 ONE = {
     "sqrt": "y > T(0) ? T(0.5) / y : T(0)",
     "exp": "y",
@@ -91,7 +91,7 @@ _made: dict[type, type] = {}
 
 
 def dual_type(real: type) -> type:
-    """The dual numbers over `real`, `wp.float32` or `wp.float64`. Their modules begin with `DUALS`."""
+    """The type of dual numbers over `real` (`wp.float32` or `wp.float64`). Modules that use it begin with `DUALS`."""
     if real not in _made:
         pair = type("pair", (ctypes.Structure,), {"_fields_": [("value", real._type_), ("rate", real._type_)]})
         made = type(f"dual{real.__name__[-2:]}", (types.float_base,), {"_length_": 1, "_type_": pair, "text": DUALS})
@@ -101,7 +101,7 @@ def dual_type(real: type) -> type:
 
 
 def _add_scalar(made: type, real: type) -> None:
-    """Enter a scalar type into the tables of Warp, with its code for hashes, conversions to it, and its constants."""
+    """Add a scalar type to Warp's tables, with its type code for hashes, conversions to it, and its constants."""
     for module in (types, codegen, context, builtins):
         for name in ("float_types", "scalar_types", "scalar_and_bool_types", "value_types"):
             if isinstance(getattr(module, name, None), tuple):
@@ -114,7 +114,7 @@ def _add_scalar(made: type, real: type) -> None:
     emit_other = calls[ast.Call]
 
     def emit_Call(adj, node, *more, **options):
-        # `num(0.1)` in full precision, which Warp has for its own 64-bit types alone
+        # emit `num(0.1)` in full precision, as Warp does for its own 64-bit types only
         if len(node.args) == 1 and isinstance(node.args[0], (ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp)):
             if adj.resolve_static_expression(node.func)[0] is made:
                 given = adj.eval(node.args[0])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`num`, the scalar of functions with derivatives: `real` in plain copies, a dual number in `Variant(real, dual=True)`.
+"""`num`, the scalar type of functions with forward-mode derivatives.
 
-A function written with `num` gives its value in the plain copy. In the dual copy its arguments have rates, set by
-`with_rate`, and so has its result: `rate_of` reads the directional derivative. Plain copies drop rates and read 0.
+`num` is `real` in plain copies of the device code, and a dual number in the copy `Variant(real, dual=True)`. In the
+dual copy `with_rate` sets the rates of a function's arguments, and `rate_of` reads the rate of the result: the
+directional derivative. In plain copies `with_rate` drops the rate and `rate_of` gives 0.
 """
 
 import warp as wp
@@ -98,7 +99,7 @@ def pose_of(X: num_transform) -> transform:
 
 @func
 def moving_transform(X: transform, omega: vec3, u: vec3) -> num_transform:
-    """The pose X with the motion (ω; u) about the origin of its target frame: ṗ = u + ω × p, q̇ = ½ (ω, 0) q."""
+    """The pose X moving with (ω; u) about the origin of its target frame: ṗ = u + ω × p, q̇ = ½ (ω, 0) q."""
     p = wp.transform_get_translation(X)
     q = wp.transform_get_rotation(X)
     half = real(0.5) * omega
