@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store says of itself, checked before anything is made of it: sizes, and the record of its run."""
+"""Check the attributes of a store before anything is built from them: sizes, and the record of its run."""
 
 import numpy as np
 
 from warpsim.base.checks import short
 
-MOST_FRAMES = 1024  # of a block
+MOST_FRAMES = 1024  # in one block
 SOURCES = ("none", "random", "array", "callable")
 
 
 def check_attributes(attributes: dict) -> None:
-    """Raise `ValueError` for the first attribute that no store has."""
+    """Raise `ValueError` for the first attribute that is not a store's."""
     _whole(attributes, ("frames", "worlds"), 0)
     if attributes["version"] == 1:
         return
     _whole(attributes, ("frames", "worlds", "column", "block"), 1)
-    for name, most, room in (("column", "worlds", 2), ("block", "frames", 1)):  # a column is filled up to whole chunks
+    for name, most, room in (("column", "worlds", 2), ("block", "frames", 1)):  # a column is rounded up to whole chunks
         if attributes[name] > room * attributes[most]:
             raise ValueError(f"{name} is {attributes[name]}, of {attributes[most]} {most}")
     if attributes["block"] > MOST_FRAMES:
@@ -28,7 +28,7 @@ def check_attributes(attributes: dict) -> None:
 
 
 def check_names(named) -> None:
-    """Raise `ValueError` for names of diagnostics that are no names of members, or that are there twice."""
+    """Raise `ValueError` for diagnostics whose names are no member names, or occur twice."""
     if not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
         raise ValueError(f"diagnostics is {short(named)}; it must be a list of names")
     for name in named:

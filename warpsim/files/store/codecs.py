@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compressors of stores: Zarr's Blosc and Zstandard, which here make exactly the bytes that a chunk has, or raise.
+"""The decompressors of stores: Zarr's Blosc and Zstandard, which here write exactly the bytes of a chunk, or raise.
 
-By themselves they make as many as the head of the compressed bytes says, which may be 2 GB in a file of a kilobyte.
+Zarr's own write as many bytes as the header of the compressed bytes says, which may be 2 GB from a file of a kilobyte.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from warpsim.base.errors import StoreError
 from warpsim.files.limits import STORE_GROWTH, STORE_ROOM
 from warpsim.files.store.metadata import LEAST, OURS
 
-LZ4 = 1  # in the head of what Blosc made
-MAGIC = bytes.fromhex("28b52ffd")  # of Zstandard
+LZ4 = 1  # the compressor's code in Blosc's header
+MAGIC = bytes.fromhex("28b52ffd")  # the first bytes of Zstandard
 
 
 class _Exact:
-    """Decodes into memory of a chunk's size, if so much can come of what there is."""
+    """Decodes into memory of a chunk's size. Raises `StoreError` if the compressed bytes cannot hold so much."""
 
     room = LEAST
 
@@ -49,7 +49,7 @@ class Blosc(_Exact, BloscCodec):
         return self._blosc_codec
 
     def check(self, data: bytes, size: int) -> None:
-        """The head tells of this many bytes and of these."""
+        """Raise `StoreError` unless the header gives exactly these sizes and the compressor LZ4."""
         head = np.frombuffer(data[4:16], "<u4") if len(data) >= 16 else np.zeros(3, np.uint32)
         if (head[0], head[2]) != (size, len(data)) or head[1] > max(size, 1) or data[2] >> 5 != LZ4:
             raise StoreError(f"a chunk of {size} bytes does not begin as one that Blosc made with LZ4")
@@ -64,9 +64,9 @@ class Zstd(_Exact, ZstdCodec):
         return self._zstd_codec
 
     def check(self, data: bytes, size: int) -> None:
-        """The head of the frame tells of this many bytes; the decoder holds it to them."""
+        """Raise `StoreError` unless the frame header gives this size; the decoder enforces it."""
         kind = data[4] if len(data) > 5 and data[:4] == MAGIC else 0
-        alone = kind >> 5 & 1  # no byte for the size of a window then
+        alone = kind >> 5 & 1  # single segment: the header then has no byte for the window size
         width = (alone, 2, 4, 8)[kind >> 6]
         told = int.from_bytes(data[6 - alone : 6 - alone + width], "little") + (256 if width == 2 else 0)
         if not width or kind & 3 or told != size:

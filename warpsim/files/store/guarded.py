@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one way in which Zarr reads and writes a warpsim store: member by member, each of a kind that stores have.
+"""The only way in which Zarr reads and writes a warpsim store: member by member, each of a kind that stores have.
 
-Zarr and numcodecs decode whatever a store's metadata names, pickles among it. Here `zarr.json` is read first by the rules of
-`metadata.py`, so that Zarr sees formats and codecs of our list alone and never metadata of several members in one file. No member
-of a folder is a link, a pipe, a socket or a device: every read and every write looks again.
+Zarr and numcodecs decode whatever a store's metadata names, including pickles. Here `zarr.json` is first checked by the
+rules of `metadata.py`. So Zarr sees only the formats and codecs listed there, and never the metadata of several members
+in one file. No member of a folder is a link, a pipe, a socket or a device: every read and every write checks.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ import stat
 
 try:
     from fsspec.archive import AbstractArchiveFileSystem
-except ImportError:  # without the extra `remote` there are no URLs
+except ImportError:  # there are no URLs without the extra `remote`
     AbstractArchiveFileSystem = ()
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.storage import FsspecStore, LocalStore
 
-import warpsim.files.store.codecs  # noqa: F401  (registers what `checked_metadata` names)
+import warpsim.files.store.codecs  # noqa: F401  (registers the codecs that `checked_metadata` names)
 from warpsim.base.errors import StoreError
 from warpsim.files.limits import MAX_STORE_CHUNK
 from warpsim.files.store.metadata import checked_metadata, most_of_metadata
 from warpsim.files.store.store_tree import listed, refuse_kind
 
 METADATA = "zarr.json"
-OF_FORMAT_2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")  # which are never read
+OF_FORMAT_2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")  # files that are never read
 
 
 class Guarded(Store):
-    """A `LocalStore` or `FsspecStore` whose members are looked at before they are read or written."""
+    """A `LocalStore` or `FsspecStore` that checks each member before it is read or written."""
 
     supports_writes = supports_deletes = supports_listing = True
 
@@ -39,7 +39,7 @@ class Guarded(Store):
         self.inner = inner
         self.folder = inner.root if isinstance(inner, LocalStore) else None
         self.archive = isinstance(getattr(getattr(inner, "fs", None), "sync_fs", None), AbstractArchiveFileSystem)
-        self.most: dict[str, int] = {}  # bytes that a file of an array may have, once its metadata were read
+        self.most: dict[str, int] = {}  # most bytes of a file of an array, known once its metadata is read
 
     def with_read_only(self, read_only: bool = False) -> "Guarded":
         return type(self)(self.inner.with_read_only(read_only))
@@ -72,7 +72,10 @@ class Guarded(Store):
         return None if data is None else prototype.buffer.from_bytes(data)
 
     async def _fetched(self, key: str, prototype, byte_range, most: int):
-        """What is at a URL; a member of an archive, which may be a thousand times its bytes there, only if it is no larger than so."""
+        """The bytes at a URL. Raises `StoreError` for a member of an archive that is larger than `most` when unpacked.
+
+        An archive may hold a member in a thousandth of its bytes.
+        """
         if self.archive and await self.inner.exists(key):
             size = (await self.inner.fs._info(f"{self.inner.path}/{key}".lstrip("/")))["size"]
             if size > most:
@@ -100,7 +103,7 @@ class Guarded(Store):
         return self._checked(key) not in OF_FORMAT_2 and await self.inner.exists(key)
 
     async def sizes(self, prefix: str) -> dict[str, int]:
-        """Bytes of every member below a prefix, by its key."""
+        """Bytes of every member below a prefix, by key."""
         if self.folder is None:
             start = f"{self.inner.path}/{prefix}".rstrip("/")
             found = await self.inner.fs._find(start, detail=True)
@@ -149,7 +152,10 @@ class Guarded(Store):
         await self.inner.delete_dir(prefix)
 
     def _checked(self, key: str) -> str:
-        """The last part of a key all of whose parts are names, and on the way to which there is no link; "" for the store itself."""
+        """The last part of a key, "" for the store itself.
+
+        Raises `StoreError` if a part of the key is no name, or if a link is on its path.
+        """
         parts = key.split("/") if key else []
         if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
             raise StoreError(f"{key!r} leads out of the store; no member has such a name")
@@ -166,7 +172,10 @@ class Guarded(Store):
 
 
 def _read(folder: pathlib.Path, key: str, wanted, most: int) -> bytes | None:
-    """Bytes of a regular file of at most so many; None where there is none. A link that took its place since it was looked at is not followed."""
+    """The bytes of a regular file of at most `most` bytes; None if there is no file.
+
+    The open does not follow a link that replaced the file after the check.
+    """
     path = folder / key
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -201,6 +210,6 @@ def _sizes(folder: pathlib.Path, prefix: str) -> dict[str, int]:
                 continue
             try:
                 found[key] = entry.stat(follow_symlinks=False).st_size
-            except FileNotFoundError:  # an unfinished file, which has its name by now
+            except FileNotFoundError:  # a partial file that has its final name by now
                 pass
     return found

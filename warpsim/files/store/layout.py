@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run needs to go on from a frame, as rows of bytes: a row per world holds all of its arrays, one after the other."""
+"""The arrays that a run needs to resume from a frame, as rows of bytes: one row per world holds all of them."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where the arrays (worlds, …) stand in a row of bytes: name, dtype and shape per world of each, in order."""
+    """Where the arrays (worlds, …) lie in a row of bytes: name, dtype and shape per world of each, in order."""
 
     entries: tuple[tuple[str, str, tuple[int, ...]], ...]
 
@@ -31,17 +31,18 @@ class Layout:
 
     @property
     def bytes(self) -> int:
-        """Of one row."""
+        """The number of bytes of one row."""
         return sum(np.dtype(dtype).itemsize * math.prod(shape) for _, dtype, shape in self.entries)
 
     def pack(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
-        """Rows (worlds, bytes). Raises `ValueError` where the arrays are not those of the layout."""
+        """Rows (worlds, bytes) of the arrays. Raises `ValueError` if they do not have this layout."""
         if Layout.of(arrays) != self:
             found, known = Layout.of(arrays), self
             other = set(found.entries) ^ set(known.entries)
             names = sorted({name for name, _, _ in other})
             raise ValueError(
-                f"what the store keeps of a state has changed during the run ({', '.join(names)}); ask for every entry of "
+                f"what the store keeps of a state has changed during the run ({', '.join(names)}); ask for every entry "
+                "of "
                 "sim.parameters that the run is to write before it begins"
             )
         worlds = len(next(iter(arrays.values())))
@@ -49,7 +50,7 @@ class Layout:
         return np.concatenate(parts, axis=1) if parts else np.zeros((worlds, 0), np.uint8)
 
     def unpack(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays of rows (worlds, bytes)."""
+        """The arrays in rows (worlds, bytes)."""
         if rows.ndim != 2 or rows.shape[1] != self.bytes:
             raise ValueError(f"a checkpoint has rows of {rows.shape[1:]} bytes, its layout {self.bytes}")
         found, start = {}, 0

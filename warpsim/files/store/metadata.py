@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `zarr.json` of a member may say: Zarr's format 3, the codecs that warpsim writes, numbers, and sizes that can be.
+"""What `zarr.json` of a member may contain: Zarr's format 3, the codecs that warpsim writes, numbers, plausible sizes.
 
-What Zarr is given is written anew from what was checked. Codecs that decompress are named there as ours (`codecs.py`), which make
-no more bytes than a chunk has.
+Zarr gets metadata written anew from what was checked. Codecs that decompress are replaced there by ours (`codecs.py`),
+which write no more bytes than a chunk has.
 """
 
 import json
@@ -14,7 +14,7 @@ from warpsim.base.checks import short
 from warpsim.base.errors import StoreError
 from warpsim.files.limits import MAX_STORE_CHUNK, MAX_STORE_CHUNKS, MAX_STORE_JSON, STORE_ROOM
 
-OURS = "warpsim."  # before the names of codecs that check what they make
+OURS = "warpsim."  # prefix of the names of codecs that check what they decode
 SHARDING = "sharding_indexed"
 DTYPES = {
     "bool",
@@ -25,15 +25,15 @@ DTYPES = {
 }
 GROUP = {"zarr_format", "node_type", "attributes"}
 ARRAY = GROUP | {"shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs"}
-LEFT_OUT = {"consolidated_metadata", "dimension_names"}  # which others may have added; never read
+LEFT_OUT = {"consolidated_metadata", "dimension_names"}  # keys that other tools may have added; never read
 MOST_AXES = 8
-LEAST = 4096  # bytes that any chunk may have: a head of 16 bytes may stand for them
+LEAST = 4096  # bytes that any chunk may have: a compressed header of 16 bytes may decode to them
 
 
 def checked_metadata(data: bytes, key: str) -> tuple[bytes, int]:
-    """The metadata of a group or an array as Zarr may see it, and the bytes that a file of the array may have.
+    """The metadata of a group or an array, as Zarr may see it, and the most bytes of a file of the array.
 
-    Raises `StoreError` naming the member and what no store has.
+    Raises `StoreError` that names the member and what no store has.
     """
     try:
         found = json.loads(data)
@@ -47,7 +47,8 @@ def checked_metadata(data: bytes, key: str) -> tuple[bytes, int]:
     kind = found.get("node_type")
     if found.get("zarr_format") != 3 or kind not in ("group", "array"):
         raise StoreError(
-            f"{key}: format {short(found.get('zarr_format'))} of Zarr, node_type {short(kind)}; only groups and arrays of format 3 are read"
+            f"{key}: format {short(found.get('zarr_format'))} of Zarr, node_type {short(kind)}; only groups and arrays "
+            "of format 3 are read"
         )
     if not isinstance(found.setdefault("attributes", {}), dict):
         raise StoreError(f"{key}: attributes is {short(found['attributes'])}; it must be a table")
@@ -64,12 +65,12 @@ def checked_metadata(data: bytes, key: str) -> tuple[bytes, int]:
 
 
 def most_of_metadata(key: str) -> int:
-    """Bytes that a `zarr.json` may have."""
+    """The most bytes of a `zarr.json`."""
     return MAX_STORE_JSON * (16 if key.startswith("sources/") else 1)
 
 
 def room_of(array) -> int:
-    """Bytes that a chunk of an array may have more than `STORE_GROWTH` times those of its file."""
+    """Bytes that a chunk may have beyond `STORE_GROWTH` times the bytes of its file."""
     return STORE_ROOM if any(codec.__class__.__name__ == "Zstd" for codec in array.metadata.codecs) else LEAST
 
 
@@ -79,7 +80,10 @@ def _difference(found, wanted) -> str:
 
 
 def _array(about: dict) -> tuple[list, int]:
-    """The codecs of an array whose sizes can be, and the most that a file of it needs."""
+    """The checked codecs of an array, and the most bytes that a file of it needs.
+
+    Raises `ValueError` for other arrays.
+    """
     shape, kind = _sizes(about["shape"], "shape", 0), about["data_type"]
     if not isinstance(kind, str) or kind not in DTYPES:
         raise ValueError(f"data_type is {short(kind)}; it must be one of {', '.join(sorted(DTYPES))}")
@@ -119,11 +123,11 @@ def _array(about: dict) -> tuple[list, int]:
             f"a chunk of shape {chunk} has {math.prod(chunk) * size} bytes; at most {MAX_STORE_CHUNK} are read"
         )
     numbers, count = math.prod(whole) * size, math.prod(whole) // math.prod(chunk)
-    return result, numbers + numbers // 128 + 64 * count + LEAST  # what does not compress becomes a little larger
+    return result, numbers + numbers // 128 + 64 * count + LEAST  # data that does not compress grows a little
 
 
 def _codecs(codecs) -> list:
-    """`bytes`, and a compressor or none."""
+    """The codecs for Zarr: `bytes`, and at most one compressor, under our name. Raises `ValueError` for others."""
     names = [_name(codec) for codec in codecs]
     if names[:1] != ["bytes"] or len(names) > 2 or (len(names) == 2 and names[1] not in ("blosc", "zstd")):
         raise ValueError(f"codecs are {short(names)}; only bytes, then blosc or zstd, are read")

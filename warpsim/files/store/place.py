@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a store lies: a folder of this machine, or a URL of fsspec (`s3://…`, `gs://…`, `memory://…`). Opened, checked, replaced."""
+"""The place of a store: a local folder, or a URL of fsspec (`s3://…`, `gs://…`, `memory://…`). Open, check, replace."""
 
 import contextlib
 import os
@@ -13,10 +13,10 @@ from warpsim.files.store.store_tree import foreign, refuse_strange
 FORMAT = "warpsim.trajectory"
 VERSION = 2
 STATE_NAMES = ("q", "v", "time")
-MOCAP, MOCAP_GIVEN = "mocap", "mocap_given"  # where mocap bodies were, and what the steps of a run were told
-ACTIVATION = "activation"  # the rows that models with activations have besides
+MOCAP, MOCAP_GIVEN = "mocap", "mocap_given"  # recorded poses of mocap bodies, and the poses given to the steps of a run
+ACTIVATION = "activation"  # recorded rows of models with activations
 LOCAL = ("file://", "local://")
-# What stands at the top of a store.
+# Names at the top level of a store.
 MEMBERS = {
     *STATE_NAMES,
     MOCAP,
@@ -34,17 +34,17 @@ MEMBERS = {
 
 
 def state_names(model) -> tuple[str, ...]:
-    """The rows of states that a store of a model has."""
+    """The names of the recorded state arrays in a store of this model."""
     return (*STATE_NAMES, *((ACTIVATION,) if model.na else ()), *((MOCAP,) if model.nmocap else ()))
 
 
 def is_url(path) -> bool:
-    """Whether `path` is a URL of another place than this machine's folders."""
+    """Whether `path` is a URL that does not name a local folder."""
     return isinstance(path, str) and "://" in path and not path.startswith(LOCAL)
 
 
 def place(path):
-    """`path` as a `pathlib.Path`, or as the URL that it is. `file://` names a folder."""
+    """`path` as a `pathlib.Path`, or unchanged if it is a URL. `file://` names a local folder."""
     if is_url(path):
         return path
     if isinstance(path, str) and path.startswith(LOCAL):
@@ -56,7 +56,7 @@ def place(path):
 
 
 def zarr_store(path, read_only: bool):
-    """What Zarr reads and writes with."""
+    """The Zarr store through which a warpsim store is read and written."""
     from zarr.storage import FsspecStore, LocalStore
 
     from warpsim.files.store.guarded import Guarded
@@ -79,7 +79,7 @@ def zarr_store(path, read_only: bool):
 
 
 def _on_this_machine(files) -> bool:
-    """Whether a file system of fsspec is that of this machine, or stands on it."""
+    """Whether a file system of fsspec is the local one, or built on it."""
     while files is not None:
         if "file" in (files.protocol if isinstance(files.protocol, tuple) else (files.protocol,)):
             return True
@@ -88,7 +88,7 @@ def _on_this_machine(files) -> bool:
 
 
 def open_root(path, mode: str):
-    """The root group of a warpsim store: no member is a link, each is of a kind that stores have, format and version are checked."""
+    """The root group of a warpsim store, checked: no member is a link, all kinds are known, format and version fit."""
     import zarr
 
     path = place(path)
@@ -115,14 +115,15 @@ def open_root(path, mode: str):
         raise StoreError(f"{path}: version is {version!r}; the store is damaged, record it again")
     if version > VERSION:
         raise StoreError(
-            f"{path}: store version {version}, this warpsim reads versions 1 to {VERSION}; use the version that wrote it"
+            f"{path}: store version {version}, this warpsim reads versions 1 to {VERSION}; use the version that wrote "
+            "it"
         )
     read(path, lambda: check_attributes(attributes))
     return root
 
 
 def read(path, reading):
-    """`reading()`, with what goes wrong in a damaged store told as such."""
+    """The result of `reading()`; its errors become a `StoreError` that calls the store damaged or incomplete."""
     try:
         return reading()
     except StoreError as error:
@@ -133,7 +134,7 @@ def read(path, reading):
 
 
 def _named(path, error: StoreError) -> StoreError:
-    """An error that names the store; those of a member know its key alone."""
+    """A `StoreError` that names the store; errors of members name only their key."""
     if str(path) in str(error):
         return error
     return StoreError(f"{path}: the store is damaged or incomplete ({error}); record it again")
@@ -141,7 +142,7 @@ def _named(path, error: StoreError) -> StoreError:
 
 @contextlib.contextmanager
 def writing(path, kept: str):
-    """Errors of the disk or of the network as one `OSError` that names the store and what it still holds."""
+    """Turn disk and network errors into one `OSError` that names the store and says what it still holds."""
     try:
         yield
     except (StoreError, KeyboardInterrupt, SystemExit):
@@ -154,9 +155,9 @@ def writing(path, kept: str):
 
 
 def check_replaceable(path):
-    """`path`, if a store can be written there: it is free, an empty folder, or a whole warpsim store and nothing else.
+    """`path`, if a store can be written there: it is free, an empty folder, or only a complete warpsim store.
 
-    A store whose run has not come to its end is kept: `ws.resume` goes on with it.
+    A store of an unfinished run is not replaceable: `ws.resume` continues it.
     """
     path = place(path)
     if is_url(path):
@@ -216,10 +217,10 @@ def _refuse_unfinished(path, root) -> None:
 
 @contextlib.contextmanager
 def fresh(path):
-    """Where to make the new store of `path`, which `check_replaceable` passed; in the end it takes the place of what is there.
+    """Yield where to write the new store of `path`, which passed `check_replaceable`; on exit it replaces the old one.
 
-    Raises `StoreError` where another process has put something there meanwhile. On a URL the store grows where it belongs, in place of
-    what is there: its attributes come last, and make it a store.
+    Raises `StoreError` if another process has put something there meanwhile. A store at a URL is written directly in
+    its final place, over what is there: its attributes come last, and make it a store.
     """
     if is_url(path):
         yield path
@@ -248,9 +249,10 @@ def _identity(path: pathlib.Path) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def held(path, what: str = "store"):
-    """Of all who would write the store, or `what` it is, in a folder, one does; it is let go by whatever ends the process.
+    """Hold an exclusive lock on a folder, so that only one writer writes the store there.
 
-    Raises `StoreError` where another process, or thread, writes it. On URLs, on Windows and where a file system has no locks nobody is kept out.
+    Whatever ends the process releases the lock. Raises `StoreError`, which calls the store `what`, if another process
+    or thread holds it. There is no lock on URLs, on Windows, and on file systems without locks.
     """
     try:
         import fcntl
@@ -266,9 +268,10 @@ def held(path, what: str = "store"):
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(
-                f"{path}: another process or thread is writing this {what}; wait until it has ended, or choose another path"
+                f"{path}: another process or thread is writing this {what}; wait until it has ended, or choose another "
+                "path"
             ) from None
-        except OSError:  # no locks on folders here, as on NFS
+        except OSError:  # the file system has no locks on folders, such as NFS
             pass
         yield
     finally:

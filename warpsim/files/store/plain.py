@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a source of controls as JSON and back: numbers, text, lists, tuples, dicts, arrays of NumPy, Warp and torch. No pickles."""
+"""The state of a source of controls as JSON, and back. No pickles.
+
+It may hold numbers, text, lists, tuples, dicts, and arrays of NumPy, Warp and torch.
+"""
 
 import base64
 
@@ -10,7 +13,7 @@ TAG = "__warpsim__"
 
 
 def to_plain(value, name: str = "the state"):
-    """`value` in terms of JSON. Raises `ValueError` naming what it cannot hold."""
+    """`value` as JSON values. Raises `ValueError` that names a part of an unsupported type."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
@@ -34,7 +37,8 @@ def to_plain(value, name: str = "the state"):
             return dict(items)
         return {TAG: "dict", "value": items}
     raise ValueError(
-        f"{name} is a {type(value).__name__}, which a store cannot hold; give numbers, text, arrays, lists and dicts of them"
+        f"{name} is a {type(value).__name__}, which a store cannot hold; give numbers, text, arrays, lists and dicts "
+        "of them"
     )
 
 

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout in a Zarr v3 store, whole or while it grows (docs/stores.md).
+"""A rollout in a Zarr v3 store, complete or still growing (docs/stores.md).
 
 Layout, version 2 (no pickles; readable by any Zarr v3 library):
-    attributes    format, version, frames (that it is to have), worlds, column, block, diagnostics, model, timestep, undrawn, run
-    q, v          (frames, worlds, n)    time (frames, worlds) [s]    activation (frames, worlds, na) of models that have any
+    attributes    format, version, frames (planned), worlds, column, block, diagnostics, model, timestep, undrawn, run
+    q, v          (frames, worlds, n)
+    time          (frames, worlds) [s]
+    activation    (frames, worlds, na), if the model has activations
     diagnostics/  (frames, worlds) each; row 0 belongs to no step and is 0
-    commits       (columns, 4) of each column of worlds: its frames and steps that are whole, its checkpoint's slot, the version of `sources`
+    commits       (columns, 4), per column of worlds: its complete frames and steps, the slot of its checkpoint, and the
+                  version of `sources` that belongs to it
     checkpoint/   slot_0 and slot_1 (worlds, bytes), used in turn: what a step reads, and the parameters
-    controls      (steps, worlds, nu), where the run was given an array of them
-    mocap         (frames, worlds, nmocap, 7), where the model has mocap bodies
-    mocap_given   (steps, worlds, nmocap, 7), where the run was given poses of them
-    sources/      what a callable said of itself with `state_dict`
+    controls      (steps, worlds, nu), if the run was given an array of controls
+    mocap         (frames, worlds, nmocap, 7), if the model has mocap bodies
+    mocap_given   (steps, worlds, nmocap, 7), if the run was given poses of mocap bodies
+    sources/      the `state_dict` of a callable source of controls
     model/        the Model's arrays; names, scalars, keyframes' names and the report as JSON attributes
 
-A shard holds `block` frames of a `column` of worlds. A column's commit is written last and in one piece, so whatever a crash left
-behind beyond it is not seen, and written again.
+A shard holds `block` frames of a `column` of worlds. A column's commit is written last and in one piece. So anything
+that a crash left beyond the commit is ignored, and written again.
 """
 
 import math
@@ -51,13 +54,13 @@ from warpsim.model.host_kinematics import host_rows
 from warpsim.model.model import Model
 from warpsim.state.trajectory import Trajectory
 
-BLOCK_BYTES = 4 * 2**20  # of q in a block of a column
-CHUNK_BYTES = 2**19  # of q in a chunk, what reading one world's frames costs
+BLOCK_BYTES = 4 * 2**20  # of q in one block of one column
+CHUNK_BYTES = 2**19  # of q in one chunk: the bytes read for the frames of one world
 MOST_WORLDS = 4096
 
 
 class Commit(NamedTuple):
-    """How far a column of worlds is: rows and steps that are whole, where its checkpoint is, and what of `sources` belongs to it."""
+    """Progress of a column of worlds: complete rows and steps, slot of its checkpoint, version of its `sources`."""
 
     frames: int = 0
     steps: int = 0
@@ -66,9 +69,10 @@ class Commit(NamedTuple):
 
 
 class Store:
-    """A store of format 2, made by `create` or opened by `open`; `write`, `commit` and `checkpoint` are for the worlds of a run.
+    """A store of version 2: `create` makes one, the constructor opens it.
 
-    `frames` is what the store is to hold in the end, `committed` what every world has.
+    `write`, `commit` and `keep` serve the worlds of a run. `frames` is the planned number of frames, `committed` the
+    number that every world has.
     """
 
     def __init__(self, path, mode: str = "r+"):
@@ -121,16 +125,16 @@ class Store:
         column=None,
         undrawn=(),
     ):
-        """Make the arrays of a store and its attributes, last; nothing is committed.
+        """Create the arrays of a store, then its attributes. Nothing is committed.
 
-        dtypes       of q, v and time, and of activations, by name
-        diagnostics  dtype by name
-        layout       of checkpoints, where a run is to be gone on with
-        controls     (steps, worlds, nu) of the run
-        mocap        (steps, worlds, nmocap, 7) that it was given
-        run          what to know of it besides, as JSON, with its number of `steps`
-        column       worlds that one writer has to itself; default: up to 4,096
-        undrawn      see `Trajectory`
+        - dtypes: of q, v, time and activations, by name
+        - diagnostics: dtypes by name
+        - layout: of checkpoints, if the run can be resumed
+        - controls: (steps, worlds, nu) of the run
+        - mocap: (steps, worlds, nmocap, 7) given to the run
+        - run: further facts about the run, as JSON, with its number of `steps`
+        - column: worlds that belong to one writer; default: up to 4,096
+        - undrawn: see `Trajectory`
         """
         import zarr
 
@@ -183,14 +187,14 @@ class Store:
             }
         )
 
-    # columns of worlds -------------------------------------------------------------------------------------------------
+    # columns of worlds ----------------------------------------------------------------------------------------------
 
     def columns(self) -> list[slice]:
         """The worlds of each column."""
         return [slice(a, min(a + self.column, self.worlds)) for a in range(0, self.worlds, self.column)]
 
     def commits(self) -> list[Commit]:
-        """How far each column is."""
+        """The progress of each column."""
         found = [Commit(*map(int, row)) for row in read(self.path, lambda: self._commits[...])]
         for column, commit in enumerate(found):
             if not (0 <= commit.frames <= self.frames and commit.steps >= 0 and -1 <= commit.slot <= 1):
@@ -201,11 +205,11 @@ class Store:
 
     @property
     def committed(self) -> int:
-        """Frames that every world has."""
+        """Number of frames that every world has."""
         return min(commit.frames for commit in self.commits())
 
     def write(self, first: int, worlds: slice, rows: dict[str, np.ndarray]) -> None:
-        """Write rows (n, worlds, …) of q, v, time and diagnostics by name, beginning at frame `first`."""
+        """Write rows (n, worlds, …) of states and diagnostics, by name, from frame `first` on."""
         count = len(rows["time"])
         for name, array in self._arrays.items():
             value = rows[name]
@@ -213,12 +217,15 @@ class Store:
                 array[first : first + count, worlds] = value
 
     def commit(self, worlds: slice, commit: Commit) -> None:
-        """Say that these worlds, whole columns, are so far. For each column it happens at once or not at all."""
+        """Record the progress of these worlds, which are whole columns. Each column's commit is atomic."""
         for column in range(worlds.start // self.column, -(-worlds.stop // self.column)):
             self._commits[column : column + 1] = np.array([commit])
 
     def keep(self, worlds: slice, slot: int, rows: np.ndarray, said: dict | None, version: int) -> int:
-        """Write a checkpoint, rows of bytes, into a slot, and what a source says of itself (as JSON), if it changed; the latter's version."""
+        """Write a checkpoint, as rows of bytes, into a slot, and the state `said` of a source (JSON) if it changed.
+
+        Returns the version of that state; -1 if there is none.
+        """
         array = self._slots.get(slot)
         if array is None:
             array = self._slots[slot] = full(self.root["checkpoint"][f"slot_{slot}"])
@@ -229,7 +236,7 @@ class Store:
         if self._last_source is not None and self._last_source == (version, said):
             return version
         version += 1
-        # The last is asked for until the commit; the one before it no longer.
+        # Until the commit, resuming needs the last version, not the one before it, which is overwritten here.
         self.root["sources"].create_group(
             f"slot_{version % 2}", overwrite=True, attributes={"version": version, "state": said}
         )
@@ -237,7 +244,7 @@ class Store:
         return version
 
     def kept(self, worlds: slice, commit: Commit) -> tuple[dict[str, np.ndarray], dict | None]:
-        """The arrays of a checkpoint, and what its source said of itself."""
+        """The arrays of a checkpoint, and the state of its source (None if it has none)."""
         layout = Layout.from_json(self.run["layout"])
         rows = self._rows("checkpoint", f"slot_{commit.slot}", (self.worlds, layout.bytes), 0, worlds)
         arrays = read(self.path, lambda: layout.unpack(rows))
@@ -246,23 +253,24 @@ class Store:
         group = read(self.path, lambda: self.root["sources"][f"slot_{commit.source % 2}"].attrs.asdict())
         if group.get("version") != commit.source or not isinstance(group.get("state"), dict):
             raise StoreError(
-                f"{self.path}: sources/ holds version {group.get('version')!r}, not {commit.source}; the store is damaged"
+                f"{self.path}: sources/ holds version {group.get('version')!r}, not {commit.source}; the store is "
+                "damaged"
             )
         self._last_source = (commit.source, group["state"])
         return arrays, read(self.path, lambda: from_plain(group["state"]))
 
     def controls(self, worlds: slice) -> np.ndarray:
-        """(steps, worlds, nu) that the run was given."""
+        """The controls (steps, worlds, nu) that the run was given."""
         return self._rows("controls", None, (self.run["steps"], self.worlds), 1, worlds)
 
     def mocap_given(self, worlds: slice) -> np.ndarray | None:
-        """(steps, worlds, nmocap, 7) that the run was given, if it was."""
+        """The mocap poses (steps, worlds, nmocap, 7) that the run was given; None without any."""
         if not read(self.path, lambda: MOCAP_GIVEN in self.root):
             return None
         return self._rows(MOCAP_GIVEN, None, (self.run["steps"], self.worlds), 1, worlds)
 
     def _rows(self, name: str, member: str | None, shape: tuple[int, ...], axis: int, worlds: slice) -> np.ndarray:
-        """The part of an array that belongs to some worlds, whose numbers are along an axis; `shape` is how its own begins."""
+        """The part of an array that belongs to some worlds, along `axis`; the array's shape must begin with `shape`."""
 
         def found() -> np.ndarray:
             array = self.root[name] if member is None else self.root[name][member]
@@ -291,7 +299,7 @@ def _commits_of(root, columns: int):
 
 
 def save_trajectory(trajectory, path) -> None:
-    """Write a whole trajectory, replacing a warpsim store at `path`; anything else there is an error, and stays."""
+    """Write a whole trajectory. It replaces a warpsim store at `path`; anything else there is an error, and stays."""
     path = check_replaceable(path)
     if is_url(path) and any(getattr(a, "path", None) == path for a in (trajectory.q, *trajectory.diagnostics.values())):
         raise StoreError(
@@ -324,7 +332,7 @@ def save_trajectory(trajectory, path) -> None:
 
 
 def load_trajectory(path, model: Model | None = None):
-    """A store as a `Trajectory` of `StoredArray`s; `model` stands in for the stored one if its sizes agree."""
+    """A store as a `Trajectory` of `StoredArray`s; `model` replaces the stored one if its sizes agree."""
     root = open_root(path, "r")
     if root.attrs["version"] == 1:
         frames, stored = root.attrs["frames"], None
@@ -352,7 +360,7 @@ def load_trajectory(path, model: Model | None = None):
 
 
 def has_geoms_of(path, model: Model) -> bool:
-    """Whether the model in a store has the bodies and geoms of another, so that they look alike; reads three arrays."""
+    """Whether the model in a store has the bodies and geoms of `model`, so that they look alike; reads three arrays."""
     group = read(path, lambda: open_root(path, "r")["model"])
     names = ("geom_type", "geom_size", "geom_body")
     return all(

@@ -20,19 +20,19 @@ def model_to_group(model: Model, group) -> None:
 
 
 def model_from_group(group) -> Model:
-    """The `Model` written by `model_to_group`, equal field by field. Raises `ModelError` where its tables do not fit."""
+    """The `Model` written by `model_to_group`, equal field by field. Raises `ModelError` if its tables do not fit."""
     model = recorded_model(_Tables(group), dict(group.attrs["fields"]))
     check_tables(model)
     return model
 
 
 class _Tables:
-    """The arrays of a model's group, which together are no larger than their files can be."""
+    """The arrays of a model's group, together no larger than their files can decompress to."""
 
     def __init__(self, group):
         self.group, sizes = group, sync_sizes(group)
         self.left = STORE_ROOM + STORE_GROWTH * sum(sizes.values())
-        self.sizes: dict[str, dict[str, int]] = {}  # of each array's files
+        self.sizes: dict[str, dict[str, int]] = {}  # file sizes by key, for each array
         for key, size in sizes.items():
             self.sizes.setdefault(key.removeprefix(f"{group.path}/").partition("/")[0], {})[key] = size
 
@@ -52,12 +52,15 @@ class _Tables:
 
 
 def full(array):
-    """The array with chunks of zeros written too, so that a missing chunk is known to be damage."""
+    """The array, which then also writes chunks of zeros, so that a missing chunk means damage."""
     return array.with_config({"write_empty_chunks": True})
 
 
 def create_array(group, name: str, shape, dtype, chunks, shards=None, plain: bool = False):
-    """An array of chunks; further axes than `chunks` has are not cut. Several chunks of a shard share a file. `plain`: not compressed."""
+    """Create an array in chunks. Axes beyond those in `chunks` are not split.
+
+    The chunks of a shard share a file. `plain`: not compressed.
+    """
     dtype = np.dtype(dtype)
     if dtype.name not in DTYPES:
         raise ValueError(f"{name} has the dtype {dtype}; a store holds {', '.join(sorted(DTYPES))}")
@@ -70,7 +73,7 @@ def create_array(group, name: str, shape, dtype, chunks, shards=None, plain: boo
 
 
 def _compressor():
-    """LZ4 on the bits of numbers side by side: the quickest on motions, and no larger than others (docs/stores.md)."""
+    """LZ4 after a bit shuffle: the fastest on motions, and no larger than the others (docs/stores.md)."""
     from zarr.codecs import BloscCodec
 
     return BloscCodec(cname="lz4", clevel=1, shuffle="bitshuffle")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the folder of a warpsim store holds, name by name, so that a folder with anything else in it is never replaced."""
+"""Check each name in the folder of a store, so that a folder with anything else in it is never replaced."""
 
 import dataclasses
 import os
@@ -11,21 +11,21 @@ from warpsim.base.errors import StoreError
 from warpsim.files.output import kind_of
 from warpsim.model.model import Model
 
-LISTS = re.compile(
-    r"(mesh|keyframe|hfield|field)_\d+_\w+|texture_\d+"
-)  # the model's arrays that belong to no field of their own
-UNFINISHED = re.compile(r"(zarr|c|\d+)\.[0-9a-f]{32}\.partial")  # what a killed process leaves of a file of Zarr's
+# The model's arrays beyond those of its fields.
+LISTS = re.compile(r"(mesh|keyframe|hfield|field)_\d+_\w+|texture_\d+")
+# partial files that a killed process leaves of Zarr's files
+UNFINISHED = re.compile(r"(zarr|c|\d+)\.[0-9a-f]{32}\.partial")
 FAULT = re.compile(r"tau|wrench|contact_(geoms|feature|point|frame|phi|impulse)")
 SLOTS = ("slot_0", "slot_1")
 FIELDS = frozenset(field.name for field in dataclasses.fields(Model))
 
 
 def foreign(path, attributes, states) -> str | None:
-    """The first name below `path` that no store with these attributes and arrays of states has; None where all fit.
+    """The first name below `path` that no store with these attributes and arrays of states has; None if all fit.
 
-    Only names and kinds are looked at, so that many chunks cost a listing of their folders and no reading.
+    The check reads only names and kinds, so that many chunks cost a listing of their folders and no reading.
     """
-    named = attributes.get("diagnostics") or None  # None: not written down yet, or not needed
+    named = attributes.get("diagnostics") or None  # None: not written yet, or not needed
     groups: dict[str, Callable] = {
         "diagnostics": lambda folder: _group(folder, lambda name: named is None or name in named, _array),
         "model": lambda folder: _group(folder, lambda name: name in FIELDS or bool(LISTS.fullmatch(name)), _array),
@@ -45,7 +45,7 @@ def foreign(path, attributes, states) -> str | None:
 
 
 def _group(folder, known: Callable[[str], bool], part: Callable) -> Iterator[os.DirEntry]:
-    """What is foreign in a group whose members are `known`, each looked through by `part`."""
+    """The foreign entries in a group whose members are `known`; `part` checks each member."""
     for entry in _listed(folder):
         if _is_folder(entry) and known(entry.name):
             yield from part(entry)
@@ -83,7 +83,10 @@ def _listed(folder) -> list[os.DirEntry]:
 
 
 def listed(folder) -> list[os.DirEntry]:
-    """What is in a folder of a store, files and folders alone; nothing where there is none. Raises `StoreError` for a link, a pipe, a device."""
+    """The entries of a folder of a store, all files or folders; empty if there is no folder.
+
+    Raises `StoreError` for a link, a pipe, a socket or a device.
+    """
     try:
         found = _listed(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -98,14 +101,14 @@ def listed(folder) -> list[os.DirEntry]:
 
 
 def refuse_strange(folder) -> None:
-    """Raise `StoreError` for the first thing below a folder that is neither a folder nor a file."""
+    """Raise `StoreError` for the first entry below a folder that is neither a folder nor a file."""
     waiting = [os.fspath(folder)]
     while waiting:
         waiting += [entry.path for entry in listed(waiting.pop()) if _is_folder(entry)]
 
 
 def refuse_kind(path, mode: int) -> None:
-    """Raise `StoreError` where the mode of a member is not that of a file or a folder."""
+    """Raise `StoreError` if the mode of a member is not that of a file or a folder."""
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise StoreError(
             f"{path} is {kind_of(mode)}; a store has files and folders alone, so nothing of it is read: put what it "

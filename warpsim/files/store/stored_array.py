@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An array that stays in its store: what is asked for is read, the rest is not."""
+"""An array that stays in its store: only the parts that are accessed are read."""
 
 import math
 
@@ -12,9 +12,9 @@ from warpsim.files.store.place import read
 
 
 class StoredArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """Rows of an array in a store, with the face of a NumPy array: `shape`, `dtype`, indices, arithmetic, `np.asarray`.
+    """Rows of an array in a store, like a NumPy array: `shape`, `dtype`, indices, arithmetic, `np.asarray`.
 
-    Integers and slices read the chunks that they touch. Anything else that an array can do is done by the array read whole.
+    Integers and slices read only the chunks that they touch. Every other operation reads the whole array first.
     """
 
     def __init__(self, path, array, first: int, rows: int):
@@ -37,7 +37,7 @@ class StoredArray(np.lib.mixins.NDArrayOperatorsMixin):
         return f"StoredArray({str(self.path)!r}, {self._array.basename}, shape={self.shape}, dtype={self.dtype})"
 
     def numpy(self) -> np.ndarray:
-        """All of it."""
+        """The whole array in memory."""
         return self[:]
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
@@ -77,27 +77,29 @@ class StoredArray(np.lib.mixins.NDArrayOperatorsMixin):
         return read(self.path, lambda: self._array[(rows, *rest)])
 
     def require(self, rows: int, worlds: int) -> None:
-        """Raise `StoreError` where chunks of the first rows and worlds are missing, which would read as zeros."""
+        """Raise `StoreError` if chunks of the first `rows` and `worlds` are missing, which would read as zeros."""
         if not self.size:
             return
         if self._array.shape[0] < self._first + len(self):
             raise StoreError(
-                f"{self.path}: {self._array.basename} has fewer rows than the {len(self)} recorded; the store is damaged"
+                f"{self.path}: {self._array.basename} has fewer rows than the {len(self)} recorded; the store is "
+                "damaged"
             )
         rest = [(0, n) for n in self.shape[2:]]
         read(self.path, lambda: check_backed(self._array, [(0, rows), (0, worlds), *rest]))
 
 
 def read_whole(array, sizes: dict[str, int] | None = None) -> np.ndarray:
-    """All of an array of a store, none of it missing."""
+    """The whole array of a store. Raises `StoreError` if chunks are missing."""
     check_backed(array, [(0, n) for n in array.shape], sizes)
     return array[...]
 
 
 def check_backed(array, ranges, sizes: dict[str, int] | None = None) -> None:
-    """Raise `StoreError` where files of the rows (start, stop) of each axis are missing, or too small for the numbers in them.
+    """Raise `StoreError` if files of the range (start, stop) of each axis are missing, or too small for their content.
 
-    So nothing is made as large as a store says before there are files that can hold it. `sizes`: bytes of the files by their key.
+    So no array is allocated at the size that a store claims before there are files that can hold it. `sizes`: bytes of
+    the files by key.
     """
     count = math.prod(stop - start for start, stop in ranges)
     if not count:
@@ -121,7 +123,7 @@ def sync_sizes(member) -> dict[str, int]:
 
 
 def _is_chunk(key: str, prefix: str, parts) -> bool:
-    """Whether a key is that of a chunk within these parts of each axis."""
+    """Whether a key is that of a chunk within these ranges of chunk indices, one per axis."""
     if not parts:
         return key == prefix
     places = key.removeprefix(f"{prefix}/").split("/")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores of version 1: `frames` counts the rows, diagnostics have one row less, chunks hold every world."""
+"""Stores of version 1: `frames` counts the rows, diagnostics have one row less, each chunk holds all worlds."""
 
 from warpsim.files.store.place import STATE_NAMES
 from warpsim.files.store.stored_array import StoredArray
 
 
 def arrays(path, root) -> tuple[list[StoredArray], dict[str, StoredArray]]:
-    """q, v, time, and the diagnostics by name, of which no chunk is missing."""
+    """q, v, time, and the diagnostics by name. Raises `StoreError` if a chunk is missing."""
     frames, worlds = root.attrs["frames"], root.attrs["worlds"]
     found = [StoredArray(path, root[name], 0, frames) for name in STATE_NAMES]
     group = root["diagnostics"]
