@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed-form columns of actuators with a state and of muscles, for `linearize.py` (`kernels/differentiate/law_columns.py`)."""
+"""Closed-form columns of muscles and of actuators with an activation, for `linearize.py`.
+
+Device: `kernels/differentiate/law_columns.py`.
+"""
 
 import warp as wp
 
@@ -13,7 +16,7 @@ from warpsim.tree.dynamics import Dynamics
 
 
 class ActuationColumns:
-    """Slopes of the laws of a step's actuators, and what they add to the columns of a linearisation."""
+    """Slopes of a step's actuator laws, and the columns that they add to a linearization."""
 
     def __init__(self, step: Step):
         self.step, self.model = step, step.model
@@ -28,7 +31,7 @@ class ActuationColumns:
         self.slopes = step.dynamics.workspace(law_columns.LawSlopes, **sizes)
 
     def find(self, h: float) -> None:
-        """The slopes at the step that was made."""
+        """Find the slopes at the step that was made."""
         t, launch, index = self.taped, self.step.dynamics.launch, self.step.actuation.table.index
         for component in range(3):
             self._clear()
@@ -55,13 +58,13 @@ class ActuationColumns:
             tape.backward()
 
     def add(self, first_law: int, first_control: int, X: wp.array) -> None:
-        """Add to the columns of (q, v0, activation) and of the controls, from those of the laws."""
+        """Add what the laws contribute to the columns of (q, v0, activation) and of the controls."""
         actuation = self.step.actuation
         muscles = actuation.muscles or self.step.device_model.struct(muscle.Muscles)
         inputs = [actuation.table.index, muscles, int(self.has_lengths), self.slopes, first_law, first_control, X]
         self.step.dynamics.launch(law_columns.law_columns, None, inputs)
 
     def store(self, A: wp.array, B: wp.array) -> None:
-        """The rows of the next activations."""
+        """Write the rows of the next activations into A and B."""
         inputs = [self.step.actuation.table.index, self.slopes, 2 * self.model.nv, A, B]
         self.step.dynamics.launch(law_columns.activation_rows, self.model.nu, inputs)

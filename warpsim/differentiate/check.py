@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_gradients`: the gradients of a user's own model against central differences, with a sweep of step sizes.
+"""`check_gradients`: compares the gradients of a user's own model with central differences over a sweep of step sizes.
 
-A difference is only evidence where it means something. Where neighbouring step sizes disagree, or the two one-sided
-differences do, the reason is named: a kink, contacts that come or go, or a motion that amplifies round-off.
+A difference is evidence only where it converges. Where neighboring step sizes disagree, or the two one-sided
+differences do, the report names the reason: a kink, contacts that come or go, or a motion that amplifies round-off.
 """
 
 import dataclasses
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 # Gradients below this are compared absolutely: a variable without effect has a gradient of 0.
 SMALLEST_SCALE = 1e-3
-# Growth of a gradient over a horizon beyond which differences that do not settle are put down to chaos.
+# Where differences do not settle, a growth of the gradient over the horizon beyond this is blamed on chaos.
 CHAOTIC_GROWTH = 1e3
-# The solver tolerance down to which differences of 1e-6 relative are possible.
+# With a solver tolerance of this or below, differences can be accurate to 1e-6 relative.
 FINE_TOLERANCE = 1e-10
 
-# One-sided differences have settled when the next step size changes them by this share of the gap between them: the
-# gap of a smooth function shrinks tenfold, and then so changes each side.
+# A one-sided difference has settled when the next step size changes it by at most this share of the gap between both
+# sides. The gap of a smooth function shrinks tenfold, and each side then changes by about as much.
 SETTLED = 0.1
 
 OK, WRONG, MEANINGLESS = "ok", "WRONG", "meaningless"
@@ -43,9 +43,12 @@ OK, WRONG, MEANINGLESS = "ok", "WRONG", "meaningless"
 
 @dataclasses.dataclass
 class GradientRow:
-    """One variable at one horizon. `error`: the largest |gradient - difference| / max |gradient|, each entry at its best
-    step size, over the differences that mean something; `step_size` that of the worst one. `where`: its world and entry.
-    `growth`: ‖∂loss/∂x‖ of this horizon. `notes`: why other differences mean nothing, with their number."""
+    """The result for one variable at one horizon.
+
+    `error` is the largest |gradient - difference| / max |gradient|. Each entry counts at its best step size, and only
+    differences that mean something count. `step_size` and `where` (world and entry) belong to the worst entry.
+    `growth` is ‖∂loss/∂x‖ at this horizon. `notes` says why the other differences mean nothing, with their number.
+    """
 
     variable: str
     horizon: int
@@ -61,7 +64,7 @@ class GradientRow:
 class GradientCheck:
     """The rows of `check_gradients`; `ok` if no gradient is wrong. `str()` is the table.
 
-    `trust`: where it was asked for, whether right gradients are of use as well (`GradientTrust`); else None.
+    `trust` says whether correct gradients are also useful (`GradientTrust`). It is None unless it was asked for.
     """
 
     rows: list[GradientRow]
@@ -77,13 +80,16 @@ class GradientCheck:
         return all(row.verdict != WRONG for row in self.rows)
 
     def worst(self, horizon: int | None = None) -> float:
-        """The largest relative error, at one horizon or all."""
+        """The largest relative error, at one horizon or over all of them."""
         errors = [row.error for row in self.rows if horizon in (None, row.horizon) and row.compared]
         return max(errors, default=float("nan"))
 
     def __repr__(self) -> str:
         wrong = sum(row.verdict == WRONG for row in self.rows)
-        return f"GradientCheck({len(self.rows)} rows, {wrong} wrong, worst relative error {self.worst():.1e}; print it for the table)"
+        return (
+            f"GradientCheck({len(self.rows)} rows, {wrong} wrong, worst relative error {self.worst():.1e}; "
+            "print it for the table)"
+        )
 
     def __str__(self) -> str:
         lines = [f"{'variable':24s} {'steps':>5s} {'rel. error':>10s} {'step size':>9s} {'|gradient|':>10s}  verdict"]
@@ -112,16 +118,53 @@ def check_gradients(
     seed: int = 0,
     trust: bool = False,
 ) -> GradientCheck:
-    """Gradients of a random linear loss of the state after `horizons` steps, against central differences.
+    """Compare gradients with central differences.
 
-    From `state` (default `sim.state()`) under `controls` (steps, worlds, nu) (default: random, a third of the range), mocap bodies held where it has
-    them, to
-    `variables` and the `parameters` named, all at their present values: along `entries` entries of each and one random
-    direction, in every world. `step_sizes` are relative to the largest entry of a parameter, absolute for q, v and activations.
-    Prints nothing: `print(ws.check_gradients(sim))` shows the table. In float32, or with a loose solver tolerance,
-    differences are coarse: it warns or notes so. With `trust` the result has the report of `Objective.trust`, at its default
-    options, of the same loss after the longest horizon by all that is checked. Parameters are as before afterwards. Raises
-    `ValueError` for a name of `variables` or `parameters` that does not exist, or where nothing is left to check.
+    The loss is a random linear function of the state after `horizons` steps. Each variable is checked in every world,
+    along some of its entries and along one random direction. Parameters are unchanged afterwards.
+
+    Parameters
+    ----------
+    sim : Simulator
+        A simulator made with `requires_grad=True`.
+    state : State, optional
+        The initial state. Default: `sim.state()`. Mocap bodies keep the poses that they have in it.
+    controls : array (steps, worlds, nu), optional
+        Controls. Default: random, from the middle third of the control range.
+    horizons : sequence of int
+        Numbers of steps after which the loss is taken.
+    parameters : sequence of str
+        Physical parameters to check, at their present values.
+    variables : sequence of str
+        Inputs of the rollout to check.
+    entries : int
+        Number of entries to check in each variable.
+    step_sizes : sequence of float
+        Step sizes of the differences: relative to the largest entry of a parameter, absolute for q, v and activations.
+    tolerance : float
+        Relative error up to which a gradient is right.
+    substeps : int
+        As in `Simulator.rollout`.
+    seed : int
+        Seed of the random loss, controls and directions.
+    trust : bool
+        Add the report of `Objective.trust`, with its default options. It is about the same loss after the longest
+        horizon, and all variables that are checked.
+
+    Returns
+    -------
+    GradientCheck
+        `print(ws.check_gradients(sim))` shows it as a table.
+
+    Raises
+    ------
+    ValueError
+        A name in `variables` or `parameters` does not exist, or nothing is left to check.
+
+    Notes
+    -----
+    Differences are coarse in float32 and with a loose solver tolerance. The function warns of the first and notes the
+    second.
     """
     if not getattr(sim, "requires_grad", False):
         raise ValueError("check_gradients needs a simulator made with requires_grad=True")
@@ -150,7 +193,7 @@ def check_gradients(
 
 
 def _request(sim, horizons, parameters, variables):
-    """Horizons, sorted, and the names of what is varied, each known."""
+    """The sorted horizons, and the checked names of parameters and variables."""
     horizons = [horizons] if np.ndim(horizons) == 0 else horizons
     horizons = tuple(sorted({whole(h, "an entry of horizons", 1) for h in horizons}))
     if not horizons:
@@ -171,7 +214,7 @@ def _request(sim, horizons, parameters, variables):
 
 
 class _Checker:
-    """Runs of one simulator from one point, and their losses per world and horizon."""
+    """Rollouts of one simulator from one point, and their losses per world and horizon."""
 
     def __init__(self, sim, state, controls, horizons, parameters, variables, substeps, seed):
         self.sim, self.horizons, self.steps, self.substeps = sim, horizons, horizons[-1], substeps
@@ -206,7 +249,7 @@ class _Checker:
         return {name: device_array(self.sim, name, x, x.shape) for name, x in point.items()}
 
     def losses(self, point, progress=None):
-        """Loss (horizons, worlds), and contacts after every step (steps, worlds)."""
+        """Loss (horizons, worlds), and the number of contacts after every step (steps, worlds)."""
         inputs = Inputs(self.sim, self._arrays(point))
         options = {"substeps": self.substeps, "progress": progress}
         t = self.trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **options)
@@ -230,14 +273,14 @@ class _Checker:
         return found
 
     def directions(self, name: str, entries: int) -> list[tuple[str, np.ndarray]]:
-        """Directions without the worlds' axis, moved to where it broadcasts: single entries and one random mixture."""
+        """Directions: single entries and one random mixture, shaped to broadcast over the worlds' axis."""
         axis = 1 if name in BY_STEP else 0
         value = self.point[name]
         free = np.isfinite(value).all(axis=axis)
         indices = [tuple(i) for i in np.argwhere(free)]
         if name == "body_inertia":
             indices = [i for i in indices if i[-2] <= i[-1]]
-        if name in BY_STEP:  # half of them where the shortest horizon sees them
+        if name in BY_STEP:  # half of the entries lie where the shortest horizon sees them
             early = [i for i in indices if i[0] < self.horizons[0]]
             chosen = self._choose(early, entries // 2) + self._choose(indices, entries - entries // 2)
         else:
@@ -247,10 +290,10 @@ class _Checker:
         for index in dict.fromkeys(chosen):
             direction = np.zeros(free.shape)
             direction[index] = unit
-            if name == "body_inertia":  # only its symmetric part means anything
+            if name == "body_inertia":  # only its symmetric part has an effect
                 direction[(*index[:-2], index[-1], index[-2])] = unit
             direction = np.expand_dims(direction, axis)
-            if name == "joint_axis":  # its length is 1: across it
+            if name == "joint_axis":  # its length is 1, so that only directions across it count
                 direction = direction - (direction * value).sum(-1, keepdims=True) * value
             if np.abs(direction).max() > 1e-6 * unit:
                 found.append((str(tuple(int(i) for i in index)), direction))
@@ -293,7 +336,7 @@ class _Checker:
         return [self._row(name, k, found[k], scale[k].max()) for k in range(len(self.horizons))]
 
     def restore(self) -> None:
-        """The simulator's parameters are those of the point again."""
+        """Give the simulator the parameters of the point again."""
         Inputs(self.sim, self._arrays(self.point))
 
     def trust(self) -> GradientTrust:
@@ -330,7 +373,7 @@ class _Checker:
 
 @dataclasses.dataclass
 class _Difference:
-    """One-sided differences (2, horizons, worlds) of one step size, and where contacts changed (steps, worlds)."""
+    """One-sided differences (2, horizons, worlds) at one step size, and where the contacts changed (steps, worlds)."""
 
     sides: np.ndarray
     contact_changes: np.ndarray
@@ -339,14 +382,17 @@ class _Difference:
 def _judge(
     expected: float, sides: np.ndarray, contacts_change: list[bool], scale: float, tolerance: float, growth: float
 ):
-    """(error, index of its step size, verdict) of one directional derivative; a verdict other than OK and WRONG is the
-    reason why its differences mean nothing. `sides (sizes, 2)`: one-sided differences, step sizes descending."""
+    """(error, index of its step size, verdict) of one directional derivative.
+
+    A verdict other than OK and WRONG says why its differences mean nothing. `sides (sizes, 2)`: one-sided differences,
+    in order of descending step size.
+    """
     central = sides.mean(axis=1)
     errors = np.abs(central - expected) / scale
     best = int(np.nanargmin(errors)) if np.isfinite(errors).any() else 0
     if errors[best] <= tolerance:
         return float(errors[best]), best, OK
-    # Three step sizes in a row: two can agree by chance where round-off or the solver's tolerance shows.
+    # Three step sizes in a row have to agree: two can by chance, where round-off or the solver's tolerance shows.
     windows = np.lib.stride_tricks.sliding_window_view(central, min(3, len(central)))
     spread = np.ptp(windows, axis=1) if len(central) > 1 else np.array([np.inf])
     settled = spread.min() <= tolerance * scale
@@ -365,7 +411,7 @@ def _judge(
 
 
 def _is_kink(sides: np.ndarray, tolerance: float) -> bool:
-    """Whether somewhere in the sweep both one-sided differences have settled, on different values."""
+    """Whether both one-sided differences settle on different values somewhere in the sweep."""
     change = np.abs(np.diff(sides, axis=0)).max(axis=1)
     gap = np.abs(sides[1:, 0] - sides[1:, 1])
     return bool(((gap > tolerance) & (change < SETTLED * gap)).any())
@@ -388,17 +434,19 @@ def _notes(sim, point) -> list[str]:
     flags = int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy(), initial=0))
     if flags:
         notes.append(
-            f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, 8 UNRESOLVED, 16 DEEP_PRESSURE, 32 NOT_HELD, 64 ENERGY_GAIN)"
+            f"flags {flags} were raised in the last run (1 NONFINITE, 2 NOT_CONVERGED, 4 CONTACT_OVERFLOW, "
+            "8 UNRESOLVED, 16 DEEP_PRESSURE, 32 NOT_HELD, 64 ENERGY_GAIN)"
         )
     if sim.solver.kinks_at_touch:
-        sim.step(sim.state(point["q"], point["v"]))  # finds what touches within a step
+        sim.step(sim.state(point["q"], point["v"]))  # finds what touches within one step
         contacts = sim.last_contacts
         used = np.arange(contacts.phi.shape[1]) < np.asarray(contacts.count)[:, None]
         reach = TOUCHING[SCALARS[sim.dtype]]
         touching = int((used & (np.abs(contacts.phi) <= reach)).sum())
         if touching:
             notes.append(
-                f"{touching} contacts touch at the start (distance below {reach:g} m): under LCP each is a kink there, with "
+                f"{touching} contacts touch at the start (distance below {reach:g} m): "
+                "under LCP each is a kink there, with "
                 "other slopes by height and tilt above than below; gradients by q are those of an overlap"
             )
     return notes

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of long rollouts: the state at every n-th step is kept, the steps between are repeated (theory §7).
+"""Gradients of long rollouts: keep every n-th state, and repeat the steps between on the backward pass (theory §7).
 
-Memory O(T/n + n) states instead of O(T), for one more forward pass. Parameters are those that were kept, so that the
-repeated states are the same bits; where they are not, because controls were changed in between, the backward pass says so
-instead of going on.
+Memory is O(T/n + n) states instead of O(T), for one more forward pass. The repeated steps use the parameters that were
+kept, so that their states are the same bits. Where they are not, because controls were changed in between, the backward
+pass raises an error.
 """
 
 import numpy as np
@@ -24,15 +24,19 @@ def move_gradient(source: wp.array, target: wp.array) -> None:
 
 
 def move_state_gradient(source, target) -> None:
-    """Hand the gradient of one state on to another one."""
+    """Move the gradient of one state to another state."""
     targets = target.smooth_arrays()
     for name, array in source.smooth_arrays().items():
         move_gradient(array.grad, targets[name].grad)
 
 
 class Checkpoints:
-    """The kept states of one rollout and its backward pass. `source(step, state)` gives the step's row of controls, `poses` has those of mocap
-    bodies, or is None; `kept.of(step)` the parameters and the row of controls as they were; `inputs`: arrays, or None, that gradients may go to."""
+    """The kept states of one rollout, and its backward pass.
+
+    `source(step, state)` gives the step's row of controls. `poses` holds the rows of mocap poses, or is None.
+    `kept.of(step)` gives the parameters and the row of controls that the step used. `inputs` are the arrays (or None)
+    that may receive gradients.
+    """
 
     def __init__(self, sim, steps: int, every: int, kept, inputs, report, *, source, poses, substeps: int):
         self.device = sim.device
@@ -67,7 +71,7 @@ class Checkpoints:
         """Add the gradient of the rollout's inputs, given those of its recorded rows and its last state."""
         saved = self._save_diagnostics()
         differences = wp.zeros(self.sim.worlds, dtype=wp.int32, device=self.sim.device)
-        end, after = self.final, self.final  # the state that a segment must arrive at, and the one its gradient is at
+        end, after = self.final, self.final  # the state to arrive at, and the one that holds its gradient
         with self.kept.parameters.used():
             for segment in reversed(range(len(self.states))):
                 chain, tape = self._repeat(segment)
@@ -83,7 +87,8 @@ class Checkpoints:
         self._refuse_differences(differences)
 
     def _repeat(self, segment: int):
-        """The states of a segment, recorded; all but the first have the gradients of their rows."""
+        """Repeat a segment on a tape. Returns (states, tape); all states but the first have the gradients of their
+        rows."""
         first = segment * self.every
         chain = [self.sim._stepper.blank_state()]
         chain[0].assign(self.states[segment])
@@ -112,16 +117,17 @@ class Checkpoints:
 
     def _refuse_differences(self, differences: wp.array) -> None:
         if differences.device.is_capturing:
-            return  # nothing can be read back here
+            return  # a device array cannot be read while a graph is captured
         worlds = np.flatnonzero(differences.numpy())
         if len(worlds):
             raise ValueError(
-                f"the steps of a checkpointed rollout could not be repeated in world {worlds[0]} ({len(worlds)} in all): "
+                f"the steps of a checkpointed rollout could not be repeated in world {worlds[0]} "
+                f"({len(worlds)} in all): "
                 "its gradients are wrong. Leave controls, and what the rollout gave, as they are until tape.backward"
             )
 
     def _save_diagnostics(self) -> dict[str, wp.array]:
-        """Repeated steps must not show in `sim.diagnostics`."""
+        """Copies of the diagnostics: repeated steps must not show in `sim.diagnostics`."""
         return {name: wp.clone(getattr(self.sim.diagnostics, name)) for name in self.recorder.diagnostics}
 
     def _restore_diagnostics(self, saved: dict[str, wp.array]) -> None:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of a cone QP at its solution (implicit function theorem on the natural map), on the host.
+"""Gradients of a cone QP at its solution, on the host: the implicit function theorem on the natural map.
 
-In variables where every cone is the second-order cone (x_n times μ), at a solution with u = Hx + g − Aᵀy,
+The variables are scaled (x_n times μ) so that every cone is the second-order cone. At a solution, u = Hx + g − Aᵀy and
 
     (H + Ω) dx − A_aᵀ dy = −(dH x + dg − dA_aᵀ y),   A_a dx = dq_a − dA_a x   on the range of V = P_K'(x − u),
 
-with Ω = (1 − V)/V (the curvature |u|/|x| of a cone whose boundary holds x) and A_a the rows that push. The matrix is
-symmetric, so one solve with x_bar gives all adjoints. Derivatives exist where complementarity is strict; redundant rows
-must stay redundant.
+with Ω = (1 − V)/V (the curvature |u|/|x| of a cone that has x on its boundary) and A_a the active rows. The matrix is
+symmetric, so that one solve with x_bar gives all adjoints. Derivatives exist where complementarity is strict. The
+formula assumes that redundant rows stay redundant.
 """
 
 import numpy as np
@@ -17,10 +17,10 @@ from warpsim.solve.cone_qp.second_order import linearise, second_order
 
 
 def cone_qp_adjoint(H, g, A, q, cones, x, duals, x_bar):
-    """Adjoints from x_bar, that of x: (H_bar, g_bar, A_bar, q_bar, mu_bar), for one world, in NumPy.
+    """Adjoints (H_bar, g_bar, A_bar, q_bar, mu_bar) from x_bar, the adjoint of x, for one world, in NumPy.
 
-    The arguments are those of `solve_cone_qp` (μ as numbers) and the x and duals of its solution. H_bar is symmetric;
-    mu_bar has an entry per entry of `cones`, 0 where that is no friction cone, and the one-sided derivative where μ = 0.
+    The arguments are those of `solve_cone_qp` (μ as numbers), and the x and duals of its solution. H_bar is symmetric.
+    mu_bar has one entry per entry of `cones`: 0 where that is no friction cone, the one-sided derivative where μ = 0.
     """
     H, g, x, x_bar = (np.asarray(value, dtype=np.float64) for value in (H, g, x, x_bar))
     n = len(g)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backward pass does differently from one contact model to another: how the step is solved again, and the law on the tape."""
+"""How the backward pass depends on the contact model: how it solves the step again, and which law it tapes."""
 
 import dataclasses
 import functools
@@ -11,14 +11,15 @@ from warpsim.solve.contact_model import ContactModel
 
 
 class ContactAdjoint:
-    """Contact by a regularised law, γ = P(−R⁻¹(v_c − v̂)): whoever solved it, the solution is that of SAP, which the step is
-    repeated with from the solution on, and whose Hessian takes gradients back.
+    """The backward pass of contact with a regularized law, γ = P(−R⁻¹(v_c − v̂)).
 
-    `adjoint`: the `StepAdjoint` that this is part of. A model of another kind has a class of its own, see `contact_adjoint`.
+    Any regularized law has SAP's solution. The backward pass re-solves the step with SAP, warm-started at the solution,
+    and uses the Hessian of SAP. `adjoint`: the `StepAdjoint` that this belongs to. Other kinds of contact models have
+    their own class, see `contact_adjoint`.
     """
 
-    is_linear = True  # the gradient of the step is linear in that of its result
-    is_given = False  # the solution is the one that a record keeps
+    is_linear = True  # the step's gradient is linear in the gradient of its result
+    is_given = False  # the record keeps the solution, and nothing is solved again
 
     def __init__(self, adjoint):
         self.adjoint, self.step, self.dynamics, self.solver = (
@@ -31,7 +32,7 @@ class ContactAdjoint:
 
     @classmethod
     def solver_of(cls, model: ContactModel):
-        """What makes the solver of a step that is repeated; see `Step`."""
+        """A function that makes the solver of a repeated step, see `Step`."""
 
         def make(*size, dtype: str, **keywords):
             options = dataclasses.replace(model.repeated_by, tolerance=model.relative_tolerance(dtype))
@@ -40,32 +41,32 @@ class ContactAdjoint:
         return make
 
     def load(self, record) -> None:
-        """Take what else a record keeps of the contact solve."""
+        """Load what else a record keeps of the contact solve."""
 
     def start(self) -> None:
-        """Before equations are evaluated: the step has been repeated."""
+        """Called once the step has been repeated, before its equations are evaluated."""
 
     def record_law(self, h: float, v_c: wp.array, gamma: wp.array) -> None:
-        """γ of the contacts."""
+        """Record γ of the contacts."""
         a = self.adjoint
         self.step.law.record(self.dynamics, h, a.weight, a.phi, v_c, gamma)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
-        """Gradient of the residual from that of its root v."""
+        """The gradient of the residual, from the gradient of its root v."""
         self.solver.solve_adjoint(v_bar, seed)
 
     def stages(self, regular: bool) -> list[Stage]:
-        """Further functions of the step before its momentum balance; `regular`: `is_regular` was so."""
+        """Further functions of the step, before its momentum balance. `regular`: the result of `is_regular`."""
         return []
 
     def adjust(self, h: float) -> None:
-        """Change the gradients that the update of the positions has left."""
+        """Change the gradients that the reverse of the position update leaves."""
 
     def choose(self, take_back) -> None:
-        """Before the backward pass: find out by `take_back()` which gradient to give."""
+        """Called before the backward pass: decide, by running `take_back()`, which gradient to give."""
 
     def is_regular(self) -> bool:
-        """Whether the solution needs no rule of least norm in any world; asks the device."""
+        """Whether no world's solution needs the rule of least norm. Reads from the device."""
         return True
 
 

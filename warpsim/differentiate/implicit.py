@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backward pass of one step: an adjoint solve with the Hessian, then the adjoint of the residual (theory §3.5).
 
-A step keeps its inputs and its result: copies of what others may write to, references to what the tape made itself.
-Backward repeats the smooth part of the step from them in a workspace of its own (the same kernels, so the same bits and
-the same contacts), factors the Hessian at the solution, solves H w = v_bar, and runs the taped residual backwards with
-the seed -w. All of that is one graph per step size,
-between a launch that loads the record and one that adds the gradients found to those of its inputs.
+A step keeps its inputs and its result: copies of arrays that others may write to, references to arrays of the tape. The
+backward pass has a workspace of its own. There it
+
+- repeats the smooth part of the step (the same kernels, so the same bits and the same contacts),
+- factors the Hessian at the solution and solves H w = v_bar,
+- runs the taped residual backwards with the seed -w.
+
+All of this is one graph per step size. One launch before it loads the record; one after it adds the gradients found to
+those of the inputs.
 """
 
 import functools
@@ -38,7 +42,7 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
 class StepAdjoint(Acting):
-    """Workspace of the backward pass, shared by all steps of a simulator; nothing in it outlives one `backward`."""
+    """Workspace of the backward pass. All steps of a simulator share it: nothing in it outlives one `backward`."""
 
     def __init__(
         self,
@@ -57,7 +61,7 @@ class StepAdjoint(Acting):
         self.step, self.v_solved = step, step.dynamics.array(nv, S)
         step.reports_energy = False
         self.actuator_tables = step.actuator_tables
-        self.link_pose = device_model.link_pose  # with a gradient where there are mocap bodies
+        self.link_pose = device_model.link_pose  # has a gradient where there are mocap bodies
         self.contact = kind(self)
         array, C = self.dynamics.array, step.collision.capacity
         # inputs
@@ -70,9 +74,9 @@ class StepAdjoint(Acting):
                 "activation", step.actuation.activation, self.actuation.following_bar, self.actuation.activation.grad
             )
         self.v = array(nv, S)
-        # Of bodies that spin: the velocity after their free motion, and what the bias is taken at.
+        # Of spinning bodies: the velocity after their free motion, and the velocity that the bias is evaluated at.
         self.v_end, self.v_still = (array(nv, S) for _ in range(2)) if self.spin else (None, None)
-        self.q_node = self.q  # where forces and contacts are taken
+        self.q_node = self.q  # where forces and contacts are evaluated
         self.weight = twin(step.law.weight)
         follows = step.scheme.order > 1
         self.rows = RowsAdjoint(step.scalar_rows, self.dynamics, self.lines, follows)
@@ -80,14 +84,15 @@ class StepAdjoint(Acting):
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
         self.mu = step.law.mu = array(C, S)
-        self.rate0 = array(C if step.collision.slides else 0, t.vec3)  # of contacts when the step begins
+        self.rate0 = array(C if step.collision.slides else 0, t.vec3)  # of contacts, when the step begins
         self.pressure = None  # contact between pressure fields
         if step.collision.pressure is not None:
             self.pressure = PressureRates(step.collision)
             self.compliance = array(C, t.vec2)
             step.law.compliance = self.compliance
         reads_mass = self.reads_mass or self.rows.has_frames
-        self.M = self.dynamics.blocks() if reads_mass else twin(step.A)  # of which only the gradient is used then
+        # Where no equation reads M, only its gradient is used.
+        self.M = self.dynamics.blocks() if reads_mass else twin(step.A)
         self.pushed_inertia = step.dynamics.array(model.nlink, t.vec10)
         # residual
         self.a, self.inverse_dynamics = array(nv, S), array(nv, S)
@@ -102,13 +107,13 @@ class StepAdjoint(Acting):
         for d in range(nv):
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = upload(table, wp.int32, device_model.device, ndim=2)
-        self.inertial = self.dynamics  # where M is taken
-        # What holds arrays of the tape.
+        self.inertial = self.dynamics  # its configuration is that of M
+        # The objects that hold arrays of the tape.
         self.owners = [self, self.dynamics, self.rows, self.contact, *self.parts, *(x.dynamics for x in self.parts)]
-        self.measurement = None  # what sensors of accelerations and forces find in a step
+        self.measurement = None  # what sensors of accelerations and forces read in a step
         if measures(step, device_model):
             self.measurement = MeasurementAdjoint(self)
-        # 1 for the contacts whose Jacobian is not taken at q.
+        # 1 for contacts whose Jacobian is not evaluated at q.
         self.moved = step.dynamics.array(C, wp.int32)
         self._make_inputs()
 
@@ -132,12 +137,12 @@ class StepAdjoint(Acting):
 
     @functools.cached_property
     def _cleared(self) -> list[wp.array]:
-        """The arrays that a backward pass begins with zero gradients of."""
+        """The arrays whose gradients are zeroed when a backward pass begins."""
         return with_gradient(*self.owners)
 
     @exclusive
     def backward(self, record: "StepRecord") -> None:
-        """Add the gradient of the step's inputs, given that of its result, which is cleared."""
+        """Add the gradient of the step's inputs, from the gradient of its result, and clear the latter."""
         r, none = record, self._none
         self.load(record)
         self._replay.run(("adjoint", r.h, *self.parameter_gradients()), lambda: self._propagate(r.h))
@@ -154,7 +159,7 @@ class StepAdjoint(Acting):
         self._finish_memory(r)
 
     def load(self, record: "StepRecord") -> None:
-        """Take the inputs, the result and the gradient of the result of a step."""
+        """Load the inputs, the result and the gradient of the result of a step."""
         self.device_model.parameters.load(record.parameters)
         if self.pressure is not None:
             self.pressure.choose(self.device_model.parameters.expanded)
@@ -172,19 +177,19 @@ class StepAdjoint(Acting):
         self.contact.load(r)
 
     def keep(self, record: "StepRecord", step) -> None:
-        """Let a record keep what else a backward pass wants of the step that was made."""
+        """Store in a record what else the backward pass needs of the step just made."""
         if self.spin:
             record.v_contact = wp.clone(step.solver.solution.v)
 
     def carry(self, name: str, value: wp.array, bar: wp.array, found: wp.array) -> None:
-        """Let gradients flow through the memory of states of this name.
+        """Let gradients flow through the state's memory of this name.
 
         `value`: the step's array; `bar`: the gradient after the step; `found`: the gradient before it.
         """
         self._carried.append((name, value, bar, found))
 
     def _begin_memory(self, record: "StepRecord") -> None:
-        """Load what else a state holds that gradients flow through, and its gradient at the end of the step."""
+        """Load the memory that gradients flow through, and its gradient at the end of the step."""
         for name, value, bar, _ in self._carried:
             inputs = [record.flags, record.used[name], record.memory[name].grad, value, bar]
             self.dynamics.launch(gradient.begin_memory, value.shape[1], inputs)
@@ -194,7 +199,7 @@ class StepAdjoint(Acting):
             self.step.dynamics.launch(mocap_adjoint.load_mocap, mocap.shape[1:], inputs)
 
     def _finish_memory(self, record: "StepRecord") -> None:
-        """Add the gradient found to that of this memory, and clear that at the end of the step."""
+        """Add the gradients found to those of the memory, and clear those at the end of the step."""
         for name, _, bar, found in self._carried:
             inputs = [record.flags, found, record.memory_before[name].grad, record.memory[name].grad]
             self.dynamics.launch(gradient.finish_memory, bar.shape[1], inputs)
@@ -205,13 +210,13 @@ class StepAdjoint(Acting):
             self.step.dynamics.launch(mocap_adjoint.add_mocap, mocap.shape[1], inputs)
 
     def _begin_wrench(self, record: "StepRecord") -> None:
-        """Load the wrenches on bodies, for which there is room from the first record that has any."""
+        """Load the wrenches on bodies. The first record that has any makes room for them."""
         if self.wrench is None:
             if record.wrench is None:
                 return
             self.step.allow_wrench()
             self._allow_wrench()
-            self.__dict__.pop("_cleared", None)  # is to hold these, too
+            self.__dict__.pop("_cleared", None)  # it must include the new arrays
             self._replay.clear()
         wrench = self._no_wrench if record.wrench is None else record.used["wrench"]
         inputs = [record.flags, wrench, self.step.wrench]
@@ -223,17 +228,18 @@ class StepAdjoint(Acting):
         self.gather()
 
     def parameter_gradients(self) -> list[int]:
-        """Addresses that a graph of the backward pass holds and that a user may replace."""
+        """Addresses of gradient arrays that a graph of the backward pass holds and that a user may replace."""
         stored = (self.device_model.parameters.stored(name) for name in self.device_model.parameters.expanded)
         return [array.grad.ptr for array in stored if array.grad is not None]
 
     def _propagate(self, h: float) -> None:
-        """From the inputs and the seed that were loaded to the gradients of `q`, `v0`, `control`, `tau`, parameters."""
+        """From the inputs and the seed that were loaded, compute the gradients of `q`, `v0`, `control`, `tau`,
+        parameters."""
         self.repeat(h)
         self.reverse(h)
 
     def repeat(self, h: float) -> None:
-        """The step that was loaded once more, and its equations, at the frozen solution, as they are taped."""
+        """Repeat the loaded step, and tape its equations at the frozen solution."""
         self._repeat(h)
         if self.pressure is not None:
             self.pressure.find(h)
@@ -242,26 +248,27 @@ class StepAdjoint(Acting):
             self._evaluate(h)
 
     def _evaluate(self, h: float) -> None:
-        """The equations whose values stay from one seed to the next."""
+        """Evaluate the equations whose values are the same for all seeds."""
         self._clear_sums()
         self.contact.start()
         evaluate([*self._first_stages(), *self.stages()], h)
 
     def _first_stages(self) -> list[Stage]:
-        """What comes before `stages`: what parts find before the forces, and the next activations."""
+        """The stages before `stages`: what parts compute before the forces, and the next activations."""
         return [Stage(part.record, part.seed, part.values) for part in self.parts if part.record]
 
     def _take_solution(self) -> None:
-        """The arrays that the equations are taped with, from those of the step repeated."""
+        """Copy the solution of the repeated step into the arrays that the equations are taped with."""
         step = self.step
         assign(self.v, step.solver.solution.v)
         if self.wrench is not None:
             assign(self.wrench, step.wrench)
 
     def reverse(self, h: float, by_position: bool = False, regular: bool = False) -> None:
-        """From the seed that was loaded to the gradients, after `repeat`, as often as there are seeds (but see `uses_up_repeat`).
+        """Compute the gradients from the seed that was loaded.
 
-        `by_position`: the seed of v' is 0. `regular`: `contact.is_regular` was so.
+        Runs after `repeat`, once per seed (but see `uses_up_repeat`). `by_position`: the seed of v' is 0. `regular`:
+        the result of `contact.is_regular`.
         """
 
         def take_back_all() -> None:
@@ -279,32 +286,33 @@ class StepAdjoint(Acting):
 
     @property
     def uses_up_repeat(self) -> bool:
-        """Whether each `reverse` wants a `repeat` of its own."""
+        """Whether each `reverse` needs a `repeat` of its own."""
         return False
 
     @property
     def parts_position(self) -> bool:
-        """Whether `reverse` is `reverse_position` and what is linear in the gradient of v that it leaves."""
+        """Whether `reverse` equals `reverse_position` plus a function linear in the gradient of v that this leaves."""
         return self.contact.is_linear and not self.spin
 
     def reverse_position(self, h: float) -> None:
-        """From the seed by q' alone to the gradients of `q`, `v0` and `v` through the update of the positions."""
+        """From the seed of q' alone to the gradients of `q`, `v0` and `v`, through the position update."""
         self._clear_gradients()
         take_back(self.position_stages(), h)
 
     def reverse_activation(self, h: float) -> None:
-        """From the seed by the next activations alone to the gradients of their inputs."""
+        """From the seed of the next activations alone to the gradients of their inputs."""
         self._clear_gradients()
         take_back(self._first_stages(), h)
 
-    # the step as a list of functions -----------------------------------------------------------------------------------
+    # the step as a list of functions
+    # -----------------------------------------------------------------------------------
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
-        """All functions of the step in its order after `_first_stages`. `by_position`, `regular`: see `reverse`."""
+        """All functions of the step in its order, after `_first_stages`. `by_position`, `regular`: see `reverse`."""
         measured = [] if self.measurement is None else self.measurement.stages()
         if not self.spin:
             return [*self.contact_stages(regular), *measured, *self.position_stages()]
-        # What is measured depends on the velocity after the free motion.
+        # Sensors read the velocity after the free motion.
         free = [Stage(None, self.contact.adjust), Stage(self._record_free_spin)]
         return [*self.contact_stages(regular), *free, *measured, Stage(None, self._seed_positions)]
 
@@ -328,7 +336,7 @@ class StepAdjoint(Acting):
         ]
 
     def _clear_sums(self) -> None:
-        """Clear what the tapes of the contact stage sum up."""
+        """Clear the arrays that the tapes of the contact stage add to."""
         self.rows.start()
         fill(self.v_c)
         if self.rate0.size:
@@ -337,7 +345,7 @@ class StepAdjoint(Acting):
             self.measurement.clear()
 
     def _repeat(self, h: float) -> None:
-        """The step once more, whose solve starts from its solution."""
+        """Repeat the step; its solver starts from the recorded solution."""
         step = self.step
         step.smooth_motion(h)
         step.contact_problem(h)
@@ -345,7 +353,7 @@ class StepAdjoint(Acting):
         step.solver.launch()
 
     def _seed_positions(self, h: float) -> None:
-        """The gradients of the result, as they were loaded."""
+        """Set the gradients of the result to those that were loaded."""
         assign(self.measured_velocity.grad, self.inputs.v_next_bar)
         assign(self.q_next.grad, self.inputs.q_next_bar)
 
@@ -354,7 +362,7 @@ class StepAdjoint(Acting):
         self.dynamics.launch(self.step.integrate_position, self.model.nlink, inputs)
 
     def _record_free_spin(self, h: float) -> None:
-        """q' and v' from the solution, with the free motion of bodies that spin."""
+        """q' and v' from the solution, with the free motion of spinning bodies."""
         self._record_positions(h)
         dynamics, d = self.dynamics, self.device_model
         bodies, arrays = self.spin.bodies(dynamics), [self.q, self.v, self.q_next, self.v_end]
@@ -376,7 +384,7 @@ class StepAdjoint(Acting):
         return self.v
 
     def _record_moving_velocity(self, h: float) -> None:
-        """Its equation, where it has one."""
+        """The equation of v^θvq, for schemes that have one."""
 
     def _seed_residual(self, h: float) -> None:
         """Solve H w = v_bar for the gradient -w of r."""
@@ -385,7 +393,7 @@ class StepAdjoint(Acting):
         assign(self.r.grad, self.seed)
 
     def _weight_adjoint(self, h: float) -> None:
-        """From the gradients of the weights w to those of J and M."""
+        """Add the gradients of J and M, from the gradients of the weights w."""
         step = self.step
         inputs = [self.device_model.topology, step.collision.scene, step.collision.contacts, step.scalar_rows.rows]
         bars = {"weight": self.weight.grad, "row_weight": self.rows.weight.grad, "M": self.M.grad}
@@ -394,17 +402,17 @@ class StepAdjoint(Acting):
         inputs += [self.ancestor, step.M_factor, self.J, self.weight, step.z, bars]
         self.dynamics.launch(residual.weight_adjoint, None, inputs)
 
-    # Whether a momentum balance is to be evaluated for each seed: another has its arrays, and the adjoint of `passes.rnea` sums
-    # up `link_f` again.
+    # "anew": each seed needs its own evaluation of the momentum balance. Another balance uses the same arrays, and the
+    # adjoint of `passes.rnea` adds to `link_f`.
     _balance_values: ClassVar = "anew"
 
     def clear_balance(self) -> None:
-        """No gradients on what a momentum balance that was recorded before has left behind."""
+        """Clear the gradients that an earlier momentum balance has left in its arrays."""
         for array in self._balance_arrays():
             fill(array.grad)
 
     def _balance_arrays(self) -> list[wp.array]:
-        """What a momentum balance writes, but for r."""
+        """The arrays that a momentum balance writes, except r."""
         found = [
             self.a,
             self.v_still,
@@ -417,7 +425,7 @@ class StepAdjoint(Acting):
         return [x for x in found if x is not None]
 
     def record_inertia(self, h: float, v: wp.array) -> None:
-        """r = A v; who wants it makes `no_gravity` (1,)."""
+        """r = A v. The caller provides `no_gravity` (1,)."""
         dynamics, still = self.dynamics, self.step.zero_acceleration
         self._record_inertial(h, dynamics, still, still, v, self.no_gravity)
         self._record_forces(self.q_node, self.v0, dynamics)
@@ -437,14 +445,15 @@ class StepAdjoint(Acting):
 
     @property
     def follows_contacts(self) -> bool:
-        """Whether a step takes contacts where its free motion brings them (`point_between`, `frame_between`), if `moved`."""
+        """Whether contacts with `moved` are evaluated where the free motion brings them (`point_between`,
+        `frame_between`)."""
         return self.step.stages.follows_contacts
 
-    middle = None  # kinematics and positions at which Jacobians of rows are taken, where not at q
+    middle = None  # kinematics and positions at which the Jacobians of rows are evaluated; None: at q
     reads_mass = False  # whether an equation reads `M`
-    repeats_forces = True  # whether the step that is repeated has the forces at (q, v) in arrays
+    repeats_forces = True  # whether the repeated step has the forces at (q, v) in arrays
 
-    # v* on the tape; None: it is no function of its own, but what the momentum balance vanishes at without contact.
+    # v* on the tape. None: v* has no function of its own; it is the root of the momentum balance without contact.
     v_star: wp.array | None = None
 
     def _record_geometry(self, h: float) -> None:
@@ -486,11 +495,11 @@ class StepAdjoint(Acting):
         if collision.convex_scene is not None:
             inputs = [collision.scene, collision.convex_scene, *inputs[1:]]
             dynamics.launch(convex_contacts.contact_geometry, collision.capacity, inputs)
-        if self.pressure is not None and dynamics is self.dynamics:  # others do not follow these contacts
+        if self.pressure is not None and dynamics is self.dynamics:  # other configurations do not follow these contacts
             self.pressure.record(dynamics, phi, point, frame, self.compliance)
 
     def _record_jacobian(self, dynamics: Dynamics, point: wp.array, frame: wp.array, choice: int) -> None:
-        """Jacobians of the contacts with `moved` = choice, which the step repeated has found."""
+        """Jacobians of the contacts with `moved` = choice, at the values that the repeated step has found."""
         collision = self.step.collision
         inputs = [self.device_model.topology, collision.scene, collision.contacts, dynamics.link_X, dynamics.dof_S]
         inputs += [point, frame, self.moved, choice, self.J]
@@ -501,7 +510,7 @@ class StepAdjoint(Acting):
                 dynamics.launch(spin_rows.spin_jacobian, collision.capacity, inputs)
 
     def _record_friction(self, h: float) -> None:
-        """μ of contacts, by their rates at v0 where it depends on them."""
+        """μ of the contacts; where it depends on the sliding speed, at their rates at v0."""
         collision = self.step.collision
         if not collision.enabled:
             return
@@ -540,8 +549,10 @@ class StepAdjoint(Acting):
         self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuators, self.r)
 
     def _record_forces(self, q: wp.array, v: wp.array, dynamics: Dynamics, out=None) -> None:
-        """Forces and damping at (q, v), whose kinematics are in `dynamics`. `out`: arrays for them, and for the scratch of
-        wrenches, besides `force`, `damping` and `link_F`."""
+        """Forces and damping at (q, v), whose kinematics are in `dynamics`.
+
+        `out`: arrays for the forces, the damping and the scratch of wrenches. Default: `force`, `damping` and `link_F`.
+        """
         with values_known(self.repeats_forces and self.wrench is None):
             self.launch_forces(
                 dynamics, q, v, dynamics.link_X, dynamics.dof_S, *(out or (self.force, self.damping, self.link_F))
@@ -550,15 +561,16 @@ class StepAdjoint(Acting):
 
 @functools.singledispatch
 def step_adjoint(integrator) -> type[StepAdjoint]:
-    """The class for an integrator; `step_adjoint.register(Integrator)(lambda integrator: Class)` adds one."""
+    """The adjoint class of an integrator; `step_adjoint.register(Integrator)(lambda integrator: Class)` adds one."""
     raise ValueError(f"{integrator!r} has no gradients; leave requires_grad=False, or register a StepAdjoint for it")
 
 
 class StepRecord:
-    """What a taped step keeps: its inputs, whose gradients it adds to, its result, and its step size.
+    """What a taped step keeps: its inputs, which receive its gradients, its result, and its step size.
 
-    `used`: the values of the inputs by name, `parameters`: those of the parameters. Copies: the owners of the arrays may
-    write to them before the backward pass. States that the tape made (`State.recorded`) are not copied.
+    `used`: the values of the inputs by name; `parameters`: the values of the parameters. Both are copies, because the
+    owners of the arrays may write to them before the backward pass. States of the tape (`State.recorded`) are not
+    copied.
     """
 
     def __init__(self, h: float, before, after, control, tau, wrench, used: dict, parameters):
@@ -568,7 +580,7 @@ class StepRecord:
         self.memory_before = dict(before.memory)
         self.control, self.tau, self.wrench = control, tau, wrench
         self.used, self.parameters = used | state_values(before), parameters
-        self.v_contact = None  # the solution of the contact solve, where it is not `v_next`
+        self.v_contact = None  # the solution of the contact problem, where it is not `v_next`
 
     def arrays(self) -> list[wp.array]:
         """The arrays whose gradients the step reads or adds to."""
@@ -578,18 +590,18 @@ class StepRecord:
 
 
 def state_values(state) -> dict[str, wp.array]:
-    """The smooth arrays of a state by name, and what its rows remember: copies, unless a tape made them."""
+    """The smooth arrays of a state and the memory of its rows, by name: copies, unless a tape made them."""
     arrays = state.smooth_arrays() | {name: state.memory[name] for name in ROW_MEMORY if name in state.memory}
     return dict(arrays) if state.recorded else {name: kept_array(array) for name, array in arrays.items()}
 
 
 def kept_array(array: wp.array | None) -> wp.array | None:
-    """A copy, without a gradient, of an input that its owner may write to, or None."""
+    """A copy without a gradient of an input that its owner may write to, or None."""
     return None if array is None else wp.clone(array, requires_grad=False)
 
 
 def pass_on_gradient(stays: wp.array, source, target) -> None:
-    """Hand the gradient of one state on to another one in the worlds that stay, and clear it in all."""
+    """Add the gradient of `source` to that of `target` in the worlds that stay, and clear it in all worlds."""
     targets = target.smooth_arrays()
     with turn(stays.device):
         for name, array in source.smooth_arrays().items():

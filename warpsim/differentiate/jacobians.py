@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The derivatives of a step that a `Simulator` gives by itself, without a tape."""
+"""Derivatives of a step that a `Simulator` gives directly, without a tape."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,13 +30,45 @@ class Jacobians:
         mocap_jacobian: bool = False,
         out: Linearization | None = None,
     ) -> Linearization:
-        """Jacobians of one step from `state`, of which `mocap` is as in `step`: `A`, `B`, and on request `tau`,
-        `mocap`, `parameters[name]`; see `ws.Linearization`.
+        """Jacobians of one step with respect to its state and inputs, without a tape.
 
-        Which features touch is frozen, as on a tape. With `out`, a result of the same request, its arrays are filled:
-        then the launches are replayed from a graph. Nothing is recorded on a tape. In closed form for
-        `SymplecticEuler()` with `SAP` or `NoContact`; for the rest, and by poses of mocap bodies, in a simulator with
-        `requires_grad=True`, by nv or 2 nv reverse passes of the step's equations.
+        Contact features are frozen, as on a tape.
+
+        Parameters
+        ----------
+        state : State
+            Where the step begins.
+        control : array (worlds, nu), optional
+            Input of the actuators. Default: zero.
+        tau : array (worlds, nv), optional
+            Generalized forces. Default: zero.
+        parameters : sequence of str
+            Physical parameters to differentiate with respect to. The result is in `parameters[name]`.
+        mocap : array (worlds, nmocap, 7), optional
+            Poses of the mocap bodies, as in `step`.
+        force_jacobian : bool
+            Also fill `tau`, the Jacobian with respect to generalized forces.
+        mocap_jacobian : bool
+            Also fill `mocap`, the Jacobian with respect to the poses of mocap bodies.
+        out : Linearization, optional
+            The result of an earlier call with the same request. Its arrays are filled, and the launches are replayed
+            from a graph.
+
+        Returns
+        -------
+        Linearization
+            `A` and `B`, and on request `tau`, `mocap` and `parameters[name]`.
+
+        Raises
+        ------
+        ValueError
+            A name or a shape is wrong, or this step has no closed form and the simulator was made without
+            `requires_grad=True`. The message says which.
+
+        Notes
+        -----
+        There is a closed form for `SymplecticEuler()` with `SAP` or `NoContact`. Elsewhere, and for poses
+        of mocap bodies, the Jacobians take nv or 2 nv reverse passes of the step's equations.
         """
         with tape_paused():
             state = self._stepper.with_mocap(state, mocap)

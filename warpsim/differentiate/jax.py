@@ -3,10 +3,14 @@
 
     q, v = ws.jax.rollout(sim, q, v, controls)         # (rows, worlds, nq), (rows, worlds, nv)
 
-XLA calls the simulator with its own buffers (`wp.jax_callable`), on the CPU or on JAX's stream of a GPU: nothing passes through the
-host. Arrays must be on the simulator's device. Nothing is carried from the forward to the backward pass, which therefore repeats the rollout on a tape:
-it costs one forward pass more than torch's. Parameters that are not arguments must be the same in both, or the backward pass raises.
-XLA calls on threads of its own: wait for its results (`block_until_ready`) before using the simulator elsewhere, which raises `RuntimeError` meanwhile.
+XLA calls the simulator with its own buffers (`wp.jax_callable`), on the CPU or on JAX's stream of a GPU. Nothing passes
+through the host. Arrays must be on the simulator's device.
+
+The forward pass leaves nothing for the backward pass, which repeats the rollout on a tape: it costs one forward pass
+more than torch's. Parameters that are not arguments must be the same in both passes, or the backward pass raises.
+
+XLA calls the simulator on its own threads. Wait for its results (`block_until_ready`) before you use the simulator
+elsewhere, which raises `RuntimeError` meanwhile.
 """
 
 import functools
@@ -37,8 +41,8 @@ jax = import_or_explain("jax", "jax")
 importlib.import_module("jax.extend.core")
 ad, batching, mlir = (importlib.import_module(f"jax.interpreters.{name}") for name in ("ad", "batching", "mlir"))
 
-_lock = threading.Lock()  # a simulator has one workspace
-_calls = weakref.WeakKeyDictionary()  # by simulator: what XLA calls, by what is asked for
+_lock = threading.Lock()  # a simulator has only one workspace
+_calls = weakref.WeakKeyDictionary()  # per simulator: the functions that XLA calls, by kind of request
 
 
 def rollout(
@@ -55,15 +59,47 @@ def rollout(
     every: int = 1,
     checkpoint_every: int | None = None,
 ):
-    """Positions `(rows, worlds, nq)` and velocities `(rows, worlds, nv)` of a rollout from q, v; row 0 is the start.
+    """Positions and velocities of a rollout from (q, v).
 
-    `q (worlds, nq)`, `v (worlds, nv)`, `controls (steps, worlds, nu)` or None (then `steps` is needed), `mocap (steps, worlds, nmocap, 7)` or None,
-    `parameters` by name as in `sim.parameters`; an array without the worlds' axis is shared by all worlds. dtypes are the simulator's.
-    With `activation (worlds, na)` the activations `(rows, worlds, na)` come third; else they start at 0.
-    `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`. Reverse mode needs
-    requires_grad=True. Forward mode goes step by step (`Simulator.jvp`). Changes of q are changes of its coordinates;
-    the length of a quaternion has no effect. A derivative of a derivative raises `NotImplementedError`, a wrong shape
-    or dtype `ValueError`.
+    Reverse mode needs a simulator with `requires_grad=True`. Forward mode goes step by step (`Simulator.jvp`).
+
+    Parameters
+    ----------
+    sim : Simulator
+        The simulator. All arrays have its dtype. An array without the worlds' axis is shared by all worlds.
+    q : array (worlds, nq)
+        Initial positions.
+    v : array (worlds, nv)
+        Initial velocities.
+    controls : array (steps, worlds, nu), optional
+        Controls of every step. Default: none; then `steps` is needed.
+    mocap : array (steps, worlds, nmocap, 7), optional
+        Poses of the mocap bodies in every step.
+    steps : int, optional
+        Number of steps, where `controls` does not give it.
+    activation : array (worlds, na), optional
+        Initial activations. Default: zero.
+    parameters : dict, optional
+        Physical parameters by name, shaped as in `sim.parameters`.
+    substeps, every, checkpoint_every : int
+        As in `Simulator.rollout`.
+
+    Returns
+    -------
+    tuple of arrays
+        `q (rows, worlds, nq)` and `v (rows, worlds, nv)`, and with `activation` the activations `(rows, worlds, na)`.
+        Row 0 is the initial state.
+
+    Raises
+    ------
+    NotImplementedError
+        A derivative of a derivative is asked for.
+    ValueError
+        A shape or dtype is wrong.
+
+    Notes
+    -----
+    Changes of q are changes of its coordinates; the length of a quaternion has no effect.
     """
     steps = count_steps(controls, steps, mocap)
     for name, value in (("substeps", substeps), ("every", every)):
@@ -100,7 +136,7 @@ FIRST_ORDER = (
 
 
 def _first_order(function):
-    """A function whose own derivative is refused."""
+    """`function`, with its derivative refused."""
     function = jax.custom_jvp(function)
 
     @function.defjvp
@@ -111,10 +147,11 @@ def _first_order(function):
 
 
 class _Linear(typing.NamedTuple):
-    """The derivative of a rollout: from changes of the inputs `changed` to those of its rows, or `transposed`.
+    """The derivative of a rollout: a linear map from changes of the inputs `changed` to changes of its rows.
 
-    Operands of the primitive: marks and inputs of the rollout, then what the function is linear in. `batches`: for each
-    `jax.vmap` around it the axes of the former; the latter and the results have the batches in front.
+    `transposed`: the transposed map. Operands of the primitive: marks and inputs of the rollout, then the linear
+    operands. `batches`: for each `jax.vmap` around the primitive, the batch axes of the marks and inputs. The linear
+    operands and the results have their batch axes in front.
     """
 
     call: "_Call"
@@ -126,12 +163,12 @@ class _Linear(typing.NamedTuple):
         return _primitive().bind(*fixed, *linear, derivative=self)
 
     def split(self, operands):
-        """Marks and inputs of the rollout, and the rest."""
+        """(marks and inputs of the rollout, linear operands)."""
         n = 1 + len(self.call.names)
         return list(operands[:n]), list(operands[n:])
 
     def apply(self, *operands):
-        """The values, as XLA computes them: many directions at one point at once, other batches slice by slice."""
+        """The values, as XLA computes them: all directions at one point at once, other batches slice by slice."""
         call, (fixed, linear) = self.call, self.split(operands)
         if self.transposed:
 
@@ -159,14 +196,14 @@ class _Linear(typing.NamedTuple):
         return [jax.core.ShapedArray((*front, *shape), dtype) for shape, dtype in found]
 
     def of_changes(self, primals, tangents):
-        """Its own derivative, which is itself where the rollout stays."""
+        """The derivative of this map: the map itself, as long as the rollout does not change."""
         (fixed, linear), (moved, changes) = self.split(primals), self.split(tangents)
         if any(not isinstance(t, ad.Zero) for t in moved):
             raise NotImplementedError(FIRST_ORDER)
         return self(fixed, linear), self(fixed, [ad.instantiate_zeros(t) for t in changes])
 
     def transpose(self, bars, *operands):
-        """The transposed function at the gradients of the results."""
+        """The transposed map, applied to the gradients of the results."""
         if not self.transposed and not self.call.has_gradients:
             raise ValueError("a gradient is asked for, but this simulator was made without requires_grad=True")
         fixed, linear = self.split(operands)
@@ -175,7 +212,7 @@ class _Linear(typing.NamedTuple):
         return [None] * len(fixed) + [bar if ad.is_undefined_primal(x) else None for bar, x in wanted]
 
     def batch(self, operands, axes):
-        """The function of a batch, which stands in front of the results."""
+        """The map of a batch; the results have the batch axis in front."""
         (fixed, linear), (fixed_axes, linear_axes) = self.split(operands), self.split(axes)
         count = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
         np = jax.numpy
@@ -189,7 +226,7 @@ class _Linear(typing.NamedTuple):
 
 @functools.cache
 def _primitive():
-    """The primitive whose parameter `derivative` is a `_Linear`, with its rules."""
+    """The JAX primitive with its rules. Its parameter `derivative` is a `_Linear`."""
     primitive = jax.extend.core.Primitive("warpsim_rollout_derivative")
     primitive.multiple_results = True
 
@@ -206,13 +243,13 @@ def _primitive():
 
 
 class _Call:
-    """What XLA calls in one kind of rollout: functions of JAX's arrays."""
+    """The functions of JAX arrays that XLA calls for one kind of rollout."""
 
     def __init__(self, sim, names, inputs, steps: int, options):
-        self.sim = weakref.ref(sim)  # Warp never forgets a function it has given to XLA
+        self.sim = weakref.ref(sim)  # Warp never releases a function that it has given to XLA
         self.names, self.steps = names, steps
         self.options = dict(zip(("substeps", "every", "checkpoint_every"), options, strict=True))
-        self.row_names = tuple(name for name in STATE_NAMES if name in names)  # what comes out
+        self.row_names = tuple(name for name in STATE_NAMES if name in names)  # the outputs
         sizes, count = sim._inputs.start_sizes, steps // self.options["every"] + 1
         rows = [((count, sim.worlds, sizes[name]), inputs[0][1]) for name in self.row_names]
         marks = ((len(SPECS),), np.dtype("uint32"))
@@ -223,7 +260,7 @@ class _Call:
         self.backward = _first_order(_called(self._entered(self._backward), [*self._fixed, *rows], inputs))
 
     def push(self, changed: tuple[str, ...], fixed, changes) -> list:
-        """Derivatives of the rows, (directions, ...), along changes (directions, ...) of the inputs named."""
+        """Derivatives (directions, ...) of the rows, along changes (directions, ...) of the inputs in `changed`."""
         shapes = [change_shape(name, x.shape[1:]) for name, x in zip(changed, changes, strict=True)]
         changes = [x.reshape(len(x), *shape) for x, shape in zip(changes, shapes, strict=True)]
         return list(self._pushed(changed, tuple((x.shape, x.dtype) for x in changes))(*fixed, *changes))
@@ -240,7 +277,10 @@ class _Call:
         return self._pushes[key]
 
     def _entered(self, method):
-        """A method of the simulator, arrays, and arrays to fill, as a function of these arrays: in it no other thread may use the simulator."""
+        """`method(sim, arrays, out)` as a function of (arrays, out).
+
+        While it runs, no other thread may use the simulator.
+        """
 
         def enter(arrays, out):
             sim = self._simulator(arrays[0])
@@ -249,7 +289,7 @@ class _Call:
         return enter
 
     def _simulator(self, array):
-        """The simulator, where the array is on its device."""
+        """The simulator, if it still exists and the array is on its device."""
         sim = self.sim()
         if sim is None:
             raise ReferenceError(
@@ -258,7 +298,8 @@ class _Call:
         if array.device != sim.device:
             place = "cpu" if sim.device.is_cpu else "cuda"
             raise ValueError(
-                f"the arrays are on {array.device}, the simulator on {sim.device}; put them there: jax.device_put(x, jax.devices({place!r})[0])"
+                f"the arrays are on {array.device}, the simulator on {sim.device}; "
+                f"put them there: jax.device_put(x, jax.devices({place!r})[0])"
             )
         return sim
 
@@ -270,12 +311,12 @@ class _Call:
             wp.copy(rows, getattr(trajectory, name))
 
     def _marked_forward(self, sim, arrays, out):
-        """As `_forward`, with marks of the parameters that are not arguments."""
+        """As `_forward`, and write marks of the parameters that are not arguments."""
         self._forward(sim, arrays, out[:-1])
         out[-1].assign(self._marks(sim))
 
     def _marks(self, sim) -> np.ndarray:
-        """A number per parameter in the order of `SPECS`: 0 where it is the model's or an argument, else a checksum."""
+        """One number per parameter in `SPECS`: a checksum, or 0 where it is the model's value or an argument."""
         parameters, marks = sim.parameters, np.zeros(len(SPECS), dtype=np.uint32)
         for i, name in enumerate(SPECS):
             if name in parameters.expanded and name not in self.names:
@@ -313,7 +354,8 @@ class _Call:
 
 
 def _called(function, inputs, outputs):
-    """`function(inputs, outputs)` of device arrays as a compiled function of JAX's arrays; both are given as (shape, dtype)."""
+    """`function(inputs, outputs)` of device arrays, as a compiled function of JAX arrays. Both are given as (shape,
+    dtype)."""
 
     def entered(*arrays):
         with _lock:
@@ -333,7 +375,7 @@ def _called(function, inputs, outputs):
         vmap_method="sequential",
         output_dims={n: s for n, (s, _) in zip(names[len(inputs) :], outputs, strict=True)},
     )
-    return jax.jit(call)  # traced once: each trace is a program of its own to XLA
+    return jax.jit(call)  # traced only once: XLA takes each trace for another program
 
 
 def _array(sim, name: str, value, wanted: tuple[int, ...]):

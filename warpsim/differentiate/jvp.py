@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward mode: derivatives of one step along directions (`Simulator.jvp`).
 
-In closed form the products r_x δx of all directions are formed first, then one solve H δv = −r_x δx follows
-(theory §3.5, `linearize.py`). Elsewhere reverse passes find the Jacobians row by row (`reverse.py`).
+The closed form first computes the products r_x δx of all directions, then solves H δv = −r_x δx once (theory §3.5,
+`linearize.py`). Elsewhere reverse passes find the Jacobians row by row (`reverse.py`).
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from warpsim.model.parameters import SPECS
 
 
 class Pushforward:
-    """Takes directions through steps; keeps a workspace for each kind of request."""
+    """Pushes directions through steps. Keeps one workspace per kind of request."""
 
     def __init__(self, stepper):
         self.stepper = stepper
@@ -40,10 +40,10 @@ class Pushforward:
         }
 
     def push(self, h: float, reason: str, state, control, tau, found: dict[str, wp.array]) -> wp.array:
-        """Derivatives `(directions, worlds, rows)` of a step of h, in an array that the next call may fill anew.
+        """Derivatives `(directions, worlds, rows)` along the directions in `found`, through one step of h.
 
-        `found`: directions (1 or directions, worlds, entries) by the names of `Linearization.arrays`. `reason`: what
-        `why_reverse` returned.
+        The next call may overwrite the result. `found`: directions (1 or directions, worlds, entries) by the names of
+        `Linearization.arrays`. `reason`: the result of `why_reverse`.
         """
         stepper = self.stepper
         key = (tuple(found), max(array.shape[0] for array in found.values()))
@@ -61,11 +61,11 @@ class Pushforward:
         return kept.out
 
     def to_tangent(self, name: str, at: wp.array, change: wp.array, out: wp.array) -> None:
-        """Changes of the coordinates of "q" or "mocap" at a point as tangent vectors, the first of `out`."""
+        """Convert changes of the coordinates of "q" or "mocap" into tangent vectors, the first entries of `out`."""
         self._convert(kernels.to_tangent, name, at, change, out)
 
     def to_coordinates(self, at: wp.array, tangent: wp.array, out: wp.array) -> None:
-        """Tangent vectors of q, the first of `tangent`, as changes of coordinates."""
+        """Convert tangent vectors of q, the first entries of `tangent`, into changes of coordinates."""
         self._convert(kernels.to_coordinates, "q", at, tangent, out)
 
     def _convert(self, kernel, name: str, at: wp.array, change: wp.array, out: wp.array) -> None:
@@ -89,10 +89,10 @@ class Directions:
         self.given = {name: array(count, worlds, entries[name]) for name in names}
         self.R, self.Y = array(worlds, model.nv, count), array(worlds, rows, count)
         self.out = array(count, worlds, rows)
-        self.jacobians = blank_result(d, entries)  # in closed form the explicit part alone
+        self.jacobians = blank_result(d, entries)  # the closed form uses the explicit part alone
 
     def load(self, found: dict[str, wp.array]) -> None:
-        """Take directions; one that comes alone counts for all."""
+        """Load directions. A single one counts for all."""
         for name, array in found.items():
             target = self.given[name]
             for k in range(target.shape[0] if target.size and array.shape[0] < target.shape[0] else 0):
@@ -101,7 +101,7 @@ class Directions:
                 wp.copy(target, array)
 
     def push_columns(self, linearizer, h: float) -> None:
-        """Fill `out` at the point that the linearizer has, by the columns of the equations."""
+        """Fill `out` at the point that is loaded in the linearizer, from the columns of the equations."""
         columns = linearizer.columns(self.force, self.parameters)
         linearizer.fill_columns(h, columns)
         fill(self.R)
@@ -167,7 +167,7 @@ def jvp(sim, state, control, dstate, dcontrol, tau, dtau, dmocap, parameters, ou
 
 
 def _on_device(sim, label: str, value, shape: tuple[int, ...]) -> wp.array:
-    """Directions (directions, worlds, entries) on the device, from one (worlds, *shape) or from several."""
+    """Directions (directions, worlds, entries) on the device, from one (worlds, *shape) or several."""
     if not hasattr(value, "shape"):
         value = sim._inputs.numbers(value, label)
     wanted, given = (sim.worlds, *shape), (*value.shape, *getattr(value.dtype, "_shape_", ()))
@@ -181,13 +181,13 @@ def _on_device(sim, label: str, value, shape: tuple[int, ...]) -> wp.array:
 
 
 def change_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a change of an input: (worlds, entries), by steps (steps, worlds, entries)."""
+    """The shape of a change of an input: (worlds, entries), or (steps, worlds, entries) for inputs of every step."""
     lead = 2 if name in BY_STEP else 1
     return (*shape[:lead], int(np.prod(shape[lead:])))
 
 
 def way_of_rollout(sim, changed: tuple[str, ...], steps: int) -> str:
-    """As `why_reverse`, for directions of these inputs through so many steps."""
+    """`why_reverse` for directions of these inputs, through this number of steps."""
     names = parameter_names(tuple(name for name in changed if name not in (*STATE_NAMES, *BY_STEP)))
     carried = sorted(set(sim._step.smooth_memory()) - {"activation", "mocap", "measured"})
     if carried and steps > 1:
@@ -202,8 +202,8 @@ def way_of_rollout(sim, changed: tuple[str, ...], steps: int) -> str:
 def push_rollout(sim, values: dict, changes: dict, steps: int, substeps: int = 1, every: int = 1) -> list[wp.array]:
     """Derivatives (directions, rows, worlds, n) of the rows of q, v and, where `values` has them, activations.
 
-    `values` as of `TapedRollout`; `changes`: directions of some of them by name, in coordinates, of shapes
-    (directions, *`change_shape(…)`).
+    `values` as in `TapedRollout`. `changes`: directions of some of them by name, in coordinates, of shape (directions,
+    *`change_shape(…)`).
     """
     reason = way_of_rollout(sim, tuple(changes), steps * substeps)
     with tape_paused():
@@ -217,7 +217,7 @@ def push_rollout(sim, values: dict, changes: dict, steps: int, substeps: int = 1
 
 
 class _Walk:
-    """A rollout and directions that go along: `state`, and `x (directions, worlds, 2 nv + na)`."""
+    """A rollout that carries directions along: `state`, and `x (directions, worlds, 2 nv + na)`."""
 
     def __init__(self, sim, values: dict, changes: dict, rows: int):
         self.stepper, nv = sim._stepper, sim.model.nv
@@ -241,7 +241,7 @@ class _Walk:
         return wp.zeros((self.count, *shape), dtype=self.S, device=self.device)
 
     def _directions(self, k: int) -> dict[str, wp.array]:
-        """Directions of step k by the names of a `Linearization`."""
+        """The directions of step k, by the names of a `Linearization`."""
         found, changes, worlds = {"A": self.x}, self.changes, self.stepper.worlds
         if "controls" in changes:
             found["B"] = changes["controls"][:, k]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the steps on a tape used of the physical parameters: copies, so that later edits change no gradient.
+"""Copies of the physical parameters that the steps on a tape used, so that later edits change no gradient.
 
-Arrays have no version, and a kernel may write to one that was handed out at any time: whoever records a step copies what
-can have been written to, which is what has been asked for through `sim.parameters`. Where nobody else's code runs between
-the steps, as in a rollout, they share one copy.
+Warp arrays have no version counter, and a kernel may write at any time to an array that was handed out. Each recorded
+step therefore copies the parameters that may have been written to: those asked for through `sim.parameters`. Steps
+share one copy where no user code runs between them, as in a rollout.
 """
 
 import warp as wp
@@ -17,7 +17,7 @@ from warpsim.tree.dynamics import BLOCK
 
 
 class KeptParameters:
-    """The values of the expanded parameters at one time; all others are the model's."""
+    """The values of the expanded parameters at one time. All others have the model's values."""
 
     def __init__(self, parameters: Parameters):
         self.parameters = parameters
@@ -25,11 +25,11 @@ class KeptParameters:
             self.values = {name: wp.clone(parameters.stored(name), requires_grad=False) for name in parameters.expanded}
 
     def value(self, name: str) -> wp.array:
-        """The value of a parameter that is expanded by now, leading dimension 1 or worlds."""
+        """The kept value of a parameter, leading dimension 1 or worlds; the model's if it was not expanded then."""
         return self.values[name] if name in self.values else self.parameters.initial(name)
 
     def copy_to(self, name: str, target: wp.array) -> None:
-        """target <- the value kept."""
+        """target <- the kept value."""
         if not target.size:
             return
         source, target = scalars(self.value(name)), scalars(target)
@@ -38,7 +38,7 @@ class KeptParameters:
         launch(gradient.load_rows, source.dtype, rows[1].shape, rows, **options)
 
     def used(self):
-        """A context in which the simulator's parameters have the values kept."""
+        """A context in which the simulator's parameters have the kept values."""
         return _Used(self)
 
 
@@ -59,9 +59,9 @@ class _Used:
 
 
 class AdjointParameters:
-    """The parameters of a backward pass: values as they were kept, gradients those of the simulator's own arrays.
+    """The parameters of a backward pass: the kept values, with the gradient arrays of the simulator.
 
-    Takes the place of `Parameters` in a `DeviceModel`; `load` a record's before its launches.
+    It replaces `Parameters` in a `DeviceModel`. Call `load` before the launches for a record.
     """
 
     def __init__(self, parameters: Parameters):
@@ -74,14 +74,14 @@ class AdjointParameters:
 
     @property
     def expanded(self) -> list[str]:
-        """The parameters that have been asked for: none of the others has a gradient."""
+        """The parameters that have been asked for. No other parameter has a gradient."""
         return self.parameters.expanded
 
     def __iter__(self):
         return iter(self.parameters)
 
     def load(self, kept: KeptParameters) -> None:
-        """The values of a record, and the present gradient arrays."""
+        """Load the values of a record, and the present gradient arrays."""
         for name in self.parameters.expanded:
             present = self.parameters.stored(name)
             if name not in self._own:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rigid contact in a backward pass: workspace and launches of `kernels/differentiate/lcp_residual.py` (theory §5)."""
+"""Workspace and launches of the backward pass through rigid contact (theory §5).
+
+Device: `kernels/differentiate/lcp_residual.py`.
+"""
 
 import warp as wp
 
@@ -13,10 +16,10 @@ from warpsim.solve.scratch import Scratch
 
 
 class LCPAdjoint(ContactSolver):
-    """Takes the place of `LCPContact` where a step is repeated: the solution is given, and nothing is solved but its adjoint.
+    """Replaces `LCPContact` in a repeated step: the solution is given, and only its adjoint is solved for.
 
-    `contact_x (worlds, 3 max_contacts)`: impulses of the recorded step; `problem.v0`: its solution v; `v_start`: its v0.
-    `chosen (worlds,)`: 1 where the classes are to be those that escape a saddle point.
+    `contact_x (worlds, 3 max_contacts)`: impulses of the recorded step; `problem.v0`: its solution v; `v_start`: its
+    v0. `chosen (worlds,)`: 1 where the classes are those that escape a saddle point.
     """
 
     def __init__(self, *size, options: LCP, **keywords):
@@ -51,7 +54,7 @@ class LCPAdjoint(ContactSolver):
         )  # fmt: skip
 
     def launch(self):
-        """The dual of the problem, whose solution is given."""
+        """List the rows of the dual problem, and take the given solution."""
         self.delassus.list_rows(self.problem)
         self.scratch.clear(self.run)
         self.run(lcp_residual.reserve, self.worlds, [self.delassus.dual, self.scratch.data])
@@ -59,7 +62,7 @@ class LCPAdjoint(ContactSolver):
         return self.solution
 
     def _run_by_turns(self, kernel, inputs, needs_W: bool = True) -> None:
-        """Launch over worlds, with matrices in the scratch."""
+        """Launch over worlds, in turns that share the scratch memory for matrices."""
         for turn in range(self.scratch.turns):
             if needs_W:
                 self.delassus.multiply(self.problem, self.scratch, turn)
@@ -79,7 +82,7 @@ class LCPAdjoint(ContactSolver):
         self.run(lcp_residual.solve_smooth, self.worlds, [self.problem, self.delassus.A_factor, x, sign, y])
 
     def escape(self, v_bar: wp.array) -> None:
-        """Change the classes of the chosen worlds, given the adjoint of v."""
+        """Change the classes of the chosen worlds to those that escape a saddle point, given the adjoint of v."""
         dual = self.delassus.dual
         self.solve_smooth(v_bar, self.system.z)
         inputs = [self.problem, dual, self.chosen, self.system]
@@ -88,13 +91,13 @@ class LCPAdjoint(ContactSolver):
         self._run_by_turns(lcp_residual.impulses, inputs)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
-        """seed = −w `(worlds, nv)` and `error_bar` = −λ from the adjoint of v; `null`, which a further pass wants."""
+        """From the adjoint of v: seed = −w `(worlds, nv)`, `error_bar` = −λ, and `null` for the rule of least norm."""
         self.solve_smooth(v_bar, self.system.z)
         inputs = [self.problem, self.delassus.dual, self.impulse, self.system, seed, self.error_bar, self.null]
         self._run_by_turns(lcp_residual.solve_adjoint, inputs)
 
     def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
-        """Multiply gradients through q' = q ⊕ h v, by q and v, with Xᵀ of the time of collision.
+        """Multiply the gradients of q and v through q' = q ⊕ h v with Xᵀ of the time of collision.
 
         `tables`: see `differentiate.tangent_tables`.
         """
@@ -106,9 +109,9 @@ class LCPAdjoint(ContactSolver):
         self._run_by_turns(lcp_residual.bounce, [*inputs, v_bar, self.change], needs_W=False)
 
     def measure(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:
-        """Keep the size of the gradient that was found with `chosen` = which everywhere."""
+        """Keep the size of the gradient that was found with `chosen` = `which` in all worlds."""
         self.run(lcp_residual.squared_norm, self.worlds, [v_bar, tau_bar, self.norms[which]])
 
     def choose(self) -> None:
-        """`chosen` from the sizes of both gradients."""
+        """Set `chosen` from the sizes of both gradients."""
         self.run(lcp_residual.choose, self.worlds, [*self.norms, self.chosen])

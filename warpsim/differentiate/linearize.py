@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Linearizer`: Jacobians of one step in all worlds, by the implicit function theorem (theory §3.5, `kernels/differentiate/linearize.py`).
+"""`Linearizer`: Jacobians of one step in all worlds, by the implicit function theorem (theory §3.5).
 
-One step, the columns ∂r/∂x of its equations for every variable x, one solve for all of them with the factor of the step's
-own Hessian. Cost: a few steps, whatever the number of variables.
+It makes one step, fills the columns ∂r/∂x of the step's equations for every variable x, and solves for all of them with
+the factor of the step's Hessian. Cost: a few steps, whatever the number of variables. Device:
+`kernels/differentiate/linearize.py`.
 """
 
 from dataclasses import dataclass, field
@@ -41,17 +42,18 @@ from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.tree.wide import refuse_gradients
 
-# Columns that one thread solves: on a CPU all of them, in the inner loop; on a GPU one, so that threads read side by side.
+# Columns that one thread solves. On a CPU all of them, in the inner loop. On a GPU one, so that neighboring threads
+# read neighboring memory.
 COLUMNS_PER_THREAD = {False: 1 << 30, True: 1}  # by device.is_cuda
 
-# Parameters with columns of their own, inertias first: they stand side by side.
+# Parameters with their own columns. Inertias come first, so that their columns are adjacent.
 INERTIAS = {
     "body_mass": parameter_slopes.MASS,
     "body_com": parameter_slopes.COM,
     "body_inertia": parameter_slopes.INERTIA,
     "joint_armature": parameter_slopes.ARMATURE,
 }
-# Of pressure fields; a size has columns where no pair touches at points.
+# Parameters of pressure fields. A size has columns where no pair touches at points.
 FIELDS = ("geom_hydroelastic_modulus", "geom_hydroelastic_thickness", "geom_size")
 LAWS = (
     "gravity",
@@ -74,12 +76,17 @@ PARAMETERS = (*INERTIAS, *LAWS)
 
 @dataclass(frozen=True, repr=False)
 class Linearization(ShownByShapes):
-    """Derivatives of the next (q, v, activation) in the tangent spaces at q and at the next q, rows and columns in the order (q, v, activation).
+    """Derivatives of the next state (q, v, activation), in the tangent spaces at q and at the next q.
 
-    Tangent vectors are as v: a free joint's translation in world axes, rotations in body axes. With n = 2 nv + na: `A (worlds, n, n)` by the
-    state, `B (worlds, n, nu)` by the controls, `tau (worlds, n, nv)` by generalised forces or None, `mocap (worlds, n, 6 nmocap)` by poses of
-    mocap bodies (translation in world axes, rotation in body axes of each) or None,
-    `parameters[name] (worlds, n, entries)`, entries in the order of the parameter's own array.
+    Rows and columns of the state are in the order (q, v, activation). Tangent vectors are as v: a free joint's
+    translation in world axes, rotations in body axes. With n = 2 nv + na, the derivatives are
+
+    - `A (worlds, n, n)` with respect to the state,
+    - `B (worlds, n, nu)` with respect to the controls,
+    - `tau (worlds, n, nv)` with respect to generalized forces, or None,
+    - `mocap (worlds, n, 6 nmocap)` with respect to the poses of mocap bodies, or None: for each body its translation in
+      world axes, then its rotation in body axes,
+    - `parameters[name] (worlds, n, entries)`, entries in the order of the parameter's own array.
     """
 
     A: Array
@@ -95,7 +102,10 @@ class Linearization(ShownByShapes):
 
 
 class Columns:
-    """Which variables the columns of X are of: q, v, controls, then generalised forces and parameters if asked for."""
+    """The variables that the columns of X belong to.
+
+    These are q, v and controls, and on request generalized forces and parameters.
+    """
 
     def __init__(self, device_model: DeviceModel, force: bool, parameters: tuple[str, ...], laws: bool):
         model, t = device_model.model, device_model.types
@@ -103,9 +113,7 @@ class Columns:
         chosen = [name for name in PARAMETERS if name in parameters]
         entries = request_entries(model, force, chosen)
         starts = np.cumsum([0, *entries.values()])
-        self.law = int(
-            starts[-1]
-        )  # behind those asked for: of the laws s of actuators, where a model has an `Actuation`
+        self.law = int(starts[-1])  # last: the laws s of actuators, where a model has an `Actuation`
         width = self.law + (3 * model.nu if laws else 0)
         self.entries, self.parameters = entries, tuple(chosen)
         self.first = dict(zip(entries, (int(n) for n in starts[:-1]), strict=True))
@@ -135,12 +143,12 @@ class Columns:
         self.inertias.I, self.inertias.w = self._zeros((len(rows),), t.vec10), self._zeros((len(rows),), t.real)
 
     def start(self, name: str) -> int:
-        """First column of a variable, -1 where it was not asked for."""
+        """First column of a variable; -1 if it was not asked for."""
         return self.first.get(name, -1)
 
 
 def blank_result(device_model: DeviceModel, entries: dict[str, int]) -> Linearization:
-    """Arrays for a result with so many columns by each variable."""
+    """Arrays for a result. `entries`: the number of columns of each variable."""
     S, device, rows = device_model.types.real, device_model.device, state_size(device_model.model)
     arrays = {name: wp.zeros((device_model.worlds, rows, n), dtype=S, device=device) for name, n in entries.items()}
     parameters = {name: x for name, x in arrays.items() if name not in ("A", "B", "tau", "mocap")}
@@ -160,19 +168,19 @@ def check_result(device_model: DeviceModel, entries: dict[str, int], out: Linear
 
 
 def state_size(model) -> int:
-    """Numbers of a state in the tangent space: of q, v and activation."""
+    """Size of a state's tangent space: of q, v and activation."""
     return 2 * model.nv + model.na
 
 
 def request_entries(model, force: bool, parameters: tuple[str, ...], mocap: bool = False) -> dict[str, int]:
-    """Number of columns by each variable."""
+    """Number of columns of each variable."""
     entries = {"A": state_size(model), "B": model.nu} | ({"tau": model.nv} if force else {})
     entries |= {"mocap": 6 * model.nmocap} if mocap else {}
     return entries | {name: int(np.prod(np.shape(getattr(model, name)))) for name in parameters}
 
 
 class Linearizer:
-    """Workspace and launches; a step of its own, so that the simulator's diagnostics and contacts stay as they are."""
+    """Workspace and launches. It has its own step, so that the simulator's diagnostics and contacts do not change."""
 
     def __init__(self, device_model: DeviceModel, contact_model: ContactModel, max_contacts: int | None):
         self.device_model, self.model = device_model, device_model.model
@@ -231,7 +239,7 @@ class Linearizer:
         weights.V, weights.P = (array((self.model.nlink, 3), t.vec6) for _ in range(2))
 
     def columns(self, force: bool, parameters: tuple[str, ...]) -> Columns:
-        """The layout of a request; its workspace is kept."""
+        """The columns of a request. Their workspace is kept."""
         key = (force, parameters)
         if key not in self._columns:
             self._columns[key] = Columns(self.device_model, force, parameters, self.actuation is not None)
@@ -241,7 +249,7 @@ class Linearizer:
         return self._columns[key]
 
     def load(self, state, control: wp.array | None, tau: wp.array | None) -> None:
-        """Take the point to linearise at."""
+        """Load the point to linearize at."""
         assign(self.step.q, state.q)
         assign(self.step.v, state.v)
         self.step.scalar_rows.load_memory(state.memory)
@@ -253,7 +261,7 @@ class Linearizer:
             fill(target) if source is None else assign(target, source)
 
     def launch(self, h: float, columns: Columns, result: Linearization) -> None:
-        """Fill `result` at the point loaded."""
+        """Fill `result` at the loaded point."""
         self.fill_columns(h, columns)
         self.solve(columns.X)
         for name, Y in result.arrays().items():
@@ -261,7 +269,7 @@ class Linearizer:
         self.add_explicit(h, columns, result)
 
     def fill_columns(self, h: float, columns: Columns) -> None:
-        """Make the step at the point loaded, and write all columns ∂r/∂x."""
+        """Make the step at the loaded point, and write all columns ∂r/∂x."""
         step, X = self.step, columns.X
         step.smooth_motion(h)
         step.contact_problem(h)
@@ -275,7 +283,7 @@ class Linearizer:
             self.actuation.add(columns.law, columns.first["B"], X)
 
     def solve(self, X: wp.array) -> None:
-        """X ← H⁻¹X for the columns of X, by the factor of the step's Hessian."""
+        """X ← H⁻¹X, with the factor of the step's Hessian."""
         if not X.size:
             return
         launch, work, solver = self.step.dynamics.launch, self.step.solver.work, self.step.solver
@@ -286,7 +294,7 @@ class Linearizer:
         launch(kernels.solve_columns, (self.model.ntree, blocks), inputs)
 
     def store(self, h: float, X: wp.array, first: int, Y: wp.array) -> None:
-        """Rows (δq', δv') that follow from the solution, of the solved columns of X from `first` on."""
+        """Write the rows (δq', δv') of the Jacobians into Y, from the solved columns of X from `first` on."""
         if not Y.size:
             return
         launch, nlink, v, topology = (
@@ -300,7 +308,7 @@ class Linearizer:
             launch(spin_slopes.spin_rows, nlink, [topology, h, self.step.spin.bodies(self.step.dynamics), v, Y])
 
     def add_explicit(self, h: float, columns: Columns, result: Linearization) -> None:
-        """Add what the variables change where the solution stays."""
+        """Add the explicit part: how the result depends on the variables at a fixed solution."""
         step, launch, nlink, v, A = self.step, self.step.dynamics.launch, self.model.nlink, self.flow.v, result.A
         topology = self.device_model.topology
         launch(kernels.add_position, nlink, [topology, h, v, A])
@@ -315,7 +323,7 @@ class Linearizer:
             self.actuation.store(A, result.B)
 
     def _smooth_columns(self, h: float, columns: Columns) -> None:
-        """Inertial forces, springs, actuators, generalised forces."""
+        """Columns of inertial forces, springs, actuators and generalized forces."""
         step, d, X, nv = self.step, self.device_model, columns.X, self.model.nv
         launch, dynamics, p = step.dynamics.launch, step.dynamics, d.parameters
         launch(kernels.acceleration, nv, [h, step.v, self.flow.v, self.a])
@@ -346,12 +354,12 @@ class Linearizer:
         for name in (*ACTUATOR_PARAMETERS, "joint_range", "joint_friction"):
             setattr(first, name, columns.start(name))
         actuators = self.step.actuators
-        if self.actuation is not None:  # the laws stand in the place of biases
+        if self.actuation is not None:  # laws replace biases
             actuators.control, first.actuator_bias = self.actuation.no_control, columns.law
         return [actuators, first]
 
     def _parameter_columns(self, h: float, columns: Columns) -> None:
-        """The parameters of inertias and of the laws of joints."""
+        """Columns of inertial parameters and of the parameters of joint laws."""
         step, d, X, nv, first = self.step, self.device_model, columns.X, self.model.nv, columns.start
         launch, p = step.dynamics.launch, d.parameters
         if columns.kind.shape[0]:
@@ -409,7 +417,7 @@ class Linearizer:
             launch(parameter_slopes.contact_parameter_columns, None, inputs)
 
     def _field_columns(self, columns: Columns):
-        """Slopes by the parameters of pressure fields, and their first columns."""
+        """Slopes with respect to the parameters of pressure fields, and their first columns."""
         fields, p = copy(pressure_columns.FieldColumns, self.device_model.types.real)(), self.device_model.parameters
         for name in PRESSURE_PARAMETERS:
             key = name.removeprefix("geom_").removeprefix("hydroelastic_")
@@ -420,7 +428,7 @@ class Linearizer:
         return fields
 
     def _vary_contacts(self) -> None:
-        """Gradients of (φ, p, n) by the motion of geom B, into `motion.grad`."""
+        """Gradients of (φ, p, n) with respect to the motion of geom B, into `motion.grad`."""
         collision = self.step.collision
         fill(self.motion.grad)
         size = without_gradient(self.device_model.parameters.stored("geom_size"))
@@ -443,7 +451,7 @@ class Linearizer:
             )
 
     def _row_columns(self, h: float, columns: Columns) -> None:
-        """Scalar rows: their own slopes kind by kind, then what is the same for all."""
+        """Columns of scalar rows: first the slopes of each kind, then the part that all kinds share."""
         step, d, X, slopes = self.step, self.device_model, columns.X, self.row_slopes
         forward, solver, launch = step.scalar_rows, step.solver, step.dynamics.launch
         rows, sigma = forward.rows, step.options.sigma
@@ -496,16 +504,16 @@ def linearize(sim, state, control, tau, parameters, force_jacobian, mocap_jacobi
 
 
 def point_forces(sim, control, tau) -> list[wp.array | None]:
-    """`control` and `tau` of the point on the device; None stays."""
+    """`control` and `tau` of the point on the device; None stays None."""
     given = (("control", control, sim.model.nu), ("tau", tau, sim.model.nv))
     return [None if x is None else sim._inputs.device_array(x, (sim.worlds, n), name) for name, x, n in given]
 
 
 def why_reverse(sim, names: tuple[str, ...], mocap: str, method: str) -> str:
-    """Why derivatives of a step take reverse passes; empty where they have a closed form.
+    """Why the derivatives of a step need reverse passes; empty where they have a closed form.
 
-    Raises `ValueError` where a simulator without gradients has no closed form. `mocap`: the argument that asks for
-    derivatives by poses of mocap bodies, or empty.
+    `mocap`: the argument that asks for derivatives with respect to the poses of mocap bodies, or empty. Raises
+    `ValueError` where there is no closed form and the simulator was made without gradients.
     """
     if mocap and not sim.model.nmocap:
         raise ValueError(f"model {sim.model.name!r} has no mocap bodies; leave {mocap} out")
@@ -516,7 +524,7 @@ def why_reverse(sim, names: tuple[str, ...], mocap: str, method: str) -> str:
 
 
 def _not_analytic(sim, names: tuple[str, ...]) -> str:
-    """Why the Jacobians have no closed form here; empty where they have."""
+    """Why the Jacobians have no closed form here; empty where they have one."""
     refuse_gradients(sim.model, sim.dtype, "linearize")
     if not sim.integrator.has_closed_form:
         return f"with {sim.integrator!r}, only with ws.SymplecticEuler()"
@@ -541,7 +549,7 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
     if sim._step.compensation is not None:
         return "with gravity compensation"
     others = [name for name in names if name not in PARAMETERS]
-    if sim._step.actuation is not None:  # which are those of laws before a step
+    if sim._step.actuation is not None:  # laws before a step read these
         others += [name for name in names if name in ("actuator_gain", "actuator_bias", "control_range")]
     if "geom_size" in names and sim.model.point_pairs:
         others.append("geom_size")

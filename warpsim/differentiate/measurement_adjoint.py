@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sensors find in a step, as one more function of it on the backward pass: of its start, its velocity and its impulses."""
+"""Sensor readings of a step on the backward pass: one more function of its initial state, velocity and impulses."""
 
 from warpsim.device.ranges import assign, fill
 from warpsim.differentiate.stage import Stage
@@ -10,13 +10,13 @@ from warpsim.tree.dynamics import DeviceModel
 
 
 def measures(step, device_model: DeviceModel) -> bool:
-    """Whether gradients flow through what such a step measures."""
+    """Whether gradients flow through the sensors of such a step."""
     reactions = device_model.reactions
     return has_step_sensors(device_model.model, reactions) and lack_of_gradient(step, reactions) is None
 
 
 class MeasurementAdjoint:
-    """`StepSensors` on the tape of a `StepAdjoint`, whose frozen solution it reads."""
+    """`StepSensors` on the tape of a `StepAdjoint`. It reads the frozen solution of the adjoint."""
 
     def __init__(self, adjoint):
         self.adjoint, step, d = adjoint, adjoint.step, adjoint.device_model
@@ -31,17 +31,17 @@ class MeasurementAdjoint:
         lines = self.sensors.lines
         adjoint.owners += [self, self.sensors, self.sensors.actuators, *(lines.owners() if lines else ())]
         self.bar, values, none = (step.dynamics.array(self.sensors.data.shape[1], t.real) for _ in range(3))
-        adjoint.carry("measured", values, self.bar, none)  # no step reads what the one before has measured
+        adjoint.carry("measured", values, self.bar, none)  # no step reads the measurements of the step before
 
     def clear(self) -> None:
-        """Before the step's equations are evaluated: what is summed up is zero."""
+        """Clear the arrays that are summed up, before the step's equations are evaluated."""
         self.sensors.clear()
         for array in (self.v_c, self.rate, self.rate0):
             if array.size:
                 fill(array)
 
     def stages(self) -> list[Stage]:
-        """The function of the step, after those that found its velocity."""
+        """The measurement, as a stage after those that find the velocity."""
         return [Stage(self._record, lambda h: assign(self.sensors.data.grad, self.bar))]
 
     def _record(self, h: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout's loss as a function of one flat vector, as `scipy.optimize.minimize(..., jac=True)` and its like want it."""
+"""A rollout's loss as a function of one flat vector, for `scipy.optimize.minimize(..., jac=True)` and the like."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -45,12 +45,35 @@ class Objective:
         found = scipy.optimize.minimize(objective, objective.x0, jac=True, bounds=objective.bounds)
         objective.unpack(found.x)["body_mass"]
 
-    `variables`: starting values by name, of `q`, `v`, `activation` (the start), `controls`, `mocap` or parameters. A value with the worlds' axis
-    varies per world; one without is shared by all. `fixed`: further inputs that do not vary (default: initial pose, rest,
-    no controls). `loss`: with `framework="warp"` a function of the trajectory that launches kernels and returns an array,
-    whose sum is the loss; with "torch" a function of the tensors q (steps + 1, worlds, nq) and v that returns a scalar.
-    `bounds`: (low, high) by name, numbers or arrays, or "model": the control ranges, or what a simulator takes for a parameter; `scale`: by name, the size of a unit of x [1]. `options` go to
-    `Simulator.rollout` (`substeps`, `every`, `checkpoint_every`). Raises `ValueError` for a wrong name or shape.
+    Parameters
+    ----------
+    sim : Simulator
+        A simulator made with `requires_grad=True`.
+    loss : callable
+        With `framework="warp"`: a function of the trajectory that launches kernels and returns an array; the sum of the
+        array is the loss. With "torch": a function of the tensors q (steps + 1, worlds, nq) and v that returns a
+        scalar.
+    variables : dict
+        Starting values by name: `q`, `v`, `activation` (the initial state), `controls`, `mocap` or parameters. A value
+        with the worlds' axis varies per world; a value without it is shared by all worlds.
+    steps : int, optional
+        Number of steps, where neither `controls` nor `mocap` gives it.
+    fixed : dict, optional
+        Further inputs, which do not vary. Default: initial pose, at rest, no controls.
+    bounds : dict, optional
+        (low, high) by name, as numbers or arrays, or "model": the control ranges, or the values that a simulator
+        accepts for a parameter.
+    scale : dict, optional
+        By name, the size of a unit of x. Default: 1.
+    framework : "warp" or "torch"
+        The framework of `loss`.
+    options
+        Passed on to `Simulator.rollout` (`substeps`, `every`, `checkpoint_every`).
+
+    Raises
+    ------
+    ValueError
+        A name or a shape is wrong.
     """
 
     sim: "Simulator"
@@ -115,7 +138,7 @@ class Objective:
             if not (low <= high).all():
                 raise ValueError(f"bounds[{name!r}] is {short(pair)}; the lower must not exceed the upper")
         for name, value in self.start.items():
-            device_array(sim, name, value, self.shapes[name])  # its shape and numbers are checked
+            device_array(sim, name, value, self.shapes[name])  # checks its shape and numbers
 
     def __repr__(self) -> str:
         return show("Objective", {"variables": self.start, "steps": self.steps, "worlds": self.sim.worlds})
@@ -126,10 +149,10 @@ class Objective:
             raise ValueError(f"{what} names {sorted(unknown)}; the variables are {sorted(self.start)}")
 
     def _of_model(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """The bounds that the simulator has for a variable."""
+        """The simulator's bounds of a variable."""
         if name == "controls":
             low, high = np.moveaxis(self.sim.parameters.stored("control_range").numpy().astype(float), -1, 0)
-            if self.start[name].ndim < 3:  # shared by all worlds
+            if self.start[name].ndim < 3:  # all worlds share them
                 return low.max(axis=0), high.min(axis=0)
             return low, high
         if name in (*STATE_NAMES, "mocap"):
@@ -144,7 +167,7 @@ class Objective:
 
     @property
     def bounds(self) -> list[tuple[float, float]] | None:
-        """A pair per entry of x, or None where nothing is bounded."""
+        """One (low, high) per entry of x, or None where nothing is bounded."""
         if not self._bounds:
             return None
         sides = [{name: self._bounds.get(name, (-np.inf, np.inf))[i] for name in self.start} for i in (0, 1)]
@@ -152,11 +175,11 @@ class Objective:
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def pack(self, values: dict[str, Any]) -> np.ndarray:
-        """One flat vector of values by name, in units of `scale`."""
+        """Pack values by name into one flat vector, in units of `scale`."""
         return np.concatenate([np.ravel(np.asarray(values[name], float)) / self.scale[name] for name in self.start])
 
     def unpack(self, x: Numbers) -> dict[str, np.ndarray]:
-        """The values by name that a flat vector holds, shaped as the starting values."""
+        """Unpack a flat vector into values by name, shaped as the starting values."""
         ends = np.cumsum([value.size for value in self.start.values()])
         parts = np.split(np.asarray(x, float), ends[:-1])
         pairs = zip(self.start.items(), parts, strict=True)
@@ -175,7 +198,7 @@ class Objective:
         return float(loss.sum()), self.pack_gradient(found)
 
     def pack_gradient(self, found: dict[str, np.ndarray]) -> np.ndarray:
-        """The gradient by x, from those by name with the worlds' axis."""
+        """The gradient with respect to x, from gradients by name that have the worlds' axis."""
         parts = []
         for name, value_at_start in self.start.items():
             gradient = found[name]
@@ -193,17 +216,35 @@ class Objective:
         hop_steps: int = HOP_STEPS,
         tolerance: float = TOLERANCE,
     ) -> GradientTrust:
-        """Whether the gradient at x (default `x0`) says where the loss goes, world by world: see `GradientTrust`.
+        """Whether the gradient at x shows where the loss goes, world by world: see `GradientTrust`.
 
             print(objective.trust(x))                     # kinks, hops, disagreement of every world
             objective.trust(x).trusted                    # (worlds,) bool
 
-        Counts what the motion at x crosses, and compares the tape's derivative along each world's own gradient with a central
-        difference that is as wide as a step of a search. `relative_step`: the largest change of a variable to either side, in
-        parts of an entry's own size (a parameter that is 0 stays), of the largest control, or of a unit of `scale` for q and
-        v. `hop_steps`: a pair that parts and touches again within so many steps hops (0: none does). `tolerance`: of the disagreement, for
-        `trusted`. A loss of one number per world, an array (worlds,), is compared world by world, any other one in sum.
-        Costs a gradient and three rollouts, one of them read step by step on the host.
+        The report counts the kinks that the motion at x crosses. It also compares the tape's derivative along each
+        world's own gradient with a central difference as wide as a step of an optimizer.
+
+        Parameters
+        ----------
+        x : array, optional
+            The packed variables. Default: `x0`.
+        relative_step : float
+            The largest change of a variable to either side. The unit of an entry of a parameter is its own size (a
+            parameter that is 0 does not change), of a control the largest control, of q and v one unit of `scale`.
+        hop_steps : int
+            A pair of geoms that parts and touches again within this number of steps hops. 0: no pair does.
+        tolerance : float
+            The largest disagreement of a trusted world.
+
+        Returns
+        -------
+        GradientTrust
+            The report. A loss of one number per world, an array (worlds,), is compared world by world. Any other loss
+            is compared as a sum.
+
+        Notes
+        -----
+        Cost: one gradient and three rollouts, one of them read step by step on the host.
         """
         options = checked_options(relative_step, hop_steps, tolerance)
         arrays = self.arrays(self.x0 if x is None else x)
@@ -221,7 +262,7 @@ class Objective:
         try:
             return measure(self.sim, run, point, gradient, loss, self.scale, **options)
         finally:
-            Inputs(self.sim, arrays)  # the parameters are those of x again
+            Inputs(self.sim, arrays)  # restores the parameters of x
 
     def _taped(self, arrays) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The loss, and its gradients by name with the worlds' axis."""
@@ -255,7 +296,7 @@ class Objective:
         return value, {a: wp.from_torch(g.contiguous()) for a, g in zip(arrays, bars, strict=True)}
 
     def _tensors_loss(self, trajectory: Trajectory):
-        """The loss of the tensors q and v as an array and as a tensor, and the two."""
+        """The loss of the tensors q and v, as an array and as a tensor, and the two tensors."""
         arrays = (trajectory.q, trajectory.v)
         tensors = [wp.to_torch(a, requires_grad=False).detach().requires_grad_() for a in arrays]
         loss = self.loss(*tensors)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of the rates of contact between pressure fields, for the backward pass of a step and for `linearize` (theory §9)."""
+"""Host side of the rates of contacts between pressure fields (theory §9).
+
+The backward pass of a step and `linearize` use them.
+"""
 
 import numpy as np
 import warp as wp
@@ -14,7 +17,7 @@ from warpsim.tree.dynamics import Dynamics
 
 LAW_ROWS = 2  # c, τ_d
 MOTIONS = 6
-# The directions of each parameter (`kernels/differentiate/pressure_rates.py`), of the soft geom and of the other.
+# The directions of each parameter (`kernels/differentiate/pressure_rates.py`): of the soft geom, and of the other geom.
 PARAMETERS = {
     "geom_hydroelastic_modulus": range(6, 8),
     "geom_size": range(8, 14),
@@ -24,10 +27,11 @@ PARAMETERS = {
 
 
 class PressureRates:
-    """Rates of the contacts of pressure fields that a step has found, and the gradients by the motion of geom B that follow.
+    """Rates of the contacts between pressure fields that a step has found, and the gradients that follow from them.
 
-    `slope (worlds, C, 7)`, of φ, p, n, and `law_slope (worlds, C, 2)`, of the law, have a row each, zero but for those contacts;
-    `parameter_slope (worlds, C, 9)` of all of them by the parameters that `choose` names.
+    Gradients with respect to the motion of geom B: `slope (worlds, C, 7)` of φ, p, n and `law_slope (worlds, C, 2)` of
+    the law. Every contact has a row, which is zero for other contacts. `parameter_slope (worlds, C, 9)` is the gradient
+    of all of these with respect to the parameters that `choose` names.
     """
 
     def __init__(self, collision: Collision, slope: wp.array | None = None):
@@ -44,7 +48,7 @@ class PressureRates:
         self.choose(())
 
     def choose(self, names) -> None:
-        """Find slopes by these parameters besides those by motions. Allocates when they are others than before."""
+        """Also find slopes with respect to these parameters. Allocates when the names change."""
         names = tuple(name for name in PARAMETERS if name in names)
         if names != self._chosen:
             self._chosen = names
@@ -80,13 +84,16 @@ class PressureRates:
         self.dynamics.launch(slopes.turn_slopes, collision.capacity, [*inputs, self.parameter_slope])
 
     def _launch(self, kernel, n: int | None, inputs) -> None:
-        """Launch in the dual copy over (worlds, n, directions), or over (worlds, directions)."""
+        """Launch the copy with dual numbers over (worlds, n, directions), or over (worlds, directions)."""
         d, each = self.device_model, () if n is None else (n,)
         dim = (d.worlds, *each, len(self.number))
         launch(kernel, Variant(d.types.real, dual=True), dim, inputs, device=d.device)
 
     def record(self, dynamics: Dynamics, *results: wp.array) -> None:
-        """φ, p, frame and law of these contacts on a tape, at the configuration of `dynamics`: what was found, and how it changes."""
+        """Record φ, p, frame and law of these contacts on a tape, at the configuration of `dynamics`.
+
+        Their values are those found, and their derivatives are the slopes.
+        """
         collision, stored = self.collision, self.device_model.parameters.stored
         modulus, size, thickness, tau = (stored(name) for name in PARAMETERS)
         frozen = copy(slopes.Frozen, self.device_model.types.real)()
@@ -102,7 +109,7 @@ class PressureRates:
 
 
 def without_gradient(array: wp.array) -> wp.array:
-    """The same memory as an array that has no gradient."""
+    """The same memory as an array without a gradient."""
     if array.grad is None:
         return array
     return wp.array(ptr=array.ptr, dtype=array.dtype, shape=array.shape, device=array.device)

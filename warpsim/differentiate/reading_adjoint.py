@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors on a tape: reading them is one operation, which is repeated, taped, where gradients are taken back.
+"""Sensors on a tape: reading them is one operation. The backward pass repeats it, taped.
 
-A record keeps what was read: positions, velocities, controls and poses of mocap bodies as copies unless a tape made them, and the parameters that have been
-asked for. What a step has measured has its own place on the tape, as part of the state (`measurement_adjoint.py`).
+A record keeps what was read: the parameters that have been asked for, and positions, velocities, controls and poses of
+mocap bodies, as copies unless a tape made them. What a step has measured has its own place on the tape, as part of the
+state (`measurement_adjoint.py`).
 """
 
 import functools
@@ -24,7 +25,7 @@ NAMES = ("q", "v", "measured", "control", "mocap")
 
 
 class ReadingAdjoint:
-    """Workspace of reading sensors on tapes; `device_model` has `AdjointParameters` of `parameters`."""
+    """Workspace for reading sensors on tapes. `device_model` has `AdjointParameters` of `parameters`."""
 
     def __init__(self, device_model: DeviceModel, parameters):
         self.device_model, self.parameters, self.device = device_model, parameters, device_model.device
@@ -47,7 +48,10 @@ class ReadingAdjoint:
 
     @exclusive
     def read(self, tape, reader, state, measured, control) -> wp.array:
-        """What `reader` finds `(worlds, numbers)`, recorded on `tape`. `measured`: what is read of the last step, and where."""
+        """The readings `(worlds, numbers)` of `reader`, recorded on `tape`.
+
+        `measured`: what it reads of the last step, and where.
+        """
         arrays = dict(zip(NAMES, (state.q, state.v, measured[0], control, state.memory.get("mocap")), strict=True))
         kept = {n: x if state.recorded and n != "control" else kept_array(x) for n, x in arrays.items()}
         kept |= {"time": kept_array(state.time), "stepped": kept_array(measured[1])}
@@ -62,7 +66,7 @@ class ReadingAdjoint:
 
     @exclusive
     def backward(self, reader, kept: dict, parameters: KeptParameters, out: wp.array, targets: dict) -> None:
-        """Add the gradients of what was read, given that of the result, which is cleared."""
+        """Add the gradients of what was read, from the gradient of the result, and clear the latter."""
         self._load(kept, parameters)
         found = wp.empty_like(out, requires_grad=True)
         owners = [self.dynamics, reader, *reader.owners()]
@@ -95,7 +99,7 @@ class ReadingAdjoint:
                 wp.copy(self._input(name, kept[name]), kept[name])
 
     def _input(self, name: str, like: wp.array) -> wp.array:
-        """The array of the workspace for an input."""
+        """The workspace array of an input."""
         key = (name, like.shape)
         if key not in self._inputs:
             self._inputs[key] = wp.zeros_like(like, requires_grad=True)

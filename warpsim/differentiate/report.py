@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the backward pass of a rollout found: the size of the gradient per step and world, and where it is not to be used."""
+"""A report of a rollout's backward pass: the size of the gradient per step and world, and where it must not be used."""
 
 import functools
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,11 @@ LISTED = 6  # worlds named in a message
 
 
 class GradientReport:
-    """Filled by `tape.backward` for a rollout that was asked for it with `gradient_norms=True`.
+    """Filled by `tape.backward`, for a rollout with `gradient_norms=True`.
 
-    `norms (steps + 1, worlds)` on the device: ‖∂loss/∂(q, v)‖ of the state after so many steps, row 0 the initial one.
-    `flags (steps, worlds)`: NONFINITE where a world stood still during that step, so that no gradient passes through it.
+    `norms (steps + 1, worlds)` on the device: ‖∂loss/∂(q, v)‖ of the state after each step; row 0 is the initial state.
+    `flags (steps, worlds)`: NONFINITE where a world stood still during that step. No gradient passes through such a
+    step.
     """
 
     device: Device
@@ -60,25 +61,25 @@ class GradientReport:
 
     @in_turn
     def record(self, tape: Any, step: int, state: "State") -> None:
-        """Have the tape measure the gradient of the state after so many steps, once it is complete."""
+        """Let the tape measure the gradient of the state after this step, once the gradient is complete."""
         if step > 0:
             wp.copy(self.flags[step - 1], state.memory["flags"])
         tape.record_func(functools.partial(self.measure, step, state.alias()), [state.q, state.v])
 
     @in_turn
     def measure(self, step: int, state: "State") -> None:
-        """The norms of a state's present gradient."""
+        """Store the norms of the state's present gradient."""
         self._passed = True
         inputs = [state.q.grad, state.v.grad, self._norms[step]]
         launch(gradient.norm, self._norms.dtype, self.worlds, inputs, device=state.q.device)
 
     def frozen_from(self) -> np.ndarray:
-        """`(worlds,)`: the step (from 1) at which each world stopped moving because it was not finite; 0 for none."""
+        """`(worlds,)`: the first step (from 1) in which a world did not move because it was not finite; 0 for none."""
         still = self.flags.numpy() & int(NONFINITE) != 0
         return np.where(still.any(axis=0), still.argmax(axis=0) + 1, 0)
 
     def broken_at(self) -> np.ndarray:
-        """`(worlds,)`: the last state (a step number) whose gradient is not finite, where the trouble began; -1 for none."""
+        """`(worlds,)`: the last state (a step number) without a finite gradient, where the trouble began; -1 for none."""
         bad = ~np.isfinite(self.norms.numpy())
         return np.where(bad.any(axis=0), self.steps - bad[::-1].argmax(axis=0), -1)
 

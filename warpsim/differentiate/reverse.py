@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jacobians of one step row by row, a reverse pass of its equations each: for every integrator, solver and parameter that a
-tape has.
+"""Jacobians of one step by reverse passes, one per row, for all integrators, solvers and parameters of a tape.
 
-The step is made and repeated once. A row of the Jacobian is then a seed, one linear solve with what the repeated step has
-factored and the reverse of its residual (`implicit.py`), a graph that is replayed for every row. Where q' = q ⊕ h v
-follows from v', with P = ∂q'/∂v', only the nv rows of v' are found so, and
+The step is made and repeated once. Each row of the Jacobian then takes a seed, one linear solve with the factor of the
+repeated step, and the reverse of its residual (`implicit.py`); one graph is replayed for every row. Where q' = q ⊕ h v
+follows from v', only the nv rows of v' are found so. With P = ∂q'/∂v',
 
     ∂q'/∂x = ∂q'/∂x at fixed v' + P ∂v'/∂x.
 
-Cost: one repeated step and nv reverse passes of all worlds, 2 nv where q' and v' do not part (`StepAdjoint.parts_position`). Rows of
-activations are reverse passes of their own equations alone.
-`linearize.py` is the fast way, for what it covers.
+Cost: one repeated step and nv reverse passes of all worlds, or 2 nv where q' does not follow from v'
+(`StepAdjoint.parts_position`). Rows of activations are reverse passes of their own equations alone. `linearize.py` is
+faster where it applies.
 """
 
 import warp as wp
@@ -35,13 +34,13 @@ class ReverseLinearizer:
         )
         self.start, self.after = stepper.blank_state(), stepper.blank_state()
         self.control, self.tau = (self._zeros(n) for n in (stepper.model.nu, self.nv))
-        self.row = wp.zeros(stepper.worlds, dtype=wp.int32, device=stepper.device)  # which one the graphs are at
-        self.activation_row = wp.zeros_like(self.row)  # of the rows of activations, which one
+        self.row = wp.zeros(stepper.worlds, dtype=wp.int32, device=stepper.device)  # the row that the graphs are at
+        self.activation_row = wp.zeros_like(self.row)  # the same among the rows of activations
         self.P = self._zeros(self.nv, self.nv)
         self._rows: dict[tuple, dict[str, wp.array]] = {}
 
     def fill(self, h: float, state, control, tau, out) -> None:
-        """Write the Jacobians of a step of h at a point into the arrays of a `Linearization`."""
+        """Write the Jacobians of a step of h into the arrays of a `Linearization`."""
         stepper = self.stepper
         parameters = {name: stepper.parameters[name] for name in out.parameters}
         saved = {name: wp.clone(getattr(stepper.diagnostics, name)) for name in stepper.diagnostics.NAMES}
@@ -70,7 +69,7 @@ class ReverseLinearizer:
         stepper.adjoint.load(record)
 
     def _workspace(self, out) -> dict[str, wp.array]:
-        """Rows as they are found, by name; the arrays of a request stay where they are, for graphs."""
+        """Arrays for the rows, by name. A request keeps its arrays, so that graphs can be replayed."""
         shapes = {name: array.shape[1:] for name, array in out.arrays().items()}
         key = tuple(shapes.items())
         if key not in self._rows:
@@ -99,7 +98,7 @@ class ReverseLinearizer:
                 run(("row of activation", *key), lambda: self._activation_row(h, rows, parameters))
 
     def _position_row(self, h: float, rows: dict[str, wp.array]) -> None:
-        """The next row of q' at fixed v', and that of P."""
+        """The next row of q' at fixed v', and the next row of P."""
         adjoint = self.stepper.adjoint
         self._seed()
         adjoint.reverse_position(h)
@@ -108,7 +107,7 @@ class ReverseLinearizer:
         self._launch(reverse_jacobian.next_row, self.stepper.worlds, [self.row])
 
     def _row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], **options) -> None:
-        """The next row; `options` as of `StepAdjoint.reverse`."""
+        """The next row; `options` as in `StepAdjoint.reverse`."""
         adjoint = self.stepper.adjoint
         for array in parameters.values():
             fill(array.grad)
@@ -161,7 +160,7 @@ class ReverseLinearizer:
         self._launch(reverse_jacobian.gather, bar.shape, inputs)
 
     def _store(self, out) -> None:
-        """The rows found, with what q' has through v'."""
+        """Copy the rows found, and add to those of q' what they depend on through v'."""
         for name, array in out.arrays().items():
             if not array.size:
                 continue
@@ -172,7 +171,7 @@ class ReverseLinearizer:
                 assign(array, rows)
 
     def _hold_gradients(self) -> dict[str, wp.array]:
-        """Copies of the gradients that parameters have from the user's own tapes."""
+        """Copies of the parameter gradients that come from the user's own tapes."""
         parameters = self.stepper.parameters
         return {
             name: wp.clone(parameters[name].grad) for name in parameters.expanded if parameters[name].grad is not None

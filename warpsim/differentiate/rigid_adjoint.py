@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rigid contact on the tape of the backward pass: its impulses and constraint errors (`kernels/differentiate/lcp_law.py`; theory §5).
+"""Rigid contact on the tape of the backward pass: its impulses and constraint errors (theory §5).
 
-Beside the residual r = A (v − v*) − Jᵀγ of every contact model there is c = J_C v − t on the clamping rows, with a seed of its
-own. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is an input, too.
+Every contact model has the residual r = A (v − v*) − Jᵀγ. Rigid contact adds c = J_C v − t on the clamping rows, with
+its own seed. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is an input as well. Device:
+`kernels/differentiate/lcp_law.py`.
 """
 
 import warp as wp
@@ -17,7 +18,7 @@ from warpsim.solve.lcp.contact_lcp import LCP
 
 
 class RigidAdjoint(ContactAdjoint):
-    """Taped twins of the contacts of `LCPAdjoint`, which has their classes and impulses."""
+    """Taped twins of the contacts. The `LCPAdjoint` holds their classes and impulses."""
 
     is_given = True
 
@@ -25,7 +26,7 @@ class RigidAdjoint(ContactAdjoint):
         super().__init__(adjoint)
         step, array, t, C = self.step, self.dynamics.array, self.step.device_model.types, self.step.collision.capacity
         self.solver.v_start = step.v
-        self.v_star = array(step.model.nv, t.real)  # on the tape, where no other function of the step has it
+        self.v_star = array(step.model.nv, t.real)  # on the tape, unless another function of the step gives v*
         adjoint.no_gravity = wp.zeros(1, dtype=t.vec3, device=step.device_model.device)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
         self.rate_null, self.gamma_null = array(C, t.vec3), array(C, t.vec3)
@@ -41,7 +42,7 @@ class RigidAdjoint(ContactAdjoint):
 
     @property
     def is_linear(self) -> bool:
-        """The search for gradients that escape a saddle point compares their sizes."""
+        """False with `saddle_escape`, which compares the sizes of two gradients."""
         return not self.solver.options.saddle_escape
 
     def is_regular(self) -> bool:
@@ -51,12 +52,12 @@ class RigidAdjoint(ContactAdjoint):
         return not self.solver.system.singular.numpy().any()
 
     def load(self, record) -> None:
-        """The impulses of a record."""
+        """Load the impulses of a record."""
         assign(self.solver.contact_x, record.memory["lcp_contact_x"])
         self._keep_parameter_gradients()
 
     def start(self) -> None:
-        """Classes and free motion of the step that was repeated; clear what is summed up."""
+        """Take the classes and the free motion of the repeated step, and clear what is summed up."""
         self.solver.classify()
         assign(self.v_star, self.step.v_star)
         fill(self.rate_star)
@@ -67,7 +68,7 @@ class RigidAdjoint(ContactAdjoint):
         return self.v_star if self.adjoint.v_star is None else self.adjoint.v_star
 
     def record_law(self, h: float, v_c: wp.array, gamma: wp.array) -> None:
-        """γ and c."""
+        """Record γ and c."""
         step, solver, p, a = self.step, self.solver, self.step.device_model.parameters, self.adjoint
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
         system = solver.system
@@ -80,7 +81,7 @@ class RigidAdjoint(ContactAdjoint):
         self.dynamics.launch(lcp_law.contact_error, capacity, inputs)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
-        """The seed of r, and that of c."""
+        """The seeds of r and of c."""
         self.solver.solve_adjoint(v_bar, seed)
         assign(self.error.grad, self.solver.error_bar)
 
@@ -94,21 +95,21 @@ class RigidAdjoint(ContactAdjoint):
         return [null] * (not regular) + [free] * (a.v_star is None)
 
     def _seed_free_motion(self, h: float) -> None:
-        """p̄ = −wᵀ ∂r/∂p of r(v*) = 0 without contacts, A w = v*_bar."""
+        """p̄ = −wᵀ ∂r/∂p of the equation r(v*) = 0 without contacts, with A w = v*_bar."""
         a = self.adjoint
         self.solver.solve_smooth(self.v_star.grad, a.seed, -1.0)
         a.clear_balance()
         assign(a.r.grad, a.seed)
 
     def _seed_null(self, h: float) -> None:
-        """What the rule of least norm adds, see `kernels/differentiate/lcp_residual.py`."""
+        """Seed the terms that the rule of least norm adds, see `kernels/differentiate/lcp_residual.py`."""
         self.adjoint.clear_balance()
         fill(self.rate_null)
         assign(self.adjoint.r.grad, self.solver.null.seed)
         assign(self.rate_null.grad, self.solver.null.error_bar)
 
     def _record_null(self, h: float) -> None:
-        """J a and r = A a − Bᵀn."""
+        """Record J a and r = A a − Bᵀn."""
         step, solver, a = self.step, self.solver, self.adjoint
         a.record_inertia(h, solver.null.v)
         scene, contacts, capacity = step.collision.scene, step.collision.contacts, step.collision.capacity
@@ -118,7 +119,7 @@ class RigidAdjoint(ContactAdjoint):
         self.dynamics.launch(residual.contact_residual, capacity, [scene, contacts, a.J, self.gamma_null, a.r])
 
     def adjust(self, h: float) -> None:
-        """What the options ask for, given the gradients of the position update by q, v and v'."""
+        """Apply `bounce_correction` and `saddle_escape` to the gradients of q, v and v' from the position update."""
         a = self.adjoint
         if self.solver.options.bounce_correction:
             self.solver.correct_bounce(self.tables, a.q, a.q.grad, a.v0.grad)
@@ -128,7 +129,7 @@ class RigidAdjoint(ContactAdjoint):
     # the choice between the gradient and the one that escapes saddle points ------------------------------------------
 
     def _keep_parameter_gradients(self) -> None:
-        """Room for the gradients that the trials must not change; made outside of graphs."""
+        """Make room for copies of the parameter gradients, which the trials must not change. Runs outside of graphs."""
         p = self.step.device_model.parameters
         gradients = [array.grad for array in map(p.stored, p) if array.grad is not None]
         if [x.ptr for x, _ in self._parameter_gradients] != [x.ptr for x in gradients]:

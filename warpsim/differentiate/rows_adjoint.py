@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scalar rows on the tape of the backward pass: their Jacobians and errors at q, then r -= Jᵀγ (theory §3.5)."""
+"""Scalar rows on the tape of the backward pass: their Jacobians and errors at q, then r -= Jᵀγ (theory §3.5)."""
 
 import warp as wp
 
@@ -10,10 +10,10 @@ from warpsim.tree.dynamics import Dynamics
 
 
 class RowsAdjoint(ScalarRows):
-    """The rows of `forward` on the tape, with arrays of their own.
+    """The rows of `forward` on the tape, with their own arrays.
 
-    `follows`: Jacobians are taken within the step, as the midpoint rule does (`ScalarRows.launch`, `between`).
-    `lines`: on the tape, of models with lines.
+    `follows`: Jacobians are evaluated within the step, as in the midpoint rule (`ScalarRows.launch`, `between`).
+    `lines`: the lines on the tape, of models that have any.
     """
 
     def __init__(self, forward: ScalarRows, dynamics: Dynamics, lines, follows: bool):
@@ -29,7 +29,7 @@ class RowsAdjoint(ScalarRows):
             setattr(self, name, array(like.shape[1], like.dtype))
 
     def start(self) -> None:
-        """Take the weights of the forward pass, which must have been repeated; clear what is summed up."""
+        """Take the weights of the forward pass, which must have been repeated, and clear what is summed up."""
         assign(self.weight, self.rows.weight)
         for array in (self.floor, self.rate, self.rate0):
             fill(array)
@@ -42,9 +42,10 @@ class RowsAdjoint(ScalarRows):
         M: wp.array,
         between: tuple[Dynamics, wp.array] | None = None,
     ) -> None:
-        """φ at q ⊕ ahead v0, J and the least weights from q, v0 and M, after `dynamics.position(q)`.
+        """φ at q ⊕ ahead v0, J and the least weights, from q, v0 and M, after `dynamics.position(q)`.
 
-        `between`: a `Dynamics` and its q where Jacobians and weights are wanted instead, as in `ScalarRows.launch`.
+        `between`: a `Dynamics` and its q, at which Jacobians and weights are evaluated instead, as in
+        `ScalarRows.launch`.
         """
         if self.has_frames:
             self.look_ahead(q, ahead, v0)
@@ -66,7 +67,7 @@ class RowsAdjoint(ScalarRows):
             self.least_weights(places[-1][0])
 
     def record_impulses(self, h: float, sigma: float, lead: float, v0, v, actuators, rates, gamma) -> None:
-        """γ of every row; the errors are φ − lead J v0. `rates`: arrays for J v and J v0, which come in as zero."""
+        """γ of every row; the errors are φ − lead J v0. `rates`: arrays for J v and J v0; the caller zeroes them."""
         for J, x, rate in ((self.J, v, rates[0]), (self.J_start, v0, rates[1])):
             self.dynamics.launch(taped_rows.taped_rate, self.count, [self.rows, J, x, rate])
         inputs = [self.table, self.constants(actuators), self.rows, h, sigma, lead, self.phi, self.weight, self.floor]

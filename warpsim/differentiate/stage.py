@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step as a list of functions, and the one backward pass that takes them back in turn (theory §3.5)."""
+"""A step as a list of functions, and the backward pass that reverses them one by one (theory §3.5)."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,15 +13,16 @@ from warpsim.device.recording import KnownTape
 
 @dataclasses.dataclass
 class Stage:
-    """One function of a step, at the solution x that the step found.
+    """One function of a step, at the solution x that the step found: explicit, x = f(p), or implicit, r(x, p) = 0.
 
-    `record(h)` launches its equations: for an explicit function x = f(p) what writes x, for an implicit one what writes the
-    residual r(x, p) of r = 0. `seed(h)` comes before the equations are run backwards: for an explicit function it has nothing to
-    do, for an implicit one it solves (∂r/∂x)ᵀ r̄ = −x̄ for the gradient of r and clears x̄. A stage without `record` is an adjoint
-    written by hand: its `seed` adds the gradients itself.
+    `record(h)` launches the equations: the kernels that write x (explicit) or the residual r (implicit). None: the
+    adjoint is written by hand, and `seed` adds the gradients itself.
 
-    `values`: what the equations write is computed "once" for all seeds, "anew" for each because other stages write there as
-    well, or not at all, because it is "given".
+    `seed(h)` runs before the equations are reversed. For an implicit function it solves (∂r/∂x)ᵀ r̄ = −x̄ for the
+    gradient of r, and clears x̄. An explicit function needs none.
+
+    `values`: when the outputs of the equations are computed: "once" for all seeds, "anew" for each seed because other
+    stages write to the same arrays, or not at all because they are "given".
     """
 
     record: Callable[[float], object] | None
@@ -30,7 +31,10 @@ class Stage:
 
 
 def evaluate(stages: list[Stage], h: float) -> None:
-    """Launch the equations that are computed once, in the order of the step; stages of the same equations share them."""
+    """Launch the equations that are computed once, in the order of the step.
+
+    Stages with the same equations share one launch.
+    """
     for record in dict.fromkeys(stage.record for stage in stages if stage.values == "once"):
         if record is not None:
             record(h)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the tangent vectors of a model's positions are among its coordinates (theory (7.2))."""
+"""Tables that relate the tangent vectors of a model's positions to its coordinates (theory (7.2))."""
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from warpsim.model.tangent import tangent_coordinates
 
 
 def tangent_tables(model) -> tuple[np.ndarray, np.ndarray]:
-    """Per degree of freedom `(nv,)` its coordinate, or where its quaternion begins, and its axis as in `reverse_jacobian.py`."""
+    """Per degree of freedom `(nv,)`: its coordinate, or the first of its quaternion, and its axis
+    (`reverse_jacobian.py`)."""
     coordinate, axis = np.zeros(model.nv, np.int32), np.full(model.nv, reverse_jacobian.PLAIN, np.int32)
     plain, turning = tangent_coordinates(model)
     for i, d in plain:
@@ -19,7 +20,7 @@ def tangent_tables(model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pose_tables(poses: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same of poses [x y z qw qx qy qz], each with six degrees of freedom."""
+    """The same for poses [x y z qw qx qy qz], which have six degrees of freedom each."""
     first = 7 * np.arange(poses)[:, None]
     coordinate = first + np.array([0, 1, 2, 3, 3, 3])
     axis = np.broadcast_to([reverse_jacobian.PLAIN] * 3 + [0, 1, 2], coordinate.shape)

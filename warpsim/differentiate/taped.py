@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout as a function of arrays by name, and its gradients: what the adapters for other frameworks share.
+"""A rollout as a function of named arrays, and its gradients. The adapters for other frameworks share this.
 
-Names are `q`, `v`, `activation` (the start), `controls`, `mocap`, and those of physical parameters.
+Names are `q`, `v`, `activation` (the initial state), `controls`, `mocap`, and those of physical parameters.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ BY_STEP = ("controls", "mocap")  # (steps, worlds, …)
 
 
 def input_shapes(sim, steps: int, names=()) -> dict[str, tuple[int, ...]]:
-    """Shape of every input, the worlds' axis included: q, v, activation where there is any, controls, mocap, and the parameters named."""
+    """Shape of every input, with the worlds' axis: initial state, controls, mocap, and the parameters in `names`."""
     shapes = {name: (sim.worlds, n) for name, n in sim._inputs.start_sizes.items()}
     shapes["controls"] = (steps, sim.worlds, sim.model.nu)
     shapes["mocap"] = (steps, sim.worlds, sim.model.nmocap, 7)
@@ -24,13 +24,13 @@ def input_shapes(sim, steps: int, names=()) -> dict[str, tuple[int, ...]]:
 
 
 def shared_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an input that all worlds share: without their axis."""
+    """The shape of an input that all worlds share: `shape` without the worlds' axis."""
     axis = 1 if name in BY_STEP else 0
     return shape[:axis] + shape[axis + 1 :]
 
 
 def expansion(name: str, shape, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """How a value of this shape is to be reshaped, so that it can be broadcast to the wanted shape; or an error."""
+    """The shape that makes a value broadcastable to the wanted shape. Raises `ValueError` if there is none."""
     shape, axis = tuple(shape), 1 if name in BY_STEP else 0
     if shape == wanted:
         return shape
@@ -40,7 +40,7 @@ def expansion(name: str, shape, wanted: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def count_steps(controls, steps: int | None, mocap=None) -> int:
-    """The number of steps: that of the rows of controls or of poses of mocap bodies, where there are any."""
+    """The number of steps: the rows of `controls` or of mocap poses, where there are any, or `steps`."""
     if controls is None and steps is None and np.ndim(mocap) > 0:
         return len(mocap)
     if controls is None:
@@ -72,7 +72,7 @@ def flat(array: wp.array) -> wp.array:
 
 
 class Inputs:
-    """Start, controls and parameters of one rollout as device arrays of scalars, written into the simulator."""
+    """Initial state, controls and parameters of one rollout as device arrays of scalars, written into the simulator."""
 
     def __init__(self, sim, values: dict[str, wp.array]):
         self.sim, self.values = sim, values
@@ -92,7 +92,7 @@ class Inputs:
 
 
 class TapedRollout:
-    """A rollout on a tape of its own (`tape`, which may record a loss as well), its `trajectory`, and its gradients."""
+    """A rollout on its own tape (`tape`, which may also record a loss), its `trajectory`, and its gradients."""
 
     def __init__(self, sim, values: dict[str, wp.array], steps: int, **options):
         self.sim = sim
@@ -112,9 +112,9 @@ class TapedRollout:
 
     @holds
     def gradients(self, loss: wp.array | None = None, grads: dict | None = None) -> dict[str, wp.array]:
-        """Gradients by name, of a loss recorded on the tape or of rows whose own gradients are given.
+        """Gradients by name, of a loss recorded on the tape, or from given gradients of the rows.
 
-        The parameters are those of the rollout, whatever they have become since: its records keep them.
+        The parameters are those of the rollout, even if they have changed since: its records keep them.
         """
         inputs, parameters = self.inputs, self.inputs.sim.parameters
         start = inputs.start.smooth_arrays()
@@ -130,7 +130,7 @@ class TapedRollout:
 
 
 def device_array(sim, name: str, value, wanted: tuple[int, ...]) -> wp.array:
-    """Host numbers as a new array of the simulator's dtype and device, broadcast to the wanted shape."""
+    """Host numbers as a new array of the simulator's dtype, on its device, broadcast to the wanted shape."""
     host = sim._inputs.numbers(value, name)
     host = host.reshape(expansion(name, host.shape, wanted))
     host = np.ascontiguousarray(np.broadcast_to(host, wanted))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree passes on the tape of a backward pass, with adjoints by hand."""
+"""The tree passes on the tape of a backward pass, with adjoints written by hand."""
 
 import warp as wp
 
@@ -10,10 +10,10 @@ from warpsim.tree.dynamics import BLOCK, DeviceModel, Dynamics
 
 
 class TapedDynamics(Dynamics):
-    """The passes as a tape records them, with adjoints by hand (`kernels/differentiate/tree_adjoint.py`).
+    """The tree passes as a tape records them, with adjoints written by hand (`kernels/differentiate/tree_adjoint.py`).
 
-    Gradients by joint poses and axes, where they are asked for, come from the generated adjoint of `position`. `of`: a
-    `Dynamics` whose kinematics these are, so that `position` has nothing to launch.
+    Gradients with respect to joint poses and axes, if asked for, come from the generated adjoint of `position`. `of`: a
+    `Dynamics` that already has these kinematics, so that `position` launches nothing.
     """
 
     def __init__(self, device_model: DeviceModel, of: Dynamics | None = None):
@@ -47,7 +47,7 @@ class TapedDynamics(Dynamics):
         self.record(super().inverse_dynamics, adjoint, arrays, v, a, tau, gravity)
 
     def record(self, values, adjoint, arrays: list[wp.array], *arguments) -> None:
-        """`values(*arguments)`, unless they are known, with `adjoint` on the tape that is active."""
+        """Run `values(*arguments)`, unless the values are known, and record `adjoint` on the active tape."""
         tape = active_tape()
         if not isinstance(tape, KnownTape):
             self.grad = False
@@ -58,7 +58,7 @@ class TapedDynamics(Dynamics):
             tape.record_func(adjoint, [x for x in arrays if x.grad is not None])
 
     def launch_adjoint(self, kernel, n, inputs) -> None:
-        """Launch an adjoint that was written by hand over (worlds, n), or over worlds where n is None."""
+        """Launch an adjoint that is written by hand over (worlds, n), or over worlds where n is None."""
         d = self.device_model
         dim = self.worlds if n is None else (self.worlds, n)
         launch(kernel, d.types.real, dim, inputs, device=d.device, block_dim=BLOCK, record_tape=False)
@@ -77,7 +77,7 @@ class TapedDynamics(Dynamics):
 
     @property
     def body_gradients(self):
-        """Those of masses, centres of mass and inertias (`BodyBars`)."""
+        """The gradients of masses, centers of mass and inertias (`BodyBars`)."""
         bars = {name: self.parameter_gradient(f"body_{name}") for name in ("mass", "com", "inertia")}
         return self.device_model.struct(tree_adjoint.BodyBars, **bars)
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backward pass of a step of the theta-schemes besides plain symplectic Euler (theory §2, §3.5).
+"""The backward pass of the theta-schemes other than plain symplectic Euler (theory §2, §3.5).
 
-Two implicit functions in a row: contact, A (v - v*) = J^T gamma with A, J and the weights at q^θ(v*), gives the gradient
-of v*, q^θ, q0 and the parameters; the free motion, m(v*) = 0, takes that of v* back through the transposed Jacobian dm/dv
-and the adjoint of m at frozen v*. The explicit schemes have the first alone, with their own damping in A.
+A step of an implicit scheme is two implicit functions in a row. Contact, A (v - v*) = J^T gamma with A, J and the
+weights at q^θ(v*), gives the gradients of v*, q^θ, q0 and the parameters. The free motion, m(v*) = 0, takes the
+gradient of v* back through the transposed Jacobian dm/dv and the adjoint of m at frozen v*. Explicit schemes have only
+the first function, with their own damping in A.
 """
 
 import warp as wp
@@ -21,7 +22,7 @@ from warpsim.kernels.tree import passes
 
 
 class SchemeAdjoint(StepAdjoint):
-    """Workspace of the backward pass of an explicit scheme, and what the implicit ones share with it."""
+    """Workspace of the backward pass of an explicit scheme, and the part that implicit schemes share."""
 
     repeats_forces = False
 
@@ -59,7 +60,7 @@ class ImplicitAdjoint(SchemeAdjoint):
         super().__init__(*arguments)
         t, array, nv, C = self.device_model.types, self.dynamics.array, self.model.nv, self.step.collision.capacity
         stages = self.theta_stages
-        stages.guess = self.v_solved  # nearer than v0
+        stages.guess = self.v_solved  # closer to the root than v0
         self.inertial = self.between = TapedDynamics(self.device_model, stages.between)
         self.owners.append(self.between)
         self.v_star, self.m = array(nv, t.real), array(nv, t.real)
@@ -71,7 +72,7 @@ class ImplicitAdjoint(SchemeAdjoint):
         self.frame_between = array(C, t.mat33)
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
-        """The free motion is first: the root v* of m = 0."""
+        """All functions of the step. The free motion comes first: the root v* of m = 0."""
         root = Stage(self._record_free_motion, self._seed_free_motion, values="anew")
         return [Stage(self._record_configuration), root, *super().stages(by_position, regular)]
 
@@ -99,7 +100,7 @@ class ImplicitAdjoint(SchemeAdjoint):
         return [*super()._balance_arrays(), self.between.link_V]
 
     def _record_configuration(self, h: float) -> None:
-        """v^θ, q^θ and the kinematics there, which `factor_root` leaves behind."""
+        """v^θ, q^θ and their kinematics, whose values `factor_root` has left."""
         with values_known():
             self._record_between(self.scheme.theta, self.v_star, self.v_theta)
             inputs = [self.device_model.topology, h * self.scheme.theta, self.q, self.v_theta, self.q_theta]

@@ -5,8 +5,8 @@
     loss(q, v).backward()                                # gradients arrive in the tensors given
 
 Tensors must have the simulator's dtype and device. A tensor without the worlds' axis is shared by all worlds, and its
-gradient is their sum. `torch.func.grad`, `vjp`, `jvp`, `jacrev`, `jacfwd` and `vmap` also take `step` and `rollout`.
-`vmap` over inputs makes one rollout for each slice, one after the other: worlds are the axis that runs side by side.
+gradient is the sum over them. `step` and `rollout` work under `torch.func.grad`, `vjp`, `jvp`, `jacrev`, `jacfwd` and
+`vmap`. `vmap` over inputs makes one rollout per slice, one after the other: only worlds run side by side.
 """
 
 import contextlib
@@ -39,16 +39,48 @@ def rollout(
     every: int = 1,
     checkpoint_every: int | None = None,
 ):
-    """Positions `(rows, worlds, nq)` and velocities `(rows, worlds, nv)` of a rollout from q, v; row 0 is the start.
+    """Positions and velocities of a rollout from (q, v).
 
-    `q (worlds, nq)`, `v (worlds, nv)`. With `activation (worlds, na)` the activations `(rows, worlds, na)` come third; else they start at 0.
-    `controls`: a tensor (steps, worlds, nu), a function `policy(q, v)`, or `policy(q, v, activation)` where that is given, of tensors
-    that returns (worlds, nu), or None; the last two need `steps`. `mocap`: a tensor (steps, worlds, nmocap, 7) of poses of mocap bodies, or None:
-    where the model has them. `parameters`: tensors by name (`{"body_mass": m}`),
-    written into `sim.parameters`, where they stay. `substeps`, `every`, `checkpoint_every` as in `Simulator.rollout`.
-    Reverse mode needs a simulator with requires_grad=True. Forward mode goes step by step (`Simulator.jvp`). Changes
-    of q are changes of its coordinates; the length of a quaternion has no effect. A derivative of a derivative raises
-    `NotImplementedError`, a wrong shape, dtype or device `ValueError`.
+    Reverse mode needs a simulator with `requires_grad=True`. Forward mode goes step by step (`Simulator.jvp`).
+
+    Parameters
+    ----------
+    sim : Simulator
+        The simulator. Tensors have its dtype and device. A tensor without the worlds' axis is shared by all worlds.
+    q : tensor (worlds, nq)
+        Initial positions.
+    v : tensor (worlds, nv)
+        Initial velocities.
+    controls : tensor (steps, worlds, nu) or callable, optional
+        Controls of every step, or a function `policy(q, v)` of tensors that returns (worlds, nu). With `activation` it
+        is `policy(q, v, activation)`. A policy, or no controls, needs `steps`.
+    mocap : tensor (steps, worlds, nmocap, 7), optional
+        Poses of the mocap bodies in every step. Default: where the model has them.
+    steps : int, optional
+        Number of steps, where `controls` does not give it.
+    activation : tensor (worlds, na), optional
+        Initial activations. Default: zero.
+    parameters : dict, optional
+        Physical parameters by name (`{"body_mass": m}`). They are written into `sim.parameters` and stay there.
+    substeps, every, checkpoint_every : int
+        As in `Simulator.rollout`.
+
+    Returns
+    -------
+    tuple of tensors
+        `q (rows, worlds, nq)` and `v (rows, worlds, nv)`, and with `activation` the activations `(rows, worlds, na)`.
+        Row 0 is the initial state.
+
+    Raises
+    ------
+    NotImplementedError
+        A derivative of a derivative is asked for.
+    ValueError
+        A shape, dtype or device is wrong.
+
+    Notes
+    -----
+    Changes of q are changes of its coordinates; the length of a quaternion has no effect.
     """
     if callable(controls):
         if checkpoint_every is not None:
@@ -68,17 +100,20 @@ def rollout(
 
 
 def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: dict | None = None, substeps: int = 1):
-    """q, v, and with `activation` that, after one step; `control (worlds, nu)`, `mocap (worlds, nmocap, 7)`. Otherwise as `rollout`. Only these
-    are carried from step to step."""
+    """q and v after one step, and with `activation` the activations.
+
+    `control (worlds, nu)`, `mocap (worlds, nmocap, 7)`; the rest is as in `rollout`. Only the tensors returned are
+    carried from step to step: nothing else of the state is, such as the solver's warm start.
+    """
     controls, mocap = (None if x is None else x[None] for x in (control, mocap))
     options = {"steps": 1, "mocap": mocap, "parameters": parameters, "substeps": substeps}
     return tuple(x[1] for x in rollout(sim, q, v, controls, activation=activation, **options))
 
 
 class Module(torch.nn.Module):
-    """A simulator as a layer: `forward` is `rollout`, the parameters named are trainable.
+    """A simulator as a layer. `forward` is `rollout`; the named parameters are trainable.
 
-    `parameters`: names; with `shared` one value for all worlds (that of world 0), else one per world.
+    `parameters`: names. `shared`: one value for all worlds (that of world 0) instead of one per world.
     """
 
     def __init__(self, sim, parameters=(), shared: bool = True):
@@ -102,7 +137,7 @@ FIRST_ORDER = (
 
 
 def _rows(sim, names, steps, options, tensors, kept=None):
-    """Rows of a rollout of tensors that have the worlds' axis, recorded where a gradient is asked for."""
+    """Rows of a rollout of tensors that have the worlds' axis. Recorded on a tape where a gradient is asked for."""
     kept = _Kept() if kept is None else kept
     kept.taped |= torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     if kept.taped and not sim.requires_grad:
@@ -112,7 +147,7 @@ def _rows(sim, names, steps, options, tensors, kept=None):
 
 @dataclasses.dataclass
 class _Kept:
-    """What a forward pass leaves for the backward pass: its rollout on a tape, under `vmap` one for each slice."""
+    """What a forward pass leaves for the backward pass: its taped rollout, or under `vmap` one per slice."""
 
     taped: bool = False
     run: TapedRollout | None = None
@@ -120,7 +155,7 @@ class _Kept:
 
 
 class _FirstOrder(torch.autograd.Function):
-    """A function without derivatives of its own."""
+    """A function whose own derivatives are refused."""
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -151,7 +186,7 @@ class _Rollout(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.sim, ctx.names, ctx.steps, ctx.options, ctx.kept, *tensors = inputs
-        ctx.save_for_backward(*tensors)  # so that torch notices tensors that are written to in between
+        ctx.save_for_backward(*tensors)  # so that torch notices if they are overwritten in between
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
 
@@ -184,9 +219,9 @@ class _Rollout(torch.autograd.Function):
 
 
 class _Pullback(_FirstOrder):
-    """Gradients of the inputs in `wanted`, from those of the rows named, which come first.
+    """Gradients of the inputs in `wanted`, from the gradients of the rows named, which come first.
 
-    The inputs follow, so that torch asks here for second derivatives with respect to them.
+    The inputs follow as arguments, so that torch asks here for second derivatives with respect to them.
     """
 
     @staticmethod
@@ -198,7 +233,8 @@ class _Pullback(_FirstOrder):
 
     @staticmethod
     def vmap(info, in_dims, device, kept, rows, wanted, *tensors):
-        batched = any(dim is not None for dim in in_dims[4 + len(rows) :])  # inputs, else rows of one rollout alone
+        # Whether an input is batched, not only the gradients of rows.
+        batched = any(dim is not None for dim in in_dims[4 + len(rows) :])
         slices = kept.slices if batched else [kept] * info.batch_size
 
         def run(k):
@@ -208,7 +244,7 @@ class _Pullback(_FirstOrder):
 
 
 class _Pushforward(_FirstOrder):
-    """Derivatives (directions, ...) of the rows along changes (directions, ...) of inputs, which come last."""
+    """Derivatives (directions, ...) of the rows along changes (directions, ...) of inputs, the last arguments."""
 
     @staticmethod
     def forward(sim, names, changed, steps, options, *tensors):
@@ -224,7 +260,7 @@ class _Pushforward(_FirstOrder):
 
     @staticmethod
     def vmap(info, in_dims, sim, names, changed, steps, options, *tensors):
-        """A batch of directions at one point is one of more directions."""
+        """A batch of directions at one point becomes one call with more directions."""
         n, dims, count = len(names), in_dims[5:], info.batch_size
 
         def run(*tensors):
@@ -239,30 +275,30 @@ class _Pushforward(_FirstOrder):
 
 
 def _slices(tensors, dims, k: int):
-    """Entry k of a batch of each tensor, whose axis is `dim`; a tensor without one is the same in all."""
+    """Entry k of the batch of each tensor. `dims`: the batch axes; a tensor without one is the same in all slices."""
     return [t if dim is None else t.select(dim, k) for t, dim in zip(tensors, dims, strict=True)]
 
 
 def _stacked(run, count: int):
-    """Results of `run(k)` with the batch in front, and where it is."""
+    """The results of `run(k)` stacked along a new first axis, and the batch axes for torch."""
     found = [run(k) for k in range(count)]
     return tuple(torch.stack(column) for column in zip(*found, strict=True)), (0,) * len(found[0])
 
 
 @holds
 def _plain(sim, names, tensors, steps, options):
-    """The trajectory of a rollout that nobody asks the gradient of."""
+    """The trajectory of a rollout without gradients."""
     inputs = Inputs(sim, _arrays(names, tensors))
     return sim.rollout(inputs.start, inputs.controls, steps, mocap=inputs.mocap, **options)
 
 
 def _row_names(names) -> tuple[str, ...]:
-    """What a rollout of these inputs returns."""
+    """Names of what a rollout of these inputs returns."""
     return tuple(name for name in STATE_NAMES if name in names)
 
 
 def _closed_loop(sim, start, activation, policy, mocap, steps, every, parameters, substeps):
-    """A rollout in which a function of tensors gives the controls."""
+    """A rollout whose controls come from a function of tensors."""
     if steps is None and mocap is not None:
         steps = len(mocap)
     if steps is None:
@@ -270,7 +306,7 @@ def _closed_loop(sim, start, activation, policy, mocap, steps, every, parameters
     whole(steps, "steps", 1)
     whole(every, "every", 1)
     shown = 2 if activation is None else 3
-    if activation is None and sim.model.na:  # carried all the same
+    if activation is None and sim.model.na:  # carried from step to step, but not returned
         activation = torch.zeros((sim.worlds, sim.model.na), dtype=start[0].dtype, device=start[0].device)
     state = start if activation is None else (*start, activation)
     rows = [state[:shown]]

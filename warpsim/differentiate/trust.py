@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a gradient can be trusted, world by world: what the motion crosses on its way, and a coarse difference beside the tape.
+"""Whether a gradient can be trusted, world by world: the kinks that the motion crosses, and a coarse difference.
 
-An exact derivative can be useless: where contacts come and go from step to step, the loss as a function of its variables
-has teeth, and the derivative is that of a tooth. Both signs of it are measured here. Cost: a rollout that is watched, one
-with a tape, and two for the difference.
+An exact derivative can be useless. Where contacts come and go from step to step, the loss as a function of its
+variables has teeth, and the derivative is that of a single tooth. This module measures both signs of it. Cost: one
+rollout that is watched, one with a tape, and two for the difference.
 """
 
 import dataclasses
@@ -18,11 +18,12 @@ from warpsim.rows.scalar_rows import joint_rows
 RELATIVE_STEP = 0.03
 HOP_STEPS = 10
 TOLERANCE = 0.2
-# Of the world's largest normal impulse in the rollout: an iterative solver leaves traces in contacts that do not push.
+# A contact pushes above this share of the world's largest normal impulse in the rollout: an iterative solver leaves
+# traces in contacts that do not push.
 PUSHES = 1e-6
-# |γ_t| ≥ (1 - AT_BOUND) μ γ_n slides: solvers meet the bound to their tolerance.
+# A contact with |γ_t| ≥ (1 - AT_BOUND) μ γ_n slides: solvers meet the bound only to their tolerance.
 AT_BOUND = 1e-3
-# Differences below so many roundings of the loss are none.
+# Differences below this many roundings of the loss count as none.
 ROUNDINGS = 1e3
 LISTED = 16  # worlds in a table
 
@@ -40,18 +41,22 @@ FLAGS = {
 
 @dataclasses.dataclass(repr=False)
 class GradientTrust:
-    """What `Objective.trust` and `check_gradients(trust=True)` found; arrays are (worlds,). `str()` is the table.
+    """The result of `Objective.trust` and `check_gradients(trust=True)`. Arrays are (worlds,). `str()` is the table.
 
-    Counted from the end of the first step to that of the last (of substeps, the last of each step); a contact counts while it pushes, each point of a pair of
-    geoms by itself (a box on a plane has four):
-    `made`, `broken`: contacts that push and did not in the step before, and the reverse. `slips`: changes between sticking
-    and sliding of a contact that pushes in both steps. `stops`: stops of joints that begin or cease to push.
-    `hops`: pairs of geoms that part and touch again within `hop_steps` steps (0: none do).
-    `slope`: the tape's derivative of the loss along its own gradient, per unit of relative change; `difference`: the central
-    difference along the same line, `relative_step` wide to either side; `disagreement`: |slope - difference| over the largest
-    size of slope, difference and the two one-sided differences [1] (0: none, 1: one of the two is noise, 2: opposite).
-    `flags`: the sticky flags of the motion. `per_world`: whether the loss is one number per world; if not, slope and
-    difference are those of the sum, the same in every world.
+    Counts run from the end of the first step to that of the last. With substeps, they read the last substep of each
+    step. A contact counts while it pushes. Each contact point of a pair counts by itself (a box on a plane has four).
+
+    - `made`, `broken`: contacts that push and did not in the step before, and the reverse.
+    - `slips`: changes between sticking and sliding of a contact that pushes in both steps.
+    - `stops`: joint stops that begin or cease to push.
+    - `hops`: pairs of geoms that part and touch again within `hop_steps` steps (0: none do).
+    - `slope`: the tape's derivative of the loss along its own gradient, per unit of relative change.
+    - `difference`: the central difference along the same line, `relative_step` wide to either side.
+    - `disagreement`: |slope - difference| over the largest size of slope, difference and the two one-sided differences
+      (0: none, 1: one of the two is noise, 2: opposite).
+    - `flags`: the sticky flags of the motion.
+    - `per_world`: whether the loss is one number per world. If not, slope and difference are those of the sum, the same
+      in every world.
     """
 
     made: np.ndarray
@@ -112,7 +117,7 @@ class GradientTrust:
 
 
 class Watch:
-    """What contacts and stops do in each step of a rollout without a tape: give it as `progress`, then read `counts`."""
+    """Records contacts and stops in each step of a rollout without a tape. Pass it as `progress`; read `counts` after."""
 
     def __init__(self, sim):
         self.sim = sim
@@ -121,7 +126,7 @@ class Watch:
         self.stop_impulses: list[np.ndarray] = []
 
     def __call__(self, step: int) -> None:
-        """Keep the contacts and impulses of the step just made (with substeps: of the last of them)."""
+        """Keep the contacts and impulses of the step just made (with substeps: of the last one)."""
         solver, found = self.sim._step.solver, self.sim.last_contacts
         n = found.phi.shape[1]
         bound = solver.problem.mu.numpy()[:, :n] * found.impulse[..., 2]
@@ -133,12 +138,12 @@ class Watch:
         self.stop_impulses.append(np.abs(solver.solution.row_gamma.numpy()[:, self.stops]))
 
     def counts(self, hop_steps: int) -> dict[str, np.ndarray]:
-        """`(worlds,)` by name of `COUNTS`."""
+        """The counts `(worlds,)`, by the names in `COUNTS`."""
         found = [self._count(w, hop_steps) for w in range(self.sim.worlds)]
         return {name: np.array([f[i] for f in found], int) for i, name in enumerate(COUNTS)}
 
     def _count(self, w: int, hop_steps: int) -> tuple[int, int, int, int, int]:
-        """The counts of a world. A contact is known by its geoms and the features that touch."""
+        """The counts of one world. Its geoms and the features that touch identify a contact."""
         least = PUSHES * max((push[w].max(initial=0.0) for _, push, _ in self.contacts), default=0.0)
         made = broken = slips = hops = 0
         before, parted = None, {}
@@ -159,7 +164,7 @@ class Watch:
 
 
 def checked_options(relative_step, hop_steps, tolerance) -> dict:
-    """Options of `measure`, each in its range."""
+    """The options of `measure`, checked."""
     return {
         "relative_step": positive(relative_step, "relative_step"),
         "hop_steps": whole(hop_steps, "hop_steps", 0),
@@ -168,19 +173,22 @@ def checked_options(relative_step, hop_steps, tolerance) -> dict:
 
 
 def worlds_axis(name: str) -> int:
-    """Where an input has its axis of worlds."""
+    """The worlds' axis of an input."""
     return 1 if name in BY_STEP else 0
 
 
 def _per_world(name: str, x: np.ndarray) -> np.ndarray:
-    """(worlds, entries) of an input."""
+    """An input as (worlds, entries)."""
     x = np.moveaxis(x, worlds_axis(name), 0)
     return x.reshape(len(x), -1)
 
 
 def _sizes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
-    """What counts as a change of one, (worlds, entries): an entry of a parameter its own size, so that signs stay; q and v a
-    unit of `scale`; a control the world's largest, or a unit where all are 0."""
+    """The size of a relative change of one, (worlds, entries).
+
+    For an entry of a parameter it is its own size, so that signs stay. For q and v it is one unit of `scale`. For a
+    control it is the world's largest control, or one unit of `scale` where all are 0.
+    """
     x = np.abs(np.where(np.isfinite(x), x, 0.0))
     if name in (*STATE_NAMES, "mocap"):
         return np.full_like(x, scale)
@@ -193,8 +201,9 @@ def _sizes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
 def line_along_gradient(point: dict, gradient: dict, scale: dict) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Directions by name, shaped as the inputs, and the tape's slopes `(worlds,)` along them.
 
-    The direction of steepest change in relative units (`_sizes`), its largest entry a change of one. Where the gradient is
-    0 every entry moves by one, which shows whether it should be; where it is not finite, nothing moves and the slope is nan.
+    The direction is the one of steepest change in relative units (`_sizes`); its largest entry is a change of one.
+    Where the gradient is 0, every entry moves by one, which shows whether 0 is right. Where it is not finite, nothing
+    moves and the slope is nan.
     """
     names = list(gradient)
     widths = [_per_world(name, gradient[name]).shape[1] for name in names]
@@ -209,17 +218,17 @@ def line_along_gradient(point: dict, gradient: dict, scale: dict) -> tuple[dict[
     for name, part in zip(names, np.split(move, np.cumsum(widths)[:-1], axis=1), strict=True):
         shape = np.moveaxis(point[name], worlds_axis(name), 0).shape
         directions[name] = np.moveaxis(part.reshape(shape), 0, worlds_axis(name))
-    if "body_inertia" in directions:  # only its symmetric part means anything
+    if "body_inertia" in directions:  # only its symmetric part has an effect
         directions["body_inertia"] = (directions["body_inertia"] + directions["body_inertia"].swapaxes(-1, -2)) / 2
     slope = sum((_per_world(name, gradient[name]) * _per_world(name, d)).sum(axis=1) for name, d in directions.items())
     return directions, np.where(finite[:, 0], slope, np.nan)
 
 
 def disagreement(slope, sides, loss, relative_step: float, rounding: float) -> np.ndarray:
-    """|slope - central difference| over the largest of the slopes, of which the one-sided ones are `sides (2, worlds)`.
+    """|slope - central difference| over the largest size of slope, central and one-sided differences.
 
-    At a minimum of the loss the sides are large and the two others small, and there is nothing to disagree on. `rounding`:
-    of the dtype, relative.
+    `sides (2, worlds)`: the one-sided differences. At a minimum of the loss they are large and the two others small,
+    and the disagreement is small. `rounding`: relative, of the dtype.
     """
     central = sides.mean(axis=0)
     gap = np.abs(slope - central) - ROUNDINGS * rounding * np.abs(loss) / relative_step
@@ -229,8 +238,12 @@ def disagreement(slope, sides, loss, relative_step: float, rounding: float) -> n
 
 
 def measure(sim, run, point, gradient, loss, scale, *, relative_step, hop_steps, tolerance) -> GradientTrust:
-    """The report. `run(point, progress=None)`: loss, `(worlds,)` or one number, and trajectory of inputs by name, all with
-    the worlds' axis; `gradient`, `loss`: those at `point` by the tape; `scale`: by name, the unit of q, v and controls."""
+    """The report.
+
+    `run(point, progress=None)` gives the loss, `(worlds,)` or one number, and the trajectory. `point`: inputs by name,
+    with the worlds' axis. `gradient`, `loss`: those at `point` by the tape. `scale`: by name, the unit of q, v and
+    controls.
+    """
     watch = Watch(sim)
     _, trajectory = run(point, progress=watch)
     directions, slope = line_along_gradient(point, gradient, scale)

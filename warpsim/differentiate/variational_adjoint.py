@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backward pass of a step of the variational integrator (theory §3.5, §6; `kernels/differentiate/variational_adjoint.py`).
+"""The backward pass of a step of the variational integrator (theory §3.5, §6).
 
     m(dq*) = 0 → A (v − dq*/h) = Jᵀγ → i = A (v − dq*/h) → m(dq) = i → q' = q ⊕ dq, M(q') v' = p' → v' + jump'
 
-with m DRNEA. Taken back from the end: a solve with M(q') for v', one with the transposed derivative of m for dq, which gives
-the adjoint of i, one with the Hessian for v, and one with the transposed derivative of m for dq*. After each the adjoint of
-its equation, at the frozen solution, runs with the seed found. Without contact and rows the middle is left out; of several
-passes each is taken back with its own contact solve, which is repeated.
+with m DRNEA. The backward pass solves from the end: with M(q') for v', with the transposed derivative of m for dq,
+which gives the adjoint of i, with the Hessian for v, and with the transposed derivative of m for dq*. After each solve,
+the adjoint of the equation runs at the frozen solution with the seed found. Without contact and rows, the middle is
+left out. Where a step has several passes, each is reversed with its own contact solve, which is repeated. Device:
+`kernels/differentiate/variational_adjoint.py`.
 """
 
 import functools
@@ -27,18 +28,19 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
 class Interval:
-    """The links' momenta `mu` from q to q ⊕ dq, about o."""
+    """The links' momenta `mu` in the interval from q to q ⊕ dq, about o."""
 
     def __init__(self, dq: wp.array, types, array, nlink: int):
         self.dq, self.mu = dq, array(nlink, types.vec6)
 
 
 class VariationalAdjoint(StepAdjoint):
-    """Workspace of the backward pass. `self.v` is the velocity that contact was solved for, `self.v0` that reported at q."""
+    """Workspace of the backward pass. `self.v`: the velocity that contact was solved for; `self.v0`: the reported one
+    at q."""
 
     def __init__(self, device_model: DeviceModel, contact_model, max_contacts, replay, integrator: Variational):
         super().__init__(device_model, contact_model, max_contacts, replay, integrator)
-        # What is recorded is not the velocity of the contact solve, which is nearly the mean velocity of the step.
+        # The record does not hold the velocity of the contact solve. The mean velocity of the step is close to it.
         self.v_mean = self.step.dynamics.array(device_model.model.nv, device_model.types.real)
         self.step.solver.problem.v0 = self.v_mean
         t, model, array = device_model.types, device_model.model, self.dynamics.array
@@ -48,13 +50,13 @@ class VariationalAdjoint(StepAdjoint):
         self.impulse, self.impulse_null, self.residual_end = (array(nv, S) for _ in range(3))
         self.interval, self.interval_star = (Interval(dq, t, array, nl) for dq in (self.dq, self.dq_star))
         self.wrench_end = array(nl, t.vec6)
-        # end of the step: v_free is the Legendre velocity there, v_estimate where its forces are taken
+        # end of the step: v_free is its Legendre velocity, v_estimate the velocity that its forces are evaluated at
         self.v_free, self.v_estimate, self.jump_next, self.v_next = (array(nv, S) for _ in range(4))
         self.force_next, self.damping_next = twin(self.step.force_next), twin(self.step.damping_next)
         self.link_F_next = None
         self.v_measured = array(nv, S)  # v' as sensors read it
         self.tolerance = contact_model.relative_tolerance(device_model.dtype)  # of the velocities
-        # v, v* and dq of every pass but the last
+        # v, v* and dq of every pass except the last
         fixed = self.step.dynamics.array
         self.earlier = [[fixed(nv, S) for _ in range(3)] for _ in range(integrator.passes - 1)]
         self.v_corrected = array(nv, S)
@@ -71,12 +73,12 @@ class VariationalAdjoint(StepAdjoint):
 
     @property
     def parts_position(self) -> bool:
-        """v' is found after q', from it."""
+        """False: v' is found after q', and from it."""
         return False
 
     @property
     def uses_up_repeat(self) -> bool:
-        """Earlier passes take the place of the last."""
+        """Whether there are earlier passes, which overwrite the last one."""
         return bool(self.earlier)
 
     def _begin_wrench(self, record: StepRecord) -> None:
@@ -118,9 +120,10 @@ class VariationalAdjoint(StepAdjoint):
 
     def keep(self, record: StepRecord, step) -> None:
         if self.contact.is_given:
-            record.v_contact = wp.clone(step.solver.solution.v)  # not that of the next state
+            record.v_contact = wp.clone(step.solver.solution.v)  # differs from the velocity of the next state
 
-    # the step as a list of functions -----------------------------------------------------------------------------------
+    # the step as a list of functions
+    # -----------------------------------------------------------------------------------
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
         contact = []
@@ -139,7 +142,7 @@ class VariationalAdjoint(StepAdjoint):
         return [*self.contact_stages(regular), Stage(None, self._seed_contact)]
 
     def _end_stages(self, by_position: bool) -> list[Stage]:
-        """q', v' and jump'; by the position alone q' = q ⊕ dq."""
+        """q', v' and jump'. `by_position`: only q' = q ⊕ dq."""
         arrival, result = Stage(self._record_arrival), Stage(None, self._seed_result)
         if by_position:
             return [arrival, result]
@@ -185,10 +188,11 @@ class VariationalAdjoint(StepAdjoint):
         end = (self.force_next, self.wrench_end, self.residual_end)
         self._record_balance(h, -0.5 * h, after, self.v_free, self.interval, *end)
 
-    # what takes gradients back -------------------------------------------------------------------------------------------
+    # what takes gradients back
+    # -------------------------------------------------------------------------------------------
 
     def _seed_result(self, h: float) -> None:
-        """The gradients of the result, as they were loaded. Without contact v' is the Legendre velocity."""
+        """Set the gradients of the result to those that were loaded. Without contact v' is the Legendre velocity."""
         assign(self.q_next.grad, self.inputs.q_next_bar)
         assign(self.v_free.grad, self.inputs.v_next_bar)
 
@@ -208,11 +212,11 @@ class VariationalAdjoint(StepAdjoint):
         assign(self.v_measured, self.inputs.v_next)
 
     def _add_measured(self, v: wp.array) -> None:
-        """Add what sensors gave v' to its gradient."""
+        """Add the gradient of v' that comes from sensors."""
         self.step.dynamics.launch(gradient.move, self.model.nv, [self.v_measured.grad, v.grad])
 
     def _record_jump(self, h: float) -> None:
-        """v' is the Legendre velocity and jump'."""
+        """v' = Legendre velocity + jump'."""
         step = self.step
         inputs = [step.vector_begin, self.device_model.parameters.stored("gravity"), h * self.tolerance]
         inputs += [self.v_left, self.v_star, self.v, self.v_free, self.jump_next, self.v_next]
@@ -226,7 +230,7 @@ class VariationalAdjoint(StepAdjoint):
         assign(self.residual_end.grad, self.seed)
 
     def _take_back_root(self, h: float, x: Interval) -> None:
-        """Solve (∂m/∂dq)ᵀ w = its gradient for that of m, −w, and take that back with the gradient of the momenta."""
+        """Reverse m = 0: solve (∂m/∂dq)ᵀ w = dq_bar, seed m with −w, and include the gradient of the momenta."""
         step, d, node, mu_bar = self.step, self.device_model, self.dynamics, x.mu.grad
         topology, X, S = d.topology, node.link_X, node.dof_S
         inputs = [topology, step.frame, step.equation(h), d.joint_anchor, X, x.dq, x.dq.grad, mu_bar]
@@ -248,7 +252,7 @@ class VariationalAdjoint(StepAdjoint):
             fill(mu_bar)
 
     def _seed_contact(self, h: float) -> None:
-        """From the impulse i = A (v − v*) to v; `seed` is that of the root."""
+        """From the impulse i = A (v − v*) to v. `seed`: that of the root."""
         inputs = [self.device_model.topology, self.step.A, self.seed, self.impulse.grad, self.v.grad]
         self.dynamics.launch(variational_adjoint.impulse_adjoint, self.model.ntree, inputs)
 
@@ -262,7 +266,7 @@ class VariationalAdjoint(StepAdjoint):
         self.dynamics.launch(variational.corrected_velocity, self.model.nv, inputs)
 
     def _take_back_passes(self, h: float) -> None:
-        """From the gradient of the last pass's v* to that of the first one's; each pass is solved again."""
+        """From the gradient of the last pass's v* to that of the first pass's. Each pass is solved again."""
         step, arrays = self.step, (self.v, self.v_star, self.dq)
         of_contact = [self.phi, self.point, self.frame, self.J, self.M, self.weight]
         of_contact += [self.v_c, self.gamma, self.r, self.impulse, self.mu, *with_gradient(self.rows)]
@@ -282,7 +286,8 @@ class VariationalAdjoint(StepAdjoint):
             evaluate(stages, h)
             take_back(stages, h)
 
-    # the contact problem at the node -------------------------------------------------------------------------------------
+    # the contact problem at the node
+    # -------------------------------------------------------------------------------------
 
     _balance_values = "once"
     reads_mass = True
