@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Simulator`: a model in many worlds on one device. Every method is batched over worlds.
 
-The methods that do not step come from the rooms that they belong to.
+Methods that do not step come from base classes in the rooms that they belong to.
 """
 
 import warnings
@@ -205,7 +205,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     @unshared
     def dt(self, value: float) -> None:
         self._stepper.dt = time_step(value, self.dtype)
-        self._stepper.replay.clear()  # graphs have the old one
+        self._stepper.replay.clear()  # captured graphs hold the old dt
 
     @property
     def threads(self) -> int:
@@ -231,13 +231,14 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         activation: Numbers | None = None,
         mocap: Numbers | None = None,
     ) -> State:
-        """A new state: the model's initial pose at rest, a named keyframe, or `q`, `v`, `activation` of shape (n,) or
+        """A new state: the model's initial pose at rest, a keyframe, or `q`, `v`, `activation` of shape (n,) or
         (worlds, n).
 
-        With a keyframe, what is given as well replaces the keyframe's. Quaternions may have any length from 1e-6 to
-        1e6, a step normalises them. Activations are 0 unless given, or next to it in their range. `mocap`: poses of the
-        mocap bodies `(nmocap, 7)` or (worlds, nmocap, 7), see `step`. Raises `ValueError` for NaN, a wrong shape,
-        another quaternion, an activation outside its actuator's range or an unknown keyframe.
+        Values given beside a keyframe replace the keyframe's. Quaternions may have any length from 1e-6 to 1e6; a step
+        normalizes them. The default activation is 0, or the bound nearest to 0 if the actuator's range excludes it.
+        `mocap` `(nmocap, 7)` or (worlds, nmocap, 7): poses of the mocap bodies, see `step`. Raises `ValueError` for
+        NaN, a wrong shape, a quaternion of another length, an activation outside its actuator's range or an unknown
+        keyframe.
         """
         start = self._inputs.start(q, v, keyframe, activation=activation)
         self._inputs.refuse_mocap(mocap)
@@ -260,14 +261,16 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         mocap: Numbers | None = None,
         parameters: bool = False,
     ) -> None:
-        """Put the chosen worlds (indices, or a boolean mask) of `state` back to q, v, activation (default: those of
-        `state()`), mocap bodies to `mocap` (default: their poses in the model).
+        """Reset the chosen worlds (indices, or a boolean mask) of `state` in place.
 
-        q, v, activation, mocap: (n,), a row for each chosen world, or beside a mask on the device arrays of the device
-        with a row for every world. Such a mask is not read by the host: on CUDA nothing waits, and `capture` takes it.
-        Their time, memory and flags start anew; with `parameters` their entries of `sim.parameters` are the model's
-        again. Nothing else is written. A state that a taped step made is left to the tape, and `state` given new
-        arrays; while the tape records, gradients pass through the worlds that were not chosen.
+        `q`, `v`, `activation` default to those of `state()`, `mocap` to the poses of the mocap bodies in the model.
+
+        Each of the four has one row for all worlds or one row per chosen world. Beside a mask on the device it may also
+        be an array on the device with one row per world. The host does not read such a mask: on CUDA nothing waits, and
+        `capture` accepts it. Time, memory and flags of the chosen worlds are reset. With `parameters`, so are their
+        entries of `sim.parameters`, to the model's values. All other worlds stay as they are. If a taped step made
+        `state`, the tape keeps its arrays and `state` gets new ones. While a tape records, gradients pass through the
+        worlds that were not chosen.
         """
         self._stepper.check_state(state)
         flag(parameters, "parameters")
@@ -352,8 +355,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     def capture(self, function: Callable[[], Any]) -> Callable[[], None]:
         """Record what `function()` launches as a graph and return a callable that replays it, with equal results.
 
-        `function` may step into existing states (`out=`) and launch kernels; it must not read device data on the host.
-        It runs once before, so that everything it needs is compiled and allocated; its effects then are not undone.
+        `function` may step into existing states (`out=`) and launch kernels. It must not read device data on the host.
+        It is called once before the recording, to compile and allocate what it needs. The effects of that call remain.
         """
         if not callable(function):
             raise ValueError(f"function is {short(function)}; give a callable without arguments")
@@ -364,11 +367,13 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     @exclusive
     def bytes_per_world(self) -> float:
-        """Device memory [bytes] that this simulator holds, per world: the workspace of a step, with
-        `requires_grad=True` also of the backward pass, parameters, and what queries have taken. States and a tape's
-        records are beside it."""
+        """Device memory [bytes] per world that this simulator holds.
+
+        It is the workspace of a step, the parameters, the memory of queries made so far and, with `requires_grad=True`,
+        the workspace of the backward pass. States and a tape's records are not included.
+        """
         if self.requires_grad:
-            _ = self._stepper.adjoint  # made at the first taped step, else
+            _ = self._stepper.adjoint  # otherwise made at the first taped step
         return array_bytes(vars(self)) / self.worlds
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind a `Simulator`: its internal step and everything between that and a user's states, tapes and
-Jacobians."""
+"""The internals of a `Simulator`: its step in place, and its connection to states, graphs, tapes and Jacobians."""
 
 import copy
 import functools
@@ -40,25 +39,25 @@ from warpsim.tree.dynamics import Dynamics
 
 ARRAYS_PER_COPY = 6  # of `words.copy_arrays`
 
-# Imported for what they register: the backward passes of contact models and integrators.
+# Imported for their registration: the backward passes of contact models and integrators.
 ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
 
 
 class Diagnostics(NamesOfDiagnostics):
-    """What the last step reports, one value per world, on the device.
+    """Diagnostics of the last step on the device, one value per world.
 
     - `iterations` of the solver;
     - `momentum_error`: the solver error (the certificate e_m, theory §3.3);
-    - `lag_error` [m/s]: how far the worst contact is from Coulomb's law;
+    - `lag_error` [m/s]: the largest violation of Coulomb's law among the contact points;
     - `contacts`: number of contact points;
-    - `energy` [J] of the state that the step began from: both parts of `Simulator.energy` in sum;
+    - `energy` [J] of the state before the step: kinetic plus potential energy, as `Simulator.energy`;
     - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE
       16, NOT_HELD 32, ENERGY_GAIN 64 (docs/step.md);
-    - of hydroelastic contact, 0 where a model has none: `patches`, the pairs of geoms that meet, `polygons`, and
-      `pressure_depth`, the largest pressure over the modulus of the softer geom.
+    - for hydroelastic contact, 0 in a model without it: `patches`, the number of pairs of geoms that meet; `polygons`;
+      `pressure_depth`, the largest pressure divided by the modulus of the softer geom.
 
-    With `ws.Variational`, `iterations` and `momentum_error` also count evaluations of DRNEA and its relative residual,
-    the worst of a world's trees.
+    With `ws.Variational`, `iterations` also counts evaluations of DRNEA, and `momentum_error` includes its relative
+    residual; of several trees the worst counts.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = ("iterations", "momentum_error", "lag_error", "contacts", "energy", "flags")
@@ -109,9 +108,9 @@ class Diagnostics(NamesOfDiagnostics):
 
 
 class Stepper:
-    """A step in place, its records and its derivatives; `Simulator` says what users may ask of it.
+    """A step in place with its tape records and its derivatives; `Simulator` is the public interface.
 
-    `step`: made by the integrator; `inputs`: what checks arguments. `dt` [s] is that of a step without substeps.
+    `step`: made by the integrator. `inputs`: checks of arguments. `dt` [s]: the time step without substeps.
     """
 
     def __init__(self, step: Step, contact_model: ContactModel, integrator: Integrator, inputs: Inputs, dt: float):
@@ -130,10 +129,11 @@ class Stepper:
             step_adjoint(integrator)  # refuses what has no backward pass
         self.diagnostics = Diagnostics(step)
         self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
-        self._compiled = False  # whether the kernels of a step are
+        self._compiled = False  # whether the kernels of a step are compiled
         self._zero_inputs: set[str] = set()
-        self._knows_inputs = True  # whether no graph of a user's own writes to them, whenever it is replayed
-        self._handed: list[wp.array] = []  # what such graphs read besides the arrays of the user and of the simulator
+        # False once a user's graph writes to the inputs: a replay may change them at any time
+        self._knows_inputs = True
+        self._handed: list[wp.array] = []  # arrays that such graphs read, beside those of the user and of the simulator
         self._zeros: wp.array | None = None
         self._inputs_on_host: dict[
             str, tuple[wp.array, np.ndarray]
@@ -144,7 +144,7 @@ class Stepper:
     # states -----------------------------------------------------------------------------------------------------------
 
     def blank_state(self, has_gradient: bool | None = None) -> State:
-        """A state of zeros, with gradients where states of this simulator have them."""
+        """A state of zeros. By default it has gradients if the simulator's states have them."""
         has_gradient = self.requires_grad if has_gradient is None else has_gradient
         model, S, device = self.model, self.device_model.types.real, self.device
         q, v = (
@@ -172,19 +172,19 @@ class Stepper:
 
     @functools.cached_property
     def mocap_rest(self) -> wp.array:
-        """Where the model has its mocap bodies, in all worlds."""
+        """Poses of the mocap bodies in the model, for all worlds."""
         rows = np.tile(self.model.mocap0, (self.worlds, 1, 1))
         return wp.array(rows, dtype=self.device_model.types.real, device=self.device)
 
     @functools.cached_property
     def _mocap_given(self) -> wp.array:
-        """What a step was told last."""
+        """Mocap poses given to the last step."""
         return wp.empty_like(self.mocap_rest)
 
     def with_mocap(self, state: State, mocap) -> State:
-        """The state with the poses that a step is given, of the same arrays otherwise; itself where it is given none.
+        """`state` with the mocap poses of a step; all other arrays are shared. None returns `state` itself.
 
-        Under a tape gradients go to the array that was given, whose values are kept.
+        Under a tape the poses are copied, and gradients go to the given array.
         """
         if mocap is None:
             return state
@@ -206,10 +206,12 @@ class Stepper:
             move_gradient(kept.grad, mocap.grad)
 
     def restart(self, state: State, chosen, start: dict | None, mocap=None) -> None:
-        """Put worlds of a state to a start, arrays by name with a row for each chosen (of a mask: each) world or one
-        for all, None the model's; `mocap` likewise; the rest of theirs is 0.
+        """Reset the chosen worlds of a state. Everything that has no initial value is zeroed.
 
-        `chosen`: indices, or a mask on the device, of which nothing is read here. On the tape, where one records.
+        `start` maps array names to one row per chosen world (per world for a mask), or one row for all; None: the
+        model's initial state. `mocap` likewise.
+
+        `chosen`: indices, or a mask on the device, which the host does not read. An active tape records the reset.
         """
         S, device = self.device_model.types.real, self.device
         before = state.alias()
@@ -235,7 +237,7 @@ class Stepper:
             state.recorded = True
 
     def _row_of(self, chosen) -> wp.array:
-        """The row of a start for each world, −1 for one that goes on."""
+        """The row of the initial state for each world; −1 for a world that is not reset."""
         if isinstance(chosen, wp.array):
             row_of = wp.empty(self.worlds, dtype=wp.int32, device=self.device)
             launch(worlds.rows_of_mask, self.device_model.types.real, self.worlds, [chosen, row_of], device=self.device)
@@ -266,12 +268,12 @@ class Stepper:
             wp.copy(state.arrays()[name], array)
 
     def advance(self, h: float) -> None:
-        """One step of h on the internal state, by replaying its graph."""
+        """One step of h [s] on the internal state, by replaying its graph."""
         self.step.last_h = h
         self.replay.run(("advance", h), lambda: self.step.launch(h), compile=self._compile)
 
     def _compile(self) -> None:
-        """Compile the kernels of a step between states, once."""
+        """Compile the kernels of a step and of the copies around it, once."""
         if not self._compiled:
             arrays = self.step.state_arrays()
             with listed() as kernels:
@@ -281,8 +283,7 @@ class Stepper:
             self._compiled = True
 
     def repeat(self, state: State, control, tau, wrench, substeps: int, out: State | None) -> State | None:
-        """`plain_step` between arrays that have seen it before, so that there is nothing to check; None if they have
-        not."""
+        """`plain_step` without checks, between arrays for which it has a graph; None if there is no graph."""
         if type(state) is not State or type(substeps) is not int or capturing(self.device):
             return None
         if out is None:
@@ -301,8 +302,10 @@ class Stepper:
         return out
 
     def own_copy(self, state: State) -> State:
-        """A copy of a state without gradients, on buffers that are used again once nobody holds it, so that steps
-        between its arrays find their graphs; within a capture on arrays of its own."""
+        """A copy of a state without gradients, on a spare state, so that steps between its arrays find their graphs.
+
+        A spare state is reused once nobody holds it. During a capture the copy has new arrays.
+        """
         with turn(self.device):
             if capturing(self.device):
                 return state.without_gradient()
@@ -315,7 +318,7 @@ class Stepper:
     ) -> State:
         """`Simulator.step` where no tape records, with `state` and `substeps` checked."""
         self.set_forces(control, tau, wrench)
-        captured = capturing(self.device)  # what writes to its states whenever it is replayed
+        captured = capturing(self.device)  # the graph writes to its states at every replay
         uses = USES_IN_PASSING if out is None else 1
         if out is None:
             alone = self.requires_grad or state.q.requires_grad or captured
@@ -326,11 +329,12 @@ class Stepper:
         before, after = (state.arrays(), out.arrays())
 
         def launch() -> None:
-            # A graph of a key holds addresses; with the arrays it would keep memory that nobody can read any more.
+            # A cached graph holds addresses. If it held the arrays, it would keep memory alive that nobody can read any
+            # more.
             found = (before, after) if captured else (_borrowed(before), _borrowed(after))
             self._step_between(*found, substeps)
 
-        self.step.last_h = self.dt / substeps  # a replay does not say
+        self.step.last_h = self.dt / substeps  # a replayed graph does not set it
         key = ("step", substeps, *(a.ptr for a in before.values()), *(a.ptr for a in after.values()))
         self.replay.run(key, launch, divided=False, uses=uses)
         if not captured and self.replay.found(key) is not None:
@@ -346,7 +350,7 @@ class Stepper:
         self._copy_arrays(arrays, after)
 
     def _copy_arrays(self, source: dict[str, wp.array], target: dict[str, wp.array]) -> None:
-        """The arrays of a state, a launch for every few."""
+        """Copy the arrays of a state, `ARRAYS_PER_COPY` per launch."""
         names = [name for name, array in source.items() if array.size]
         for first in range(0, len(names), ARRAYS_PER_COPY):
             inputs = []
@@ -376,7 +380,8 @@ class Stepper:
             self._copy_input(step.wrench, wrench, "wrench", captured)
 
     def _copy_input(self, target: wp.array, values, name: str, captured: bool) -> None:
-        """Copy an argument into the step's own array; None is zero. `captured`: for a graph, and not executed now."""
+        """Copy an argument into the step's array; None is zero. `captured`: the copy goes into a graph and does not run
+        now."""
         if captured and not self.replay.capturing:
             self._knows_inputs = False
         if values is None:
@@ -399,8 +404,8 @@ class Stepper:
             wp.copy(target, self.inputs.device_array(values, shape, name))
 
     def _uploaded(self, values, kind) -> wp.array:
-        """Host values on the device. What a graph in the making reads is held, where it came from included: it has
-        addresses alone."""
+        """Host values on the device. During a capture, source and copy are kept alive: the graph holds only
+        addresses."""
         if not capturing(self.device):
             return wp.array(values, dtype=kind, device=self.device)
         host = np.array(values, dtype=wp.dtype_to_numpy(kind), order="C")
@@ -412,7 +417,7 @@ class Stepper:
         return found
 
     def replay_of(self, stages):
-        """A callable that replays what was captured of a user's function, which writes the inputs on its own."""
+        """A callable that replays the captured graphs of a user's function, which may write to the inputs."""
 
         def replay() -> None:
             self._zero_inputs.clear()
@@ -432,7 +437,8 @@ class Stepper:
         control = self.inputs.given_forces(control=control)["control"]
         if control is not None and self.step.actuation is not None:
             raise ValueError(
-                "control is given, but actuators with an activation, muscles and ranges of several actuators have forces in steps "
+                "control is given, but actuators with an activation, muscles and ranges of several actuators have "
+                "forces in steps "
                 "alone; leave control out for those of the last step"
             )
         if active_tape() is not None and self.model.nsensordata:
@@ -447,12 +453,13 @@ class Stepper:
         return out
 
     def _read_taped(self, state: State, reader, control=None) -> wp.array:
-        """What one of the readers of `ReadingAdjoint` finds, on the tape that is active."""
+        """The readings of one of the readers of `ReadingAdjoint`, recorded on the active tape."""
         self.check_tape(state)
         lack = None if self.step.measurement is None else self.step.measurement.lack
         if lack is not None:
             raise ValueError(
-                f"a tape is recording, but sensors of accelerations and forces have no gradient {lack}; use SAP for such "
+                f"a tape is recording, but sensors of accelerations and forces have no gradient {lack}; use SAP for "
+                f"such "
                 "models, or read them where no tape records"
             )
         adjoint = self.reading_adjoint
@@ -467,7 +474,7 @@ class Stepper:
         return ReadingAdjoint(device_model, self.parameters)
 
     def _own_link_pose(self, device_model) -> None:
-        """Let the copy of the device model that a backward pass has place mocap bodies apart, with a gradient."""
+        """Give the device model of a backward pass its own link poses with gradient, to place the mocap bodies."""
         if self.model.nmocap:
             with tape_paused():
                 device_model.link_pose = wp.clone(device_model.link_pose, requires_grad=True)
@@ -489,7 +496,8 @@ class Stepper:
         return out.reshape((self.worlds, *reader.shape))
 
     def measured(self, state: State) -> tuple[wp.array, wp.array]:
-        """What the last step left of accelerations and forces in a state, and in which worlds there was one."""
+        """Accelerations and forces that the last step left in a state (`measured`), and the worlds that have
+        stepped."""
         return state.memory.get("measured", self._nothing[0]), state.memory.get("stepped", self._nothing[1])
 
     @functools.cached_property
@@ -500,7 +508,7 @@ class Stepper:
     # tapes and Jacobians ----------------------------------------------------------------------------------------------
 
     def check_tape(self, state: State) -> None:
-        """Raise where a step from `state` cannot be recorded on a tape."""
+        """Raise if a step from `state` cannot be recorded on a tape."""
         if not self.requires_grad:
             raise ValueError("a tape is recording, but this simulator was made without requires_grad=True")
         if not {"q", "v", *self.step.smooth_memory()} <= state.smooth_arrays().keys():
@@ -509,9 +517,9 @@ class Stepper:
             )
 
     def taped_step(self, state: State, control, tau, wrench, substeps: int, out=None, kept=None) -> State:
-        """A step whose gradient the active tape will ask for: every substep is recorded with arrays of its own.
+        """A step recorded on the active tape. Every substep has its own record and arrays.
 
-        `kept`: what the steps of a rollout share, `KeptParameters` and this step's row of the controls.
+        `kept`: what the steps of a rollout share, `KeptParameters`, and this step's row of the controls.
         """
         self.check_tape(state)
         if out is not None:
@@ -560,7 +568,7 @@ class Stepper:
 
 
 def _borrowed(arrays: dict[str, wp.array]) -> dict[str, wp.array]:
-    """The same memory, which whoever has these does not hold."""
+    """Views of the same memory that do not keep it alive."""
     return {
         name: wp.array(ptr=a.ptr, dtype=a.dtype, shape=a.shape, device=a.device, copy=False)
         for name, a in arrays.items()
@@ -568,7 +576,7 @@ def _borrowed(arrays: dict[str, wp.array]) -> dict[str, wp.array]:
 
 
 def _words(array: wp.array) -> wp.array:
-    """The memory of an array (worlds, …) as (worlds, words of four bytes), which lives as long."""
+    """A view of an array (worlds, …) as (worlds, words of four bytes), which keeps the array alive."""
     shape = (array.shape[0], array.size * wp.types.type_size_in_bytes(array.dtype) // 4 // array.shape[0])
     words = wp.array(ptr=array.ptr, dtype=wp.int32, shape=shape, device=array.device, copy=False)
     words._ref = array

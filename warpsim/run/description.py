@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulator is made of, as JSON and back; and where it ran, on which its last bits depend."""
+"""The JSON description of a simulator and its inverse; the fingerprint of the machine, which decides the last bits."""
 
 import dataclasses
 import functools
@@ -18,15 +18,16 @@ from warpsim.solve.sap.sap import SAP
 
 KNOWN = {kind.__name__: kind for kind in (SAP, Compliant, LCP, NoContact)}
 KNOWN |= {name: getattr(integrate, name) for name in integrate.__all__ if name not in ("Integrator", "ThetaScheme")}
-# Of a world, whatever a store says: places for contacts or polygons, which a simulator makes at once.
+# Upper bounds per world on slots that a store may request. A simulator allocates its slots at once, so a forged or
+# damaged store must not ask for more.
 MOST_SLOTS, MOST_OF_SURFACES, SLOTS_OF_A_PAIR = 2**16, 2**20, 1024
-# Instructions that change how sums and products are rounded, by whether a processor has them.
+# Instruction sets that change how sums and products are rounded; a processor may lack some of them.
 ROUNDING = ("fma", "avx2", "avx512f", "asimd")
 
 
 def describe_simulator(sim) -> dict:
-    """The arguments of `Simulator` beside the model and the worlds. A solver of one's own is there by its name
-    alone."""
+    """The arguments of `Simulator`, except the model and the number of worlds. A user-defined solver is described by
+    its class name only."""
     speed = sim.recovery_speed
     return {
         "device": str(sim.device),
@@ -44,14 +45,18 @@ def describe_simulator(sim) -> dict:
 
 
 def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
-    """The inverse of `describe_simulator`; where no device is asked for, one of the kind that it was. Raises
-    `ValueError` for a solver or an integrator that is none of warpsim's."""
+    """The inverse of `describe_simulator`. The default device is of the described kind: the CPU, or the preferred
+    device.
+
+    Raises `ValueError` for a solver or an integrator that is not one of warpsim's.
+    """
     wanted = ("device", "dt", "dtype", "max_contacts", "recovery_speed", "requires_grad", "solver", "integrator")
     missing = [name for name in wanted if name not in kept]
     missing += [name for name in ("solver", "integrator") if name in kept and not isinstance(kept[name], dict)]
     if missing:
         raise ValueError(
-            f"{path}: the store does not tell the {missing[0]} of its simulator; give sim=, a Simulator of the same model and worlds"
+            f"{path}: the store does not tell the {missing[0]} of its simulator; give sim=, a Simulator of the same "
+            f"model and worlds"
         )
     pairs = 0 if model is None else len(model.pair_geom)
     surfaces = model is not None and model.point_pairs < pairs
@@ -59,14 +64,16 @@ def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
     for name in ("max_contacts", "max_polygons"):
         if isinstance(kept.get(name), (int, float)) and kept[name] > most:
             raise ValueError(
-                f"{path}: {name} is {kept[name]:g} in the store, of a model of {pairs} pairs; at most {most} are made from a store, "
+                f"{path}: {name} is {kept[name]:g} in the store, of a model of {pairs} pairs; at most {most} are "
+                f"made from a store, "
                 "give sim=, a Simulator of the same model and worlds"
             )
     speed = kept["recovery_speed"]
-    later = [name for name in ("hydroelastic", "max_polygons", "reactions") if name in kept]  # older stores have none
+    # stores of older versions lack these
+    later = [name for name in ("hydroelastic", "max_polygons", "reactions") if name in kept]
     arguments = {name: kept[name] for name in ("dt", "dtype", "requires_grad", *later)}
     arguments["device"] = "cpu" if device is None and kept.get("device") == "cpu" else device
-    # A capacity of 0 is that of a model without pairs, which it has by itself.
+    # A stored capacity of 0 means a model without pairs. None gives the same capacity again.
     arguments["max_contacts"] = kept["max_contacts"] or None
     try:
         arguments["recovery_speed"] = None if speed is None else tuple(float(x) for x in speed)
@@ -79,14 +86,16 @@ def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
             arguments[name] = _made(kept[name])
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ValueError(
-                f"{path}: its {name} is {short(kept[name].get('class'))}, which this warpsim cannot make ({error}); give sim=, a Simulator "
+                f"{path}: its {name} is {short(kept[name].get('class'))}, which this warpsim cannot make ({error}); "
+                f"give sim=, a Simulator "
                 "of the same model and worlds"
             ) from error
     return arguments
 
 
 def fingerprint(device) -> dict[str, str]:
-    """What the last bits of a simulation depend on besides its input: the kind of device, and what compiled for it."""
+    """What decides the last bits of a simulation besides its input: the versions of the compilers and the kind of
+    device."""
     import warpsim
 
     found = {"warpsim": warpsim.__version__, "warp": wp.config.version, "numpy": np.__version__}
@@ -126,7 +135,7 @@ def _made(kept: dict):
 
 
 def _number(value):
-    """A number as JSON has it."""
+    """A number in JSON's form: infinity becomes "inf"."""
     if isinstance(value, np.generic):
         value = value.item()
     return "inf" if isinstance(value, float) and math.isinf(value) else value

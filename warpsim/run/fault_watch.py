@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds that went wrong, written down with all that their last step read: a folder for each."""
+"""Fault folders: for each world that raises a flag, a folder with everything that its last step read."""
 
 import pathlib
 import time
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     pass
 
 FOLDER = "warpsim-faults"
-# What is kept of the contacts of a step: the shape of a row.
+# What a fault folder keeps of each contact point, and the shape of one entry.
 CONTACT = {"geoms": (2,), "feature": (3,), "point": (3,), "frame": (3, 3), "phi": (), "impulse": (3,)}
-MOST = 16  # worlds that one simulator writes down; further ones are counted
+MOST = 16  # Most worlds that one simulator writes; further ones are only counted.
 
 
 class Watch:
-    """What a simulator with `on_fault` does around each step: worlds that raise a flag anew go to disk."""
+    """The work of `on_fault` around each step: each world that raises a new flag is written to disk."""
 
     def __init__(self, sim, on_fault):
         if on_fault == "dump":
@@ -49,7 +49,7 @@ class Watch:
         self.left_out = 0
 
     def step(self, function, state: State, substeps: int) -> State:
-        """`function()`, a step from `state`, whose faults are written down."""
+        """Run `function()`, a step from `state`, and write a folder for each world that raises a new flag."""
         with tape_paused():
             before = state.clone()
         after = function()
@@ -80,13 +80,13 @@ class Watch:
         )
 
     def _met(self, path, world: int, before: State, after: State, substeps: int) -> str:
-        """Which pair of geoms was UNRESOLVED, as the end of a sentence."""
+        """Name the pair of geoms that raised UNRESOLVED, as the end of a sentence."""
         if substeps == 1:
             return f": {unresolved_pair(self.sim, before, after, world)}"
         sim, one = self.sim, slice(world, world + 1)
         try:
             arguments = simulator_arguments(describe_simulator(sim), path, str(sim.device), sim.model)
-        except ValueError:  # a solver of one's own, which a store cannot make
+        except ValueError:  # a user-defined solver, which cannot be made from a store
             return f", within one of its {substeps} substeps"
         alone = type(sim)(sim.model, 1, **arguments)
         state = restored_state(alone, {name: a[one] for name, a in checkpoint_arrays(sim, before).items()}, path)
@@ -94,28 +94,35 @@ class Watch:
 
 
 def flag_names(flags: int) -> list[str]:
-    """Names of the bits of a flag."""
+    """Names of the bits set in `flags`."""
     return [name for bit, name in FLAG_NAMES.items() if flags & bit]
 
 
 def lost_constraint(sim, after: State, world: int) -> str:
-    """The constraint of a world that is NOT_HELD; of several that which has been for longest."""
+    """Describe the constraint that is NOT_HELD in a world; of several, the one that has been lost for longest."""
     row = sim._step.scalar_rows.found[int(after.memory["lost_time"].numpy()[world].argmax())]
     return f"constraint {sim.model.constraint_names[row.element]!r} does not hold its load with steps of {sim.dt:g} s"
 
 
 def gaining_tree(sim, after: State, world: int) -> str:
-    """The tree of a world with ENERGY_GAIN, of several that which gains most, and what to do."""
+    """Describe the tree that raised ENERGY_GAIN in a world and the remedy; of several trees, the one that gains
+    most."""
     trees = sim._step.gain.trees.numpy()
     sums = after.memory["energy_gain"].numpy()[world].reshape(len(trees), -1)[:, 0]
     in_tree = sim.model.link_tree[sim.model.body_link] == trees[sums.argmax()]
     name = sim.model.body_names[int(np.flatnonzero(in_tree)[0])]
-    return f"the links on body {name!r} gain energy without work in steps of {sim.dt:g} s; take shorter steps or ws.Midpoint()"
+    return (
+        f"the links on body {name!r} gain energy without work in steps of {sim.dt:g} s; take shorter steps or "
+        f"ws.Midpoint()"
+    )
 
 
 def unresolved_pair(sim, before: State, after: State, world: int) -> str:
-    """The pair of geoms that a step left UNRESOLVED in a world, and how fast they met: see
-    `kernels/contact/narrow/resolution.py`."""
+    """Describe the pair of geoms that a step left UNRESOLVED in a world, and the speed at which they met.
+
+    The criterion is that of `kernels/contact/narrow/resolution.py`. Of several pairs, the one that moves farthest
+    relative to its thinner geom.
+    """
     model, h = sim.model, sim.dt
     size = sim._step.device_model.parameters.stored("geom_size").numpy()
     size, kind = size[world % len(size)].astype(float), model.geom_type
@@ -123,9 +130,9 @@ def unresolved_pair(sim, before: State, after: State, world: int) -> str:
     thick = np.where(np.isin(kind, (GeomType.SPHERE, GeomType.CAPSULE)), size[:, 0], thick)
     thick[kind == GeomType.PLANE] = np.inf
     pose, moved, turned = sim.kinematics(before.q, before.mocap).numpy()[world], before.clone(), before.clone()
-    theta = sim._step.scheme.theta_vq  # positions move by this share of the new velocity
+    theta = sim._step.scheme.theta_vq  # positions move by h (θ v' + (1 − θ) v)
     moved.v.assign(theta * after.v.numpy() + (1.0 - theta) * before.v.numpy())
-    turned.v.assign(-before.v.numpy())  # geoms that part come from where they would meet
+    turned.v.assign(-before.v.numpy())  # reversed velocities: detection finds pairs that part during the step
     twist = [sim.body_velocity(state).numpy()[world] for state in (before, moved)]
     worst, told = -1.0, "a pair beyond max_contacts"
     for state in (before, turned):
@@ -143,12 +150,15 @@ def unresolved_pair(sim, before: State, after: State, world: int) -> str:
             if passes and phi < way and way / least > worst:
                 worst, verb = way / least, "part" if speed > 0.0 else "meet"
                 names = " and ".join(repr(model.geom_names[g]) for g in (a, b))
-                told = f"geoms {names} {verb} at {abs(speed):.4g} m/s, {way:.3g} m in a step of {h:g} s; one of {0.5 * least / abs(speed):.2g} s resolves them"
+                told = (
+                    f"geoms {names} {verb} at {abs(speed):.4g} m/s, {way:.3g} m in a step of {h:g} s; one of "
+                    f"{0.5 * least / abs(speed):.2g} s resolves them"
+                )
     return told
 
 
 def pair_of_substep(sim, state: State, inputs: dict[str, np.ndarray], substeps: int) -> str:
-    """The pair that a step of one world left UNRESOLVED, in the first of its substeps that raised the flag."""
+    """Describe the UNRESOLVED pair of a step of one world, from the first of its substeps that raised the flag."""
     dt = sim.dt
     sim.dt = dt / substeps
     try:
@@ -163,22 +173,22 @@ def pair_of_substep(sim, state: State, inputs: dict[str, np.ndarray], substeps: 
 
 
 def given_to(sim, worlds: slice) -> dict[str, np.ndarray]:
-    """What the last step of some worlds was given: control, tau, and a wrench if there was one."""
+    """Inputs of the last step of the given worlds: control, tau, and wrench if the step has one."""
     step = sim._stepper.step
     given = {name: getattr(step, name) for name in ("control", "tau", "wrench")}
     return {name: array.numpy()[worlds] for name, array in given.items() if array is not None}
 
 
 def _at(twist: np.ndarray, pose: np.ndarray, body: int, point: np.ndarray) -> np.ndarray:
-    """Velocity of the point of a body (-1: the world) that is at `point`."""
+    """Velocity of the body point that is at `point` (3,), world axes. Body −1 is the world."""
     if body < 0:
         return np.zeros(3)
     return twist[body, 3:] + np.cross(twist[body, :3], point - pose[body, :3])
 
 
 def write_fault(path, sim, world: int, raised: int, before: State, after: State, substeps: int) -> None:
-    """A store of one world with two frames, before and after a step, each with its checkpoint, and what the step was
-    given."""
+    """Write a store of one world with two frames, before and after a step, each with its checkpoint, and the inputs of
+    the step."""
     one = slice(world, world + 1)
     given = given_to(sim, one)
     arrays = [{name: a[one] for name, a in checkpoint_arrays(sim, state).items()} for state in (before, after)]
@@ -211,7 +221,7 @@ def write_fault(path, sim, world: int, raised: int, before: State, after: State,
 
 
 def _contacts_of(sim, world: int) -> dict[str, np.ndarray]:
-    """The contacts of a world in the last step."""
+    """Contact points of a world in the last step."""
     found = sim.last_contacts
     used = slice(0, int(found.count[world]))
     return {name: getattr(found, name)[world, used] for name in CONTACT}

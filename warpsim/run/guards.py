@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a solver, an integrator or the tables of a simulator cannot follow: refused, and when it is assigned to
+"""Refuse what a solver, an integrator or the tables of a simulator cannot follow, when it is made and when a parameter
+is assigned.
 `sim.parameters`.
 
-Values that a kernel writes into the arrays are not checked: nothing in a step reads device data back.
+Values that a kernel writes into the parameter arrays are not checked: a step never reads device data back to the host.
 """
 
 import numpy as np
@@ -17,7 +18,8 @@ from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
 
 
 def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad: bool) -> None:
-    """Raise where a model, a solver and an integrator do not go together, or are none."""
+    """Raise `ValueError` if the solver or integrator has a wrong type, or if model, solver and integrator do not go
+    together."""
     if not isinstance(integrator, Integrator):
         known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
         raise ValueError(f"integrator is {integrator!r}; use {known}")
@@ -36,7 +38,7 @@ def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad:
 
 
 def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | None:
-    """Adhesion comes after an explicit free motion."""
+    """The reason to refuse adhesion, or None. Adhesion needs a free motion that is explicit (`SymplecticEuler`)."""
     found = np.flatnonzero(model.actuator_body >= 0)
     if not len(found):
         return None
@@ -46,12 +48,15 @@ def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | 
             f"actuator {name!r} sticks contacts of a body, which {integrator!r} does not do; use ws.SymplecticEuler()"
         )
     if dtype == "float32" and depth(model) > DEEPEST:
-        return f"actuator {name!r} sticks contacts of a body, and a tree has more than {DEEPEST} degrees of freedom; use float64"
+        return (
+            f"actuator {name!r} sticks contacts of a body, and a tree has more than {DEEPEST} degrees of freedom; "
+            f"use float64"
+        )
     return None
 
 
 def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
-    """Have assignments to `parameters` checked for what `solver` and the rows of the model would ignore."""
+    """Check assignments to `parameters` for values that `solver` or the rows of the model would ignore."""
     model = parameters.model
 
     def check(name: str, values: np.ndarray) -> None:
@@ -71,7 +76,7 @@ def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
 
 
 def guard_inertia(parameters: Parameters, solver: ContactModel) -> None:
-    """Refuse bodies and joints that contact and constraints cannot hold: in the model, and when they are assigned to
+    """Refuse bodies and joints too heavy for contact and constraints, in the model and when assigned to
     `parameters`."""
 
     def check(name: str, values: np.ndarray) -> None:
@@ -84,7 +89,8 @@ def guard_inertia(parameters: Parameters, solver: ContactModel) -> None:
 
 
 def _refuse_inertia(model: Model, solver: ContactModel, name: str, values: np.ndarray) -> None:
-    """A body whose inverse mass is below the floor of contact would sink into the ground, or fall through it."""
+    """Refuse a body whose inverse mass is below the floor of contact: it would sink into the ground, or fall through
+    it."""
     largest = np.atleast_2d(values).max(axis=0, initial=0.0)
     if name == "body_mass":
         largest = np.where([bool(model.ancestors(int(link))) for link in model.body_link], largest, 0.0)
@@ -98,53 +104,60 @@ def _refuse_inertia(model: Model, solver: ContactModel, name: str, values: np.nd
     if name == "body_mass":
         owner, unit = f"body {model.body_names[k]!r}: mass", "kg"
     raise ValueError(
-        f"{owner} is {largest[k]:g} {unit}; contact and constraints hold at most {solver.heaviest:g} with {solver.label}. Fix what shall not move to the world "
+        f"{owner} is {largest[k]:g} {unit}; contact and constraints hold at most {solver.heaviest:g} with "
+        f"{solver.label}. Fix what shall not move to the world "
         "(no joint), make it a mocap body, or choose larger units"
     )
 
 
 def _refuse_new_feedback(model: Model, name: str, values: np.ndarray) -> None:
-    """A motor without feedback on a spatial tendon, on sites, a crank or a body's contacts has no row for it."""
+    """Refuse feedback for an actuator without feedback in the model if it acts on a spatial tendon, sites, a crank or a
+    body's contacts: it has no row."""
     motors = np.union1d(line_motors(model), np.flatnonzero(model.actuator_body >= 0)).astype(int)
     bad = motors[(values[..., motors, 1:] != 0).reshape(-1, len(motors), 2).any((0, 2))] if len(motors) else motors
     if len(bad):
         raise ValueError(
-            f"parameters[{name!r}] feeds back length or velocity of actuator {model.actuator_names[int(bad[0])]!r}, which has no feedback "
+            f"parameters[{name!r}] feeds back length or velocity of actuator {model.actuator_names[int(bad[0])]!r}, "
+            f"which has no feedback "
             "in the model and so no row for it; give it some there, however little"
         )
 
 
 def _refuse_pushing(model: Model, name: str, values: np.ndarray) -> None:
-    """The contacts of a body stick, with a gain and a control that are not negative, and nothing besides."""
+    """Refuse adhesion that could push: the gain must be nonnegative and the bias 0, and the control range must start at
+    0 or above."""
     sticks = np.flatnonzero(model.actuator_body >= 0)
     first = values.reshape(-1, model.nu, values.shape[-1])[:, sticks, 0]
     bad = (first != 0 if name == "actuator_bias" else first < 0).any(0)
     if bad.any():
         raise ValueError(
-            f"parameters[{name!r}] makes actuator {model.actuator_names[int(sticks[bad][0])]!r} push, or pull without a control; contacts of a "
+            f"parameters[{name!r}] makes actuator {model.actuator_names[int(sticks[bad][0])]!r} push, or pull "
+            f"without a control; contacts of a "
             "body stick with gain times control: give a gain and a control_range from 0 on, and a bias of 0"
         )
 
 
 def _refuse_new_friction(model: Model, values: np.ndarray) -> None:
-    """A degree of freedom without dry friction in the model has no row for it."""
+    """Refuse dry friction on a degree of freedom that has none in the model: it has no row."""
     bad = np.flatnonzero((np.atleast_2d(values) > 0).any(0) & (model.joint_friction == 0))
     if len(bad):
         d = int(bad[0])
         joint = model.joint_names[int(np.searchsorted(model.joint_v, d, side="right")) - 1]
         raise ValueError(
-            f"parameters['joint_friction'] is {np.atleast_2d(values)[:, d].max():g} for joint {joint!r} (degree of freedom "
+            f"parameters['joint_friction'] is {np.atleast_2d(values)[:, d].max():g} for joint {joint!r} (degree of "
+            f"freedom "
             f"{d}), which has none in the model and so no row for it; give the joint a friction there, however small"
         )
 
 
 def _refuse_new_stops(model: Model, values: np.ndarray) -> None:
-    """A joint without limits in the model has no stops."""
+    """Refuse a range for a joint without limits in the model: it has no stops."""
     changed = (values != model.joint_range).any(-1).reshape(-1, model.njoint).any(0)
     bad = np.flatnonzero(changed & ~np.asarray(model.joint_limited, bool))
     if len(bad):
         j = int(bad[0])
         raise ValueError(
-            f"parameters['joint_range'] sets that of joint {model.joint_names[j]!r}, which has no limits in the model and "
+            f"parameters['joint_range'] sets that of joint {model.joint_names[j]!r}, which has no limits in the "
+            f"model and "
             f"so no stops; leave it at {model.joint_range[j].tolist()}, or give the joint a range in the model"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users hand to a `Simulator`, checked and brought to its device: states, controls, worlds, points, rays."""
+"""Arguments of a `Simulator`, checked and copied to its device: states, controls, worlds, points, rays."""
 
 import numpy as np
 import warp as wp
@@ -15,8 +15,10 @@ NAMED = "give names or indices"
 
 
 class Inputs:
-    """Coercion of arguments for one model in so many worlds. Everything raises `ValueError` naming the argument and the
-    fix."""
+    """Checks and conversion of arguments, for one model and number of worlds.
+
+    Every method raises `ValueError` that names the argument and the fix.
+    """
 
     def __init__(self, model: Model, worlds: int, dtype: str, device):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
@@ -30,7 +32,7 @@ class Inputs:
         return numbers(values, name, dtype=self.dtype)
 
     def host_rows(self, values, n: int, name: str, rows: int | None = None) -> np.ndarray:
-        """(rows, n) finite host values from (n,) or (rows, n); `rows`: default all worlds."""
+        """Finite host values (rows, n), from (n,) or (rows, n). Default of `rows`: the number of worlds."""
         rows = self.worlds if rows is None else rows
         refuse_state(values, name)
         if isinstance(values, wp.array):
@@ -48,21 +50,23 @@ class Inputs:
         return np.ascontiguousarray(np.broadcast_to(values, (rows, n)))
 
     def have_rows(self, **values) -> bool:
-        """Whether one of these host or device values has a row for each world."""
+        """Whether one of these host or device values has one row per world."""
         given = ((name, x) for name, x in values.items() if x is not None)
         return any(np.ndim(x if hasattr(x, "ndim") else self.numbers(x, name)) == 2 for name, x in given)
 
     @property
     def start_sizes(self) -> dict[str, int]:
-        """What a start is made of: numbers per world by name."""
+        """Arrays of an initial state by name: numbers per world."""
         m = self.model
         return {"q": m.nq, "v": m.nv} | ({"activation": m.na} if m.na else {})
 
     def start(
         self, q=None, v=None, keyframe: str | None = None, rows: int | None = None, activation=None
     ) -> dict[str, np.ndarray]:
-        """Positions, velocities and activations of a start, those of a keyframe or of the model where they are not
-        given."""
+        """Positions, velocities and activations of an initial state.
+
+        What is not given comes from the keyframe, or else from the model.
+        """
         m = self.model
         found = {"q": m.q0, "v": np.zeros(m.nv), "activation": self.rest_activation}
         if keyframe is not None:
@@ -78,19 +82,19 @@ class Inputs:
 
     @property
     def rest_activation(self) -> np.ndarray:
-        """(na,) 0, or the bound next to it of an actuator whose range is beside it."""
+        """Initial activations (na,): 0, or the nearest bound if the actuator's range excludes 0."""
         stateful = np.flatnonzero(self.model.actuator_dynamics)
         return np.clip(0.0, *self.model.activation_range[stateful].T)
 
     def refuse_activation(self) -> None:
-        """Raise where a model has no activations to give."""
+        """Raise if activations are given but the model has none."""
         if not self.model.na:
             raise ValueError(
                 f"activation is given, but no actuator of model {self.model.name!r} has dynamics; leave it out"
             )
 
     def mocap_rows(self, values, rows: int) -> np.ndarray:
-        """(rows, nmocap, 7) poses with quaternions that are rotations, from (nmocap, 7) or (rows, nmocap, 7)."""
+        """Poses (rows, nmocap, 7) with valid quaternions, from (nmocap, 7) or (rows, nmocap, 7)."""
         self.refuse_mocap(values)
         values = self.numbers(values.numpy() if isinstance(values, wp.array) else values, "mocap")
         names = [self.model.body_names[i] for i in np.flatnonzero(self.model.body_mocap >= 0)]
@@ -108,17 +112,17 @@ class Inputs:
         return values
 
     def refuse_mocap(self, values) -> None:
-        """Raise where poses are given, and the model has no body to have them."""
+        """Raise if mocap poses are given but the model has no mocap bodies."""
         if values is not None and self.model.nmocap == 0:
             raise ValueError(f"mocap is given, but model {self.model.name!r} has no mocap bodies; leave it out")
 
     def start_mocap(self, mocap=None, keyframe: str | None = None, rows: int | None = None) -> np.ndarray:
-        """Poses (rows, nmocap, 7) of a start, those of a keyframe or of the model where they are not given."""
+        """Mocap poses (rows, nmocap, 7) of an initial state. Default: those of the keyframe, or else of the model."""
         rest = self.model.mocap0 if keyframe is None else self.model.keyframes[keyframe].mocap
         return self.mocap_rows(rest if mocap is None else mocap, self.worlds if rows is None else rows)
 
     def mocap(self, values) -> wp.array | None:
-        """Poses (worlds, nmocap, 7) on the device for a query; None stays."""
+        """Mocap poses (worlds, nmocap, 7) on the device, for a query; None stays None."""
         self.refuse_mocap(values)
         if values is None:
             return None
@@ -127,8 +131,10 @@ class Inputs:
         return wp.array(self.start_mocap(values), dtype=self.scalar, device=self.device)
 
     def rows(self, **values) -> list[wp.array]:
-        """Arrays (worlds, n) on the device of values named q, v, a or tau: device arrays of that shape, or host
-        values."""
+        """Device arrays (worlds, n) of the values named q, v, a or tau.
+
+        Each value is a device array of that shape or host values.
+        """
         found = []
         for name, value in values.items():
             n = self.model.nq if name == "q" else self.model.nv
@@ -139,7 +145,7 @@ class Inputs:
         return found
 
     def device_array(self, values, shape, name: str) -> wp.array:
-        """`values` as an array of this device and dtype. Host values are cast, device arrays must match."""
+        """`values` as an array of this device and dtype. Host values are cast; device arrays must match."""
         if is_on_host(values):
             return wp.array(self.host_array(values, shape, name), dtype=self.scalar, device=self.device)
         refuse_torch_gradient(values, name)
@@ -148,25 +154,26 @@ class Inputs:
         _refuse_shape(values, shape, name)
         if values.dtype != self.scalar or values.device != self.device:
             raise ValueError(
-                f"{name} is {values.dtype.__name__} on {values.device}; this simulator needs {self.dtype} on {self.device}"
+                f"{name} is {values.dtype.__name__} on {values.device}; this simulator needs {self.dtype} on "
+                f"{self.device}"
             )
         return values
 
     def host_array(self, values, shape, name: str) -> np.ndarray:
-        """Host values of this shape as an array of this dtype, or as the array of floating-point numbers that they
-        are."""
+        """Host values of this shape as an array of this dtype. A NumPy array of floating-point numbers is returned as
+        it is."""
         if type(values) is not np.ndarray or values.dtype.kind != "f":
             values = self.numbers(values, name)
         _refuse_shape(values, shape, name)
         return values
 
     def given_forces(self, **given) -> dict[str, wp.array | None]:
-        """`control`, `tau` and `wrench` on the device; None stays."""
+        """`control`, `tau` and `wrench` on the device; None stays None."""
         shapes = self.force_shapes
         return {n: None if x is None else self.device_array(x, shapes[n], n) for n, x in given.items()}
 
     def device_mask(self, worlds) -> wp.array | None:
-        """A boolean mask (worlds,) that lies on this device, None if it is anything else."""
+        """`worlds` as a Warp mask if it is a contiguous boolean mask (worlds,) on this device, else None."""
         if type(worlds).__module__.split(".")[0] == "torch" and str(worlds.dtype) == "torch.bool":
             worlds = wp.from_torch(worlds.contiguous())
         if isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == self.device:
@@ -174,8 +181,11 @@ class Inputs:
         return None
 
     def restart(self, worlds, q, v, activation=None) -> tuple:
-        """The worlds of a reset, as indices or as a mask on the device, and their start by name, None the model's; see
-        `Simulator.reset`."""
+        """The chosen worlds and the initial state of `Simulator.reset`.
+
+        The worlds are indices, or a mask on the device. The initial state is a dict of arrays by name, or None for the
+        model's.
+        """
         mask, given = self.device_mask(worlds), {"q": q, "v": v, "activation": activation}
         if activation is not None:
             self.refuse_activation()
@@ -201,8 +211,10 @@ class Inputs:
         return mask, self.start(q, v, rows=rows, activation=activation) if named else None
 
     def restart_mocap(self, chosen, mocap):
-        """Poses for the worlds of `restart`: a row for each chosen (of a mask: each) world, or one for all; None
-        stays."""
+        """Mocap poses for the worlds of `restart`; None stays None.
+
+        They have one row for all worlds, or one per chosen world; with a mask on the device, one per world.
+        """
         if mocap is None:
             return None
         self.refuse_mocap(mocap)
@@ -232,7 +244,7 @@ class Inputs:
         return body
 
     def rays(self, origin, direction, max_distance) -> tuple[np.ndarray, np.ndarray, float]:
-        """Origins and directions (1 or worlds, rays, 3), and how far they reach."""
+        """Origins and directions (1 or worlds, rays, 3) and the largest distance [m]."""
         rays = []
         for name, value in (("origin", origin), ("direction", direction)):
             value = numbers(value.numpy() if isinstance(value, wp.array) else value, name)
@@ -251,7 +263,7 @@ class Inputs:
         return rays[0], rays[1], reach
 
     def ray_geoms(self, geoms, ignore) -> list[int]:
-        """Indices of the geoms that rays meet; see `Simulator.ray_cast`."""
+        """Indices of the geoms that rays can hit; see `Simulator.ray_cast`."""
         m = self.model
         if geoms is None:
             geoms = range(m.ngeom)
@@ -269,13 +281,14 @@ class Inputs:
             return -1
         if isinstance(body, str) and body not in self.model.body_names:
             raise ValueError(
-                f"ignore holds no body of model {self.model.name!r}: {short(body)}; it has: {listed(self.model.body_names)}"
+                f"ignore holds no body of model {self.model.name!r}: {short(body)}; it has: "
+                f"{listed(self.model.body_names)}"
             )
         return self.model.body(body) if isinstance(body, str) else whole(body, "an entry of ignore")
 
 
 def is_on_host(values) -> bool:
-    """Whether these are numbers of the host: no array of Warp, of torch, or of another package on CUDA."""
+    """Whether these are host numbers: no array of Warp or torch, and no CUDA array of another package."""
     if type(values) is np.ndarray:
         return True
     if isinstance(values, wp.array):
@@ -290,10 +303,11 @@ def _refuse_shape(values, shape, name: str) -> None:
 
 
 def shape_hint(given: tuple, wanted: tuple, name: str) -> str:
-    """What to write where controls have another shape than is wanted, as the end of a sentence."""
+    """A hint how to fix a wrong shape of controls, as the end of a sentence; "" if there is none."""
     if name in ("control", "controls") and wanted[-1] == 0:
         return (
-            ': the model has no actuators; leave it out, or load it with them: ws.load(path, actuators="effort") or "position" '
+            ': the model has no actuators; leave it out, or load it with them: ws.load(path, actuators="effort") or '
+            '"position" '
             "(a builder's model: add_actuator)"
         )
     if given == (*wanted[:-2], wanted[-1]):
@@ -306,14 +320,14 @@ def shape_hint(given: tuple, wanted: tuple, name: str) -> str:
 
 
 def refuse_state(values, name: str) -> None:
-    """Raise where a State stands for one of its arrays."""
+    """Raise if a `State` is given in place of one of its arrays."""
     if isinstance(values, State):
         own = name if name in ("q", "v", "activation", "mocap") else "q"
         raise ValueError(f"{name} is a State; give its array: state.{own}")
 
 
 def time_step(dt, dtype: str) -> float:
-    """A step [s] whose square, and one over that, are numbers of the dtype."""
+    """The time step [s]. Its square and the inverse of its square must be normal numbers of the dtype."""
     dt = positive(dt, "dt", "s")
     least = float(np.finfo(dtype).tiny) ** 0.5
     if not least <= dt <= 1 / least:
@@ -331,7 +345,7 @@ def dtype_called(dtype) -> str:
 
 
 def device_called(name):
-    """The Warp device of this name; None is CUDA where there is one."""
+    """The Warp device of this name. None: CUDA if there is a GPU, else the CPU."""
     try:
         return wp.get_preferred_device() if name is None else wp.get_device(name)
     except Exception as error:
@@ -342,24 +356,25 @@ def device_called(name):
 def _refuse_activations(model: Model, values: np.ndarray) -> None:
     """Refuse activations (na,) or (rows, na) outside the ranges of their actuators."""
     for a in np.flatnonzero(model.actuator_dynamics):
-        low, high = model.activation_range[a].astype(values.dtype)  # a bound has the activation's precision
+        low, high = model.activation_range[a].astype(values.dtype)  # round the bounds to the activations' dtype
         found = np.atleast_2d(values)[:, model.actuator_activation[a]]
         bad = np.flatnonzero((found < low) | (found > high))
         if len(bad):
             raise ValueError(
-                f"activation of actuator {model.actuator_names[a]!r} in row {bad[0]} is {found[bad[0]]:g}; its range is {low:g} to {high:g}"
+                f"activation of actuator {model.actuator_names[a]!r} in row {bad[0]} is {found[bad[0]]:g}; its range "
+                f"is {low:g} to {high:g}"
             )
 
 
 def _refuse_quaternions(model: Model, q: np.ndarray) -> None:
-    """Refuse positions (nq,) or (rows, nq) with a quaternion that is no rotation."""
+    """Refuse positions (nq,) or (rows, nq) with a quaternion that cannot be normalized."""
     for j in np.flatnonzero(np.isin(model.joint_type, (JointType.FREE, JointType.BALL))):
         end = int(model.joint_q[j]) + JOINT_NQ[JointType(model.joint_type[j])]
         _refuse_quaternion(np.atleast_2d(q)[:, end - 4 : end], f"q: the quaternion of joint {model.joint_names[j]!r}")
 
 
 def _refuse_quaternion(quaternion: np.ndarray, label: str) -> None:
-    """Refuse rows (rows, 4) one of which is no rotation."""
+    """Refuse quaternions (rows, 4) if the length of one is outside the range that a step normalizes."""
     length = np.linalg.norm(quaternion.astype(float), axis=1)
     bad = ~((length > joints.SHORTEST_QUATERNION) & (length < joints.LONGEST_QUATERNION))
     for row in np.flatnonzero(bad):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `Simulator` tells of a state: kinematics, dynamics, energy, sensors, contacts and rays.
+"""Quantities of a `Simulator` at a state: kinematics, dynamics, energy, sensors, contacts and rays.
 
-They have a workspace of their own, so that a step is never disturbed.
+They have their own workspace, so that a query never disturbs a step.
 """
 
 import functools
@@ -28,7 +28,7 @@ from warpsim.tree.wide import WideDynamics, needs_float64
 
 
 class Quantities:
-    """The part of a `Simulator` that tells quantities at a state. Results are new arrays."""
+    """Base class of `Simulator` with the quantities at a state. Results are new arrays."""
 
     model: Model
     worlds: int
@@ -41,10 +41,10 @@ class Quantities:
 
     @exclusive
     def kinematics(self, q: Numbers, mocap: Numbers | None = None) -> Array:
-        """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame, bodies in the file's order.
+        """Body poses `(worlds, nbody, 7)` as `[x y z qw qx qy qz]` in the world frame. Bodies are in the file's order.
 
-        `mocap (nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: where the mocap bodies are; None:
-        where the model has them.
+        `mocap` `(nmocap, 7)` or (worlds, nmocap, 7), here and in the queries below: poses of the mocap bodies. Default:
+        their poses in the model.
         """
         dynamics = self._with(mocap)
         dynamics.kinematics(*self._inputs.rows(q=q), dynamics.link_X)
@@ -54,8 +54,8 @@ class Quantities:
 
     @exclusive
     def body_velocity(self, state: State) -> Array:
-        """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes, the linear one of their
-        origins."""
+        """Velocities of the body frames `(worlds, nbody, 6)`: (angular, linear) in world axes. The linear velocity is
+        that of the frame's origin."""
         dynamics = self._at(state)
         dynamics.kinematics(state.q, dynamics.link_X)
         dynamics.motion_subspace(dynamics.link_X, dynamics.dof_S)
@@ -66,7 +66,7 @@ class Quantities:
 
     @exclusive
     def mass_matrix(self, q: Numbers, mocap: Numbers | None = None) -> Array:
-        """Joint-space mass matrix `(worlds, nv, nv)`, armature included (CRBA)."""
+        """Joint-space mass matrix `(worlds, nv, nv)` by CRBA, armature included."""
 
         def fill(dynamics: Dynamics, q, M):
             dynamics.position(q)
@@ -79,7 +79,7 @@ class Quantities:
 
     @exclusive
     def inverse_dynamics(self, q: Numbers, v: Numbers, a: Any, mocap: Numbers | None = None) -> Array:
-        """`M a + c(q, v)` `(worlds, nv)` by RNEA; c holds Coriolis, gyroscopic and gravity terms."""
+        """`M a + c(q, v)` `(worlds, nv)` by RNEA; c contains Coriolis, gyroscopic and gravity terms."""
 
         def fill(dynamics: Dynamics, q, v, a, tau):
             dynamics.position(q)
@@ -90,7 +90,7 @@ class Quantities:
 
     @exclusive
     def forward_dynamics(self, q: Numbers, v: Numbers, tau: Numbers, mocap: Numbers | None = None) -> Array:
-        """`M^-1 (tau - c)` `(worlds, nv)` by ABA; no contact, springs, dampers or actuators."""
+        """`M^-1 (tau - c)` `(worlds, nv)` by ABA, without contact, springs, dampers and actuators."""
 
         def fill(dynamics: Dynamics, q, v, tau, a):
             dynamics.position(q)
@@ -103,7 +103,10 @@ class Quantities:
     def jacobian(
         self, q: Numbers, body: Element, point: Numbers = (0.0, 0.0, 0.0), mocap: Numbers | None = None
     ) -> Array:
-        """`(worlds, 6, nv)`, rows (angular, linear) in world axes, at `point` (3,) or (worlds, 3) fixed in `body`."""
+        """Jacobian `(worlds, 6, nv)` of a point of `body`. Rows are (angular, linear) in world axes.
+
+        `point` (3,) or (worlds, 3) is fixed in the frame of `body`.
+        """
         (q,), point = self._inputs.rows(q=q), self._inputs.host_rows(point, 3, "point")
         dynamics, body = self._with(mocap), self._inputs.body(body)
         dynamics.position(q)
@@ -114,9 +117,11 @@ class Quantities:
 
     @exclusive
     def energy(self, state: State) -> tuple[Array, Array]:
-        """Kinetic and potential energy [J], each `(worlds,)`: the potential of gravity, which is 0 with all mass at the
-        world's origin, and of the springs of joints and tendons, as MuJoCo's; those of constraints, actuators and
-        contact are not in it."""
+        """Kinetic and potential energy [J], each `(worlds,)`.
+
+        The potential energy is that of gravity and of the springs of joints and tendons, as in MuJoCo. Gravity's is 0
+        with all mass at the world's origin. Constraints, actuators and contact do not contribute.
+        """
         dynamics = self._at(state)
         dynamics.position(state.q)
         dynamics.velocity(state.v)
@@ -131,40 +136,42 @@ class Quantities:
 
     @exclusive
     def sensors(self, state: State, control: Numbers | None = None) -> Array:
-        """What the model's sensors measure `(worlds, nsensordata)`, in MuJoCo's order and layout; `model.sensor(name)`
-        is a sensor's slice.
+        """Readings of the model's sensors `(worlds, nsensordata)`, in MuJoCo's order and layout. `model.sensor(name)`
+        is the slice of a sensor.
 
-        Sensors of positions and velocities are those of `state`. Those of accelerations and forces are of the (sub)step
-        that led to it: (v' − v)/h and impulses/h, where it began; NaN after `sim.state` and `reset`, until a step. With
-        `control (worlds, nu)` the forces of actuators are those at `state` instead. On a tape where one records. See
-        docs/sensors.md.
+        Sensors of positions and velocities are evaluated at `state`. Sensors of accelerations and forces belong to the
+        (sub)step that led to `state`, at its beginning: (v' − v)/h and impulses/h. They are NaN after `sim.state` and
+        `reset`, until the next step. With `control (worlds, nu)`, actuator forces are evaluated at `state` instead. A
+        tape records the readings. See docs/sensors.md.
         """
         self._stepper.check_state(state)
         return self._stepper.sensors(state, control)
 
     @exclusive
     def acceleration(self, state: State) -> Array:
-        """(v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc; NaN until a step.
+        """Acceleration (v' − v)/h `(worlds, nv)` of the (sub)step that led to `state`, MuJoCo's qacc. NaN until a step.
 
-        Of a simulator made with `reactions=True`. On a tape where one records.
+        The simulator must be made with `reactions=True`. A tape records the result.
         """
         self._stepper.check_state(state)
         return self._stepper.reactions(state, "acceleration")
 
     @exclusive
     def joint_reaction(self, state: State) -> Array:
-        """What each body's parent exerts on it through its joints `(worlds, nbody, 6)`: (torque, force) at the origin
-        of the body's frame, in world axes, where the (sub)step that led to `state` began. Springs, dampers and
-        actuators of the joints are in it; contacts, constraints between bodies and `wrench` are not. NaN until a step.
+        """Wrench that each body's parent exerts on it through its joints `(worlds, nbody, 6)`.
 
-        Of a simulator made with `reactions=True`. On a tape where one records.
+        (torque, force) at the origin of the body's frame, in world axes, at the beginning of the (sub)step that led to
+        `state`. It includes springs, dampers and actuators of the joints. It excludes contacts, constraints between
+        bodies and `wrench`. NaN until a step.
+
+        The simulator must be made with `reactions=True`. A tape records the result.
         """
         self._stepper.check_state(state)
         return self._stepper.reactions(state, "joint_reaction")
 
     @exclusive
     def contacts(self, state: State) -> ContactList:
-        """The contacts at `state`, and those that its velocity can bring about within dt."""
+        """The contact points at `state`, including those that its velocity can bring about within dt."""
         dynamics, capacity = self._at(state), self.max_contacts
         collision = Collision(self.device_model, dynamics, capacity or None, enabled=capacity > 0)
         dynamics.position(state.q)
@@ -174,23 +181,30 @@ class Quantities:
 
     @exclusive
     def contact_force(self, of: str = "body") -> Array:
-        """Net contact force of the last step [N], world axes: `(worlds, nbody)` or, `of="geom"`, `(worlds, ngeom)`
-        vec3."""
+        """Net contact force of the last step [N] in world axes.
+
+        An array of vec3 `(worlds, nbody)` or, with `of="geom"`, `(worlds, ngeom)`.
+        """
         choice(of, "of", ("body", "geom"))
         return self._step.net_contact_force(of)
 
     @exclusive
     def contact_wrench(self, state: State) -> Array:
-        """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`: (torque, force) in world axes, as
-        `step` takes them, the torque about the body's COM where it is in `state`."""
+        """Net wrench of the last step's contacts on each body `(worlds, nbody, 6)`.
+
+        (torque, force) in world axes, as `step` takes them. The torque is about the body's center of mass at `state`.
+        """
         dynamics = self._at(state)
         dynamics.kinematics(state.q, dynamics.link_X)
         return self._wrench()
 
     @exclusive
     def about_centre(self, state: State) -> AboutCentre:
-        """Contact wrenches of the last step, inertias and velocities of bodies about the centre of mass of their tree:
-        MuJoCo's cfrc_ext, cinert and cvel."""
+        """Contact wrenches of the last step, inertias and velocities of the bodies, about the center of mass of their
+        tree.
+
+        They are MuJoCo's cfrc_ext, cinert and cvel.
+        """
         dynamics, n = self._at(state), self.model.nbody
         dynamics.position(state.q)
         dynamics.velocity(state.v)
@@ -213,12 +227,12 @@ class Quantities:
         ignore: Sequence[Element] = (),
         body: Element | None = None,
     ) -> RayHits:
-        """Nearest hits of rays with the geoms at `state`: distance [m] (-1: none), geom index, outward normal in world
+        """Nearest hits of rays with the geoms at `state`: distance [m] (−1: none), geom index, outward normal in world
         axes.
 
-        `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in that
-        body's. `geoms`: indices or names to consider (default: all); `ignore`: bodies, by index or name ("world" or -1:
-        the world), whose geoms are left out.
+        `origin` and `direction` (any length) are (rays, 3) or (worlds, rays, 3), in world axes or, with `body`, in the
+        frame of that body. `geoms`: indices or names of the geoms that rays can hit (default: all). `ignore`: bodies
+        whose geoms are left out, by index or name ("world" or −1: the world).
         """
         sensor = self._rays(origin, direction, max_distance, geoms, ignore, body)
         return self._look(sensor, state)
@@ -234,8 +248,7 @@ class Quantities:
         ignore: Sequence[Element] = (),
         body: Element | None = None,
     ) -> Callable[[State], RayHits]:
-        """The rays of `ray_cast`, made once: a function of a state that gives their hits, for sensors that look again
-        and again."""
+        """A function of a state that returns the hits of the rays of `ray_cast`. The rays are prepared once."""
         return functools.partial(self._look, self._rays(origin, direction, max_distance, geoms, ignore, body))
 
     @exclusive
@@ -251,15 +264,17 @@ class Quantities:
     @property
     @exclusive
     def last_contacts(self) -> ContactList:
-        """The contacts of the last step, with the impulse on geom B in the contact frame [N s]."""
+        """The contact points of the last step. `impulse` is the impulse on geom B in the contact frame [N s]."""
         return ContactList(self._step.collision, self._step.solver.solution.gamma.numpy())
 
     @exclusive
     def contact_patches(self, world: int = 0, state: State | None = None) -> list[ContactPatch]:
-        """The patches in which pressure fields meet in one world, one for each pair of geoms, with its polygons: in the
-        last step, as it began, or at `state`, where force and moment are the elastic ones.
+        """The hydroelastic contact patches of one world with their polygons, one patch per pair of geoms that meet.
 
-        A copy on the host, for display and checks. Raises `ValueError` for a world that there is not.
+        Without `state` they are those of the last step, at its beginning. With `state` they are those at that state,
+        where force and moment are only the elastic ones.
+
+        The result is a copy on the host, for display and checks. Raises `ValueError` for a world that does not exist.
         """
         world = whole(world, "world", 0)
         if world >= self.worlds:
@@ -274,8 +289,7 @@ class Quantities:
 
     @property
     def warm_start_hits(self) -> Array:
-        """`(worlds,)` 1 where the guess from the step before solved the last LCP at the first factorisation. Only with
-        `ws.LCP()`."""
+        """`(worlds,)`: 1 where the warm start solved the last LCP at the first factorization. Only with `ws.LCP()`."""
         hits = getattr(self._step.solver, "warm_start_hits", None)
         if hits is None:
             raise ValueError(f"warm_start_hits belongs to ws.LCP(), this simulator has {self.solver!r}")
@@ -292,14 +306,14 @@ class Quantities:
         return self.device_model.types.real
 
     def _at(self, state: State) -> Dynamics:
-        """The workspace with the mocap bodies where they are in a state."""
+        """The workspace, with the mocap bodies placed as in `state`."""
         self._stepper.check_state(state)
         if state.mocap is not None:
             self._dynamics.place_mocap(state.mocap)
         return self._dynamics
 
     def _with(self, mocap) -> Dynamics:
-        """The workspace with the mocap bodies at the poses `mocap`; None: those of the model."""
+        """The workspace, with the mocap bodies placed at `mocap`; None: at their poses in the model."""
         given = self._inputs.mocap(mocap)
         if given is None and self.model.nmocap:
             given = self._stepper.mocap_rest
@@ -308,7 +322,7 @@ class Quantities:
         return self._dynamics
 
     def _evaluate(self, function, shape, mocap, **values) -> Array:
-        """`function(dynamics, *values, out)`, in float64 where a float32 model has a deep tree."""
+        """`function(dynamics, *values, out)`; a float32 model with a deep tree is evaluated in float64."""
         dynamics, inputs = self._with(mocap), self._inputs.rows(**values)
         out = dynamics.array(shape, self._scalar)
         if self._wide is None:
@@ -322,7 +336,7 @@ class Quantities:
         return WideDynamics(self.device_model) if needs_float64(self.device_model) else None
 
     def _wrench(self) -> Array:
-        """Wrenches of the last step's contacts, where the links of the workspace are."""
+        """Wrenches of the last step's contacts on the bodies, with the link poses of the workspace."""
         d, step, dynamics = self.device_model, self._step, self._dynamics
         wrench = dynamics.array((self.model.nbody, 6), self._scalar)
         inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, self._owner]
@@ -334,7 +348,7 @@ class Quantities:
 
     @functools.cached_property
     def _owner(self) -> wp.array:
-        """Body of each geom."""
+        """Body index of each geom."""
         return wp.array(self.model.geom_body.astype(np.int32), dtype=wp.int32, device=self.device)
 
     @functools.cached_property

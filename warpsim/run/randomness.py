@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers that belong to a world, its episode and its step, whatever else runs beside it."""
+"""Random numbers keyed by world, episode and step, independent of what else runs."""
 
 import dataclasses
 import operator
@@ -18,17 +18,17 @@ from warpsim.run.inputs import device_called
 if TYPE_CHECKING:
     from warpsim.simulator import Simulator
 
-MOST = 1 << 16  # draws, and fours of columns
+MOST = 1 << 16  # limit on draws, and on columns / 4
 
 
 class RandomStream:
-    """Random numbers `(worlds, columns)` keyed by (seed, world, episode, step, draw): equal keys, equal numbers.
+    """Random numbers `(worlds, columns)` keyed by (seed, world, episode, step, draw): equal keys give equal numbers.
 
-    `worlds`: how many, numbered from 0, or their numbers, so that a shard or another order of worlds draws what each of
-    them would have drawn in the whole. `episode` and `step` `(worlds,)` begin at 0; `advance` goes to the next step,
-    `reset(worlds)` to the next episode of the chosen worlds, and `Simulator.reset` touches neither. Numbers of one step
-    and several purposes differ by `draw`. Philox-4x32-10 (Salmon et al., 2011): nothing depends on the device, but the
-    last bits of `normal`. Raises `ValueError`.
+    `worlds`: the number of worlds, or an array of world numbers. With world numbers, a shard or a permutation of worlds
+    draws what each world draws in the whole. `episode` and `step` `(worlds,)` begin at 0. `advance` goes to the next
+    step, `reset(worlds)` to the next episode of the chosen worlds; `Simulator.reset` changes neither. `draw` separates
+    numbers of one step that serve several purposes. The generator is Philox-4x32-10 (Salmon et al., 2011). Its numbers
+    do not depend on the device, except for the last bits of `normal`. Raises `ValueError`.
     """
 
     seed: int
@@ -55,7 +55,7 @@ class RandomStream:
 
     @in_turn
     def words(self, columns: int, *, draw: int = 0, ahead: int = 0, out: Array | None = None) -> Array:
-        """Random words of 32 bits, `(worlds, columns)` uint32."""
+        """Random 32-bit words, `(worlds, columns)` uint32."""
         return self._draw(randomness.words, wp.uint32, columns, {}, draw, ahead, out)
 
     @in_turn
@@ -69,7 +69,8 @@ class RandomStream:
         ahead: int = 0,
         out: Array | None = None,
     ) -> Array:
-        """Numbers in [low, high), each bound a number or `(columns,)`; `ahead` steps after the present one."""
+        """Uniform numbers in [low, high); each bound is a number or `(columns,)`. `ahead`: steps after the present
+        one."""
         return self._draw(randomness.uniform, self._real, columns, {"low": low, "high": high}, draw, ahead, out)
 
     @in_turn
@@ -83,7 +84,7 @@ class RandomStream:
         ahead: int = 0,
         out: Array | None = None,
     ) -> Array:
-        """Normal numbers of a mean and a standard deviation, each a number or `(columns,)`."""
+        """Normal numbers; mean and standard deviation are each a number or `(columns,)`."""
         return self._draw(
             randomness.normal, self._real, columns, {"mean": mean, "deviation": deviation}, draw, ahead, out
         )
@@ -95,8 +96,10 @@ class RandomStream:
 
     @in_turn
     def reset(self, worlds: Numbers) -> None:
-        """Begin the next episode of the chosen worlds (places, or a boolean mask `(worlds,)`; one on the device is not
-        read)."""
+        """Begin the next episode of the chosen worlds: indices, or a boolean mask `(worlds,)`.
+
+        The host does not read a mask on the device.
+        """
         if not (isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == self.device):
             chosen = np.zeros(self.worlds, bool)
             index = np.asarray(worlds.numpy() if isinstance(worlds, wp.array) else worlds)
@@ -115,12 +118,12 @@ class RandomStream:
         launch(randomness.next_episode, self._real, self.worlds, inputs, device=self.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream is, as NumPy arrays."""
+        """The position of the stream, as NumPy arrays."""
         arrays = {name: getattr(self, name).numpy().copy() for name in ("world", "episode", "step")}
         return {"seed": self.seed, **arrays}
 
     def load_state_dict(self, kept: dict[str, Any]) -> None:
-        """Go to where a stream of as many worlds was."""
+        """Go to a position from `state_dict`, of a stream with the same number of worlds."""
         found = {name: np.asarray(kept[name]) for name in ("world", "episode", "step")}
         for name, array in found.items():
             if array.shape != (self.worlds,):
@@ -148,7 +151,8 @@ class RandomStream:
             raise ValueError(f"out is {short(out)}; give a wp.array, or None")
         elif (out.shape, out.dtype, out.device) != ((self.worlds, columns), kind, self.device):
             raise ValueError(
-                f"out is {out.dtype.__name__} of shape {out.shape} on {out.device}; it must be {kind.__name__} of shape "
+                f"out is {out.dtype.__name__} of shape {out.shape} on {out.device}; it must be {kind.__name__} of "
+                f"shape "
                 f"{(self.worlds, columns)} on {self.device}"
             )
         stream = copy(randomness.Stream, self._real)()
@@ -160,12 +164,13 @@ class RandomStream:
         return out
 
     def _bound(self, value, name: str, columns: int) -> wp.array:
-        """A bound as an array on the device; those of numbers are kept."""
+        """A bound as an array on the device. Arrays of plain numbers are cached."""
         shapes = ((1,), (columns,))
         if isinstance(value, wp.array):
             if value.shape not in shapes or value.dtype != self._real or value.device != self.device:
                 raise ValueError(
-                    f"{name} is {value.dtype.__name__} of shape {value.shape} on {value.device}; it must be {self.dtype} of shape "
+                    f"{name} is {value.dtype.__name__} of shape {value.shape} on {value.device}; it must be "
+                    f"{self.dtype} of shape "
                     f"({columns},) on {self.device}"
                 )
             return value
@@ -183,12 +188,13 @@ class RandomStream:
 
 @dataclasses.dataclass(frozen=True)
 class RandomControls:
-    """Controls of a rollout, drawn anew every `hold` steps: uniform in `[centre ± scale · half range]` of each
-    actuator's control range.
+    """Random controls of a rollout, drawn anew every `hold` steps.
 
-    An actuator without a range gets [−1, 1]. They belong to (seed, world, step of the rollout) alone (`RandomStream`),
-    so that a store keeps this description in place of the numbers:
-    `sim.rollout(state, ws.RandomControls(seed=1), steps=1000)`.
+    They are uniform in `[centre ± scale · half range]` of each actuator's control range.
+
+    An actuator without a range gets [−1, 1]. The numbers depend only on (seed, world, step of the rollout), see
+    `RandomStream`. A store therefore keeps this description in place of the numbers: `sim.rollout(state,
+    ws.RandomControls(seed=1), steps=1000)`.
     """
 
     seed: int = 0
@@ -202,8 +208,10 @@ class RandomControls:
         whole(self.hold, "RandomControls: hold", 1)
 
     def of(self, sim: "Simulator", worlds: Selection | None = None) -> Any:
-        """A function (step, state) -> controls `(worlds, nu)` for a simulator, whose worlds have these numbers in the
-        whole."""
+        """A function (step, state) -> controls `(worlds, nu)` for a simulator.
+
+        `worlds`: the numbers that the simulator's worlds have in the whole run.
+        """
         model = sim.model
         stream = RandomStream(self.seed, sim.worlds if worlds is None else worlds, device=sim.device, dtype=sim.dtype)
         bounded = np.isfinite(model.control_range).all(axis=1)

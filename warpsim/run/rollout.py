@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many steps in a row, recorded on the device as a `Trajectory`."""
+"""Rollouts: many steps in a row, recorded on the device as a `Trajectory`."""
 
 import functools
 from collections.abc import Callable
@@ -35,7 +35,7 @@ RECORDED = {
 
 
 class Frames:
-    """Rows of states and of what their steps measured, on the device."""
+    """Rows of states and of the diagnostics of their steps, on the device."""
 
     def __init__(self, sim, rows: int, requires_grad: bool):
         self.device, self.sim = sim.device, sim
@@ -58,12 +58,13 @@ class Frames:
         }
         self._rows = {**self.states, "time": self.time, **self.measured}
         self._rows |= {} if self.mocap is None else {"mocap": self.mocap}
-        self._host: dict[str, np.ndarray] = {}  # the same memory, and the sources copied from last
+        # host views of the CPU arrays of `_rows`; `_views`: the last sources and their host views
+        self._host: dict[str, np.ndarray] = {}
         self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
 
     @in_turn
     def keep(self, row: int, state, measured: bool = True) -> None:
-        """Copy a state, and the simulator's diagnostics where it comes from a step, into a row."""
+        """Copy a state into a row; if `measured`, also the simulator's diagnostics of the step that led to it."""
         arrays = state.arrays()
         for name, array in self.states.items():
             if array.size:
@@ -77,7 +78,8 @@ class Frames:
                 self._copy(name, row, getattr(diagnostics, name))
 
     def _copy(self, name: str, row: int, source: wp.array) -> None:
-        """One array into its row; on the CPU by NumPy, a tenth of what Warp's copies of short rows take."""
+        """Copy one array into its row. On the CPU NumPy copies, in a tenth of the time of Warp's copies of short
+        rows."""
         target = self._rows[name]
         if not self.device.is_cpu or capturing(self.device):
             wp.copy(target[row], source)
@@ -89,12 +91,12 @@ class Frames:
         self._host[name][row] = self._views[name][1]
 
     def host(self, first: int, stop: int) -> dict[str, np.ndarray]:
-        """Rows by name, in the memory of these arrays on the CPU, copies from CUDA."""
+        """Rows by name: views of these arrays on the CPU, copies from CUDA."""
         return {name: host_span(array, first, stop) for name, array in self._rows.items()}
 
 
 class Recorder(Frames):
-    """The arrays of a trajectory, filled row by row; every `every`-th step is a row, and row 0 the initial state."""
+    """The arrays of a trajectory, filled row by row: row 0 is the initial state, then every `every`-th step."""
 
     def __init__(self, sim, steps: int, every: int, requires_grad: bool):
         super().__init__(sim, steps // every + 1, requires_grad)
@@ -107,7 +109,7 @@ class Recorder(Frames):
 
     @in_turn
     def record(self, step: int, state) -> None:
-        """Keep the state after so many steps, if it is to be kept; on the tape, where one is recording."""
+        """Keep the state after `step` steps if it has a row. An active tape records the copy."""
         row, skipped = divmod(step, self.every)
         if skipped:
             return
@@ -119,7 +121,7 @@ class Recorder(Frames):
 
     @in_turn
     def give_back(self, step: int, state) -> None:
-        """Add the gradient of the row kept after so many steps, if there is one, to that of its state; clear it."""
+        """Backward pass of `record`: add the gradient of the row to that of its state and clear the row's."""
         row, skipped = divmod(step, self.every)
         if not skipped:
             for name, array in self.states.items():
@@ -127,7 +129,7 @@ class Recorder(Frames):
 
 
 class Rollouts:
-    """The part of a `Simulator` that makes rollouts."""
+    """Base class of `Simulator` with the rollouts."""
 
     _stepper: Any
 
@@ -231,8 +233,9 @@ def rollout(
     report = GradientReport(sim, steps) if gradient_norms else None
     recorder = Recorder(sim, steps, every, requires_grad=tape is not None)
     kept = None
-    if tape is not None and not (callable(controls) or callable(progress)):  # nobody can write to anything meanwhile
-        owned = isinstance(controls, np.ndarray) or not hasattr(controls, "shape")  # `table` is a copy then
+    # user code that runs between steps could write to controls or parameters
+    if tape is not None and not (callable(controls) or callable(progress)):
+        owned = isinstance(controls, np.ndarray) or not hasattr(controls, "shape")  # `table` is then already a copy
         kept = _Kept(sim, table, owned)
     told = {"source": source, "poses": poses, "substeps": substeps}
     run = functools.partial(_run, sim, steps=steps, recorder=recorder, **told)
@@ -242,10 +245,10 @@ def rollout(
                 "checkpoint_every repeats steps in the backward pass, and a callable cannot be relied upon to repeat; "
                 "give controls as an array (steps, worlds, nu), or leave checkpoint_every None"
             )
-        kept = _Kept(sim, table, owned=True)  # edited controls would show: the states are compared
+        kept = _Kept(sim, table, owned=True)  # edited controls are detected: the backward pass compares the states
         checkpoints = Checkpoints(sim, steps, checkpoint_every, kept, [table, poses], report, **told)
         with tape_paused():
-            # Without a gradient: Warp copies gradients along with values, into the rows that are recorded.
+            # Warp copies gradients along with values, also into the recorded rows. The state therefore has none here.
             final = run(state.without_gradient(), in_place=True, progress=progress, visit=checkpoints.keep)
         final = checkpoints.record(tape, state, recorder, final)
     else:
@@ -258,8 +261,11 @@ def rollout(
 
 
 def _off_the_tape(sim, state, run, shown: bool):
-    """The state that `run` ends in from a copy of another, with gradients where that has them; on buffers without,
-    unless a policy is `shown` what it passes through, and may record steps from there."""
+    """The state that `run` ends in, from a copy of `state`.
+
+    If `state` has gradients, the steps run on buffers without gradients, and the end is copied to a state with them.
+    With `shown`, a policy sees every state and may record steps from it; then the steps run on a copy with gradients.
+    """
     if not state.q.requires_grad:
         return run(sim._stepper.own_copy(state))
     end = state.clone()
@@ -278,12 +284,12 @@ class _Kept:
             self.controls = table if owned else kept_array(table)
 
     def of(self, step: int):
-        """What one step is to use."""
+        """The parameters of a step and its row of the controls (None without a table)."""
         return self.parameters, None if self.controls is None else self.controls[step]
 
 
 def _run(sim, state, *, source, poses, steps, recorder, substeps, in_place, progress, visit, kept=None):
-    """Step and record; `visit(step, state)` sees every state before it is recorded. Returns the last state."""
+    """Step and record; `visit(step, state)` is called for every state before it is recorded. Returns the last state."""
     if visit is not None:
         visit(0, state)
     recorder.record(0, state)
@@ -302,8 +308,8 @@ def _run(sim, state, *, source, poses, steps, recorder, substeps, in_place, prog
 
 
 def _mocap_table(sim, mocap, controls, steps):
-    """The poses of mocap bodies by step as an array on the device, or None, and the number of steps where it follows
-    from them."""
+    """The mocap poses of all steps as an array on the device, or None; and the number of steps, from `mocap` if
+    `controls` does not give it."""
     if mocap is None:
         return None, steps
     sim._inputs.refuse_mocap(mocap)
@@ -319,7 +325,8 @@ def _mocap_table(sim, mocap, controls, steps):
 
 
 def _control_source(sim, controls, steps):
-    """A function (step, state) -> control, the number of steps, and the device array of controls where there is one."""
+    """A function (step, state) -> control, the number of steps, and the device array of controls (None if there is
+    none)."""
     if controls is None or callable(controls) or isinstance(controls, RandomControls):
         if steps is None:
             raise ValueError("rollout needs steps= unless controls is an array (steps, worlds, nu)")
@@ -337,7 +344,8 @@ def _control_source(sim, controls, steps):
             else "for zeros leave it out"
         )
         raise ValueError(
-            f"controls is {short(controls)}; give an array (steps, worlds, nu) = ({rows}, {sim.worlds}, {sim.model.nu}) or a function of the state; {hint}"
+            f"controls is {short(controls)}; give an array (steps, worlds, nu) = ({rows}, {sim.worlds}, "
+            f"{sim.model.nu}) or a function of the state; {hint}"
         )
     refuse_torch_gradient(controls, "controls")
     if not hasattr(controls, "shape"):
@@ -348,18 +356,18 @@ def _control_source(sim, controls, steps):
         hint = shape_hint(shape, expected, "controls")
         raise ValueError(f"controls has shape {shape}; it must be (steps, worlds, nu) = {expected}{hint}")
     table = sim._inputs.device_array(controls, shape, "controls")
-    if not table.size:  # no indexing of nothing
+    if not table.size:  # Warp cannot index an array of size 0
         return (lambda step, state: None), whole(shape[0], "steps", 1), None
     return (lambda step, state: table[step]), shape[0], table
 
 
 def _host_rows(table: np.ndarray):
-    """The same in the memory of the array, without a Warp array for every row."""
+    """Rows of a host array, without a Warp array for every row."""
     return lambda step, state: table[step]
 
 
 def with_progress(steps, progress):
-    """`steps` behind a progress bar, a callback(step), or nothing."""
+    """Yield `steps` under a progress bar, with a callback(step), or silently."""
     if not progress:
         yield from steps
         return

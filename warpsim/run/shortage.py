@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many worlds fit into memory, and what to say where they did not."""
+"""The number of worlds that fit into memory, and the message when they do not."""
 
 import functools
 import gc
@@ -17,12 +17,12 @@ from warpsim.run.inputs import device_called
 if TYPE_CHECKING:
     pass
 
-SHARE = 0.9  # of what is free: the rest is for states, graphs and the code of kernels
-SAMPLES = 32, 96  # worlds; what grows with them grows in proportion
+SHARE = 0.9  # of the free memory; the rest is for states, graphs and the code of kernels
+SAMPLES = 32, 96  # numbers of worlds; memory grows linearly in between and beyond
 
 
 def most_worlds(simulator, model, device, memory=None, **options) -> int:
-    """How many worlds fit, by two simulators of the class `simulator`; see `ws.fit_worlds`."""
+    """The number of worlds that fit, extrapolated from two simulators of class `simulator`; see `ws.fit_worlds`."""
     device = device_called(device)
     memory = int(SHARE * free_memory(device)) if memory is None else whole(memory, "memory", 1)
     found = []
@@ -34,14 +34,15 @@ def most_worlds(simulator, model, device, memory=None, **options) -> int:
     worlds = min(int((memory - fixed) / each), LARGEST_INDEX)
     if worlds < 1:
         raise MemoryError(
-            f"one world of {short(model.name)} needs {(fixed + each) / 1e6:.3g} MB on {device}, and {memory / 1e6:.3g} MB are free; "
+            f"one world of {short(model.name)} needs {(fixed + each) / 1e6:.3g} MB on {device}, and "
+            f"{memory / 1e6:.3g} MB are free; "
             "give fewer max_contacts, or a device with more memory"
         )
     return worlds
 
 
 def free_memory(device) -> int:
-    """Bytes that can be had on a device; on the CPU also by the control group."""
+    """Free bytes of a device. On the CPU the limit of the control group counts, too."""
     if device.is_cuda:
         return int(device.free_memory)
     limits = [_available()]
@@ -62,8 +63,10 @@ def _available() -> int:
 
 
 def explains_shortage(make: Method) -> Method:
-    """An `__init__(self, model, worlds, …)` whose want of memory becomes a `MemoryError`: which array, and how many
-    worlds fit."""
+    """Decorate `__init__(self, model, worlds, …)`: a failed allocation raises a `MemoryError`.
+
+    Its message names the array and the number of worlds that fit.
+    """
 
     @functools.wraps(make)
     def made(self, *arguments, **named):
@@ -74,7 +77,7 @@ def explains_shortage(make: Method) -> Method:
             if "Failed to allocate" not in str(error):
                 raise
             missing = _missing(error)
-        if missing is not None:  # here the frames that held the arrays are gone
+        if missing is not None:  # outside the except block, the frames that held the arrays are freed
             vars(self).clear()
             gc.collect()
             raise MemoryError(f"{missing}: {_advice(type(self), *arguments, **named)}")
@@ -83,7 +86,7 @@ def explains_shortage(make: Method) -> Method:
 
 
 def _missing(error: RuntimeError) -> str:
-    """The array that could not be had, by its name where the lines that asked for it tell."""
+    """Describe the array whose allocation failed; its name is guessed from the lines of the traceback."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     shape = dtype = name = None
     for frame, entry in zip(frames, traceback.extract_tb(error.__traceback__), strict=True):

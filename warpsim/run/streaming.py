@@ -26,24 +26,25 @@ from warpsim.state import State
 if TYPE_CHECKING:
     pass
 
-COMMIT_SECONDS = 5.0  # of simulation that a killed process loses at most, where a step takes less
-PARAMETERS, STEPS = "parameters/", "steps"  # of what a checkpoint holds besides the state
+COMMIT_SECONDS = 5.0  # Most seconds of simulation that a killed process loses, if a step takes less.
+PARAMETERS, STEPS = "parameters/", "steps"  # Entries of a checkpoint besides the state.
 
 
 # what gives the controls ----------------------------------------------------------------------------------------------
 
 
 class Source:
-    """Controls of a run by step, and what its store keeps of them.
+    """The controls of a run by step, and what its store keeps of them.
 
-    `control(step, state)`; `kind` and `options` say what it is, `table` is an array of all controls; `callable` has a
-    state of its own. `mocap` has the poses of mocap bodies (steps, worlds, nmocap, 7) on the device, or is None.
+    `control(step, state)` gives the controls of a step. `kind` and `options` describe them. `table` is an array of all
+    controls. `called` is the policy, which has its own `state_dict`. `mocap` holds the poses of mocap bodies (steps,
+    worlds, nmocap, 7) on the device, or is None.
     """
 
     mocap = None
 
     def pose(self, step: int):
-        """The poses that a step is given."""
+        """The mocap poses of a step, or None."""
         return None if self.mocap is None else self.mocap[step]
 
     def __init__(self, kind: str, control, options=None, table=None, called=None):
@@ -51,8 +52,8 @@ class Source:
 
     @classmethod
     def of(cls, sim, controls, worlds: slice | None = None) -> "Source":
-        """The source of the `controls` of a rollout. Raises `ValueError` for a callable that could not be gone on
-        with."""
+        """The source for the `controls` of a rollout. Raises `ValueError` for a callable without `state_dict` and
+        `load_state_dict`, which cannot be resumed."""
         if controls is None:
             return cls("none", lambda step, state: None)
         if isinstance(controls, RandomControls):
@@ -64,8 +65,10 @@ class Source:
                 callable(getattr(controls, "state_dict", None)) and callable(getattr(controls, "load_state_dict", None))
             ):
                 raise ValueError(
-                    f"controls is {short(controls)}, of which a store cannot tell how to go on: give it the methods state_dict() and "
-                    "load_state_dict(kept) (empty if it keeps nothing between steps), or give an array or ws.RandomControls"
+                    f"controls is {short(controls)}, of which a store cannot tell how to go on: give it the methods "
+                    f"state_dict() and "
+                    "load_state_dict(kept) (empty if it keeps nothing between steps), or give an array or "
+                    "ws.RandomControls"
                 )
             return cls("callable", lambda step, state: controls(state), called=controls)
         table = sim._inputs.device_array(controls, (len(controls), sim.worlds, sim.model.nu), "controls")
@@ -74,7 +77,7 @@ class Source:
         )
 
     def said(self) -> dict | None:
-        """What a callable says of itself, to go on with."""
+        """The `state_dict` of a policy, from which it can resume; None for other controls."""
         if self.called is None:
             return None
         said = self.called.state_dict()
@@ -87,17 +90,17 @@ class Source:
 
 
 def checkpoint_arrays(sim, state: State) -> dict[str, np.ndarray]:
-    """What a step from `state` reads: its arrays, and the parameters that have been asked for."""
+    """What a step from `state` reads, by name: the state's arrays, and the parameters that have been accessed."""
     arrays = state.numpy()
     return arrays | {PARAMETERS + name: sim.parameters[name].numpy() for name in sim.parameters.expanded}
 
 
-# What states hold that stores of earlier versions lack; it begins with zeros.
+# Arrays of a state that stores of earlier versions lack. They begin as zeros.
 LATER = ("energy_gain",)
 
 
 def restored_state(sim, arrays: dict[str, np.ndarray], path) -> State:
-    """The state of a checkpoint; parameters are written into the simulator."""
+    """The state of a checkpoint. Its parameters are written into the simulator."""
     state = sim.state()
     arrays = {name: array for name, array in arrays.items() if name != STEPS}
     own = {name: array for name, array in arrays.items() if not name.startswith(PARAMETERS)}
@@ -105,7 +108,8 @@ def restored_state(sim, arrays: dict[str, np.ndarray], path) -> State:
     kinds = {name: kind for name, kind in kinds.items() if name in own or name not in LATER}
     if {name: (array.shape, array.dtype) for name, array in own.items()} != kinds:
         raise StoreError(
-            f"{path}: holds states with {', '.join(own)} of other shapes or dtypes than this simulator's; it is of another"
+            f"{path}: holds states with {', '.join(own)} of other shapes or dtypes than this simulator's; it is of "
+            f"another"
         )
     for name, array in arrays.items():
         target = state.arrays()[name] if name in own else sim.parameters[name.removeprefix(PARAMETERS)]
@@ -118,7 +122,7 @@ def restored_state(sim, arrays: dict[str, np.ndarray], path) -> State:
 
 
 class Writer:
-    """Puts blocks of frames into a store, in a thread of its own, while the next block is simulated."""
+    """Writes blocks of frames into a store, in a separate thread while the next block is simulated."""
 
     def __init__(self, store: Store, worlds: slice, commit: Commit, layout: Layout):
         self.store, self.worlds, self.last, self.layout = store, worlds, commit, layout
@@ -129,8 +133,8 @@ class Writer:
     def put(
         self, first: int, rows: dict[str, np.ndarray], steps: int, arrays: dict[str, np.ndarray], said: dict | None
     ) -> None:
-        """Write rows beginning at frame `first`, and commit them with a checkpoint; what is given must stay until the
-        next call."""
+        """Write rows from frame `first` on and commit them with a checkpoint. The given arrays must not change until
+        the next call."""
         self.wait()
         counted = arrays | {STEPS: np.full(self.worlds.stop - self.worlds.start, steps)}
         packed, said = self.layout.pack(counted), None if said is None else to_plain(said, "state_dict()")
@@ -148,13 +152,13 @@ class Writer:
         self.last, self._version = commit, version
 
     def wait(self) -> None:
-        """Until what was given is in the store."""
+        """Wait until everything given is in the store."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish the pending write and stop the thread."""
         try:
             self.wait()
         finally:
@@ -165,7 +169,7 @@ class Writer:
 
 
 def store_rollout(sim, state: State, controls, steps, path, **options):
-    """`Simulator.rollout` into a store. Signals end it as they would have, once what was simulated is on disk."""
+    """`Simulator.rollout` into a store. Once all frames are on disk, a signal ends the process as usual."""
     try:
         return run_into_store(sim, state, controls, steps, path, **options)
     except Stopped as stop:
@@ -176,7 +180,7 @@ def store_rollout(sim, state: State, controls, steps, path, **options):
 
 
 def run_into_store(sim, state: State, controls, steps, path, *, mocap=None, substeps: int, every: int, progress=None):
-    """A rollout into a store, of checked arguments; its `Trajectory`. A signal raises `Stopped`."""
+    """A rollout into a store, from checked arguments; returns its `Trajectory`. A signal raises `Stopped`."""
     path = check_replaceable(path)
     source = Source.of(sim, controls)
     source.mocap = mocap
@@ -194,7 +198,7 @@ def run_into_store(sim, state: State, controls, steps, path, *, mocap=None, subs
 
 
 def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
-    """What a store is to know of a run."""
+    """The description of a run in its store."""
     told = {"kind": source.kind, "options": source.options}
     if source.called is not None:
         told["name"] = type(source.called).__qualname__
@@ -205,8 +209,10 @@ def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
 def begin_store(
     path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None, mocap=None
 ) -> None:
-    """A new store with the first frame, its checkpoint `arrays` (worlds, …) and commit; `table` has the controls
-    (steps, worlds, nu) and `mocap` the poses of mocap bodies, if given."""
+    """Create a store with the first frame, its checkpoint `arrays` (worlds, …) and its commit.
+
+    `table`: the controls (steps, worlds, nu), or None. `mocap`: the poses of the mocap bodies, or None.
+    """
     worlds = len(arrays["time"])
     layout = Layout.of(arrays | {STEPS: np.zeros(worlds, int)})
     dtypes = {name: arrays[name].dtype for name in state_names(sim.model)}
@@ -233,9 +239,9 @@ def begin_store(
 
 @holds
 def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit: Commit, progress=None) -> State:
-    """Simulate worlds of a store from a commit of theirs to the end; `state` is changed. Returns the last state.
+    """Simulate worlds of a store from their last commit to the end, in place in `state`. Returns the last state.
 
-    `sim` has these worlds alone. SIGINT, SIGTERM and SIGHUP raise `Stopped` once what was simulated is on disk.
+    `sim` has only these worlds. SIGINT, SIGTERM and SIGHUP raise `Stopped` once all simulated frames are on disk.
     """
     run, block = store.run, store.block
     steps, every, substeps = run["steps"], run["every"], run["substeps"]
@@ -265,7 +271,8 @@ def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit
                 name = signal.Signals(stops[0]).name
                 raise Stopped(
                     stops[0],
-                    f"stopped by {name} after {done} of {steps} steps; {store.path} holds the {frame} frames until then "
+                    f"stopped by {name} after {done} of {steps} steps; {store.path} holds the {frame} frames until "
+                    f"then "
                     "(`warpsim resume` goes on)",
                 )
     return state
