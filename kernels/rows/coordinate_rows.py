@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows on coordinates: stops, dry friction, couplings and springs of joints and tendons, servos, all from one launch.
+"""Rows on coordinates, all filled by one launch: stops, dry friction, couplings and springs of joints and tendons,
+servos.
 
-What a row measures is a function of x = Σ a_j q_j (or the angle x = ‖r‖ of a ball joint) and y = Σ b_j q_j: ∂φ/∂q_j = φ_x a_j + φ_y b_j.
-Rows of joints and servos take φ at q; those of tendons and couplings where the velocity leads, φ(q ⊕ h v0) − h J v0, as rows between
-frames do (`frame_rows.py`).
+A row measures a function φ of x = Σ a_j q_j (or the angle x = ‖r‖ of a ball joint) and y = Σ b_j q_j: ∂φ/∂q_j = φ_x a_j
++ φ_y b_j. Rows of joints and servos take φ at q. Rows of tendons and couplings *lead*: they take φ where the velocity
+leads, φ(q ⊕ h v0) − h J v0, as rows between frames do (`frame_rows.py`).
 """
 
 import warp as wp
@@ -34,7 +35,7 @@ from .weights import team_effective_weight
 
 @func
 def coordinate_constants(table: Table, constants: Constants, w: int, k: int) -> Coordinates:
-    """What is constant of what row k measures."""
+    """The constants of what row k measures."""
     at = Coordinates()
     if (table.traits[k] & ONE_SIDED) != 0:
         at.bound = bound(table, constants, w, k)
@@ -80,7 +81,7 @@ def coordinates_at(
 
 @func
 def write_jacobian(table: Table, rows: Rows, at: Coordinates, found: vec4, w: int, k: int, J: wp.array3d(dtype=real)):
-    """∂φ/∂q from what the row measures."""
+    """∂φ/∂q of row k. `found`: (φ, ∂φ/∂x, ∂φ/∂y, …) as measured."""
     for j in range(rows.support_size[k]):
         a_j = table.a[k, j]
         if table.turn[k] >= 0:
@@ -89,7 +90,8 @@ def write_jacobian(table: Table, rows: Rows, at: Coordinates, found: vec4, w: in
 
 
 def row_filler(state_of, measured, law_of, leading: bool):
-    """A device function of all lanes that fills the rows of the kinds that these functions know; `leading`: there may be some that lead."""
+    """A device function of all lanes that fills the rows of the kinds that the given functions know. `leading`: whether
+    some rows may lead."""
 
     @func
     def fill_rows(
@@ -111,7 +113,7 @@ def row_filler(state_of, measured, law_of, leading: bool):
             rate = real(0.0)
             if k < table.kind.shape[0] and (table.traits[k] & ELSEWHERE) == 0:
                 rows.R[w, k] = real(0.0)
-                # Where the row is measured: at q, where the velocity leads, and where its Jacobian is wanted.
+                # Points of measurement: 0 at q, 1 where the velocity leads, 2 where the Jacobian is wanted.
                 places = int(1)
                 if wp.static(leading) and table.leads[k] != 0:
                     places = 2 + wp.min(at_step.q_between.shape[0], 1)
@@ -125,7 +127,7 @@ def row_filler(state_of, measured, law_of, leading: bool):
                     if n == 1:
                         error = found[0] - at_step.lead * rate
                     else:
-                        if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # else it is constant
+                        if table.turn[k] >= 0 or (table.traits[k] & PAIRED) != 0:  # otherwise J is constant
                             write_jacobian(table, rows, at, found, w, k, rows.J)
                         rate = row_rate(rows, v0, w, k)
                     if n == 0:
@@ -173,9 +175,10 @@ def fill(
     phi: wp.array2d(dtype=real),
     rows: Rows,
 ):
-    """φ, J, w, R, v̂ and bounds of every row on coordinates; R = 0 where it does not act or moves nothing. Launch over (worlds, lanes).
+    """φ, J, w, R, v̂ and bounds of every row on coordinates. R = 0 if the row does not act or moves nothing. Launch
+    over (worlds, lanes).
 
-    φ(q ⊕ ahead v0) − lead J v0 of rows that lead; their J at `q_between`, unless that is empty.
+    For rows that lead, φ is φ(q ⊕ ahead v0) − lead J v0, and J is taken at `q_between` unless that is empty.
     """
     w, _lane = wp.tid()
     fill_rows(topology, table, constants, at_step, z, phi, rows, w)
@@ -193,6 +196,7 @@ def fill_joints(
     phi: wp.array2d(dtype=real),
     rows: Rows,
 ):
-    """`fill` where all rows are of joints: most robots have no others, and are not to wait for their compilation."""
+    """`fill` for models whose rows are all of joints. Most robots have no others and need not wait for their
+    compilation."""
     w, _lane = wp.tid()
     fill_joint_rows(topology, table, constants, at_step, z, phi, rows, w)

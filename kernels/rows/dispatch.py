@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of a row by its kind, a chain of closures that the registry of kinds generates, and slopes, by `wp.grad`.
+"""Functions of a row by its kind: a chain of closures generated from the registry of kinds. Their derivatives come from
+`wp.grad`.
 
-A kind without the function asked for, and one that is not in the registry, gets numbers that are none: they reach v̂ and end in the
-flag of a world that is not finite.
+An unknown kind, and a kind without the requested function, gets NaN. The NaN reaches v̂ and raises the flag NONFINITE.
 """
 
 import warp as wp
@@ -16,10 +16,11 @@ from .table import Coordinates, FrameMotion, Frames, RowGeometry, RowState
 
 
 def dispatcher(functions: dict, Given, Found, unknown):
-    """A device function of (kind, Given) → Found: that of `functions` for the kind.
+    """A device function (kind, Given) → Found that calls the entry of `functions` for the kind.
 
-    `Given` holds all that they read: the tables, passed down the chain, would take adjoints twice as long to compile. A loop over the
-    functions with `wp.static` would do as well as a chain, but Warp leaves its functions out of a module's hash.
+    `Given` is one struct with all that the functions read. With the tables as arguments of the whole chain, adjoints
+    would take twice as long to compile. A loop over the functions with `wp.static` would also do, but Warp does not
+    hash its functions into the module.
     """
 
     @func
@@ -43,12 +44,12 @@ def dispatcher(functions: dict, Given, Found, unknown):
 
 @func
 def is_among(kind: int, mask: int) -> bool:
-    """Whether bit `kind` of the mask is set; a number that no kind has is in none."""
+    """Whether bit `kind` of the mask is set; False for a number that is no kind."""
     return kind >= 0 and kind < wp.static(len(kinds.NAMES)) and ((mask >> kind) & 1) != 0
 
 
 def of(name: str, among=lambda kind: True) -> dict:
-    """The functions called `name` of the kinds that have one, by kind."""
+    """By kind name, the function called `name` of all kinds that have one."""
     return {key: getattr(kind, name) for key, kind in kinds.KINDS.items() if among(kind) and getattr(kind, name)}
 
 
@@ -63,7 +64,7 @@ def on_coordinates(kind: Kind) -> bool:
 
 
 def of_joints(kind: Kind) -> bool:
-    """Whether joints have rows of a kind."""
+    """Whether joints can have rows of this kind."""
     return kind.traits & int(ON_JOINTS) != 0
 
 
@@ -110,7 +111,7 @@ joint_law = dispatcher(of("law", of_joints), RowState, vec4, no_law)
 
 
 def impulse_of(law):
-    """γ of a row by its law, from its state."""
+    """A device function for γ of a row as a function of its state, from its law."""
 
     @func
     def impulse(s: RowState) -> real:
@@ -121,7 +122,7 @@ def impulse_of(law):
 
 
 def slopes_of(impulse):
-    """∂γ/∂x of every number x of the state."""
+    """A device function for ∂γ/∂x with respect to every number x of the row's state."""
 
     @func
     def slopes(s: RowState) -> RowState:
@@ -131,7 +132,7 @@ def slopes_of(impulse):
 
 
 def axis_slope_of(geometry_of):
-    """∂(a · m)/∂(twist of B about its own origin) of an axis a and a motion m."""
+    """A device function for ∂(a · m)/∂(twist of B about its own origin), for a row's axis a and a motion m."""
 
     @func
     def along(X: Frames, twist: vec6, m: vec6) -> real:
@@ -152,7 +153,7 @@ def axis_slope_of(geometry_of):
 
 
 def made_of(functions: dict, make) -> dict:
-    """`make` of the functions of every kind; of one function that several kinds have, once."""
+    """`make` applied to the function of every kind; once per function, even if several kinds share it."""
     made = {f: make(f) for f in functions.values()}
     return {name: made[f] for name, f in functions.items()}
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows between two frames (theory §10): error φ and Jacobian, then R, v̂ and bounds by each row's law, and which of them are held.
+"""Rows between two frames (theory §10): the error φ and its Jacobian, then R, v̂ and bounds by each row's law, and
+which rows are held.
 
-φ is taken where the present velocity leads, at q ⊕ h v0, and the law acts on φ − h J v0. To first order that is φ at q; the
-second-order term makes J(q) v of the end of the step hold φ to third order in h, as SHAKE does (Ryckaert et al. 1977)
-with one Newton step. What a row measures is its kind's (`kinds/`, `frames.py`); stops and servos of joints: `coordinate_rows.py`.
+φ is taken where the velocity leads, at q ⊕ h v0, and the law acts on φ − h J v0. To first order that is φ at q. The
+second-order term makes the velocity at the end of the step satisfy φ = 0 to third order in h with one Newton step, as
+in SHAKE (Ryckaert et al. 1977). `kinds/` and `frames.py` define what a row measures; stops and servos of joints:
+`coordinate_rows.py`.
 """
 
 import warp as wp
@@ -21,17 +23,17 @@ from .kinds.stop import LIMIT_BETA, within_reach
 from .table import Constants, Frames, Instant, Rows, Table, bound, frame_state, keep_law, row_rate
 from .weights import effective_weight, group_mobility
 
-# A row that moves next to nothing is redundant (out of the plane of a linkage, on the axis of a hinge); R ∝ w would make it
-# infinitely stiff, so that rounding or a misaligned axis jams the mechanism. So w is at least Σ u²/M_dd over its dofs times
-# PERPENDICULAR, u the whole motion that the row takes one component of, and times ON_AXIS with u the lever from the tree's
-# reference point.
+# A row that moves almost nothing is redundant (out of the plane of a linkage, about the axis of a hinge). R ∝ w would
+# make it infinitely stiff, and rounding or a misaligned axis would jam the mechanism. w is therefore at least the sum
+# over the row's dofs of PERPENDICULAR u²/M_dd, where u is the whole motion of which the row takes one component. A
+# second term is ON_AXIS times the same sum, with u² = |v|² + |ω|² |arm|², arm from the tree's reference point.
 PERPENDICULAR = 1.0 / 3.0
 ON_AXIS = 1e-4
-# R/w of a one-sided row that recovers, at least.
+# Least R/w of a one-sided row that recovers.
 LEAST_STOP = cone.LEAST_RECOVERY_SHARE * LIMIT_BETA**2 * cone.INVERSE_FOUR_PI_SQUARED
-# Entries of J below this, relative to what they are the difference of, are rounding.
+# Entries of J below this share of the terms that they are a difference of are rounding errors.
 ROUNDING = {wp.float32: 2e-6, wp.float64: 4e-15}
-# Directions of less mobility, relative to the least w, do not move: out of the plane of a mechanism.
+# Directions with less inverse mass than this share of the least w do not move: out of the plane of a mechanism.
 STILL = {wp.float32: 1e-6, wp.float64: 1e-9}
 
 
@@ -51,7 +53,7 @@ def reference_link(topology: Topology, d: int) -> int:
 
 @func
 def summands(motion: vec6, traits: int, point: vec3, o: vec3) -> real:
-    """Size of what the motion's velocity at a point is summed from."""
+    """Size of the terms that sum to the motion's velocity at a point."""
     size = wp.length(sp.angular(motion))
     if (traits & ANGULAR) == 0:
         size = wp.length(sp.linear(motion)) + size * (wp.length(point) + wp.length(o))
@@ -60,7 +62,7 @@ def summands(motion: vec6, traits: int, point: vec3, o: vec3) -> real:
 
 @func
 def frames_of(table: Table, constants: Constants, link_X: wp.array2d(dtype=transform), w: int, k: int) -> Frames:
-    """What a row compares."""
+    """The frames that row k compares, with its constants."""
     X = Frames()
     X.A = end_frame(table, link_X, w, k, 0)
     X.B = end_frame(table, link_X, w, k, 1)
@@ -72,7 +74,7 @@ def frames_of(table: Table, constants: Constants, link_X: wp.array2d(dtype=trans
 
 @func
 def led_error(table: Table, constants: Constants, phi: real, lead: real, rate: real, w: int, k: int) -> real:
-    """φ − lead J v0, of a periodic row the value nearest to 0."""
+    """φ − lead J v0; of a periodic row the value nearest to 0."""
     found = phi - lead * rate
     if (table.traits[k] & PERIODIC) != 0:
         period = wp.abs(bound(table, constants, w, k))
@@ -106,7 +108,7 @@ def frame_errors(
             o = wp.transform_get_translation(link_X[w, reference_link(topology, d)])
             motion = sp.join(sp.angular(dof_S[w, d]), sp.velocity_at(dof_S[w, d], point - o))
             J_j = table.a[k, j] * wp.dot(row.axis, motion)
-            if taped == 0:  # the tape needs the derivative of a J that passes through 0
+            if taped == 0:  # a tape needs the derivative of an entry that passes through 0
                 if wp.abs(J_j) <= real(rounding) * summands(dof_S[w, d], table.traits[k], point, o):
                     J_j = real(0.0)
             J[w, k, j] = J_j
@@ -123,7 +125,7 @@ def least_weight(
     # out
     floor: wp.array2d(dtype=real),
 ):
-    """floor += the least w of a row between frames; `inertia`: the diagonal of M. Launch over (worlds, rows)."""
+    """floor += the least w of each row between frames. `inertia`: the diagonal of M. Launch over (worlds, rows)."""
     w, k = wp.tid()
     if (table.traits[k] & BETWEEN) != 0:
         point = wp.transform_get_translation(end_frame(table, link_X, w, k, 1))
@@ -187,7 +189,7 @@ def prepare(
 def load_bound(
     table: Table, plant: Plant, force: wp.array2d(dtype=real), h: real, w: int, k: int
 ) -> real:  # fmt: skip
-    """γ_load of a row: a multiple of the impulse of the weights and generalised forces of its part of the model."""
+    """γ_load of a row: `LOAD_SHARE` times the impulse of all weights and generalized forces of its mechanism."""
     mass = real(0.0)
     for body in range(table.body_part.shape[0]):
         if table.body_part[body] == table.part[k]:
@@ -201,7 +203,7 @@ def load_bound(
 
 @func
 def held_speed(table: Table, weight: real, load: real, h: real, k: int) -> real:
-    """v_h of `bilateral.py`; `weight`: w, `load`: γ_load."""
+    """v_h of `bilateral.py`. `weight`: w; `load`: γ_load."""
     share = real(bilateral.RIGID)
     if (table.traits[k] & ONE_SIDED) != 0:
         share = real(LEAST_STOP)
@@ -210,7 +212,8 @@ def held_speed(table: Table, weight: real, load: real, h: real, k: int) -> real:
 
 @func
 def drift_speed(table: Table, rows: Rows, v: wp.array2d(dtype=real), h: real, w: int, k: int) -> real:
-    """|v̂| of a group that its motion explains: the positions of an explicit step leave their constraints by h² u²/L."""
+    """|v̂| of a group that motion explains: the positions of an explicit step drift off their constraints by h²
+    u²/L."""
     square = real(0.0)
     for m in range(table.group[k]):
         member = k + m
@@ -226,7 +229,7 @@ def drift_speed(table: Table, rows: Rows, v: wp.array2d(dtype=real), h: real, w:
 
 @func
 def closing_rate(table: Table, constants: Constants, phi: real, speed: real, h: real, w: int, k: int) -> real:
-    """v̂ of a row that closes at `speed` at most."""
+    """v̂ of a row whose recovery speed is `speed`."""
     s = frame_state(table, constants, h, real(1.0), w, k)
     s.phi = phi
     s.weight = real(1.0)
@@ -249,8 +252,10 @@ def closing_speed(
     w: int,
     k: int,
 ) -> vec4:
-    """(speed at which the rows of a group, three at most, can close without haste, direction that hinders them most, where |v̂| is
-    above `explained`). `least`: the least w."""
+    """(the speed at which a group of at most three rows can close without haste; the direction that hinders it most).
+
+    The speed is infinite if the group's |v̂| is at most `explained`, and 0 if the group is held. `least`: the least w.
+    """
     wanted = vec3(real(0.0), real(0.0), real(0.0))
     for m in range(table.group[k]):
         wanted[m] = closing_rate(table, constants, phi[w, k + m], table.recovery[k + m], h, w, k + m)
@@ -259,7 +264,7 @@ def closing_speed(
         return vec4(real(wp.inf), real(0.0), real(0.0), real(0.0))
     wanted = wanted / speed
     W = group_mobility(topology, rows, L, z, k, table.group[k], w) / least
-    for m in range(table.group[k], 3):  # no row
+    for m in range(table.group[k], 3):  # rows that the group does not have
         W[m, m] = real(1.0) / real(still)
     axes, mobility = wp.eig3(W)
     worst = int(0)
@@ -296,9 +301,10 @@ def regularise(
     # out
     rows: Rows,
 ):
-    """R, v̂, bounds and w of every row between frames; R = 0 where it does not act or moves nothing. Launch over worlds."""
+    """R, v̂, bounds and w of every row between frames; R = 0 if a row does not act or moves nothing. Launch over
+    worlds."""
     w = wp.tid()
-    first = int(0)  # of the present group, as the three below
+    first = int(0)  # first row of the present group; the next three are also of that group
     limit = real(wp.inf)
     along = vec3(real(1.0), real(1.0), real(1.0))
     load = real(0.0)

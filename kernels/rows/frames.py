@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows between two frames A and B: what their kinds share. φ̇ = a · (motion of B relative to A), with exact Jacobians.
+"""What all kinds of rows between two frames A and B share. φ̇ = a · (motion of B relative to A), with exact Jacobians.
 
-The axis a = (angular, linear) in the world takes the relative angular velocity, and the relative velocity of the points of A and B
-that are at B's origin. R_A has the axes x, y, z of A as columns; e is the row's axis in A.
+The axis a = (angular, linear), in world axes, multiplies the relative angular velocity and the relative velocity of the
+two points of A and B that are at B's origin. R_A has the axes x, y, z of A as columns; e is the row's axis in A.
 
-A connect is 3 positions, a weld 3 and 3 rotations, a hinge 3 and 2 tilts, a slide 2 and 3 rotations.
+A connect has 3 positions, a weld 3 positions and 3 rotations, a hinge 3 positions and 2 tilts, a slide 2 positions and
+3 rotations.
 """
 
 import warp as wp

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows on lines: limits, springs, dry friction and couplings of spatial tendons, actuators on them, on sites and on cranks.
+"""Rows on lines: limits, springs, dry friction and couplings of spatial tendons; actuators on them, on sites and on
+cranks.
 
-As rows on coordinates (`coordinate_rows.py`), of x = Σ a_j q_j + g ℓ with the length ℓ of a line, whose moment arms are ∂ℓ/∂q, and of y likewise; a coupling
-may have a fixed tendon on one side and a spatial one on the other. All of it is measured at q.
+They are like rows on coordinates (`coordinate_rows.py`), with x = Σ a_j q_j + g ℓ and y alike. ℓ is the length of a
+line; its moment arms are ∂ℓ/∂q. A coupling may have a fixed tendon on one side and a spatial tendon on the other.
+Everything is measured at q.
 """
 
 import numpy as np
@@ -17,18 +19,18 @@ from .kinds.stop import within_reach
 from .table import Constants, Coordinates, Instant, Rows, Table, combination, keep_law, row_rate, row_state
 from .weights import effective_weight
 
-# Moment arms below this share of the length are what rounding leaves of 0, where a string runs straight through an axis.
+# Moment arms below this share of the length are rounding errors of 0, where a string runs straight through an axis.
 rounded_share = 16.0 * float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
 
 @struct
 class LineRows:
-    """Which rows are on lines, and on which; shared by all worlds."""
+    """Which rows are on lines, and on which lines; shared by all worlds."""
 
-    row: wp.array(dtype=int)  # (n,) in the table
-    line: wp.array2d(dtype=int)  # (n, 2) of x and of y, -1: none
+    row: wp.array(dtype=int)  # (n,) index in the table of rows
+    line: wp.array2d(dtype=int)  # (n, 2) lines of x and of y; -1: none
     gear: wp.array2d(dtype=real)  # (n, 2)
-    column: wp.array3d(dtype=int)  # (n, 2, width) the moment arm of each degree of freedom of the row, -1: none
+    column: wp.array3d(dtype=int)  # (n, 2, width) column of the moment arm of each dof of the row's support; -1: none
 
 
 @func
@@ -53,7 +55,7 @@ def line_slope(on: LineRows, moment: wp.array2d(dtype=real), w: int, i: int, end
 def is_at_dead_point(
     rows: Rows, on: LineRows, length: wp.array2d(dtype=real), w: int, i: int, J: wp.array3d(dtype=real)
 ) -> bool:
-    """Whether row i moves nothing, but for rounding."""
+    """Whether row i moves nothing but rounding errors."""
     k = on.row[i]
     reach = wp.abs(line_length(on, length, w, i, 0)) + wp.abs(line_length(on, length, w, i, 1))
     found = bool(True)
@@ -88,7 +90,7 @@ def write_slopes(
     table: Table, rows: Rows, on: LineRows, moment: wp.array2d(dtype=real), found: vec4, w: int, i: int,
     J: wp.array3d(dtype=real),
 ):  # fmt: skip
-    """∂φ/∂q of row i from what it measures."""
+    """∂φ/∂q of row i. `found`: (φ, ∂φ/∂x, ∂φ/∂y, …) as measured."""
     k = on.row[i]
     for j in range(rows.support_size[k]):
         x_j = table.a[k, j] + line_slope(on, moment, w, i, 0, j)
@@ -111,7 +113,8 @@ def fill(
     phi: wp.array2d(dtype=real),
     rows: Rows,
 ):
-    """φ, J, w, R, v̂ and bounds of the rows on lines; R = 0 where one does not act or moves nothing. Launch over worlds."""
+    """φ, J, w, R, v̂ and bounds of the rows on lines; R = 0 if a row does not act or moves nothing. Launch over
+    worlds."""
     w = wp.tid()
     for i in range(on.row.shape[0]):
         k = on.row[i]

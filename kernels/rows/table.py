@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of scalar rows: what every row is, what a step fills in, and the constants of the rows, which may differ by world.
+"""The table of scalar rows: what the rows are, what a step computes for them, and their constants, which may differ per
+world.
 
-A row limits one rate v_c = J v by its error φ: γ = clamp(−(v_c − v̂)/R, lower, upper) (theory §10). What it measures and its law
-are its kind's (`kinds/`); whose constants it has is its `owner`'s: a joint, a tendon, a constraint or an actuator.
+A row limits one rate v_c = J v by its error φ: γ = clamp(−(v_c − v̂)/R, lower, upper) (theory §10). The kind of a row
+(`kinds/`) defines what it measures and its law. Its `owner`, a joint, tendon, constraint or actuator, provides its
+constants.
 """
 
 import warp as wp
@@ -22,56 +24,59 @@ class Table:
 
     exact: int  # 1: a finite stiffness of a constraint has no near-rigid limit
     kind: wp.array(dtype=int)  # (n,)
-    traits: wp.array(dtype=int)  # of the kind, see `kinds/kind.py`
+    traits: wp.array(dtype=int)  # properties of the kind, see `kinds/kind.py`
     owner: wp.array(dtype=int)
     element: wp.array(dtype=int)  # the joint, degree of freedom, tendon, constraint or actuator
-    entry: wp.array(dtype=int)  # of a constraint, which stiffness: 0 along, 1 about; of an actuator, 1 on a tendon
-    side: wp.array(dtype=real)  # of a stop: +1 lower, -1 upper
-    axis: wp.array(dtype=int)  # of a row between frames
+    # constraint: 0 for the stiffness along, 1 for that about an axis; actuator: 1 if on a tendon
+    entry: wp.array(dtype=int)
+    side: wp.array(dtype=real)  # stops: +1 lower, -1 upper
+    axis: wp.array(dtype=int)  # rows between frames
     link: wp.array2d(dtype=int)  # (n, 2) links A and B, -1 is the world
-    frame: wp.array2d(dtype=transform)  # (n, 2) in the links
-    a: wp.array2d(dtype=real)  # (n, width) per dof of the support: +1 moves B, -1 moves A; of x = Σ a_j q_j the a_j
-    b: wp.array2d(dtype=real)  # (n, width) of y = Σ b_j q_j
-    q: wp.array2d(dtype=int)  # (n, width) the coordinate of the dof
-    turn: wp.array(dtype=int)  # where the quaternion begins whose angle is x; -1: x is the sum
+    frame: wp.array2d(dtype=transform)  # (n, 2) frame poses in the links
+    # (n, width) per dof of the support: +1 moves B, -1 moves A; on coordinates a_j of x = Σ a_j q_j
+    a: wp.array2d(dtype=real)
+    b: wp.array2d(dtype=real)  # (n, width) b_j of y = Σ b_j q_j
+    q: wp.array2d(dtype=int)  # (n, width) coordinate of each dof
+    turn: wp.array(dtype=int)  # first entry of the quaternion whose angle is x; -1: x is the sum
     leads: wp.array(dtype=int)  # 1: the error is taken where the velocity leads
-    reference: wp.array(dtype=vec2)  # x_0, y_0 of a coupling, slack interval of a spring
-    recovery: wp.array(dtype=real)  # [m/s, rad/s] of near-rigid rows
-    lever: wp.array(dtype=real)  # [m, rad] infinite where the row does not turn
+    reference: wp.array(dtype=vec2)  # coupling: x_0, y_0; spring: slack interval
+    recovery: wp.array(dtype=real)  # [m/s, rad/s] recovery speed of near-rigid rows
+    lever: wp.array(dtype=real)  # [m, rad]; infinite if the row's axis does not turn
     radial: wp.array(dtype=int)  # 1: the axis turns with the ends
-    comes: wp.array(dtype=int)  # 1: a free body can come to meet it
-    part: wp.array(dtype=int)  # the mechanism that it belongs to: trees that rows of the table connect
-    body_part: wp.array(dtype=int)  # (nbody,) likewise, -1 of bodies that stand still
+    comes: wp.array(dtype=int)  # 1: a free body may move to meet it
+    part: wp.array(dtype=int)  # mechanism of the row: the trees that rows of the table connect
+    body_part: wp.array(dtype=int)  # (nbody,) mechanism of each body; -1 if it stands still
     dof_part: wp.array(dtype=int)  # (nv,)
-    group: wp.array(dtype=int)  # rows from this one on that measure one vector; 0: counted with one before
+    # number of rows from this one on that measure one vector; 0: the row belongs to an earlier group
+    group: wp.array(dtype=int)
 
 
 @struct
 class Rows:
-    """What a step knows of its rows."""
+    """What a step computes for its rows."""
 
-    pull: real  # [m/s, rad/s] that constraints may give what meets a stop within a step
-    support: wp.array2d(dtype=int)  # (rows, width) dofs that the row moves, ascending
+    pull: real  # [m/s, rad/s] rate that constraints may give to what meets a stop within a step
+    support: wp.array2d(dtype=int)  # (rows, width) dofs that move the row, ascending
     support_size: wp.array(dtype=int)  # (rows,)
     J: wp.array3d(dtype=real)  # (worlds, rows, width); columns: the support
-    R: wp.array2d(dtype=real)  # <= 0: not active
+    R: wp.array2d(dtype=real)  # <= 0: the row does not act
     weight: wp.array2d(dtype=real)  # inverse effective mass of active rows
     v_hat: wp.array2d(dtype=real)
     lower: wp.array2d(dtype=real)
     upper: wp.array2d(dtype=real)
-    speed: wp.array2d(dtype=real)  # at which rows between frames close at most
+    speed: wp.array2d(dtype=real)  # largest speed at which rows between frames close
 
 
 @struct
 class Instant:
-    """The step whose rows are filled in, of h."""
+    """The step of length h whose rows are filled."""
 
     h: real
     sigma: real
     ahead: real  # errors are φ(q ⊕ ahead v0) − lead J v0
     lead: real
     q: wp.array2d(dtype=real)
-    q_between: wp.array2d(dtype=real)  # where Jacobians are wanted, or empty: at q
+    q_between: wp.array2d(dtype=real)  # where Jacobians are evaluated; empty: at q
     v0: wp.array2d(dtype=real)
     v_star: wp.array2d(dtype=real)
     M_factor: wp.array3d(dtype=real)
@@ -79,7 +84,8 @@ class Instant:
 
 @struct
 class Constants:
-    """Parameters that laws read, of one row (shared) or one per world, and the actuators with their controls."""
+    """Parameters that laws read, with one row for all worlds or one per world; and the actuators with their
+    controls."""
 
     joint_range: wp.array3d(dtype=real)
     joint_friction: wp.array2d(dtype=real)
@@ -95,7 +101,7 @@ class Constants:
 
 @struct
 class Frames:
-    """The two frames that a row compares, in the world, and what is constant: its axis in A, side, and length or pitch."""
+    """The two frames that a row compares, in the world, and its constants: axis in A, side, and length or pitch."""
 
     A: transform
     B: transform
@@ -106,7 +112,7 @@ class Frames:
 
 @struct
 class FrameMotion:
-    """The frames, and a motion that the row's axis is multiplied with."""
+    """The frames of a row, and a motion that its axis is multiplied with."""
 
     X: Frames
     motion: vec6
@@ -114,7 +120,7 @@ class FrameMotion:
 
 @struct
 class RowGeometry:
-    """φ, and the axis a with φ̇ = a · (motion of B relative to A about B's origin), (angular, linear) in the world."""
+    """φ and the axis a in world axes: φ̇ = a · (angular, linear) motion of B relative to A at B's origin."""
 
     phi: real
     axis: vec6
@@ -122,31 +128,31 @@ class RowGeometry:
 
 @struct
 class Coordinates:
-    """x = Σ a_j q_j, or the angle of a ball joint; y = Σ b_j q_j; and what is constant."""
+    """x = Σ a_j q_j, or the angle of a ball joint; y = Σ b_j q_j; and constants of the row."""
 
-    bound: real  # of a stop, as the next
+    bound: real  # of a stop, as is side
     side: real
-    x_0: real  # of a coupling, as the next three
+    x_0: real  # of a coupling, as are the next three
     y_0: real
     c_0: real
     c: vec4  # c_1 to c_4
     x: real
     y: real
-    axis: vec3  # about which the ball joint has turned; −x where it has not
+    axis: vec3  # rotation axis of a ball joint; −x if the angle is 0
 
 
 @struct
 class RowState:
-    """What a law acts on, and its constants."""
+    """What a law reads: the row's state and its constants."""
 
     exact: int  # as in `Table`
     c: real  # compliance 1/k, 0 is near-rigid
-    tau_d: real  # not a number: the default
+    tau_d: real  # NaN: the default
     e: real  # dry friction
-    K: real  # of a spring, as the next two
+    K: real  # of a spring, as are the next two
     D: real
     slack: vec2
-    gains: vec3  # of an actuator, as the next three
+    gains: vec3  # of an actuator, as are the next three
     low: real
     high: real
     on_tendon: int
@@ -154,7 +160,7 @@ class RowState:
     rate: real  # J v; laws do not depend on it
     rate0: real  # J v0
     weight: real  # w, with its floor
-    speed: real  # at which the row closes at most
+    speed: real  # largest speed at which the row closes
     lever: real  # as in `Table`
     h: real
     sigma: real
@@ -168,7 +174,7 @@ def coefficient(table: Table, constants: Constants, n: int, w: int, k: int) -> r
 
 @func
 def bound(table: Table, constants: Constants, w: int, k: int) -> real:
-    """What a stop keeps a coordinate, or a distance, from."""
+    """The bound of a stop, or the length or pitch of a constraint."""
     i = table.element[k]
     end = int(0)
     if table.side[k] < real(0.0):
@@ -182,20 +188,20 @@ def bound(table: Table, constants: Constants, w: int, k: int) -> real:
 
 @func
 def x_itself(at: Coordinates) -> vec4:
-    """What rows without an error of their own measure: (φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²)."""
+    """Measure of rows whose φ is x: (φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²)."""
     return vec4(at.x, real(1.0), real(0.0), real(0.0))
 
 
 @func
 def joint_state(table: Table, constants: Constants, h: real, sigma: real, w: int, k: int) -> RowState:
-    """What the laws of a joint's rows read of constants."""
+    """The row state with the constants of a joint's rows."""
     s = RowState()
     s.h = h
     s.sigma = sigma
     s.speed = table.recovery[k]
     s.lever = table.lever[k]
     s.tau_d = real(wp.nan)
-    d = table.element[k]  # of dry friction
+    d = table.element[k]  # the dof of a friction row
     if table.owner[k] == JOINT and d < constants.joint_friction.shape[1]:
         s.e = constants.joint_friction[w % constants.joint_friction.shape[0], d]
     return s
@@ -203,7 +209,7 @@ def joint_state(table: Table, constants: Constants, h: real, sigma: real, w: int
 
 @func
 def frame_state(table: Table, constants: Constants, h: real, sigma: real, w: int, k: int) -> RowState:
-    """What the laws of rows between frames, and couplings, read of constants."""
+    """The row state with the constants of rows between frames and of couplings."""
     s = RowState()
     s.h = h
     s.sigma = sigma
@@ -219,7 +225,7 @@ def frame_state(table: Table, constants: Constants, h: real, sigma: real, w: int
 
 @func
 def row_state(table: Table, constants: Constants, h: real, sigma: real, w: int, k: int) -> RowState:
-    """What the law of any row reads of constants."""
+    """The row state with the constants of any row."""
     i = table.element[k]
     if table.owner[k] == CONSTRAINT:
         return frame_state(table, constants, h, sigma, w, k)
@@ -257,7 +263,7 @@ def combination(
 
 @func
 def row_rate(rows: Rows, v: wp.array2d(dtype=real), w: int, k: int) -> real:
-    """J v."""
+    """J v of row k."""
     rate = real(0.0)
     for j in range(rows.support_size[k]):
         rate += rows.J[w, k, j] * v[w, rows.support[k, j]]
@@ -266,7 +272,7 @@ def row_rate(rows: Rows, v: wp.array2d(dtype=real), w: int, k: int) -> real:
 
 @func
 def keep_law(rows: Rows, law: vec4, w: int, k: int):
-    """(R, v̂, lower, upper) of a row that acts."""
+    """Store (R, v̂, lower, upper) of a row that acts."""
     rows.R[w, k] = law[0]
     rows.v_hat[w, k] = law[1]
     rows.lower[w, k] = law[2]

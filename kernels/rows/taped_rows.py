@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scalar rows on the tape: r −= Jᵀγ, from their errors and Jacobians. Which rows are active, and which can move, is frozen."""
+"""The scalar rows on the tape: r −= Jᵀγ, from their errors and Jacobians. The active set and the rows that can move are
+frozen."""
 
 import warp as wp
 
@@ -25,7 +26,7 @@ def coordinate_errors(
     phi: wp.array2d(dtype=real),
     J: wp.array3d(dtype=real),
 ):
-    """φ(q ⊕ ahead v0), and J at q; of rows that lead at `q_between`. Launch over (worlds, rows)."""
+    """φ(q ⊕ ahead v0) and J at q; for rows that lead, J at `q_between`. Launch over (worlds, rows)."""
     w, k = wp.tid()
     if (table.traits[k] & ELSEWHERE) == 0:
         at = coordinates_at(table, constants, rows, q, v0, ahead * real(table.leads[k]), w, k)
@@ -45,7 +46,7 @@ def diagonal(
     # out
     inertia: wp.array2d(dtype=real),
 ):
-    """M_dd. Launch over (worlds, nv)."""
+    """M_dd, the diagonal of M. Launch over (worlds, nv)."""
     w, d = wp.tid()
     inertia[w, d] = M[w, d, d - topology.dof_begin[d]]
 
@@ -107,7 +108,7 @@ def row_residual(
     # out
     r: wp.array2d(dtype=real),
 ):
-    """r −= Jᵀγ, one column of one row. Launch over (worlds, rows, width)."""
+    """r −= Jᵀγ, one entry of J per thread. Launch over (worlds, rows, width)."""
     w, k, j = wp.tid()
     if rows.R[w, k] > real(0.0) and j < rows.support_size[k]:
         wp.atomic_add(r, w, rows.support[k, j], -J[w, k, j] * gamma[w, k])

@@ -1,25 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the impulses of rows between frames mean: inertia that the next step adds to light links, and constraints that let go.
+"""What the impulses of rows between frames imply: inertia that the next step adds to light links, and constraints that
+let go.
 
-**Added inertia.** The levers at which a row pulls turn with the bodies. Under the tension f = γ/h a link that is pulled at the lever r turns back as
-on a spring of f·r [N m/rad], the row's geometric stiffness (Tournier, Nesme, Gilles, Faure 2015). A step knows the levers at its start only, so that this
-spring is explicit: from h² f·r > 4 I on the link whirls, however well the solver solves, and the constraint lets go. Ten links of 10 g that carry 20 kg get there
-at h = 2 ms. The next step therefore counts at least
+**Added inertia.** The levers at which a row pulls turn with the bodies. Under the tension f = γ/h a link pulled at the
+lever r turns back as on a spring of f·r [N m/rad], the row's geometric stiffness (Tournier, Nesme, Gilles, Faure 2015).
+A step knows the levers only at its beginning, so this spring is explicit. If h² f·r > 4 I, the link whirls however well
+the solver solves, and the constraint lets go. Ten links of 10 g that carry 20 kg reach this at h = 2 ms. The next step
+therefore adds at least
 
-    d = ½ h² Σ ½ (f·r + |f||r|)   of a joint that turns about three axes,   ½ h² Σ max(f·r, 0)   of a hinge where one end floats,      (10.10)
-    and of a distance ℓ under the tension f besides  ½ h² 4 f |u|²/ℓ,  u the motion of its end across
+    d = ½ h² Σ ½ (f·r + |f||r|)   to a joint that turns about three axes,
+    d = ½ h² Σ max(f·r, 0)        to a hinge if one end floats,                                                  (10.10)
 
-as an armature of the degree of freedom (Andrews, Teichmann, Kry 2017). The trapezoidal rule would have half of d. It has inertia and no weight, and takes no
-energy out: on a chain of length L it counts as h² g/(2 L) of what hangs there. Links that are heavy enough by themselves, d < M_dd/2, get none.
+and for a distance ℓ under the tension f also ½ h² 4 f |u|²/ℓ, where u is the motion of its end across the line.
 
-What is added is a power of two when it rises, and fades in 10 s: inertia that rose in each jerk, while links are fast, and fell after it would pump energy in. So it is also nearly
-constant between the steps at which it rises, and a constant of the derivatives. The state remembers it (`memory["added_inertia"]`).
+d is added as armature of the degree of freedom (Andrews, Teichmann, Kry 2017). The trapezoidal rule would need half of
+d. Added inertia has no weight and dissipates no energy. On a chain of length L it counts as h² g/(2 L) of the mass that
+hangs there. Links that are heavy enough by themselves, d < M_dd/2, get none.
 
-**Constraints that let go.** A near-rigid constraint is *open* when it is off by more than the speed limit closes in a step. It is *lost*, unless it is held
-(`bilateral.py`), while it is open, opens further and bears no more than twice the weights and forces of its mechanism; while it is open, does not close and bears
-less than a quarter of them; and while it gives way by 3 % of its lever under no more than twice them: what contradicts itself pulls harder. Angles, couplings and
-mechanisms without weights and forces, which have nothing to compare with, are lost while they are open and open further. A world with a constraint that was lost for 0.04 s is
-flagged NOT_HELD. The state remembers the times (`memory["lost_time"]`).
+Added inertia rises to a power of two and then fades in 10 s. Inertia that rose in each jerk, while links are fast, and
+fell after it would pump energy into the system. It is therefore nearly constant between the steps at which it rises,
+and derivatives treat it as constant. The state stores it (`memory["added_inertia"]`).
+
+**Constraints that let go.** A near-rigid constraint is *open* if its error is larger than OPEN_SPEED closes in one
+step. Let its *load* be the weights and forces of its mechanism. A constraint that is not held (`bilateral.py`) is
+*lost*
+
+- while it is open, opens further and bears at most twice its load;
+- while it is open, does not close and bears less than a quarter of its load;
+- while it has given way by 3 % of its lever and bears at most twice its load: rows that contradict each other pull
+  harder.
+
+Angles, couplings and mechanisms without weights and forces have no load to compare with. They are lost while they are
+open and open further. A world with a constraint that has been lost for 0.04 s raises the flag NOT_HELD. The state
+stores the times (`memory["lost_time"]`).
 """
 
 import warp as wp
@@ -35,16 +48,16 @@ from .frames import unit_axis
 from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED
 from .table import CONSTRAINT, Constants, Rows, Table, row_rate
 
-SHARE = 0.5  # of h² f·r
-COUPLED = 4.0  # motions that turn the axis of a distance at once: two bodies that shift and turn
-LEAST_SHARE = 0.5  # of M_dd: less is not added
-LITTLE = LEAST_SHARE / 16.0  # of M_dd: what has faded so far is forgotten
-FADING = 10.0  # [s]
-OPEN_SPEED = 5.0  # [m/s, rad/s] that would close an open constraint in one step
+SHARE = 0.5  # factor of h² f·r
+COUPLED = 4.0  # factor for a distance: the shift and turn of both bodies turn its axis at once
+LEAST_SHARE = 0.5  # share of M_dd: smaller amounts are not added
+LITTLE = LEAST_SHARE / 16.0  # share of M_dd: faded amounts below it become 0
+FADING = 10.0  # [s] in which added inertia fades
+OPEN_SPEED = 5.0  # [m/s, rad/s] a constraint is open if this speed does not close it in one step
 LOST_SPEED = 0.1  # [m/s, rad/s] of opening
-LOST_LOAD = 0.25  # of the weights and forces of the mechanism
-STRAIN = 0.03  # of the lever at which the row's axis turns, by which it may give way
-OVERLOAD = 2.0  # of the same weights and forces: what contradicts itself pulls harder
+LOST_LOAD = 0.25  # share of the weights and forces of the mechanism
+STRAIN = 0.03  # share of the lever at which the row's axis turns: error at which a constraint has given way
+OVERLOAD = 2.0  # factor of the weights and forces of the mechanism: rows that contradict each other pull harder
 LOST_TIME = 0.04  # [s]
 OPEN = wp.constant(1)
 LOST = wp.constant(2)
@@ -57,7 +70,7 @@ def add_inertia(
     # out
     armature: wp.array2d(dtype=real),
 ):
-    """The armature of a step. Launch over (worlds, nv)."""
+    """The armature of a step: the parameter plus the added inertia. Launch over (worlds, nv)."""
     w, d = wp.tid()
     armature[w, d] = own[w % own.shape[0], d] + added[w, d]
 
@@ -66,7 +79,7 @@ def add_inertia(
 def dof_velocity(
     topology: Topology, link_X: wp.array2d(dtype=transform), dof_S: wp.array2d(dtype=vec6), point: vec3, w: int, d: int
 ) -> vec3:
-    """Velocity of a point that dof d moves."""
+    """Velocity of a point per unit velocity of dof d."""
     o = wp.transform_get_translation(link_X[w, reference_link(topology, d)])
     return sp.velocity_at(dof_S[w, d], point - o)
 
@@ -82,8 +95,10 @@ def lever_of(
     topology: Topology, rows: Rows, link_X: wp.array2d(dtype=transform), dof_S: wp.array2d(dtype=vec6), point: vec3,
     w: int, k: int, j: int,
 ):  # fmt: skip
-    """Lever of a point on dof j of a row, which turns its link: of a hinge from its axis, of ball and free joints from their centre; and how
-    many axes the joint has."""
+    """Lever of a point with respect to dof j of a row, which turns its link; and the number of axes of the joint.
+
+    The lever of a hinge is from its axis, that of a ball or free joint from its center.
+    """
     lever = vec3(real(0.0), real(0.0), real(0.0))
     axes = int(0)
     l = topology.dof_link[rows.support[k, j]]
@@ -97,7 +112,7 @@ def lever_of(
 
 @func
 def impulse_of(table: Table, gamma: wp.array2d(dtype=real), w: int, k: int) -> real:
-    """|γ| of the rows of a group."""
+    """|γ| of the group of rows that begins at row k."""
     square = real(0.0)
     for m in range(table.group[k]):
         square += gamma[w, k + m] * gamma[w, k + m]
@@ -106,7 +121,7 @@ def impulse_of(table: Table, gamma: wp.array2d(dtype=real), w: int, k: int) -> r
 
 @func
 def pull_of(table: Table, A: transform, apart: vec3, gamma: wp.array2d(dtype=real), w: int, k: int) -> vec3:
-    """Impulse on body B of a group of rows of positions in frame A; `apart`: p_B − p_A."""
+    """Impulse on body B of a group of position rows in frame A. `apart`: p_B − p_A."""
     pull = vec3(real(0.0), real(0.0), real(0.0))
     if table.radial[k] != 0:
         pull = table.side[k] * gamma[w, k] * wp.normalize(apart)
@@ -121,7 +136,7 @@ def pull_of(table: Table, A: transform, apart: vec3, gamma: wp.array2d(dtype=rea
 def own_inertia(
     topology: Topology, inertia: wp.array2d(dtype=real), dof_S: wp.array2d(dtype=vec6), w: int, d: int
 ) -> real:
-    """M_dd; the largest of the axes about which a joint turns."""
+    """M_dd of dof d; for a joint with several axes of rotation the largest of them."""
     found = inertia[w, d]
     if turns(dof_S, w, d):
         for e in range(wp.max(d - 2, 0), wp.min(d + 3, inertia.shape[1])):
@@ -132,7 +147,8 @@ def own_inertia(
 
 @func
 def level(need: real, own: real, before: real, h: real) -> real:
-    """What is added where `need` is wanted: a power of two when it rises, then less from step to step."""
+    """The inertia to add, given the inertia that is needed: it rises to a power of two and then fades from step to
+    step."""
     kept = before * wp.max(real(1.0) - h / real(FADING), real(0.5))
     if not (kept >= real(LITTLE) * own):
         kept = real(0.0)
@@ -158,14 +174,15 @@ def steady(
     inertia: wp.array2d(dtype=real),
     added: wp.array2d(dtype=real),
 ):
-    """What the next step adds to its armature; `inertia`: M_dd, comes back without what this step added. Launch over worlds."""
+    """The inertia that the next step adds. `inertia` is M_dd; on return, the inertia added in this step is subtracted.
+    Launch over worlds."""
     w = wp.tid()
     least = real(wp.inf)
     for d in range(added.shape[1]):
         inertia[w, d] = inertia[w, d] - added[w, d]
         need[w, d] = real(0.0)
         least = wp.min(least, inertia[w, d])
-    # Of a lever r on a joint of inertia I, r²/I ≤ 9/2 floor: where the impulse is too small for any joint, there is nothing to look at.
+    # A lever r on a joint of inertia I has r²/I ≤ 9/2 floor. An impulse below `least` is too small for any joint.
     least = real(LEAST_SHARE / SHARE) * wp.sqrt(wp.max(least, real(0.0)) / real(4.5)) / h
     for k in range(table.kind.shape[0]):
         position = (table.traits[k] & BETWEEN) != 0 and (table.traits[k] & ANGULAR) == 0
@@ -201,7 +218,7 @@ def steady(
 
 @func
 def off_by(table: Table, rows: Rows, phi: wp.array2d(dtype=real), w: int, k: int) -> real:
-    """φ of a row that acts; of a bound what is beyond it."""
+    """φ of a row that acts, otherwise 0; for a one-sided row only the part beyond the bound."""
     off = real(0.0)
     if rows.R[w, k] > real(0.0):
         off = phi[w, k]
@@ -212,10 +229,10 @@ def off_by(table: Table, rows: Rows, phi: wp.array2d(dtype=real), w: int, k: int
 
 @func
 def look_at(
-    table: Table, constants: Constants, rows: Rows, plant: Plant, force: wp.array2d(dtype=real), h: real, phi: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real), gamma: wp.array2d(dtype=real), w: int, k: int,
+    table: Table, constants: Constants, rows: Rows, plant: Plant, force: wp.array2d(dtype=real), h: real,
+    phi: wp.array2d(dtype=real), v: wp.array2d(dtype=real), gamma: wp.array2d(dtype=real), w: int, k: int,
 ) -> int:  # fmt: skip
-    """OPEN, LOST or neither: what the group of rows from k on is."""
+    """OPEN, LOST or 0: the state of the constraint whose group of rows begins at row k."""
     i = table.element[k]
     stiffness = constants.constraint_stiffness[w % constants.constraint_stiffness.shape[0], i, table.entry[k]]
     position = (table.traits[k] & BETWEEN) != 0 and (table.traits[k] & ANGULAR) == 0
@@ -235,7 +252,7 @@ def look_at(
             opening += off_by(table, rows, phi, w, member) * row_rate(rows, v, w, member) / error
             if (table.traits[k] & BETWEEN) != 0:
                 held = held or rows.speed[w, member] < table.recovery[member]
-        share = real(0.0)  # of the load, which the rows have to bear more than
+        share = real(0.0)  # LOST if the rows bear less than this share of the load
         if error > real(OPEN_SPEED) * h:
             found = int(OPEN)
             if opening > real(LOST_SPEED):
@@ -247,7 +264,7 @@ def look_at(
         if share > real(0.0) and not held:
             load = share / real(bilateral.LOAD_SHARE) * load_bound(table, plant, force, h, w, k)
             bears = impulse_of(table, gamma, w, k)
-            if not position or load == real(0.0):  # nothing to compare with
+            if not position or load == real(0.0):  # no load to compare with: LOST if it opens fast enough
                 bears = real(0.0)
                 load = opening - real(LOST_SPEED)
             if bears < load:
@@ -270,7 +287,7 @@ def find_lost(
     lost_time: wp.array2d(dtype=real),
     flags: wp.array(dtype=int),
 ):
-    """Flag worlds one of whose constraints has been lost for LOST_TIME. Launch over worlds."""
+    """Raise NOT_HELD in worlds with a constraint that has been lost for LOST_TIME. Launch over worlds."""
     w = wp.tid()
     for k in range(table.kind.shape[0]):
         if table.owner[k] == CONSTRAINT and table.group[k] > 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Effective masses of rows: w = J M⁻¹ Jᵀ [1/kg, 1/(kg m²)] of one row, and the matrix of up to three."""
+"""Inverse effective masses of rows: w = J M⁻¹ Jᵀ [1/kg, 1/(kg m²)] of one row, and the matrix of up to three rows."""
 
 import warp as wp
 
@@ -37,7 +37,7 @@ def effective_weight(
 def team_effective_weight(
     topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, rows: Rows, k: int
 ) -> real:
-    """`effective_weight` by all lanes; what others wrote to J before was followed by a `sync`."""
+    """`effective_weight` by all lanes. A `sync` must follow writes of other lanes to J."""
     weight = real(0.0)
     n = rows.support_size[k]
     i = int(0)
@@ -62,7 +62,7 @@ def team_effective_weight(
 def group_mobility(
     topology: Topology, rows: Rows, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), first: int, n: int, w: int
 ) -> mat33:
-    """W = J M⁻¹ Jᵀ of the n rows from `first` on, three at most; 0 beside them."""
+    """W = J M⁻¹ Jᵀ of n ≤ 3 rows from `first` on; the other entries are 0."""
     W = mat33()
     size = rows.support_size[first]
     j = int(0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which constants of tendons and constraints may be set per world: those whose rows the model has.
+"""Which constants of tendons and constraints may differ per world: those for which the model has rows.
 
-Values are checked when they are assigned to `sim.parameters`; rows are made once, from the model.
+Values are checked when they are assigned to `sim.parameters`. The rows are made once, from the model.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from warpsim.model.constraint_types import LEAST_LENGTH, TYPES, ConstraintType
 from warpsim.model.model import Model
 
-# Where the model has no row for it, the value stays; where it has one, it may be anything allowed.
+# Without a row in the model the value cannot change; with a row it may be any allowed value.
 _TENDON_ROWS = {
     "tendon_range": ("range", lambda m: np.asarray(m.tendon_limited, bool)),
     "tendon_stiffness": ("spring", lambda m: (m.tendon_stiffness > 0) | (m.tendon_damping > 0)),
@@ -19,7 +19,7 @@ _TENDON_ROWS = {
 
 
 def refuse_other_rows(model: Model, name: str, values: np.ndarray) -> None:
-    """Raise `ValueError` for constants of tendons and constraints that would need rows which the model does not have."""
+    """Raise `ValueError` for constants of tendons and constraints that need rows which the model does not have."""
     if not values.size:
         return
     if name in _TENDON_ROWS:
@@ -41,7 +41,8 @@ def refuse_other_rows(model: Model, name: str, values: np.ndarray) -> None:
 
 
 def _refuses_coefficients(kind: ConstraintType, alone: bool, own: np.ndarray, values: np.ndarray) -> str:
-    """What is wrong with the five coefficients of a constraint in any world; empty where nothing is. `alone`: of a coupling of one."""
+    """The error in the five coefficients of a constraint in any world; "" or False if they are right. `alone`: the
+    coupling has one joint."""
     size, values = 1 if alone else TYPES[kind].size, values.reshape(-1, 5)
     if TYPES[kind].option is None:
         size = 0
@@ -63,7 +64,7 @@ def _changed(values: np.ndarray, own: np.ndarray, count: int) -> np.ndarray:
     with np.errstate(over="ignore"):
         rounded = (np.float32(values) == np.float32(own)) & np.isfinite(
             np.float32(own)
-        )  # came back from float32 arrays
+        )  # values that were rounded to float32
     same = (values == own) | rounded | (np.isnan(values) & np.isnan(own))
     return (~same).reshape(*same.shape[: same.ndim - own.ndim], count, -1).any(-1).reshape(-1, count).any(0)
 

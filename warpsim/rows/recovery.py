@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recovery of near-rigid contact from overlap, of violated stops and constraints: speeds and levers of a model's rows.
+"""Recovery of near-rigid contact from overlap, and of violated stops and constraints: the speeds and levers of rows.
 
-The pull of a row at the end of its reach saturates by the lever at which its axis turns with the bodies (`kernels/rows/bilateral.py`),
-
+The pull of a row at the end of its reach is limited by the *lever* at which its axis turns with the bodies
+(`kernels/rows/bilateral.py`),
     lever = Σ_d c_d/M_dd / Σ_d |ω_d| |u_d|/M_dd
 
-over the degrees of freedom that its bodies move with: ω_d and u_d their motion at the row's point, c_d what the least weight
-sums (`kernels/rows/frame_rows.py`). Under the impulse γ the row's geometric stiffness is at most γ |ω_d| |u_d| on dof d. As a
-scale, that of the initial position serves everywhere.
+summed over the degrees of freedom that move its bodies. ω_d and u_d are the motion of dof d at the row's point. c_d is
+the term of the least weight (`kernels/rows/frame_rows.py`). Under the impulse γ the row's geometric stiffness is at
+most γ |ω_d| |u_d| on dof d. The lever is only a scale: its value at the initial position serves everywhere.
 """
 
 import numpy as np
@@ -19,16 +19,16 @@ from warpsim.model.geometry import compose, rotation_matrix
 from warpsim.model.host_kinematics import link_poses
 from warpsim.model.model import JointType, Model
 
-# (m/s, rad/s): a box that starts 10 mm in the ground hops by 2 mm, gymnasium's ant whose ankles start 0.5 rad beyond their
-# stops by 1 mm.
+# (m/s, rad/s). At these speeds a box that starts 10 mm in the ground hops by 2 mm, and gymnasium's ant, whose ankles
+# start 0.5 rad beyond their stops, by 1 mm.
 RECOVERY_SPEED = (0.2, 2.0)
-# [m/s, rad/s] of two-sided rows: a mechanism that moves at the speed v drifts by h² v³/L² off its constraints, which a lower limit
-# would not take back.
+# [m/s, rad/s] least recovery speed of two-sided rows. A mechanism at the speed v drifts by h² v³/L² off its
+# constraints; a lower limit would not take that back.
 CONSTRAINT_SPEED = 5.0
 
 
 def recovery_speeds(value) -> tuple[float, float]:
-    """(m/s, rad/s) from `Simulator`'s `recovery_speed`."""
+    """(m/s, rad/s) from the argument `recovery_speed` of `Simulator`."""
     if value is None:
         return np.inf, np.inf
     rule = "give (m/s, rad/s) above 0, one such number for both, or None for no limit"
@@ -40,8 +40,12 @@ def recovery_speeds(value) -> tuple[float, float]:
 
 
 def row_speed(model: Model, row, speeds: tuple[float, float]) -> float:
-    """The recovery speed of a row of the table: of one-sided rows of positions speeds[0], of a coordinate x = Σ a_j q_j that
-    which moves no joint faster than its own, of the length of a line speeds[0]; of two-sided rows at least `CONSTRAINT_SPEED`."""
+    """The recovery speed of a row of the table.
+
+    A one-sided row of positions or on a line has speeds[0], a row of angles speeds[1]. A row on a coordinate x = Σ a_j
+    q_j has the largest speed that moves no joint faster than the joint's own. Two-sided rows have at least
+    `CONSTRAINT_SPEED`.
+    """
     if not row.traits & int(ONE_SIDED):
         speeds = tuple(max(speed, CONSTRAINT_SPEED) for speed in speeds)
     if row.between:
@@ -55,7 +59,7 @@ def row_speed(model: Model, row, speeds: tuple[float, float]) -> float:
 
 
 def comes(model: Model, row) -> bool:
-    """Whether a free body can come to meet the row."""
+    """Whether a free body may move to meet the row."""
     links = {int(model.dof_link[d]) for d in row.support}
     return any(JointType(model.link_type[link]) == JointType.FREE for link in links)
 
@@ -78,7 +82,7 @@ class Levers:
         self._mass: dict[int, float] = {}
 
     def motion(self, d: int, point) -> tuple[np.ndarray, np.ndarray]:
-        """(ω, u) of dof d at a point of the world."""
+        """(ω, u) of dof d at a point, in world axes."""
         model, link = self.model, int(self.model.dof_link[d])
         kind, k = JointType(model.link_type[link]), d - int(model.link_v[link])
         X, joint = self.link_pose[link], int(model.link_joint[link])
@@ -107,7 +111,7 @@ class Levers:
         return self._mass[d]
 
     def lever(self, row) -> float:
-        """[m], of angles [rad]; infinite where the row's axis does not turn."""
+        """The lever of a row [m]; [rad] for a row of angles; infinite if the row's axis does not turn."""
         if not row.between:
             return np.inf
         if row.traits & int(ANGULAR):

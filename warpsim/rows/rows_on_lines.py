@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows on lines (`kernels/rows/line_rows.py`): which line a row measures, its constant table, and lengths at the initial position."""
+"""Rows on lines (`kernels/rows/line_rows.py`): the lines that each row measures, their table, and initial lengths."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def line_support(tables: Tables | None, lines) -> list[int]:
 
 
 def add_initial_lengths(lines: Lines, rows: list) -> None:
-    """Add the lengths of lines at q0 to what couplings compare with."""
+    """Add the lengths of lines at q0 to the reference values x_0, y_0 of couplings."""
     coupled = [row for row in rows if row.on_line and row.kind == "coupling"]
     if not coupled:
         return
@@ -27,7 +27,7 @@ def add_initial_lengths(lines: Lines, rows: list) -> None:
 
 
 class RowsOnLines:
-    """The table of rows on `lines`; `rows`: all rows, `width`: the columns of their supports."""
+    """The table of the rows on `lines`. `rows`: all rows; `width`: columns of their supports."""
 
     def __init__(self, device_model: DeviceModel, lines: Lines, rows: list, width: int):
         self.lines, tables = lines, lines.tables

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of the scalar rows: which rows a model has, their constant table, and the launches that fill it.
+"""Host side of the scalar rows: the rows of a model, their constant table, and the launches that fill it.
 
-All rows stand in one table: stops and dry friction of joints first, then constraints and tendons, then actuators.
+All rows are in one table: first stops and dry friction of joints, then constraints and tendons, then actuators.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ CONSTANTS = (
     *("joint_range", "joint_friction", "tendon_range", "tendon_stiffness", "tendon_damping", "tendon_friction"),
     *("constraint_stiffness", "constraint_dissipation_time", "constraint_coefficients"),
 )
-# What rows leave behind that the next step's derivatives take as constants.
+# State memory of the rows that derivatives of the next step treat as constant.
 ROW_MEMORY = ("added_inertia",)
 LOWER, UPPER = {"side": 1.0}, {"side": -1.0}
 
 
 @dataclasses.dataclass
 class Row:
-    """One row of `kernels.rows.table.Table`; `support` ascending, with a, b and q per entry."""
+    """One row of `kernels.rows.table.Table`. `support` is ascending; a, b and q have one entry per dof of it."""
 
     kind: str
     owner: int
@@ -51,16 +51,16 @@ class Row:
     axis: int = 0
     link: tuple[int, int] = (-1, -1)
     frame: tuple[np.ndarray, np.ndarray] = (IDENTITY, IDENTITY)
-    length: float = 0.0  # of a distance; what follows is constant, other than what laws read of parameters
+    length: float = 0.0  # of a distance. These fields are constant; laws read the rest from parameters.
     reference: tuple[float, float] = (0.0, 0.0)
     rigid: bool = True
-    lines: tuple[int, int] = (-1, -1)  # whose lengths x and y contain
+    lines: tuple[int, int] = (-1, -1)  # whose lengths are part of x and y
     gear: tuple[float, float] = (1.0, 1.0)
 
     @property
     def traits(self) -> int:
-        """The properties of its kind (`kernels/rows/kinds/kind.py`)."""
-        kinds.code(self.kind)  # an unknown one is an error that names it
+        """The properties of the row's kind (`kernels/rows/kinds/kind.py`)."""
+        kinds.code(self.kind)  # raises an error that names an unknown kind
         return int(kinds.KINDS[self.kind].traits) | (int(ON_LINES) if self.on_line else 0)
 
     @property
@@ -75,7 +75,7 @@ class Row:
 
 
 def joint_rows(model: Model) -> list[Row]:
-    """Stops of limited joints, and dry friction."""
+    """Stops of limited joints, and dry friction of joints."""
     found: list[Row] = []
     for j in range(model.njoint):
         kind, dof, q = JointType(model.joint_type[j]), int(model.joint_v[j]), int(model.joint_q[j])
@@ -93,7 +93,8 @@ def joint_rows(model: Model) -> list[Row]:
 
 
 def constraint_rows(model: Model, tables: Tables | None = None) -> list[Row]:
-    """The rows of active constraints, then of tendons; none where nothing can move. `tables`: of the model's lines."""
+    """The rows of active constraints, then of tendons; no rows for constraints that nothing can move. `tables`: of the
+    model's lines."""
     found: list[Row] = []
     links = np.where(model.constraint_body < 0, -1, model.body_link[model.constraint_body]).reshape(-1, 2)
     supports, signs, sizes = pair_supports(model, links)
@@ -134,7 +135,8 @@ def _body_rows(model: Model, c: int, link, support, sign) -> list[Row]:
 
 
 def row_groups(found: list[Row]) -> list[int]:
-    """At the first row of each group the size of the group, 0 at the others: rows of one kind of one constraint."""
+    """The size of each group at its first row, 0 at its other rows. A group is the rows of one kind of one
+    constraint."""
     sizes = [1] * len(found)
     for i in range(len(found) - 1, 0, -1):
         row, before = found[i], found[i - 1]
@@ -144,7 +146,8 @@ def row_groups(found: list[Row]) -> list[int]:
 
 
 def row_parts(model: Model, found: list[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The parts of a model, trees that rows connect: of every row, of every body (-1: it stands still), of every dof."""
+    """The mechanisms of a model, trees that rows connect: the mechanism of every row, body (−1: it stands still) and
+    dof."""
     tree = model.link_tree
     part = np.arange(int(tree.max(initial=-1)) + 1)
     for row in found:
@@ -158,7 +161,7 @@ def row_parts(model: Model, found: list[Row]) -> tuple[np.ndarray, np.ndarray, n
 
 
 def dof_coordinates(model: Model) -> np.ndarray:
-    """`(nv,)` the coordinate in q of each degree of freedom of a hinge or slide; -1 of others."""
+    """`(nv,)` the coordinate in q of each dof of a hinge or slide; −1 for other dofs."""
     found = np.full(model.nv, -1, dtype=np.int32)
     single = np.isin(model.joint_type, (JointType.HINGE, JointType.SLIDE))
     found[model.joint_v[single]] = model.joint_q[single]
@@ -166,7 +169,7 @@ def dof_coordinates(model: Model) -> np.ndarray:
 
 
 def _coupling_row(model: Model, c: int, tables: Tables | None) -> Row:
-    """x − x_0 = p(y − y_0) of two joints or tendons; the lengths of lines in x_0 and y_0 are added when a simulator is made."""
+    """x − x_0 = p(y − y_0) for two joints or tendons. A simulator later adds the lengths of lines to x_0 and y_0."""
     weights, lines = np.zeros((2, model.nv)), [-1, -1]
     for end, element in enumerate(model.constraint_joint[c]):
         if element >= 0:
@@ -192,7 +195,7 @@ def _coupling_row(model: Model, c: int, tables: Tables | None) -> Row:
 
 
 def _coordinates(model: Model, support) -> list[int]:
-    """The coordinates in q of degrees of freedom; 0 of those of ball and free joints, which only lines move."""
+    """The coordinate in q of each of these dofs; 0 for dofs of ball and free joints, which only rows on lines have."""
     return np.maximum(dof_coordinates(model)[support], 0).tolist()
 
 
@@ -220,7 +223,8 @@ def _tendon_rows(model: Model, t: int, tables: Tables | None) -> list[Row]:
 
 
 def actuator_moments(model: Model, a: int) -> tuple[list[int], list[float]]:
-    """Degrees of freedom and moment arms (gear) of an actuator on a hinge, slide or fixed tendon; empty for others."""
+    """Degrees of freedom and moment arms (gear) of an actuator on a hinge, slide or fixed tendon; empty for other
+    actuators."""
     joint, tendon, gear = int(model.actuator_joint[a]), int(model.actuator_tendon[a]), float(model.actuator_gear[a, 0])
     if tendon >= 0:
         support = np.flatnonzero(model.tendon_coefficients[tendon])
@@ -246,14 +250,15 @@ def servo_row(model: Model, a: int, tables: Tables | None = None) -> Row:
 
 
 def actuator_rows(model: Model, implicit: bool) -> np.ndarray:
-    """`(nu,)` when a row stands for each actuator (`kernels/forces/actuators.py`); implicit schemes solve joints' themselves."""
+    """`(nu,)` when a row replaces each actuator's force (`kernels/forces/actuators.py`). Implicit schemes solve
+    actuators on joints themselves."""
     feedback = model.actuator_gain[:, 1:].any(1) | model.actuator_bias[:, 1:].any(1)
     joint = np.where(feedback & (not implicit), int(actuation.WHERE_IMPLICIT), int(actuation.NEVER))
     return np.where(model.actuator_joint < 0, int(actuation.ALWAYS), joint)
 
 
 def padded(lists, width: int, dtype) -> np.ndarray:
-    """Lists of unequal length as rows of an array, filled up with 0."""
+    """Lists of unequal length as rows of an array, padded with 0."""
     filled = np.zeros((len(lists), width), dtype=dtype)
     for row, values in zip(filled, lists, strict=True):
         row[: len(values)] = values
@@ -261,10 +266,10 @@ def padded(lists, width: int, dtype) -> np.ndarray:
 
 
 class ScalarRows:
-    """The rows of all worlds: `rows` (struct of `kernels/rows/table.py`) and the launches that fill it.
+    """The scalar rows of all worlds: `rows` (struct of `kernels/rows/table.py`) and the launches that fill it.
 
-    `actuators`: indices of those that have a row. `exact`: a finite stiffness counts as it is, without the near-rigid limit.
-    `follow_bend`: errors of constraints include what the path bends within the step, J̇v h²/2.
+    `actuators`: indices of the actuators that have a row. `exact`: a finite stiffness has no near-rigid limit.
+    `follow_bend`: errors of constraints include the bend of the path within the step, J̇v h²/2.
     """
 
     def __init__(
@@ -281,7 +286,7 @@ class ScalarRows:
         S = t.real
         tables = None if lines is None else lines.tables
         found = joint_rows(model) + constraint_rows(model, tables) + [servo_row(model, a, tables) for a in actuators]
-        found = [row for row in found if row.support]  # a line between what stands still moves nothing
+        found = [row for row in found if row.support]  # a line between links that stand still moves nothing
         self.found, self.count = found, len(found)
         self.has_frames = any(row.between for row in found)
         of_joints = all(row.owner == table.JOINT for row in found if not (row.between or row.on_line))
@@ -298,7 +303,7 @@ class ScalarRows:
         self.phi = dynamics.array(self.count, S)
         self.phi_between, self.floor, self.rows.speed = (dynamics.array(n, S) for _ in range(3))
         self.inertia = dynamics.array(model.nv if n else 0, S)
-        self.armature = dynamics.array(model.nv, S) if n else None  # of a step, with `added`
+        self.armature = dynamics.array(model.nv, S) if n else None  # armature of a step, including `added`
         self.need, self.added = (dynamics.array(model.nv if n else 0, S) for _ in range(2))
         self.lost_time = dynamics.array(self.count if self.can_lose else 0, S)
         self.q_ahead = dynamics.array(model.nq if n else 0, S)
@@ -348,14 +353,16 @@ class ScalarRows:
         )
 
     def constants(self, actuators=None):
-        """What laws read of parameters, as they are now, and of `actuators` (`Step.actuators`; default: the parameters
-        without controls)."""
+        """The struct `Constants`: present parameters that laws read, and `actuators` (`Step.actuators`).
+
+        Default of `actuators`: the parameters without controls.
+        """
         stored = {name: self.device_model.parameters.stored(name) for name in CONSTANTS}
         actuators = actuators_of(self.device_model, self.nothing) if actuators is None else actuators
         return self.device_model.struct(table.Constants, actuators=actuators, **stored)
 
     def attach(self, problem) -> None:
-        """Let the solver's problem read these rows."""
+        """Make these rows part of the solver's problem."""
         problem.row_J, problem.row_R, problem.row_v_hat = self.rows.J, self.rows.R, self.rows.v_hat
         problem.row_lower, problem.row_upper = self.rows.lower, self.rows.upper
 
@@ -375,8 +382,9 @@ class ScalarRows:
     ) -> None:
         """Fill R, v̂, bounds, weights and Jacobians at (q, v), after `dynamics.position(q)`. `z`: scratch (worlds, nv).
 
-        `moves`: whether this step's new velocity moves the positions; where it does not (explicit Euler), errors are those
-        that v brings about. `between`: a `Dynamics` and its q where Jacobians are wanted instead (midpoint rule).
+        `moves`: whether the new velocity of this step moves the positions. If not (explicit Euler), the errors are
+        those to which v leads. `between`: a `Dynamics` and its q at which Jacobians are evaluated instead (midpoint
+        rule).
         """
         if not self.count:
             return
@@ -407,7 +415,8 @@ class ScalarRows:
             dynamics.launch(frame_rows.regularise, None, inputs)
 
     def errors(self, q, u, phi) -> None:
-        """φ(q ⊕ u) of every row of a tendon or constraint, after `dynamics.position(q)`; Jacobians at q as well."""
+        """φ(q ⊕ u) of every row of a tendon or constraint, after `dynamics.position(q)`. Also writes the Jacobians at
+        q."""
         constants = self.constants()
         inputs = [self.table, constants, self.rows, 1.0, q, q, u, phi, self.rows.J]
         self.dynamics.launch(taped_rows.coordinate_errors, self.count, inputs)
@@ -416,13 +425,14 @@ class ScalarRows:
             self.geometry(self.dynamics, constants, phi, self.rows.J)
 
     def steady(self) -> None:
-        """The armature of a step: the parameter, and what steadies light links under the tension of the step before."""
+        """Compute the armature of a step: the parameter plus the inertia added to steady light links under tension."""
         if self.armature is not None:
             own = self.device_model.parameters.stored("joint_armature")
             self.dynamics.launch(watch.add_inertia, self.armature.shape[1], [own, self.added, self.armature])
 
     def remember(self, h: float, solution, force, flags) -> None:
-        """Find the inertia that the next step adds from the impulses of this one, and flag the worlds whose constraints let go."""
+        """Find the inertia that the next step adds, from the impulses of this one, and flag worlds whose constraints
+        let go."""
         d, launch = self.device_model, self.dynamics.launch
         if self.has_frames:
             inputs = [d.topology, self.table, self.rows, h, self.dynamics.link_X, self.dynamics.dof_S]
@@ -433,22 +443,22 @@ class ScalarRows:
 
     @property
     def reads_forces(self) -> bool:
-        """Whether rows compare with the forces given."""
+        """Whether the rows need the applied forces to compare their load with."""
         return self.can_hold or self.can_lose
 
     def state_memory(self) -> dict:
-        """The part of the next step's input that these rows leave behind, by name."""
+        """Arrays by name that these rows leave for the next step."""
         found = {"added_inertia": self.added} if self.has_frames else {}
         return found | ({"lost_time": self.lost_time} if self.can_lose else {})
 
     def load_memory(self, arrays: dict) -> None:
-        """Take a state's, for a repetition of its step."""
+        """Load the memory of a state, to repeat its step."""
         for name, array in self.state_memory().items():
             if name in ROW_MEMORY:
                 assign(array, arrays[name])
 
     def lead(self, h: float, moves: bool) -> tuple[float, float]:
-        """(t, s): errors are φ(q ⊕ t v) − s J v."""
+        """(t, s) such that errors are φ(q ⊕ t v) − s J v."""
         ahead = h if self.follow_bend or not moves else 0.0
         return ahead, ahead if moves else 0.0
 
@@ -459,11 +469,11 @@ class ScalarRows:
         dynamics.kinematics(self.q_ahead, self.link_X_ahead)
 
     def geometry(self, at: Dynamics, constants, phi, J, on_tape: int = 0) -> None:
-        """J at the kinematics of `at`, and φ where the velocity leads, of rows between frames."""
+        """Rows between frames: J at the kinematics of `at`, and φ where the velocity leads."""
         inputs = [self.device_model.topology, self.table, constants, self.rows, at.link_X, self.link_X_ahead, at.dof_S]
         at.launch(frame_rows.frame_errors, self.count, [*inputs, on_tape, phi, J])
 
     def least_weights(self, at: Dynamics) -> None:
-        """`floor` from `inertia`, at the kinematics of `at`."""
+        """Compute `floor` from `inertia`, at the kinematics of `at`."""
         inputs = [self.device_model.topology, self.table, self.rows, at.link_X, at.dof_S, self.inertia, self.floor]
         self.dynamics.launch(frame_rows.least_weight, self.count, inputs)

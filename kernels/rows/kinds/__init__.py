@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of scalar rows: every file of this folder that has a `KIND` is one, called as the file. Its code is its place in `NAMES`."""
+"""The kinds of scalar rows. Every file of this folder with a `KIND` is a kind, named as the file. Its code is its index
+in `NAMES`."""
 
 import importlib
 import pkgutil
@@ -10,7 +11,7 @@ NAMES = tuple(KINDS)
 
 
 def code(name: str) -> int:
-    """The number of a kind in tables."""
+    """The code of a kind in tables."""
     if name not in KINDS:
         raise ValueError(f"no kind of row is called {name!r}; there are {', '.join(NAMES)}")
     return NAMES.index(name)

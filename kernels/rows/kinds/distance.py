@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distance of the origins, held at a length:
+"""Distance of the two origins, held at a length:
 
 φ = ‖p_B − p_A‖ − length,   a = (p_B − p_A)/‖p_B − p_A‖
 """
@@ -15,7 +15,7 @@ from .kind import BETWEEN, WEIGHED, Kind
 
 @func
 def length_row(X: Frames) -> RowGeometry:
-    """The distance itself, as φ; where the points coincide its direction is x."""
+    """The distance as φ, with its axis. If the points coincide, the axis is x."""
     d = wp.transform_get_translation(X.B) - wp.transform_get_translation(X.A)
     length = real(0.0)
     axis = vec3(real(1.0), real(0.0), real(0.0))

@@ -8,7 +8,7 @@ from .kind import ON_JOINTS, WEIGHED, YIELDS, Kind
 
 @func
 def law(s: RowState) -> vec4:
-    """(R, v̂, lower, upper); no row without friction."""
+    """(R, v̂, lower, upper); R = 0 without friction."""
     bound = s.h * s.e
     R = real(0.0)
     if bound > real(0.0):

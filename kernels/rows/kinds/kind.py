@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kind of row declares: its properties and its device functions, all of the same few signatures.
+"""What a kind of row declares: its properties and its device functions.
 
-geometry(Frames) → RowGeometry   of a row between two frames: φ and axis
-measure(Coordinates) → vec4      of a row on coordinates: φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²
-law(RowState) → vec4             (R, v̂, lower, upper); R = 0: no row
+geometry(Frames) → RowGeometry   rows between two frames: φ and axis
+measure(Coordinates) → vec4      rows on coordinates: φ, ∂φ/∂x, ∂φ/∂y, ∂²φ/∂y²
+law(RowState) → vec4             (R, v̂, lower, upper); R = 0: the row does not act
 
-Their slopes are generated from them (`dispatch.py`).
+`dispatch.py` generates their derivatives.
 """
 
 import typing
@@ -13,16 +13,16 @@ import typing
 import warp as wp
 
 # Properties, as bits of `Table.traits`.
-BETWEEN = wp.constant(1)  # measures between two frames, else coordinates
-ANGULAR = wp.constant(2)  # of a row between frames: measures an angle alone
-ONE_SIDED = wp.constant(4)  # a stop, which counts where it may act within the step; its constant is the bound
+BETWEEN = wp.constant(1)  # measures between two frames; otherwise coordinates
+ANGULAR = wp.constant(2)  # row between frames: measures only an angle
+ONE_SIDED = wp.constant(4)  # a stop: counts only if it may act within the step; its constant is the bound
 YIELDS = wp.constant(16)  # its constant is the bound of the force
-WEIGHED = wp.constant(32)  # counts only where it moves something: its R may be proportional to w
+WEIGHED = wp.constant(32)  # counts only if it moves something: its R may be proportional to w
 PAIRED = wp.constant(64)  # measures two sums of coordinates, x and y
-ON_JOINTS = wp.constant(128)  # what joints have, see `coordinate_rows.fill_joints`
-PERIODIC = wp.constant(256)  # of a row between frames: φ is known less whole multiples of its constant
-ON_LINES = wp.constant(512)  # of a single row: measures the length of a line, see `line_rows.py`
-ELSEWHERE = wp.constant(513)  # BETWEEN or ON_LINES: what `coordinate_rows.py` leaves to others
+ON_JOINTS = wp.constant(128)  # joints may have it, see `coordinate_rows.fill_joints`
+PERIODIC = wp.constant(256)  # row between frames: φ is defined up to whole multiples of its constant
+ON_LINES = wp.constant(512)  # a property of one row, not of a kind: measures the length of a line, see `line_rows.py`
+ELSEWHERE = wp.constant(513)  # BETWEEN or ON_LINES: rows that `coordinate_rows.py` skips
 
 
 class Kind(typing.NamedTuple):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distance of the origins between two stops: φ = ‖p_B − p_A‖ − shortest, or longest − ‖p_B − p_A‖; the law of `stop.py`."""
+"""Distance of the two origins between two stops: φ = ‖p_B − p_A‖ − shortest, or longest − ‖p_B − p_A‖; the law of
+`stop.py`."""
 
 from ...real import func
 from ..table import Frames, RowGeometry

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A screw: how far B has come along the z axis of A, less what it has turned about it; a turn for each pitch p, right-handed if p > 0.
+"""A screw: the displacement of B along the z axis of A, minus its rotation about z times p/(2π); right-handed for a
+pitch p > 0.
 
-With Q = q_A* q_B = (v, q_w), z = (p_B − p_A)·R_A e_z, s = sin(π z/p), c = cos(π z/p), and ψ = θ − 2π z/p of the angle θ of Q about z,
+With Q = q_A* q_B = (v, q_w), z = (p_B − p_A)·R_A e_z, s = sin(π z/p), c = cos(π z/p), the angle θ of Q about z, and ψ =
+θ − 2π z/p,
 
     tan ½ψ = (Q_z c − q_w s)/(q_w c + Q_z s),   ψ in (−π, π]
     φ = −(p/2π) ψ  [m],   a = R_A (−(p/2π) T, e_z),   T = (Q_z v + q_w (q_w e_z + v × e_z))/(Q_z² + q_w²)
 
-φ is z − p θ/2π less whole pitches: no turns are counted, and a nut that is off by more than half a pitch goes on in the next turn of the
-thread. φ − h J v0 is taken less whole pitches as well, so that fast nuts lose none. The other rows of a screw keep the axes aligned
-(`position.py`, `tilt.py`).
+φ is z − p θ/2π, less whole pitches: the row does not count turns. A nut with an error of more than half a pitch
+continues in the next turn of the thread. φ − h J v0 is also reduced by whole pitches, so that fast nuts do not lose
+any. The other rows of a screw keep the axes aligned (`position.py`, `tilt.py`).
 """
 
 import warp as wp
@@ -20,7 +22,7 @@ from ..frames import relative_quaternion, vector_part
 from ..table import Frames, RowGeometry
 from .kind import BETWEEN, PERIODIC, WEIGHED, Kind
 
-LEAST = 1e-6  # of Q_z² + q_w², 0 where the axes point against each other
+LEAST = 1e-6  # of Q_z² + q_w², which is 0 if the axes have opposite directions
 
 
 @func
@@ -33,7 +35,7 @@ def geometry(X: Frames) -> RowGeometry:
     c = wp.cos(turn)
     sine = Q[2] * c - Q[3] * s
     cosine = Q[3] * c + Q[2] * s
-    if cosine < real(0.0):  # −Q is the same rotation
+    if cosine < real(0.0):  # −Q is the same rotation as Q
         sine = -sine
         cosine = -cosine
     v = vector_part(Q)

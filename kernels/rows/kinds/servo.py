@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An actuator with feedback and an effort limit, or on a tendon (`kernels/forces/effort.py`); the gear stands in a.
+"""An actuator with feedback and an effort limit, or on a tendon (`kernels/forces/effort.py`); a contains the gear.
 
 It replaces the force that `kernels/forces/actuators.py` would add.
 """
@@ -12,7 +12,7 @@ from .kind import Kind
 
 @func
 def law(s: RowState) -> vec4:
-    """(R, v̂, lower, upper); R = 0 where `actuators.py` adds the force of an actuator on a joint."""
+    """(R, v̂, lower, upper). R = 0 for an actuator on a joint whose force `actuators.py` adds."""
     found = vec4(real(0.0), real(0.0), real(0.0), real(0.0))
     if is_dissipative(s.gains):
         if s.on_tendon == 1 or is_bounded(s.low, s.high):
@@ -24,7 +24,7 @@ def law(s: RowState) -> vec4:
             force = s.low
         elif force > s.high:
             force = s.high
-        found = vec4(real(1.0), force, s.h * force, s.h * force)  # a NaN comes out through v̂
+        found = vec4(real(1.0), force, s.h * force, s.h * force)  # a NaN of the force passes through v̂
     return found
 
 

@@ -24,7 +24,7 @@ def length_beyond(s: RowState) -> real:
 
 @func
 def stiffness(s: RowState) -> real:
-    """K, 0 where the spring is slack, which is decided by x alone."""
+    """K; 0 while the spring is slack, which depends only on x."""
     K = s.K
     if s.slack[0] < s.slack[1] and s.phi >= s.slack[0] and s.phi <= s.slack[1]:
         K = real(0.0)
@@ -33,7 +33,7 @@ def stiffness(s: RowState) -> real:
 
 @func
 def spring_law(s: RowState) -> vec4:
-    """(R, v̂, −∞, ∞); R = 0, no row, where neither spring nor damper acts."""
+    """(R, v̂, −∞, ∞); R = 0 if neither spring nor damper acts."""
     K = stiffness(s)
     slope = s.h * K + s.D
     law = vec4(real(0.0), real(0.0), real(-wp.inf), real(wp.inf))

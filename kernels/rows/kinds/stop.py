@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops of hinges, slides, ball joints and tendons, one-sided: a stop pushes only, 0 ≤ γ, with φ ≥ 0 the free side.
+"""Stops of hinges, slides, ball joints and tendons. A stop is one-sided: it only pushes, 0 ≤ γ; φ ≥ 0 is the free side.
 
-    φ = x − lower,   or   φ = upper − x;   of a ball joint x is the angle ‖r‖ of its rotation, ∂x/∂q = r/‖r‖
+        φ = x − lower,   or   φ = upper − x;   for a ball joint x is the angle ‖r‖ of its rotation, ∂x/∂q = r/‖r‖
 
-The law is also that of the bounds of a distance (`reach.py`).
+The bounds of a distance (`reach.py`) have the same law.
 
     R = max(β²/(4π²) w, c/(h (h + τ_d))),   v̂ = −φ/(h + τ_d),   lower = 0, upper = ∞
 
-c = 1/k is the compliance (0 is near-rigid); τ_d counts only in penetration, so that no force acts at a distance. What is beyond a
-near-rigid stop comes back at the recovery speed v_r at most: as for contact (`cone.py`), v̂ and R are scaled alike where v̂ > v_r, so
-that the load borne at rest stays, R to a hundredth at most. What cannot come back is held, see `bilateral.py`.
+c = 1/k is the compliance (0: near-rigid). τ_d counts only in penetration, so that no force acts at a distance. Beyond a
+near-rigid stop a joint returns at most at the recovery speed v_r. As for contact (`cone.py`), v̂ and R are scaled by
+the same factor if v̂ > v_r, so that the load at rest stays the same; R is scaled by at least 1/100. Stops that cannot
+return are held, see `bilateral.py`.
 """
 
 import warp as wp
@@ -22,14 +23,15 @@ from ..table import Coordinates, RowState
 from .kind import ON_JOINTS, ONE_SIDED, WEIGHED, Kind
 
 LIMIT_BETA = 0.1  # near-rigid limit of stops
-LIMIT_HORIZON = 2.0  # steps ahead within which a stop counts
+LIMIT_HORIZON = 2.0  # number of steps ahead within which a stop counts
 
 
 @func
 def within_reach(distance: real, rate: real, rate_star: real, pull: real, h: real) -> bool:
-    """Whether the stop may act in this step, by the rates at v0 and v*, and that which other rows may bring about.
+    """Whether the stop may act in this step, by the rates at v0 and v* and by `pull`, the rate that other rows may
+    cause.
 
-    A distance that is not a number is in reach, and is noticed.
+    A NaN distance is within reach, so that it is noticed.
     """
     return not (distance >= real(LIMIT_HORIZON) * h * wp.max(wp.max(wp.abs(rate), wp.abs(rate_star)), pull))
 
@@ -51,7 +53,7 @@ def stop_law(s: RowState) -> vec4:
 
 @func
 def measure(at: Coordinates) -> vec4:
-    """The distance from the bound."""
+    """Signed distance to the bound and its derivatives."""
     return vec4(at.side * (at.x - at.bound), at.side, real(0.0), real(0.0))
 
 
