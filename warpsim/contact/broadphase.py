@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of the broad phase: the grid's tables and working arrays, and its launches."""
+"""Host side of the broad phase: the grid's tables, its workspace and its launches."""
 
 import numpy as np
 import warp as wp
@@ -11,20 +11,21 @@ from warpsim.kernels.contact import broadphase
 from warpsim.model.extent import bounding_radii
 from warpsim.tree.dynamics import BLOCK, DeviceModel
 
-# Up to this many pairs a list that is walked in full is quicker than the grid on the CPU (benchmarks/broadphase.py: they
-# cross at about 850 spheres, 360,000 pairs).
+# With at most this many pairs, on the CPU, a walk through the full list is faster than the grid
+# (benchmarks/broadphase.py: they cross at about 850 spheres, 360,000 pairs).
 LARGEST_LIST = 300_000
-# A geom this many times larger than the median goes to the list that is tested against everything.
+# A geom this many times larger than the median is large: it is tested against every other geom.
 LARGE_RATIO = 4.0
 CANDIDATES_PER_GEOM = 32
-# Candidates of a geom that are kept while they are counted; of further ones the geom makes a second search.
+# Candidates per geom that the counting pass keeps. A geom with more searches a second time.
 KEPT_PER_GEOM = 16
-# Pairs within a tree of up to this many small geoms are listed; larger trees go through the grid.
+# Trees with at most this many small geoms list their own pairs; larger trees use the grid.
 LARGEST_GROUP = 64
 
 
 class BroadPhase:
-    """Candidates of every world, sorted by pair: `grid.candidate`, `grid.count`. `scene`: the pairs and reaches of geoms, see `Collision`."""
+    """Candidate pairs of every world, sorted: `grid.candidate`, `grid.count`. `scene`: pairs and reaches of the geoms,
+    see `Collision`."""
 
     def __init__(self, device_model: DeviceModel, scene, capacity: int | None = None):
         model, device, worlds = device_model.model, device_model.device, device_model.worlds
@@ -65,7 +66,7 @@ class BroadPhase:
         self._candidate_start = ints(self.capacity * np.arange(worlds))
 
     def launch(self, h: float, size: wp.array, geoms) -> None:
-        """Find the candidates for a step of h."""
+        """Find the candidate pairs for a step of h [s]."""
         grid, worlds, ngeom = self.grid, self.worlds, self.model.ngeom
         self._run(broadphase.find_width, worlds, [grid, size, geoms, h, self._width])
         self._run(broadphase.insert, (worlds, self.smalls), [grid, geoms, self._width])
@@ -84,25 +85,27 @@ class BroadPhase:
 
 
 def check_indices(worlds: int, ngeom: int, capacity: int) -> None:
-    """Raise `ValueError` where 32 bits do not number the candidates of all worlds, or the pairs of geoms.
+    """Raise `ValueError` if 32-bit integers cannot number the candidates of all worlds, or the pairs of geoms.
 
-    `capacity`: candidates per world. The lists are twice as long, because they are sorted.
+    `capacity`: candidates per world. The lists have twice that length, because sorting needs it.
     """
     if ngeom * (ngeom - 1) // 2 > LARGEST_INDEX:
         raise ValueError(
-            f"the model has {ngeom} geoms, and pairs of them are numbered up to {ngeom * (ngeom - 1) // 2}; 32-bit integers end "
+            f"the model has {ngeom} geoms, and pairs of them are numbered up to {ngeom * (ngeom - 1) // 2}; 32-bit "
+            f"integers end "
             f"at {LARGEST_INDEX}: use at most 65536 geoms"
         )
     entries, most = 2 * worlds * max(capacity, ngeom), LARGEST_INDEX // (2 * max(capacity, ngeom, 1))
     if entries > LARGEST_INDEX:
         raise ValueError(
-            f"worlds is {worlds}: with {capacity} candidate pairs each ({ngeom} geoms) the broad phase's lists have {entries} "
+            f"worlds is {worlds}: with {capacity} candidate pairs each ({ngeom} geoms) the broad phase's lists have "
+            f"{entries} "
             f"entries, and 32-bit indices end at {LARGEST_INDEX}; a simulator may have at most {most}"
         )
 
 
 def _own_pairs(model, is_large) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Group of each geom (its tree, -1: none), and per geom the pairs within its group: start, pair, other geom."""
+    """Group of each geom (its tree; -1: none), and per geom the pairs within its group: start, pair, other geom."""
     tree = np.array([-1 if b < 0 else model.link_tree[model.body_link[b]] for b in model.geom_body], dtype=np.int32)
     tree[is_large] = -1
     size = np.bincount(tree[tree >= 0], minlength=model.ntree)

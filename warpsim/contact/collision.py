@@ -25,12 +25,12 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact/convex_contacts.py
 SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
 SLOTS_PER_ROBOT = 64
-LEAST_SLOTS = 32  # of a robot whose geoms have fewer contact points together
-HULL_WARNING = 0.02  # of a mesh's size
+LEAST_SLOTS = 32  # for a robot whose geoms have fewer contact points in total
+HULL_WARNING = 0.02  # share of a mesh's size
 SLOTS_PER_FURTHER_TREE = 16
-CHUNK = 4096  # pairs at a time
+CHUNK = 4096  # pairs handled at a time
 
-# Most contact points that a pair of types can have; other pairs have one.
+# Largest number of contact points per pair of types; 1 for types that are not listed.
 PAIR_POINTS = {
     (GeomType.PLANE, GeomType.CAPSULE): 2,
     (GeomType.PLANE, GeomType.BOX): 8,
@@ -50,7 +50,7 @@ PAIR_POINTS = {
 
 
 def geom_links(model: Model) -> np.ndarray:
-    """The link of every geom, -1 for those of the world."""
+    """The link of every geom; -1 for geoms of the world."""
     return np.array([-1 if b < 0 else model.body_link[b] for b in model.geom_body], dtype=np.int32)
 
 
@@ -64,7 +64,8 @@ def link_chains(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def widest_support(model: Model) -> int:
-    """No pair of geoms that may touch has more degrees of freedom that move one but not both."""
+    """The largest number of degrees of freedom that move one geom of a pair but not both, over all pairs that may
+    touch."""
     pairs = geom_links(model)[model.pair_geom]
     chains, length = link_chains(model)
     tree = np.append(model.link_tree, -1)[pairs]
@@ -72,7 +73,7 @@ def widest_support(model: Model) -> int:
     a, b = pairs[~one_tree].T
     width = int((length[a] + length[b]).max(initial=0))
     alike = np.unique(pairs[one_tree], axis=0)
-    for first in range(0, len(alike), CHUNK):  # chains of one tree part once
+    for first in range(0, len(alike), CHUNK):  # chains of one tree share their beginning
         a, b = alike[first : first + CHUNK].T
         used = np.arange(chains.shape[1]) < np.minimum(length[a], length[b])[:, None]
         shared = np.logical_and.accumulate((chains[a] == chains[b]) & used, axis=1).sum(axis=1)
@@ -81,8 +82,8 @@ def widest_support(model: Model) -> int:
 
 
 def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Per pair of links (-1: the world): the degrees of freedom that move one but not both (ascending), their signs (+1
-    moves the second), and their count."""
+    """Per pair of links (-1: the world): the degrees of freedom that move one link but not both (ascending), their
+    signs (+1 moves the second), and their count."""
     padded, length = link_chains(model)
     chains = [row[:n].tolist() for row, n in zip(padded, length, strict=True)]
     tree, depth = np.append(model.link_tree, -1), padded.shape[1]
@@ -92,14 +93,14 @@ def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarr
     table = np.zeros((len(a), 2 * depth), dtype=np.int32)
     signs = np.zeros((len(a), 2 * depth))
     size = length[first] + length[second]
-    for n in np.unique(length[first]):  # two trees: one chain after the other
+    for n in np.unique(length[first]):  # two trees: the chains are concatenated
         rows = np.flatnonzero(length[first] == n)
         table[rows, :n] = padded[first[rows], :n]
         signs[rows, :n] = np.where(swap[rows], 1.0, -1.0)[:, None]
         table[rows, n : n + depth] = padded[second[rows]]
         signs[rows, n : n + depth] = np.where(swap[rows], -1.0, 1.0)[:, None]
     cache: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
-    for row in np.flatnonzero(tree[a] == tree[b]):  # one tree: what the chains do not share
+    for row in np.flatnonzero(tree[a] == tree[b]):  # one tree: the dofs that the chains do not share
         key = (int(a[row]), int(b[row]))
         if key not in cache:
             mine, other = set(chains[key[0]]), set(chains[key[1]])
@@ -114,8 +115,12 @@ def pair_supports(model: Model, links) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def default_capacity(model: Model, hulls: dict[int, np.ndarray]) -> int:
-    """Contact slots per world: what the pairs can produce, but at most 64 for one tree and 16 more for each further one;
-    of one tree alone as many as its geoms have together when each touches one other, if that is less, but 32 at least. More where the pairs that touch at q0 can produce more."""
+    """Default number of contact slots per world.
+
+    It is the number of contact points that all pairs can have, at most 64 for one tree plus 16 per further tree. A
+    model of one tree gets fewer slots, but at least 32, if its geoms have fewer points when each touches one other
+    geom. It gets more if the pairs that touch at q0 can have more points.
+    """
     points = _points(model, np.arange(model.point_pairs))
     moving = max(1, int(np.sum(np.diff(model.tree_v) > 0)))
     usual = SLOTS_PER_ROBOT + SLOTS_PER_FURTHER_TREE * (moving - 1)
@@ -130,7 +135,7 @@ def default_capacity(model: Model, hulls: dict[int, np.ndarray]) -> int:
 
 
 def _points_of_geoms(model: Model) -> int:
-    """Contact points when each geom that moves touches one other, of the geoms that it may touch that with the most points."""
+    """Contact points if each moving geom touches one other geom, the one with the most points."""
     pairs, most = model.pair_geom[: model.point_pairs], np.zeros(model.ngeom, dtype=int)
     table = np.array([[PAIR_POINTS.get((a, b), 1) for b in GeomType] for a in GeomType])
     first, second = model.geom_type[pairs].T
@@ -140,13 +145,13 @@ def _points_of_geoms(model: Model) -> int:
 
 
 def _points(model: Model, pairs) -> int:
-    """Most contact points of these pairs together."""
+    """Largest total number of contact points of these pairs."""
     kinds, counts = np.unique(model.geom_type[model.pair_geom[pairs]].reshape(-1, 2), axis=0, return_counts=True)
     return int(np.dot([PAIR_POINTS.get((GeomType(a), GeomType(b)), 1) for a, b in kinds], counts))
 
 
 def kinds_of_pairs(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(npair,) the kind of each pair of geoms, and of each kind the friction rule and the margin [m]."""
+    """The kind of each pair of geoms (npair,), and the friction rule and the margin [m] of each kind."""
     margins, margin = np.unique(model.pair_margin, return_inverse=True)
     rules, rule = np.unique(model.pair_rule, return_inverse=True)
     kinds, kind = np.unique(margin * max(len(rules), 1) + rule, return_inverse=True)
@@ -154,7 +159,7 @@ def kinds_of_pairs(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def reach_of(model: Model) -> np.ndarray:
-    """The largest margin of each geom's pairs [m], 0 of planes: bounds of geoms grow by it."""
+    """The largest margin of each geom's pairs [m], 0 for planes. The bounds of geoms grow by it."""
     reach = np.zeros(model.ngeom)
     np.maximum.at(reach, model.pair_geom, model.pair_margin[:, None])
     reach[model.geom_type == GeomType.PLANE] = 0.0
@@ -162,9 +167,9 @@ def reach_of(model: Model) -> np.ndarray:
 
 
 def refuse_unsupported(model: Model) -> None:
-    """Raise `ModelError` when a pair that may touch has a shape without contact kernels."""
+    """Raise `ModelError` if a pair that may touch has a shape without contact kernels."""
     supported = [int(kind) for kind in SUPPORTED]
-    # In the order of the pairs, each geom once.
+    # Each geom once, in the order of the pairs.
     paired = np.asarray(model.pair_geom[: model.point_pairs]).reshape(-1)
     paired = paired[~np.isin(model.geom_type[paired], supported)]
     bad = {model.geom_names[g]: GeomType(model.geom_type[g]).name.lower() for g in dict.fromkeys(paired.tolist())}
@@ -178,7 +183,7 @@ def refuse_unsupported(model: Model) -> None:
 
 
 def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
-    """One warning where the hulls that touch stand off their meshes by more than `HULL_WARNING` of their size."""
+    """Warn once if hulls that may touch deviate from their meshes by more than `HULL_WARNING` of the mesh's size."""
     touching = np.unique(model.geom_mesh[model.pair_geom])
     coarse = []
     for k in touching[touching >= 0]:
@@ -190,13 +195,14 @@ def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
         share, name, worst, limit = max(coarse)
         warnings.warn(
             f"model {model.name!r}: the hulls of {len(coarse)} meshes are cut to {limit} vertices; worst {name!r}, "
-            f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull; max_hull_vertices= of ws.load allows more",
+            f"up to {worst:.2g} m ({share:.1%} of its size) inside the mesh's own hull; max_hull_vertices= of "
+            f"ws.load allows more",
             stacklevel=7,
         )
 
 
 class Collision:
-    """Contact slots of all worlds and the launches that fill them. See `kernels/contact/contacts.py`."""
+    """Contact slots of all worlds, and the launches that fill them. See `kernels/contact/contacts.py`."""
 
     def __init__(
         self,
@@ -228,15 +234,16 @@ class Collision:
         large = self.enabled and len(model.pair_geom) > LARGEST_LIST
         self.broadphase = BroadPhase(device_model, self.scene) if large else None
         self.spin = None  # torsional and rolling friction
-        self.slots = self.capacity  # of what the solver has per contact: its spin rows have as many more
+        self.slots = self.capacity  # slots of the solver: spin rows need as many again
         if self.enabled and model.has_spin:
             self.spin, self.slots = Spin(self), 2 * self.capacity
         self._chains = self._supports()
         self.max_support = self.scene.support.shape[1]
         self.contacts = self._contacts()
         self.solver_options = {} if self.spin is None else {"spin": True}
-        self.rows_of_slots = self.contacts.row if self.spin is None else self.spin.row  # of the tables of supports
-        # What `detect` and `jacobian` write and nobody reads after them.
+        # row in the tables of supports per slot
+        self.rows_of_slots = self.contacts.row if self.spin is None else self.spin.row
+        # Arrays that `detect` and `jacobian` write and that are dead after them.
         self.detects_with = () if self.pressure else ("geom_X", "geom_capsule", "geom_speed")
         self.grid = self.broadphase.grid if self.broadphase else device_model.struct(broadphase_kernels.Grid)
         placed = model.ngeom if self.enabled or placement else 0
@@ -244,7 +251,8 @@ class Collision:
         self.geom_capsule = dynamics.array(placed, t.vec5)
 
     def follow(self, moved: wp.array, dof_S: wp.array) -> None:
-        """Take the contacts that a second-order scheme has `moved (worlds, max_contacts)`, and `dof_S` there."""
+        """Use the contact points that a second-order scheme has `moved (worlds, max_contacts)`, and `dof_S` at their
+        place."""
         if self.spin is not None:
             self.spin.moved, self.spin.moved_S = moved, dof_S
 
@@ -269,9 +277,10 @@ class Collision:
         )
 
     def _supports(self) -> tuple[wp.array, wp.array] | None:
-        """Tables of supports: a row per pair of geoms, or per contact of every world where the pairs are many and that is less.
+        """Fill the tables of supports; return the chains of the links for `list_supports`, or None.
 
-        Then the chains of the links, from which `list_supports` fills it.
+        The table has one row per pair of geoms. If the broad phase is used and there are fewer contact slots than
+        pairs, it has one row per contact slot of every world, which `list_supports` fills.
         """
         d, scene, m = self.device_model, self.scene, self.model
         S, slots = d.types.real, d.worlds * self.capacity
@@ -286,7 +295,7 @@ class Collision:
         return upload(chains, wp.int32, d.device, ndim=2), d.array(sizes)
 
     def _convex_scene(self):
-        """What the general narrow phase reads, or None for a model without pairs for it."""
+        """The tables of the general narrow phase; None for a model without pairs for it."""
         m = self.model
         general = ~np.isin(m.geom_type[m.pair_geom[: m.point_pairs]].reshape(-1, 2), SIMPLE).all(1)
         if not general.any():
@@ -312,11 +321,11 @@ class Collision:
 
     @property
     def finds_at_once(self) -> bool:
-        """Whether one launch finds all contacts, and writes their Jacobians."""
+        """Whether one launch finds all contact points and writes their Jacobians."""
         return self.convex_scene is None and self.pressure is None and self._chains is None
 
     def place_geoms(self, link_V: wp.array, link_V_star: wp.array) -> None:
-        """World poses of the geoms and bounds of their speeds at two sets of link velocities."""
+        """World poses of the geoms, and bounds of their speeds for two sets of link velocities."""
         d = self.device_model
         inputs = [d.topology, self.scene, d.plant(), self._links(link_V, link_V_star), self._geoms()]
         self.dynamics.launch(contact.place_geoms, len(self.scene.placed), inputs)
@@ -329,7 +338,7 @@ class Collision:
         return self.device_model.struct(pair_laws.Geoms, **geoms)
 
     def detect(self, h: float, link_V: wp.array, link_V_star: wp.array) -> None:
-        """Find the contacts of the present kinematics that can act within a step of h, and their geometry."""
+        """Find the contact points at the present kinematics that can act within a step of h [s], and their geometry."""
         if not self.enabled:
             return
         d, plant = self.device_model, self.device_model.plant()
@@ -348,25 +357,26 @@ class Collision:
             self.dynamics.launch(contact.list_supports, None, [self.scene, *self._chains, self.contacts])
 
     def jacobian(self) -> None:
-        """Jacobians of the contacts found, where `detect` has not written them."""
+        """Jacobians of the contact points, unless `detect` has written them."""
         if self.enabled and not self.finds_at_once:
             inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, self.contacts]
             self.dynamics.launch(contact.jacobian, None, inputs)
 
     def look_after(self, h: float, theta_vq: float, v0: wp.array, v: wp.array) -> None:
-        """Which pairs a step from v0 with the solution v leaves UNRESOLVED; before, some may be SUSPECT."""
+        """Mark pairs that a step from v0 with the solution v leaves UNRESOLVED. Detection marks candidates as
+        SUSPECT."""
         if self.may_pass:
             inputs = [self.scene, self.device_model.parameters.stored("geom_size"), h, theta_vq, v0, v, self.contacts]
             self.dynamics.launch(contact.look_after, None, inputs)
 
     def material(self):
-        """The contact parameters as kernels read them."""
+        """The contact parameters in the form that kernels read."""
         names = copy(pair_laws.Material, self.device_model.types.real).vars
         stored = {name: self.device_model.parameters.stored(f"geom_{name}") for name in names}
         return self.device_model.struct(pair_laws.Material, **stored)
 
     def friction(self):
-        """The friction parameters of the geoms as kernels read them."""
+        """The friction parameters of the geoms in the form that kernels read."""
         p, of = self.device_model.parameters, copy(stribeck.Friction, self.device_model.types.real)()
         of.friction, of.dynamic = p.stored("geom_friction"), p.stored("geom_friction_dynamic")
         of.velocity = p.stored("geom_friction_velocity")
@@ -374,12 +384,15 @@ class Collision:
 
 
 class ContactList:
-    """Contacts of every world on the host. `count (worlds,)` says how many rows of the others are used.
+    """Contact points of every world, on the host. `count (worlds,)` is the number of valid rows in the other arrays.
 
-    `geoms (worlds, n, 2)` geom indices A, B; `feature (worlds, n, 3)` codes of the features that touch; `point` [m] and
-    `frame` (columns t1, t2, n from A into B) in the world; `phi` signed distance less the margin of the pair [m]; `impulse` on B in the contact
-    frame [N s], or None where nothing has been solved. `moment` of torsional and rolling friction on B about the point, in the same
-    frame [N m s], None without impulses.
+    - `geoms (worlds, n, 2)`: geom indices A, B.
+    - `feature (worlds, n, 3)`: codes of the features that touch.
+    - `point` [m] and `frame` (columns t1, t2, n from A into B), in the world frame.
+    - `phi`: signed distance minus the margin of the pair [m].
+    - `impulse`: on B in the contact frame [N s]; None if nothing has been solved.
+    - `moment`: of torsional and rolling friction on B about the point, in the same frame [N m s]; None without
+      impulses.
     """
 
     count: np.ndarray

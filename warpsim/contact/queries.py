@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rays against the geoms, and what the queries of a `Simulator` return."""
+"""Rays against the geoms, and the results of queries of a `Simulator`."""
 
 import typing
 from typing import Any
@@ -15,7 +15,8 @@ from warpsim.tree.dynamics import DeviceModel
 
 
 class RayHits(typing.NamedTuple):
-    """`distance (worlds, rays)` [m] along the ray, -1 where nothing is hit; `geom` index, -1; outward `normal`."""
+    """Hits of rays: `distance (worlds, rays)` [m] along the ray (−1: no hit), `geom` index (−1: no hit), outward
+    `normal`."""
 
     distance: Array
     geom: Array
@@ -26,10 +27,13 @@ class RayHits(typing.NamedTuple):
 
 
 class AboutCentre(typing.NamedTuple):
-    """About the centre of mass of each body's tree, world axes: `wrench (worlds, nbody, 6)` of the last step's contacts
-    (torque, force), `inertia (worlds, nbody, 10)` (Ixx Iyy Izz Ixy Ixz Iyz, m (x - c), m),
-    `velocity (worlds, nbody, 6)` (angular, of the body's point at c); and `centre (worlds, trees, 4)`: mass and place
-    of each tree."""
+    """Bodies about the center of mass of their tree, in world axes.
+
+    - `wrench (worlds, nbody, 6)`: (torque, force) of the last step's contacts.
+    - `inertia (worlds, nbody, 10)`: (Ixx Iyy Izz Ixy Ixz Iyz, m (x − c), m).
+    - `velocity (worlds, nbody, 6)`: (angular, linear of the body's point at c).
+    - `centre (worlds, trees, 4)`: mass and center of mass c of each tree.
+    """
 
     wrench: Array
     inertia: Array
@@ -41,7 +45,7 @@ class AboutCentre(typing.NamedTuple):
 
 
 class RaySensor:
-    """Rays that are cast again and again: `sensor(state)` gives their `RayHits`. Made by `Simulator.ray_sensor`."""
+    """Prepared rays, made by `Simulator.ray_sensor`; `cast(q)` returns their `RayHits`."""
 
     def __init__(self, sim: Any, origin: np.ndarray, direction: np.ndarray, reach: float, geoms: Any, body: int):
         d = sim.device_model

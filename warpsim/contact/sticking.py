@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of adhesion (`kernels/contact/adhesion.py`): the actuators of a model that pull at the contacts of bodies."""
+"""Host side of adhesion (`kernels/contact/adhesion.py`): actuators that pull at the contact points of bodies."""
 
 import numpy as np
 import warp as wp
@@ -11,7 +11,8 @@ from warpsim.tree.part import Part
 
 
 class Sticking(Part):
-    """Tables and launches for all worlds; `held` (worlds, stickers) is how many contacts each had in the last step."""
+    """Tables and launches of adhesion. `held` (worlds, stickers): number of contact points of each actuator in the last
+    step."""
 
     name, fuses = "sticking", True
 
@@ -25,7 +26,7 @@ class Sticking(Part):
         self.dv = dynamics.array(model.nv, device_model.types.real)
 
     def after_contacts(self, h: float) -> None:
-        """Add the pull to v*."""
+        """Add the velocity change by adhesion to v*."""
         of, found = self.of, [self.device_model.topology, self.collision.scene, self.collision.contacts, self.stickers]
         inputs = [*found, h, of.actuators, of.A_factor, self.dv, self.held, of.v_star]
         self.dynamics.launch(adhesion.stick, None, inputs)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of actuators: their tables, parameters and controls as kernels read them (`kernels/forces/actuators.py`)."""
+"""Host side of actuators: tables, parameters and controls in the form that kernels read
+(`kernels/forces/actuators.py`)."""
 
 import functools
 
@@ -13,13 +14,14 @@ ACTUATOR_PARAMETERS = ("actuator_gain", "actuator_bias", "control_range", "force
 
 @functools.cache
 def _no_tables(real, device) -> tuple[wp.array, wp.array, wp.array]:
-    """Of what acts on no joint: (link, row, gear)."""
+    """Empty tables (link, row, gear), for uses without actuators on joints."""
     none = wp.empty(0, dtype=wp.int32, device=device)
     return none, none, wp.empty((0, 0), dtype=real, device=device)
 
 
 def actuators_of(device_model: DeviceModel, control: wp.array, given: dict | None = None, tables=None):
-    """`Actuators`. `given`: arrays in place of parameters, by name; `tables`: (link, row, gear), for what acts on joints."""
+    """The struct `Actuators`. `given`: arrays by name that replace parameters. `tables`: (link, row, gear) of actuators
+    on joints."""
     stored, given = device_model.parameters.stored, given or {}
     fields = zip(("gain", "bias", "control_range", "force_range"), ACTUATOR_PARAMETERS, strict=True)
     laws = {field: given.get(name, stored(name)) for field, name in fields}

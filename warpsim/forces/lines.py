@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of lines: the spatial tendons of a model and its actuators on sites and cranks, their lengths and moment arms.
+"""Host side of lines, the spatial tendons of a model and its actuators on sites and cranks: their lengths and moment
+arms.
 
-A line is a spatial tendon, in the order of tendons, then an actuator on sites or on a crank, in the order of actuators; see
-`kernels/forces/transmission.py`. Models without lines have no `Lines`, and no launch of these kernels.
+Lines are numbered: first the spatial tendons, in the order of tendons, then the actuators on sites or cranks, in the
+order of actuators. See `kernels/forces/transmission.py`. A model without lines has no `Lines` and launches none of
+these kernels.
 """
 
 import dataclasses
@@ -22,7 +24,8 @@ WRENCHES_OF_SEGMENT = 3  # on the first site's link, the geom's, the second site
 
 @dataclasses.dataclass
 class Segment:
-    """From site to site; `geom`, `side`: -1 where there is none."""
+    """A segment of a tendon from site to site, around a geom if `geom` ≥ 0. `side`: the side site, −1 if there is
+    none."""
 
     sites: tuple[int, int]
     geom: int
@@ -41,7 +44,7 @@ def line_actuators(model: Model) -> np.ndarray:
 
 
 def line_motors(model: Model) -> np.ndarray:
-    """The actuators on lines whose force is a number, whatever the length and its rate: those without feedback."""
+    """The actuators on lines without feedback: their force depends neither on the length nor on its rate."""
     feedback = model.actuator_gain[:, 1:].any(1) | model.actuator_bias[:, 1:].any(1)
     on_line = np.isin(model.actuator_tendon, line_tendons(model)) | (model.actuator_site[:, 0] >= 0)
     return np.flatnonzero(on_line & ~feedback)
@@ -70,8 +73,10 @@ def tendon_segments(model: Model, t: int) -> list[Segment]:
 
 
 class Tables:
-    """What lines are made of: `segments` of the tendons, and for every line its wrenches by link, in `links`; `supports` and
-    `columns` follow from them."""
+    """The structure of the lines: segments of the tendons, and the wrenches on links by which every line acts.
+
+    `supports` and `columns` follow from them.
+    """
 
     def __init__(self, model: Model):
         self.model = model
@@ -80,14 +85,14 @@ class Tables:
         self.segments = [s for own in of_tendon for s in own]
         self.segment_begin = np.cumsum([0, *map(len, of_tendon)])
         self.wrenches = WRENCHES_OF_SEGMENT * len(self.segments)
-        self.supports: list[list[int]] = []  # per line
-        self.dofs: list[int] = []  # per column
+        self.supports: list[list[int]] = []  # per line: its degrees of freedom
+        self.dofs: list[int] = []  # per column: its degree of freedom
         self.listed: list[list[int]] = []  # per column: its wrenches
         for own, first in zip(of_tendon, self.segment_begin, strict=False):
             groups = [self._segment_links(s) for s in own]
             starts = [WRENCHES_OF_SEGMENT * (int(first) + i) for i in range(len(own))]
             self._add_line(list(zip(starts, groups, strict=True)))
-        self.first_wrench: list[int] = []  # of the actuators' lines
+        self.first_wrench: list[int] = []  # of each actuator's line
         for a in self.actuators:
             links = [self.site_link(int(s)) for s in model.actuator_site[a] if s >= 0]
             self.first_wrench.append(self.wrenches)
@@ -108,8 +113,11 @@ class Tables:
         return [first, *([(1, self.geom_link(s.geom))] if s.geom >= 0 else []), last]
 
     def _add_line(self, groups, grounded: bool = False) -> None:
-        """A line whose parts act by wrenches on links: (first wrench, [(which, link)]). What moves all links of a part alike does
-        not count, unless it is `grounded`: acts against the world."""
+        """Add a line whose parts act by wrenches on links: (first wrench, [(index, link)]).
+
+        A dof that moves all links of a part does not change the length. It counts only if the line is `grounded`, that
+        is, acts against the world.
+        """
         by_dof: dict[int, list[int]] = {}
         for first, links in groups:
             moved: dict[int, list[int]] = {}
@@ -125,20 +133,20 @@ class Tables:
         self.listed += [by_dof[d] for d in support]
 
     def line_of(self, a: int) -> tuple[int, float]:
-        """(line, gear) of actuator a; (-1, 0) where it is on none."""
+        """(line, gear) of actuator a; (−1, 0) if it is on no line."""
         tendon, own = int(self.model.actuator_tendon[a]), np.flatnonzero(self.actuators == a)
         if tendon >= 0 and tendon in self.tendons:
             return self.line_of_tendon(tendon), float(self.model.actuator_gear[a, 0])
         return (len(self.tendons) + int(own[0]), 1.0) if len(own) else (-1, 0.0)
 
     def line_of_tendon(self, t: int) -> int:
-        """The line of a spatial tendon; -1 of a fixed one."""
+        """The line of a spatial tendon; −1 for a fixed tendon."""
         found = np.flatnonzero(self.tendons == t)
         return int(found[0]) if len(found) else -1
 
 
 def _refuse_effort_limits(tables: Tables) -> None:
-    """A range of what all actuators do to a joint knows only moment arms that are constant."""
+    """Refuse joint effort limits for joints that a line moves: the limits need constant moment arms."""
     model = tables.model
     limited = model.joint_v[np.isfinite(model.joint_effort_range).any(1)]
     for a in range(model.nu):
@@ -147,17 +155,19 @@ def _refuse_effort_limits(tables: Tables) -> None:
         if len(reached):
             joint = model.joint_names[int(model.link_joint[model.dof_link[int(reached[0])]])]
             raise ModelError(
-                f"joint {joint!r} has an effort limit, and actuator {model.actuator_names[a]!r} on a spatial tendon, sites or a crank moves "
+                f"joint {joint!r} has an effort limit, and actuator {model.actuator_names[a]!r} on a spatial tendon, "
+                f"sites or a crank moves "
                 "it; give the actuators force ranges instead"
             )
 
 
 class Lines(Part):
-    """Lengths and moment arms of all lines in all worlds, after `launch`: `length` (worlds, lines), `moment` (worlds, columns).
+    """Lengths and moment arms of all lines in all worlds: after `launch`, `length` (worlds, lines) and `moment`
+    (worlds, columns).
 
-    `motors`: actuators that `add_forces` adds the forces of.
+    `motors`: the actuators whose forces `add_forces` adds.
 
-    `tables.line_begin` says which columns are whose, `tables.supports` on which degrees of freedom.
+    The columns of line i are `tables.line_begin[i:i + 2]`; their degrees of freedom are in `tables.supports`.
     """
 
     name, moves = "lines", True
@@ -214,7 +224,7 @@ class Lines(Part):
         return sites, segments, columns, pulls
 
     def motor_table(self, actuators):
-        """`transmission.Motors` of actuators on lines."""
+        """The struct `transmission.Motors` of actuators on lines."""
         tables, model = self.tables, self.device_model.model
         found: list[list[tuple[int, int, float]]] = [[] for _ in range(model.nv)]
         for a in actuators:
@@ -232,13 +242,13 @@ class Lines(Part):
         return self.device_model.struct(transmission.Measured, actuator=chosen, **on)
 
     def add_forces(self, force: wp.array) -> None:
-        """Add the forces of the motors."""
+        """Add the forces of the motors to `force`."""
         if self.motors is not None:
             inputs = [self.motors, self.of.actuators, self.moment, force]
             self.dynamics.launch(transmission.motor_forces, self.device_model.model.nv, inputs)
 
     def measure_actuators(self, v: wp.array, length: wp.array, velocity: wp.array) -> None:
-        """Lengths and velocities of the actuators on lines into (worlds, nu)."""
+        """Write lengths and velocities of the actuators on lines into arrays (worlds, nu)."""
         inputs = [self.columns, self.measured, self.length, self.moment, v, length, velocity]
         self.dynamics.launch(transmission.measure_actuators, self.measured.actuator.shape[0], inputs)
 
@@ -250,7 +260,7 @@ class Lines(Part):
         self.measure()
 
     def choose(self) -> None:
-        """How tendons wrap at the kinematics of `dynamics`."""
+        """Choose how each tendon wraps, at the kinematics of `dynamics`."""
         if self.wraps:
             inputs = [self.sites, self.segments, self.device_model.plant(), self.dynamics.link_X]
             inputs += [self.choice, self.angle, self.residual]
@@ -262,14 +272,15 @@ class Lines(Part):
         self.measure()
 
     def lengths_at(self, q) -> np.ndarray:
-        """Lengths at a position of the model; what the arrays held is lost."""
+        """Lengths (lines,) at a position of the model. Overwrites the arrays of all worlds."""
         d = self.device_model
         self.dynamics.position(wp.array(np.tile(q, (d.worlds, 1)), dtype=d.types.real, device=d.device))
         self.launch()
         return self.length.numpy()[0].astype(float)
 
     def measure(self) -> None:
-        """What follows smoothly from the choice of wraps, at the kinematics of `dynamics`."""
+        """Lengths and moment arms for the present choice of wraps, at the kinematics of `dynamics`; they are smooth in
+        q."""
         dynamics, d, tables = self.dynamics, self.device_model, self.tables
         X, wrenches = dynamics.link_X, [self.point, self.force, self.couple]
         inputs = [self.sites, self.segments, d.plant(), X]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of the energy of tendon springs. Models without any have no launch of it."""
+"""Host side of the energy of tendon springs. A model without tendon springs has no launch of it."""
 
 import numpy as np
 import warp as wp
@@ -12,12 +12,13 @@ from warpsim.tree.part import Part
 
 
 def sprung(model: Model) -> np.ndarray:
-    """The tendons that have a spring, or can be given one in a simulator: those whose damper has the row for it."""
+    """The tendons that have a spring, or a damper: its row also accepts a stiffness that is set in a simulator."""
     return np.flatnonzero((model.tendon_stiffness > 0) | (model.tendon_damping > 0))
 
 
 class TendonEnergy(Part):
-    """`measure` finds the energy [J] of the tendon springs of every world, `add` adds it to the potential and total energy."""
+    """Energy [J] of the tendon springs of every world: `measure` computes it, `add` adds it to the potential and total
+    energy."""
 
     name, fuses = "tendon_energy", True
 
@@ -44,11 +45,11 @@ class TendonEnergy(Part):
             self.add(self.of.potential, self.of.energy)
 
     def measure(self, q: wp.array) -> None:
-        """At q, where the lines have been measured."""
+        """Measure the energy at q, after the lines have been measured."""
         d = self.dynamics.device_model
         inputs = [self.springs, d.parameters.stored("tendon_stiffness"), q, self.length, self.elastic]
         self.dynamics.launch(elastic_tendons.tendon_energy, None, inputs)
 
     def add(self, potential: wp.array, total: wp.array) -> None:
-        """What was measured."""
+        """Add the measured energy."""
         self.dynamics.launch(elastic_tendons.add_elastic, None, [self.elastic, potential, total])

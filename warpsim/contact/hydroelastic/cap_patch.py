@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches of spheres on planes on the host, whose contact has a closed form and no polygons (`kernels/contact/hydroelastic/caps.py`)."""
+"""Contact patches of spheres on planes, on the host. Their contact has a closed form without polygons
+(`kernels/contact/hydroelastic/caps.py`)."""
 
 import numpy as np
 
 from warpsim.contact.hydroelastic.pressure_contact import PressureContact
 from warpsim.model.geometry import rotation_matrix
 
-RINGS, SECTORS = 4, 24  # of the surface as it is shown
+RINGS, SECTORS = 4, 24  # of the displayed surface
 
 
 def cap_patches(pressure: PressureContact, geom_X: np.ndarray, world: int) -> dict[int, dict]:
-    """By pair: what `ContactPatch` says of the spheres on planes of one world, from poses (ngeom, 7) as [x y z qx qy qz qw]."""
+    """By pair: the fields of `ContactPatch` for the spheres on planes of one world. `geom_X`: poses (ngeom, 7) as [x y
+    z qx qy qz qw]."""
     found = {}
     for pair in pressure.pairs[pressure.caps].tolist():
         patch = _cap(pressure, geom_X, world, pair)
@@ -26,7 +28,7 @@ def _cap(pressure: PressureContact, geom_X: np.ndarray, world: int, pair: int) -
         rows = stored(name).numpy()
         return np.asarray(rows[world % len(rows), geom], float)
 
-    a, b = (int(g) for g in model.pair_geom[pair])  # a plane comes first
+    a, b = (int(g) for g in model.pair_geom[pair])  # the plane comes first
     soft = b if np.isfinite(value("geom_hydroelastic_modulus", b)) else a
     pose = geom_X[a].astype(float)
     turn = rotation_matrix(pose[[6, 3, 4, 5]])

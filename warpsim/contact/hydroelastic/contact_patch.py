@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches of hydroelastic contact on the host, as `Simulator.contact_patches` gives them: of a step that has been made, or of any positions."""
+"""Hydroelastic contact patches on the host, for `Simulator.contact_patches`: of the last step, or at given
+positions."""
 
 import typing
 
@@ -17,13 +18,20 @@ from warpsim.tree.dynamics import Dynamics
 
 
 class ContactPatch(typing.NamedTuple):
-    """All polygons between two geoms in one world, at the start of the last step or in a state that was given; world axes.
+    """A hydroelastic contact patch: all polygons between two geoms in one world, in world axes.
 
-    `geoms`: indices A, B. `force` [N] on B in the last step, friction and dissipation included, `moment` [N m] of it about `centroid` [m], that of
-    the `area` [m²]; of a state that was given they are the elastic ones. `elastic_force` [N], `elastic_moment` [N m]: of the pressure alone. `stiffness` [N/m] against a motion along the normals.
-    `coherence` |Σ A p n|/Σ A p, 1 where all polygons have one normal. `depth`: the largest p/E of the softer geom, the part of its half thickness that
-    is pressed in. `vertices`: one array (n, 3) [m] for each polygon, counter-clockwise about the normal that points into B or into A;
-    `pressure`: (n,) [Pa] beside it.
+    It is at the beginning of the last step, or at a given state.
+
+    - `geoms`: indices A, B.
+    - `force` [N]: on B in the last step, with friction and dissipation. `moment` [N m]: its moment about `centroid`. At
+      a given state both are the elastic ones.
+    - `area` [m²], and `centroid` [m] of that area.
+    - `stiffness` [N/m]: against a motion along the normals.
+    - `coherence`: |Σ A p n|/Σ A p; 1 if all polygons have the same normal.
+    - `depth`: the largest p/E of the softer geom, the compressed share of its half thickness.
+    - `elastic_force` [N], `elastic_moment` [N m]: of the pressure alone.
+    - `vertices`: one array (n, 3) [m] per polygon, counter-clockwise about the normal that points into B or into A.
+    - `pressure`: (n,) [Pa] at the vertices.
     """
 
     geoms: tuple[int, int]
@@ -41,9 +49,11 @@ class ContactPatch(typing.NamedTuple):
 
     @property
     def torsion(self) -> float:
-        """∫ p |y − y_p| dA [N m] about the centre of pressure y_p, exact: the moment about the patch's normal that friction of coefficient 1 can hold.
+        """Torsion capacity ∫ p |y − y_p| dA [N m] about the center of pressure y_p: the moment about the patch's normal
+        that friction of coefficient 1 can hold. The integral is exact.
 
-        Of patches of several normals what of p n is along the normal of the force, seen across it.
+        A patch with several normals is projected along the direction of its force; p n then counts with its component
+        along that force.
         """
         return torsion_capacity(self.vertices, self.pressure, self.elastic_force)
 
@@ -53,10 +63,15 @@ class ContactPatch(typing.NamedTuple):
 
 
 def torsion_capacity(polygons, pressures, direction) -> float:
-    """∫ p |y − y_p| dA of polygons (n, 3) with linear pressures (n,) at their corners, seen along `direction`, y_p their centre of pressure.
+    """∫ p |y − y_p| dA of polygons (n, 3) with linear pressures (n,) at their corners, projected along `direction`. y_p
+    is their center of pressure.
 
-    A polygon is the sum of the triangles between y_p and its edges. From the foot of y_p on an edge, at the distance d, the edge is at d tan φ, and with
-    p = p0 + g·y ∫ p |y| dA = ∫ (p0 d³ sec³φ/3 + d⁴ (g_d sec³φ + g_e tan φ sec³φ)/4) dφ, g_d to the edge and g_e along it.
+    A polygon is the sum of the triangles between y_p and its edges. Let d be the distance of y_p from an edge, and d
+    tan φ the coordinate along the edge from the foot of y_p. With p = p0 + g·y, a triangle has
+
+        ∫ p |y| dA = ∫ (p0 d³ sec³φ/3 + d⁴ (g_d sec³φ + g_e tan φ sec³φ)/4) dφ,
+
+    where g_d is the component of g toward the edge and g_e the one along it.
     """
     size = np.linalg.norm(direction)
     if not size > 0:
@@ -70,7 +85,7 @@ def torsion_capacity(polygons, pressures, direction) -> float:
         arms, rises = y[1:] - y[0], p[1:] - p[0]
         crossed = arms[:-1, 0] * arms[1:, 1] - arms[:-1, 1] * arms[1:, 0]
         k = int(np.argmax(np.abs(crossed)))
-        if crossed[k] == 0:  # seen on edge
+        if crossed[k] == 0:  # the polygon is seen edge-on
             continue
         slope = np.linalg.solve(arms[k : k + 2], rises[k : k + 2])
         area = crossed / 2
@@ -87,7 +102,7 @@ def torsion_capacity(polygons, pressures, direction) -> float:
 
 
 def _about_centre(y: np.ndarray, p: float, slope: np.ndarray) -> float:
-    """∫ (p + slope·y) |y| dA of a polygon (n, 2), counted counter-clockwise."""
+    """∫ (p + slope·y) |y| dA of a polygon (n, 2); positive if it is counter-clockwise."""
     edge = np.roll(y, -1, axis=0) - y
     length = np.linalg.norm(edge, axis=1)
     along = edge[length > 0] / length[length > 0, None]
@@ -98,7 +113,7 @@ def _about_centre(y: np.ndarray, p: float, slope: np.ndarray) -> float:
     y, after, along, out, d = y[far], after[far], along[far], out[far], d[far]
 
     def parts(x):
-        """Of ∫ sec³ φ dφ and ∫ tan φ sec³ φ dφ at the angle of x, times |d|³."""
+        """The antiderivatives of sec³ φ and tan φ sec³ φ at the angle φ of each point x."""
         tan = (x * along).sum(1) / np.abs(d)
         sec = np.sqrt(1 + tan**2)
         return 0.5 * (tan * sec + np.arcsinh(tan)), sec**3 / 3
@@ -111,7 +126,7 @@ def _about_centre(y: np.ndarray, p: float, slope: np.ndarray) -> float:
 
 
 def contact_patches(step, world: int) -> list[ContactPatch]:
-    """The patches of a world in the last step, in the order of pairs; none before the first."""
+    """The patches of a world in the last step, ordered by pair; empty before the first step."""
     pressure, collision = step.collision.pressure, step.collision
     if pressure is None or not collision.geom_X.numpy()[world].any():  # no step has been made
         return []
@@ -133,7 +148,7 @@ def contact_patches(step, world: int) -> list[ContactPatch]:
 
 
 class PatchFinder:
-    """Patches at positions that are given, found in arrays of its own: `place(q)` for all worlds, then `patches(world)`.
+    """Finds patches at given positions, in its own arrays: `place(q)` for all worlds, then `patches(world)`.
 
     `placement`: a `Collision` without contacts that places the geoms of `dynamics`.
     """
@@ -152,12 +167,12 @@ class PatchFinder:
         self.pressure.detect(0.0, self._rest, self.placement)
 
     def patches(self, world: int) -> list[ContactPatch]:
-        """The patches of a world, in the order of pairs; force and moment are the elastic ones."""
+        """The patches of a world, ordered by pair. Force and moment are the elastic ones."""
         return elastic_patches(self.pressure, self.placement, world)
 
 
 def elastic_patches(pressure: PressureContact, collision: Collision, world: int) -> list[ContactPatch]:
-    """The patches of a world, of the polygons that were found and of spheres on planes, in the order of pairs."""
+    """The patches of a world with elastic forces, ordered by pair: of polygons, and of spheres on planes."""
     found = polygon_patches(pressure, collision, world)
     if pressure.caps.any():
         caps = cap_patches(pressure, collision.geom_X.numpy()[world], world)
@@ -168,12 +183,12 @@ def elastic_patches(pressure: PressureContact, collision: Collision, world: int)
 
 
 def polygon_patches(pressure: PressureContact, collision: Collision, world: int) -> list[ContactPatch]:
-    """The patches of the polygons that were found in a world."""
+    """The patches that are made of polygons, in one world."""
     total = int(pressure.polygons.count.numpy()[world])
     if total == 0:
         return []
     outlines = outlines_of(pressure, collision, world, total)
-    there = outlines["values"][:, 0] > 0  # not altogether in the layer of a margin
+    there = outlines["values"][:, 0] > 0  # omit polygons that lie wholly in the layer of a margin
     outlines = {name: x[there] for name, x in outlines.items()}
     found = []
     for pair in np.unique(outlines["pair"]):
@@ -204,7 +219,7 @@ def polygon_patches(pressure: PressureContact, collision: Collision, world: int)
 
 
 def outlines_of(pressure, collision, world: int, total: int) -> dict[str, np.ndarray]:
-    """The polygons of a world as arrays, one row each."""
+    """The polygons of a world as arrays, one row per polygon."""
     d = pressure.device_model
     t, corners = d.types, int(MAX_VERTICES)
     outlines = copy(polygon_kernels.Outlines, t.real)()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of hydroelastic contact: tables of pressure fields on the device, the polygons of a step, and their launches."""
+"""Host side of hydroelastic contact: tables of pressure fields on the device, the polygons of a step, and launches."""
 
 import typing
 
@@ -15,24 +15,26 @@ from warpsim.model.model import Model
 from warpsim.model.pressure import pressure_tables
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
-# What stands for the contact of two pressure fields, and how many points a patch of one normal then has.
+# What represents a contact patch: its polygons (0), or this number of contact points per patch of one normal.
 LEVELS = {"polygons": 0, "patch16": 16, "patch5": 5, "patch4": 4}
-MOST_POLYGONS, FURTHER_POLYGONS = 192, 64  # per world, by default, and more for each further tree
-REDUCED = 3  # times as many where patches reduce them: a polygon then takes a tenth of a contact point's room
+MOST_POLYGONS, FURTHER_POLYGONS = 192, 64  # default slots per world, and additional slots per further tree
+# factor on the slots if patches reduce the polygons: a polygon then takes a tenth of the memory of a contact point
+REDUCED = 3
 MOST_PATCHES, FURTHER_PATCHES = 128, 12
-FLAT_POINTS = 4  # of a polygon between flat faces
-CAP_POINTS = 4  # of a sphere on a plane, or one more where patches have five
+FLAT_POINTS = 4  # contact points of a polygon between flat faces
+CAP_POINTS = 4  # contact points of a sphere on a plane; one more if patches have five
 
 
 class Hydroelasticity(typing.NamedTuple):
-    """The choices of a `Simulator` for pressure fields."""
+    """The hydroelastic options of a `Simulator`."""
 
     level: str = "patch16"
     max_polygons: int | None = None
 
 
 class PressureContact:
-    """Contact of the pairs with pressure, whose points come after those of the others in `Collision.contacts`."""
+    """Hydroelastic contact of the pairs with pressure fields. Its contact points follow the others in
+    `Collision.contacts`."""
 
     def __init__(self, device_model: DeviceModel, dynamics: Dynamics, scene, choices: Hydroelasticity):
         model = device_model.model
@@ -56,7 +58,8 @@ class PressureContact:
         arrays = {key: value for key, value in tables._asdict().items() if key in names}
         arrays |= {"pair": self.pairs, "cap": self.caps, "geom_type": model.geom_type, "geom_size": model.geom_size}
         if self.points_per_patch:
-            # Sums over a patch would take what a margin sees ahead, at negative pressure, for pull.
+            # In sums over a patch, the negative pressure in the layer of a margin would act as pull. The fields
+            # therefore have no shift.
             arrays["geom_shift"] = np.zeros_like(arrays["geom_shift"])
         return self.device_model.struct(field_kernels.Fields, **arrays)
 
@@ -69,12 +72,12 @@ class PressureContact:
         return self.dynamics.workspace(polygon_kernels.Polygons, **numbers, **sizes, **of_patches)
 
     def _capacity(self, tables) -> int:
-        """Contact points of a world at most."""
+        """Largest number of contact points per world."""
         return self._polygon_points(tables) + self.points_per_cap * int(self.caps.sum())
 
     @property
     def points_per_cap(self) -> int:
-        """Of a sphere on a plane."""
+        """Contact points of a sphere on a plane."""
         return CAP_POINTS + (self.points_per_patch == CAP_POINTS + 1)
 
     def _polygon_points(self, tables) -> int:
@@ -87,13 +90,13 @@ class PressureContact:
         return self.points_per_patch * min(usual, patch_kernels.MOST_NORMALS * int(np.sum(~self.caps)))
 
     def _further_trees(self) -> int:
-        """Trees that these pairs move, beside the first."""
+        """Number of trees that these pairs move, beyond the first."""
         bodies = self.model.geom_body[np.unique(self.model.pair_geom[self.pairs])]
         trees = np.unique(self.model.link_tree[self.model.body_link[bodies[bodies >= 0]]])
         return max(0, int(np.sum(np.diff(self.model.tree_v)[trees] > 0)) - 1)
 
     def sizes(self):
-        """What worlds may choose about the fields, as kernels read it."""
+        """The parameters of the pressure fields, which may differ per world, in the form that kernels read."""
         stored = self.device_model.parameters.stored
         fields = {key: stored(f"geom_hydroelastic_{key}") for key in ("modulus", "thickness")}
         return self.device_model.struct(field_kernels.Sizes, size=stored("geom_size"), **fields)
@@ -120,11 +123,14 @@ class PressureContact:
 
 
 def usual_polygons(combinations: np.ndarray) -> np.ndarray:
-    """How many polygons pairs of geoms with so many cells or faces (pairs, 2) have at most, unless they are in each other by more than half."""
+    """Usual largest number of polygons of pairs of geoms with the given numbers of cells or faces (pairs, 2).
+
+    Pairs that overlap by more than half may have more.
+    """
     return np.minimum(combinations.prod(axis=1, dtype=np.int64), 2 * combinations.sum(axis=1))
 
 
 def cell_combinations(model: Model, tables, pairs) -> np.ndarray:
-    """(pairs, 2): how many cells, or faces where it is rigid, each geom of a pair has."""
+    """(pairs, 2): number of cells of each geom of a pair, or of faces if it is rigid."""
     parts = np.where(tables.geom_cells[:, 1] > 0, tables.geom_cells[:, 1], tables.geom_faces[:, 1])
     return parts[model.pair_geom[pairs]]
