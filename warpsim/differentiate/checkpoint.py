@@ -87,8 +87,7 @@ class Checkpoints:
         self._refuse_differences(differences)
 
     def _repeat(self, segment: int):
-        """Repeat a segment on a tape. Returns (states, tape); all states but the first have the gradients of their
-        rows."""
+        """Repeat a segment on a tape: (states, tape). All states but the first have the gradients of their rows."""
         first = segment * self.every
         chain = [self.sim._stepper.blank_state()]
         chain[0].assign(self.states[segment])

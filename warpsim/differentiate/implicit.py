@@ -233,8 +233,7 @@ class StepAdjoint(Acting):
         return [array.grad.ptr for array in stored if array.grad is not None]
 
     def _propagate(self, h: float) -> None:
-        """From the inputs and the seed that were loaded, compute the gradients of `q`, `v0`, `control`, `tau`,
-        parameters."""
+        """From the loaded inputs and seed, compute the gradients of `q`, `v0`, `control`, `tau` and parameters."""
         self.repeat(h)
         self.reverse(h)
 
@@ -445,8 +444,10 @@ class StepAdjoint(Acting):
 
     @property
     def follows_contacts(self) -> bool:
-        """Whether contacts with `moved` are evaluated where the free motion brings them (`point_between`,
-        `frame_between`)."""
+        """Whether contacts with `moved` are evaluated where the free motion brings them.
+
+        There `point_between` and `frame_between` are their points and frames.
+        """
         return self.step.stages.follows_contacts
 
     middle = None  # kinematics and positions at which the Jacobians of rows are evaluated; None: at q

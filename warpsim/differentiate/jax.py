@@ -354,8 +354,7 @@ class _Call:
 
 
 def _called(function, inputs, outputs):
-    """`function(inputs, outputs)` of device arrays, as a compiled function of JAX arrays. Both are given as (shape,
-    dtype)."""
+    """`function(inputs, outputs)` of device arrays, as a compiled function of JAX arrays. Both: (shape, dtype)."""
 
     def entered(*arrays):
         with _lock:

@@ -79,7 +79,7 @@ class GradientReport:
         return np.where(still.any(axis=0), still.argmax(axis=0) + 1, 0)
 
     def broken_at(self) -> np.ndarray:
-        """`(worlds,)`: the last state (a step number) without a finite gradient, where the trouble began; -1 for none."""
+        """`(worlds,)`: the last state (a step number) without a finite gradient, where trouble began; -1: none."""
         bad = ~np.isfinite(self.norms.numpy())
         return np.where(bad.any(axis=0), self.steps - bad[::-1].argmax(axis=0), -1)
 

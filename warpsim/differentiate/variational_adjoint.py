@@ -35,8 +35,10 @@ class Interval:
 
 
 class VariationalAdjoint(StepAdjoint):
-    """Workspace of the backward pass. `self.v`: the velocity that contact was solved for; `self.v0`: the reported one
-    at q."""
+    """Workspace of the backward pass.
+
+    `self.v`: the velocity that contact was solved for; `self.v0`: the velocity reported at q.
+    """
 
     def __init__(self, device_model: DeviceModel, contact_model, max_contacts, replay, integrator: Variational):
         super().__init__(device_model, contact_model, max_contacts, replay, integrator)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of actuators with a state, muscles, and ranges of several actuators: what a step finds of them before its forces (theory §8).
+"""Host side of actuators that need work before the forces of a step: activations, muscles, shared ranges (theory §8).
 
-Only models with such actuators have it. Force kernels then read the laws s found here in place of gain and bias, and no controls.
+Shared ranges limit what several actuators do together on a joint or tendon. Only models with such actuators have this
+part. Force kernels then read the laws s found here instead of gain and bias, and no controls.
 """
 
 import numpy as np
@@ -18,16 +19,17 @@ from warpsim.tree.part import Part
 
 
 def is_needed(model: Model) -> bool:
-    """Whether a model has actuators with a state, muscles, or ranges of what several actuators do."""
+    """Whether a model has actuators with an activation, muscles, or ranges shared by several actuators."""
     return model.na > 0 or model.has_muscles or model.has_effort_limits
 
 
 class Actuation(Part):
-    """Workspace and launches for all worlds. `activation (worlds, na)` is part of the state, `following` what it is after the step.
+    """Workspace and launches for all worlds.
 
-    `law (worlds, nu, 3)`: the force of every actuator is law · (1, length, velocity). `length`, `velocity (worlds, nu)` are those of
-    the actuators where muscles or ranges ask for them, else empty. `tau (worlds, nv)`: the generalised forces that act, with what
-    ranges of joints take away.
+    `activation (worlds, na)` is part of the state, and `following` its value after the step. `law (worlds, nu, 3)`: the
+    force of every actuator is law · (1, length, velocity). `length`, `velocity (worlds, nu)`: those of the actuators,
+    where muscles or ranges need them; else empty. `tau (worlds, nv)`: the generalized forces, reduced by the ranges of
+    joints.
     """
 
     name = "actuation"
@@ -48,7 +50,7 @@ class Actuation(Part):
         )  # fmt: skip
         self.muscles = self._muscles() if self.has_lengths else None
         self.limits = self._limits() if self.has_limits else None
-        # Laws before ranges of several actuators, and within those of tendons.
+        # Laws before the shared ranges, and within those of tendons.
         self.own, self.within_tendons = (array((nu, 3), S) if self.has_limits else self.law for _ in range(2))
         self.total = array(self.limits.joint_range.shape[0] if self.has_limits else 0, S)
         self.tau = array(model.nv if self.has_limits else 0, S)
@@ -99,14 +101,14 @@ class Actuation(Part):
         return self.device_model.struct(effort_limits.EffortLimits, **tables)
 
     def act_on(self, acting) -> None:
-        """Force kernels read the laws in place of parameters, and no controls."""
+        """Let force kernels read the laws instead of parameters and controls."""
         acting.given |= {"actuator_gain": self._no_gain, "actuator_bias": self.law, "control_range": self._no_range}
         acting.actuator_control = self.no_control
         if self.has_limits:
             acting.acting_tau = self.tau
 
     def before_forces(self, h: float) -> None:
-        """Lengths and velocities, the laws of a step of h, the activations after it, and the generalised forces."""
+        """Lengths and velocities, the laws for a step of h, the activations after it, and the generalized forces."""
         of = self.of
         if self.has_lengths:
             inputs = [self.muscles, of.q, of.v0, self.length, self.velocity]
@@ -119,7 +121,7 @@ class Actuation(Part):
         self.before_forces(h)
 
     def seed(self, h: float) -> None:
-        """`following_bar`: the gradient of the activations after the step."""
+        """Seed the gradient of the activations after the step with `following_bar`."""
         if self.model.na:
             assign(self.following.grad, self.following_bar)
 
@@ -129,7 +131,7 @@ class Actuation(Part):
         return made
 
     def launch_laws(self, h: float, control: wp.array, tau: wp.array, compensation: wp.array) -> None:
-        """The laws at the lengths found."""
+        """The laws at the current lengths and velocities."""
         dynamics, model, stored = self.dynamics, self.model, self.dynamics.device_model.parameters.stored
         actuators = actuators_of(dynamics.device_model, control)
         inputs = [self.table, stored("actuator_time"), h, actuators, self.activation, self.following]
@@ -148,13 +150,13 @@ class Actuation(Part):
             dynamics.launch(effort_limits.limited_tau, model.nv, [limits, total, tau, self.tau])
 
     def before_commit(self, h: float, v: wp.array) -> None:
-        """An activation that is not finite goes into the solver's status."""
+        """Report an activation that is not finite in the solver's status."""
         if self.model.na:
             inputs = [self.following, self.of.solver.solution.status]
             self.dynamics.launch(keep_activation.report_activation, None, inputs)
 
     def after_commit(self) -> None:
-        """Accept the activations after the step in the worlds that go on."""
+        """Accept the activations after the step, in the worlds that go on."""
         inputs = [self.of.flags, self.following, self.activation]
         self.dynamics.launch(keep_activation.keep_activation, self.model.na, inputs)
 

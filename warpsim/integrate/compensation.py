@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of gravity compensation: wrenches on bodies that a step adds to those that users give (`kernels/forces/compensation.py`)."""
+"""Host side of gravity compensation: wrenches on bodies, added to those of users (`kernels/forces/compensation.py`)."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from warpsim.tree.part import Part
 class Compensation(Part):
     """Workspace for all worlds of a model with a body that has gravcomp.
 
-    `wrench (worlds, nbody, 6)`: what acts at the bodies' COMs. `force (worlds, nv)`: the generalised force of the compensation alone, where
-    ranges of joints ask for it, else empty.
+    `wrench (worlds, nbody, 6)`: the total wrenches at the bodies' COMs. `force (worlds, nv)`: the generalized force of
+    the compensation alone, where ranges of joints need it; else empty.
     """
 
     name = "compensation"
@@ -37,7 +37,7 @@ class Compensation(Part):
         self._launch()
 
     def seed(self, h: float) -> None:
-        """Its kinematics are on arrays whose gradients were taken back before."""
+        """Clear the gradients of its kinematics arrays: other stages have already reversed them."""
         if self.has_force:
             for array in (self.dynamics.link_X, self.dynamics.dof_S, self.dynamics.link_I):
                 fill(array.grad)

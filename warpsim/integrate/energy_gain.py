@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees that gain energy without work in steps of symplectic Euler (device: `kernels/integrate/gain.py`; theory §2)."""
+"""Detects trees that gain energy without work, in steps of symplectic Euler (theory §2).
+
+Device: `kernels/integrate/gain.py`.
+"""
 
 import numpy as np
 import warp as wp
@@ -11,8 +14,11 @@ from warpsim.tree.part import Part
 
 
 def watched_trees(model: Model) -> np.ndarray:
-    """Trees whose inertia changes with their pose: not those with one degree of freedom, nor single bodies, which keep their energy, nor what a mocap
-    body carries, whose pose does work that no step knows."""
+    """Trees whose inertia changes with their pose.
+
+    Excluded are trees with one degree of freedom, single bodies, which keep their energy, and trees on a mocap body,
+    whose pose does work that no step knows.
+    """
     several = np.diff(model.tree_v) > 1
     turning = np.isin(model.link_type, (JointType.FREE, JointType.BALL, JointType.HINGE))
     turns = np.isin(np.arange(model.ntree), np.asarray(model.link_tree)[turning])
@@ -36,7 +42,7 @@ class EnergyGain(Part):
         return {"energy_gain": self.sums}
 
     def after_solve(self, h: float) -> None:
-        """Look at the step, whose solution is there, before it is accepted."""
+        """Check the step, once the solution is known and before it is accepted."""
         step, d = self.of, self.of.device_model
         inputs = [d.topology, h, h, step.time, self.trees, self._motion(), step.v, step.v_end]
         step.dynamics.launch(gain.find_gain, None, [*inputs, self.sums, step.flags])

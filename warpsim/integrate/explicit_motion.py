@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The free motion of a step of the explicit schemes, v* and A.
+"""The free motion of a step of the explicit schemes: v* and A.
 
-Deep trees in a float32 step take it in float64, rounded at the end.
+Deep trees in a float32 step take it in float64, rounded at the end. The mass matrix of a long chain is close to
+singular: scaled to a unit diagonal, its lowest eigenvalue is 1e-6 for 100 hinges and 7e-8 for 224 hinges. Rounding to
+float32 alone makes it indefinite, and bias forces that nearly cancel leave accelerations that are pure rounding. For
+models with a tree deeper than `DEEPEST`, the step therefore goes in float64 from the float32 state, parameters and
+forces to the new velocities. The factors keep their positive pivots when rounded.
 
-The mass matrix of a chain is ever closer to singular: scaled to a unit diagonal, that of 100 hinges has the lowest
-eigenvalue 1e-6, of 224 hinges 7e-8. Its rounding to float32 alone makes it indefinite, and bias forces that nearly
-cancel leave accelerations of nothing but rounding. So for models with a tree deeper than `DEEPEST` the step goes from
-the float32 state, parameters and forces to the new velocities in float64. The factors keep their positive pivots when
-rounded.
-
-Where nothing in the scene can touch or hold anything, nothing needs the mass matrix, and the free motion is that of
-articulated bodies: work and memory are linear in the number of links.
+Where nothing in the scene can touch or hold anything, nothing needs the mass matrix. The free motion is then that of
+articulated bodies, with work and memory linear in the number of links.
 """
 
 import warp as wp
@@ -21,7 +19,7 @@ from warpsim.tree.wide import DEEPEST, WideDynamics, depth, narrow, needs_float6
 
 
 def free_motion_of(step, widens: bool):
-    """The free motion of a step of an explicit scheme; `widens`: deep trees may go through float64."""
+    """The free motion of a step of an explicit scheme. `widens`: deep trees may use float64."""
     if not widens:
         return FreeMotion(step)
     plain = step.scheme.has_closed_form and step.contact_model.has_closed_form
@@ -40,11 +38,11 @@ class FreeMotion:
         self.step = step
 
     def make_solver(self, *size, **keywords):
-        """What solves the contact problem."""
+        """The solver of the contact problem."""
         return self.step.contact_model.make_solver(*size, **keywords)
 
     def launch(self, h: float) -> None:
-        """After the forces."""
+        """Find the free motion, after the forces."""
         self._launch(h, self.step, self.step.dynamics)
 
     def _launch(self, h: float, x, dynamics) -> None:
@@ -59,7 +57,7 @@ class FreeMotion:
 
 
 class WideMotion(FreeMotion, WideDynamics):
-    """Arrays of a float32 step in float64."""
+    """The arrays of a float32 step, in float64."""
 
     def __init__(self, step):
         FreeMotion.__init__(self, step)
@@ -70,7 +68,7 @@ class WideMotion(FreeMotion, WideDynamics):
             setattr(self, name, array(model.nv, wp.float64))
 
     def take(self) -> None:
-        """The state, the forces and the parameters of the step."""
+        """Read the state, the forces and the parameters of the step."""
         self.refresh()
         for name in ("q", "v", "force", "damping"):
             widen(getattr(self.step, name), getattr(self, name), self.scalar)
@@ -89,7 +87,7 @@ class ArticulatedMotion(WideMotion):
         self.scratch = self.dynamics.articulated_scratch()
 
     def make_solver(self, *size, **keywords) -> FreeSolver:
-        """What solves such a scene, whatever its contact model."""
+        """The solver for such a scene, which needs no contact model."""
         return FreeSolver(*size, **keywords)
 
     def launch(self, h: float) -> None:
@@ -105,7 +103,7 @@ class ArticulatedMotion(WideMotion):
 
 
 class DeepMotion(WideMotion):
-    """The free motion of one `Step` in float64: the results are the step's own bias, A, factors and v*."""
+    """The free motion of one `Step` in float64. The results are rounded into the step's bias, A, factors and v*."""
 
     def __init__(self, step):
         super().__init__(step)
@@ -115,7 +113,7 @@ class DeepMotion(WideMotion):
         self.composite = dynamics.array(model.nlink, self.device_model.types.vec10)
 
     def make_solver(self, *size, **keywords):
-        """The contact model's solver, which A and v* are to come to in float64."""
+        """The contact model's solver, which reads A and v* in float64."""
         solver = super().make_solver(*size, wide=True, **keywords)
         solver.attach_wide(self.A, self.v_star, self.v)
         return solver

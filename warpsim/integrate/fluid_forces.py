@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of the forces of the medium (`kernels/forces/fluid.py`): what a step adds to the generalised forces that it is given.
+"""Host side of the forces of the medium (`kernels/forces/fluid.py`), which a step adds to the given generalized forces.
 
-They are those at the start of the step, (q, v), in every integrator.
+Every integrator evaluates them at (q, v) at the start of the step.
 """
 
 from warpsim.kernels.forces import fluid
@@ -13,7 +13,7 @@ PARAMETERS = ("fluid_density", "fluid_viscosity", "wind")
 
 
 class FluidForces(Part):
-    """Tables and workspace; `pushed` is tau and the medium's force."""
+    """Tables and workspace. `pushed`: tau plus the force of the medium."""
 
     name, moves, values = "fluid", True, "once"
     TAPED = ("wrench", "link_F", "pushed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies by themselves that spin, in a step of symplectic Euler (device: `kernels/integrate/spin.py`; theory §2)."""
+"""Spinning single bodies in a step of symplectic Euler (device: `kernels/integrate/spin.py`; theory §2)."""
 
 import numpy as np
 import warp as wp
@@ -11,7 +11,7 @@ from warpsim.tree.part import Part
 
 
 def lone_trees(model: Model) -> np.ndarray:
-    """`(ntree,)` whether a tree is one rigid body on a free or a ball joint."""
+    """`(ntree,)`: whether a tree is one rigid body on a free or a ball joint."""
     dofs, alone = np.diff(model.tree_v), np.zeros(model.ntree, bool)
     for tree in np.flatnonzero(dofs > 0):
         kind = JointType(int(model.link_type[model.dof_link[model.tree_v[tree]]]))
@@ -30,7 +30,7 @@ class FreeSpin(Part):
         step.v_end = self.v_next = step.dynamics.array(nv, S)
 
     def after_bias(self, h: float, x, dynamics: Dynamics) -> None:
-        """The bias at (q, v) without what spinning bodies have of their own rotation."""
+        """Remove from the bias at (q, v) the bias of the rotation of spinning bodies."""
         d = dynamics.device_model
         inputs = [d.topology, h, d.parameters.stored("gravity"), dynamics.dof_S, x.composite, x.v, x.bias]
         dynamics.launch(spin.leave_spin, dynamics.model.ntree, inputs)
@@ -43,13 +43,13 @@ class FreeSpin(Part):
         step.dynamics.launch(spin.spin, step.model.nlink, inputs)
 
     def still(self, h: float, dynamics: Dynamics, v: wp.array, out: wp.array | None = None) -> wp.array:
-        """v without that of spinning bodies: the bias at it is the step's."""
+        """v without the spin of spinning bodies. The bias at this velocity is the step's."""
         out = self.v_still if out is None else out
         dynamics.launch(spin.still_velocity, dynamics.model.nv, [dynamics.device_model.topology, h, v, out])
         return out
 
     @staticmethod
     def bodies(dynamics: Dynamics):
-        """What kernels read of the bodies at the configuration of `dynamics`."""
+        """The bodies at the configuration of `dynamics`, as kernels read them."""
         d = dynamics.device_model
         return d.struct(spin.Bodies, plant=d.plant(), link_X=dynamics.link_X, link_I=dynamics.link_I)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launches of a step of symplectic Euler that do several verbs at once (device: `kernels/integrate/fused.py`)."""
+"""A step of symplectic Euler in few launches, each of several operations (device: `kernels/integrate/fused.py`)."""
 
 import numpy as np
 
@@ -11,26 +11,29 @@ from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.sap.lagged import LaggedSolver
 from warpsim.solve.sap.sap import SAPSolver
 
-# Fields of structs of `kernels/integrate/fused.py` that are attributes of the step, or of its kinematics.
+# Fields of the structs in `kernels/integrate/fused.py` that are attributes of the step or of its kinematics.
 LINKS = ("link_X", "dof_S", "link_I", "link_V", "link_A", "link_f")
 MOTION = ("force", "bias", "A", "M_factor", "A_factor", "v_star", "link_V_star", "composite")
 
 
 class FusedStep:
-    """Smooth motion in one launch, and the end of a step in another, on the arrays of a `Step`, which knows whether it may."""
+    """The smooth motion in one launch and the end of the step in another, on the arrays of a `Step`.
+
+    The step decides whether it may be fused.
+    """
 
     def __init__(self, step):
         self.step, self.device_model = step, step.device_model
         model, array = step.model, self.device_model.array
         link = np.maximum(step.actuator_tables[0].numpy(), 0)
         begin = np.searchsorted(np.sort(link), np.arange(model.nlink + 1))
-        of_link = np.argsort(link, kind="stable")  # in the order of the actuators
+        of_link = np.argsort(link, kind="stable")  # keeps the order of the actuators
         self.link_begin, self.of_link = array(begin), array(of_link)
         step.solver.certified_later = self.certifies
         self.elastic = [step.tendon_energy] if step.tendon_energy and step.reports_energy else []
 
     def smooth_motion(self, h: float) -> None:
-        """Kinematics, forces, A, its factors, v*, and the velocities of links at it."""
+        """Kinematics, forces, A and its factors, v*, and the links' velocities at v*."""
         step, d = self.step, self.device_model
         inputs = [d.topology, d.plant(), self._drives(), h, step.q, step.v, self._motion()]
         step.dynamics.launch(fused.smooth_motion, step.model.ntree, inputs)
@@ -39,13 +42,16 @@ class FusedStep:
 
     @property
     def certifies(self) -> bool:
-        """Whether `finish` certifies the solution, of a solver that a step launches once and no backward pass asks for a factor."""
+        """Whether `finish` certifies the solution.
+
+        It does for a solver that the step launches once, and whose factor no backward pass needs.
+        """
         step = self.step
         known = type(step.solver) in (SAPSolver, LaggedSolver) and step.solver.code is step.solver.scalar
         return known and type(step.law).solve is ContactLaw.solve and not step.solver.options.keep_factor
 
     def finish(self, h: float) -> None:
-        """The certificate, the energy that the step began with, and q' and v where they are finite."""
+        """The certificate, the energy at the start of the step, and q' and v' where they are finite."""
         step, d = self.step, self.device_model
         energies = {"kinetic": step.kinetic, "potential": step.potential, "total": step.energy}
         energies = d.struct(energy.Energies, **(energies if step.reports_energy else {}))
@@ -55,7 +61,7 @@ class FusedStep:
             part.add(step.potential, step.energy)
 
     def _certificate(self) -> list:
-        """What `finish` reads of a solver, and its solution."""
+        """The solver's arrays that `finish` reads, and its solution."""
         solver, struct = self.step.solver, self.device_model.struct
         if self.certifies:
             return [solver.problem, solver.work, *solver.errors(), solver.solution]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step on the device, in the order of docs/step.md; every line is one or a few launches.
+"""One step on the device, in the order of docs/step.md; every line is one launch or a few.
 
     kinematics → mass matrix, bias, forces → free motion v*, A → contacts → R, v_hat → solver → v → integrate → commit
 
@@ -37,15 +37,15 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
 class Step(Acting):
-    """Workspace and launches of one step for all worlds. Inputs and results are its own arrays.
+    """Workspace and launches of one step for all worlds. It owns the arrays of its inputs and results.
 
-    `make_solver(*size, dtype=, device=)`: another solver than the contact model's own, such as the one with an adjoint
-    that a backward pass repeats the step with.
+    `make_solver(*size, dtype=, device=)`: makes a solver other than the contact model's own. A backward pass repeats
+    the step with a solver that has an adjoint.
     """
 
     reports_energy = True
     widens = True  # deep trees are stepped in float64, see `explicit_motion.py`
-    motors_pull = True  # actuators without feedback on lines are forces; where not, rows
+    motors_pull = True  # actuators without feedback on lines are forces; if False, rows
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Step(Acting):
         model, t, device, array = self.model, self.device_model.types, self.device_model.device, self.dynamics.array
         nq, nv, S = model.nq, model.nv, t.real
         self.q, self.v, self.q_next = array(nq, S), array(nv, S), array(nq, S)
-        self.v0 = self.v  # as parts call it
+        self.v0 = self.v  # the name that parts use
         self.time = wp.zeros(self.worlds, dtype=wp.float64, device=device)
         self.flags = wp.zeros(self.worlds, dtype=wp.int32, device=device)
         self.control, self.tau, self.mocap = array(model.nu, S), array(nv, S), array((model.nmocap, 7), S)
@@ -106,7 +106,7 @@ class Step(Acting):
         self.last_h = 1.0  # step size of the last launch [s]
 
     def _make_forces(self, motors: np.ndarray) -> None:
-        """The parts of the model that act, in the order of the step. `motors`: see `Lines`."""
+        """Add the parts of the model that act, in the order of the step. `motors`: see `Lines`."""
         model, dynamics = self.model, self.dynamics
         known = (self.device_model, dynamics)
         self.add(FluidForces, model.has_fluid, dynamics)
@@ -117,7 +117,7 @@ class Step(Acting):
         self.add(Sticking, self.collision.enabled and (model.actuator_body >= 0).any(), *known, self.collision)
 
     def _make_results(self, is_simulated: bool) -> None:
-        """The parts that follow on the solution. Steps of derivatives (`is_simulated` false) have fewer."""
+        """Add the parts that follow the solution. Steps for derivatives (`is_simulated` False) have fewer."""
         model, scheme, reactions = self.model, self.scheme, self.device_model.reactions
         alone = lone_trees(model).any() and type(self) is Step
         watched = watched_trees(model)
@@ -129,7 +129,11 @@ class Step(Acting):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the step is symplectic Euler of rigid bodies on joints with springs and actuators without a state, and no subclass's own."""
+        """Whether two launches can do the step, see `FusedStep`.
+
+        It must be plain symplectic Euler of rigid bodies on joints, with springs and actuators without a state, and not
+        a subclass.
+        """
         plain = self.scheme.has_closed_form and type(self.motion) is FreeMotion and all(x.fuses for x in self.parts)
         return plain and type(self) is Step and self.model.ntree > 0
 
@@ -148,7 +152,7 @@ class Step(Acting):
         self.solver.complete()
 
     def _borrow(self) -> None:
-        """Keep what is read before the solver begins, and by nobody after, in memory that it writes to then."""
+        """Place arrays that are dead once the solver starts in the solver's scratch memory."""
         lender = Lender(self.solver.idle())
         lent = {
             self: ("A_factor", "M_factor", "composite", "link_V_star", "z", *(() if self.gain else ("bias",))),
@@ -160,8 +164,11 @@ class Step(Acting):
                 setattr(owner, name, lender.take(getattr(owner, name)))
 
     def _share(self, other: "Step") -> None:
-        """Work in the memory of another step of the model, which works at other times: not in what is read after it, nor in what is read here after
-        the solver and lent to that one there."""
+        """Work in the memory of another step of the same model, which runs at other times.
+
+        Excluded are arrays that are read after a step, and arrays that this step reads after its solver but that the
+        other step has placed in its solver's scratch memory.
+        """
         rows, kinematics = self.scalar_rows, ("link_X", "dof_S", "link_I", "link_V", "link_A", "link_f")
         own = ("A", "A_factor", "v_star", "bias", "force", "damping", "zero_acceleration", "link_V_star", "q_next")
         adopt(self, other, own)
@@ -178,14 +185,14 @@ class Step(Acting):
         self.solver.share(other.solver)
 
     def allow_wrench(self) -> None:
-        """Make room for wrenches on bodies (torque, force), zero until they are given."""
+        """Make room for wrenches on bodies (torque, force). They are zero until given."""
         self.wrench = self.dynamics.array((self.model.nbody, 6), self.device_model.types.real)
         self.fused, self.solver.certified_later = None, False
         self.gather()
         self.stages.allow_wrench()
 
     def memory(self) -> dict:
-        """What a step reads besides q, v and time, by name: the step's own arrays."""
+        """The arrays of the step, by name, that it reads besides q, v and time."""
         own = {"flags": self.flags} | ({"mocap": self.mocap} if self.model.nmocap else {})
         for part in self.parts:
             own |= part.memory()
@@ -220,12 +227,12 @@ class Step(Acting):
         self.motion.launch(h)
 
     def begin_worlds(self) -> None:
-        """The armature of the step, and where its mocap bodies are."""
+        """Set the armature of the step, and place its mocap bodies."""
         self.scalar_rows.steady()
         self.dynamics.place_mocap(self.mocap, self.flags)
 
     def kinematics(self, h: float) -> None:
-        """Kinematics and energy at (q, v), and what parts find there."""
+        """Kinematics and energy at (q, v), and what parts compute there."""
         dynamics = self.dynamics
         self.begin_worlds()
         dynamics.position(self.q)
@@ -237,17 +244,17 @@ class Step(Acting):
 
     @functools.cached_property
     def v_end(self) -> wp.array:
-        """The velocity at the end of the step: the solution, but for bodies that spin."""
+        """The velocity at the end of the step: the solution, except for spinning bodies."""
         return self.solver.solution.v
 
     def forces(self) -> None:
-        """Generalised forces without linear damping, and its diagonal."""
+        """Generalized forces without linear damping, and the diagonal of the damping."""
         dynamics = self.dynamics
         kinematics = (self.q, self.v, dynamics.link_X, dynamics.dof_S)
         self.launch_forces(dynamics, *kinematics, self.force, self.damping, dynamics.link_f)
 
     def contact_problem(self, h: float) -> None:
-        """Contacts, their Jacobians and regularisation, and the scalar rows."""
+        """Contacts, their Jacobians and regularization, and the scalar rows."""
         dynamics = self.dynamics
         if not self.fused:
             dynamics.velocity(self.v_star, self.link_V_star)
@@ -262,7 +269,7 @@ class Step(Acting):
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, self.stages.middle)
 
     def solve(self, h: float) -> None:
-        """The solver, as often as the law of contact needs it."""
+        """Run the solver, as often as the contact law needs it."""
         self.prepare_solver(h)
         self.law.solve(self.solver, h, self.v)
 
@@ -271,7 +278,7 @@ class Step(Acting):
         self.solver.prepare(self.collision, self.device_model.parameters.stored("geom_restitution"), h)
 
     def net_contact_force(self, of: str) -> wp.array:
-        """Net contact force [N] per body or geom in the last step, new (worlds, n) vec3."""
+        """Net contact force [N] per body or geom in the last step, as a new (worlds, n) vec3 array."""
         model = self.model
         owner = self.device_model.array(model.geom_body if of == "body" else np.arange(model.ngeom))
         force = self.dynamics.array(model.nbody if of == "body" else model.ngeom, self.device_model.types.vec3)
@@ -280,7 +287,7 @@ class Step(Acting):
         return force
 
     def integrate(self, h: float) -> None:
-        """q' = q (+) h v^θvq, and the step is accepted world by world where it is finite."""
+        """q' = q (+) h v^θvq. The step is accepted in the worlds where it is finite."""
         v = self.solver.solution.v
         self.collision.look_after(h, self.scheme.theta_vq, self.v, v)
         if self.fused:
@@ -294,19 +301,19 @@ class Step(Acting):
         self.commit(h, self.q_next, self.v_end)
 
     def remember(self, h: float) -> None:
-        """The free motion of single bodies, and what the step leaves behind for the next one, once the solver has found its velocity."""
+        """After the solver: the free motion of single bodies, and what the next step needs of this one."""
         for part in self.parts:
             part.after_solve(h)
         self.scalar_rows.remember(h, self.solver.solution, self.force, self.flags)
 
     def ends(self, q: wp.array, v: wp.array):
-        """What `commit` reads and writes, with (q, v) the state after the step."""
+        """The arrays that `commit` reads and writes. (q, v): the state after the step."""
         before = {"q": self.q, "v": self.v, "time": self.time, "flags": self.flags}
         after = {"q_next": q, "v_next": v, "contact_flags": self.collision.contacts.flags}
         return self.device_model.struct(schemes.Ends, **before, **after)
 
     def commit(self, h: float, q: wp.array, v: wp.array) -> None:
-        """Accept (q, v) as the state after h, world by world where it is finite."""
+        """Accept (q, v) as the state after h, in the worlds where it is finite."""
         for part in self.parts:
             part.before_commit(h, v)
         d, status = self.device_model, self.solver.solution.status

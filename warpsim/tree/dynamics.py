@@ -27,9 +27,11 @@ from warpsim.model.parameters import SPECS, Parameters
 class DeviceModel:
     """A `Model` on a device: topology and constants shared by all worlds, parameters shared or per world.
 
-    `recovery`: (m/s, rad/s), see `Simulator`'s `recovery_speed`. `threads`: ranges that its worlds are divided into, see `Replay`.
-    `hydroelastic`: the choices of `warpsim/contact/hydroelastic/pressure_contact.py`. `reactions`: whether steps keep accelerations and
-    what joints bear. `beside`: the `Step` in whose memory those that are made of this device model may work, or None.
+    - `recovery`: (m/s, rad/s), see `recovery_speed` of `Simulator`.
+    - `threads`: ranges that the worlds are divided into, see `Replay`.
+    - `hydroelastic`: the options of `warpsim/contact/hydroelastic/pressure_contact.py`.
+    - `reactions`: whether steps keep accelerations and the loads of joints.
+    - `beside`: a `Step` whose memory other steps of this device model may share, or None.
     """
 
     beside = None
@@ -54,14 +56,14 @@ class DeviceModel:
         self.parameters = Parameters(model, worlds, dtype, device, requires_grad)
         self.topology = self._topology()
         t = self.types
-        # A row for all worlds, or one for each where there are mocap bodies.
+        # One row for all worlds, or one row per world where there are mocap bodies.
         rows = np.tile(_xyzw(model.link_pose), (worlds if model.nmocap else 1, 1, 1))
         self.link_pose = upload(rows, t.transform, device, ndim=2)
         self.mocap_link, self.mocap0 = self.array(model.mocap_links), upload(model.mocap0[None], t.real, device, ndim=3)
         self.joint_anchor, self.q0 = self.array(model.joint_anchor, t.vec3), self.array(model.q0, t.real)
 
     def plant(self, armature: wp.array | None = None):
-        """The parameters of links, joints and geoms as kernels read them; `armature` in place of the parameter."""
+        """The parameters of links, joints and geoms as kernels read them. `armature` replaces the parameter."""
         names = SPECS.keys() & copy(plant.Plant, self.types.real).vars.keys()
         stored = {name: self.parameters.stored(name) for name in names}
         stored |= {} if armature is None else {"joint_armature": armature}
@@ -69,14 +71,14 @@ class DeviceModel:
         return self.struct(plant.Plant, **constants, **stored)
 
     def lanes_by_share(self) -> dict[str, int]:
-        """Threads of a warp that do the work of a world, or of a tree of it, by what kernels say that these share."""
+        """Lanes per world, or per tree of a world, by what the lanes of a kernel share."""
         m = self.model
         tree = max(np.diff(m.tree_v).max(initial=0), np.diff(m.tree_link).max(initial=0))
         counts = {"dofs": m.nv, "pairs": max(m.nv, len(m.pair_geom)), "tree": tree}
         return {share: lanes_for(count) for share, count in counts.items()}
 
     def code(self, kernel):
-        """Of which copy of the device code a kernel is launched."""
+        """The copy of the device code that a kernel is launched from."""
         return variant(self.types.real, lanes=self.lanes.get(getattr(kernel, "shares", ""), WARP))
 
     def _topology(self):
@@ -86,7 +88,7 @@ class DeviceModel:
         last = np.array([(m.ancestors(link) or [-1])[-1] for link in range(m.nlink)], dtype=np.int32)
         begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
         level = np.zeros(m.nlink, dtype=np.int32)
-        for link in np.flatnonzero(m.link_parent >= 0):  # parents come first
+        for link in np.flatnonzero(m.link_parent >= 0):  # parents come before their children
             level[link] = level[m.link_parent[link]] + 1
         levels = [level[i:j].max(initial=-1) + 1 for i, j in zip(m.tree_link[:-1], m.tree_link[1:], strict=True)]
         derived = {"link_body": carried, "link_dof": last, "dof_begin": begin}
@@ -95,7 +97,7 @@ class DeviceModel:
         return self.struct(passes.Topology, **{key: getattr(m, key) for key in fields if key not in derived}, **derived)
 
     def array(self, values, kind=wp.int32) -> wp.array:
-        """Constants on the device; `kind`: int32, the scalar type or one made of it."""
+        """Constants on the device. `kind`: int32, the scalar type, or a type made of it."""
         return upload(values, kind, self.device)
 
     def struct(self, kind, /, **values):
@@ -103,7 +105,7 @@ class DeviceModel:
         return struct(kind, self.types.real, self.device, **values)
 
     def fill(self, made, **values) -> None:
-        """Set fields of a struct likewise."""
+        """Set fields of a struct in the same way."""
         fill_struct(made, self.device, values)
 
 
@@ -111,14 +113,14 @@ class Dynamics:
     """Workspace and launches of the tree passes over all worlds, for one set of arrays.
 
     After `position(q)` and `velocity(v)`, `link_X`, `dof_S`, `link_I` and `link_V` hold the kinematics; see
-    `kernels/tree/passes.py` for the conventions. `grad=True` launches kernels that a tape can record, where there are such.
+    `kernels/tree/passes.py` for the conventions. `grad=True` launches kernels that a tape can record, where they exist.
     """
 
     def __init__(self, device_model: DeviceModel, *, grad: bool = False, requires_grad: bool = False):
         self.device_model = device_model
         self.model, self.worlds = device_model.model, device_model.worlds
         self.grad, self.requires_grad = grad, requires_grad
-        self.steadied: wp.array | None = None  # the armature that a step uses, where it is not the parameter
+        self.steadied: wp.array | None = None  # the armature of a step, where it is not the parameter
         t, n, nv = device_model.types, self.model.nlink, self.model.nv
         self.link_X = self.array(n, t.transform)
         self.dof_S = self.array(nv, t.vec6)
@@ -135,14 +137,14 @@ class Dynamics:
         return (self.worlds, *(() if n is None else n if isinstance(n, tuple) else (n,)))
 
     def workspace(self, kind, /, **sizes):
-        """A struct of zeros: of each field named an array, see `array`."""
+        """A struct of zeros. `sizes`: for each array field, its n in `array`."""
         fields = copy(kind, self.device_model.types.real).vars
         arrays = {name: self.array(n, fields[name].type.dtype) for name, n in sizes.items()}
         return self.device_model.struct(kind, **arrays)
 
     @property
     def armature(self) -> wp.array:
-        """The armature in M: the parameter, in a step with what steadies light links (`kernels/rows/watch.py`)."""
+        """The armature in M: the parameter; in a step, plus what stabilizes light links (`kernels/rows/watch.py`)."""
         return self.device_model.parameters.stored("joint_armature") if self.steadied is None else self.steadied
 
     def launch(self, kernel, n, inputs) -> None:
@@ -158,9 +160,9 @@ class Dynamics:
         self.launch(passes.link_inertia, self.model.nlink, [d.topology, d.plant(), self.link_X, self.link_I])
 
     def place_mocap(self, mocap: wp.array, flags: wp.array | None = None) -> None:
-        """Put the mocap bodies where `mocap (worlds, nmocap, 7)` says, until the next time: before `position`.
+        """Put the mocap bodies at `mocap (worlds, nmocap, 7)`, where they stay. Call it before `position`.
 
-        `flags`: of a step, see `mocap.place`.
+        `flags`: those of a step, see `mocap.place`.
         """
         if self.model.nmocap:
             d = self.device_model
@@ -183,7 +185,7 @@ class Dynamics:
         self.launch(passes.link_velocity, self.model.ntree, [self.device_model.topology, self.dof_S, v, out])
 
     def inverse_dynamics(self, v: wp.array, a: wp.array, tau: wp.array, gravity: wp.array | None = None) -> None:
-        """tau = M a + c(q, v) by RNEA, after `position` and `velocity`; `gravity` in place of the model's."""
+        """tau = M a + c(q, v) by RNEA, after `position` and `velocity`. `gravity` replaces the model's."""
         p = self.device_model.parameters
         gravity = p.stored("gravity") if gravity is None else gravity
         inputs = [self.device_model.topology, gravity, self.armature, self.dof_S, self.link_I]
@@ -196,28 +198,31 @@ class Dynamics:
         self.launch(passes.crba, self.model.ntree, inputs)
 
     def blocks(self) -> wp.array:
-        """A block-diagonal matrix stored by trees, (worlds, nv, dofs of the widest tree, padded): M_de at [d, e - first dof]."""
+        """Zeros for a block-diagonal matrix stored by trees, (worlds, nv, dofs of the widest tree, padded).
+
+        M_de is at [d, e - first dof of the tree].
+        """
         widest = int(np.diff(self.model.tree_v).max(initial=0))
         return self.array((self.model.nv, padded(widest)), self.device_model.types.real)
 
     def expand_blocks(self, blocks: wp.array, M: wp.array) -> None:
-        """The square matrix of `blocks`; M comes in as zero."""
+        """Write the square matrix of `blocks` to M. The caller zeroes M."""
         self.launch(passes.expand_blocks, self.model.nv, [self.device_model.topology, blocks, M])
 
     def forward_dynamics(self, v: wp.array, tau: wp.array, a: wp.array) -> None:
-        """a = M^-1 (tau - c) by ABA, after `position` and `velocity`; allocates its scratch."""
+        """a = M^-1 (tau - c) by ABA, after `position` and `velocity`. Allocates its scratch."""
         armature = self.device_model.parameters.stored("joint_armature")
         self.articulated(v, tau, armature, self.articulated_scratch(), a)
 
     def articulated_scratch(self):
-        """What `articulated` works in."""
+        """The scratch of `articulated`."""
         n, nv = self.model.nlink, self.model.nv
         work = self.workspace(passes.Articulated, IA=n, p=n, U=nv, u=nv)
         work.A = self.link_A
         return work
 
     def articulated(self, v: wp.array, tau: wp.array, armature: wp.array, scratch, a: wp.array) -> None:
-        """`forward_dynamics` with an armature, on `articulated_scratch`."""
+        """`forward_dynamics` with a given armature, in `articulated_scratch`."""
         d = self.device_model
         inputs = [d.topology, d.parameters.stored("gravity"), armature, self.dof_S, self.link_I, self.link_V]
         self.launch(passes.aba, self.model.ntree, [*inputs, v, tau, scratch, a])
@@ -233,7 +238,7 @@ class Dynamics:
         )
 
     def jacobian(self, body: int, point: wp.array, J: wp.array) -> None:
-        """Rows (angular, linear) at a body-fixed point, after `position`; J comes in as zero."""
+        """Jacobian rows (angular, linear) of a body-fixed point, after `position`. The caller zeroes J."""
         link = int(self.model.body_link[body])
         inputs = [self.device_model.topology, self.link_X, self.dof_S, link, point, J]
         self.launch(passes.point_jacobian, None, inputs)
@@ -247,7 +252,7 @@ class Dynamics:
 
 
 class InverseDynamicsDerivative:
-    """Derivatives of `Dynamics.inverse_dynamics` by q, v or a, stored by trees (see `Dynamics.blocks`)."""
+    """Derivatives of `Dynamics.inverse_dynamics` with respect to q, v or a, stored by trees (see `Dynamics.blocks`)."""
 
     def __init__(self, dynamics: Dynamics):
         self.dynamics, model = dynamics, dynamics.model
@@ -260,11 +265,11 @@ class InverseDynamicsDerivative:
         self.D = dynamics.blocks()
 
     def launch(self, v: wp.array, a: wp.array, by: str) -> wp.array:
-        """d tau / d `by`: "q" (in the tangent space of v), "v" or "a", after `inverse_dynamics(v, a, ...)`."""
+        """d tau / d `by`, after `inverse_dynamics(v, a, ...)`. `by`: "q" (in the tangent space of v), "v" or "a"."""
         return self.launch_along(v, a, by == "q", float(by == "v"), float(by == "a"))
 
     def launch_along(self, v: wp.array, a: wp.array, by_q: bool, c_v: float, c_a: float) -> wp.array:
-        """d tau along dq (the tangent space of v, or none) + dv = c_v + da = c_a of each degree of freedom."""
+        """d tau along each degree of freedom: dq (in the tangent space of v, or none), dv = c_v, da = c_a."""
         dynamics, p = self.dynamics, self.dynamics.device_model.parameters
         dq = dynamics.dof_S if by_q else self.still
         inputs = [dynamics.device_model.topology, p.stored("gravity"), dynamics.armature, self.motion, v, a]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only some models have in a step: what it launches and when, in a step and on the tape of a backward pass."""
+"""Parts of a step that only some models have: what they launch and when, in a step and on the tape."""
 
 import copy
 from typing import ClassVar
@@ -10,19 +10,19 @@ from warpsim.device.copies import twin
 
 
 class Part:
-    """A part of the step `of`, whose verbs are called in the order of the step's `parts`: see docs/step.md.
+    """A part of the step `of`. The step calls the methods of its `parts` in the order below, see docs/step.md.
 
-    On the tape `of` is the backward pass, and `dynamics` its kinematics.
+    On the tape, `of` is the backward pass, and `dynamics` its kinematics.
     """
 
-    name: ClassVar[str]  # the attribute of the step that it is
-    fuses: ClassVar[bool] = False  # whether a step that has it may be launched as `FusedStep`
-    TAPED: ClassVar[tuple[str, ...]] = ()  # arrays that it writes and gradients flow through
-    moves: ClassVar[bool] = False  # whether on the tape it has kinematics of its own, at the start of the step
-    values: ClassVar[str] = "given"  # of the launches that are recorded, see `Stage`
+    name: ClassVar[str]  # the attribute of the step that holds the part
+    fuses: ClassVar[bool] = False  # whether a step that has this part may be launched as a `FusedStep`
+    TAPED: ClassVar[tuple[str, ...]] = ()  # arrays that the part writes and gradients flow through
+    moves: ClassVar[bool] = False  # whether on the tape the part has its own kinematics, at the start of the step
+    values: ClassVar[str] = "given"  # `Stage.values` of the launches that are recorded
 
     def on_tape(self, dynamics) -> "Part":
-        """The part of a backward pass: the same numbers, with gradients."""
+        """The same part for a backward pass: the same numbers, with gradients."""
         made, twins = copy.copy(self), {}
         made.dynamics = dynamics
         for name in self.TAPED:
@@ -30,40 +30,40 @@ class Part:
             setattr(made, name, twins.setdefault(id(array), twin(array)))
         return made
 
-    record = None  # `record(h)`: what `before_forces` launches, on the tape
+    record = None  # `record(h)` launches on the tape what `before_forces` launches in a step
 
     def seed(self, h: float) -> None:
-        """Before what was recorded is taken back."""
+        """Called before the recorded launches are reversed."""
 
     def act_on(self, acting) -> None:
-        """Put arrays of its own in the place of what is given to the step or to the backward pass, see `Acting`."""
+        """Replace inputs of the step, or of the backward pass, with the part's own arrays: see `Acting`."""
 
     def before_forces(self, h: float) -> None:
-        """After the kinematics at the start of the step."""
+        """Called after the kinematics at the start of the step."""
 
     def add_forces(self, force: wp.array) -> None:
-        """Add to the generalised forces."""
+        """Add the part's forces to the generalized forces."""
 
     def after_bias(self, h: float, x, dynamics) -> None:
-        """Change the bias of `x`, a step or what finds its free motion."""
+        """Change the bias of `x`, a step or the object that finds its free motion."""
 
     def after_contacts(self, h: float) -> None:
-        """After contact points and their Jacobians, before regularisation."""
+        """Called after contact points and their Jacobians, before regularization."""
 
     def record_impulses(self, h: float) -> None:
-        """What `after_contacts` does to the residual of the contact problem, on the tape."""
+        """Record on the tape what `after_contacts` does to the residual of the contact problem."""
 
     def after_solve(self, h: float) -> None:
-        """After the solver."""
+        """Called after the solver."""
 
     def before_commit(self, h: float, v: wp.array) -> None:
-        """Before the velocity v after the step is accepted."""
+        """Called before v, the velocity after the step, is accepted."""
 
     def after_commit(self) -> None:
-        """After the step was accepted in the worlds where it is finite."""
+        """Called after the step was accepted in the worlds where it is finite."""
 
     def memory(self) -> dict[str, wp.array]:
-        """What it keeps in a state, by name."""
+        """The arrays that the part keeps in a state, by name."""
         return {}
 
     def smooth_memory(self) -> tuple[str, ...]:
