@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hydroelastic contact: pressure fields of soft geoms, the polygons in which they meet, and the contact points that stand for them."""
+"""Hydroelastic contact: pressure fields of soft geoms, the polygons where they meet, and contact points of these."""

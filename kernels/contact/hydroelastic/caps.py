@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sphere on a plane, one of them soft, in closed form: no facets, which a rolling ball would feel and a light one sink between.
+"""Hydroelastic contact of a sphere with a plane, one of them soft, in closed form.
 
-Radius R, the centre at the height s above the plane, depth d = R − |s|. A soft sphere has the pressure E (1 − |x|/R) on the disc in which the plane cuts
-it, a soft layer of thickness t the pressure E z/t at the depth z, on the sphere's cap. Integrals over them (`half` moments: about one axis across n̄):
+There are no facets: a rolling ball would feel them, and a light one would sink between them. The sphere has the radius
+R, its centre the height s above the plane; the depth is d = R − |s|. A soft sphere has the pressure E (1 − |x|/R) on
+the disc in which the plane cuts it. A soft layer of thickness t has the pressure E z/t at the depth z, on the sphere's
+cap. The integrals over disc or cap are as follows; ρ²/2 stands for the second moment about one axis across n̄:
 
-    sphere soft   F = πE d² (1 − 2d/(3R))     K = 2πE |s| d/R                      ∫ k ρ²/2 = πE (|s|/R) d² (R − 2d/3)
+    sphere soft   F = πE d² (1 − 2d/(3R))     K = 2πE |s| d/R
+                  ∫ k ρ²/2 = πE (|s|/R) d² (R − 2d/3)
                   ∫ p ρ²/2 = (πE/R) d³ (s²/3 + |s| d/4 + d²/20)
-    layer soft    F = (πE/t) d² (R − d/3)     K = 2πE/(3tR) d (3R² − 3Rd + d²)     ∫ k ρ²/2 = πE/(tR) d² (R³ − 5R²d/3 + Rd² − d³/5)
+    layer soft    F = (πE/t) d² (R − d/3)     K = 2πE/(3tR) d (3R² − 3Rd + d²)
+                  ∫ k ρ²/2 = πE/(tR) d² (R³ − 5R²d/3 + Rd² − d³/5)
                   ∫ p ρ²/2 = (πE/t) d³ (R²/3 − R d/4 + d²/20)
 
-with the stiffness k = g dA across the surface and K = ∫ k n·n̄. F(d) is exact at every depth, K, as for polygons, is at least a twentieth of what the field's
-full slope would give. The points are those of a patch (`patches.add_points`) with these sums.
+k = g dA is the stiffness across the surface, and K = ∫ k n·n̄. F(d) is exact at every depth. K, as for polygons, is at
+least a twentieth of the K of the field's full slope. `patches.add_points` makes the contact points from these sums.
 """
 
 import warp as wp
@@ -29,14 +33,17 @@ from .polygon import LEAST_SLOPE
 
 @struct
 class Cap:
-    """Sums of a sphere on a plane: F, K, and half of their second moments; the centre of stiffness at this height above the sphere's centre."""
+    """Sums of a sphere on a plane: F, K, and the second moments of k (`spread`) and p (`pressed`) about one axis.
+
+    `height` is the height of the centre of stiffness above the sphere's centre.
+    """
 
     F: num
     K: num
     spread: num
     pressed: num
     height: num
-    deepest: num  # p/E
+    deepest: num  # largest p/E
 
 
 @func
@@ -63,7 +70,7 @@ def soft_sphere(E: num, R: num, s: num) -> Cap:
 def soft_layer(E: num, t: num, R: num, s: num) -> Cap:
     cap = Cap()
     depth = wp.min(R - s, num(2.0) * R)
-    d = wp.min(depth, R)  # further up the sphere's surface faces the other way
+    d = wp.min(depth, R)  # above the equator the sphere's surface faces the other way
     pi_E = num(wp.pi) * E / t
     cap.F = pi_E * depth * depth * (R - depth / num(3.0))
     around = num(3.0) * R * R - num(3.0) * R * d + d * d
@@ -77,8 +84,10 @@ def soft_layer(E: num, t: num, R: num, s: num) -> Cap:
 
 @func
 def cap_patch(up: num3, across: num3, centre: num3, height: num, soft_ball: bool) -> Patch:
-    """Where the patch is: n̄ into the soft one, and the centre of stiffness, from the plane's normal and x axis, which a ball that rolls leaves as they
-    are, and the sphere's centre."""
+    """Patch with n̄ into the soft geom, from the plane's normal `up`, its x axis `across`, and the sphere's centre.
+
+    The axes are the plane's, so that they do not turn with a rolling ball.
+    """
     patch = Patch()
     patch.normal = up
     if not soft_ball:
@@ -104,7 +113,10 @@ def cap_sums(cap: Cap, patch: Patch, tau: num) -> Sums:
 
 @func
 def plane_and_centre(fields: Fields, X: num_transform, s: int):
-    """The plane's normal and x axis, the sphere's centre, and its height above the plane, in the frame of S. X: pose of O in it."""
+    """Plane's normal and x axis, sphere's centre and its height above the plane, in the frame of S.
+
+    X is the pose of O in this frame.
+    """
     up = num3(num(0.0), num(0.0), num(1.0))
     across = num3(num(1.0), num(0.0), num(0.0))
     centre = wp.transform_get_translation(X)
@@ -119,7 +131,7 @@ def plane_and_centre(fields: Fields, X: num_transform, s: int):
 
 @func
 def cap_of(fields: Fields, side_s: Side, side_o: Side, s: int, height: num) -> Cap:
-    """The cap at this height; F is 0 where the two are apart, or the sphere is altogether under the plane."""
+    """The cap at this height of the centre. F is 0 if the geoms are apart, or a soft sphere is below the plane."""
     cap = Cap()
     if fields.geom_type[s] == SPHERE:
         R = side_s.form.size[0]
@@ -146,7 +158,7 @@ def add_caps(
     polygons: Polygons,
     contacts: Contacts,
 ):
-    """Append four or five points for every sphere on a plane. Launch over (worlds, lanes)."""
+    """Append four or five contact points for every sphere on a plane. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     count = contacts.count[w]
     flags = int(0)

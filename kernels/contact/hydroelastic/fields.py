@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pressure fields: every soft geom is a list of cells with a linear pressure, every rigid one a list of faces (theory §9).
+"""Pressure fields: a soft geom is a list of cells with linear pressure, a rigid geom a list of faces (theory §9).
 
-The pressure in cell f is p = E F_f, F_f(x) = a·x + b in the geom's frame, E the geom's modulus [Pa]. A cell is a convex polyhedron
-{F_f >= 0, F_f <= F_g for its neighbours g}: one per face of the surface (Masterjohn et al. 2022 have one per tetrahedron). Functions are
-kept as *entries* that do not depend on sizes, which worlds may choose (`warpsim/model/pressure_cells.py`, `coefficients`, says the same for the host).
-A margin only moves the surface out, from F = 0 to F = −shift; the pressure in the layer goes on below 0.
+The pressure in cell f is p = E F_f with F_f(x) = a·x + b in the geom's frame and the geom's modulus E [Pa]. A cell is
+the convex polyhedron {F_f >= 0, F_f <= F_g for its neighbours g}. There is one per face of the surface (Masterjohn et
+al. 2022 have one per tetrahedron). Functions are stored as *entries* that do not depend on the geom's size, since sizes
+may differ between worlds (`warpsim/model/pressure_cells.py`, `coefficients`, is the same on the host). A margin moves
+the surface out, from F = 0 to F = −shift; in this layer the pressure is negative.
 """
 
 import warp as wp
@@ -20,25 +21,25 @@ SURFACE = wp.constant(-1)  # a bound: F >= 0
 class Fields:
     """Tables of all hydroelastic geoms, shared by all worlds."""
 
-    pair: wp.array(dtype=int)  # rows of the pair table with pressure
-    cap: wp.array(dtype=int)  # of each of them, 1 where it is a sphere on a plane in closed form (`caps.py`)
+    pair: wp.array(dtype=int)  # rows of the pair table with hydroelastic contact
+    cap: wp.array(dtype=int)  # per row of `pair`; 1: a sphere on a plane, in closed form (`caps.py`)
     geom_type: wp.array(dtype=int)
-    geom_cells: wp.array2d(dtype=int)  # (ngeom, 2) first, count; none: the geom is rigid
-    geom_faces: wp.array2d(dtype=int)
-    geom_shift: wp.array(dtype=real)  # −F on the surface, by the margin
-    geom_margin: wp.array(dtype=real)  # how far out that moves the surface at most [m]
-    geom_size: wp.array(dtype=vec3)  # the model's, for which spheres are right
+    geom_cells: wp.array2d(dtype=int)  # (ngeom, 2) first, count; count 0: the geom is rigid
+    geom_faces: wp.array2d(dtype=int)  # (ngeom, 2) first, count
+    geom_shift: wp.array(dtype=real)  # −F on the surface, from the margin
+    geom_margin: wp.array(dtype=real)  # [m] largest distance by which the margin moves the surface out
+    geom_size: wp.array(dtype=vec3)  # the model's sizes, for which the tables of capsules are made
     entry: wp.array(dtype=vec4)
     cell_entry: wp.array(dtype=int)
     cell_bounds: wp.array2d(dtype=int)  # (cells, 2) first, count
     bound: wp.array(dtype=int)  # entry, or SURFACE
     cell_large: wp.array(dtype=int)
     cell_sphere: wp.array(dtype=vec4)  # middle and radius of the capsule around a cell
-    cell_axis: wp.array(dtype=vec3)  # half of its axis
-    cell_base: wp.array(dtype=vec4)  # the same around its face on the surface, to which
-    cell_base_axis: wp.array(dtype=vec3)
-    cell_rise: wp.array(dtype=real)  # times f is added to the radius for what of the cell has F <= f [m]
-    face_vertices: wp.array2d(dtype=int)  # (faces, 2) first, count; none: a half space
+    cell_axis: wp.array(dtype=vec3)  # half axis of this capsule
+    cell_base: wp.array(dtype=vec4)  # middle and radius of the capsule around the cell's face on the surface
+    cell_base_axis: wp.array(dtype=vec3)  # half axis of this capsule
+    cell_rise: wp.array(dtype=real)  # [m] `cell_base` with its radius plus cell_rise · f holds the part with F <= f
+    face_vertices: wp.array2d(dtype=int)  # (faces, 2) first, count; count 0: a half space
     face_vertex: wp.array(dtype=vec4)
     face_large: wp.array(dtype=int)
     face_sphere: wp.array(dtype=vec4)
@@ -47,11 +48,11 @@ class Fields:
 
 @struct
 class Sizes:
-    """What worlds may choose, (1 or worlds, ngeom)."""
+    """Parameters that may differ between worlds, (1 or worlds, ngeom)."""
 
     size: wp.array2d(dtype=vec3)
     modulus: wp.array2d(dtype=real)  # [Pa]
-    thickness: wp.array2d(dtype=real)  # [m] of half spaces
+    thickness: wp.array2d(dtype=real)  # [m] of planes
 
 
 @func
@@ -100,7 +101,7 @@ def thickness_of(sizes: Sizes, w: int, g: int) -> real:
 
 @struct
 class Form:
-    """What turns entries of a geom into functions."""
+    """Data that turn the entries of a geom into functions (`function_of`)."""
 
     kind: int
     size: num3
@@ -126,7 +127,7 @@ def function_of(form: Form, entry: vec4) -> num4:
 
 @func
 def bound_plane(fields: Fields, form: Form, bound: int, own: num4) -> num4:
-    """(m, d) of the half space m·x + d <= 0 of one bound of a cell with function `own`; not normalised."""
+    """(m, d), not normalised, of one bound m·x + d <= 0 of the cell with the function `own`."""
     plane = num4()
     if bound == SURFACE:
         plane = -own - num4(num(0.0), num(0.0), num(0.0), form.shift)
@@ -137,7 +138,7 @@ def bound_plane(fields: Fields, form: Form, bound: int, own: num4) -> num4:
 
 @func
 def vertex_of(form: Form, u: vec4) -> num3:
-    """Vertex of a face of a rigid geom, in its frame."""
+    """Vertex of a face of a rigid geom, in the geom's frame."""
     kind = form.kind
     size = form.size
     scale = num3(num(1.0), num(1.0), num(1.0))
@@ -155,17 +156,19 @@ def vertex_of(form: Form, u: vec4) -> num3:
 
 @struct
 class Capsule:
-    """Around a cell or a face."""
+    """A capsule around a cell or a face."""
 
     middle: vec3
-    axis: vec3  # half of it
+    axis: vec3  # half axis
     radius: real  # infinite: a half space
 
 
 @func
 def capsule_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
-    """What the capsules of the tables are multiplied with for the size that the geom has in this world; below 0: a ball of this radius about
-    the geom's origin is all that is known."""
+    """Factor of the tables' capsules for the geom's size in this world.
+
+    A negative result −r: the tables do not hold for this size; the ball of radius r about the geom's origin is used.
+    """
     size = size_of(sizes, w, g)
     model = fields.geom_size[g]
     kind = fields.geom_type[g]
@@ -184,12 +187,12 @@ def capsule_scale(fields: Fields, sizes: Sizes, w: int, g: int) -> real:
 
 @struct
 class Side:
-    """One of the two geoms of a pair in a world: what its parts are found with."""
+    """Data of one of the two geoms of a pair in a world, from which its parts are computed."""
 
     form: Form
     modulus: num
     scale: real  # `capsule_scale`
-    level: real  # F is no more than this where the other geom is
+    level: real  # upper bound of F where the other geom is
     rigid: bool
 
 
@@ -206,7 +209,7 @@ def side_of(fields: Fields, sizes: Sizes, w: int, g: int) -> Side:
 
 @func
 def scaled(sphere: vec4, axis: vec3, scale: real) -> Capsule:
-    """A capsule of the tables in this world, by `capsule_scale`."""
+    """A capsule of the tables, scaled by `capsule_scale`."""
     capsule = Capsule()
     if scale < real(0.0):
         capsule.radius = -scale
@@ -219,7 +222,7 @@ def scaled(sphere: vec4, axis: vec3, scale: real) -> Capsule:
 
 @func
 def own_capsule(fields: Fields, rigid: bool, i: int, scale: real, level: real) -> Capsule:
-    """Around what of cell i has F <= level, or around face i of a rigid geom, in the frame of its geom."""
+    """Capsule around the part of cell i with F <= level, or around face i of a rigid geom, in the geom's frame."""
     own = Capsule()
     if rigid:
         own = scaled(fields.face_sphere[i], fields.face_axis[i], scale)
@@ -252,15 +255,17 @@ def along(plane: num4) -> num3:
 
 @func
 def carried(X: num_transform, f: num4) -> num4:
-    """The function in the frame to which X leads from its own."""
+    """The function f in the frame to which X leads from the frame of f."""
     a = wp.transform_vector(X, along(f))
     return num4(a[0], a[1], a[2], f[3] - wp.dot(a, wp.transform_get_translation(X)))
 
 
 @struct
 class Part:
-    """A cell of a geom, or a face of a rigid one, in the frame of S: what it is met with. `own` is the function F of a cell in its geom's frame,
-    `pressure` that of the field, (a, b) of E F."""
+    """A cell of a geom, or a face of a rigid one.
+
+    `around` and `pressure`, (a, b) of E F, are in the frame of S. `own` is the cell's function F in its geom's frame.
+    """
 
     index: int
     around: Capsule
@@ -281,7 +286,7 @@ def cell_of(fields: Fields, side_s: Side, i: int) -> Part:
 
 @func
 def part_of(fields: Fields, side_o: Side, X: num_transform, j: int) -> Part:
-    """Cell j of O, or its face where it is rigid, X the pose of O in the frame of S."""
+    """Cell j of O, or face j if O is rigid; X is the pose of O in the frame of S."""
     part = Part()
     part.index = j
     part.around = moved_capsule(pose_of(X), own_capsule(fields, side_o.rigid, j, side_o.scale, side_o.level))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polygons of all pressure fields of a world, in the order of pairs, cells and faces, as contact points of their own.
+"""Find the polygons of all hydroelastic pairs of a world, and turn each polygon into contact points if asked.
 
-A polygon between facets of curved shapes is one point at its centroid. A large one, between flat faces, is four with its area, centroid and second
-moments (`large_points`), so that a box rests on its face: at each the pressure is that of the field there, and the sums of force, moment, stiffness
-and its second moments are the polygon's.
+Polygons come in the order of pairs, cells and faces. A polygon between facets of curved shapes is one contact point at
+its centroid. A large polygon, between flat faces, is four points with its area, centroid and second moments
+(`large_points`), so that a box rests on its face. Each point has the pressure of the field at its place; the sums of
+force, moment, stiffness and its second moments are those of the polygon.
 """
 
 import warp as wp
@@ -19,21 +20,24 @@ from .near_parts import geoms_meet, list_both, next_parts
 from .point_target import Target, place_point, room_of
 from .polygon import ROOM, SMALLEST_AREA, Moments, Surface, clip, compliances, meet, moments
 
-DEEP = 0.5  # p/E from which on geoms are too soft, or driven too deep, for their fields
-SMALLEST_SPREAD = 1e-30  # [m²] of second moments per area under which a polygon is thin
+DEEP = 0.5  # largest p/E of a valid field: above it geoms are too soft, or too deep in each other
+SMALLEST_SPREAD = 1e-30  # [m²] second moment per area below which a polygon counts as thin
 
 
 @struct
 class Polygons:
-    """The polygons found, (worlds, max_polygons); `first (worlds, pairs + 1)`: where those of a pair begin. In the frame of S; only where patches
-    read them, the arrays but `count`, `first` and `cells` have columns."""
+    """The polygons found, (worlds, max_polygons), in the frame of S.
+
+    `first` (worlds, pairs + 1) is the index at which a pair's polygons begin. `normal` and the arrays after it have
+    columns only if patches read them.
+    """
 
     count: wp.array(dtype=int)
-    patches: wp.array(dtype=int)  # pairs that have any
+    patches: wp.array(dtype=int)  # number of pairs with polygons
     depth: wp.array(dtype=real)  # largest p/E of the softer geom
     first: wp.array2d(dtype=int)
     cells: wp.array2d(dtype=wp.vec2i)
-    near: wp.array2d(dtype=int)  # scratch: cells of S, then parts of O, that are near the other geom
+    near: wp.array2d(dtype=int)  # scratch: cells of S, then parts of O, near the other geom
     normal: wp.array2d(dtype=vec3)  # m, into S
     centroid: wp.array2d(dtype=vec3)
     second: wp.array2d(dtype=mat33)
@@ -43,7 +47,7 @@ class Polygons:
 
 @func
 def soft_first(fields: Fields, scene: Scene, p: int):
-    """The geoms of a pair: S, which is soft, and the other."""
+    """The geoms of a pair as S, which is soft, and O, the other."""
     s = scene.pair_geom[p, 0]
     o = scene.pair_geom[p, 1]
     if fields.geom_cells[s, 1] == 0:
@@ -54,7 +58,7 @@ def soft_first(fields: Fields, scene: Scene, p: int):
 
 @func
 def sign_of(scene: Scene, p: int, s: int) -> real:
-    """Of the normal from A into B, where m points into S."""
+    """Sign with which m, which points into S, is the normal from A into B."""
     sign = real(1.0)
     if s == scene.pair_geom[p, 0]:
         sign = real(-1.0)
@@ -63,7 +67,7 @@ def sign_of(scene: Scene, p: int, s: int) -> real:
 
 @func
 def large_points(second: num33, t: num3, u: num3):
-    """L of y = L (±1, ±1): four points in the axes (t, u) with these second moments; L is lower triangular."""
+    """L, lower triangular: the four points y = L (±1, ±1) in the axes (t, u) have the given second moments."""
     tt = wp.dot(t, second * t)
     tu = wp.dot(t, second * u)
     uu = wp.dot(u, second * u)
@@ -78,7 +82,7 @@ def large_points(second: num33, t: num3, u: num3):
 
 @func
 def corner(q: int) -> num2:
-    """(±1, ±1), counter-clockwise."""
+    """Corner q of a square: (±1, ±1), counter-clockwise."""
     x = num(1.0)
     y = num(1.0)
     if q == 1 or q == 2:
@@ -99,7 +103,7 @@ def polygon_law(found: Surface, tau_s: num, tau_o: num) -> num2:
 
 @func
 def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
-    """Whether a polygon is of two flat faces."""
+    """Whether a polygon is between two flat faces (cell i of S, cell or face j of O)."""
     other = int(0)
     if fields.geom_cells[o, 1] == 0:
         other = fields.face_large[j]
@@ -113,7 +117,7 @@ def add_polygon(
     fields: Fields, scene: Scene, w: int, p: int, i: int, j: int, X_s: transform, found: Surface, shape: Moments,
     law: num2, count: int, target: Target,
 ):  # fmt: skip
-    """Store the points of a polygon; how many there are then, and flags."""
+    """Store the contact points of a polygon; return the new number of contacts, and flags."""
     s, o = soft_first(fields, scene, p)
     sign = sign_of(scene, p, s)
     c = law[0]
@@ -179,13 +183,13 @@ def deepest(P: wp.array(dtype=vec3), found: Surface) -> real:
 
 @func
 def softest(side_s: Side, side_o: Side) -> real:
-    """The modulus of the softer of two geoms; of a rigid one it is infinite."""
+    """Modulus of the softer of two geoms; the modulus of a rigid geom is infinite."""
     return wp.min(side_s.modulus, side_o.modulus)
 
 
 @func
 def sides_flag(side_s: Side, side_o: Side) -> int:
-    """NONFINITE where a modulus is no number: comparisons would leave the contact out."""
+    """NONFINITE if a modulus is NaN, else 0. Without it comparisons would silently drop the contact."""
     flag = int(0)
     if side_s.modulus != side_s.modulus or side_o.modulus != side_o.modulus:
         flag = int(NONFINITE)
@@ -195,9 +199,13 @@ def sides_flag(side_s: Side, side_o: Side) -> int:
 @func
 def store_polygon(
     fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
-    P: wp.array(dtype=vec3), found: Surface, shape: Moments, points: int, listed: int, count: int, polygons: Polygons, contacts: Contacts,
+    P: wp.array(dtype=vec3), found: Surface, shape: Moments, points: int, listed: int, count: int, polygons: Polygons,
+    contacts: Contacts,
 ):  # fmt: skip
-    """Polygon `listed` of a world, as contact points where `points` is 1, else for patches; how many points there are then, and flags."""
+    """Store polygon `listed` of a world: with `points` 1 as contact points, else for patches.
+
+    Returns the new number of contacts, and flags.
+    """
     now = int(count)
     flags = int(0)
     polygons.cells[w, listed] = wp.vec2i(i, j)
@@ -228,11 +236,14 @@ def detect(
     # out
     polygons: Polygons,
 ):
-    """Polygons of all pairs with pressure; `points` 1: their contact points come after those that there are. Launch over (worlds, lanes)."""
+    """Find the polygons of all hydroelastic pairs; with `points` 1 append their contact points.
+
+    Launch over (worlds, lanes).
+    """
     w, _lane = wp.tid()
     P = wp.zeros(shape=(ROOM,), dtype=vec3)
     count = contacts.count[w]
-    sync()  # read by all before it is written
+    sync()  # all lanes read the count before it is written
     flags = int(0)
     listed = int(0)
     patches = int(0)
@@ -269,8 +280,8 @@ def detect(
                         if listed < polygons.cells.shape[1]:
                             if lane() == of:
                                 count, more = store_polygon(
-                                    fields, scene, material, default_tau, w, p, cell.index, part.index, X_s, P, found, shape, points,
-                                    listed, count, polygons, contacts,
+                                    fields, scene, material, default_tau, w, p, cell.index, part.index, X_s, P, found,
+                                    shape, points, listed, count, polygons, contacts,
                                 )  # fmt: skip
                                 flags = flags | more
                             count = team_number(count, of)
@@ -295,7 +306,7 @@ def detect(
 
 @struct
 class Outlines:
-    """Polygons of one world in world axes, (max_polygons, …), for display: vertices, the pressure there, and of each polygon its values."""
+    """Polygons of one world in world axes, (max_polygons, …), for display: vertices, pressures at them, and values."""
 
     count: wp.array(dtype=int)
     pair: wp.array(dtype=int)
@@ -303,11 +314,10 @@ class Outlines:
     pressure: wp.array2d(dtype=real)
     normal: wp.array(dtype=vec3)  # from geom A into B
     centroid: wp.array(dtype=vec3)
-    force: wp.array(dtype=vec3)  # elastic, on B [N]
-    moment: wp.array(dtype=vec3)  # of it about the centroid
-    values: wp.array(
-        dtype=vec4
-    )  # area [m²], stiffness [N/m], largest p/E, least cosine of the normal and a growing pressure
+    force: wp.array(dtype=vec3)  # [N] elastic, on B
+    moment: wp.array(dtype=vec3)  # [N m] of this force about the centroid
+    # area [m²], stiffness [N/m], largest p/E, least cosine between the normal and the pressure gradients
+    values: wp.array(dtype=vec4)
 
 
 @kernel
@@ -321,7 +331,10 @@ def outline(
     # out
     outlines: Outlines,
 ):
-    """The polygons that were found in a world, without what lies in the layer of a margin, of area 0 where that is all. Launch over its polygons."""
+    """Outlines of the polygons of a world, without their parts of negative pressure (in the layer of a margin).
+
+    A polygon that lies wholly in this layer has area 0. Launch over the world's polygons.
+    """
     k = wp.tid()
     t = int(0)
     while polygons.first[world, t + 1] <= k:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The polygons of a step as patches read them: as they were found, in copies with dual numbers with their rates."""
+"""Access of patches to the polygons of a step; in copies with dual numbers the polygons have rates."""
 
 import warp as wp
 
@@ -12,7 +12,7 @@ num5 = wp.types.vector(5, num)
 
 @struct
 class MovingPolygons:
-    """Polygons and their rates along one direction; rates are (worlds, max_polygons, directions)."""
+    """Polygons, and their rates along the chosen direction; rates are (worlds, max_polygons, directions)."""
 
     found: Polygons
     normal: wp.array3d(dtype=vec3)
@@ -68,7 +68,7 @@ def listed_gradient(polygons: Listed, w: int, k: int) -> num3:
 
 @func
 def listed_values(polygons: Listed, w: int, k: int) -> num5:
-    """Area, p at the centroid, c, τ_d, radius about the centroid."""
+    """Values of polygon k: area, p at the centroid, c, τ_d, radius about the centroid (without a rate)."""
     if DUAL:
         values = polygons.found.values[w, k]
         rates = polygons.values[w, k, polygons.direction]

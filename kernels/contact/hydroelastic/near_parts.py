@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which cells of a soft geom and cells or faces of another may meet: by capsules around them, and by where their pressures are equal."""
+"""Search for the parts of two geoms that may meet: cells of the soft geom S, cells or faces of the other geom O.
+
+Parts are tested by capsules around them, and by the plane on which their pressures are equal.
+"""
 
 import warp as wp
 
@@ -20,12 +23,12 @@ from .fields import (
     part_of,
 )
 
-LEEWAY = 1.001  # for rounding, of a bound of pressure
+LEEWAY = 1.001  # factor on bounds of the pressure, for rounding
 
 
 @func
 def parts(fields: Fields, g: int):
-    """First and number of a geom's cells, or of its faces where it is rigid."""
+    """First index and number of a geom's cells, or of its faces if it is rigid."""
     first = fields.geom_cells[g, 0]
     count = fields.geom_cells[g, 1]
     if count == 0:
@@ -36,8 +39,11 @@ def parts(fields: Fields, g: int):
 
 @func
 def apart(cell: Capsule, part: Capsule, up: vec3, plane_s: bool) -> bool:
-    """Whether the capsule around a cell of S is off that around a part of O, or off the half space below it whose normal is `up` where its radius is
-    infinite. `plane_s`: S is the half space below the cell's middle."""
+    """Whether the capsule around a cell of S and the capsule around a part of O have no point in common.
+
+    A part with infinite radius is the half space below its middle, with the normal `up`. `plane_s`: S is the half space
+    below the cell's middle.
+    """
     off = bool(False)
     if part.radius == real(wp.inf):
         off = wp.dot(up, cell.middle - part.middle) - wp.abs(wp.dot(up, cell.axis)) > cell.radius
@@ -50,7 +56,10 @@ def apart(cell: Capsule, part: Capsule, up: vec3, plane_s: bool) -> bool:
 
 @func
 def ball_apart(own: Capsule, other: Capsule, inverse: real) -> bool:
-    """Whether the ball around a capsule is off another one; `inverse`: 1 over the square of the other's half axis, or 0."""
+    """Whether the ball around `own` and the capsule `other` have no point in common.
+
+    `inverse` is 1 over the squared half axis of `other`, or 0 if it has none.
+    """
     away = own.middle - other.middle
     t = wp.clamp(wp.dot(away, other.axis) * inverse, real(-1.0), real(1.0))
     reach = own.radius + wp.length(own.axis) + other.radius
@@ -59,14 +68,17 @@ def ball_apart(own: Capsule, other: Capsule, inverse: real) -> bool:
 
 @func
 def clear_of(m: vec3, d: real, capsule: Capsule) -> bool:
-    """Whether a capsule lies on one side of the plane m·x + d = 0."""
+    """Whether a capsule lies wholly on one side of the plane m·x + d = 0."""
     height = wp.abs(wp.dot(m, capsule.middle) + d) - wp.abs(wp.dot(m, capsule.axis))
     return height > real(0.0) and height * height > capsule.radius * capsule.radius * wp.length_sq(m)
 
 
 @func
 def may_meet(cell: Part, part: Part, rigid: bool, up: vec3, plane_s: bool) -> bool:
-    """Whether a cell of S and a part of O may have a polygon: the plane where their pressures are equal passes both, and they are near each other."""
+    """Whether a cell of S and a part of O may have a polygon.
+
+    The plane on which their pressures are equal must meet both of their capsules, and the capsules must meet.
+    """
     near = bool(True)
     if not rigid:
         m = along(cell.pressure) - along(part.pressure)
@@ -77,8 +89,10 @@ def may_meet(cell: Part, part: Part, rigid: bool, up: vec3, plane_s: bool) -> bo
 
 @func
 def geom_around(fields: Fields, pose: transform, X: transform, bound: vec5, g: int) -> Capsule:
-    """The capsule around a geom with its margin, in the frame that X carries the world to, where it has this pose; of a plane its place, radius
-    infinite."""
+    """The capsule around a geom with its margin, in the frame to which X leads from the world.
+
+    `pose` is the geom's pose in this frame. For a plane the capsule is a point of its surface, with infinite radius.
+    """
     around = Capsule()
     around.radius = real(wp.inf)
     around.middle = wp.transform_get_translation(pose)
@@ -92,9 +106,13 @@ def geom_around(fields: Fields, pose: transform, X: transform, bound: vec5, g: i
 
 @func
 def list_near(
-    fields: Fields, w: int, g: int, side: Side, other: Capsule, up: vec3, is_plane: bool, near: wp.array2d(dtype=int), at: int
+    fields: Fields, w: int, g: int, side: Side, other: Capsule, up: vec3, is_plane: bool, near: wp.array2d(dtype=int),
+    at: int,
 ) -> int:  # fmt: skip
-    """List the parts of geom g near the capsule around the other geom, in the frame of g, from place `at` on; where the list ends. By all lanes."""
+    """List the parts of geom g near the capsule around the other geom, from index `at` on; return the list's end.
+
+    All are in the frame of g. Called by all lanes.
+    """
     first, count = parts(fields, g)
     inverse = real(0.0)
     length = wp.length_sq(other.axis)
@@ -120,7 +138,10 @@ def list_near(
 def deepest_level(
     fields: Fields, w: int, side_s: Side, around_o: Capsule, near: wp.array2d(dtype=int), count_s: int
 ) -> real:
-    """A bound of F of S in the capsule around O: the least over the listed cells of the most that the function of each has there. By all lanes."""
+    """Upper bound of F of S in the capsule around O.
+
+    Each listed cell's function has a maximum in this capsule; the bound is the least of them. Called by all lanes.
+    """
     level = real(wp.inf)
     for k in range(lane(), count_s, lanes()):
         i = near[w, k]
@@ -137,8 +158,11 @@ def list_both(
     fields: Fields, X_s: transform, X: transform, w: int, s: int, o: int, side_s: Side, side_o: Side,
     geom_capsule: wp.array2d(dtype=vec5), near: wp.array2d(dtype=int),
 ):  # fmt: skip
-    """List the cells of S and the parts of O that are near the other geom; how many cells, how many combinations, and the sides with how
-    far up the pressure may be. By all lanes."""
+    """List the cells of S and the parts of O that are near the other geom.
+
+    Returns the number of cells, the number of combinations, and both sides with their `level` set to the largest
+    possible F. Called by all lanes.
+    """
     up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
     still = wp.transform_identity(dtype=real)
     X_to_s = wp.transform_inverse(X_s)
@@ -147,7 +171,8 @@ def list_both(
     around_s = moved_capsule(X_to_o, geom_around(fields, still, X_to_s, geom_capsule[w, s], s))
     count_s = list_near(fields, w, s, side_s, around_o, up, fields.geom_type[s] == PLANE, near, 0)
     sync()
-    # p <= E F on both sides where geoms meet: of the stiffer one there is only the skin, of a geom that is pressed in a little the outer part.
+    # Where the geoms meet, p = E F on both sides. So `most` bounds F on both sides: of the stiffer geom only a thin
+    # outer layer can meet, and of a geom that is pressed in a little only the outer part.
     most = real(LEEWAY) * side_s.modulus * deepest_level(fields, w, side_s, around_o, near, count_s)
     if not side_o.rigid and fields.geom_type[o] != PLANE:
         most = wp.min(most, real(LEEWAY) * side_o.modulus)
@@ -156,7 +181,7 @@ def list_both(
     above_o = side_o
     if not side_o.rigid:
         above_o.level = most / side_o.modulus
-    # Seen from the parts of O, S is a half space below z where it is a plane; the one part of a plane O is always listed.
+    # In the frame of O, S is a half space if it is a plane. The only part of a plane O is always listed.
     above = wp.transform_vector(X_to_o, vec3(real(0.0), real(0.0), real(1.0)))
     end = list_near(fields, w, o, above_o, around_s, above, False, near, count_s)
     sync()
@@ -168,8 +193,11 @@ def next_parts(
     fields: Fields, X: transform, w: int, side_s: Side, side_o: Side, near: wp.array2d(dtype=int),
     count_s: int, k: int, total: int, last: Part,
 ):  # fmt: skip
-    """From combination k on of a part of O and a cell of S that are listed, the next that may meet, one for every lane: whether there is one, cell and
-    part, and where to go on. `last`: the part of the call before."""
+    """Each lane's next combination, from index k on, of a listed cell of S and a listed part of O that may meet.
+
+    Returns whether there is one, the cell, the part, and the index to continue from. `last` is the part of the call
+    before.
+    """
     up = wp.transform_vector(X, vec3(real(0.0), real(0.0), real(1.0)))
     plane_s = side_s.form.kind == PLANE
     at = int(k)
@@ -211,10 +239,13 @@ def next_parts(
 
 @func
 def geoms_meet(
-    fields: Fields, geom_X: wp.array2d(dtype=transform), geom_speed: wp.array2d(dtype=real), geom_capsule: wp.array2d(dtype=vec5),
-    w: int, a: int, b: int,
+    fields: Fields, geom_X: wp.array2d(dtype=transform), geom_speed: wp.array2d(dtype=real),
+    geom_capsule: wp.array2d(dtype=vec5), w: int, a: int, b: int,
 ) -> bool:  # fmt: skip
-    """Whether the balls around two geoms meet; never where one takes no part or is not finite (see `place_geoms`). A plane is met by all."""
+    """Whether the balls around two geoms meet; a plane meets all.
+
+    False if a geom belongs to an inactive body or is not finite (see `contacts.place_geom`).
+    """
     found = geom_speed[w, a] >= real(0.0) and geom_speed[w, b] >= real(0.0)
     if fields.geom_type[a] != PLANE and fields.geom_type[b] != PLANE:
         reach = geom_capsule[w, a][4] + geom_capsule[w, b][4] + fields.geom_margin[a] + fields.geom_margin[b]

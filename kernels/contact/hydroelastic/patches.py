@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A patch, all polygons of a pair of pressure fields with about one normal, as 4, 5 or 16 contact points (docs/hydroelastic.md).
+"""Patches of hydroelastic contact, each reduced to 4, 5 or 16 contact points (docs/hydroelastic.md).
 
-With n̄ = F/|F| of the force F = Σ A p n, c_i = n_i·n̄, k_i = A_i/c the stiffness, and the axes t1, t2 across n̄:
+A patch is all polygons of a pair of geoms whose normals are about the same. The force is F = Σ A p n, n̄ = F/|F|,
+c_i = n_i·n̄, and k_i = A_i/c is the stiffness. t1 and t2 are axes across n̄. Then
 
     K = Σ k_i c_i,   c = Σ k_i c_i x_i/K,   S = Σ k_i c_i P((x_i − c)(x_i − c)ᵀ + C_i)Pᵀ/K,   P = (t1 t2)ᵀ
     f0 = Σ A_i p_i c_i,   m = Σ c_i P(A_i p_i (x_i − c) + A_i C_i ∇p),   β = S⁻¹ m/K
-    L Lᵀ = S,   y_q = L (±1, ±1)/√(1 − w0) of weight (1 − w0)/4,   y_0 = 0 of weight w0,   k_q = K weight,   −φ_q = f0/K + β·y_q
+    L Lᵀ = S,   y_q = L (±1, ±1)/√(1 − w0) with weight (1 − w0)/4,   y_0 = 0 with weight w0
+    k_q = K weight,   −φ_q = f0/K + β·y_q
 
-keep the force, the moments about t1 and t2, the stiffness and its second moments. With five points w0 = 1 − (T/T4)², so that the four hold no more
-torsion by friction than the patch, T ≈ f0 κ √tr S_p with the covariance S_p of the pressure. Sixteen are four in each of the quadrants between the
-lines through c along t1 and t2, at which polygons are cut. Only polygons that would push at the velocity before the step count.
+These points keep the force, the moments about t1 and t2, the stiffness and its second moments. With five points,
+w0 = 1 − (T/T4)². Then the four outer points hold no more torsion by friction than the patch, T ≈ f0 κ √tr S_p, with the
+covariance S_p of the pressure. T4 is the torsion that four points hold. Sixteen points are four in each quadrant: the
+lines through c along t1 and t2 cut the polygons. Only polygons that push at the velocity before the step count.
 """
 
 import warp as wp
@@ -49,24 +52,27 @@ from .polygon import ROOM, clip, meet, moments
 
 mat43 = wp.types.matrix((4, 3), real)
 
-MOST_NORMALS = wp.constant(4)  # patches of a pair
-COHERENT = 0.99  # |Σ A p n|/Σ A p of polygons that have about one normal
-SAME_NORMAL = 0.95  # cosine between normals that belong together anyhow
-LEAST_COSINE = 0.1  # between the normals of a patch and of a quarter of it
-LARGEST_CENTRE = 0.75  # w0
-LEAST_CENTRE = 0.05  # a point of no stiffness is more than the solvers can meet
-# κ of T ≈ f0 κ √tr S_p, of how round S_p is, 2 √det S_p/tr S_p: a fit to patches of all shapes, ±5 %.
+MOST_NORMALS = wp.constant(4)  # most patches of a pair
+COHERENT = 0.99  # least |Σ A p n|/Σ A p of polygons that make one patch
+SAME_NORMAL = 0.95  # cosine above which two normals always belong to one patch
+LEAST_COSINE = 0.1  # least cosine between the normals of a patch and of a quadrant of it
+LARGEST_CENTRE = 0.75  # largest w0
+LEAST_CENTRE = 0.05  # least w0: the solvers cannot handle a point without stiffness
+# κ = TORSION + TORSION_ROUND · roundness of S_p, 2 √det S_p/tr S_p: a fit to patches of all shapes, ±5 %.
 TORSION = 0.863
 TORSION_ROUND = 0.061
-TIE = 1e-6  # normals this much nearer to a later seed than to an earlier one belong to the earlier: rounding does not part equals
-STIFF = 19.9  # c |∇p| of polygons along which the pressure does not grow is 20 by `polygon.LEAST_SLOPE`, or more
-THIN = 1e-12  # of the trace of S: least square of L's diagonal
-SLACK = 1.001  # |S_tu| <= √(S_tt S_uu), but for rounding
+# A normal goes to a later seed only if its cosine is larger by more than this: rounding must not separate equals.
+TIE = 1e-6
+# Polygons with a smaller c |∇p| are stiff. Where the pressure does not grow along the normal, it is at least 20
+# (1/`polygon.LEAST_SLOPE`).
+STIFF = 19.9
+THIN = 1e-12  # least square of L's diagonal, relative to the trace of S
+SLACK = 1.001  # factor on the bound |S_tu| <= √(S_tt S_uu), for rounding
 
 
 @struct
 class Sums:
-    """Over the polygons of a patch, or of a quadrant of it, about a point."""
+    """Sums over the polygons of a patch, or of a quadrant of it, with positions relative to a point."""
 
     K: num
     Kx: num3
@@ -80,7 +86,7 @@ class Sums:
 
 @struct
 class Patch:
-    """Where a patch is in the frame of S: n̄ (into S), t1, t2, and the centre of stiffness."""
+    """Axes and centre of a patch in the frame of S: n̄ (into S), t1 (`t`), t2 (`u`), and the centre of stiffness."""
 
     normal: num3
     t: num3
@@ -90,7 +96,7 @@ class Patch:
 
 @func
 def team_num(x: num) -> num:
-    """Sum over the lanes, and that of the rates."""
+    """Sum over the lanes; of a dual number also the sum of the rates."""
     if DUAL:
         return with_rate(team_sum(value_of(x)), team_sum(rate_of(x)))
     else:
@@ -132,8 +138,8 @@ def team_sums(s: Sums) -> Sums:
 def add_part(
     s: Sums, n: num3, share: num, area: num, p: num, c: num, tau: num, a: num3, x: num3, second: num33
 ) -> Sums:  # fmt: skip
-    """Adds a polygon, or a part of one, whose normal n has the share c_i of n̄, at x from the point of the sums."""
-    k = wp.max(share, num(0.0)) * area / c  # what faces away carries force and no stiffness
+    """Add a polygon, or a part of one, to the sums: n its normal, share = c_i, x its centroid from the sums' point."""
+    k = wp.max(share, num(0.0)) * area / c  # polygons that face away from n̄ have force and no stiffness
     f = share * area * p
     spread = wp.outer(x, x) + second
     Ca = second * a
@@ -151,10 +157,10 @@ def add_part(
 
 @func
 def pushes(
-    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), h: real, w: int,
-    p: int, sign: real, X_s: transform, polygons: Polygons, k: int,
+    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), h: real,
+    w: int, p: int, sign: real, X_s: transform, polygons: Polygons, k: int,
 ) -> bool:  # fmt: skip
-    """Whether polygon k would push at the velocity v0."""
+    """Whether polygon k has a positive normal force at the velocity v0."""
     values = polygons.values[w, k]
     x = wp.transform_point(X_s, polygons.centroid[w, k])
     n = sign * wp.transform_vector(X_s, polygons.normal[w, k])
@@ -165,8 +171,11 @@ def pushes(
 
 @func(inline=CALLED)
 def choose_normals(polygons: Listed, w: int, first: int, last: int):
-    """Normals that those of the polygons are near, at most MOST_NORMALS: the one with most force, then each time the one with most force away
-    from those before. By all lanes. How many, and they."""
+    """Number of patches of a pair, at most MOST_NORMALS, and their seed normals.
+
+    The first seed is the normal of the polygon with the largest force. Each further one has the largest force times
+    (1 − cosine to the nearest seed). Called by all lanes.
+    """
     seed = mat43()
     seeds = int(0)
     searching = bool(True)
@@ -187,7 +196,7 @@ def choose_normals(polygons: Listed, w: int, first: int, last: int):
         own = real(-1e9)
         if best >= 0 and most == lead:
             own = -real(best)
-        chosen = int(-team_max(own))  # the first of equals
+        chosen = int(-team_max(own))  # among equals the first polygon
         if lead > real(0.0):
             n = values_of(listed_normal(polygons, w, chosen))
             for d in range(3):
@@ -212,7 +221,7 @@ def nearest_seed(seeds: int, seed: mat43, n: vec3) -> int:
 
 @func
 def coherence(polygons: Listed, w: int, first: int, last: int) -> real:
-    """|Σ A p n|/Σ A p of the polygons that count. By all lanes."""
+    """|Σ A p n|/Σ A p of the polygons that count (area > 0). Called by all lanes."""
     force = num3()
     total = num(0.0)
     for k in range(first + lane(), last, lanes()):
@@ -230,7 +239,7 @@ def coherence(polygons: Listed, w: int, first: int, last: int) -> real:
 
 @func
 def normals_of(polygons: Listed, w: int, first: int, last: int):
-    """Number and normals of the patches of a pair; a single one needs no normal. By all lanes."""
+    """Number and seed normals of the patches of a pair; a single patch has no seed normal. Called by all lanes."""
     seeds = int(1)
     seed = mat43()
     if coherence(polygons, w, first, last) < real(COHERENT):
@@ -240,14 +249,14 @@ def normals_of(polygons: Listed, w: int, first: int, last: int):
 
 @func
 def share_of(polygons: Listed, w: int, k: int, patch: Patch) -> num:
-    """c_i."""
+    """c_i of polygon k."""
     return wp.dot(listed_normal(polygons, w, k), patch.normal)
 
 
 @func
 def shape_of(S: num33, patch: Patch):
     """The Cholesky factor (L_tt, L_ut, L_uu) of P S Pᵀ."""
-    # of a sliver that is far from the centre all three may be rounding, and of any sign
+    # for a sliver far from the centre, all three may be rounding error, with any sign
     tt = wp.max(wp.dot(patch.t, S * patch.t), num(0.0))
     tu = wp.dot(patch.t, S * patch.u)
     uu = wp.max(wp.dot(patch.u, S * patch.u), num(0.0))
@@ -261,7 +270,7 @@ def shape_of(S: num33, patch: Patch):
 
 @func
 def torsion(s: Sums, patch: Patch) -> num:
-    """T = ∫ p |y − y_p| dA about the centre of pressure, from the covariance of p."""
+    """T = ∫ p |y − y_p| dA about the centre of pressure y_p, estimated from the covariance of p."""
     mean = s.fx / s.f
     cov = s.fxx / s.f - wp.outer(mean, mean)
     tt = wp.dot(patch.t, cov * patch.t)
@@ -277,7 +286,10 @@ def add_points(
     points: int, w: int, p: int, feature: wp.vec2i, X_s: transform, sign: real, patch: Patch, s: Sums, count: int,
     target: Target,
 ):  # fmt: skip
-    """Store the four points of the sums, or five; how many there are then, and flags. By all lanes, a point each."""
+    """Store the four or five contact points of the sums; return the new number of contacts, and flags.
+
+    Called by all lanes, each of which writes one point.
+    """
     centre = s.Kx / s.K
     l_tt, l_ut, l_uu = shape_of(s.Kxx / s.K - wp.outer(centre, centre), patch)
     f = s.f
@@ -321,7 +333,7 @@ def add_points(
             at = corner(q)
             weight = num(0.25) * (num(1.0) - w0)
             arm = spread * ((l_tt * at[0]) * patch.t + (l_ut * at[0] + l_uu * at[1]) * patch.u)
-            # not below 0 by rounding: φ > 0 has no dissipation
+            # rounding must not make it negative: contacts with φ > 0 have no dissipation
             pressed = wp.max(depth + scale * spread * (z_t * at[0] + z_u * at[1]), num(0.0))
             if q == 4:
                 arm = num3()
@@ -341,7 +353,7 @@ def add_points(
 
 @func
 def turned(patch: Patch, s: Sums):
-    """A part of a patch with the normal of its own force, and its sums with shares of that."""
+    """Quadrant of a patch with the normal of its own force, and its sums rescaled to shares c_i of this normal."""
     own = Patch()
     own.centre = patch.centre
     own.normal = wp.normalize(s.force)
@@ -361,7 +373,7 @@ def turned(patch: Patch, s: Sums):
 
 @func
 def half_plane(direction: num3, through: num3, side: num) -> num4:
-    """{x: side direction·(x − through) >= 0} as a plane to clip to."""
+    """Plane for `clip` that keeps {x: side direction·(x − through) >= 0}."""
     m = -side * direction
     return num4(m[0], m[1], m[2], -wp.dot(m, through))
 
@@ -371,7 +383,7 @@ def quadrant_sums(
     fields: Fields, side_s: Side, side_o: Side, X: num_transform, w: int, first: int, last: int, seeds: int,
     seed: mat43, b: int, patch: Patch, quadrant: int, polygons: Listed,
 ) -> Sums:  # fmt: skip
-    """Sums of what of the polygons of one normal lies in a quadrant about the centre; −1: all. By all lanes."""
+    """Sums over the polygons of patch b, cut to a quadrant about the centre (−1: uncut). Called by all lanes."""
     P = wp.zeros(shape=(ROOM,), dtype=num3)
     at = num2()
     if quadrant >= 0:
@@ -414,7 +426,7 @@ def quadrant_sums(
 def find_patch(
     w: int, first: int, last: int, seeds: int, seed: mat43, b: int, polygons: Listed
 ):  # fmt: skip
-    """Normal, axes and centre of stiffness of the polygons of one normal, and whether there are any. By all lanes."""
+    """Normal, axes and centre of stiffness of patch b, and whether it has any polygons. Called by all lanes."""
     force = num3()
     for k in range(first + lane(), last, lanes()):
         values = listed_values(polygons, w, k)
@@ -448,13 +460,13 @@ def find_patch(
 
 @func
 def drop_idle(
-    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), h: real, w: int,
-    p: int, sign: real, X_s: transform, first: int, last: int, polygons: Polygons,
+    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), h: real,
+    w: int, p: int, sign: real, X_s: transform, first: int, last: int, polygons: Polygons,
 ):  # fmt: skip
-    """Mark polygons that do not push by a negative area, unless none does. By all lanes."""
+    """Mark the polygons that do not push by a negative area, unless no stiff one pushes. Called by all lanes."""
     pushing = real(0.0)
     for k in range(first + lane(), last, lanes()):
-        # Rims, which have next to no stiffness, push at any velocity; they do not say whether the patch does.
+        # Polygons at rims have almost no stiffness and push at any velocity: they do not show whether the patch pushes.
         values = polygons.values[w, k]
         stiff = values[2] * wp.length(polygons.gradient[w, k]) < real(STIFF)
         if stiff and pushes(topology, scene, link_X, link_V, h, w, p, sign, X_s, polygons, k):
@@ -483,10 +495,10 @@ def reduce(
     # in and out
     contacts: Contacts,
 ):
-    """Append the points of all patches of a world, 4, 5 or 16 each. Launch over (worlds, lanes)."""
+    """Append the contact points of all patches of a world: 4, 5 or 16 per patch. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     count = contacts.count[w]
-    sync()  # read by all before it is written
+    sync()  # all lanes read the count before it is written
     flags = int(0)
     for t in range(fields.pair.shape[0]):
         first = polygons.first[w, t]
@@ -506,7 +518,7 @@ def reduce(
                 if there:
                     if points == 16:
                         quadrant = int(0)
-                        while quadrant < 4:  # not unrolled: it takes long to compile
+                        while quadrant < 4:  # `while`: an unrolled loop takes long to compile
                             sums = quadrant_sums(
                                 fields, side_s, side_o, X, w, first, last, seeds, seed, b, patch, quadrant, polygons
                             )  # fmt: skip

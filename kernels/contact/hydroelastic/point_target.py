@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where points of pressure fields are written: to contacts, or in copies with dual numbers to the rates of contacts."""
+"""Output of hydroelastic contact points: the list of contacts, in copies with dual numbers the rates of contacts."""
 
 import warp as wp
 
@@ -11,7 +11,7 @@ from ..pair_laws import Contacts
 
 @struct
 class Rates:
-    """Rates of change of contacts along one direction: of φ, p, n, c and τ_d, p and n in world axes."""
+    """Rates of change of contacts along one direction: of φ, point, normal (both in world axes), c and τ_d."""
 
     rate: wp.array4d(dtype=real)  # (worlds, C, 9, directions)
     direction: int
@@ -22,7 +22,7 @@ Target = Rates if DUAL else Contacts
 
 @func
 def room_of(target: Target) -> int:
-    """How many contacts a world has room for."""
+    """Largest number of contacts per world."""
     room = int(0)
     if DUAL:
         room = target.rate.shape[1]
@@ -36,7 +36,7 @@ def place_point(
     target: Target, w: int, c: int, p: int, feature: wp.vec3i, X_s: transform, sign: real, m: num3, x: num3,
     phi: num, softness: num, tau: num,
 ):  # fmt: skip
-    """Write contact c, a point at x with the normal sign·m in the frame of S, and its φ, c [m/N] and τ_d."""
+    """Write contact c: point x and normal sign·m (both in the frame of S), φ, compliance c [m/N] and τ_d."""
     if DUAL:
         k = target.direction
         x_rate = wp.transform_vector(X_s, rates_of(x))

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The polygon in which a cell of a soft geom meets a face of a rigid geom, or a cell of another soft one (theory §9).
 
-Where a rigid face lies in the cell, or where the two pressures are equal, clipped by the planes of the cells (Sutherland and Hodgman) in the frame
-of the soft geom S, so that float32 is as accurate as the geoms are small. m, the unit normal, points into S. With p = a·x + b on it,
+The polygon lies on the rigid face, or on the plane where the two pressures are equal. It is clipped by the planes of
+the cells (Sutherland and Hodgman). All is in the frame of the soft geom S, so that float32 rounding is relative to the
+size of the geoms. The unit normal m points into S. With p = a·x + b on the polygon,
 
     force = ∫ p m dA,   c = c_S + c_O,   c_S = 1/(a·m),   k = A/c,   φ = −c p
 
-The stiffness g = 1/c [Pa/m] of a side is at least a twentieth of |a|: polygons at the rim of a flat face, along which the pressure does not grow, keep their
-force A p and have next to no stiffness (with none at all the solvers would meet contacts 10⁶ times as soft as others). So the law is conservative, with the energy ∫ min(p_S, p_O) dV, and force is continuous where Drake drops them.
+The stiffness g = 1/c [Pa/m] of a side is at least a twentieth of |a|. This matters at the rim of a flat face, where the
+pressure does not grow along the normal: such polygons keep their force A p and have almost no stiffness. With no
+stiffness at all, the solvers would get contacts 10⁶ times as soft as others. So the law is conservative, with the
+energy ∫ min(p_S, p_O) dV, and the force is continuous; Drake drops these polygons.
 """
 
 import warp as wp
@@ -18,29 +21,29 @@ from ..narrow.features import orthogonal
 from .fields import SURFACE, Fields, Form, Part, Side, along, bound_plane, carried, vertex_of
 
 MAX_VERTICES = wp.constant(32)  # 8 of a face, and at most one more for each of the 12 bounds of a cell, of two cells
-ROOM = wp.constant(64)  # of an array of vertices: those that there are, and those that a cut leaves
-LEAST_SLOPE = 0.05  # of |a|: least slope of the pressure along the normal that counts as stiffness
-SMALLEST_AREA = 1e-14  # [m²] of a polygon
-PARALLEL = 1e-12  # squared, of |a_S|²: fields that grow alike meet nowhere
-SQUARE = 1.5  # half the side of the square that stands for a plane, by the radius of the cell in it
+ROOM = wp.constant(64)  # length of an array of vertices: MAX_VERTICES before a cut, and as many after it
+LEAST_SLOPE = 0.05  # least slope of the pressure along the normal that counts as stiffness, relative to |a|
+SMALLEST_AREA = 1e-14  # [m²] smaller polygons are dropped
+PARALLEL = 1e-12  # if |a_S − a_O|² is at most this times |a_S|², the fields have no plane of equal pressure
+SQUARE = 1.5  # half side of the square that stands for a plane, relative to the radius of the ball around the cell
 
 
 @struct
 class Surface:
-    """The plane of a polygon, in the frame of S. `count` 0: there is none."""
+    """The plane of a polygon, in the frame of S. `count` is the number of vertices; 0: there is no polygon."""
 
     count: int
     normal: num3  # m
     a: num3  # ∇p of S [Pa/m]
     b: num
     slope_s: num  # a·m
-    slope_o: num  # of the other, along −m; infinite where it is rigid
-    size_o: num  # |∇p| of the other
+    slope_o: num  # of O, along −m; infinite if O is rigid
+    size_o: num  # |∇p| of O; 0 if O is rigid
 
 
 @struct
 class Moments:
-    """Of a polygon: `second` is ∫(y − x)(y − x)ᵀ dA / A."""
+    """Area, centroid x and second moments of a polygon: `second` is ∫(y − x)(y − x)ᵀ dA / A."""
 
     area: num
     centroid: num3
@@ -49,7 +52,7 @@ class Moments:
 
 @func(inline=False)
 def clip_by(P: wp.array(dtype=num3), count: int, m_x: num, m_y: num, m_z: num, d: num) -> int:
-    """`clip` with the plane by its numbers, which travel in registers: a call costs half as much."""
+    """`clip` with the plane as four numbers: they are passed in registers, which halves the cost of a call."""
     m = num3(m_x, m_y, m_z)
     inside = int(0)
     for i in range(count):
@@ -79,13 +82,13 @@ def clip_by(P: wp.array(dtype=num3), count: int, m_x: num, m_y: num, m_z: num, d
 
 @func
 def clip(P: wp.array(dtype=num3), count: int, plane: num4) -> int:
-    """Cut the polygon P, which has room for twice its vertices, to m·x + d <= 0; its vertices then."""
+    """Cut the polygon P to m·x + d <= 0; return its new number of vertices. P has the length ROOM."""
     return clip_by(P, count, plane[0], plane[1], plane[2], plane[3])
 
 
 @func
 def lay_square(P: wp.array(dtype=num3), centre: num3, normal: num3, half: num) -> int:
-    """A square in the plane through `centre`, counter-clockwise about the normal."""
+    """Write to P a square around `centre`, counter-clockwise about the normal; return its number of vertices."""
     t = half * wp.normalize(orthogonal(normal))
     u = wp.cross(normal, t)
     P[0] = centre + t + u
@@ -99,7 +102,10 @@ def lay_square(P: wp.array(dtype=num3), centre: num3, normal: num3, half: num) -
 def lay_face(
     fields: Fields, form: Form, X: num_transform, face: int, centre: vec3, reach: real, P: wp.array(dtype=num3)
 ):
-    """A face of a rigid geom in the frame of S, by its vertices and outward normal; of a half space a square about the cell's sphere."""
+    """Write a face of a rigid geom to P, in the frame of S; return its number of vertices and outward normal.
+
+    The face of a half space is a square that covers the ball with the given `centre` and `reach`.
+    """
     first = fields.face_vertices[face, 0]
     count = fields.face_vertices[face, 1]
     normal = wp.transform_vector(X, num3(num(0.0), num(0.0), num(1.0)))
@@ -122,7 +128,7 @@ def clip_to_cell(
     fields: Fields, form: Form, cell: int, own: num4, count: int,
     P: wp.array(dtype=num3),
 ) -> int:  # fmt: skip
-    """Cut P to a cell of the geom of this form, in its frame; its vertices then."""
+    """Cut P to a cell, in the frame of the cell's geom; return its new number of vertices."""
     left = int(count)
     first = fields.cell_bounds[cell, 0]
     for i in range(first, first + fields.cell_bounds[cell, 1]):
@@ -136,7 +142,7 @@ def clip_to_other(
     fields: Fields, form: Form, X: num_transform, cell: int, own: num4, count: int,
     P: wp.array(dtype=num3),
 ) -> int:  # fmt: skip
-    """Cut P to a cell of another geom, whose frame X carries to that of P, but not to its surface; its vertices then."""
+    """Cut P to a cell of O, except by O's surface; return its new number of vertices. X leads from O's frame to P's."""
     left = int(count)
     first = fields.cell_bounds[cell, 0]
     for i in range(first, first + fields.cell_bounds[cell, 1]):
@@ -150,7 +156,7 @@ def meet(
     fields: Fields, side_s: Side, side_o: Side, X: num_transform, cell: Part, part: Part,
     P: wp.array(dtype=num3),
 ) -> Surface:  # fmt: skip
-    """The polygon P of a cell of S with a face or cell of O, X the pose of O in the frame of S."""
+    """Write to P the polygon of a cell of S with a face or cell of O; X is the pose of O in the frame of S."""
     found = Surface()
     found.a = along(cell.pressure)
     found.b = cell.pressure[3]
@@ -180,7 +186,7 @@ def meet(
             height = wp.dot(found.normal, middle) + (found.b - part.pressure[3]) / size
             count = lay_square(P, middle - height * found.normal, found.normal, num(real(SQUARE) * reach))
             count = clip_to_cell(fields, side_s.form, cell.index, cell.own, count, P)
-            # Where the pressures are equal both are 0 along one line: it bounds the polygon once.
+            # On the plane of equal pressure, both pressures are 0 along the same line: one cut along it is enough.
             count = clip_to_other(fields, side_o.form, X, part.index, part.own, count, P)
     found.count = count
     if count < 3:
@@ -190,7 +196,7 @@ def meet(
 
 @func(inline=False)
 def moments(P: wp.array(dtype=num3), count: int, normal: num3) -> Moments:
-    """Area, centroid and second moments, exact, by a fan of triangles."""
+    """Area, centroid and second moments of a polygon: exact, by a fan of triangles."""
     found = Moments()
     area = num(0.0)
     x = num3()
@@ -215,7 +221,7 @@ def moments(P: wp.array(dtype=num3), count: int, normal: num3) -> Moments:
 
 @func
 def compliances(found: Surface):
-    """1/slope of S and of O [m/Pa]; 0 for a rigid one."""
+    """1/slope of S and of O [m/Pa]; 0 if O is rigid."""
     c_s = num(1.0) / wp.max(found.slope_s, num(LEAST_SLOPE) * wp.length(found.a))
     c_o = num(0.0)
     if found.size_o > num(0.0):
