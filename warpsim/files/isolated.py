@@ -69,8 +69,7 @@ def _answer(folder: pathlib.Path, code: int, path, bounds: str) -> dict:
         how = f"by {names.get(-code, -code)}" if code < 0 else f"with code {code}"
         raise ModelError(
             f"{path}: damaged or too large: the process that read it ended {how}, within the bounds of {bounds}; raise "
-            "them by "
-            "isolate={'bytes': ..., 'seconds': ...} if the file is trusted"
+            "them by isolate={'bytes': ..., 'seconds': ...} if the file is trusted"
         )
     return answer
 

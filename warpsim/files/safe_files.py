@@ -121,8 +121,7 @@ def _parse(data: bytes, name, encoding: str | None = None) -> xml.Element:
         if len(attributes) > MAX_XML_ATTRIBUTES:
             raise ModelError(
                 f"{name}: line {parser.CurrentLineNumber}: <{tag[:40]}> with {len(attributes)} attributes, more than "
-                "the "
-                f"limit of {MAX_XML_ATTRIBUTES}"
+                f"the limit of {MAX_XML_ATTRIBUTES}"
             )
         element = builder.start(tag, attributes)
         element.file, element.line = name, parser.CurrentLineNumber
@@ -234,8 +233,7 @@ class Folders:
         except ModelError:
             raise ModelError(
                 f"{short(name)}: no file in the model's folder {self.root}, and no package {short(package)} in it; "
-                "give "
-                f"packages={{{short(package)}: path}} or root="
+                f"give packages={{{short(package)}: path}} or root="
             ) from None
 
     def _in_package(self, package: str, inner: str) -> list[pathlib.Path]:
@@ -271,8 +269,7 @@ def first_inside(name: str, candidates, allowed) -> pathlib.Path:
     if outside:
         raise ModelError(
             f"{short(name)} lies outside the model's folder {allowed[0]}; nothing there is read: move it inside, give "
-            "root=, a "
-            "folder that holds all files of the model, or declare its folder with packages={name: path}"
+            "root=, a folder that holds all files of the model, or declare its folder with packages={name: path}"
         )
     raise ModelError(f"{short(name)}: {why} under {allowed[0]}")
 

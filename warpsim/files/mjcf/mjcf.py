@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MJCF files, `mujoco.MjSpec`s and ready `mujoco.MjModel`s to a `Model`. MuJoCo parses and compiles; its numbers are read.
+"""Convert MJCF files, `mujoco.MjSpec`s and compiled `mujoco.MjModel`s to a `Model`.
 
-What is read, mapped, ignored and refused: `warpsim.files.mjcf.mjcf_report` and docs/mjcf.md.
+MuJoCo parses and compiles; the numbers come from its compiled model. `warpsim.files.mjcf.mjcf_report` and docs/mjcf.md
+say what is used, mapped, ignored and refused.
 """
 
 import dataclasses
@@ -40,8 +41,8 @@ from warpsim.model.geometry import rotation_matrix, rotation_vector
 from warpsim.model.medium import semi_axes
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
 
-DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; another value wins over its material's
-HIDDEN_GROUP = 3  # MuJoCo's viewer draws the groups below
+DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; any other colour of a geom takes precedence over its material's
+HIDDEN_GROUP = 3  # MuJoCo's viewer draws only lower groups
 
 
 def load_mujoco(
@@ -63,12 +64,12 @@ def load_mujoco(
 
 
 def compile_bundle(files: Bundle, path) -> mujoco.MjModel:
-    """MuJoCo's compilation of a file and all it names; `ModelError` in the names and lines of the user's files."""
+    """Compile a file and all it names with MuJoCo. Raises `ModelError` with names and lines of the user's files."""
     try:
         return mujoco.MjModel.from_xml_string(files.text, files.assets)
     except Exception as error:
         first = error
-    for k, text in enumerate(files.texts):  # whose line is it?
+    for k, text in enumerate(files.texts):  # find the text that the line number in the message belongs to
         try:
             mujoco.MjModel.from_xml_string(text, files.assets)
         except Exception as error:
@@ -79,7 +80,11 @@ def compile_bundle(files: Bundle, path) -> mujoco.MjModel:
 def convert(
     m, source: str, actuators: str | None = None, unsupported: str = "error", decompose=False, report=(), textures=()
 ) -> Model:
-    """Convert a compiled `mujoco.MjModel`; `source` is what errors call it, `report` lines about its files, `textures` their sources."""
+    """Convert a compiled `mujoco.MjModel`.
+
+    `source` is its name in errors, `report` holds lines about its files, and `textures` are the sources of its
+    textures.
+    """
     lines, errors = feature_report(m)
     lines += report
     with named(source):
@@ -96,7 +101,10 @@ def convert(
 
 
 def collect(m, lines: list[ReportLine], idle=()) -> ModelBuilder:
-    """Everything in a compiled `mujoco.MjModel` that can be simulated, by the MJCF alone; of tendons that do nothing those called `idle`."""
+    """A builder with everything in a compiled `mujoco.MjModel` that can be simulated, from the MJCF alone.
+
+    Of the tendons that do nothing, it has only those named in `idle`.
+    """
     b = ModelBuilder(_model_name(m), gravity=_gravity(m), timestep=float(m.opt.timestep))
     b.wind = np.array(m.opt.wind)
     if fluid(m):
@@ -118,7 +126,7 @@ def collect(m, lines: list[ReportLine], idle=()) -> ModelBuilder:
     return b
 
 
-# Elements --------------------------------------------------------------------------------------------------------------
+# Elements -----------------------------------------------------------------------------------------------------------
 
 
 def _model_name(m) -> str:
@@ -177,7 +185,7 @@ def _add_joints(b: ModelBuilder, m) -> None:
 
 
 def _actuator_sum(m, key: str) -> np.ndarray:
-    """What the actuators add to each joint's damping or armature: theirs times gear^2."""
+    """What the actuators add to each joint's damping or armature: their own value times gear²."""
     total = np.zeros(m.njnt)
     for a in range(actuator_count(m)) if hasattr(m, f"actuator_{key}") else ():
         if actuator_refusal(m, a) is None and on_joint(m, a):
@@ -186,17 +194,17 @@ def _actuator_sum(m, key: str) -> np.ndarray:
 
 
 def contact_material(m, geom: int) -> tuple[float, float | None]:
-    """Stiffness [N/m] and dissipation time [s] of a geom from `solref`/`solimp`, see `compliance`.
+    """Contact stiffness [N/m] and dissipation time [s] of a geom from `solref`/`solimp`; see `compliance`.
 
-    The geom contributes its body's translational `invweight0` to the weight; in a pair both compliances add, as both
-    weights do in MuJoCo. On the world (weight 0): rigid.
+    The weight of the geom is its body's translational `invweight0`. In a pair both compliances add, as both weights do
+    in MuJoCo. A geom on the world (weight 0) is rigid.
     """
     weight = float(m.body_invweight0[m.geom_bodyid[geom]].flat[0])
     return compliance(m, m.geom_solref[geom], m.geom_solimp[geom], weight)
 
 
 def _rgba(m, geom: int) -> np.ndarray:
-    """The geom's own colour where it has one, else its material's."""
+    """The geom's colour if it is not MuJoCo's default, else its material's."""
     material = m.geom_matid[geom]
     own = not np.allclose(m.geom_rgba[geom], DEFAULT_RGBA)
     return m.geom_rgba[geom] if own or material < 0 else m.mat_rgba[material]
@@ -219,7 +227,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
     names = element_names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
     soft = pressure_fields(m)
     for g in range(m.ngeom):
-        signed_distance_field = m.geom_type[g] == 8  # keeps its mesh
+        signed_distance_field = m.geom_type[g] == 8  # a signed distance field keeps its mesh
         kind = GeomType.MESH if signed_distance_field else GeomType(m.geom_type[g])
         stiffness, time = contact_material(m, g)
         rgba = _rgba(m, g)
@@ -250,14 +258,14 @@ def _add_geoms(b: ModelBuilder, m) -> None:
 
 
 def _ellipsoid(m, geom: int, kind: GeomType):
-    """The row of a geom on which the medium acts as on an ellipsoid, or None."""
+    """Fluid coefficients and semi-axes of a geom on which the medium acts as on an ellipsoid; None for other geoms."""
     if not m.geom_fluid[geom, 0] > 0:
         return None
     return np.concatenate([m.geom_fluid[geom], semi_axes(kind, m.geom_size[geom])])
 
 
 def _decompose(b: ModelBuilder, settings) -> None:
-    """Convex parts, hidden, for every mesh that touches; the mesh itself is only drawn then."""
+    """Replace each colliding mesh geom by hidden convex parts; the mesh itself is then only drawn."""
     for geom in [g for g in b.geoms if g.type == GeomType.MESH and (g.contype or g.conaffinity)]:
         mesh = b.meshes[geom.mesh]
         for k, part in enumerate(convex_parts(mesh.vertices, mesh.faces, settings)):
@@ -294,7 +302,7 @@ def _add_filters(b: ModelBuilder, m) -> None:
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
-    """Add what can be simulated; returns the indices of those in MuJoCo's model."""
+    """Add the actuators that can be simulated; returns their indices in MuJoCo's model."""
     names = element_names(m, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator_count(m), "actuator")
     kept, limits = [], ForceLimits(m)
     for a in range(actuator_count(m)):
@@ -318,7 +326,7 @@ def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:
 
 
 def _efforts(m) -> list:
-    """Range of force of each joint."""
+    """The force range of each joint."""
     return [m.jnt_actfrcrange[j] if m.jnt_actfrclimited[j] else INFINITE for j in range(m.njnt)]
 
 
@@ -327,5 +335,5 @@ def _add_keyframes(b: ModelBuilder, m, kept: list[int]) -> None:
     activations = [int(m.actuator_actadr[a]) for a in kept if m.actuator_dyntype[a]]
     for k, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_KEY, m.nkey, "keyframe")):
         mocap = np.concatenate([m.key_mpos[k].reshape(-1, 3), m.key_mquat[k].reshape(-1, 4)], axis=1)
-        act = m.key_act[k][activations] if m.key_act[k].any() else None  # 0 is what a keyframe without them has
+        act = m.key_act[k][activations] if m.key_act[k].any() else None  # a keyframe without activations has zeros
         b.add_keyframe(name, m.key_qpos[k], m.key_qvel[k], m.key_ctrl[k][controls], act, mocap)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The law and the state of an actuator of a compiled MuJoCo model, as `ModelBuilder.add_actuator` takes them."""
+"""Law and dynamics of an actuator of a compiled MuJoCo model, as arguments of `ModelBuilder.add_actuator`."""
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from warpsim.model.actuators import TIMES
 from warpsim.model.model import DynamicsType
 from warpsim.model.muscle import NO_MUSCLE, MuscleRows
 
-LEAST = 1e-15  # MuJoCo's, of what it divides by
+LEAST = 1e-15  # MuJoCo's lower bound of divisors
 AFFINE = 1
 
 
 def actuator_options(m, a: int, off: bool) -> dict:
-    """Kind, gains, dynamics and ranges. One that is `off` gives no force, and its activation stays as it is."""
+    """Kind, gains, dynamics and ranges. An actuator that is `off` gives no force and keeps its activation."""
     c = control_index(m, a)
     limited = m.actuator_ctrllimited[c] and not disabled(m, "CLAMPCTRL")
     return law_options(
@@ -36,10 +36,10 @@ def actuator_options(m, a: int, off: bool) -> dict:
 
 
 def law_options(types, parameters, muscle, controls, activations, early: bool) -> dict:
-    """A law of MuJoCo as `ModelBuilder.add_actuator` takes it.
+    """An actuator law of MuJoCo as arguments of `ModelBuilder.add_actuator`.
 
-    `types` (numbers) and `parameters` are of gain, bias and dynamics. `muscle()` gives the muscle; without it the
-    actuator is off.
+    `types` (numbers) and `parameters` are those of gain, bias and dynamics. `muscle()` returns the muscle; None means
+    that the actuator is off.
     """
     (gain_type, bias_type, _), kind, off = types, DynamicsType(types[2]), muscle is None
     gain, bias = (np.zeros(3) if off else np.array(x[:3], float) for x in parameters[:2])
@@ -61,7 +61,7 @@ def law_options(types, parameters, muscle, controls, activations, early: bool) -
 
 
 def actuator_target(m, a: int, tendons: dict[int, int]) -> dict:
-    """What it acts on, and the gear; `tendons` are the builder's by MuJoCo's index."""
+    """The target of an actuator, and its gear; `tendons` maps MuJoCo's tendon index to the builder's."""
     return {"gear": m.actuator_gear[a]} | _target(m, a, tendons)
 
 
@@ -75,11 +75,11 @@ def _target(m, a: int, tendons: dict[int, int]) -> dict:
         return {"site": first, "reference_site": None if second < 0 else second}
     if m.actuator_trntype[a] == TRN_CRANK:
         return {"crank": (first, second, float(m.actuator_cranklength[a]))}
-    return {"body": first - 1, "gear": 1.0}  # MuJoCo has no use for it there
+    return {"body": first - 1, "gear": 1.0}  # MuJoCo does not use the gear here
 
 
 def _muscle(m, a: int) -> MuscleRows | None:
-    """The constants of a muscle's active and passive force."""
+    """The constants of a muscle's active and passive force; None if the actuator is no muscle."""
     rows = NO_MUSCLE.copy()
     for row, types, constants in (
         (rows[0], m.actuator_gaintype, m.actuator_gainprm),

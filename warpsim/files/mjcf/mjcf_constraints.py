@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Equality constraints and tendons of a compiled MuJoCo model to a `ModelBuilder`.
 
-What cannot be read was told by `warpsim.files.mjcf.mjcf_report`; the same predicates decide here.
+`warpsim.files.mjcf.mjcf_report` has reported what cannot be read; the same predicates decide here.
 """
 
 import mujoco
@@ -28,12 +28,12 @@ _PULLEY, _SITE_WRAP = int(mujoco.mjtWrap.mjWRAP_PULLEY), int(mujoco.mjtWrap.mjWR
 
 
 def compliance(m, solref, solimp, weight: float) -> tuple[float, float | None]:
-    """Stiffness [N/m, N m/rad] and dissipation time [s] of `solref`/`solimp`; MuJoCo's defaults say nothing.
+    """Stiffness [N/m, N m/rad] and dissipation time [s] of `solref`/`solimp`; rigid for MuJoCo's defaults.
 
-    MuJoCo drives the violation r towards a_ref = -b r' - k r and applies the force d/(1-d) (a_ref - a)/w, with w the
-    inverse effective mass `weight` and d the impedance. At its full width d = solimp[1], and solref = (t, zeta) gives
-    b = 2/(d t), k = 1/(d t^2 zeta^2); a negative solref = (-K, -B) gives b = B/d, k = K/d. At rest (a = 0) that is a
-    spring of stiffness d/(1-d) k/w with the dissipation time b/k; rigid where w = 0.
+    MuJoCo drives the violation r towards a_ref = -b r' - k r and applies the force d/(1-d) (a_ref - a)/w. Here w is the
+    inverse effective mass `weight` and d the impedance. At its full width d = solimp[1]. solref = (t, zeta) gives b =
+    2/(d t), k = 1/(d t^2 zeta^2); a negative solref = (-K, -B) gives b = B/d, k = K/d. At rest (a = 0) this is a spring
+    of stiffness d/(1-d) k/w with the dissipation time b/k; it is rigid if w = 0.
     """
     solref, solimp = np.array(solref), np.array(solimp)
     if np.allclose(solref, DEFAULT_SOLREF) and np.allclose(solimp[:5], DEFAULT_SOLIMP):
@@ -50,7 +50,7 @@ def compliance(m, solref, solimp, weight: float) -> tuple[float, float | None]:
 
 
 def add_tendons(b: ModelBuilder, m, names: list[str], idle=()) -> dict[int, int]:
-    """Add the tendons that do something, and those called `idle`; returns their places in the builder by MuJoCo's index."""
+    """Add the tendons that have a role or are named in `idle`; returns their builder indices by MuJoCo's index."""
     springs, dampers = not disabled(m, "SPRING"), not disabled(m, "DAMPER")
     limits, dry = not disabled(m, "LIMIT", "CONSTRAINT"), not disabled(m, "FRICTIONLOSS", "CONSTRAINT")
     places: dict[int, int] = {}
@@ -76,7 +76,7 @@ def add_tendons(b: ModelBuilder, m, names: list[str], idle=()) -> dict[int, int]
 
 
 def tendon_path(m, t: int) -> list:
-    """The path of a spatial tendon as `ModelBuilder.add_tendon` takes it."""
+    """The path of a spatial tendon, as `ModelBuilder.add_tendon` takes it."""
     path: list = []
     for i in range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]):
         kind, index, value = int(m.wrap_type[i]), int(m.wrap_objid[i]), float(m.wrap_prm[i])
@@ -88,7 +88,7 @@ def tendon_path(m, t: int) -> list:
 
 
 def add_equalities(b: ModelBuilder, m, names: list[str], tendons: dict[int, int]) -> None:
-    """Add connect, weld, joint and tendon constraints; `tendons` are the builder's by MuJoCo's index."""
+    """Add connect, weld, joint and tendon constraints; `tendons` maps MuJoCo's tendon index to the builder's."""
     off = disabled(m, "EQUALITY", "CONSTRAINT")
     for e in range(m.neq):
         if equality_refusal(m, e):
@@ -121,7 +121,7 @@ def add_equalities(b: ModelBuilder, m, names: list[str], tendons: dict[int, int]
 
 
 def _frames(m, e: int):
-    """Bodies, frames in them, and whether angles are held too (a weld of torquescale 0 is a connect)."""
+    """Bodies, frames in them, and whether angles are held too (a weld with torquescale 0 is a connect)."""
     first, second, data = int(m.eq_obj1id[e]), int(m.eq_obj2id[e]), np.array(m.eq_data[e])
     weld = m.eq_type[e] == _WELD
     if m.eq_objtype[e] == _SITE:
@@ -137,7 +137,7 @@ def _frames(m, e: int):
 
 
 def _body_weight(m, ends, k: int) -> float:
-    """MuJoCo's approximate inverse effective mass of two bodies along (k = 0) or about (k = 1)."""
+    """MuJoCo's approximate inverse effective mass of two bodies, for translation (k = 0) or rotation (k = 1)."""
     return float(sum(m.body_invweight0[end + 1].flat[k] for end in ends))
 
 

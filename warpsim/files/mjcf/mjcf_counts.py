@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an MJCF file stands for, counted before MuJoCo makes it: the limits are in `warpsim.files.limits`."""
+"""Count what an MJCF file expands to before MuJoCo expands it; `warpsim.files.limits` has the limits."""
 
 import itertools
 import math
@@ -13,13 +13,14 @@ from warpsim.model.pictures import plain_png
 
 UNITS = {"": 1, **{letter: 2 ** (10 * (k + 1)) for k, letter in enumerate("KMGTPE")}}
 SOLIDS = ("body", "geom", "joint", "freejoint", "site", "frame", "camera", "light", "default")
-MAX_CORNERS = 100  # of a face of an OBJ file, as MuJoCo 4.0 reads it
+MAX_CORNERS = 100  # of a face of an OBJ file that MuJoCo 4.0 reads
 LONG_FACE = re.compile(rb"^[ \t]*f[ \t]([^\r\n]{%d,})" % (2 * MAX_CORNERS), re.MULTILINE)
-GENERATED = {"wedge": 2, "plate": 2, "grid": 3, "cone": 1, "supersphere": 1, "supertorus": 1}  # counts among `params`
+# how many of `params` are counts
+GENERATED = {"wedge": 2, "plate": 2, "grid": 3, "cone": 1, "supersphere": 1, "supertorus": 1}
 
 
 def check_values(root, where) -> None:
-    """Raise `ModelError` where one attribute asks for absurdly much memory; `where` says what an element is called."""
+    """Raise `ModelError` if one attribute asks for too much memory; `where(element)` names an element."""
     for element in root.iter():
         for key in element.keys():
             most = limits.MAX_VALUES.get((element.tag, key), limits.MAX_VALUES.get(("*", key)))
@@ -52,9 +53,9 @@ def _check_camera(element, where) -> None:
 
 
 def _check_mesh(element, where) -> None:
-    """Vertices of a mesh that MuJoCo generates."""
+    """Check the number of vertices of a mesh that MuJoCo generates."""
     kind = element.get("builtin", "none")
-    if kind in ("none", "sphere", "hemisphere"):  # MuJoCo bounds these
+    if kind in ("none", "sphere", "hemisphere"):  # MuJoCo bounds these itself
         return
     params = _numbers(element, "params", where)
     counts = params[: GENERATED.get(kind, len(params))]
@@ -67,7 +68,10 @@ CHECKS = {"size": _check_size, "hfield": _check_hfield, "camera": _check_camera,
 
 
 def check_grid(data: bytes, suffix: str, where: str) -> bytes:
-    """A height field's file for MuJoCo. Raises `ModelError` where its head announces too many values, or others than it has."""
+    """The file of a height field for MuJoCo.
+
+    Raises `ModelError` if its header gives too many values, or another number than the file has.
+    """
     if suffix == ".png":
         rows, columns = struct.unpack(">II", data[16:24]) if len(data) >= 24 else (0, 0)
     else:
@@ -82,9 +86,9 @@ def check_grid(data: bytes, suffix: str, where: str) -> bytes:
 
 
 def with_triangles(data: bytes) -> tuple[bytes, int]:
-    """An OBJ file whose faces of more than `MAX_CORNERS` corners are triangles about their first one, and how many those were.
+    """An OBJ file with faces of more than `MAX_CORNERS` corners cut into triangles about their first corner.
 
-    MuJoCo leaves such faces out without a word.
+    Returns the number of such faces too. MuJoCo leaves them out silently.
     """
     count = 0
 
@@ -101,19 +105,19 @@ def with_triangles(data: bytes) -> tuple[bytes, int]:
 
 
 class Sizes:
-    """Counts elements with everything written out: replicates, attachments, composites and flexes."""
+    """Counts elements after expansion of replicates, attachments, composites and flexes."""
 
     def __init__(self, where):
         self.where = where
         self.documents: dict[str, _Document] = {}
 
     def add(self, key: str, root, models: dict) -> None:
-        """Count the document `key`, whose `<model>` elements stand for the documents `models` {element: key}."""
+        """Count the document `key`, whose `<model>` elements name the documents `models` {element: key}."""
         self.documents[key] = _Document(self, root, models)
 
 
 class _Size(typing.NamedTuple):
-    """Elements, the solid ones among them, and levels of nesting."""
+    """Number of elements, of the solid ones among them, and of levels of nesting."""
 
     total: float
     solid: float
@@ -121,7 +125,7 @@ class _Size(typing.NamedTuple):
 
 
 class _Document:
-    """One document, counted in the order in which MuJoCo reads it: an attachment copies what is there by then."""
+    """One document, counted in MuJoCo's reading order: an attachment copies what was read before it."""
 
     def __init__(self, sizes: Sizes, root, models: dict):
         self.where, self.name = sizes.where, root.get("model", "")
@@ -130,9 +134,8 @@ class _Document:
             child = sizes.documents[key]
             self.models[element.get("name") or child.name] = child
         self.total = self.solid = 0.0
-        self.opened: dict[
-            tuple, list[float]
-        ] = {}  # total, solid and level at the start of a body or frame, deepest level
+        # per open body or frame: total, solid and level at its start, and deepest level
+        self.opened: dict[tuple, list[float]] = {}
         self.closed: dict[tuple, _Size] = {}
         self.deepest = 0.0
         for element, key in models.items():  # read once for each element, attached or not
@@ -149,7 +152,7 @@ class _Document:
         self.add(element, 1.0, float(tag in SOLIDS), level)
         start = (self.total, self.solid)
         key = (tag, element.get("name")) if tag in ("body", "frame") and element.get("name") else None
-        key = None if key in self.opened else key  # there twice: MuJoCo says so
+        key = None if key in self.opened else key  # defined twice: MuJoCo reports it
         if key is not None:
             self.opened[key] = [self.total - 1.0, self.solid - 1.0, level, level]
         for child in element:
@@ -165,7 +168,7 @@ class _Document:
             self.add(element, 3 * points, 3 * points, level)
 
     def add(self, element, total: float, solid: float, level: float) -> None:
-        """Count more elements, of which the deepest is at `level`."""
+        """Count more elements, the deepest of them at `level`."""
         self.total, self.solid, self.deepest = self.total + total, self.solid + solid, max(self.deepest, level)
         for entry in self.opened.values():
             entry[3] = max(entry[3], level)
@@ -183,17 +186,17 @@ class _Document:
         return _Size(self.total - total, self.solid - solid, deepest - level + 1)
 
     def attached(self, element, level: float) -> tuple[float, float, float]:
-        """What an `<attach>` copies: a sub-model, or what there is of a body or frame of this one, itself perhaps."""
+        """The size of what `<attach>` copies: a sub-model, or what was read of a body or frame, even one around it."""
         if element.get("model"):
             child = self.models.get(element.get("model"))
-            size = _Size(1.0, 1.0, 1.0) if child is None else child.size  # MuJoCo says that there is none
+            size = _Size(1.0, 1.0, 1.0) if child is None else child.size  # MuJoCo reports a missing model
         else:
             key = next(((tag, element.get(tag)) for tag in ("body", "frame") if element.get(tag)), None)
             size = self.so_far(key) if key in self.opened else self.closed.get(key, _Size(1.0, 1.0, 1.0))
         return size.total, size.solid, level + size.levels
 
     def points(self, element) -> float:
-        """Points of a composite or flex, each of them a body with joints."""
+        """Number of points of a composite or flex; each becomes a body with joints."""
         grown = element.tag == "composite" or element.get("type", "grid") not in ("mesh", "gmsh", "direct")
         points = math.prod(max(1.0, c) for c in _numbers(element, "count", self.where)) if grown else 1.0
         what = f"count={element.get('count', '')[:40]!r}, {points:g} points"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of MJCF that `mjcf_write` makes: values as text that loses nothing, names that XML can hold."""
+"""Elements of MJCF for `mjcf_write`: values as text without loss, and names that XML can hold."""
 
 import re
 import xml.etree.ElementTree as xml
@@ -9,19 +9,19 @@ import numpy as np
 from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 
-HUGE = 1e30  # stands for an infinite end of a range
-LEAST = 1e-30  # width of a range
+HUGE = 1e30  # replaces an infinite end of a range
+LEAST = 1e-30  # least width of a range
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML 1.0
 
 
 def add(parent: xml.Element, tag: str, **attributes) -> xml.Element:
-    """Append an element; attributes that are None are left out, and a `_` at the end of a key is for Python."""
+    """Append an element. Attributes that are None are left out; a trailing `_` of a key is removed."""
     found = {key.rstrip("_"): text_of(value) for key, value in attributes.items() if value is not None}
     return xml.SubElement(parent, tag, found)
 
 
 def text_of(value) -> str:
-    """As MuJoCo reads it, in as many digits as the value needs."""
+    """A value as MuJoCo reads it, in as many digits as the value needs."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | np.bool_):
@@ -35,17 +35,17 @@ def _digits(x: float) -> str:
 
 
 def unless(value, default):
-    """None where the value is MuJoCo's default."""
+    """The value; None if it equals MuJoCo's `default`."""
     return None if np.array_equal(value, default) else value
 
 
 def pose_of(pose) -> dict:
-    """Attributes of a pose."""
+    """The attributes of a pose."""
     return {"pos": unless(pose[:3], np.zeros(3)), "quat": unless(pose[3:], [1.0, 0.0, 0.0, 0.0])}
 
 
 def short_of(array) -> np.ndarray:
-    """The numbers of single precision in as few digits as name them; others as they are."""
+    """Single-precision numbers in as few digits as identify them; other numbers unchanged."""
     array = np.asarray(array)
     single = array.astype(np.float32)
     if array.dtype != np.float32 and (single != array).any():
@@ -54,7 +54,7 @@ def short_of(array) -> np.ndarray:
 
 
 def limits_of(interval):
-    """A range, or None where neither end is finite; one that is a single number gets what MuJoCo takes for two."""
+    """A range, or None if neither end is finite; a range of equal ends becomes the narrowest that MuJoCo accepts."""
     low, high = interval
     if not np.isfinite(interval).any():
         return None
@@ -62,7 +62,7 @@ def limits_of(interval):
 
 
 def check_names(names: dict[str, tuple[str, ...]]) -> None:
-    """Raise `ModelError` naming an element that XML cannot name."""
+    """Raise `ModelError` that names an element whose name XML cannot hold."""
     for element, found in names.items():
         for name in found:
             if FORBIDDEN.search(name):

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An MJCF model with everything it names, as one text and a virtual file system for MuJoCo, which then reads no disk.
+"""Read an MJCF model with everything it names into one text and a virtual file system; MuJoCo then reads no disk.
 
-The XML is parsed once, here. Includes are written out, every file it names is looked for in the model's folder and packages
-only, read, and handed over as bytes under a name made of their hash, so that no file of the disk can stand in for it.
-Sub-models are treated alike. Skins are not read: nothing here draws them. Textures are `mjcf_textures.Source`s, and MuJoCo sees one pixel of each.
+This module parses the XML once, and expands includes. Each file that the XML names is searched only in the model's
+folder and packages, and read here. MuJoCo gets its bytes under a name made of their hash, so that no other file on disk
+can take its place. Sub-models are treated alike. Skins are not read, because they are not drawn. Textures are
+`mjcf_textures.Source`s, and MuJoCo sees one pixel of each.
 
-Where a file is looked for is MuJoCo's rule: an asset in `meshdir` of the main file's folder, then beside the included file
-that names it; an include in the main file's folder, then beside the including one; a sub-model beside the file that names it.
+The place of a file follows MuJoCo's rule:
+
+- an asset: in `meshdir` of the main file's folder, then beside the included file that names it
+- an include: in the main file's folder, then beside the including file
+- a sub-model: beside the file that names it
 """
 
 import dataclasses
@@ -34,19 +38,19 @@ UNREAD = "not read: nothing draws them, and they cannot change the motion"
 
 @dataclasses.dataclass
 class Bundle:
-    """What MuJoCo is given: the text of the main file, files by name, lines for the report and ways back to the source."""
+    """The input for MuJoCo: the main file's text, files by name, lines for the report, and ways back to the source."""
 
     text: str
     assets: dict[str, bytes]
     report: list[ReportLine]
-    names: dict[str, str]  # of the assets: what the user calls them
-    texts: list[str]  # of the sub-models, as MuJoCo is given them
-    places: list[list]  # of every text, sub-models first and the main one last: the element that each line is
+    names: dict[str, str]  # the user's name of each asset
+    texts: list[str]  # of the sub-models, as given to MuJoCo
+    places: list[list]  # for each text, sub-models first and the main text last: the element on each line
     label: Callable
     textures: list[Source]
 
     def explain(self, message: str, document: int = -1) -> str:
-        """A message of MuJoCo about text `document`, with the user's names of files and lines."""
+        """A message of MuJoCo about text `document`, with the user's file names and line numbers."""
         for opaque, name in self.names.items():
             message = message.replace(opaque, name)
         elements = self.places[document]
@@ -59,7 +63,10 @@ class Bundle:
 
 
 def bundle(path: pathlib.Path, packages=None, root=None) -> Bundle:
-    """Read an MJCF file and all it names. Raises `ModelError` for what is outside, missing, too large or no XML."""
+    """Read an MJCF file and all it names.
+
+    Raises `ModelError` for a file that is outside, missing, too large or no XML.
+    """
     reader = _Reader(path, Folders(path, packages, root))
     reader.document(path.absolute(), ())
     if reader.skins:
@@ -85,7 +92,7 @@ class _Reader:
         self.skins = self.files = self.bytes = self.xml_bytes = 0
 
     def document(self, file: pathlib.Path, parents: tuple) -> str:
-        """Read the model in `file` and return the name under which MuJoCo finds it."""
+        """Read the model in `file` and return its name in MuJoCo's virtual file system ("" for the main model)."""
         real = os.path.realpath(file)
         if real in parents:
             raise ModelError(f"{self.path}: {file.name} attaches itself, through its <model> assets; break the circle")
@@ -123,7 +130,10 @@ class _Reader:
         return name
 
     def parsed(self, file: pathlib.Path, real) -> Element:
-        """The tree of one more XML file, called `file` (what it names may be beside that, a link) and in truth `real`."""
+        """The tree of one more XML file at the real path `real`, called `file`.
+
+        `file` may be a link; the files it names may lie beside the link.
+        """
         data = read_bytes(pathlib.Path(real), limits.MAX_XML_BYTES)
         self.xml_bytes += len(data)
         if self.xml_bytes > limits.MAX_XML_BYTES:
@@ -131,7 +141,7 @@ class _Reader:
         return parse_xml(data, file)
 
     def label(self, element: Element) -> str:
-        """Where an element was written."""
+        """The file and line of an element."""
         try:
             file = os.path.relpath(element.file, self.folders.file.parent)
         except ValueError:  # another drive
@@ -139,12 +149,12 @@ class _Reader:
         return f"line {element.line} of {file}"
 
     def where(self, element: Element) -> str:
-        """What errors call an element."""
+        """The name of an element in errors."""
         name = f" {element.get('name')[:80]!r}" if element.get("name") else ""
         return f"{self.path}: <{element.tag[:40]}>{name}, {self.label(element)}"
 
     def directories(self, root: Element, folder: pathlib.Path) -> None:
-        """Take the compiler's directories out; as in MuJoCo, the last of several values counts."""
+        """Move the compiler's directories out of the tree; as in MuJoCo, the last of several values counts."""
         mesh, texture, strip = "", "", False
         for compiler in root.findall("compiler"):
             mesh = compiler.get("meshdir", compiler.get("assetdir", mesh))
@@ -156,7 +166,7 @@ class _Reader:
         self.strip = strip
 
     def assets_of(self, parent: Element, element: Element) -> None:
-        """Replace what an element names by bytes, or by nothing where it is only drawn."""
+        """Replace the files that an element names by bytes, or by nothing if they are only drawn."""
         if element.tag == "texture":
             self.texture(parent, element)
             return
@@ -172,7 +182,7 @@ class _Reader:
             raise ModelError(f"{self.where(element)}: unknown attribute {short(named[0])}")
 
     def texture(self, parent: Element, element: Element) -> None:
-        """One pixel for every texture, under its name, which says where its source is."""
+        """Replace a texture by one pixel under the same name; its colour is the number of its source."""
         files = [value for key, value in element.items() if key.startswith("file") and value]
         name = element.get("name") or (stem(element.get("file", "")) if files else "")
         kept = {key: element.get(key) for key in ("type", "class") if key in element.attrib}
@@ -183,7 +193,7 @@ class _Reader:
             self.textures.append(Source(name, attributes, own, DEFAULTS if self.texture_defaults else ""))
 
     def texture_finder(self, element: Element) -> Callable[[str], bytes]:
-        """What reads a file of a texture: in `texturedir`, then beside the file that names it."""
+        """A function that reads a file of a texture: from `texturedir`, else beside the file that names it."""
         folders, strip = (self.texture_folder, pathlib.Path(element.file).parent), self.strip
 
         def find(name: str) -> bytes:
@@ -194,7 +204,7 @@ class _Reader:
         return find
 
     def forget_skins(self, root: Element) -> None:
-        """Tuples may name skins, of which those with files are gone."""
+        """Remove references to skins from tuples, because skins with files are removed."""
         if self.skins:
             for holder in root.iter("tuple"):
                 holder[:] = [element for element in holder if element.get("objtype") != "skin"]
@@ -222,7 +232,7 @@ class _Reader:
         check_amount(self.path, self.files, self.bytes)
 
     def model(self, element: Element, parents: tuple) -> str:
-        """Read a sub-model, beside the file that names it. Whatever its suffix and type, it must be MJCF."""
+        """Read a sub-model beside the file that names it; it must be MJCF, whatever its suffix and type."""
         with named(self.where(element)):
             name = check_name(element.get("file", ""))
             called = pathlib.Path(element.file).parent / name
@@ -237,22 +247,22 @@ class _Reader:
 
 
 class _Includes:
-    """Writes the includes of one document out."""
+    """Expands the includes of one document."""
 
     def __init__(self, reader: _Reader, file: pathlib.Path):
         self.reader, self.main, self.done = reader, file, {os.path.normpath(file)}
         self.elements = 0
 
     def expand(self, element: Element, depth: int = 1) -> None:
-        """Replace every `<include>` below an element by the children of the root of the file it names."""
+        """Replace every `<include>` below an element by the children of the root of the included file."""
         if depth > limits.MAX_XML_DEPTH:
             raise ModelError(f"{self.reader.path}: elements nested more than {limits.MAX_XML_DEPTH} deep")
         children, element[:] = list(element), []
         self.elements += len(children)
         if self.elements > limits.MAX_ELEMENTS:
             raise ModelError(
-                f"{self.reader.where(element)}: more than the limit of {limits.MAX_ELEMENTS} elements, {self.elements} so "
-                "far; nothing that large is loaded"
+                f"{self.reader.where(element)}: more than the limit of {limits.MAX_ELEMENTS} elements, {self.elements} "
+                "so far; nothing that large is loaded"
             )
         for child in children:
             if child.tag == "include":
@@ -287,7 +297,10 @@ class _Includes:
 
 
 def write(root, indent: str = "") -> tuple[str, list]:
-    """The text of a tree, one element a line, and the elements in that order; with an `indent` for every level end tags have lines too."""
+    """The text of a tree, with one element per line, and the elements in that order.
+
+    With an `indent`, each level is indented and end tags have lines of their own.
+    """
     lines, places, stack = [], [], [(root, False, "")]
     while stack:
         element, closed, margin = stack.pop()
@@ -311,9 +324,9 @@ def _quoted(value: str) -> str:
 
 
 def usable(tag: str, data: bytes, suffix: str, content: str, where: str, name: str, report: list) -> tuple[bytes, str]:
-    """The bytes of a mesh, height field or flex as MuJoCo may have them, and a name whose suffix says its format.
+    """The bytes of a mesh, height field or flex as MuJoCo may read them, and a file name whose suffix gives the format.
 
-    A line of the report says where they are not those of the file. Raises `ModelError` for a file that is none.
+    If the bytes differ from the file's, the report gets a line. Raises `ModelError` for a file of another format.
     """
     if tag == "hfield":
         suffix = ".png" if suffix == ".png" or content == "image/png" else ".hfield"
@@ -332,7 +345,7 @@ def usable(tag: str, data: bytes, suffix: str, content: str, where: str, name: s
 
 
 def check_amount(label, files: int, size: int) -> None:
-    """Raise `ModelError` where a model names too many files, or too many bytes."""
+    """Raise `ModelError` if a model names too many files or too many bytes."""
     if files > limits.MAX_FILES or size > limits.MAX_TOTAL_BYTES:
         raise ModelError(
             f"{label}: names more than {limits.MAX_FILES} files, or files of more than {limits.MAX_TOTAL_BYTES} bytes "
@@ -346,6 +359,6 @@ def _is_unread(element) -> bool:
 
 
 def stem(name: str) -> str:
-    """What MuJoCo calls an asset without a name: its file's, without path and suffix."""
+    """MuJoCo's name of an asset without a name: its file name without folder and suffix."""
     base = name.replace("\\", "/").rpartition("/")[2]
     return base.rpartition(".")[0] or base

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`actuatorfrcrange` of joints and tendons to the force ranges of actuators.
+"""Convert `actuatorfrcrange` of joints and tendons to force ranges of actuators.
 
-MuJoCo clamps three times (`mj_fwdActuation`): the sum of the forces of all actuators on a tendon, before gears and
-forceranges, to the tendon's range; each actuator's force to its forcerange; and the generalised force that all actuators
-together, those on tendons too, apply to a hinge or slide, after their gears, to the joint's range. Where one actuator does it
-all the range goes to that actuator, which is solved with the step; where the sum cannot leave the range nothing is done; else
-it is a range of its own (`ModelBuilder.add_effort_limit`).
+MuJoCo clamps three times (`mj_fwdActuation`):
+
+- the sum of the forces of all actuators on a tendon, before gears and forceranges, to the tendon's range
+- each actuator's force to its forcerange
+- the generalised force of all actuators on a hinge or slide, also through tendons and after gears, to the joint's range
+
+If one actuator alone makes that force, the range goes to this actuator, which is solved with the step. If the sum
+cannot leave the range, the range has no effect. Otherwise it becomes an effort limit (`ModelBuilder.add_effort_limit`).
 """
 
 import numpy as np
@@ -22,25 +25,28 @@ from warpsim.files.mjcf.mjcf_refusals import (
 )
 
 IDLE, UNREACHED, MAPPED, SHARED, MOVING = "idle", "unreached", "mapped", "shared", "moving"
-ROUNDING = 1e-9  # relative, by which a sum may leave a range
+ROUNDING = 1e-9  # relative rounding by which a sum may exceed a range
 
 
 def compensates(m) -> bool:
-    """Whether a body's gravity is compensated; MuJoCo leaves that out where springs and dampers are both disabled."""
+    """Whether bodies' gravity is compensated; MuJoCo disables this if springs and dampers are both disabled."""
     return bool(m.body_gravcomp.any()) and not (disabled(m, "SPRING") and disabled(m, "DAMPER"))
 
 
 def is_off(m, a: int) -> bool:
-    """Whether actuator `a` gives no force: a flag or its group is disabled."""
+    """Whether actuator `a` gives no force, because actuation or its group is disabled."""
     group = int(m.actuator_group[a])
     return disabled(m, "ACTUATION") or bool(0 <= group < 31 and int(m.opt.disableactuator) >> group & 1)
 
 
 class ForceLimits:
-    """What becomes of every actuatorfrcrange of a compiled model: `joints` and `tendons` give the outcome by index.
+    """What becomes of each actuatorfrcrange of a compiled model: `joints` and `tendons` give the outcome by index.
 
-    Outcomes: IDLE without actuators, MAPPED to the one actuator that does it all, UNREACHED, SHARED by several, or with gravity compensation,
-    MOVING where an actuator on a spatial tendon, sites, a crank or contacts moves the joint.
+    - IDLE: there are no actuators
+    - MAPPED: it goes to the only actuator
+    - UNREACHED: the actuators cannot exceed it
+    - SHARED: several actuators, or gravity compensation, share it
+    - MOVING: an actuator on a spatial tendon, sites, a crank or contacts moves the joint
     """
 
     def __init__(self, m):
@@ -58,7 +64,7 @@ class ForceLimits:
         self.joints = {int(j): self._joint(int(j)) for j in np.flatnonzero(m.jnt_actfrclimited)}
 
     def force_range(self, a: int) -> np.ndarray:
-        """The range (low, high) of the force of actuator `a` before its gear: its own, its tendon's and its joint's."""
+        """The force range (low, high) of actuator `a` before its gear: within its own, its tendon's and its joint's."""
         limits = self._before_joints(a)
         for j, ratio in self.moments.get(a, {}).items():
             if self.joints.get(j) == MAPPED:
@@ -66,7 +72,10 @@ class ForceLimits:
         return limits
 
     def own_range(self, a: int) -> np.ndarray:
-        """The bounds of what MuJoCo's actuator_force has, NaN where they are those of `force_range`: a joint's range clamps what the joint gets."""
+        """The bounds of MuJoCo's actuator_force, NaN where they equal those of `force_range`.
+
+        They differ if a joint's range clamps the force: MuJoCo then clamps the joint's force, not actuator_force.
+        """
         own = self._before_joints(a)
         return np.where(own == self.force_range(a), np.nan, own)
 
@@ -78,7 +87,7 @@ class ForceLimits:
         return UNREACHED if _within(reach, self.m.tendon_actfrcrange[t]) else SHARED
 
     def gravity(self, j: int) -> bool:
-        """Whether gravity compensation counts within the range of joint `j`."""
+        """Whether the range of joint `j` includes gravity compensation."""
         return bool(self.m.jnt_actgravcomp[j] and compensates(self.m))
 
     def _joint(self, j: int) -> str:
@@ -93,7 +102,7 @@ class ForceLimits:
         return IDLE if not drivers else UNREACHED if _within(reach, self.m.jnt_actfrcrange[j]) else SHARED
 
     def _before_joints(self, a: int) -> np.ndarray:
-        """The range of its tendon clamped to the actuator's own."""
+        """The tendon's range clamped to the actuator's own range."""
         own, t = _own_range(self.m, a), int(self.m.actuator_trnid[a][0])
         if on_tendon(self.m, a) and self.tendons.get(t) == MAPPED:
             return np.clip(self.m.tendon_actfrcrange[t], *own)
@@ -101,7 +110,7 @@ class ForceLimits:
 
 
 def _moments(m, a: int) -> dict[int, float]:
-    """Generalised force per unit of force of actuator `a`, by hinge or slide; zeros are left out, NaN is one that changes."""
+    """Generalised force per unit force of actuator `a`, by hinge or slide; zeros are left out, NaN: it varies."""
     target, gear = int(m.actuator_trnid[a][0]), float(m.actuator_gear[a, 0])
     bodies = line_bodies(m, a)
     if bodies is not None:
@@ -120,7 +129,7 @@ def _own_range(m, a: int) -> np.ndarray:
 
 
 def _reach(m, a: int, limits) -> np.ndarray:
-    """The interval that the force of actuator `a` cannot leave, before its gear, at controls and activations within their ranges."""
+    """The interval of the possible forces of actuator `a` before its gear, at controls and activations within range."""
     c = control_index(m, a)
     force, drive = np.array(INFINITE), None
     affine = m.actuator_biastype[a] == 1 and not m.actuator_biasprm[a, 1:3].any()

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MJCF cannot say, or MuJoCo's compiler would round, as JSON in `<custom><text name="warpsim:data" data="..."/></custom>`.
+"""What MJCF cannot express, or MuJoCo's compiler would round, as JSON in a custom text of the MJCF file.
 
-`to_mjcf` writes plain MJCF, reads it back, and keeps here what came back different, element by element; `ws.load` puts it back.
-MJCF rules: a value counts only where the file still says what it said when it was written, so that an edited file reads as edited.
-The text has, each where needed:
+The element is `<custom><text name="warpsim:data" data="..."/></custom>`. `to_mjcf` writes plain MJCF, reads it back,
+and keeps here what came back different, element by element; `ws.load` restores it. MJCF takes precedence: a kept value
+counts only if the file still has the plain value that was written. So an edited file reads as edited. The JSON has,
+each if needed:
 
-- a kind of element: {name: {field: value}}; {"mjcf": ..., "value": ...} where the two differ by more than rounding
-- "shape": {geom: mesh or height field in double precision, and the pose}; "field": {geom: tetrahedra of a pressure field}
-- "order": {kind: names}, where MuJoCo numbers bodies and what is on them otherwise
-- "aids": sites that stand for frames of constraints; "constraints": those MJCF has no words for; "tendons" that do nothing
-- "looks": materials, images and coordinates in them (`mjcf_kept_looks`)
+- a kind of element: {name: {field: value}}; {"mjcf": ..., "value": ...} if the two differ by more than rounding
+- "shape": {geom: mesh or height field in double precision, and the pose}; "field": {geom: tetrahedra of a pressure
+  field}
+- "order": {kind: names}, if MuJoCo numbers bodies and the elements on them differently
+- "aids": sites that replace frames of constraints
+- "constraints": those that MJCF does not have; "tendons": those that do nothing
+- "looks": materials, images and texture coordinates (`mjcf_kept_looks`)
 - "effort_limits", "pairs": {"mjcf", "value"}; "friction_rule"
 """
 
@@ -31,8 +34,8 @@ from warpsim.model.model import FrictionRule, GeomType, HField, ReportLine, TetF
 from warpsim.model.renumber import LISTS, renumber
 
 VERSION = 1
-ROUNDING = 1e-9  # relative difference that counts as rounding of what the file says
-SINGLE = 1e-5  # of shapes, which MuJoCo keeps in single precision
+ROUNDING = 1e-9  # relative difference that counts as rounding
+SINGLE = 1e-5  # the same for shapes, which MuJoCo keeps in single precision
 TINY = 1e-13
 FIELDS = {
     "body": ("pose", "mass", "com", "inertia", "axes", "gravcomp"),
@@ -52,13 +55,13 @@ FIELDS = {
     ),
     "sensor": ("cutoff", "datatype", "constants"),
 }
-# What values of a wrong type or shape end in.
+# The errors that values of a wrong type or shape cause.
 DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError, MemoryError, zlib.error)
 KINDS = {kind: LISTS.get(kind, f"{kind}s") for kind in FIELDS}
 
 
 def agrees(first, second) -> bool:
-    """Whether two values are the same but for rounding."""
+    """Whether two values are equal up to rounding."""
     a, b = np.asarray(first, float), np.asarray(second, float)
     if a.shape != b.shape:
         return False
@@ -69,9 +72,10 @@ def agrees(first, second) -> bool:
 
 
 def read_kept(m, lines: list[ReportLine]) -> dict:
-    """What the texts of a compiled model say; empty without one. Raises `ModelError` where the model's own is none of ours.
+    """The kept data in the texts of a compiled model; empty if there is none.
 
-    `lines` gets one for each text of a model that was attached to this one whose rules for the whole model do not count.
+    Raises `ModelError` if the model's own text was not written by this version of `to_mjcf`. Data for a whole model
+    does not count if that model was attached to this one; `lines` gets a line for each such text.
     """
     names = {mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_TEXT, i): i for i in range(m.ntext)}
     kept = _text(m, names[NAME], NAME) if NAME in names else {}
@@ -104,7 +108,10 @@ def _text(m, index: int, name: str) -> dict:
 
 
 def _attached(kept: dict, before: str, after: str) -> tuple[dict, list[str]]:
-    """What is kept of the elements of a model, whose names in another have more `before` and `after`; and what else is kept, of it as a whole."""
+    """The kept data of the elements of an attached model, and the names of its data for the whole model.
+
+    Names in the other model have the prefix `before` and the suffix `after`.
+    """
 
     def renamed(name: str) -> str:
         return before + name + after
@@ -124,15 +131,15 @@ def _attached(kept: dict, before: str, after: str) -> tuple[dict, list[str]]:
 
 
 def idle_tendons(kept: dict) -> list[str]:
-    """Names of the tendons that do nothing and are there all the same."""
+    """Names of the tendons that do nothing but are kept."""
     names = kept.get("tendons")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def restore(b: ModelBuilder, kept: dict) -> ModelBuilder:
-    """Put back, into a builder read from the file, what was kept. Raises `ModelError` for what no model can have."""
+    """Restore kept data in a builder read from the file. Raises `ModelError` for data that no model can have."""
     try:
-        with np.errstate(invalid="ignore"):  # of what `add_model` then refuses
+        with np.errstate(invalid="ignore"):  # of values that `add_model` then refuses
             _restore(b, kept)
             ModelBuilder("checked").add_model(b.build())
     except DAMAGE as error:
@@ -161,7 +168,7 @@ def _reorder(b: ModelBuilder, kept: dict) -> None:
         place = {item.name: i for i, item in enumerate(getattr(b, KINDS[kind]))}
         if len(names) == len(place) and place.keys() == set(names):
             order = [place[name] for name in names]
-            if kind != "body" or _parents_first(b, order):  # else another tree than was written
+            if kind != "body" or _parents_first(b, order):  # otherwise the tree differs from the one that was written
                 renumber(b, kind, order)
 
 
@@ -212,7 +219,7 @@ def _restore_shapes(b: ModelBuilder, kept: dict) -> None:
 
 
 def same_points(first_pose, first, second_pose, second) -> bool:
-    """Whether two sets of points `(n, 3)` in frames of their own are in the same places, to single precision."""
+    """Whether two sets of points `(n, 3)`, each in its own frame, coincide to single precision."""
     if first.shape != second.shape:
         return False
     a, b = (compose(pose, _poses(points))[:, :3] for pose, points in ((first_pose, first), (second_pose, second)))
@@ -232,7 +239,7 @@ def surface(field: HField) -> np.ndarray:
 
 
 def _restore_lists(b: ModelBuilder, kept: dict) -> None:
-    """What is of no single element that MJCF has."""
+    """Restore the data that belongs to no single MJCF element."""
     if "friction_rule" in kept:
         b.friction_rule = FrictionRule(kept["friction_rule"])
     names = {kind: {item.name for item in getattr(b, KINDS[kind])} for kind in ("body", "geom")}
@@ -254,7 +261,7 @@ def _restore_lists(b: ModelBuilder, kept: dict) -> None:
 
 
 def add_kept_constraint(b: ModelBuilder, record: dict) -> None:
-    """Add a constraint that MJCF has no words for, at its place."""
+    """Add a constraint that MJCF does not have, at its index."""
     if ConstraintType[record["type"].upper()] not in BODY_CONSTRAINTS:
         raise ModelError(f"constraint {record['name']!r} is a {record['type']} constraint; MJCF has that itself")
     add_record(b, record)
@@ -262,10 +269,10 @@ def add_kept_constraint(b: ModelBuilder, record: dict) -> None:
 
 
 def plain_pairs(b: ModelBuilder) -> list:
-    """The explicit pairs of a builder by names."""
+    """The explicit pairs of a builder, by names."""
     return sorted([b.geoms[i].name, b.geoms[j].name, *law] for i, j, *law in b.explicit_pairs)
 
 
 def plain_efforts(b: ModelBuilder) -> list:
-    """The ranges of what several actuators do, by names."""
+    """The effort limits of a builder, by names."""
     return effort_rows(b.effort_limits, [j.name for j in b.joints], [t.name for t in b.tendons])

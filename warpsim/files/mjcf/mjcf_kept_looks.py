@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MJCF cannot say of how geoms look, for `mjcf_kept`: {"geoms": {name: {"mjcf": row, "value": index, "uv": array}}, "materials", "textures"}."""
+"""What MJCF cannot express of how geoms look, kept in the JSON of `mjcf_kept`.
+
+The format is {"geoms": {name: {"mjcf": row, "value": index, "uv": array}}, "materials", "textures"}.
+"""
 
 import base64
 
@@ -11,12 +14,12 @@ from warpsim.model.model import GeomType
 
 
 def row(material: VisualMaterial | None) -> list | None:
-    """A material without its image, which is called by its name, as JSON has it."""
+    """A material as JSON, with the name of its image instead of the image."""
     return material and look_row(material, None if material.texture is None else material.texture.name)
 
 
 def keep_looks(b, read, kept: dict) -> None:
-    """Keep the materials, and the coordinates of meshes in their images, that came back otherwise."""
+    """Keep the materials, and the texture coordinates of meshes, that came back different."""
     geoms: dict = {}
     materials: dict[VisualMaterial | None, int] = {}
     for geom, other in zip(b.geoms, read.geoms, strict=True):
@@ -35,7 +38,7 @@ def keep_looks(b, read, kept: dict) -> None:
 
 
 def restore_looks(b, kept: dict) -> None:
-    """Put back what `keep_looks` kept, where the file says of a geom's material what it said."""
+    """Restore what `keep_looks` kept, for geoms whose material in the file is still the one that was written."""
     data = kept.get("looks")
     if data is None:
         return

@@ -16,7 +16,7 @@ def add_marks(b: ModelBuilder, m) -> None:
     """Add the sites and the cameras, in MuJoCo's order."""
     for s, name in enumerate(element_names(m, mujoco.mjtObj.mjOBJ_SITE, m.nsite, "site")):
         material, kind = int(m.site_matid[s]), int(m.site_type[s])
-        known = kind in SITE_TYPES  # a site of a mesh is drawn as a ball
+        known = kind in SITE_TYPES  # a mesh site is drawn as a ball
         b.add_site(
             name,
             body=int(m.site_bodyid[s]) - 1,

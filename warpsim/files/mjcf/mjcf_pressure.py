@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pressure-field contact in MJCF, which has none of its own: `<custom><numeric name="hydroelastic:GEOM" data="E resolution
-thickness margin"/></custom>`, E [Pa] or 0 for a rigid geom, lengths in m; what is left out or 0 is the default."""
+"""Hydroelastic contact in MJCF, which has no such element: a custom numeric field for each geom.
+
+The field is `<custom><numeric name="hydroelastic:GEOM" data="E resolution thickness margin"/></custom>`. E is in Pa, 0
+for a rigid geom; lengths are in m. A value that is missing or 0 is the default.
+"""
 
 import mujoco
 import numpy as np
@@ -14,9 +17,9 @@ PREFIX = "hydroelastic:"
 
 
 def named_numerics(m) -> dict[int, str]:
-    """The numeric fields that are of geoms: their index and the name of the geom.
+    """The numeric fields that belong to geoms: the geom's name by the field's index.
 
-    Of a spec that was attached to another the field and the geom have the same words before and after their names.
+    If a spec was attached to another, the names of the field and of the geom have the same prefix and suffix.
     """
     found = {}
     for i in range(m.nnumeric):
@@ -27,7 +30,10 @@ def named_numerics(m) -> dict[int, str]:
 
 
 def pressure_fields(m) -> dict[int, Hydroelastic]:
-    """Properties of geoms by their index. Raises `ModelError` naming the field, the value and the fix."""
+    """Hydroelastic properties of geoms by their index.
+
+    Raises `ModelError` that names the field, the value and the fix.
+    """
     found = {}
     for i, name in named_numerics(m).items():
         label = f"numeric {short(PREFIX + name)}"
@@ -38,8 +44,8 @@ def pressure_fields(m) -> dict[int, Hydroelastic]:
         data = np.array(m.numeric_data[start : start + size])
         if not 1 <= size <= 4 or not (np.isfinite(data).all() and (data >= 0).all()):
             raise ModelError(
-                f"{label}: data is {data[:8].tolist()}; give 1 to 4 numbers, none negative: the modulus [Pa] (0: rigid), "
-                "resolution, thickness and margin [m] (0: the default)"
+                f"{label}: data is {data[:8].tolist()}; give 1 to 4 numbers, none negative: the modulus [Pa] (0: "
+                "rigid), resolution, thickness and margin [m] (0: the default)"
             )
         modulus, resolution, thickness, margin = np.concatenate([data, np.zeros(4 - size)]).tolist()
         found[geom] = properties(label, modulus or np.inf, resolution or None, thickness or None, margin)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which actuators, tendons and constraints of a compiled MuJoCo model can be simulated, and why the others cannot."""
+"""Which actuators, tendons and constraints of a compiled MuJoCo model can be simulated, and why others cannot."""
 
 import mujoco
 import numpy as np
@@ -17,11 +17,11 @@ _TRANSMISSIONS = _TRN_JOINT, _TRN_JOINTINPARENT, _TRN_TENDON, TRN_SITE, TRN_CRAN
 )
 TRANSMISSIONS = {TRN_SITE: "actuators on sites", TRN_CRANK: "slider-cranks", _TRN_BODY: "adhesion of contacts"}
 _DYN_MUSCLE = int(mujoco.mjtDyn.mjDYN_MUSCLE)
-MUSCLE_LAW = int(mujoco.mjtGain.mjGAIN_MUSCLE)  # also of a bias
+MUSCLE_LAW = int(mujoco.mjtGain.mjGAIN_MUSCLE)  # also the number of a muscle's bias
 
 
 def actuator_count(m) -> int:
-    """Number of actuators (of controls in MuJoCo before 4.0, where each actuator has one)."""
+    """Number of actuators; in MuJoCo before 4.0 this is the number of controls, one per actuator."""
     return int(getattr(m, "nactuator", m.nu))
 
 
@@ -51,7 +51,7 @@ def actuator_refusal(m, a: int) -> tuple[str, str] | None:
         ("actuator_outnum", 1, "has several force outputs"),
         ("actuator_dampingpoly", 0, "has a nonlinear damping polynomial"),
     ):
-        values = getattr(m, field, None)  # not of every version of MuJoCo
+        values = getattr(m, field, None)  # not in every version of MuJoCo
         if values is not None and (np.asarray(values[a]) != neutral).any():
             return what, "use a plain motor, position, velocity or general actuator"
     if not on_joint(m, a) and not on_tendon(m, a):
@@ -96,7 +96,7 @@ def apart_refusal(m, a: int) -> tuple[str, str] | None:
 
 
 def locked_ball(m, j: int) -> bool:
-    """Whether joint `j` is a ball with the limit 0, which MuJoCo holds at its initial rotation."""
+    """Whether joint `j` is a ball joint with the limit 0, which MuJoCo holds at its initial rotation."""
     return bool(m.jnt_type[j] == 1 and m.jnt_limited[j] and m.jnt_range[j].max() <= 0)
 
 
@@ -117,7 +117,7 @@ def tendon_actuators(m, t: int) -> list[int]:
 
 
 def tendon_coefficients(m, t: int) -> dict[int, float] | None:
-    """Coefficients of a fixed tendon by joint; None for a spatial one."""
+    """Coefficients of a fixed tendon, by joint; None for a spatial tendon."""
     wraps = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t])
     if any(m.wrap_type[i] != mujoco.mjtWrap.mjWRAP_JOINT for i in wraps):
         return None
@@ -128,7 +128,7 @@ def tendon_coefficients(m, t: int) -> dict[int, float] | None:
 
 
 def line_bodies(m, a: int) -> list[int] | None:
-    """The bodies that an actuator on a spatial tendon, on sites, on a crank or on a body's contacts acts on; None of others."""
+    """The bodies that an actuator on a spatial tendon, sites, a crank or a body's contacts acts on; None for others."""
     first, second = (int(i) for i in m.actuator_trnid[a])
     if on_joint(m, a):
         return None
@@ -145,7 +145,7 @@ def line_bodies(m, a: int) -> list[int] | None:
 
 
 def tendon_roles(m, t: int) -> list[str]:
-    """What a tendon does: empty for one that only measures."""
+    """The roles of a tendon; empty for a tendon that does nothing."""
     roles = [f for f in TENDON_FORCES if np.any(getattr(m, f"tendon_{f}", [0] * m.ntendon)[t])]
     pulled = any(True for _ in tendon_actuators(m, t))
     ends = np.stack([m.eq_obj1id, m.eq_obj2id])[:, m.eq_type == mujoco.mjtEq.mjEQ_TENDON]
@@ -154,7 +154,7 @@ def tendon_roles(m, t: int) -> list[str]:
 
 
 def _is_measured(m, t: int, roles: list[str]) -> bool:
-    """Whether a sensor refers to a tendon; of one that does nothing else, where its length can be worked out."""
+    """Whether a sensor measures a tendon. For a tendon with no other role, its length must also be computable."""
     measured = (np.asarray(m.sensor_objtype) == int(_TENDON)) & (np.asarray(m.sensor_objid) == t)
     coefficients = tendon_coefficients(m, t)
     known = _stray_side(m, t) is None if coefficients is None else any(coefficients.values())
@@ -162,7 +162,7 @@ def _is_measured(m, t: int, roles: list[str]) -> bool:
 
 
 def _stray_side(m, t: int) -> tuple[str, str] | None:
-    """A side site of a spatial tendon that is on another body than its geom, and that geom."""
+    """A side site of a spatial tendon that is on another body than its geom, and that geom; None if there is none."""
     for i in range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t]):
         if m.wrap_type[i] in _WRAPPED and m.wrap_prm[i] >= 0:
             side, geom = round(float(m.wrap_prm[i])), int(m.wrap_objid[i])
@@ -213,7 +213,7 @@ def _end_bodies(m, e: int) -> list[int]:
 
 
 def element_name(m, kind, index: int) -> str:
-    """Such as "joint 'knee'", or its index where it has no name."""
+    """An element's kind and name, such as "joint 'knee'", or its index if it has no name."""
     word = kind.name[6:].lower()
     name = mujoco.mj_id2name(m, kind, index)
     return f"{word} {short(name)}" if name else f"{word} {index}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of every feature of a compiled MuJoCo model: used, mapped, ignored or refused, and why.
 
-`feature_report` walks one model and says what of it is there. A feature that changes the motion and that we cannot
-simulate is an error. `tests/files/mjcf_fields.py` puts every attribute of `mujoco.MjModel` in one of the four
-categories, so that a new MuJoCo release cannot add physics that we drop in silence.
+`feature_report` lists the features of one model. A feature that changes the motion and cannot be simulated is an error.
+`tests/files/mjcf_fields.py` puts every attribute of `mujoco.MjModel` in one of the four categories, so that no physics
+of a new MuJoCo release is dropped silently.
 """
 
 import mujoco
@@ -88,7 +88,7 @@ ENABLE_FLAGS = {
     "SPECULATIVE": (IGNORED, "contacts here are always speculative"),
 }
 
-# attribute, its neutral value, object, feature, fix: any other value is an error
+# attribute, its neutral value, object, feature, fix; any value but the neutral one is an error
 NEUTRAL = (
     ("body_plugin", -1, _BODY, "plugin", "remove it"),
     ("jnt_springyield", 0, _JOINT, "plastic spring (springyield)", "use a linear spring"),
@@ -102,14 +102,19 @@ NEUTRAL = (
 
 
 def fluid(m) -> bool:
-    """Whether MuJoCo applies drag, lift and added mass: the medium has density or viscosity, and passive forces are not switched off."""
+    """Whether MuJoCo applies drag, lift and added mass.
+
+    It does if the medium has density or viscosity, and springs and dampers are not both disabled.
+    """
     off = mujoco.mjtDisableBit.mjDSBL_SPRING, mujoco.mjtDisableBit.mjDSBL_DAMPER
     return bool(m.opt.density or m.opt.viscosity) and not all(m.opt.disableflags & int(flag) for flag in off)
 
 
 def feature_report(m) -> tuple[list[ReportLine], list[str]]:
-    """Report lines of a compiled `mujoco.MjModel`, one per feature it has, and the errors among them, one for each kind of
-    element and fix."""
+    """Report lines of a compiled `mujoco.MjModel`, and the errors among them.
+
+    There is one line per feature of the model, and one error per kind of element and fix.
+    """
     r = _Report(m)
     for part in (_options, _bodies, _joints, _geoms, _pairs, _actuators, _tendons, _equalities, _rest):
         part(r, m)
@@ -127,7 +132,7 @@ class _Report:
         self.lines.append(ReportLine(feature, status, detail))
 
     def count(self, feature: str, status: str, amount, element: str, why: str = "") -> None:
-        """A line for a feature that `amount` elements have, if any has it."""
+        """Add a line for a feature that `amount` elements have; none if `amount` is 0."""
         amount = int(amount)
         if amount:
             plural = element if amount == 1 else f"{element[:-1]}ies" if element.endswith("y") else f"{element}s"
@@ -149,7 +154,7 @@ def _options(r: _Report, m) -> None:
         if value is None or (name not in always and np.array_equal(value, getattr(reference, name))):
             continue
         if name.startswith("o_") or name == "wind":
-            continue  # overrides act only with their flag, wind only in a medium
+            continue  # overrides act only with their flag, wind acts only in a medium
         text = mujoco.mjtIntegrator(int(value)).name[6:] if name == "integrator" else str(np.asarray(value).tolist())
         r.add(f"option {name} = {text}", status, why)
     if fluid(m) and np.any(m.opt.wind):
@@ -172,7 +177,7 @@ def _options(r: _Report, m) -> None:
 
 
 def _neutral(r: _Report, m, kind) -> None:
-    """Errors of the fields in `NEUTRAL` of one kind of element."""
+    """Refuse elements of one kind whose fields in `NEUTRAL` are not neutral."""
     for field, neutral, owner, what, fix in NEUTRAL:
         values = getattr(m, field, None)
         if owner != kind or values is None or len(values) == 0:
@@ -219,12 +224,12 @@ def _joints(r: _Report, m) -> None:
 
 
 def _soft(solref, solimp) -> np.ndarray:
-    """Whose solref or solimp is not MuJoCo's default."""
+    """Which rows have a solref or solimp other than MuJoCo's default."""
     return ~(np.isclose(solref, DEFAULT_SOLREF).all(1) & np.isclose(solimp, DEFAULT_SOLIMP).all(1))
 
 
 def _softness(r: _Report, word: str, limited, limits, friction: str, soft_friction: int) -> None:
-    """Lines of the softness and margin of limits of joints or tendons, and of how many have soft dry friction."""
+    """Add lines for the softness and margin of limits of joints or tendons, and for soft dry friction."""
     limited, margin = np.asarray(limited) != 0, np.asarray(limits[2]) != 0
     why = "limits are near-rigid (beta 0.1)"
     r.count(f"solref/solimp of {word} limits", IGNORED, (_soft(*limits[:2]) & limited).sum(), word, why)
@@ -269,7 +274,10 @@ def _pairs(r: _Report, m) -> None:
     r.count("contact pairs", USED, m.npair, "pair")
     ends = np.sort(np.stack([m.pair_geom1, m.pair_geom2], axis=1), axis=1)
     repeated = m.npair - len(np.unique(ends, axis=0))
-    why = "one contact with the largest of their frictions: of two at one place that with more friction bears a sliding load"
+    why = (
+        "one contact with the largest of their frictions: of two at one place that with more friction bears a sliding "
+        "load"
+    )
     r.count("contact pairs that repeat another's geoms", MAPPED, repeated, "pair", why)
     r.count("contact excludes", USED, m.nexclude, "exclude")
     for p in range(m.npair):
@@ -336,7 +344,7 @@ def _tendons(r: _Report, m) -> None:
 
 
 def _clamps(r: _Report, kind, outcomes: dict[int, str]) -> None:
-    """Lines of the actuatorfrcrange of joints or tendons, given as outcomes by index."""
+    """Add lines for the actuatorfrcrange of joints or tendons, from the outcomes by index."""
     word, found = kind.name[6:].lower(), list(outcomes.values())
     why = f"force_range of the {word}'s actuator"
     r.count(f"actuatorfrcrange of {word}s", MAPPED, found.count(MAPPED), word, why)

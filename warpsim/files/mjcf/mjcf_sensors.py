@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of a compiled MuJoCo model: which can be evaluated, and the places of those that cannot."""
+"""Sensors of a compiled MuJoCo model: those that can be evaluated, and placeholders for those that cannot."""
 
 import mujoco
 import numpy as np
@@ -30,7 +30,7 @@ _BODY, _XBODY, _CAMERA = (int(getattr(mujoco.mjtObj, f"mjOBJ_{x}")) for x in ("B
 
 
 def sensor_kind(m, s: int) -> SensorType | None:
-    """The kind of sensor `s`, or None for one that is not known here."""
+    """The kind of sensor `s`; None for an unknown kind."""
     name = mujoco.mjtSensor(int(m.sensor_type[s])).name[7:]
     return SensorType.__members__.get(RENAMED.get(name, name))
 
@@ -60,7 +60,8 @@ def sensor_lack(m, s: int) -> str | None:
 def add_sensors(b: ModelBuilder, m, tendons: dict[int, int], actuators: list[int]) -> None:
     """Add the sensors in MuJoCo's order, with lines of the report; those that cannot be evaluated keep their place.
 
-    `tendons`: the builder's index of each tendon that it has; `actuators`: those that it has, in its order.
+    `tendons` maps MuJoCo's tendon index to the builder's. `actuators` are the MuJoCo indices of the builder's
+    actuators.
     """
     places = {ObjectType.TENDON: tendons, ObjectType.ACTUATOR: {a: k for k, a in enumerate(actuators)}}
     missing = 0
@@ -82,7 +83,7 @@ def add_sensors(b: ModelBuilder, m, tendons: dict[int, int], actuators: list[int
 
 
 def _report(b: ModelBuilder, m, missing: int) -> None:
-    """Lines for what all sensors share."""
+    """Add lines for what all sensors share."""
     used = m.nsensor - missing
     delayed = np.count_nonzero(getattr(m, "sensor_delay", np.zeros(m.nsensor)))
     sampled = sum(np.any(x) for x in getattr(m, "sensor_interval", np.zeros((m.nsensor, 1))))
@@ -103,7 +104,7 @@ def _report(b: ModelBuilder, m, missing: int) -> None:
 
 
 def _ends(m, s: int, kind: SensorType, places) -> list[tuple[ObjectType, int] | None]:
-    """What a sensor is attached to and relative to, by the builder's indices; None for what is not there."""
+    """The objects that a sensor is attached to and relative to, by builder index; None for one that is left out."""
     found: list = []
     special = (
         OF_CONTACT if kind == SensorType.CONTACT else OF_SUBTREE if KINDS[kind].objects == (ObjectType.BODY,) else {}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `mujoco.MjSpec` to a compiled model, by the rules of files (`mjcf_files`): MuJoCo opens nothing.
+"""Compile a `mujoco.MjSpec` by the rules for files (`mjcf_files`): MuJoCo opens no file.
 
-The user's spec stays as it is. In a copy, every mesh and height field that a spec names is looked for in its assets, then in the
-model's folder and packages only, read, and handed to MuJoCo as bytes; of textures from files it sees one pixel (`mjcf_textures`), skins from files are left out.
+The user's spec stays unchanged. In a copy, each mesh and height field from a file is searched in the spec's assets,
+then only in the model's folder and packages. It is read here and given to MuJoCo as bytes. MuJoCo sees one pixel for
+each texture from a file (`mjcf_textures`). Skins from files are left out.
 """
 
 import functools
@@ -26,7 +27,10 @@ TYPES = ("2d", "cube", "skybox")  # mjtTexture
 def compile_spec(
     spec: mujoco.MjSpec, packages=None, root=None
 ) -> tuple[mujoco.MjModel, list[ReportLine], list[Source]]:
-    """The model that MuJoCo compiles from a spec, lines for the report and its textures. Raises `ModelError` naming the asset and the fix."""
+    """Compile a spec with MuJoCo. Returns the model, lines for the report, and its textures.
+
+    Raises `ModelError` that names the asset and the fix.
+    """
     copy = spec.copy()
     folders = _folders(copy, packages, root)
     names: dict[str, str] = {}
@@ -55,7 +59,7 @@ def compile_spec(
 
 
 def _folders(spec, packages, root) -> Folders | None:
-    """Where files may come from: the folder of the file that the spec was read from, or `root`; None without either."""
+    """The folders of the spec's files: that of the file the spec was read from, or `root`; None without either."""
     if not spec.modelfiledir and root is None:
         if packages:
             raise ModelError(f"{CALLED}: it was read from no file, so packages need root= too")
@@ -65,7 +69,7 @@ def _folders(spec, packages, root) -> Folders | None:
 
 
 def _read(spec, directory: str, folders: Folders | None, file: str) -> tuple[bytes, str]:
-    """Bytes and suffix of a file that a spec names: of its assets, else in its directory or the model's folder."""
+    """Bytes and suffix of a file that a spec names: from its assets, else from its directory or the model's folder."""
     name = check_name(file)
     name = name.rpartition("/")[2] if spec.strippath else name
     placed = os.path.join(directory.replace("\\", "/"), name)
@@ -85,7 +89,7 @@ def _read(spec, directory: str, folders: Folders | None, file: str) -> tuple[byt
 
 
 def _undrawn(spec) -> list[ReportLine]:
-    """Leave out skins that are in files."""
+    """Remove skins from files, with a line for the report."""
     skins = [s for s in spec.skins if s.file]
     for skin in skins:
         spec.delete(skin)
@@ -93,12 +97,12 @@ def _undrawn(spec) -> list[ReportLine]:
 
 
 def _textures(spec, folders: Folders | None) -> list[Source]:
-    """The textures that are in files; in the spec a pixel stands for each."""
+    """The textures from files; in the spec, one pixel replaces each."""
     found: list[Source] = []
     for texture in spec.textures:
         if not (texture.file or any(texture.cubefiles)):
             if texture.width == 1 and texture.builtin != mujoco.mjtBuiltin.mjBUILTIN_NONE:
-                texture.width = texture.height = 2  # the same picture; one pixel stands for a file
+                texture.width = texture.height = 2  # the same picture; a single pixel would mean a texture from a file
             continue
         attributes = {"file": texture.file} if texture.file else dict(zip(SIDES, texture.cubefiles, strict=True))
         attributes |= {"type": TYPES[int(texture.type)], "nchannel": str(texture.nchannel)}

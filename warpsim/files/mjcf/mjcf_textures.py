@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Textures and materials of a compiled MJCF model as a `Model` keeps them.
+"""Textures and materials of a compiled MJCF model, as a `Model` keeps them.
 
-MuJoCo is given one pixel for each texture of a file, in a colour that is its number here (`numbered`), so that it reads no image; a texture
-that a geom has is then read by itself: a PNG as it is, else by MuJoCo, alone. One that cannot be read is left out with a line
-in the report that names it and the file: a model's motion does not depend on it.
+MuJoCo reads no image: it gets one pixel for each texture of a file, in a colour that encodes the texture's number here
+(`numbered`). A texture that a geom uses is then read separately: a PNG as it is, any other by a MuJoCo model of its
+own. A texture that cannot be read is left out, with a line in the report that names it and the file: the motion of a
+model does not depend on it.
 """
 
 import dataclasses
@@ -24,15 +25,19 @@ from warpsim.model.looks import PLAIN, Texture, VisualMaterial, encode_png
 from warpsim.model.model import GeomType, ReportLine
 from warpsim.model.pictures import plain_png, png_size
 
-COLOUR = 1  # mjTEXROLE_RGB: the role of the image that colours
+COLOUR = 1  # mjTEXROLE_RGB: the role of the image that gives the colour
 KINDS = {0: "2d", 1: "cube"}  # mjtTexture; 2 is a skybox
-SIX = {"gridsize": "6 1", "gridlayout": "RLUDFB"}  # the six squares of a cube below each other, as MuJoCo keeps them
+# the six squares of a cube map below each other, as MuJoCo keeps them
+SIX = {"gridsize": "6 1", "gridlayout": "RLUDFB"}
 SIDES = ("fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
 
 
 @dataclasses.dataclass
 class Source:
-    """A texture as its file has it: the attributes of MJCF, and `find`, which reads a file that they name or says why not (`ModelError`)."""
+    """A texture as in its file: the MJCF attributes, and `find`, which reads a file that they name.
+
+    `find` raises `ModelError` if it cannot.
+    """
 
     name: str
     attributes: dict[str, str]
@@ -41,13 +46,13 @@ class Source:
 
 
 def numbered(index: int) -> dict[str, str]:
-    """Attributes of the one pixel that stands for texture `index`."""
+    """Attributes of the one pixel that replaces texture `index`; the number is in its colour."""
     colour = " ".join(f"{(byte + 0.25) / 255:.9g}" for byte in struct.pack(">I", index + 1)[1:])
     return {"builtin": "flat", "width": "1", "height": "1", "nchannel": "3", "rgb1": colour, "rgb2": colour}
 
 
 def _number(m, index: int) -> int:
-    """The number that the one pixel of a texture stands for; -1 for a texture of more."""
+    """The number in the one pixel of a texture; -1 for a texture of more pixels."""
     if m.tex_width[index] != 1 or m.tex_height[index] not in (1, 6) or m.tex_nchannel[index] != 3:
         return -1
     start = int(m.tex_adr[index])
@@ -91,7 +96,7 @@ def read_texture(source: Source) -> Texture:
 
 
 def _is_cube(attributes: dict, width: int, height: int) -> bool:
-    """Whether an image is one square for all sides, or six below each other in MuJoCo's own order."""
+    """Whether an image is one square for all sides, or six squares below each other in MuJoCo's order."""
     grid = attributes.get("gridsize", "1 1").split()
     layout = attributes.get("gridlayout", "").strip(" .")
     ours = grid == SIX["gridsize"].split() and layout == SIX["gridlayout"] and height == 6 * width
@@ -112,7 +117,7 @@ def _check_pixels(sides: float, width: float, height: float) -> None:
 
 
 def compiled_texture(m, index: int, name: str) -> Texture:
-    """The image of a texture in a compiled model. Raises `ModelError` for one that is no picture."""
+    """The image of a texture in a compiled model. Raises `ModelError` for a skybox or a wrong number of channels."""
     start, width, height = int(m.tex_adr[index]), int(m.tex_width[index]), int(m.tex_height[index])
     channels, kind = int(m.tex_nchannel[index]), KINDS.get(int(m.tex_type[index]))
     if kind is None or channels not in (3, 4):
@@ -122,7 +127,7 @@ def compiled_texture(m, index: int, name: str) -> Texture:
 
 
 class Images:
-    """The images of a compiled model, each read when a geom first has it, and what became of them."""
+    """The images of a compiled model, each read when a geom first uses it, with lines for the report."""
 
     def __init__(self, m, sources: typing.Sequence[Source]):
         self.m, self.sources = m, sources
@@ -131,7 +136,7 @@ class Images:
         self.bytes = 0
 
     def get(self, index: int) -> Texture | None:
-        """The image of texture `index` of the model; None for none, and where it cannot be read."""
+        """The image of texture `index` of the model; None for a negative index, or if it cannot be read."""
         if index >= 0 and index not in self.known:
             self.known[index] = self._read(index)
         return self.known.get(index)
@@ -156,7 +161,7 @@ class Images:
 
 
 def add_looks(b: ModelBuilder, m, images) -> None:
-    """Give the geoms of a builder, which are those of `m`, their materials with `Images`, and lines to its report."""
+    """Give the first `m.ngeom` geoms of a builder, those of `m`, their materials with images, and add report lines."""
     materials: dict[tuple, VisualMaterial] = {}
     for g, geom in enumerate(b.geoms[: m.ngeom]):
         index = int(m.geom_matid[g])
@@ -181,7 +186,7 @@ def add_looks(b: ModelBuilder, m, images) -> None:
 
 
 def _material(m, index: int, texture: Texture | None) -> VisualMaterial:
-    """A material of the model; what is below 0 or not finite is as MuJoCo draws it."""
+    """A material of the model; values that are negative or not finite are replaced by what MuJoCo draws."""
     repeat = tuple(float(x) if 0 < x < np.inf else 1.0 for x in m.mat_texrepeat[index])
     values = {
         key: float(getattr(m, f"mat_{key}")[index]) for key in ("emission", "specular", "shininess", "reflectance")
@@ -196,13 +201,13 @@ def _material(m, index: int, texture: Texture | None) -> VisualMaterial:
 
 
 def _on_mesh(b: ModelBuilder, m, g: int, material: VisualMaterial) -> VisualMaterial:
-    """Give the mesh of a geom its coordinates in the image; the material with its repetition as it is then."""
+    """Give the mesh of a geom its texture coordinates; returns the material with the matching repetition."""
     geom, d, half = b.geoms[g], int(m.geom_dataid[g]), np.array(m.geom_size[g, :2])
     mesh = b.meshes[geom.mesh]
     if m.mesh_texcoordadr[d] >= 0:
         faces = m.mesh_facetexcoord[m.mesh_faceadr[d] : m.mesh_faceadr[d] + m.mesh_facenum[d]]
         uv = m.mesh_texcoord[m.mesh_texcoordadr[d] + faces].astype(float)
-        uv[..., 1] = 1.0 - uv[..., 1]  # MuJoCo's 0 is the top of the image
+        uv[..., 1] = 1.0 - uv[..., 1]  # in MuJoCo 0 is the top of the image
         repeat = tuple(float(x) for x in np.array(material.repeat) * (half if material.uniform else 1.0))
     else:
         uv, repeat = project(mesh.vertices[mesh.faces], half, material), (1.0, 1.0)

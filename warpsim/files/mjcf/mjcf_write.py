@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `Model` as MJCF: its text, a file with meshes beside it, or a `mujoco.MjSpec`.
+"""Write a `Model` as MJCF: as text, as a file with meshes beside it, or as a `mujoco.MjSpec`.
 
-The text is plain MJCF, compiled by MuJoCo and read back here; what came back otherwise is kept in one custom text
-(`warpsim.files.mjcf.mjcf_kept`), so that `ws.load` gives every number of the model again. What MuJoCo will do otherwise than
-this model is one warning. docs/mjcf.md says how each element is written.
+The text is plain MJCF. It is compiled by MuJoCo and read back here. What came back different is kept in one custom text
+(`warpsim.files.mjcf.mjcf_kept`), so that `ws.load` restores every number of the model. One warning says what MuJoCo
+will do differently from this model. docs/mjcf.md says how each element is written.
 """
 
 import warnings
@@ -49,10 +49,11 @@ from warpsim.model.renumber import LISTS, renumber
 
 SUFFIXES = (".xml", ".mjcf")
 INDENT = "  "
-# Fields that a builder brings into its own form, a unit vector or quaternion, in the last bits.
+# Fields that a builder normalizes (a unit vector or quaternion), which changes their last bits.
 ROUNDED = (("body", "inertia"), ("joint", "axis"), ("site", "pose"), ("camera", "pose"), ("sensor", "constants"))
 ROUNDED += tuple(("geom", key) for key in ("size", "pose", "hydroelastic", "fluid"))
-# Differences that do not change what MuJoCo does: looks, frames that stand for each other, times that MuJoCo sets in its own way.
+# Differences that do not change what MuJoCo does: looks, equivalent frames, and times that MuJoCo represents
+# differently.
 UNTOLD = {
     "geom": {"rgba", "visible", "dissipation_time", "size"},
     "site": {"rgba", "size"},
@@ -86,7 +87,7 @@ def to_mjspec(model: Model) -> mujoco.MjSpec:
 
 
 class _Writer:
-    """One model on its way to MJCF. `folder`: where its shapes are written, None for within the text."""
+    """Writes one model as MJCF. `folder` is where its shapes are written; None: within the text."""
 
     def __init__(self, model: Model, folder: str | None):
         check_names({"model": (model.name,)} | model.names)
@@ -127,7 +128,7 @@ class _Writer:
         return write(tree, INDENT)[0] + "\n"
 
     def tree(self) -> xml.Element:
-        """All that MJCF says, but for the softness of contact and constraints."""
+        """All that MJCF can express, except the softness of contact and constraints."""
         b, root = self.b, xml.Element("mujoco", {"model": self.model.name})
         add(root, "compiler", angle="radian", inertiafromgeom="false")
         self.options(root)
@@ -163,7 +164,7 @@ class _Writer:
                 add(section, "numeric", name=PREFIX + geom.name, data=data)
 
     def frictions(self) -> list[str]:
-        """The pairs of geoms whose friction follows from theirs in another way than MuJoCo's, and is another."""
+        """The pairs of geoms whose friction differs from the one that MuJoCo combines from their geoms."""
         model = self.model
         a, b = model.geom_friction[model.pair_geom].T
         other = (model.pair_rule == FrictionRule.HARMONIC) & (a != b)
@@ -171,7 +172,7 @@ class _Writer:
         return [f"friction of geoms {a!r} and {b!r} (MuJoCo's is the larger)" for a, b in names]
 
     def compiled(self, tree: xml.Element) -> mujoco.MjModel:
-        """By MuJoCo, with shapes in files as they will be."""
+        """The compiled tree, with the files of shapes as they will be written."""
         assets = {f"{self.folder}/{name}": data for name, data in self.files.items()}
         try:
             return mujoco.MjSpec.from_string(write(tree)[0], assets=assets).compile()
@@ -181,7 +182,7 @@ class _Writer:
 
 
 def records(model: Model) -> ModelBuilder:
-    """A builder with every number of a model."""
+    """A builder with exactly the numbers of a model."""
     b = ModelBuilder(model.name, gravity=model.gravity, timestep=model.timestep)
     b.density, b.viscosity, b.wind = model.fluid_density, model.fluid_viscosity, model.wind
     b.add_model(model)
@@ -200,7 +201,10 @@ def records(model: Model) -> ModelBuilder:
 
 
 def unsaid_efforts(tree: xml.Element, m: mujoco.MjModel) -> list[str]:
-    """Take out the ranges of efforts of joints that sites, tendons on sites or contacts move, which MuJoCo's would clamp too; the joints' names."""
+    """Remove the effort ranges of joints that actuators on sites, spatial tendons or contacts move; returns the names.
+
+    MuJoCo's range would clamp the forces of those actuators too.
+    """
     moving = [j for j, outcome in ForceLimits(m).joints.items() if outcome == MOVING]
     names = [mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_JOINT, j) for j in moving]
     for element in tree.find("worldbody").iter("joint"):
@@ -211,7 +215,7 @@ def unsaid_efforts(tree: xml.Element, m: mujoco.MjModel) -> list[str]:
 
 
 def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
-    """solref of the geoms that have a stiffness, where MuJoCo has a weight for it: what `contact_material` maps back."""
+    """solref of the geoms that have a stiffness and a weight in MuJoCo: the inverse of `contact_material`."""
     found = {}
     for geom in b.geoms:
         weight = _body_weight(b, m, geom.body)
@@ -221,7 +225,7 @@ def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, 
 
 
 def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
-    """solref of the constraints that have a stiffness, of its first value."""
+    """solref of the constraints that have a stiffness, from its first value."""
     found = {}
     for c in b.constraints:
         if c.type not in SAID or not np.isfinite(c.stiffness[0]):
@@ -239,18 +243,18 @@ def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[f
 
 
 def _body_weight(b: ModelBuilder, m: mujoco.MjModel, body: int) -> float:
-    """MuJoCo's inverse effective mass of a body of the builder; the world has none."""
+    """MuJoCo's inverse effective mass of a body of the builder; 0 for the world."""
     return float(m.body_invweight0[m.body(b.bodies[body].name).id, 0]) if body >= 0 else 0.0
 
 
 def _solref(stiffness: float, time: float, weight: float, h: float) -> tuple[float, float]:
-    """(-K, -B) that make a stiffness [N/m] and a dissipation time [s], at MuJoCo's default impedance; see `compliance`."""
+    """(-K, -B) for a stiffness [N/m] and a dissipation time [s] at MuJoCo's default impedance; see `compliance`."""
     K = stiffness * (1.0 - DEFAULT_SOLIMP[1]) * weight
     return -K, -K * (h / np.pi if np.isnan(time) else time)
 
 
 def differences(model: Model, b: ModelBuilder, read: ModelBuilder, aids: list[str]) -> tuple[dict, list[str]]:
-    """What to keep of builder `b` beside the MJCF that was read back as `read`, and what MuJoCo will do otherwise."""
+    """The data to keep of builder `b` beside the MJCF, read back as `read`, and what MuJoCo will do differently."""
     kept: dict = {"aids": aids} if aids else {}
     told: list[str] = []
     if aids:
@@ -289,7 +293,7 @@ def _keep_order(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
 
 
 def _kept_fields(kind: str, item, other, told: list[str]) -> dict:
-    """The fields of one element that came back otherwise."""
+    """The fields of one element that came back different."""
     found: dict = {}
     shaped = kind == "geom" and item.type in (GeomType.MESH, GeomType.HFIELD)
     for field in FIELDS[kind]:
@@ -306,12 +310,15 @@ def _kept_fields(kind: str, item, other, told: list[str]) -> dict:
 
 
 def _equal(value, was) -> bool:
-    """Bit for bit; what is not there (None) equals itself."""
+    """Whether two values are equal bit by bit; a missing value (None) equals itself."""
     return np.array_equal(np.asarray(value, float), np.asarray(was, float), equal_nan=True)
 
 
 def _keep_shapes(b: ModelBuilder, read: ModelBuilder, kept: dict) -> None:
-    """Meshes and height fields, which MuJoCo keeps in single precision, and meshes in axes of its own; hulls, fields of tetrahedra."""
+    """Keep meshes and height fields, hulls, and fields of tetrahedra.
+
+    MuJoCo keeps meshes and height fields in single precision, and meshes in axes of its own.
+    """
     shapes, hulls, fields = {}, {}, {}
     heights = zip((g for g in b.geoms if g.type == GeomType.HFIELD), b.hfields, read.hfields, strict=True)
     of_geom = {id(geom): (field, other) for geom, field, other in heights}

@@ -16,13 +16,13 @@ from warpsim.model.sensor_records import CONTACT_DATA, MAGNETIC_FIELD, RAY_DATA,
 from warpsim.model.sensor_types import KINDS, ObjectType, SensorType
 from warpsim.model.tendon_paths import WrapType
 
-SAID = (ConstraintType.CONNECT, ConstraintType.WELD, ConstraintType.JOINT, ConstraintType.TENDON)  # those MJCF has
+SAID = (ConstraintType.CONNECT, ConstraintType.WELD, ConstraintType.JOINT, ConstraintType.TENDON)  # types that MJCF has
 FRAMES = {ObjectType.BODY: "xbody", ObjectType.INERTIA: "body", ObjectType.GEOM: "geom", ObjectType.SITE: "site"}
 FRAMES |= {ObjectType.CAMERA: "camera"}
 
 
 def body_name(b, index: int) -> str:
-    """A body's name; the world's is its own."""
+    """A body's name; "world" for the index -1."""
     return "world" if index < 0 else b.bodies[index].name
 
 
@@ -42,7 +42,7 @@ def write_tendons(b, root: xml.Element) -> None:
     section = add(root, "tendon")
     for t, tendon in enumerate(b.tendons):
         reference = np.array(tendon.reference, float)
-        if (reference == -1).all():  # MuJoCo's word for the length in the initial pose
+        if (reference == -1).all():  # MuJoCo takes (-1, -1) for the length in the initial pose
             reference[0] = np.nextafter(-1.0, -2.0)
         options = {
             "stiffness": unless(tendon.stiffness, 0.0),
@@ -67,7 +67,7 @@ def write_tendons(b, root: xml.Element) -> None:
 
 
 def write_constraints(b, root: xml.Element, aids: dict[tuple[int, int], str]) -> None:
-    """Equalities that MJCF has; `aids` (index, end): name of a site that stands for a frame."""
+    """Write the equalities that MJCF has; `aids` maps (index, end) to the name of a site that replaces a frame."""
     section = add(root, "equality")
     for index, c in enumerate(b.constraints):
         if c.type not in SAID:
@@ -92,8 +92,10 @@ def write_constraints(b, root: xml.Element, aids: dict[tuple[int, int], str]) ->
 
 
 def find_aids(b) -> tuple[dict[tuple[int, int], str], list[tuple[str, int, np.ndarray]]]:
-    """Sites at the ends of the connects that are open in the initial pose, which MuJoCo would close: those of the model, and new ones
-    as (name, body, pose)."""
+    """Sites at the ends of the connect constraints that are open in the initial pose, which MuJoCo would close.
+
+    Returns the names of the sites by (index, end), and those that the model does not have as (name, body, pose).
+    """
     found: dict[tuple[int, int], str] = {}
     new: list[tuple[str, int, np.ndarray]] = []
     rows = [i for i, c in enumerate(b.constraints) if c.type == ConstraintType.CONNECT]
@@ -115,7 +117,7 @@ def find_aids(b) -> tuple[dict[tuple[int, int], str], list[tuple[str, int, np.nd
 
 
 def write_aids(new, bodies: dict[int, xml.Element]) -> None:
-    """The new sites of `find_aids`."""
+    """Write the new sites of `find_aids`."""
     for name, body, pose in new:
         parent = bodies[body]
         place = next((i for i, child in enumerate(parent) if child.tag == "body"), len(parent))
@@ -123,14 +125,14 @@ def write_aids(new, bodies: dict[int, xml.Element]) -> None:
 
 
 def joints_ranges(b) -> dict[int, tuple[int, np.ndarray]]:
-    """Joint -> (actuator, range of its effort): those that the force range of the one actuator that moves a joint stands for."""
+    """Joint -> (actuator, effort range), if the force range of the joint's only actuator gives the effort range."""
     movers: dict[int, list[tuple[int, float]]] = {}
     for a, actuator in enumerate(b.actuators):
         arms = {actuator.target.joint: 1.0}
         if actuator.target.tendon >= 0:
             arms = b.tendons[actuator.target.tendon].coefficients
         if actuator.target.joint < 0 and not arms:
-            return {}  # on a line or contacts, which may move any joint
+            return {}  # an actuator on a line or contacts may move any joint
         for j, arm in arms.items():
             movers.setdefault(j, []).append((a, float(actuator.gear[0] * arm)))
     limited = {limit.joint for limit in b.effort_limits}
@@ -142,7 +144,7 @@ def joints_ranges(b) -> dict[int, tuple[int, np.ndarray]]:
 
 
 def write_actuators(b, root: xml.Element) -> None:
-    """All as `general`."""
+    """Write all actuators as `general`."""
     section = add(root, "actuator")
     ranged = {a for a, _ in joints_ranges(b).values()}
     for a, actuator in enumerate(b.actuators):
@@ -185,14 +187,14 @@ def _law(actuator) -> dict:
     for word, row in zip(("gain", "bias"), actuator.muscle, strict=True):
         if np.isfinite(row[2]):
             low, high, force, *others = row
-            scale = 200.0  # of no use where there is a force
+            scale = 200.0  # unused if there is a force
             found |= {f"{word}type": "muscle", f"{word}prm": [low, high, force, scale, *others]}
             found["lengthrange"] = actuator.length_range
     return found
 
 
 def write_sensors(b, root: xml.Element) -> None:
-    """All sensors; one that is not evaluated is a `user` one of as many numbers."""
+    """Write all sensors; one that cannot be evaluated becomes a `user` sensor with the same number of values."""
     section = add(root, "sensor")
     for sensor in b.sensors:
         kind, rules = SensorType(sensor.type), KINDS[SensorType(sensor.type)]
@@ -229,13 +231,13 @@ def _object(b, type: ObjectType, index: int) -> str | None:
 
 
 def magnetic_field(b) -> np.ndarray | None:
-    """Of the first magnetometer: MuJoCo has one field."""
+    """The magnetic field of the first magnetometer: MuJoCo has one field for all."""
     fields = [sensor.constants[:3] for sensor in b.sensors if sensor.type == SensorType.MAGNETOMETER]
     return unless(fields[0], MAGNETIC_FIELD) if fields else None
 
 
 def write_keyframes(model, root: xml.Element) -> None:
-    """All keyframes, with every number."""
+    """Write all keyframes, with every number."""
     section = add(root, "keyframe")
     for name, frame in model.keyframes.items():
         values = {"qpos": frame.q, "qvel": frame.v, "act": frame.activation, "ctrl": frame.control}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of a `ModelBuilder` as MJCF, with what is on them: inertia, joints, geoms and their shapes, sites, cameras."""
+"""Bodies of a `ModelBuilder` as MJCF, with their inertia, joints, geoms and shapes, sites and cameras."""
 
 import pathlib
 import re
@@ -16,14 +16,14 @@ from warpsim.model.geometry import compose, rotation_matrix
 from warpsim.model.model import SIZES, GeomType, HField, JointType, Mesh
 
 HIDDEN = 3  # group of geoms that are not drawn
-LEAST = 1e-15  # mass and moments of moving bodies, MuJoCo's mjMINVAL
-FLAT = 1e-9  # volume over that of the bounding box, below which a mesh is a surface to MuJoCo
+LEAST = 1e-15  # least mass and moments of moving bodies, MuJoCo's mjMINVAL
+FLAT = 1e-9  # volume relative to the bounding box, below which MuJoCo takes a mesh for a surface
 FRICTION = (1.0, 0.005, 0.0001)  # MuJoCo's defaults
 JOINTS = {"stiffness": "stiffness", "damping": "damping", "armature": "armature", "friction": "frictionloss"}
 
 
 class Shapes:
-    """The meshes and height fields of the assets, each once: written out in the text, or as files beside it."""
+    """The meshes and height fields of the asset section, each written once: in the text, or as files beside it."""
 
     def __init__(self, root: xml.Element, folder: str | None):
         self.section = add(root, "asset")
@@ -32,7 +32,7 @@ class Shapes:
         self.known: dict[bytes, str] = {}
 
     def mesh(self, mesh: Mesh) -> str:
-        """The name of a mesh."""
+        """Write a mesh once; returns its name."""
         uv = mesh.uv if self.folder is not None else None
         key = content(mesh.vertices) + content(mesh.faces) + (b"" if uv is None else content(uv))
         if key not in self.known:
@@ -49,7 +49,7 @@ class Shapes:
         return self.known[key]
 
     def heights(self, field: HField) -> tuple[str, float]:
-        """The name of a height field, and how far its own lowest point is above MuJoCo's, which is at 0 [m]."""
+        """Write a height field; returns its name and the height [m] of its lowest point, which is 0 in MuJoCo."""
         low, high = float(field.data.min()), float(field.data.max())
         span = high - low or 1.0
         x, y, top, base = field.size
@@ -69,7 +69,7 @@ class Shapes:
         return field.name, top * low
 
     def file(self, name: str, suffix: str, data: bytes) -> str:
-        """Keep a file under a name that every disk can have, and unlike the others'."""
+        """Keep a file under a unique name that every file system accepts."""
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:60].strip(".") or "shape"
         taken, unique, count = {file.lower() for file in self.files}, f"{plain}{suffix}", 1
         while unique.lower() in taken:
@@ -80,7 +80,7 @@ class Shapes:
 
 
 def _corners(faces, uv) -> list[str]:
-    """The faces of an OBJ file, with the coordinates `uv (m, 3, 2)` of their corners in an image or None."""
+    """The lines of an OBJ file for faces with texture coordinates `uv (m, 3, 2)` of their corners, or None."""
     if uv is None:
         return [f"f {i} {j} {k}\n" for i, j, k in (faces + 1).tolist()]
     places, index = np.unique(uv.reshape(-1, 2), axis=0, return_inverse=True)
@@ -90,7 +90,7 @@ def _corners(faces, uv) -> list[str]:
 
 
 def _is_flat(mesh: Mesh) -> bool:
-    """Whether MuJoCo would find no volume in a mesh; its inertia, which every body has of its own, is a shell's then."""
+    """Whether MuJoCo would find no volume in a mesh. Its inertia, which no body uses, is then that of a shell."""
     corners = mesh.vertices[mesh.faces]
     corners = corners - mesh.vertices.mean(0)
     volume = np.abs(np.linalg.det(corners)).sum() / 6
@@ -98,7 +98,7 @@ def _is_flat(mesh: Mesh) -> bool:
 
 
 def write_world(b, root: xml.Element, shapes: Shapes, looks: Looks) -> dict[int, xml.Element]:
-    """Write the worldbody; returns the elements of the bodies, -1 the world's."""
+    """Write the worldbody; returns the elements of the bodies, with -1 for the world."""
     efforts = {j: EffortLimit(j, -1, range, False) for j, (_, range) in joints_ranges(b).items()}
     efforts |= {limit.joint: limit for limit in b.effort_limits if limit.joint >= 0}
     fields = iter(b.hfields)
@@ -119,7 +119,7 @@ def write_world(b, root: xml.Element, shapes: Shapes, looks: Looks) -> dict[int,
     for camera in b.cameras:
         view = {"fovy": np.rad2deg(camera.fovy), "resolution": unless(camera.resolution, (1, 1))}
         add(elements[camera.body], "camera", name=camera.name, **pose_of(camera.pose), **view)
-    for element in elements.values():  # children after what a body has itself
+    for element in elements.values():  # child bodies after the other elements of a body
         element[:] = sorted(element, key=lambda child: child.tag == "body")
     return elements
 
@@ -139,7 +139,7 @@ def _body(parent: xml.Element, body, moves: bool) -> xml.Element:
 
 
 def _triangle(moments: np.ndarray) -> np.ndarray:
-    """Moments of which none is larger than the sum of the others, also in the last bit."""
+    """Moments of which none exceeds the sum of the other two, not even in the last bit."""
     small, middle, large = np.argsort(moments)
     raised = moments.copy()
     while raised[small] + raised[middle] < raised[large]:

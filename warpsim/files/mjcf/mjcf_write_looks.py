@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Materials and images of a `ModelBuilder` as MJCF, and what MJCF cannot say of them.
+"""Materials and images of a `ModelBuilder` as MJCF.
 
-Images are PNG files beside the text; within a text MuJoCo has no place for one. What comes back otherwise than it is, images among it,
-is kept (`mjcf_kept_looks`).
+Images are PNG files beside the text; MJCF cannot hold an image within a text. What comes back different, images among
+it, is kept (`mjcf_kept_looks`).
 """
 
 import mujoco
@@ -14,11 +14,11 @@ from warpsim.model.builder_names import numbered_name
 from warpsim.model.looks import PLAIN, PNG, Texture, VisualMaterial
 from warpsim.model.pictures import png_size
 
-GREY = (0.5, 0.5, 0.5, 1.0)  # of every material: a geom's own colour counts, unless it is MuJoCo's default
+GREY = (0.5, 0.5, 0.5, 1.0)  # of every material: the geom's colour counts, unless it is MuJoCo's default
 
 
 class Looks:
-    """The materials of the assets, each once, and their images."""
+    """The materials and images of the asset section, each written once."""
 
     def __init__(self, shapes):
         self.shapes = shapes
@@ -26,7 +26,7 @@ class Looks:
         self.textures: dict[Texture, str] = {}
 
     def name(self, material: VisualMaterial) -> str:
-        """What a material is called."""
+        """The name of a material in the MJCF."""
         if material not in self.names:
             self.names[material] = f"look_{len(self.names)}"
             image = None if material.texture is None else self.image(material.texture)
@@ -41,7 +41,7 @@ class Looks:
         return self.names[material]
 
     def image(self, texture: Texture) -> str | None:
-        """What an image is called; None for one that MJCF has no place for."""
+        """The name of an image in the MJCF; None for an image that MJCF cannot hold."""
         if self.shapes.folder is None or not texture.data.startswith(PNG):
             return None
         if texture not in self.textures:
@@ -55,7 +55,7 @@ class Looks:
 
 
 class Written:
-    """The images of what was written, as `Images` gives those of what is read."""
+    """The images that were written, with the interface of `Images`, which holds images that are read."""
 
     def __init__(self, m, looks: Looks):
         self.m = m

@@ -54,7 +54,7 @@ class Guarded(Store):
         await self.inner._ensure_open()
         await super()._open()
 
-    # reading ---------------------------------------------------------------------------------------------------------
+    # reading --------------------------------------------------------------------------------------------------------
 
     async def get(self, key, prototype=None, byte_range=None):
         from zarr.core.buffer import default_buffer_prototype
@@ -129,7 +129,7 @@ class Guarded(Store):
         for entry in listed(self.folder / prefix):
             yield entry.name
 
-    # writing ---------------------------------------------------------------------------------------------------------
+    # writing --------------------------------------------------------------------------------------------------------
 
     async def set(self, key, value) -> None:
         self._check_writable()

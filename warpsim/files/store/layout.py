@@ -42,8 +42,7 @@ class Layout:
             names = sorted({name for name, _, _ in other})
             raise ValueError(
                 f"what the store keeps of a state has changed during the run ({', '.join(names)}); ask for every entry "
-                "of "
-                "sim.parameters that the run is to write before it begins"
+                "of sim.parameters that the run is to write before it begins"
             )
         worlds = len(next(iter(arrays.values())))
         parts = [np.ascontiguousarray(a).reshape(worlds, -1).view(np.uint8) for a in arrays.values() if a.size]
