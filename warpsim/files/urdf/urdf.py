@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""URDF files to a `Model`, by a reader of our own: links, joints, inertias with repair, shapes with meshes.
+"""Convert URDF files to a `Model`: links, joints, inertias with repair, shapes with meshes.
 
-The file is read into a tree of `Link`s and `Joint`s (`warpsim.files.urdf.urdf_parse`), made sound (`warpsim.files.urdf.urdf_inertia`)
-and written through `ModelBuilder`. What is used, mapped, ignored and refused: `model.report` and docs/urdf.md.
+`warpsim.files.urdf.urdf_parse` reads the file into a tree of `Link`s and `Joint`s, and
+`warpsim.files.urdf.urdf_inertia` repairs the inertias. This module writes the tree through `ModelBuilder`.
+`model.report` and docs/urdf.md say what is used, mapped, ignored and refused.
 """
 
 import collections
@@ -27,8 +28,8 @@ from warpsim.model.builder_names import free_name, numbered_name
 from warpsim.model.geometry import IDENTITY, compose
 from warpsim.model.model import JointType, Model, ReportLine
 
-MAX_MERGED = 100_000  # poses of shapes and joints along rows of fixed links: 2 s
-NAMED = 6  # elements that a warning names; model.report has them all
+MAX_MERGED = 100_000  # poses of shapes and joints along chains of fixed links: 2 s
+NAMED = 6  # elements named in a warning; model.report names all
 
 
 def load_urdf(
@@ -45,8 +46,9 @@ def load_urdf(
 ) -> Model:
     """Load a URDF file. See `warpsim.load` for the arguments.
 
-    Raises `ModelError` naming the file and the element; warns once each about inertias that were repaired, mimic joints that cannot follow
-    their joint, visuals that are not drawn, and what may change the motion and is not simulated.
+    Raises `ModelError` that names the file and the element. Warns once each about: inertias that were repaired, mimic
+    joints that cannot follow their joint, visuals that are not drawn, and features that may change the motion and are
+    not simulated.
     """
     path = pathlib.Path(path)
     with named(path):
@@ -76,7 +78,7 @@ def load_urdf(
 
 
 def _make_sound(robot: Robot, path, merge_fixed: bool, base: str) -> None:
-    """Repair inertias, merge what is fixed where asked, and warn."""
+    """Repair inertias, merge fixed links if asked, and warn."""
     repaired: list[str] = []
 
     def warn(element: str, what: str) -> None:
@@ -103,8 +105,8 @@ def _warn_once(path, start: str, elements: list[str]) -> None:
 
 
 def _merge(robot: Robot) -> None:
-    """Make links on fixed joints part of their parent, but those fixed to a root called "world"."""
-    depth: dict[int, int] = {}  # links of a group above this one
+    """Make links on fixed joints part of their parent, except those fixed to a root called "world"."""
+    depth: dict[int, int] = {}  # per link: the number of links above it in its group of fixed links
     for link in robot.links:
         depth[id(link)] = depth[id(link.parent)] + 1 if link.joint is not None and link.joint.kind == "fixed" else 0
     poses = sum(depth[id(link)] * (1 + len(link.shapes) + len(link.children)) for link in robot.links)
@@ -123,27 +125,27 @@ def _merge(robot: Robot) -> None:
 
 
 def _apart(link: Link) -> bool:
-    """Whether a link has rules that what it is fixed to has not: they would be the whole body's."""
+    """Whether a link has rules that its parent has not, which would apply to the whole merged body."""
     return link.apart or link.parent.apart or link.weightless != link.parent.weightless
 
 
 class _Writer:
-    """Adds links, parents first, to a builder."""
+    """Adds links to a builder, parents first."""
 
     def __init__(self, b: ModelBuilder, folders: Folders, visuals: bool, decompose, robot: Robot, unsupported: str):
         self.lost, self.unsupported = robot.lost, unsupported
         self.b, self.folders, self.visuals, self.decompose = b, folders, visuals, decompose
         self.body: dict[str, int] = {}
-        self.placed: dict[str, np.ndarray] = {}  # pose in the world of links that cannot move
+        self.placed: dict[str, np.ndarray] = {}  # world pose of each link that cannot move
         self.efforts: list = []
-        self.single: dict[str, int] = {}  # hinges and slides of the builder by the name of their joint
+        self.single: dict[str, int] = {}  # indices of hinges and slides in the builder, by joint name
         self.counts: collections.Counter = collections.Counter()
         self.geom_names: set[str] = set()
         self.undrawn: list[str] = robot.undrawn  # links with a visual that cannot be read
-        self.coloured: set[str] = set()  # names of mesh files with colours of their own
+        self.coloured: set[str] = set()  # names of mesh files that define colours
 
     def add(self, link: Link, base: str) -> None:
-        """Add a link with its joint and shapes; a root called "world" is the world."""
+        """Add a link with its joint and shapes; a root link called "world" is the world."""
         joint = link.joint
         pose = IDENTITY if joint is None else joint.pose
         if joint is None and link.name == "world":
@@ -175,7 +177,7 @@ class _Writer:
         return free_name(name, {j.name for j in self.b.joints})
 
     def _joint(self, joint: Joint, body: int, free: bool) -> None:
-        """Add a link's joint, or the joints that together are it."""
+        """Add a link's joint, or the several joints that represent it."""
         dynamics = {"damping": joint.damping, "friction": joint.friction, "armature": joint.armature}
         if joint.kind in ("revolute", "continuous", "prismatic"):
             dynamics |= {"stiffness": joint.stiffness, "reference": joint.reference}
@@ -216,17 +218,17 @@ class _Writer:
         self.counts[f"{kind} joints"] += 1
 
     def lose(self, feature: str, why: str) -> None:
-        """Tell of something that may change the motion and is not simulated."""
+        """Report a feature that may change the motion and is not simulated."""
         self.b.report.append(ReportLine(feature, "refused", why))
         self.lost.append(f"{feature} ({why})")
 
     def add_filters(self, robot: Robot) -> None:
-        """Pairs of links that never touch."""
+        """Exclude the pairs of links that never touch."""
         for first, second in robot.excluded:
             self.b.exclude(self.body[first], self.body[second])
 
     def _shapes(self, link: Link, body: int) -> None:
-        """Visual shapes do not touch; collision shapes are hidden where the link has visual ones."""
+        """Add a link's shapes. Visual shapes do not touch; collision shapes are hidden if the link has visual ones."""
         drawn = self.visuals and any(not shape.touches for shape in link.shapes)
         for shape in link.shapes:
             if shape.touches or self.visuals:
@@ -283,7 +285,10 @@ class _Writer:
             self.b.add_geom("mesh", mesh=(vertices, faces), name=label, **silent, **common)
 
     def _mesh(self, shape, soft):
-        """Triangles of a mesh file, and `soft` with the field of a file of tetrahedra, whose surface the triangles are then."""
+        """Triangles of a mesh file, and `soft`.
+
+        For a file of tetrahedra, the triangles are its surface, and `soft` gets its field.
+        """
         path = self.folders.find(shape.file)
         if path.suffix.lower() not in tet_files.SUFFIXES:
             if not shape.touches and has_colours(path):
@@ -302,7 +307,7 @@ class _Writer:
         return unique
 
     def add_mimics(self, robot: Robot, path) -> None:
-        """A joint constraint for every mimic joint; those of joints without one position move independently."""
+        """Add a joint constraint for every mimic joint; mimic joints without a single position move independently."""
         free: list[str] = []
         for joint in (link.joint for link in robot.links if link.joint is not None and link.joint.mimic is not None):
             mimic, feature = joint.mimic, f"mimic joint {short(joint.name)}"
@@ -324,7 +329,7 @@ class _Writer:
             _warn_once(path, f"{len(free)} mimic joints move independently, their coupling is not simulated: ", free)
 
     def finish(self) -> None:
-        """The report's lines of what was used."""
+        """Add the report's lines of what was used."""
         lines = [ReportLine("links", "used", f"{len(self.body)}")]
         for what, count in sorted(self.counts.items()):
             status, why = "used", ""

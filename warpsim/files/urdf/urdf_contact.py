@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drake's contact properties in a URDF: `<drake:proximity_properties>` of a `<collision>`, and its two further shapes.
+"""Drake's contact properties in a URDF: `<drake:proximity_properties>` of a `<collision>`.
 
-https://drake.mit.edu/doxygen_cxx/group__multibody__parsing.html. A value stands in `value=`, or as text, as in SDF.
+https://drake.mit.edu/doxygen_cxx/group__multibody__parsing.html. A value is in `value=`, or is text, as in SDF.
 """
 
 import collections
@@ -24,7 +24,7 @@ NUMBERS = (
 )
 POSITIVE = ("hydroelastic_modulus", "mesh_resolution_hint", "point_contact_stiffness")
 IGNORED = {"hunt_crossley_dissipation": "contact has a relaxation time instead: give drake:relaxation_time"}
-WHAT = {  # of the report: what becomes of a property that is read
+WHAT = {  # for the report: what becomes of a property that is read
     "compliant_hydroelastic": ("used", "contact by pressure fields"),
     "rigid_hydroelastic": ("used", "contact by pressure fields with compliant geoms"),
     "hydroelastic_modulus": ("used", "the pressure in the middle of the shape"),
@@ -42,16 +42,16 @@ WHAT = {  # of the report: what becomes of a property that is read
 
 @dataclasses.dataclass
 class Contact:
-    """What a collision says: `material`, of `ModelBuilder.add_geom`, and its pressure field."""
+    """Contact properties of a collision: `material` (arguments of `ModelBuilder.add_geom`) and its pressure field."""
 
     material: dict
     hydroelastic: Hydroelastic | None = None
 
 
 def read_contact(element, label: str, counts: collections.Counter) -> Contact | None:
-    """The properties of a `<collision>`; None without any. `counts` gathers the names of what was there.
+    """The properties of a `<collision>`; None if it has none. `counts` counts the names that it has.
 
-    Raises `ModelError` naming the element, the value and the fix.
+    Raises `ModelError` that names the element, the value and the fix.
     """
     group = element.find(GROUP)
     if group is None:
@@ -79,7 +79,8 @@ def read_contact(element, label: str, counts: collections.Counter) -> Contact | 
     elif "compliant_hydroelastic" in values:
         if "hydroelastic_modulus" not in values:
             raise ModelError(
-                f'{label}: <drake:compliant_hydroelastic> without a modulus; give <drake:hydroelastic_modulus value="..."/> [Pa]'
+                f"{label}: <drake:compliant_hydroelastic> without a modulus; give <drake:hydroelastic_modulus "
+                'value="..."/> [Pa]'
             )
         soft = properties(label, values["hydroelastic_modulus"], resolution, None, margin)
     return Contact(material, soft)
@@ -96,7 +97,7 @@ def _value(child, name: str, label: str) -> float:
 
 
 def contact_lines(counts: collections.Counter) -> list[ReportLine]:
-    """What the report says of the properties that a file has."""
+    """The report lines for the properties that a file has."""
     lines = []
     for name, count in sorted(counts.items()):
         status, why = WHAT.get(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other simulators' elements in a URDF that have a meaning here: Gazebo's, Bullet's and Drake's friction, springs, gravity, reflected inertia and filters.
+"""Elements of Gazebo, Bullet and Drake in a URDF that are simulated here.
 
-Lines of the report say what became of each; of what is not read and may change the motion the status is "refused", and a warning tells of it.
+They set friction, springs, gravity, reflected inertia and filters. Report lines say what became of each element. An
+element that is not read and may change the motion has the status "refused", and a warning names it.
 """
 
 from warpsim.base.checks import short
@@ -10,7 +11,7 @@ from warpsim.files.safe_files import real_of
 from warpsim.files.urdf.urdf_report import Note
 from warpsim.model.model import ReportLine
 
-IDLE = {  # of <gazebo>: what is drawn, measured, or a program
+IDLE = {  # in <gazebo>: elements that serve drawing or measuring, and plugins
     *("material", "sensor", "plugin", "visual", "provideFeedback", "disableFixedJointLumping", "preserveFixedJoint"),
     *(
         "cameraName",
@@ -24,23 +25,23 @@ IDLE = {  # of <gazebo>: what is drawn, measured, or a program
         "canonical_link",
     ),
 }
-NOTHING = {  # of <contact>: values that are those of everything else
+NOTHING = {  # in <contact>: values that have no effect here
     **dict.fromkeys(("restitution", "rolling_friction", "spinning_friction", "contact_cfm"), ("0", "0.0")),
     "inertia_scaling": ("1", "1.0"),
 }
-MAX_GROUPS, MAX_FILTERED = 200, 5_000_000  # groups of links, and pairs that they stand for
-MOST_FRICTION = 100.0  # more of it sticks no better, and files have 1e14
+MAX_GROUPS, MAX_FILTERED = 200, 5_000_000  # groups of links, and pairs of links in them
+MOST_FRICTION = 100.0  # a larger coefficient sticks no better; files have up to 1e14
 TRUE, FALSE = ("1", "true"), ("0", "false")
 
 
 class Extensions:
-    """Reads the elements into the links and joints of a robot; `excluded` gathers pairs of links that never touch."""
+    """Reads the elements into the links and joints of a robot; `excluded` collects pairs of links that never touch."""
 
     def __init__(self, root, links: dict, report: list[ReportLine], notes: list[Note]):
         self.links, self.report, self.notes = links, report, notes
         self.joints = {link.joint.name: link.joint for link in links.values() if link.joint is not None}
         self.excluded: set[tuple[str, str]] = set()
-        self.alone: set[str] = set()  # links that touch no other
+        self.alone: set[str] = set()  # links that touch no other link
         self.counts: dict[tuple[str, str, str], int] = {}
         for element in root:
             if element.tag == "gazebo":
@@ -120,7 +121,10 @@ class Extensions:
             self._tell(label, "mapped" if more else "used", f"friction of the link's collisions{more}")
 
     def _number(self, text: str, label: str, negative: bool = False) -> float | None:
-        """The number in a text; None for none, or a negative one where that has no meaning, with a line."""
+        """The number in a text.
+
+        None, with a report line, for no number, or for a negative one unless `negative`.
+        """
         value = real_of(text)
         if abs(value) <= 1e30 and (negative or value >= 0):
             return value
@@ -128,7 +132,7 @@ class Extensions:
         return None
 
     def _transmission(self, element) -> None:
-        """The reflected inertia of Drake, rotor inertia times gear ratio squared, is an armature."""
+        """Drake's reflected inertia, rotor inertia times gear ratio squared, becomes an armature."""
         rotors = {"drake:rotor_inertia": 0.0, "drake:gear_ratio": 1.0}
         actuator, named = element.find("actuator"), [joint.get("name") for joint in element.findall("joint")]
         found = [child for child in ([] if actuator is None else actuator) if child.tag in rotors]
@@ -150,7 +154,7 @@ class Extensions:
         )
 
     def _filters(self, root) -> None:
-        """Groups of links of Drake: those of a group never touch those of the groups that it ignores."""
+        """Read Drake's groups of links: links of a group never touch those of the groups that it ignores."""
         groups: dict[str, set[str]] = {}
         inner: dict[str, list[str]] = {}
         ignored = []
@@ -170,11 +174,12 @@ class Extensions:
                     ignored.append((name, child.get("name")))
                 else:
                     raise ModelError(
-                        f"{label}: <{child.tag[:40]}> {dict(child.items())} is no link or group of the file; mend or remove it"
+                        f"{label}: <{child.tag[:40]}> {dict(child.items())} is no link or group of the file; mend or "
+                        "remove it"
                     )
         if len(groups) > MAX_GROUPS:
             raise ModelError(f"{len(groups)} elements <drake:collision_filter_group>, more than {MAX_GROUPS}")
-        for _ in inner:  # as deep as groups are in groups
+        for _ in inner:  # one pass per level of nested groups
             for name, others in inner.items():
                 groups[name] |= set().union(*(groups.get(other, set()) for other in set(others)))
         for name, other in ignored:

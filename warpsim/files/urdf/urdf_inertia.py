@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repair of the inertias that URDF files give, and rigid merging of links.
+"""Repair the inertias in URDF files, and merge links rigidly.
 
-Physical inertias have a positive semidefinite second moment S = tr(I)/2 1 − I (Wensing, Kim & Slotine 2018): that is
-positive definiteness and the triangle inequality in one. The nearest physical inertia with the same axes clips the
-principal values of S at zero.
+A physical inertia I has a positive semidefinite second moment S = tr(I)/2 1 − I (Wensing, Kim & Slotine 2018). This
+condition includes positive definiteness and the triangle inequality. The nearest physical inertia with the same axes
+clips the principal values of S at zero.
 """
 
 import collections
@@ -14,12 +14,14 @@ import numpy as np
 from warpsim.base.checks import short
 from warpsim.model.geometry import IDENTITY, combine_masses, compose, cross_matrix, rotation_matrix, spatial_inertia
 
-SLACK = 1e-7  # relative violation that is rounding
-NOTHING = 1e-15  # kg m^2, below which an inertia is the rounding of zero
-LEAST_MASS = 1e-3  # kg, of a moving link on which nothing has a mass
+SLACK = 1e-7  # relative violation that counts as rounding
+NOTHING = 1e-15  # kg m^2; a smaller inertia counts as zero with rounding
+LEAST_MASS = 1e-3  # kg, for moving links if none of them has a mass
 LEAST_INERTIA = 1e-6  # kg m^2
-WEAK = 1e-6  # of the inertia that a joint moves with the joints beyond locked: less with them free is nothing
-POSES = 4  # at which the mass matrix is looked at, besides zero
+# least share of the inertia that a joint moves with the joints beyond locked; a smaller inertia with them free counts
+# as none
+WEAK = 1e-6
+POSES = 4  # number of poses, besides zero, at which the mass matrix is checked
 
 
 def physical_inertia(inertia: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -36,7 +38,7 @@ def physical_inertia(inertia: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def repair_inertias(links, warn) -> None:
-    """Make every inertia physical; `warn(element, what)` is called for each that was not."""
+    """Make every inertia physical; `warn(element, what)` is called for each one that changes."""
     for link in links:
         before = np.linalg.eigvalsh(link.inertia)
         link.inertia, changed = physical_inertia(link.inertia)
@@ -51,11 +53,11 @@ def _text(moments) -> str:
 
 
 def repair_massless(links, warn) -> None:
-    """Give mass to links where the mass matrix is singular, or nearly so: at zero or at one of a few other poses.
+    """Give mass to links where the mass matrix is singular, or nearly so, at zero or at one of a few other poses.
 
-    `links` come parents first. The mass matrix is regular where the articulated-body inertia that each joint moves is positive (Featherstone
-    2008, section 7.3: it is the pivot of LᵀDL), which is all that is beyond the joint with its joints free. Where no link that moves has a mass
-    each gets one.
+    `links` come parents first. The mass matrix is regular if the articulated-body inertia that each joint moves is
+    positive (Featherstone 2008, section 7.3: it is the pivot of LᵀDL). This is the inertia of everything beyond the
+    joint, with the joints beyond free. If no moving link has a mass, each of them gets one.
     """
     moved = [link for link in links if link.joint is not None and link.joint.kind != "fixed"]
     own, beyond = _groups(links)
@@ -73,7 +75,7 @@ def repair_massless(links, warn) -> None:
     done: set[int] = set()
     light = {id(link) for link in moved if not own[id(link)][0] > 0}
     strengthen = functools.partial(_strengthen, beyond, light, done, warn)
-    for link in moved:  # two bars without mass in a row: where they are in line nothing resists a force along them
+    for link in moved:  # two links without mass in a row: when they align, nothing resists a force along them
         lighter = [child for child, _ in beyond[id(link)] if id(child) in light]
         if id(link) in light and any(np.linalg.norm(at) > 1e-9 for c in lighter for _, at in beyond[id(c)]):
             strengthen(link, "moves links without mass that can align")
@@ -83,8 +85,11 @@ def repair_massless(links, warn) -> None:
 
 
 def _groups(links) -> tuple[dict, dict]:
-    """Of links that move, and the root, with all that is fixed to them: mass, centre and inertia; and (link, place) of the links that hang on them
-    by joints that move, `place (3,)` of the joint in its axes.
+    """Inertias of groups of links fixed to each other, and the links that hang on each group.
+
+    The first dict gives mass, centre and inertia of a group, by the id of its head: the root or a moving link. The
+    second gives (link, place) of the links that hang on the group by moving joints, with `place (3,)` of the joint in
+    its axes.
     """
     head: dict[int, tuple] = {}
     parts, beyond = collections.defaultdict(list), collections.defaultdict(list)
@@ -101,7 +106,10 @@ def _groups(links) -> tuple[dict, dict]:
 
 
 def _strengthen(beyond: dict, light: set, done: set, warn, link, why: str) -> None:
-    """Give the least mass to a link and to those without mass beyond it, a line each; `light` are those left, `done` those that got it."""
+    """Give the least mass to a link and to the massless links beyond it, with a report line each.
+
+    `light` holds the massless links that remain, `done` those that got a mass.
+    """
     waiting = [link]
     while waiting:
         this = waiting.pop()
@@ -115,11 +123,11 @@ def _strengthen(beyond: dict, light: set, done: set, warn, link, why: str) -> No
 
 
 def _check_pose(links, share, done, strengthen) -> None:
-    """Strengthen links of joints that move next to nothing, with hinges and slides at `share` of their range (None: at zero)."""
-    locked: dict[
-        str, np.ndarray
-    ] = {}  # of each link: the inertia (6, 6) beyond its joint, about its origin, joints locked
-    free: dict[str, np.ndarray] = {}  # ... and with joints free
+    """Strengthen links whose joints move almost no inertia; hinges and slides are at `share` of their range (None:
+    0)."""
+    # per link: inertia (6, 6) of everything beyond its joint, about its origin, with the joints beyond locked
+    locked: dict[str, np.ndarray] = {}
+    free: dict[str, np.ndarray] = {}  # the same with the joints beyond free
     for k in range(len(links) - 1, 0, -1):
         link = links[k]
         joint, place = link.joint, _motion(link.joint, None if share is None else share[k])
@@ -139,7 +147,7 @@ def _check_pose(links, share, done, strengthen) -> None:
 
 
 def _weak(axes, locked, free) -> bool:
-    """Whether what a joint moves with the joints beyond free is next to nothing beside what it moves with them locked."""
+    """Whether the inertia a joint moves with the joints beyond free is negligible beside that with them locked."""
     least = WEAK * np.diag(axes.T @ locked @ axes)
     turning = np.abs(axes[:3]).max(axis=0) > 0
     least = np.maximum(least, 1e-9 * np.where(turning, np.trace(locked[:3, :3]), 0.0))
@@ -150,7 +158,7 @@ def _weak(axes, locked, free) -> bool:
 
 
 def _axes(joint) -> np.ndarray:
-    """Columns (6, n): the unit motions of a joint, turning above and sliding below, in its link's axes."""
+    """Columns (6, n): the unit motions of a joint in its link's axes, rotation above and translation below."""
     turn, slide = np.vstack([np.eye(3), np.zeros((3, 3))]), np.vstack([np.zeros((3, 3)), np.eye(3)])
     axis = joint.axis[:, None]
     return {
@@ -162,7 +170,10 @@ def _axes(joint) -> np.ndarray:
 
 
 def _motion(joint, share: float | None) -> np.ndarray:
-    """The matrix (6, 6) that takes moments and forces from a link's axes to its parent's, with a hinge or slide at `share` of its range."""
+    """The matrix (6, 6) that takes moments and forces from a link's axes to its parent's.
+
+    A hinge or slide is at `share` of its range (None: at zero, or the limit nearest to zero).
+    """
     low, high = joint.range if joint.range is not None else (-np.pi, np.pi)
     q = np.clip(0.0, low, high) if share is None else low + share * (high - low)
     turn, at = rotation_matrix(joint.pose[3:]), joint.pose[:3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The XML of a URDF into a tree of links and joints, with every number checked. https://wiki.ros.org/urdf/XML
+"""Parse the XML of a URDF into a tree of links and joints, and check every number. https://wiki.ros.org/urdf/XML
 
 Lengths in m, angles in rad, masses in kg; poses are `[x y z qw qx qy qz]`.
 """
@@ -52,12 +52,12 @@ class Shape:
     file: str = ""
     scale: tuple = (1.0, 1.0, 1.0)
     contact: Contact | None = None
-    friction: float | None = None  # of a link that was merged; None: its link's
+    friction: float | None = None  # of the merged link that the shape comes from; None: the friction of its link
 
 
 @dataclasses.dataclass
 class Mimic:
-    """The position is `multiplier` times that of `joint` plus `offset` [rad or m]."""
+    """A mimic rule: the position is `multiplier` times that of `joint`, plus `offset` [rad or m]."""
 
     joint: str
     multiplier: float
@@ -66,7 +66,11 @@ class Mimic:
 
 @dataclasses.dataclass
 class Joint:
-    """A joint; `pose` of the child link in the parent at zero, `axis` unit in the child's axes, range None: unlimited."""
+    """A joint.
+
+    `pose` is that of the child link in the parent at zero, `axis` a unit vector in the child's axes; range None:
+    unlimited.
+    """
 
     name: str
     kind: str
@@ -84,7 +88,7 @@ class Joint:
 
 @dataclasses.dataclass
 class Link:
-    """A link: mass, centre of mass and inertia about it in its axes."""
+    """A link: mass, centre of mass, and inertia about it in the link's axes."""
 
     name: str
     mass: float
@@ -96,14 +100,20 @@ class Link:
     children: list["Link"] = dataclasses.field(default_factory=list)
     friction: float | None = None
     weightless: bool = False
-    merged: bool = False  # is part of its parent
-    apart: bool = False  # has rules of its own, by which it is not merged
+    merged: bool = False  # merged into its parent
+    apart: bool = False  # has rules of its own, so it is not merged
 
 
 @dataclasses.dataclass
 class Robot:
-    """A robot: links with parents before children, the first is the root; lines of the report so far, links with visuals that cannot be
-    read, pairs of links that never touch, and what the file has that may change the motion and is not simulated."""
+    """A robot.
+
+    - links: parents before children; the first is the root
+    - report: the lines so far
+    - undrawn: links with visuals that cannot be read
+    - excluded: pairs of links that never touch
+    - lost: features of the file that may change the motion and are not simulated
+    """
 
     name: str
     links: list[Link]
@@ -115,7 +125,10 @@ class Robot:
 
 @dataclasses.dataclass
 class _Notes:
-    """What the file has that is not simulated as it says. `whole`: raise `ModelError` for what can only be left out."""
+    """Notes on what is not simulated as the file says.
+
+    `whole`: raise `ModelError` for what could only be left out.
+    """
 
     whole: bool
     report: list[ReportLine] = dataclasses.field(default_factory=list)
@@ -123,19 +136,19 @@ class _Notes:
     lost: list[str] = dataclasses.field(default_factory=list)
 
     def lose(self, feature: str, why: str) -> None:
-        """Tell of something that may change the motion."""
+        """Note a feature that may change the motion and is not simulated."""
         self.report.append(ReportLine(feature, "refused", why))
         self.lost.append(f"{feature} ({why})")
 
     def leave_out(self, feature: str, error: ModelError, instead: str) -> None:
-        """The same, of what is an error by default."""
+        """Note a feature that is left out; this is an error by default."""
         if self.whole:
             raise ModelError(f"{error} {LEAVE_OUT}") from None
         self.lose(feature, f"{instead}: {error}")
 
 
 def parse_robot(root, unsupported: str = "error") -> Robot:
-    """The robot in a `<robot>` element. Raises `ModelError` naming the element that is wrong."""
+    """The robot in a `<robot>` element. Raises `ModelError` that names the faulty element."""
     if root.tag != "robot":
         raise ModelError(f"the root element is <{root.tag[:40]}>, not <robot>: not a URDF file")
     notes = _Notes(unsupported == "error")
@@ -174,7 +187,7 @@ def parse_robot(root, unsupported: str = "error") -> Robot:
 
 
 def _joints(root, links, notes) -> None:
-    """Hang the links on each other by the file's joints."""
+    """Connect the links by the file's joints."""
     names = set()
     for element in (element for element in root if element.tag in JOINTS):
         joint = _joint(element, notes)
@@ -216,7 +229,7 @@ def _ordered(links) -> list[Link]:
 
 
 def _numbers(element, attribute: str, default, label: str, count: int | None = None) -> np.ndarray:
-    """The numbers in an attribute; all finite and of reasonable size."""
+    """The numbers in an attribute. Raises `ModelError` if one is not finite or too large."""
     text = None if element is None else element.get(attribute)
     if text is None:
         return np.array(default, float)
@@ -282,7 +295,7 @@ def _link(element, colours, notes, counts) -> Link:
 
 
 def _inertial(inertial, label: str, notes) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass, centre of mass and inertia about it; what is missing is 0, with a note."""
+    """Mass, centre of mass and inertia about it; missing values are 0, with a note."""
     frame = _pose(inertial, label)
     weight, moments = inertial.find("mass"), inertial.find("inertia")
     mass = _number(weight, "value", 0.0, f"{label}: mass")
@@ -303,12 +316,12 @@ def _inertial(inertial, label: str, notes) -> tuple[float, np.ndarray, np.ndarra
 
 
 def _collision(element, label: str) -> str:
-    """What an error calls a collision."""
+    """The name of a collision in errors."""
     return f"{label}, collision" + (f" {short(element.get('name'))}" if element.get("name") else "")
 
 
 def _empty(shape: Shape) -> bool:
-    """Whether a shape has no volume, because its file says 0."""
+    """Whether a shape has no volume because its file gives a size of 0."""
     return not any(shape.scale) if shape.kind == "mesh" else 0 in shape.size
 
 
@@ -344,7 +357,7 @@ def _shape(element, label: str, touches: bool, colours, notes) -> Shape:
 
 
 def _colours(root, notes) -> dict[str, tuple]:
-    """Materials of the file by name: those of the robot, then those defined inside a link."""
+    """Named colours of the file: materials of the robot, then those defined inside a link."""
     found: dict[str, tuple] = {}
     for material in [*root.findall("material"), *root.findall("link/visual/material")]:
         if material.find("color") is not None and material.get("name"):
@@ -354,7 +367,7 @@ def _colours(root, notes) -> dict[str, tuple]:
 
 
 def _colour(material, label: str, notes) -> tuple:
-    """The colour of a material; grey where it is none, with a line."""
+    """The colour of a material; grey, with a report line, if it is invalid."""
     try:
         if material.find("color").get("rgba") is None:
             raise ModelError(f"{label}: <color> has no rgba")
@@ -384,7 +397,7 @@ def _joint(element, notes) -> Joint:
     name, report = _name(element, "joint"), notes.report
     label = f"joint {short(name)}"
     kind = element.get("type")
-    kind = "spherical" if kind == "ball" else kind  # Drake's word
+    kind = "spherical" if kind == "ball" else kind  # Drake's name
     if kind not in KINDS:
         error = ModelError(f"{label}: unknown type {str(kind)[:40]!r}; use {', '.join(KINDS)}")
         notes.leave_out(label, error, "fixed instead")
@@ -399,7 +412,8 @@ def _joint(element, notes) -> Joint:
     stiffness, reference = (_number(dynamics, f"spring_{key}", 0.0, label) for key in ("stiffness", "reference"))
     if damping < 0 or friction < 0 or stiffness < 0:
         raise ModelError(
-            f"{label}: damping {damping:g}, friction {friction:g} and spring_stiffness {stiffness:g} must not be negative"
+            f"{label}: damping {damping:g}, friction {friction:g} and spring_stiffness {stiffness:g} must not be "
+            "negative"
         )
     effort = None if limit is None or limit.get("effort") is None else _bound(limit, "effort", label)
     effort = None if effort is None or np.isinf(effort) else effort
@@ -422,7 +436,7 @@ def _joint(element, notes) -> Joint:
 
 
 def _limits(limit, label: str, report) -> tuple | None:
-    """Lower and upper limit, None for a joint without."""
+    """Lower and upper limit; None for an unlimited joint."""
     if limit is None or (limit.get("lower") is None and limit.get("upper") is None):
         report.append(ReportLine(f"limits of {label}", "ignored", "none are given: unlimited"))
         return None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of the report for what a URDF has and this reader does not read: every element, attribute and text, by its place in the file.
+"""Report lines for the parts of a URDF that the reader does not read: elements, attributes and text, by their place.
 
-What may change the motion is "refused", and told in a warning; what is only drawn, measured or planned with is "ignored".
+A part that may change the motion is "refused" and named in a warning. A part that only serves drawing, measuring or
+planning is "ignored".
 """
 
 import collections
@@ -49,34 +50,35 @@ READ = {  # attributes that are read, by the place of their element below <robot
     **{f"{tag}/{place}".rstrip("/"): of for tag in ("joint", "drake:joint") for place, of in JOINT.items()},
     **LOOKS,
 }
-TOLD = {  # elements of which others tell, with all that is in them
+TOLD = {  # elements that other modules report, with all that is in them
     *("transmission", "ros2_control", "gazebo", "mujoco", "sensor", "drake:collision_filter_group"),
     *("joint/safety_controller", "joint/calibration", "link/contact", "link/surface"),
     "link/collision/drake:proximity_properties",
 }
-CHILDREN = {  # attributes of elements whose children others tell of
+CHILDREN = {  # attributes of elements whose children other modules report
     "gazebo": ("reference",),
     "link/contact": (),
     "link/collision/drake:proximity_properties": (),
     "drake:collision_filter_group": ("name", "ignore"),
 }
-TAGS = ("robot", "link", "joint", "gazebo", "transmission", "loop_joint")  # of elements of a robot, in small letters
-HARMLESS = ("visual", "material", "color", "texture")  # elements whose unknown parts are drawn at most
+TAGS = ("robot", "link", "joint", "gazebo", "transmission", "loop_joint")  # of elements of a robot, in lower case
+HARMLESS = ("visual", "material", "color", "texture")  # elements whose unknown parts can only affect drawing
 ELSEWHERE = {
     "loop_joint": "loops are not closed; close them by ModelBuilder.add_constraint, or in MJCF by <equality>",
     "drake:linear_bushing_rpy": "bushings are not simulated",
     "drake:ball_constraint": "constraints of Drake are not read",
     "verbose": "nothing reads it",
 }
-PLANNED = {"acceleration": "accelerations", "drake:acceleration": "accelerations", "jerk": "jerks"}  # limits of plans
+# limits that only planners use
+PLANNED = {"acceleration": "accelerations", "drake:acceleration": "accelerations", "jerk": "jerks"}
 MOST_LINES = 100
 Note = collections.namedtuple("Note", "feature detail moves")
 
 
 def unread(root) -> list[Note]:
-    """What the elements of a URDF have that is not read: one note for each kind of thing, in the file's order."""
+    """Notes on what a URDF has that is not read: one for each kind of thing, in the file's order."""
     found: dict[tuple, int] = {}
-    notes: dict[tuple, tuple[str, bool]] = {}  # of each: where the first is, and whether it may change the motion
+    notes: dict[tuple, tuple[str, bool]] = {}  # for each: where the first is, and whether it may change the motion
 
     def tell(what: str, why: str, moves: bool) -> None:
         key = what, why
@@ -131,7 +133,7 @@ def unread(root) -> list[Note]:
 
 
 def _told(place: str, element, tell) -> None:
-    """Tell of attributes and text of an element whose children others tell of."""
+    """Note attributes and text of an element whose children other modules report."""
     if place not in CHILDREN:
         return
     for key in element.keys():
@@ -142,7 +144,7 @@ def _told(place: str, element, tell) -> None:
 
 
 def _unknown(element, below: str, drawn: bool, inside: bool) -> tuple[str, str, bool]:
-    """The note of an element that is not known: name, why, and whether it may change the motion."""
+    """The note of an unknown element: name, reason, and whether it may change the motion."""
     tag = element.tag
     what = f"{below}: <{tag[:40]}>"
     if tag.startswith("xacro:"):
@@ -156,5 +158,5 @@ def _unknown(element, below: str, drawn: bool, inside: bool) -> tuple[str, str, 
 
 
 def report_lines(notes) -> list[ReportLine]:
-    """The lines of the report."""
+    """The report lines of notes."""
     return [ReportLine(n.feature, "refused" if n.moves else "ignored", n.detail) for n in notes]
