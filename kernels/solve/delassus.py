@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contact problem of a step in the dual: W = J A⁻¹ Jᵀ and u* = J v* over the active rows (theory §4, §5).
 
-Rows are listed anew every step: three (t1, t2, n) per used contact, then the active scalar rows. W is dense and symmetric;
-A⁻¹ comes from LᵀDL factors of A's tree blocks. Cost Σ nv_tree³/6 + rows · Σ nv_tree² + rows².
+Each step lists the active rows: three (t1, t2, n) per contact point, then the active scalar rows. W is dense and
+symmetric. A⁻¹ comes from LᵀDL factors of A's tree blocks. Cost: Σ nv_tree³/6 + rows · Σ nv_tree² + rows².
 """
 
 import warp as wp
@@ -18,13 +18,13 @@ from .scratch import Scratch, matrix
 
 @struct
 class Dual:
-    """N = 3 max_contacts + scalar rows."""
+    """The dual problem of every world; N = 3 max_contacts + scalar rows is the largest number of active rows."""
 
     count: wp.array(dtype=int)  # (worlds,) listed rows
     source: wp.array2d(dtype=int)  # (worlds, N) 3 c + axis of contact c, or 3 max_contacts + k of scalar row k
-    trees: wp.array2d(dtype=wp.vec2i)  # (worlds, N) the two trees that a row moves; −1: more
-    Y: wp.array3d(dtype=real)  # (worlds, N, nv) A⁻¹ Jᵀ, a row each, on the trees that the row moves
-    W: wp.array3d(dtype=real)  # (worlds, N, N), or (0, 0, 0) where it lives within a solve, in `Scratch`
+    trees: wp.array2d(dtype=wp.vec2i)  # (worlds, N) the at most two trees that a row moves; −1: more than two
+    Y: wp.array3d(dtype=real)  # (worlds, N, nv) A⁻¹ Jᵀ, one row per active row, filled on the trees that the row moves
+    W: wp.array3d(dtype=real)  # (worlds, N, N); empty where the solve keeps it in `Scratch`
     u_star: wp.array2d(dtype=real)  # (worlds, N) J v*
 
 
@@ -40,7 +40,7 @@ def factor(problem: Problem, A_factor: wp.array3d(dtype=real)):
 
 @func
 def moves(problem: Problem, w: int, c: int, axis: int) -> bool:
-    """Whether a row of spin rows is none of zeros: condim 4 has no rolling ones."""
+    """Whether a spin row has a nonzero entry: contacts of condim 4 have no rolling rows."""
     total = real(0.0)
     for i in range(problem.support_size[problem.contact_pair[w, c]]):
         total += wp.abs(problem.J[w, c, axis, i])
@@ -49,7 +49,7 @@ def moves(problem: Problem, w: int, c: int, axis: int) -> bool:
 
 @kernel
 def list_rows(problem: Problem, all_tangents: int, dual: Dual):
-    """Which rows are active; tangents of contacts with μ = 0 only with `all_tangents`. Launch over worlds."""
+    """List the active rows. Tangents of contacts with μ = 0 are listed only with `all_tangents`. Launch over worlds."""
     w = wp.tid()
     slots = problem.contact_pair.shape[1]
     points = slots
@@ -106,7 +106,7 @@ def row_add(problem: Problem, w: int, source: int, f: real, x: wp.array1d(dtype=
 
 @func
 def support_entry(problem: Problem, w: int, source: int, i: int) -> int:
-    """Dof i of a row's support, -1 past its end."""
+    """Dof i of a row's support, −1 past its end."""
     slots = problem.contact_pair.shape[1]
     dof = int(-1)
     if source < 3 * slots:
@@ -163,7 +163,7 @@ def entry(problem: Problem, dual: Dual, w: int, r: int, s: int) -> real:
 
 @func
 def multiply_row(problem: Problem, dual: Dual, w: int, r: int, W: wp.array2d(dtype=real)):
-    """One row of W = J Y, up to the diagonal, and its mirror."""
+    """Write one row of W = J Y up to the diagonal, and its mirror image."""
     for s in range(r + 1):
         value = entry(problem, dual, w, r, s)
         W[r, s] = value
@@ -180,7 +180,7 @@ def multiply_rows(problem: Problem, dual: Dual):
 
 @kernel(lanes=True)
 def multiply_turn(problem: Problem, dual: Dual, scratch: Scratch, turn: int):
-    """W of the worlds of one turn, the first of their matrices. Launch over (worlds, lanes)."""
+    """W of the worlds with this turn: the first matrix in their scratch memory. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     if scratch.turn[w] != turn:
         return
@@ -209,7 +209,7 @@ def scatter(
     gamma: wp.array2d(dtype=vec3),
     row_gamma: wp.array2d(dtype=real),
 ):
-    """Listed impulses to contacts and scalar rows, 0 where nothing acts. Launch over worlds."""
+    """Copy the listed impulses to contacts and scalar rows; all others get 0. Launch over worlds."""
     w = wp.tid()
     slots = problem.contact_pair.shape[1]
     for c in range(gamma.shape[1]):

@@ -3,9 +3,9 @@
 
     A (v − v*) = Jᵀγ,  γ from each constraint's own law of v_c = J v
 
-A is block diagonal by trees and stored so: row d holds its tree's columns, counted from the tree's first dof. Jacobians are
-stored by their *support*, the dofs that a constraint moves. A contact has three rows and a cone, a scalar row an interval.
-In copies with spin rows contact arrays have twice the slots, see `sap/contact_laws.py`.
+A is block diagonal by trees: row d stores the columns of its tree, counted from the tree's first dof. Jacobians are
+stored on their *support*, the dofs that a constraint moves. A contact has three rows and a cone, a scalar row an
+interval. In kernel copies with spin rows, contact arrays have twice the slots (`sap/contact_laws.py`).
 """
 
 import warp as wp
@@ -19,27 +19,30 @@ NON_FINITE = 2  # bit of `Solution.status`: a NaN or an infinity was met
 
 @struct
 class Problem:
-    """Data of every world; C = max_contacts, M = max support, B = dofs of the widest tree, `padded` with zeros, K = scalar rows."""
+    """Data of every world.
+
+    C = max_contacts, M = largest support, K = scalar rows. B = dofs of the widest tree; rows of smaller trees are
+    `padded` with zeros.
+    """
 
     tree_v: wp.array(dtype=int)  # (trees + 1,) first dof of each tree; shared
     dof_tree: wp.array(dtype=int)  # (nv,); shared
     dof_begin: wp.array(dtype=int)  # (nv,) first dof of its tree; shared
     A: wp.array3d(dtype=real)  # (worlds, nv, B) SPD, both triangles, by trees
     v_star: wp.array2d(dtype=real)  # (worlds, nv) velocity of the free motion
-    v0: wp.array2d(dtype=real)  # (worlds, nv) first guess
-    contacts: wp.array(dtype=int)  # (worlds,) used contact slots
-    contact_pair: wp.array2d(
-        dtype=int
-    )  # (worlds, C) row of the support tables: of the pair of geoms, or the contact's own
+    v0: wp.array2d(dtype=real)  # (worlds, nv) initial guess
+    contacts: wp.array(dtype=int)  # (worlds,) number of used contact slots
+    # (worlds, C) row of the support tables: one row per pair of geoms, or one per contact
+    contact_pair: wp.array2d(dtype=int)
     support: wp.array2d(dtype=int)  # (rows, M) dofs that a contact moves, ascending
     support_size: wp.array(dtype=int)  # (rows,)
     J: wp.array4d(dtype=real)  # (worlds, C, 3, M) rows t1, t2, n; columns: the support
     R: wp.array2d(dtype=vec3)  # (worlds, C) (Rt, Rt, Rn)
     v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
     mu: wp.array2d(dtype=real)  # (worlds, C)
-    weight: wp.array2d(dtype=real)  # (worlds, C) inverse effective mass w [1/kg]; of Coulomb's law, as the next
+    weight: wp.array2d(dtype=real)  # (worlds, C) inverse effective mass w [1/kg]; for Coulomb's law, as the next two
     load: wp.array2d(dtype=real)  # (worlds, C) impulse γ_0 above which the contact stiffens
-    least: wp.array2d(dtype=real)  # (worlds, C) down to this part of R_n; 1: never
+    least: wp.array2d(dtype=real)  # (worlds, C) smallest fraction of R_n to which it stiffens; 1: never
     row_support: wp.array2d(dtype=int)  # (K, Mr) dofs that a scalar row moves, ascending; shared
     row_support_size: wp.array(dtype=int)  # (K,); shared
     row_J: wp.array3d(dtype=real)  # (worlds, K, Mr); columns: the row's support
@@ -54,14 +57,14 @@ class Solution:
     v: wp.array2d(dtype=real)  # (worlds, nv)
     gamma: wp.array2d(dtype=vec3)  # (worlds, C) impulses, 0 in unused slots
     row_gamma: wp.array2d(dtype=real)  # (worlds, K)
-    iterations: wp.array(dtype=int)  # (worlds,) of the island that took most
+    iterations: wp.array(dtype=int)  # (worlds,) largest count of a world's islands
     momentum_error: wp.array(dtype=real)  # (worlds,) the certificate, see the solver
     status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE
 
 
 @func
 def clear_idle(problem: Problem, solution: Solution, w: int):
-    """γ = 0 in slots that are not used, of contacts that move nothing and of rows that are not active."""
+    """Set γ = 0 in unused slots, in contacts that move no dof and in inactive rows."""
     slots = solution.gamma.shape[1]
     if SPIN:
         slots = slots // 2

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cone programs by an interior point."""
+"""Cone programs by an interior-point method."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contact problem of a step as a quadratic program over cones: compliant constraints (Drumwright; theory §4).
 
-    min ½ γᵀ(W + R)γ + (J v* − v̂)ᵀγ    over friction cones, half-lines, intervals and free rows,   W = J A⁻¹ Jᵀ   (`island_qp.py`)
+    min ½ γᵀ(W + R)γ + (J v* − v̂)ᵀγ   over friction cones, half-lines, intervals and free rows,   W = J A⁻¹ Jᵀ
     R_n = 1/(h²K + hB),  v̂_n = −φ/(h + τ_d),  B = K τ_d;   R_t = 1/(h B_t),  K_t = 0: Coulomb friction without memory
 
-Every constraint is a spring and a damper, solved implicitly; K has no floor. It is the dual of SAP's problem with this R
-and v̂. Scalar rows bring their own R and v̂ (`kernels/rows/table.py`). Contacts without friction have their normal row alone.
+Every constraint is a spring and a damper, integrated implicitly; K has no lower limit. The program (`island_qp.py`) is
+the dual of SAP's problem with this R and v̂. Scalar rows have their own R and v̂ (`kernels/rows/table.py`). A contact
+without friction has its normal row alone.
 """
 
 import warp as wp
@@ -27,7 +28,7 @@ from ..problem import Problem
 
 @struct
 class Hertz:
-    """What Hertz's law follows from."""
+    """Parameters of Hertz's law."""
 
     modulus: wp.array2d(dtype=real)  # (1 or worlds, geoms) [Pa], 0: none
     size: wp.array2d(dtype=vec3)  # (1 or worlds, geoms)
@@ -44,7 +45,7 @@ def linear_state(
     w: int,
     c: int,
 ) -> ContactState:
-    """What the law of a spring and a damper acts on, but for velocities; R_t is σ."""
+    """The state of the spring-damper law at a contact, velocities excepted; R_t is σ."""
     s = contact_state(scene, material, contacts, compliance, options, w, c)
     s.phi = phi
     s.weight = real(1.0)
@@ -53,14 +54,14 @@ def linear_state(
 
 @func
 def pair_modulus(scene: Scene, hertz: Hertz, w: int, p: int) -> real:
-    """E* of a pair, 0 where Hertz's law does not hold."""
+    """E* of a pair; 0 where Hertz's law does not apply."""
     row = w % hertz.modulus.shape[0]
     return in_series(hertz.modulus[row, scene.pair_geom[p, 0]], hertz.modulus[row, scene.pair_geom[p, 1]])
 
 
 @func
 def pair_radius(scene: Scene, hertz: Hertz, w: int, p: int) -> real:
-    """r of a pair; what is no sphere counts as flat."""
+    """r of a pair; geoms that are not spheres count as flat."""
     row = w % hertz.size.shape[0]
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
@@ -75,7 +76,7 @@ def pair_radius(scene: Scene, hertz: Hertz, w: int, p: int) -> real:
 
 @func
 def approach(problem: Problem, scene: Scene, v: wp.array1d(dtype=real), w: int, c: int) -> vec2:
-    """Velocity at which a contact closes, −v_n, and the largest with either side at rest."""
+    """Closing velocity −v_n of a contact, and its largest value with either side at rest."""
     p = problem.contact_pair[w, c]
     a = real(0.0)
     b = real(0.0)
@@ -98,7 +99,7 @@ def regularise(
     hertz: Hertz,
     v0: wp.array2d(dtype=real),
 ):
-    """R, v̂ and μ of a contact, written into the problem; v0 before the step. Launch over (worlds, max_contacts)."""
+    """Write R, v̂ and μ of a contact into the problem; v0: before the step. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c >= problem.contacts[w]:
         return
@@ -114,9 +115,9 @@ def regularise(
     contacts.recovery[w, c] = scene.recovery
     s = linear_state(scene, material, contacts, contacts.compliance, options, phi, w, c)
     mu = friction_of(s.friction)
-    if (
-        phi > real(0.0) and h * closing[0] <= phi
-    ):  # an impact elsewhere may bring it about; the cone would rub it before
+    # The contact does not close in this step by itself, but an impact elsewhere may close it; a cone would apply
+    # friction before that.
+    if phi > real(0.0) and h * closing[0] <= phi:
         mu = real(0.0)
     modulus = pair_modulus(scene, hertz, w, p)
     if modulus > real(0.0) and p < scene.point_pairs:
@@ -131,7 +132,7 @@ def regularise(
     problem.mu[w, c] = mu
 
 
-# Impulses from velocities, for the gradient of a step. No Hertz.
+# Impulses as functions of velocities, for the gradient of a step. Without Hertz's law.
 
 
 @kernel(taped=True)
@@ -148,7 +149,7 @@ def contact_impulse(
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
-    """γ of every contact; those without friction in the step have none here. Launch over (worlds, max_contacts)."""
+    """γ of every contact; contacts whose frozen μ is 0 get no friction. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         s = linear_state(scene, material, contacts, compliance, options, phi[w, c], w, c)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of the interior point (`island_qp.py`): Newton's method on the natural map x = P_K(x − u), u = Hx + g.
+"""Newton's method on the natural map x = P_K(x − u), u = Hx + g, which ends the interior point (`island_qp.py`).
 
-The same linear system as in every step of the interior point, with the weights Ω = (1 − V)/V from the derivative V of P_K. Where
-the active set is right one step solves it, to rounding.
+It solves the same linear system as every interior-point step, with the weights Ω = (1 − V)/V from the derivative V of
+P_K. Once the active set is right, one step solves the program to rounding.
 """
 
 import warp as wp
@@ -26,8 +26,8 @@ from .island_system import (
 )
 from .second_order_cone import project, tangent
 
-# Newton starts below this residual, and again each time it has fallen by AGAIN; steps per start; the smallest eigenvalue of V;
-# the residual that is rounding; the growth that ends it.
+# Newton starts below this residual, and again each time the residual has fallen by NEWTON_AGAIN; steps per start; the
+# smallest eigenvalue of V; the residual that counts as rounding; the growth that ends Newton.
 NEWTON_BELOW = 1e-5
 NEWTON_AGAIN = 0.01
 NEWTON_STEPS = 3
@@ -38,15 +38,15 @@ NEWTON_WORSE = 1e3
 
 @struct
 class Options:
-    tolerance: real  # of the residual: what is asked for
-    goal: real  # what is aimed at while that costs little
+    tolerance: real  # the residual that is requested
+    goal: real  # the residual to aim at while that costs little
     accepted: real  # residual above which a world is flagged
     max_iterations: int
 
 
 @func(inline=False)
 def natural_map(problem: Problem, work: Workspace, at: Island) -> real:
-    """max |x − P(x − u)| of `newton`, relative to the largest |x| above 1; leaves u in `r` and x − P(x − u) in `rhs`."""
+    """max |x − P(x − u)| at `newton`, relative to max(1, max |x|); stores u in `r` and x − P(x − u) in `rhs`."""
     multiply_by_H(problem, work, at, Vc.newton, Vr.newton, Vc.Hx, Vr.Hx)
     residual = real(0.0)
     size = real(1.0)
@@ -73,7 +73,7 @@ def natural_map(problem: Problem, work: Workspace, at: Island) -> real:
 
 @func(inline=False)
 def set_newton_weights(problem: Problem, work: Workspace, at: Island):
-    """Ω = (1 − V)/V with V = P'(x − u), and the right-hand side −(1 + Ω)(x − P(x − u)), turned."""
+    """Ω = (1 − V)/V with V = P'(x − u), and the right-hand side −(1 + Ω)(x − P(x − u)), in the axes of the cones."""
     large = real(1.0) / real(NEWTON_FLOOR)
     zero = real(0.0)
     for i in range(at.r.contact_begin, at.r.contact_end):
@@ -106,7 +106,7 @@ def set_newton_weights(problem: Problem, work: Workspace, at: Island):
 
 @func(inline=False)
 def move_newton(problem: Problem, work: Workspace, at: Island):
-    """`newton` += Δx; its projection on the cones in `e`."""
+    """`newton` += Δx; store its projection on the cones in `e`."""
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         dx = turn_back(work.axis[at.w, c], problem.mu[at.w, c], work.contact[at.w, Vc.dx, c])
@@ -124,8 +124,10 @@ def move_newton(problem: Problem, work: Workspace, at: Island):
 def newton(
     problem: Problem, work: Workspace, at: Island, options: Options, first: real, budget: int, residual: real
 ) -> tuple[real, int, real]:
-    """Newton from `newton`, whose natural residual is `first`, u and x − P(x − u) known: (least residual, factorisations, last
-    natural residual)."""
+    """Run Newton from the point `newton` with natural residual `first`, given u and x − P(x − u).
+
+    Returns (least residual, factorisations, last natural residual).
+    """
     best = residual
     steps = wp.min(budget, NEWTON_STEPS)
     count = wp.int32(0)
@@ -142,7 +144,7 @@ def newton(
             multiply_by_H(problem, work, at, Vc.e, Vr.e, Vc.Hx, Vr.Hx)
             best = certify(work, at, Vc.e, Vr.e, best)
             now = natural_map(problem, work, at)
-            # Solved to rounding, lost, or solved and no longer falling fast.
+            # Solved to rounding, diverged, or solved and no longer falling fast.
             if now <= real(NEWTON_EXACT) or not (now < real(NEWTON_WORSE) * first):
                 running = 0
             elif best <= options.goal and now > real(0.1) * last:
@@ -155,8 +157,10 @@ def newton(
 def finish(
     problem: Problem, work: Workspace, at: Island, options: Options, level: real, budget: int, residual: real
 ) -> tuple[real, real, int]:
-    """Newton from x if its natural residual is below `level`: (least residual, next level, 0 where it is solved to rounding,
-    factorisations)."""
+    """Run Newton from x if its natural residual is below `level`.
+
+    Returns (least residual, next level, factorisations); the next level is 0 if x is solved to rounding.
+    """
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         work.contact[at.w, Vc.newton, c] = work.contact[at.w, Vc.x, c]

@@ -3,8 +3,9 @@
 
     x = γ/(b D),   H = D(W + R)D,   g = D(J v* − v̂)/b,   b = max |D(J v* − v̂)|
 
-D = d (1, 1, 1/μ) for a cone, which makes it the second-order cone, and d for the normal of a contact without friction, for an
-interval or a free row, with d such that the largest diagonal entry of the block of H is 1: so no entry of H is larger.
+D = d (1, 1, 1/μ) for a friction cone, which turns it into the second-order cone. D = d for the normal of a contact
+without friction, an interval or a free row. d makes the largest diagonal entry of each block of H equal to 1, so that
+no entry of H is larger than 1.
 """
 
 import warp as wp
@@ -16,13 +17,13 @@ from ..problem import Problem
 from .island_system import Island, Vc, Vr, Workspace, is_fixed, largest
 from .second_order_cone import project
 
-# Relative residuals are taken against this at least: scaled data are of order 1.
+# Lower limit of the denominator of relative residuals; scaled data are of order 1.
 FLOOR = 1e-6
 
 
 @func
 def clear_support(problem: Problem, support: wp.array1d(dtype=int), size: int, p: wp.array1d(dtype=real)):
-    """p ← 0 in the trees of a constraint."""
+    """p ← 0 in the trees that a constraint moves."""
     seen = wp.int32(-1)
     for i in range(size):
         tree = problem.dof_tree[support[i]]
@@ -36,7 +37,7 @@ def clear_support(problem: Problem, support: wp.array1d(dtype=int), size: int, p
 def solve_support(
     problem: Problem, work: Workspace, w: int, support: wp.array1d(dtype=int), size: int, p: wp.array1d(dtype=real)
 ):
-    """p ← A⁻¹p in the trees of a constraint."""
+    """p ← A⁻¹p in the trees that a constraint moves."""
     seen = wp.int32(-1)
     for i in range(size):
         tree = problem.dof_tree[support[i]]
@@ -47,7 +48,7 @@ def solve_support(
 
 @func(inline=False)
 def contact_scale(problem: Problem, work: Workspace, at: Island, c: int) -> vec3:
-    """D of a contact: 1/√ of the largest diagonal entry of D(W + R)D with D = (1, 1, 1/μ); no tangents where μ = 0."""
+    """D of a contact: D = (1, 1, 1/μ) times 1/√ of the largest diagonal entry of D(W + R)D; no tangents where μ = 0."""
     pair = problem.contact_pair[at.w, c]
     support = problem.support[pair]
     size = problem.support_size[pair]
@@ -90,7 +91,7 @@ def row_scale(problem: Problem, work: Workspace, at: Island, k: int) -> real:
 
 @func(inline=False)
 def scale_program(problem: Problem, work: Workspace, at: Island) -> Island:
-    """D, g, b and the bounds; the degree is 0 where the data are not finite."""
+    """Compute D, g, b and the bounds; the degree is 0 if the data are not finite."""
     b = real(0.0)
     bad = real(0.0)
     at.degree = real(0.0)
@@ -150,13 +151,13 @@ def has_upper(work: Workspace, w: int, k: int) -> bool:
 
 @func
 def clamp_row(work: Workspace, w: int, k: int, x: real) -> real:
-    """P x of a row; a fixed one is at its lower bound."""
+    """P x of a row; a fixed row is at its lower bound."""
     return wp.max(wp.min(x, work.row[w, Vr.upper, k]), work.row[w, Vr.lower, k])
 
 
 @func(inline=False)
 def certify(work: Workspace, at: Island, x_c: int, x_r: int, best: real) -> real:
-    """Residual of a point in its cones, whose Hx is known; kept in `best` where it is smaller."""
+    """Residual of a point in its cones, given Hx; stores the point in `best` if its residual is smaller."""
     size = real(FLOOR)
     value = real(0.0)
     gap = real(0.0)
@@ -188,7 +189,7 @@ def certify(work: Workspace, at: Island, x_c: int, x_r: int, best: real) -> real
             else:
                 dual = wp.max(dual, wp.abs(u_k))
     residual = wp.max(dual / size, gap / wp.max(value, real(FLOOR)))
-    total = gap + value  # max drops a NaN, a sum does not
+    total = gap + value  # wp.max ignores a NaN, a sum does not
     if residual < best and total - total == real(0.0):
         for i in range(at.r.contact_begin, at.r.contact_end):
             c = work.islands.contact[at.w, i]

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quadratic program of compliant contact, island by island: a primal-dual interior point in the impulses (theory §4).
+"""The quadratic program of compliant contact, island by island: a primal-dual interior-point method (theory §4).
 
     min ½ γᵀ(W + R)γ + (J v* − v̂)ᵀγ   over friction cones, half-lines, intervals and free rows,   W = J A⁻¹Jᵀ
-    optimal: u = J v − v̂ + Rγ,  v = v* + A⁻¹Jᵀγ,  with u_c ∈ K_c*,  γ_cᵀu_c = 0,  u = 0 of what is free
+    optimal: u = J v − v̂ + Rγ,  v = v* + A⁻¹Jᵀγ,  with u_c ∈ K_c*,  γ_cᵀu_c = 0,  u = 0 of free rows
 
-The program is strictly convex, R > 0, so a solution exists and no homogeneous embedding is needed.
-One thread solves one island, in scaled impulses x: γ = b D x, where D makes every cone the second-order cone and the largest entry
-of its block of D(W + R)D one, and b = max |D(J v* − v̂)|. What nothing touches keeps v*.
+R > 0 makes the program strictly convex, so a solution exists and no homogeneous embedding is needed.
+One thread solves one island, in scaled impulses x with γ = b D x. D turns every cone into the second-order cone and
+scales the largest entry of its block of D(W + R)D to 1; b = max |D(J v* − v̂)|. Trees without constraints keep v*.
 
-- Mehrotra's predictor and corrector with Nesterov–Todd scaling of cones; a step costs one factorisation (`island_system.py`).
-- Close to the solution a few Newton steps on the natural map x = P_K(x − u) end it exactly, by the same linear system with the
-  weights (1 − V)/V from the derivative V of P.
-- The point given back lies in its cones; its residual is the larger of the relative infeasibility of u and the relative gap
-  |xᵀz|, in scaled impulses. A world's is that of its worst island.
+- Mehrotra's predictor and corrector with Nesterov–Todd scaling of cones. A step costs one factorisation
+  (`island_system.py`).
+- Close to the solution, a few Newton steps on the natural map x = P_K(x − u) solve it exactly. They use the same linear
+  system with the weights (1 − V)/V from the derivative V of P.
+- The returned point lies in its cones. Its residual is the larger of the relative infeasibility of u and the relative
+  gap |xᵀz|, in scaled impulses. A world's residual is that of its worst island.
 """
 
 import numpy as np
@@ -48,20 +49,22 @@ from .second_order_cone import (
     tangent,
 )
 
-# Fraction of the step to the boundary; the step at which the method gives up; Mehrotra's second-order term is weighted
-# by this times the square of the affine step, at most 1 (in full after a short step it can cycle); factorizations with
-# the goal in place of the tolerance; the distance to the boundary at the start.
+# In order: fraction of the step to the boundary; step below which the method gives up; factor of Mehrotra's
+# second-order term, which is weighted by this times the square of the affine step, at most 1 (in full after a short
+# step it can cycle); factorizations that aim at the goal, not the tolerance; distance to the boundary at the initial
+# point.
 STEP_FRACTION = 0.99
 SMALLEST_STEP = 1e-6
 SECOND_ORDER = 20.0
 GOAL_ITERATIONS = 20
 INTERIOR = 1e-3
-# Ω of the solve that the method starts from. Bodies that are jammed bear impulses far above b, which 1 would keep from the start; where
-# contacts bear next to nothing, 0.03 can be too far out: where the residual has not halved in so many factorisations, 1 is tried.
+# Ω of the solve that gives the initial point. Jammed bodies bear impulses far above b, which Ω = 1 would exclude from
+# the initial point. Where contacts bear next to nothing, 0.03 can be too far out: if the residual has not halved within
+# PATIENCE factorisations, Ω = 1 is tried.
 START = 0.03
 NEAR_START = 1.0
 PATIENCE = 4
-# The affine direction only says where to aim: one solve, without refinement.
+# The affine direction only sets the target: one solve without refinement.
 AFFINE_PASSES = 1
 
 epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
@@ -69,7 +72,7 @@ epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
 @func(inline=False)
 def start_rows(work: Workspace, at: Island, omega: real):
-    """Rows inside of their bounds, duals that balance the room to them."""
+    """Initial rows inside their bounds, with duals that balance the distances to them."""
     for i in range(at.r.row_begin, at.r.row_end):
         k = work.islands.row[at.w, i]
         lower = work.row[at.w, Vr.lower, k]
@@ -107,7 +110,7 @@ def start_rows(work: Workspace, at: Island, omega: real):
 
 @func(inline=False)
 def start(problem: Problem, work: Workspace, at: Island, omega: real) -> int:
-    """x and z from one solve with this Ω, moved into their cones; 0 where it could be factored."""
+    """Initial x and z from one solve with this Ω, moved into their cones; return 0 if it could be factored."""
     one = real(1.0)
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
@@ -144,7 +147,7 @@ def start(problem: Problem, work: Workspace, at: Island, omega: real) -> int:
 
 @func
 def clear_best(work: Workspace, at: Island):
-    """No impulses, or those of the nearest bound, until something better is found."""
+    """Set `best` to zero impulses, or to the nearest bound."""
     for i in range(at.r.contact_begin, at.r.contact_end):
         work.contact[at.w, Vc.best, work.islands.contact[at.w, i]] = vec3(real(0.0), real(0.0), real(0.0))
     for i in range(at.r.row_begin, at.r.row_end):
@@ -154,7 +157,7 @@ def clear_best(work: Workspace, at: Island):
 
 @func(inline=False)
 def residuals(problem: Problem, work: Workspace, at: Island) -> real:
-    """r = Hx + g − z; the mean of xᵀz."""
+    """r = Hx + g − z; return the mean of xᵀz."""
     multiply_by_H(problem, work, at, Vc.x, Vr.x, Vc.Hx, Vr.Hx)
     total = real(0.0)
     for i in range(at.r.contact_begin, at.r.contact_end):
@@ -174,7 +177,7 @@ def residuals(problem: Problem, work: Workspace, at: Island) -> real:
 
 @func(inline=False)
 def scale_step(problem: Problem, work: Workspace, at: Island) -> int:
-    """Nesterov–Todd scaling at (x, z): Ω and λ; 0 when a point has left its cone."""
+    """Nesterov–Todd scaling at (x, z): Ω and λ; return 0 if a point has left its cone."""
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         x = work.contact[at.w, Vc.x, c]
@@ -193,7 +196,7 @@ def scale_step(problem: Problem, work: Workspace, at: Island) -> int:
         if problem.mu[at.w, c] == real(0.0):
             work.contact[at.w, Vc.lam, c] = vec3(real(0.0), real(0.0), wp.sqrt(x[2] * z[2]))
         else:
-            # Each component from the one of x, z that is large along it.
+            # Each component from that of x and z which is large along it.
             root = wp.sqrt(inverse_sq)
             sharp = wp.sqrt(sharp)
             down = real(0.5) * (a[0] * z[0] + a[1] * z[1] - z[2]) / (root * sharp)
@@ -217,7 +220,7 @@ def scale_step(problem: Problem, work: Workspace, at: Island) -> int:
 
 @func(inline=False)
 def direction(problem: Problem, work: Workspace, at: Island, remain: real, passes: int):
-    """Direction that leaves `remain` of the residuals: Δx (turned) and W⁻¹Δx."""
+    """Direction that leaves the share `remain` of the residuals: Δx (turned) and W⁻¹Δx."""
     reduce = real(1.0) - remain
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
@@ -266,7 +269,7 @@ def dz_upper(work: Workspace, w: int, k: int) -> real:
 
 @func(inline=False)
 def step_length(work: Workspace, at: Island) -> real:
-    """The largest α that keeps everything in its cone."""
+    """The largest α that keeps x and z in their cones."""
     alpha = real(INFINITE)
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
@@ -288,7 +291,7 @@ def step_length(work: Workspace, at: Island) -> real:
 
 @func(inline=False)
 def predict(problem: Problem, work: Workspace, at: Island) -> int:
-    """Factor, and the affine direction; 0 where it could be factored."""
+    """Factor and compute the affine direction; return 0 on success."""
     if factor(problem, work, at) != 0:
         return 1
     for i in range(at.r.contact_begin, at.r.contact_end):
@@ -305,7 +308,7 @@ def predict(problem: Problem, work: Workspace, at: Island) -> int:
 
 @func(inline=False)
 def correct(problem: Problem, work: Workspace, at: Island, mean: real):
-    """The centred, second-order direction from the affine one; `mean`: of xᵀz."""
+    """Centred second-order direction from the affine one; `mean` is the mean of xᵀz."""
     reach = wp.min(step_length(work, at), real(1.0))
     blocked = real(1.0) - reach
     second_order = wp.min(real(SECOND_ORDER) * reach * reach, real(1.0))
@@ -336,7 +339,7 @@ def correct(problem: Problem, work: Workspace, at: Island, mean: real):
 
 @func(inline=False)
 def advance(problem: Problem, work: Workspace, at: Island, alpha: real):
-    """Everything ← everything + α direction."""
+    """Advance x, z and the distances to bounds by α times the direction."""
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         mu = problem.mu[at.w, c]
@@ -363,7 +366,7 @@ def advance(problem: Problem, work: Workspace, at: Island, alpha: real):
 
 @func(inline=False)
 def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> tuple[real, int]:
-    """The method: (residual of `best`, factorisations)."""
+    """Run the interior-point method on one island; return (residual of `best`, factorisations)."""
     best = real(wp.inf)
     count = wp.int32(0)
     newton_level = real(NEWTON_BELOW)
@@ -419,12 +422,12 @@ def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> 
     return best, count
 
 
-# Results ---------------------------------------------------------------------------------------------------------------
+# Results ----------------------------------------------------------------------------------------------------------
 
 
 @func(inline=False)
 def recover(problem: Problem, work: Workspace, solution: Solution, at: Island):
-    """γ = b D x and v = v* + A⁻¹Jᵀγ; friction below the rounding of its bound μ γ_n is 0."""
+    """γ = b D x and p = A⁻¹Jᵀγ; friction below the rounding of its bound μ γ_n becomes 0."""
     for i in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, i]
         x = at.b * work.contact[at.w, Vc.best, c]
@@ -442,13 +445,16 @@ def recover(problem: Problem, work: Workspace, solution: Solution, at: Island):
 
 @func
 def clamp_impulse(problem: Problem, w: int, k: int, gamma: real) -> real:
-    """An impulse at a bound is the bound to the bit."""
+    """Clamp an impulse so that at a bound it equals the bound exactly."""
     return wp.max(wp.min(gamma, problem.row_upper[w, k]), problem.row_lower[w, k])
 
 
 @kernel
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution):
-    """One island per thread: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. Launch over (worlds, trees)."""
+    """Solve one island per thread for v and γ from (A, v*, J, R, v̂, μ) and the scalar rows.
+
+    Launch over (worlds, trees).
+    """
     w, island = wp.tid()
     if island >= work.islands.count[w]:
         return
@@ -491,7 +497,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
 
 @func
 def release(problem: Problem, work: Workspace, solution: Solution, at: Island):
-    """No impulses."""
+    """Set all impulses of the island to 0."""
     for i in range(at.r.contact_begin, at.r.contact_end):
         solution.gamma[at.w, work.islands.contact[at.w, i]] = vec3(real(0.0), real(0.0), real(0.0))
     for i in range(at.r.row_begin, at.r.row_end):
@@ -504,7 +510,7 @@ def release(problem: Problem, work: Workspace, solution: Solution, at: Island):
 
 @kernel
 def certify_world(problem: Problem, work: Workspace, solution: Solution):
-    """The worst island of every world; γ = 0 where nothing acts. Launch over worlds."""
+    """Residual, iterations and status of the worst island of every world; γ = 0 in idle slots. Launch over worlds."""
     w = wp.tid()
     residual = real(0.0)
     iterations = wp.int32(0)

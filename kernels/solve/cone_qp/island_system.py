@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linear systems of the quadratic program of a step (`kernels/solve/cone_qp/island_qp.py`), solved in the velocities.
+"""The linear systems of the quadratic program of a step (`island_qp.py`), solved in the velocities.
 
-    (H + QΩQᵀ) x = r,   H = D(J A⁻¹Jᵀ + R)D,   D the scaling of the impulses,   Q the axes of the cones, Ω ≥ 0 diagonal in them
+    (H + QΩQᵀ) x = r,   H = D(J A⁻¹Jᵀ + R)D,   D: scaling of impulses,   Q: axes of the cones,   Ω ≥ 0: diagonal
     E = DRD + QΩQᵀ,  N = A + JᵀD E⁻¹D J:    x = E⁻¹(r − D J N⁻¹ JᵀD E⁻¹ r)                              (Woodbury)
 
-E has a 3 × 3 block for every contact and an entry for every row, so N is as sparse as SAP's Hessian: one island's, in the
-envelope of `kernels/solve/sap/newton.py`. J A⁻¹Jᵀ is never formed, products with it go through the factors of A's trees. Where
-contact is nearly rigid E⁻¹ is large and takes digits; refinement against the true residual gives them back, with R raised to
-STATIC in the factor. Q = ((t̂, −1)/√2, (t̂, 1)/√2, t̂⊥): a cone near its boundary is large along the first only.
+E has a 3 × 3 block per contact and an entry per row, so N is as sparse as SAP's Hessian: one island's N in the envelope
+of `kernels/solve/sap/newton.py`. J A⁻¹Jᵀ is never formed; products with it use the factors of A's trees. Where contact
+is nearly rigid, E⁻¹ is large and loses digits. The factor therefore has R raised to at least STATIC, and refinement
+against the true residual restores the digits. Q = ((t̂, −1)/√2, (t̂, 1)/√2, t̂⊥): a cone near its boundary is large
+along the first axis only.
 """
 
 import enum
@@ -22,7 +23,7 @@ from ..problem import Problem
 from ..sap.islands import Islands
 from ..sap.newton import Newton, Range, prepare, solve_prepared
 
-# Least R of the factor, in scaled impulses; refinement passes, and the relative residual that ends them.
+# Smallest R of the factor, in scaled impulses; refinement passes; the relative residual that ends them.
 STATIC = 1e-11
 REFINEMENTS = 4
 REFINED = 1e-10
@@ -30,7 +31,7 @@ SQRT_HALF = 0.7071067811865476
 
 
 class Vc(enum.IntEnum):
-    """The vectors of the workspace with an entry (t1, t2, n) per contact. "Turned": in the axes of the cone."""
+    """Vectors of the workspace with an entry (t1, t2, n) per contact. "Turned": in the axes of the cone."""
 
     D = 0  # γ = b D x
     g = 1
@@ -51,7 +52,7 @@ class Vc(enum.IntEnum):
 
 
 class Vr(enum.IntEnum):
-    """The vectors of the workspace with an entry per row."""
+    """Vectors of the workspace with an entry per scalar row."""
 
     D = 0
     g = 1
@@ -95,7 +96,7 @@ class Island:
     w: int
     r: Range
     b: real  # unit of the impulses
-    degree: real  # cones and bounds
+    degree: real  # number of cones and bounds
 
 
 @func
@@ -120,7 +121,7 @@ def turn_back(axis: vec2, mu: real, v: vec3) -> vec3:
 
 @func
 def is_fixed(work: Workspace, w: int, k: int) -> bool:
-    """Whether a row has no room between its bounds."""
+    """Whether a row's bounds coincide."""
     return work.row[w, Vr.upper, k] <= work.row[w, Vr.lower, k]
 
 
@@ -132,7 +133,7 @@ def largest(v: vec3) -> real:
 
 @func
 def contact_R(problem: Problem, work: Workspace, w: int, c: int) -> vec2:
-    """(R_t, R_n) scaled, as the factor has them."""
+    """Scaled (R_t, R_n) of the factor, at least STATIC."""
     R = problem.R[w, c]
     D = work.contact[w, Vc.D, c]
     return vec2(wp.max(R[0] * D[0] * D[0], real(STATIC)), wp.max(R[2] * D[2] * D[2], real(STATIC)))
@@ -140,7 +141,7 @@ def contact_R(problem: Problem, work: Workspace, w: int, c: int) -> vec2:
 
 @func
 def divide_by_E(R: vec2, omega: vec3, mu: real, e: vec3) -> vec3:
-    """E⁻¹e, turned: a block of two along t̂ and n, whose determinant R_t R_n + … is a sum of positive terms, and t̂⊥ alone."""
+    """E⁻¹e, turned: a 2 × 2 block along t̂ and n with determinant R_t R_n + …, a sum of positive terms, and t̂⊥."""
     if mu == real(0.0):
         return vec3(real(0.0), real(0.0), e[2] / (R[1] + omega[2]))
     a = real(0.5) * (R[0] + R[1])
@@ -155,7 +156,7 @@ def divide_by_E(R: vec2, omega: vec3, mu: real, e: vec3) -> vec3:
 
 @func
 def contact_weight(R: vec2, omega: vec3, mu: real, t: vec2, D: vec3) -> mat33:
-    """D E⁻¹D, not turned."""
+    """D E⁻¹D in (t1, t2, n)."""
     zero = real(0.0)
     if mu == zero:
         G_n = D[2] * D[2] / (R[1] + omega[2])
@@ -182,7 +183,7 @@ def row_E(problem: Problem, work: Workspace, w: int, k: int) -> real:
 
 @func(inline=False)
 def factor_trees(problem: Problem, work: Workspace, at: Island) -> int:
-    """Factors of A; 0 where every block is positive definite and finite."""
+    """Factor A; return 0 if every block is positive definite and finite."""
     failed = wp.int32(0)
     A_factor = work.A_factor[at.w]
     for k in range(at.r.tree_begin, at.r.tree_end):
@@ -205,7 +206,7 @@ def clear_trees(problem: Problem, work: Workspace, at: Island):
 
 @func(inline=False)
 def push(problem: Problem, work: Workspace, at: Island, x_c: int, x_r: int):
-    """p ← A⁻¹JᵀD x of the vectors x_c of `Vc` and x_r of `Vr`."""
+    """p ← A⁻¹JᵀD x, with x the vectors x_c of `Vc` and x_r of `Vr`."""
     clear_trees(problem, work, at)
     p = work.p[at.w]
     for k in range(at.r.contact_begin, at.r.contact_end):
@@ -243,7 +244,7 @@ def multiply_by_H(problem: Problem, work: Workspace, at: Island, x_c: int, x_r: 
 
 @func(inline=False)
 def factor(problem: Problem, work: Workspace, at: Island) -> int:
-    """The factor of N for the weights Ω; 0 where it is positive definite and finite."""
+    """Factor N for the weights Ω; return 0 if it is positive definite and finite."""
     for k in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, k]
         R = contact_R(problem, work, at.w, c)
@@ -261,7 +262,7 @@ def factor(problem: Problem, work: Workspace, at: Island) -> int:
 
 @func(inline=False)
 def solve_factored(problem: Problem, work: Workspace, at: Island):
-    """dx ← dx + (H + Ω)⁻¹e by the factor."""
+    """dx ← dx + (H + Ω)⁻¹e with the factor."""
     clear_trees(problem, work, at)
     p = work.p[at.w]
     for k in range(at.r.contact_begin, at.r.contact_end):
@@ -297,7 +298,7 @@ def solve_factored(problem: Problem, work: Workspace, at: Island):
 
 @func(inline=False)
 def linear_residual(problem: Problem, work: Workspace, at: Island) -> real:
-    """e ← rhs − (H + Ω) dx; max |e_i|."""
+    """e ← rhs − (H + Ω) dx; return max |e_i|."""
     for k in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, k]
         dx = work.contact[at.w, Vc.dx, c]
@@ -327,7 +328,7 @@ def linear_residual(problem: Problem, work: Workspace, at: Island) -> real:
 
 @func(inline=False)
 def solve_refined(problem: Problem, work: Workspace, at: Island, passes: int):
-    """dx (turned) of (H + Ω) dx = rhs (turned), by up to `passes` solves with the factor."""
+    """Solve (H + Ω) dx = rhs, both turned, by up to `passes` solves with the factor."""
     size = real(0.0)
     for k in range(at.r.contact_begin, at.r.contact_end):
         c = work.islands.contact[at.w, k]

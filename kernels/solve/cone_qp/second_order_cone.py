@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The second-order cone x_n ≥ ‖x_t‖ of up to three components, as the algebra that interior-point methods need.
 
-Vectors are (t1, t2, n); half-lines and plane cones are the same with the absent components 0. ∘ is the Jordan product,
-J = diag(−1, −1, 1), and a cone's determinant x_n² − ‖x_t‖² is positive inside it (Alizadeh, Goldfarb: Second-order cone
-programming, §4; Andersen, Dahl, Vandenberghe: Implementation of nonsymmetric interior-point methods, for the scaling).
+Vectors are (t1, t2, n); half-lines and plane cones have 0 in the absent components. ∘ is the Jordan product,
+J = diag(−1, −1, 1), and the determinant x_n² − ‖x_t‖² is positive inside the cone (Alizadeh, Goldfarb: Second-order
+cone programming, §4; Andersen, Dahl, Vandenberghe: Implementation of nonsymmetric interior-point methods, for the
+scaling).
 """
 
 import warp as wp
@@ -28,7 +29,7 @@ def determinant(v: vec3) -> real:
 
 @func
 def project(v: vec3) -> vec3:
-    """P_K v."""
+    """P_K v, the projection on the cone."""
     r = tangent(v)
     if r <= v[2]:
         return v

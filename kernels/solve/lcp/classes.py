@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of a boxed LCP: the arrays, and x, w and residual that go with given classes (theory §5).
+"""Classes of a boxed LCP: the arrays, and x, w and the residual that follow from given classes (theory §5).
 
-A is symmetric positive semidefinite, of any rank. Every row is separating S, clamping C or at its bound U; with the classes
-known x is linear: x_U = E x_C, Q x_C = b_C, Q = A_CC + A_CU E. Variables are scaled: diag A = 1, max |b| = 1.
+A is symmetric positive semidefinite, of any rank. Every row is separating (S), clamping (C) or at its bound (U). Given
+the classes, x follows from a linear system: x_U = E x_C, Q x_C = b_C, Q = A_CC + A_CU E. Variables are scaled:
+diag A = 1, max |b| = 1.
 """
 
 import numpy as np
@@ -13,25 +14,25 @@ from ...linalg.loops import row_dot, row_fill
 from ...linalg.semidefinite import Product, product_bound, product_factor, product_normal, product_solve
 from ...real import func, real, struct
 
-# Classes, with the sign of the bound for U and T: + upper, − lower.
+# Classes; U and T carry the sign of the bound: + upper, − lower. TIED: at a bound with w = 0.
 SEPARATING = 0
 CLAMPING = 1
 UPPER = 2
 TIED = 3
 
-# Factorisations of block pivoting; most that succeed take fewer.
+# Largest number of factorisations of block pivoting; most that succeed take fewer.
 BLOCK_PIVOTS = 4
 # Residual at which the problem with ε counts as solved (max |b̃| is 1).
 SOLVED = {wp.float32: 1e-5, wp.float64: 1e-11}
-# What rounding leaves of it, in machine epsilons of the largest |x|.
+# Rounding of that residual, in machine epsilons of the largest |x|.
 ROUNDING_EPSILONS = 4.0
-# Passes of Q⁺b and of (Q + εI)⁻¹b: the solution, and one refinement.
+# Passes of Q⁺b and of (Q + εI)⁻¹b: the solve and one refinement.
 REFINEMENTS = 2
-# Change of x in a Gauss–Seidel sweep below which sweeps end (max |b̃| is 1).
+# Gauss–Seidel sweeps end when x changes by less than this in one sweep (max |b̃| is 1).
 SETTLED = 1e-5
 # Rank of Q: pivots above this many machine epsilons of the first.
 RANK_EPSILONS = 1e3
-# The residual of a NaN.
+# Residual that stands for a NaN.
 INFINITE = 1e30
 
 epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
@@ -42,45 +43,45 @@ rank_level = epsilon * RANK_EPSILONS
 
 @struct
 class Problem:
-    A: wp.array3d(dtype=real)  # (worlds, n, n) symmetric positive semidefinite; (0, 0, 0): the first in `Scratch`
+    A: wp.array3d(dtype=real)  # (worlds, n, n) symmetric positive semidefinite; empty: the first matrix in `Scratch`
     b: wp.array2d(dtype=real)  # (worlds, n)
     hi: wp.array2d(dtype=real)  # (worlds, n) upper bound (∞: none), or friction coefficient
-    findex: wp.array2d(dtype=int)  # (worlds, n) −1, or the row of the first kind that scales the bound
-    rows: wp.array(dtype=int)  # (worlds,) used rows
-    classes: wp.array2d(dtype=int)  # (worlds, n) guess, read where Options.guess is CLASSES
-    x: wp.array2d(dtype=real)  # (worlds, n) guess, read where Options.guess is IMPULSES
+    findex: wp.array2d(dtype=int)  # (worlds, n) −1, or the row of the first kind whose x scales the bound
+    rows: wp.array(dtype=int)  # (worlds,) number of used rows
+    classes: wp.array2d(dtype=int)  # (worlds, n) initial classes, read if Options.guess is CLASSES
+    x: wp.array2d(dtype=real)  # (worlds, n) initial x, read if Options.guess is IMPULSES
 
 
 @struct
 class Workspace:
-    """Vectors (worlds, n) of the scaled problem of an island, and scratch; its matrices: see `World`."""
+    """Vectors (worlds, n) of the scaled problem of one island, and scratch memory. `World` has the matrices."""
 
-    island: wp.array2d(dtype=int)  # first row of the island of a row
+    island: wp.array2d(dtype=int)  # first row of the island that a row belongs to
     member: wp.array2d(dtype=int)  # rows of the present island, ascending
-    local: wp.array2d(dtype=int)  # place of a row in `member`
+    local: wp.array2d(dtype=int)  # index of a row in `member`
     b: wp.array2d(dtype=real)
     hi: wp.array2d(dtype=real)
     findex: wp.array2d(dtype=int)
     scale: wp.array2d(dtype=real)  # x = scale x̃
-    d: wp.array2d(dtype=real)  # of all rows: scale / β
+    d: wp.array2d(dtype=real)  # scale / β of all rows
     target: wp.array2d(dtype=real)  # b + εx of the proximal step
     x: wp.array2d(dtype=real)
     w: wp.array2d(dtype=real)
     previous: wp.array2d(dtype=real)  # x of the last proximal step
     x_theta: wp.array2d(dtype=real)  # dx/dθ, dw/dθ of a piece
     w_theta: wp.array2d(dtype=real)
-    trial: wp.array2d(dtype=real)  # x of the classes, without ε
+    trial: wp.array2d(dtype=real)  # x for the classes, without ε
     best: wp.array2d(dtype=real)  # x with the least residual so far
-    direction: wp.array2d(dtype=real)  # d, e of a path: target + θd, bounds wider by θe
+    direction: wp.array2d(dtype=real)  # d, e of a path: target + θd, bounds widened by θe
     widen: wp.array2d(dtype=real)
     r: wp.array2d(dtype=real)  # right-hand side and solution over the clamped rows
     y: wp.array2d(dtype=real)
     weight: wp.array2d(dtype=real)  # scale of the clamped rows
-    rest: wp.array2d(dtype=real)
+    rest: wp.array2d(dtype=real)  # scratch of `semidefinite.Product`
     classes: wp.array2d(dtype=int)  # S, C, ±U
     labels: wp.array2d(dtype=int)  # S, C, ±U, ±T
-    clamped: wp.array2d(dtype=int)  # the rows of class C, ascending; then those that move with them
-    place: wp.array2d(dtype=int)  # place of a row in `clamped`, −1 outside
+    clamped: wp.array2d(dtype=int)  # rows of class C, ascending; then the rows that move with them
+    place: wp.array2d(dtype=int)  # index of a row in `clamped`, −1 outside
     pivots: wp.array2d(dtype=int)  # row exchanges of LU, pivot rows of L
 
 
@@ -89,8 +90,8 @@ class Solution:
     x: wp.array2d(dtype=real)  # (worlds, n), 0 in unused rows
     residual: wp.array(dtype=real)  # (worlds,) max |x̃ − mid(l̃, x̃ − w̃, ũ)|, relative to max |b̃|
     classes: wp.array2d(dtype=int)  # (worlds, n) S, C, ±U, ±T; S in unused rows
-    factorizations: wp.array(dtype=int)  # (worlds,) of the island that took the most
-    hit: wp.array(dtype=int)  # (worlds,) 1: the guess was right in every island, at the first factorisation
+    factorizations: wp.array(dtype=int)  # (worlds,) largest count of a world's islands
+    hit: wp.array(dtype=int)  # (worlds,) 1: the guess solved every island at the first factorisation
     status: wp.array(dtype=int)  # (worlds,) bits NOT_CONVERGED, NON_FINITE
 
 
@@ -102,7 +103,7 @@ class Options:
 
 @struct
 class World:
-    """An island of world w, n rows, and its matrices, of room for all rows of the world."""
+    """One island of world w with n rows; its matrices have room for all rows of the world."""
 
     w: int
     n: int
@@ -123,7 +124,7 @@ def half_width(work: Workspace, at: World, i: int, x: wp.array1d(dtype=real)) ->
 
 @func(inline=False)
 def project(work: Workspace, at: World, trial: wp.array1d(dtype=real), x: wp.array1d(dtype=real)):
-    """x = trial, within its bounds."""
+    """x = trial, projected on its bounds."""
     for i in range(at.n):
         if work.findex[at.w, i] < 0:
             x[i] = wp.min(wp.max(trial[i], real(0.0)), work.hi[at.w, i])
@@ -138,7 +139,7 @@ def measure(
     work: Workspace, at: World,
     regularization: real, target: wp.array1d(dtype=real), x: wp.array1d(dtype=real),
 ) -> real:  # fmt: skip
-    """w = (A + εI) x − target, and the residual max |x − mid(l, x − w, u)|."""
+    """w = (A + εI) x − target; return the residual max |x − mid(l, x − w, u)|."""
     residual = real(0.0)
     for i in range(at.n):
         w_i = row_dot(at.A[i], x, 0, at.n) + regularization * x[i] - target[i]
@@ -154,7 +155,7 @@ def measure(
 
 @func(inline=False)
 def classify(work: Workspace, at: World, x: wp.array1d(dtype=real)):
-    """Classes of x − w, with w as `measure` left it; friction at a separating contact takes the bound it points to."""
+    """Classify rows by x − w, with w of `measure`; friction at separating contacts takes the bound that w points to."""
     for i in range(at.n):
         if work.findex[at.w, i] < 0:
             trial = x[i] - work.w[at.w, i]
@@ -178,7 +179,7 @@ def classify(work: Workspace, at: World, x: wp.array1d(dtype=real)):
 
 @func(inline=False)
 def list_clamped(work: Workspace, at: World) -> int:
-    """`clamped`, `place` and `weight` from the classes; |C|."""
+    """Fill `clamped`, `place` and `weight` from the classes; return |C|."""
     m = wp.int32(0)
     for i in range(at.n):
         work.place[at.w, i] = -1
@@ -192,7 +193,7 @@ def list_clamped(work: Workspace, at: World) -> int:
 
 @func
 def moves_with(work: Workspace, at: World, i: int) -> real:
-    """E_ij of row i: x_i = E_ij x_j where it is at its bound and j = findex_i is clamped, else 0."""
+    """E_ij of row i: x_i = E_ij x_j if row i is at its bound and j = findex_i is clamped, else 0."""
     j = work.findex[at.w, i]
     E_ij = real(0.0)
     if j >= 0 and work.classes[at.w, i] != CLAMPING:
@@ -203,7 +204,7 @@ def moves_with(work: Workspace, at: World, i: int) -> real:
 
 @func(inline=False)
 def assemble(work: Workspace, at: World, regularization: real) -> int:
-    """K = Qᵀ + εI, Q = A_CC + A_CU E; |C|."""
+    """K = Qᵀ + εI, Q = A_CC + A_CU E; return |C|."""
     m = list_clamped(work, at)
     K = at.K
     clamped = work.clamped[at.w]
@@ -220,7 +221,7 @@ def assemble(work: Workspace, at: World, regularization: real) -> int:
 
 @func(inline=False)
 def expand(work: Workspace, at: World, one: real, theta: real, x: wp.array1d(dtype=real)):
-    """x of S and U from x_C: 0, hi · one, ±(hi x_j + e θ)."""
+    """x of S and U rows from x_C: 0, hi · one, ±(hi x_j + e θ)."""
     for i in range(at.n):
         if work.findex[at.w, i] < 0:
             if work.classes[at.w, i] == SEPARATING:
@@ -237,12 +238,13 @@ def expand(work: Workspace, at: World, one: real, theta: real, x: wp.array1d(dty
 @func(inline=False)
 def solve_classes(
     work: Workspace, at: World, m: int, rank: int,
-    regularization: real, target: wp.array1d(dtype=real), one: real, theta: real, passes: int, x: wp.array1d(dtype=real),
+    regularization: real, target: wp.array1d(dtype=real), one: real, theta: real, passes: int,
+    x: wp.array1d(dtype=real),
 ):  # fmt: skip
-    """x with w_C = 0 at the present classes: `passes` corrections of what x_C holds, by the LU factor (rank < 0) or
-    of least norm.
+    """x with w_C = 0 for the present classes, by `passes` corrections of the given x_C.
 
-    The right-hand side is one · target + θd, bounds are widened by θe: (1, 0) gives x at θ = 0, (0, 1) its dx/dθ.
+    The corrections use the LU factor (rank < 0) or the least-norm solution. The right-hand side is one · target + θd
+    and bounds are widened by θe: (one, θ) = (1, 0) gives x at θ = 0, (0, 1) gives its dx/dθ.
     """
     clamped = work.clamped[at.w]
     r = work.r[at.w]
@@ -279,7 +281,7 @@ def product(work: Workspace, at: World) -> Product:
 
 @func(inline=False)
 def factor_classes(work: Workspace, at: World) -> tuple[int, int]:
-    """Q = L Nᵀ of the present classes; |C| and the rank."""
+    """Factor Q = L Nᵀ of the present classes; return |C| and the rank."""
     m = list_clamped(work, at)
     index = work.clamped[at.w]
     last = wp.int32(m)
@@ -298,7 +300,7 @@ def factor_classes(work: Workspace, at: World) -> tuple[int, int]:
 
 @func(inline=False)
 def block_pivot(work: Workspace, at: World, regularization: real, x: wp.array1d(dtype=real)) -> int:
-    """Classes → x → classes on A + εI; the factorisations, negative when it did not settle."""
+    """Iterate classes → x → classes on A + εI; return the factorisations, negative if it did not settle."""
     target = work.target[at.w]
     for pivot in range(BLOCK_PIVOTS):
         m = assemble(work, at, regularization)
@@ -316,14 +318,14 @@ def block_pivot(work: Workspace, at: World, regularization: real, x: wp.array1d(
 
 @func(inline=False)
 def sweep(work: Workspace, at: World, regularization: real, sweeps: int, x: wp.array1d(dtype=real)):
-    """Projected Gauss–Seidel on A + εI from x, until it settles."""
+    """Projected Gauss–Seidel sweeps on A + εI from x, until x settles."""
     change = real(INFINITE)
     for _sweep in range(sweeps):
         if change > real(SETTLED):
             change = real(0.0)
             for i in range(at.n):
                 A_ii = at.A[i, i]
-                if A_ii > real(0.5):  # 1, or 0 where nothing moves
+                if A_ii > real(0.5):  # 1, or 0 where the row moves nothing
                     before = x[i]
                     w_i = row_dot(at.A[i], x, 0, at.n) + regularization * before - work.target[at.w, i]
                     u = half_width(work, at, i, x)
@@ -334,7 +336,7 @@ def sweep(work: Workspace, at: World, regularization: real, sweeps: int, x: wp.a
 
 @func(inline=False)
 def label(work: Workspace, at: World, tolerance: real, classes: wp.array1d(dtype=int)):
-    """S, C, ±U, ±T of `best`, with its w as `measure` left it."""
+    """Labels S, C, ±U, ±T of `best`, given w of `measure`."""
     x = work.best[at.w]
     for i in range(at.n):
         if work.findex[at.w, i] < 0:
@@ -352,7 +354,7 @@ def label(work: Workspace, at: World, tolerance: real, classes: wp.array1d(dtype
 
 @func
 def label_row(x: real, w: real, l: real, u: real, tolerance: real) -> int:
-    """±U at a bound that w presses on, ±T where it does not, C between."""
+    """±U at a bound with w pressing on it, ±T without, C between the bounds."""
     if x >= u - tolerance and w < -tolerance:
         return UPPER
     if x <= l + tolerance:
@@ -364,7 +366,7 @@ def label_row(x: real, w: real, l: real, u: real, tolerance: real) -> int:
 
 @func
 def adopt(given: int, coupled: bool) -> int:
-    """A class given from outside; tied rows stay at their bound."""
+    """Class from a label that the caller gives; tied rows stay at their bound."""
     class_i = wp.int32(SEPARATING)
     if given == CLAMPING:
         class_i = CLAMPING

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contact problem of a step as a boxed LCP (Werling et al., §4; theory §5), and the impulses kept between steps.
+"""The contact problem of a step as a boxed LCP (Werling et al., §4; theory §5), and its warm start between steps.
 
     w = (W + R) x − b ≥ 0 ⟂ x  on normals and one-sided rows,  |x_t| ≤ μ x_n on tangents,  γ = x − shift
 
-W = J A⁻¹Jᵀ from `delassus.py`. Contacts are rigid (R = 0): v_n ≥ −φ/h where they are apart, v_n ≥ r |φ|/h where they overlap
-(r: error reduction; at the recovery speed at most), and v_n ≥ −e v*_n where they meet at v_n0 < 0 with a restitution e > 0.
-Scalar rows keep their compliance R and their v̂; one with two finite bounds is shifted to [0, u − l], and a bilateral row is
-eliminated beforehand, its impulse recovered afterwards.
+W = J A⁻¹Jᵀ comes from `delassus.py`. Contacts are rigid (R = 0). v_n ≥ −φ/h where they are apart; v_n ≥ r |φ|/h where
+they overlap (r: error reduction; at most the recovery speed); v_n ≥ −e v*_n where they meet at v_n0 < 0 with a
+restitution e > 0. Scalar rows keep their compliance R and their v̂. A row with two finite bounds is shifted to
+[0, u − l]. A bilateral row is eliminated beforehand, and its impulse recovered afterwards.
 """
 
 import warp as wp
@@ -22,37 +22,38 @@ from .lcp import MATRICES
 
 @struct
 class Boxed:
-    """Rows as listed in `Dual`; N of them."""
+    """The boxed LCP; its N rows are listed in `Dual`."""
 
     b: wp.array2d(dtype=real)  # (worlds, N)
     hi: wp.array2d(dtype=real)
     findex: wp.array2d(dtype=int)
     shift: wp.array2d(dtype=real)
-    bilateral: wp.array2d(dtype=int)  # k > 0: the k-th row that is eliminated, x_r = E_b,r − Σ E_kj x_j
-    bilaterals: wp.array(dtype=int)  # (worlds,) rows of E (bilaterals, rows), in `Scratch` behind the matrices of `lcp`
+    bilateral: wp.array2d(dtype=int)  # k > 0: the k-th eliminated row, x_r = E_b,r − Σ E_kj x_j
+    # (worlds,) number of rows of E (bilaterals, rows); E lies in `Scratch` after the matrices of `lcp`
+    bilaterals: wp.array(dtype=int)
     E_b: wp.array2d(dtype=real)
 
 
 @struct
 class Memory:
-    """What a step hands to the next: contacts by pair and feature, and x of their rows; 0 contacts: none."""
+    """Warm start for the next step: contacts by pair and feature, and x of their rows; 0 contacts: empty."""
 
     count: wp.array(dtype=int)  # (worlds,)
     key: wp.array2d(dtype=int)  # (worlds, 4 max_contacts) pair, feature
-    contact_x: wp.array2d(dtype=real)  # (worlds, 3 max_contacts); backward passes read it, too
+    contact_x: wp.array2d(dtype=real)  # (worlds, 3 max_contacts); backward passes read it too
     row_x: wp.array2d(dtype=real)  # (worlds, K)
 
 
 @func
 def pair_restitution(scene: Scene, restitution: wp.array2d(dtype=real), w: int, p: int) -> real:
-    """The larger of the two geoms'."""
+    """The larger restitution of the pair's geoms."""
     row = w % restitution.shape[0]
     return wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
 
 
 @func
 def gap_target(phi: real, h: real, error_reduction: real, recovery: real, touching: real) -> real:
-    """t of a contact that does not bounce; it is an overlap below φ = `touching`."""
+    """Target velocity of a contact that does not bounce; below φ = `touching` it is an overlap."""
     target = -phi / h
     if phi < touching:
         target = wp.min(error_reduction * target, recovery)
@@ -61,9 +62,9 @@ def gap_target(phi: real, h: real, error_reduction: real, recovery: real, touchi
 
 @func
 def impact_target(e: real, v_n: real, v_n_star: real, threshold: real) -> real:
-    """−e v*_n of a contact that meets at v_n < −threshold; −∞ where nothing bounces.
+    """−e v*_n for a contact that meets at v_n < −threshold; −∞ if it does not bounce.
 
-    Without restitution there is no impact law: the target −φ/h alone lets bodies meet, and stops them there.
+    Without restitution there is no impact law: the target −φ/h alone lets bodies meet and stops them there.
     """
     if e > real(0.0) and v_n < -threshold:
         return -e * v_n_star
@@ -84,7 +85,7 @@ def fill(
     # out
     boxed: Boxed,
 ):
-    """b, bounds and shifts of every listed row. Launch over (worlds, N)."""
+    """Compute b, bounds and shifts of every listed row. Launch over (worlds, N)."""
     w, r = wp.tid()
     if r >= dual.count[w]:
         return
@@ -132,7 +133,7 @@ def fill(
 
 @kernel
 def reserve(dual: Dual, boxed: Boxed, scratch: Scratch):
-    """Number the bilateral rows, and take memory for the matrices. Launch over worlds."""
+    """Number the bilateral rows and take memory for the matrices. Launch over worlds."""
     w = wp.tid()
     n = dual.count[w]
     k = int(0)
@@ -146,13 +147,16 @@ def reserve(dual: Dual, boxed: Boxed, scratch: Scratch):
 
 @func
 def elimination(boxed: Boxed, scratch: Scratch, w: int, n: int):
-    """The view of E."""
+    """View of E in the scratch memory."""
     return matrix(scratch, w, wp.int64(MATRICES) * square(n), boxed.bilaterals[w], n)
 
 
 @kernel
 def eliminate(problem: Problem, dual: Dual, boxed: Boxed, scratch: Scratch, turn: int):
-    """R joins the diagonal of W, the shifts b; then pivot on the bilateral rows, which become x = 0. Launch over worlds."""
+    """Add R to the diagonal of W and the shifts to b; pivot on the bilateral rows, which become x = 0.
+
+    Launch over worlds.
+    """
     w = wp.tid()
     if scratch.turn[w] != turn:
         return
@@ -196,7 +200,7 @@ def eliminate(problem: Problem, dual: Dual, boxed: Boxed, scratch: Scratch, turn
 def recover(
     dual: Dual, boxed: Boxed, scratch: Scratch, turn: int, x: wp.array2d(dtype=real), impulse: wp.array2d(dtype=real)
 ):
-    """γ = x − shift, and the bilateral impulses from the last eliminated to the first. Launch over worlds."""
+    """γ = x − shift; recover the bilateral impulses from the last eliminated to the first. Launch over worlds."""
     w = wp.tid()
     if scratch.turn[w] != turn:
         return
@@ -218,7 +222,7 @@ def recover(
 
 @func
 def scalar_row(dual: Dual, w: int, r: int, slots: int) -> int:
-    """The scalar row of a listed row behind those of contacts; negative of spin rows."""
+    """Index of a listed row among the scalar rows; negative for spin rows."""
     k = dual.source[w, r] - 3 * slots
     if SPIN:
         k = k - 3 * slots
@@ -227,16 +231,16 @@ def scalar_row(dual: Dual, w: int, r: int, slots: int) -> int:
 
 @kernel
 def recall(contacts: Contacts, dual: Dual, memory: Memory, guess: wp.array2d(dtype=real)):
-    """x of the last step for the rows listed now, 0 for contacts that are new. Launch over worlds.
+    """Initial x for the listed rows from the previous step, 0 for new contacts. Launch over worlds.
 
-    Memory is a user's array: a count that it cannot hold, as from a damaged file, is no memory at all.
+    Memory is a user's array: a count above its capacity, as from a damaged file, counts as empty.
     """
     w = wp.tid()
     slots = contacts.pair.shape[1]
     kept = memory.count[w]
     if kept > memory.key.shape[1] // 4:
         kept = 0
-    start = int(0)  # both lists are in pair order
+    start = int(0)  # both lists are in the order of pairs
     for c in range(wp.min(contacts.count[w], slots)):
         p = contacts.pair[w, c]
         feature = contacts.feature[w, c]
@@ -251,14 +255,14 @@ def recall(contacts: Contacts, dual: Dual, memory: Memory, guess: wp.array2d(dty
                         guess[w, 3 * c + axis] = memory.contact_x[w, 3 * m + axis]
     for r in range(3 * wp.min(contacts.count[w], slots), dual.count[w]):
         k = scalar_row(dual, w, r, slots)
-        guess[w, r] = real(0.0)  # of spin rows, which nothing remembers
+        guess[w, r] = real(0.0)  # spin rows have no warm start
         if k >= 0:
             guess[w, r] = memory.row_x[w, k]
 
 
 @kernel
 def remember(contacts: Contacts, dual: Dual, x: wp.array2d(dtype=real), memory: Memory):
-    """Keep x for the next step. Launch over worlds."""
+    """Keep x as warm start of the next step. Launch over worlds."""
     w = wp.tid()
     slots = contacts.pair.shape[1]
     count = wp.min(contacts.count[w], slots)

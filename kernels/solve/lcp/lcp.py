@@ -4,19 +4,21 @@
     find x:  w = A x − b,  l ≤ x ≤ u,  x = l ⇒ w ≥ 0,  x = u ⇒ w ≤ 0,  l < x < u ⇒ w = 0
     row i with findex_i < 0: [l, u] = [0, hi_i];   with findex_i = j ≥ 0: [l, u] = [−hi_i x_j, hi_i x_j]
 
-One thread solves one world, island by island (rows that A and the friction bounds couple), in scaled variables:
+One thread solves one world, island by island (an island: rows coupled by A and friction bounds), in scaled variables:
 
-1. The guess: classes that the caller gives, or those after a few projected Gauss–Seidel sweeps from the caller's x or from 0.
-2. Block pivoting on A itself, classes → x → classes, a few times, x of least norm (in unscaled variables) where A leaves it
-   open; the classes of the guess come first. Most islands end here, at the first factorisation.
-3. Where the least-norm x leaves its bounds (three contacts in a row can): projections onto the bounds and onto w_C = 0 by
-   turns, from the guess. Contacts that touch without an impulse take part if that solves too.
-4. Block pivoting on A + εI; else the path (`path.py`) from the problem that some sweeps solve, nearly always a few
-   class changes away; else Lemke's, from far away: with d < 0, e > 0 a ray would need x̂ᵀ(A + εI)x̂ ≤ 0, so it ends at a
-   solution. Then step 3 again, and proximal steps, A + εI against b + εx, with ε falling.
+1. Initial classes: the caller's, or those after a few projected Gauss–Seidel sweeps from the caller's x or from 0.
+2. Block pivoting on A itself, a few rounds of classes → x → classes, from the initial classes. x has least norm (in
+   unscaled variables) where A leaves it open. Most islands end here, at the first factorisation.
+3. If the least-norm x leaves its bounds (three contacts in a row can do this): alternating projections onto the bounds
+   and onto w_C = 0, from the initial x. Contacts that touch without an impulse take part if that solves too.
+4. Block pivoting on A + εI. If it does not settle, the path (`path.py`) from the problem that some sweeps solve, nearly
+   always a few class changes away. If that fails, Lemke's path from far away: with d < 0, e > 0 a ray would need
+   x̂ᵀ(A + εI)x̂ ≤ 0, so it ends at a solution. Then step 3 again, and proximal steps, A + εI against b + εx, with
+   falling ε.
 
-A problem without a solution to the tolerance, or to the rounding of A x, is flagged with its residual. Cost: 2 |C| rank² for a factorisation of A,
-2/3 |C|³ for one of A + εI; a path takes one per class change, Lemke's 1 to 4 per row.
+A problem that is not solved to the tolerance, or to the rounding of A x, is flagged with its residual. Cost:
+2 |C| rank² for a factorisation of A, 2/3 |C|³ for one of A + εI. A path takes one factorisation per class change,
+Lemke's path 1 to 4 per row.
 """
 
 import numpy as np
@@ -50,48 +52,49 @@ from .classes import (
 )
 from .path import follow_path, start_far, start_near
 
-NOT_CONVERGED = 1  # bit of `status`: no solution to tolerance; x is the best met, `residual` is its own
+# Bit of `status`: no solution to the tolerance; x is the best point found, `residual` its residual.
+NOT_CONVERGED = 1
 NON_FINITE = 2  # bit of `status`: a NaN or an infinity in the data; x = 0
 
-# Matrices (n, n) of a world in `Scratch`: A, where it is not given, and those of `World`.
+# Matrices (n, n) of a world in `Scratch`: A if it is not given, and those of `World`.
 MATRICES = 5
 
 # Options.guess
 NOTHING, CLASSES, IMPULSES = 0, 1, 2
 
-# Sweeps from x = 0, and from the impulses of the last step.
+# Sweeps from x = 0, and from the impulses of the previous step.
 SWEEPS = 20
 GUESS_SWEEPS = 40
 # Factorisations of block pivoting on A itself.
 EXACT_PIVOTS = 4
-# Turns of projections where the least-norm solution leaves its bounds; the one onto the bounds goes this much further.
+# Rounds of projections if the least-norm solution leaves its bounds; over-relaxation of the projection on the bounds.
 TURNS = 20
 RELAXATION = 1.8
-# ε: large enough for exact pivots, small enough for the classes to be those of A. Every further attempt has other d, e and
-# an ε times the factor.
+# ε: large enough for exact pivots, small enough for the classes to be those of A. Every further attempt uses other d, e
+# and multiplies ε by the factor.
 REGULARIZATION = {wp.float32: 3e-5, wp.float64: 1e-6}
 ATTEMPT_FACTOR = {wp.float32: 0.1, wp.float64: 0.01}
 ATTEMPTS = 3
-# Class changes of Lemke's path per row (4 are usual), and of the path from nearby.
+# Largest number of class changes per row, of Lemke's path (4 are usual) and of the path from nearby.
 PIECES_PER_ROW = 12
 NEAR_PIECES_PER_ROW = 1
-# Proximal steps, how ε falls, and how many may pass without the residual falling to the given part.
+# Proximal steps; factor of ε per step; smallest ε; steps without the residual falling to the given share.
 PROXIMAL_STEPS = 20
 PROXIMAL_SHRINK = 0.1
 LEAST_REGULARIZATION = {wp.float32: 3e-6, wp.float64: 1e-11}
 STALL_STEPS = 5
 STALL_SHRINK = 0.5
-# A solution this good is tried again with every row on its bound that is within SNAP residuals of it.
+# Below this residual the solution is tried again with every row on its bound that is within SNAP residuals of it.
 SNAP_BELOW = 1e-4
 SNAP = 1e2
-# What rounding leaves of w = A x − b where x is large (a light body under a heavy one), in machine epsilons of the largest
-# |x|; and how many tolerances it may count for.
+# Rounding of w = A x − b where x is large (a light body under a heavy one), in machine epsilons of the largest |x|; and
+# the largest number of tolerances that it may excuse.
 ATTAINABLE_EPSILONS = 1.0
 ATTAINABLE_TOLERANCES = 10.0
-# A row is tied where its distance from the bound and w are both below this many tolerances.
+# A row is tied if its distance from the bound and its w are both below this many tolerances.
 TIED_TOLERANCES = 10.0
-# Diagonal entries of A below the square of so many machine epsilons of the largest are 0: A_ii is the square of a row of J
-# in the norm of M⁻¹, and that row is rounding.
+# Diagonal entries of A below (so many machine epsilons)² of the largest count as 0: A_ii is the square of a row of J in
+# the norm of M⁻¹, and that row is rounding.
 ZERO_EPSILONS = 1e2
 
 FIRST_COUPLED = """
@@ -128,13 +131,14 @@ def first_coupled(x: wp.array1d(dtype=real), label: wp.array1d(dtype=int), own: 
 
 @device.func_native(RELABEL)
 def relabel(label: wp.array1d(dtype=int), before: int, after: int, count: int):
-    """Label `before` becomes `after`."""
+    """Replace label `before` by `after`."""
     ...
 
 
 @device.func_native(SCALED_GATHER)
 def scaled_gather(
-    a: real, d: wp.array1d(dtype=real), x: wp.array1d(dtype=real), index: wp.array1d(dtype=int), count: int, y: wp.array1d(dtype=real)
+    a: real, d: wp.array1d(dtype=real), x: wp.array1d(dtype=real), index: wp.array1d(dtype=int), count: int,
+    y: wp.array1d(dtype=real),
 ):  # fmt: skip
     """y[k] = a d[i] x[i] with i = index[k], k < count."""
     ...
@@ -142,7 +146,7 @@ def scaled_gather(
 
 @func(inline=False)
 def check(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, n: int) -> int:
-    """The status of the data: NON_FINITE or 0."""
+    """Check the data; return NON_FINITE or 0."""
     zero = work.best[w]
     row_fill(real(0.0), zero, 0, n)
     bad = row_dot(problem.b[w], zero, 0, n)
@@ -173,14 +177,14 @@ def scale_rows(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: 
 
 @func
 def merge(island: wp.array1d(dtype=int), i: int, j: int, n: int):
-    """One island of those of rows i and j."""
+    """Merge the islands of rows i and j."""
     if island[i] != island[j]:
         relabel(island, wp.max(island[i], island[j]), wp.min(island[i], island[j]), n)
 
 
 @func(inline=False)
 def find_islands(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, n: int):
-    """Rows that A or a friction bound couples, directly or through others, get the first of them as `island`."""
+    """Set `island` of every row to the first row that A or friction bounds couple it with, directly or not."""
     island = work.island[w]
     for i in range(n):
         island[i] = i
@@ -197,7 +201,7 @@ def find_islands(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w
 def gather(
     problem: Problem, A: wp.array2d(dtype=real), work: Workspace, at: World, n: int, root: int, beta: real
 ) -> int:
-    """The scaled problem of one island; its rows."""
+    """Gather the scaled problem of one island; return its number of rows."""
     w = at.w
     member = work.member[w]
     m = wp.int32(0)
@@ -225,7 +229,7 @@ def gather(
 
 @func(inline=False)
 def misplaced(work: Workspace, at: World) -> real:
-    """How far w presses rows out of class S or U."""
+    """Largest w that pushes a row out of class S or U."""
     most = real(0.0)
     for i in range(at.n):
         class_i = work.classes[at.w, i]
@@ -239,7 +243,7 @@ def misplaced(work: Workspace, at: World) -> real:
 
 @func(inline=False)
 def reached(work: Workspace, options: Options, at: World, residual: real) -> bool:
-    """Whether `best`, with its residual, solves: to the tolerance, or to the rounding of A x (at most 10 tolerances)."""
+    """Whether `best` solves: to the tolerance, or to the rounding of A x (at most 10 tolerances)."""
     if residual <= options.tolerance:
         return True
     size = real(0.0)
@@ -250,9 +254,9 @@ def reached(work: Workspace, options: Options, at: World, residual: real) -> boo
 
 @func(inline=False)
 def solve_exactly(work: Workspace, options: Options, at: World, residual: real) -> real:
-    """x of the present classes without ε, in `best` if it is better: the least-norm one, else one next to `x`.
+    """Solve the present classes without ε for the least-norm x, else for one next to `x`; keep it in `best` if better.
 
-    Where Q is singular, projections onto the bounds and onto w_C = 0 by turns look for x with both.
+    Where Q is singular, alternating projections onto the bounds and onto w_C = 0 look for an x that satisfies both.
     """
     m, rank = factor_classes(work, at)
     trial = work.trial[at.w]
@@ -277,7 +281,7 @@ def solve_exactly(work: Workspace, options: Options, at: World, residual: real) 
 
 @func(inline=False)
 def share_ties(work: Workspace, options: Options, at: World) -> int:
-    """Let contacts that touch without an impulse (x = w = 0) take part, if that solves too; the factorisations."""
+    """Let contacts that touch without an impulse (x = w = 0) take part if that solves too; return factorisations."""
     tie = real(TIED_TOLERANCES) * options.tolerance
     ties = wp.int32(0)
     measure(work, at, real(0.0), work.b[at.w], work.best[at.w])
@@ -303,7 +307,7 @@ def share_ties(work: Workspace, options: Options, at: World) -> int:
 
 @func(inline=False)
 def pivot_exactly(work: Workspace, options: Options, at: World) -> tuple[real, int]:
-    """Classes → x → classes on A itself; (least residual, factorisations), x in `best`."""
+    """Iterate classes → x → classes on A itself; return (least residual, factorisations), x in `best`."""
     best = real(INFINITE)
     for pivot in range(EXACT_PIVOTS):
         best = solve_exactly(work, options, at, best)
@@ -318,7 +322,7 @@ def pivot_exactly(work: Workspace, options: Options, at: World) -> tuple[real, i
 
 @func
 def keep_best(work: Workspace, at: World, residual: real, best: real, x: wp.array1d(dtype=real)) -> real:
-    """The smaller residual, with its x in `best`."""
+    """Return the smaller residual; copy x to `best` if its residual is smaller."""
     if residual < best:
         row_copy(x, work.best[at.w], 0, at.n)
     return wp.min(residual, best)
@@ -326,7 +330,7 @@ def keep_best(work: Workspace, at: World, residual: real, best: real, x: wp.arra
 
 @func
 def set_target(work: Workspace, at: World, regularization: real):
-    """b + εx of the last proximal step."""
+    """Set `target` to b + εx with x of the previous proximal step."""
     for i in range(at.n):
         work.target[at.w, i] = work.b[at.w, i] + regularization * work.previous[at.w, i]
 
@@ -335,9 +339,9 @@ def set_target(work: Workspace, at: World, regularization: real):
 def approach(
     work: Workspace, options: Options, at: World, regularization: real, attempt: int, residual: real
 ) -> tuple[real, int]:
-    """Proximal steps from the problem with ε to the one without; (least residual, factorisations), x in `best`.
+    """Proximal steps from the problem with ε to that without; return (least residual, factorisations), x in `best`.
 
-    ε shrinks from step to step, where block pivoting still settles: modes of A below ε would converge slowly.
+    ε shrinks with every step while block pivoting settles: modes of A below ε would converge slowly.
     """
     x = work.x[at.w]
     best = residual
@@ -380,7 +384,7 @@ def approach(
 
 @func(inline=False)
 def pivot(work: Workspace, options: Options, at: World, residual: real) -> tuple[real, int]:
-    """Steps 3 to 5 of the module; (least residual, factorisations), x in `best`."""
+    """Step 4 of the module; return (least residual, factorisations), x in `best`."""
     best = residual
     count = wp.int32(0)
     regularization = real(first_regularization)
@@ -388,7 +392,7 @@ def pivot(work: Workspace, options: Options, at: World, residual: real) -> tuple
         best, steps = approach(work, options, at, regularization, attempt, best)
         count += steps
         if best < real(SNAP_BELOW) and not reached(work, options, at, best):
-            # A tie, approached ever more slowly: put the rows that are nearly at a bound on it.
+            # The steps approach a tie ever more slowly: put the rows that are nearly at a bound on it.
             measure(work, at, real(0.0), work.b[at.w], work.best[at.w])
             label(work, at, real(SNAP) * best, work.labels[at.w])
             for i in range(at.n):
@@ -402,7 +406,7 @@ def pivot(work: Workspace, options: Options, at: World, residual: real) -> tuple
 
 @func(inline=False)
 def start(problem: Problem, work: Workspace, options: Options, at: World):
-    """Step 1 of the module: x and classes to start from."""
+    """Step 1 of the module: initial x and classes."""
     x = work.x[at.w]
     row_fill(real(0.0), x, 0, at.n)
     sweeps = wp.int32(SWEEPS)
@@ -428,7 +432,7 @@ class Given:
 
 @kernel
 def solve(problem: Problem, scratch: Scratch, turn: int, work: Workspace, options: Options, solution: Solution):
-    """The worlds of one turn, one per thread: x and its classes, island by island."""
+    """Solve the worlds of one turn, one per thread, island by island for x and its classes."""
     at = World()
     at.w = wp.tid()
     if scratch.turn[at.w] != turn:

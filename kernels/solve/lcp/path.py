@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of solutions of a boxed LCP that change one class at a time (Lemke's method; continuation).
 
-The solution for the right-hand side target + θd and bounds wider by θe is followed from a start where it is known to θ = 0,
-on A + εI, which has one solution per class set. It is linear in θ between class changes; each piece is factored anew from
-A, which is smaller than the usual tableau (three columns per friction row) and does not add up rounding.
+The path follows the solution for the right-hand side target + θd and bounds widened by θe, from an initial θ where it
+is known, to θ = 0. It uses A + εI, which has one solution per class set. The solution is linear in θ between class
+changes. Each piece is factored anew from A, which is smaller than the usual tableau (three columns per friction row)
+and does not accumulate rounding.
 """
 
 import numpy as np
@@ -25,7 +26,7 @@ epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
 @struct
 class Event:
-    """Where a piece of Lemke's path ends: at θ row `row` leaves its class on `side` (−1 lower, +1 upper)."""
+    """End of a piece of a path: at θ row `row` leaves its class on `side` (−1 lower, +1 upper)."""
 
     theta: real
     row: int
@@ -34,7 +35,7 @@ class Event:
 
 @func(inline=False)
 def slack(work: Workspace, at: World, i: int, side: int) -> vec2:
-    """Distance of row i from leaving its class at a side: (value at θ = 0, derivative by θ), ≥ 0 on the path."""
+    """Slack of row i on a side: (value at θ = 0, derivative with respect to θ), ≥ 0 on the path."""
     class_i = work.classes[at.w, i]
     if class_i == UPPER:
         return vec2(-work.w[at.w, i], -work.w_theta[at.w, i])
@@ -54,12 +55,12 @@ def slack(work: Workspace, at: World, i: int, side: int) -> vec2:
 
 @func(inline=False)
 def next_event(work: Workspace, at: World, theta: real, sigma: real, last: int, last_side: int) -> Event:
-    """The first slack that falls to 0 as θ moves from its value in direction σ; row −1: none."""
+    """The first slack that falls to 0 as θ moves from its value in direction σ; row −1 if none does."""
     event = Event()
     event.row = -1
     nearest = real(INFINITE)
     for i in range(at.n):
-        # Clamping rows have two ends (the upper one may be missing), the others one.
+        # Clamping rows have two ends (the upper bound may be infinite), the others one.
         ends = wp.int32(1)
         if work.classes[at.w, i] == CLAMPING and work.hi[at.w, i] - work.hi[at.w, i] == real(0.0):
             ends = 2
@@ -68,7 +69,7 @@ def next_event(work: Workspace, at: World, theta: real, sigma: real, last: int, 
             if i != last or (ends == 2 and side != last_side):
                 s = slack(work, at, i, side)
                 if s[1] * sigma < real(0.0):
-                    # Slacks that rounding has made negative already: now.
+                    # Slacks that rounding has made negative end the piece at once.
                     along = wp.max(-s[0] / s[1] * sigma, theta * sigma)
                     if along < nearest:
                         nearest = along
@@ -80,7 +81,10 @@ def next_event(work: Workspace, at: World, theta: real, sigma: real, last: int, 
 
 @func(inline=False)
 def start_far(work: Workspace, at: World, attempt: int) -> real:
-    """Lemke's start: at the θ returned x_1 = 0, w_2 = 0 solve; d < 0 on rows of the first kind, e > 0 on the others."""
+    """Initial point of Lemke's path; returns its θ.
+
+    There x = 0 on rows of the first kind, with d < 0, and w = 0 on the others, with e > 0.
+    """
     for i in range(at.n):
         phase = real(GOLDEN) * real(i + 1) + real(PLASTIC) * real(attempt)
         cover = real(0.5) + phase - wp.floor(phase)
@@ -97,7 +101,7 @@ def start_far(work: Workspace, at: World, attempt: int) -> real:
 
 @func(inline=False)
 def start_near(work: Workspace, at: World, regularization: real) -> real:
-    """Start at the problem that `x` solves: with z = x − w, x̂ = mid(l, z, u) and ŵ = x̂ − z are its solution."""
+    """Initial point near `x`: with z = x − w, x̂ = mid(l, z, u) and ŵ = x̂ − z solve the problem at the returned θ."""
     x = work.x[at.w]
     z = work.trial[at.w]
     measure(work, at, regularization, work.target[at.w], x)
@@ -120,7 +124,7 @@ def start_near(work: Workspace, at: World, regularization: real) -> real:
 
 @func(inline=False)
 def follow_path(work: Workspace, at: World, regularization: real, start: real, pieces: int) -> int:
-    """The solutions of A + εI for target + θd from θ = `start` to 0; leaves the classes. The number of pieces."""
+    """Follow the solutions of A + εI for target + θd from θ = `start` to 0; leaves the classes. Returns the pieces."""
     target = work.target[at.w]
     theta = real(start)
     sigma = real(-1.0)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the solvers ask of the law of one contact; in copies with spin rows (`SPIN`, `laws/spin_cone.py`) of a contact and its spin rows.
+"""The law of one contact for the solvers; in kernel copies with spin rows (`SPIN`) of a contact and its spin rows.
 
-There the arrays over contacts have twice as many slots: of C contacts, slot C + c holds the spin rows of contact c, with a Jacobian, an R and impulses
-of its own. It is listed by its island like a contact, where its μ is not 0, so that Jᵀγ, Jv and what is carried along need not know; the
-law, its slopes and what they couple are here. `newton.G` has three times C entries: of contacts, of spin rows, and, as the first two rows of
-a matrix, (left, right) of what couples them.
+In those copies (`laws/spin_cone.py`) arrays over contacts have twice as many slots. With C contacts, slot C + c holds
+the spin rows of contact c, with a Jacobian, an R and impulses of its own. Where its μ is not 0, its island lists the
+slot like a contact, so Jᵀγ, Jv and the updates along the iteration treat both alike. The law, its slopes and the
+coupling of both slots are in this file. `newton.G` has 3 C entries: of contacts, of spin rows, and of their coupling,
+as the vectors (left, right) in the first two rows of a matrix.
 
-All that is not said to be for all lanes is called by one lane.
+One lane calls every function unless its docstring says otherwise.
 """
 
 import warp as wp
@@ -45,7 +46,7 @@ def contact_y(u_c: vec3, R: vec3) -> vec3:
 
 @func
 def point_slots(problem: Problem) -> int:
-    """C: slots of contacts, without those of spin rows."""
+    """C: number of contact slots, without those of spin rows."""
     C = problem.mu.shape[1]
     if SPIN:
         C = C // 2
@@ -73,7 +74,7 @@ def is_spin(problem: Problem, c: int) -> bool:
 
 @func
 def has_spin(problem: Problem, w: int, point: int) -> bool:
-    """Whether a contact has spin rows that act."""
+    """Whether a contact has active spin rows."""
     spins = bool(False)
     if SPIN:
         spins = problem.mu[w, point_slots(problem) + point] > real(0.0)
@@ -82,7 +83,7 @@ def has_spin(problem: Problem, w: int, point: int) -> bool:
 
 @func
 def spin_entry(problem: Problem, x: wp.array1d(dtype=vec3), w: int, point: int) -> vec3:
-    """The entry of a contact's spin rows; 0 where it has none."""
+    """The entry of x at a contact's spin rows; 0 if it has none."""
     found = vec3(real(0.0), real(0.0), real(0.0))
     if has_spin(problem, w, point):
         found = x[point_slots(problem) + point]
@@ -91,7 +92,7 @@ def spin_entry(problem: Problem, x: wp.array1d(dtype=vec3), w: int, point: int) 
 
 @func
 def contact_rho(problem: Problem, w: int, c: int) -> real:
-    """ρ, the inverse mass of a contact [1/kg]."""
+    """ρ, the inverse effective mass of a contact [1/kg]."""
     return wp.max(problem.weight[w, point_of(problem, c)], real(INVERSE_MASS_FLOOR))
 
 
@@ -100,7 +101,7 @@ def contact_rho(problem: Problem, w: int, c: int) -> real:
 
 @func
 def convex_law(problem: Problem, u: vec3, s: vec3, w: int, c: int) -> vec3:
-    """The impulse of slot c at the velocities u − v̂ of its contact and s of its spin rows."""
+    """Impulse of slot c at the velocities u − v̂ of its contact and s of its spin rows."""
     point = point_of(problem, c)
     R = problem.R[w, point]
     gamma, sigma = spin_cone_impulse(contact_y(u, R), -s / R[0], R, problem.mu[w, point])
@@ -143,7 +144,7 @@ def convex_impulse_along(
 def convex_curvature_along(
     problem: Problem, u_c: wp.array1d(dtype=vec3), dv_c: wp.array1d(dtype=vec3), alpha: real, w: int, c: int
 ) -> real:
-    """dv_cᵀ G dv_c of slot c at u_c + α dv_c, with half of what couples it to another."""
+    """dv_cᵀ G dv_c of slot c at u_c + α dv_c, with half of the coupling between contact and spin rows."""
     curvature = real(0.0)
     if SPIN:
         point = point_of(problem, c)
@@ -168,7 +169,7 @@ def convex_curvature_along(
 
 @func
 def store_slopes(problem: Problem, G: wp.array1d(dtype=mat33), x: Coupled, c: int):
-    """The part of the slopes that is slot c's."""
+    """Store slot c's part of the slopes; a spin slot also stores the coupling."""
     C = point_slots(problem)
     if is_spin(problem, c):
         G[c] = x.spin
@@ -181,7 +182,7 @@ def store_slopes(problem: Problem, G: wp.array1d(dtype=mat33), x: Coupled, c: in
 
 @func
 def linearise_convex(problem: Problem, G: wp.array1d(dtype=mat33), u_c: wp.array1d(dtype=vec3), w: int, c: int):
-    """G of slot c."""
+    """Store G of slot c under the convex law."""
     if SPIN:
         point = point_of(problem, c)
         R = problem.R[w, point]
@@ -205,7 +206,7 @@ def contact_u(problem: Problem, v: wp.array1d(dtype=real), w: int, c: int) -> ve
 
 @func
 def spin_rate(problem: Problem, v: wp.array1d(dtype=real), w: int, point: int) -> vec3:
-    """s, the velocity of a contact's spin rows; 0 where it has none."""
+    """s, the velocity of a contact's spin rows; 0 if it has none."""
     s = vec3(real(0.0), real(0.0), real(0.0))
     if has_spin(problem, w, point):
         s = contact_u(problem, v, w, point_slots(problem) + point)
@@ -214,7 +215,7 @@ def spin_rate(problem: Problem, v: wp.array1d(dtype=real), w: int, point: int) -
 
 @func
 def lagged_impulse(problem: Problem, v: wp.array1d(dtype=real), w: int, c: int) -> vec3:
-    """The impulse of slot c at v."""
+    """Impulse of slot c under Coulomb's law at v."""
     gamma = vec3()
     if SPIN:
         point = point_of(problem, c)
@@ -233,7 +234,7 @@ def lagged_impulse(problem: Problem, v: wp.array1d(dtype=real), w: int, c: int) 
 
 @func
 def own_part(problem: Problem, G: wp.array1d(dtype=mat33), x: Coupled, c: int) -> Linearised:
-    """What is slot c's of the linearised law, whose slopes are stored."""
+    """Slot c's part of the linearised law; stores its slopes."""
     found = Linearised()
     store_slopes(problem, G, x, c)
     if is_spin(problem, c):
@@ -251,10 +252,10 @@ def own_part(problem: Problem, G: wp.array1d(dtype=mat33), x: Coupled, c: int) -
 
 @func
 def lagged_newton(
-    problem: Problem, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3), G: wp.array1d(dtype=mat33), w: int, c: int,
-    bears: bool, held: bool,
+    problem: Problem, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3), G: wp.array1d(dtype=mat33), w: int,
+    c: int, bears: bool, held: bool,
 ) -> Linearised:  # fmt: skip
-    """The law of slot c linearised at v and γ; its slopes in G. `bears`: contacts stiffen under their loads."""
+    """Linearise the law of slot c at v and γ; store its slopes in G. `bears`: contacts stiffen under their loads."""
     found = Linearised()
     point = point_of(problem, c)
     rho = contact_rho(problem, w, c)
@@ -279,7 +280,7 @@ def lagged_newton(
 def lagged_slopes(
     problem: Problem, v: wp.array1d(dtype=real), G: wp.array1d(dtype=mat33), w: int, c: int
 ) -> Linearised:
-    """The slopes of slot c's law at v, stored in G, too."""
+    """Slopes of slot c's law at v; also stored in G."""
     found = Linearised()
     if SPIN:
         point = point_of(problem, c)
@@ -297,19 +298,19 @@ def lagged_slopes(
 
 @func
 def slips(p: vec3) -> bool:
-    """Whether a slot's part of what friction answers to the normal is there."""
+    """Whether the slot's friction depends on the normal impulse: p ≠ 0, the contact slides."""
     found = p[0] != real(0.0) or p[1] != real(0.0)
     if SPIN:
         found = found or p[2] != real(0.0)
     return found
 
 
-# What the slots add to the matrix A + JᵀGJ, and to its products; by all lanes but `coupled_change`.
+# Contributions of slots to the matrix A + JᵀGJ and to its products. All lanes call these, except where marked.
 
 
 @func
 def acts(problem: Problem, G: wp.array1d(dtype=mat33), c: int) -> bool:
-    """Whether the contact of slot c acts."""
+    """Whether the contact of slot c transmits a normal impulse, by its slope."""
     g = G[point_of(problem, c)]
     return g[2, 2] != real(0.0)
 
@@ -318,7 +319,7 @@ def acts(problem: Problem, G: wp.array1d(dtype=mat33), c: int) -> bool:
 def add_gram(
     problem: Problem, G: wp.array1d(dtype=mat33), w: int, c: int, slot: wp.array1d(dtype=int), H: wp.array2d(dtype=real)
 ):
-    """JᵀGJ of slot c, and what couples spin rows to their contact."""
+    """Add JᵀGJ of slot c to H; a spin slot also adds the coupling with its contact."""
     pair = problem.contact_pair[w, c]
     support = problem.support[pair]
     size = problem.support_size[pair]
@@ -334,7 +335,7 @@ def add_gram(
 
 @func
 def add_block_gram(problem: Problem, G: wp.array1d(dtype=mat33), w: int, c: int, P: wp.array2d(dtype=real)):
-    """The part of `add_gram` within the blocks of trees."""
+    """Add the part of `add_gram` inside the tree blocks to P."""
     pair = problem.contact_pair[w, c]
     support = problem.support[pair]
     size = problem.support_size[pair]
@@ -352,7 +353,7 @@ def add_block_gram(problem: Problem, G: wp.array1d(dtype=mat33), w: int, c: int,
 def coupled_force(
     problem: Problem, G: wp.array1d(dtype=mat33), x: wp.array1d(dtype=real), rate: vec3, w: int, c: int
 ) -> vec3:
-    """G J x of slot c, J x of which is `rate`, with what couples it to another. By one lane."""
+    """G J x of slot c with J x = `rate`, coupling included. By one lane."""
     f = G[c] * rate
     if SPIN:
         point = point_of(problem, c)
@@ -386,9 +387,10 @@ def normal_rate(problem: Problem, x: wp.array1d(dtype=real), rate: vec3, w: int,
 
 @func
 def add_rank_one(
-    problem: Problem, p: vec3, w: int, c: int, slot: wp.array1d(dtype=int), H: wp.array2d(dtype=real), begin: int, end: int
+    problem: Problem, p: vec3, w: int, c: int, slot: wp.array1d(dtype=int), H: wp.array2d(dtype=real), begin: int,
+    end: int,
 ):  # fmt: skip
-    """Jᵀp eᵀJ of slot c, e the normal of its contact, to rows [begin, end)."""
+    """Add Jᵀp eᵀJ of slot c, with e its contact's normal, to rows [begin, end)."""
     pair = problem.contact_pair[w, c]
     support = problem.support[pair]
     size = problem.support_size[pair]

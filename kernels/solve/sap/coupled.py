@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linear system of Coulomb's law, (A + JᵀGJ) x = b with G = S + p eᵀ of every contact, and its transpose (theory §3.6).
+"""The linear system of Coulomb's law, (A + JᵀGJ) x = b with G = S + p eᵀ per contact, and its transpose (theory §3.6).
 
-Directly by UᵀDL in the envelope of the symmetric part, which is LᵀDL of `newton.py` where no contact of the island slides; without a
-factor by BiCGSTAB, preconditioned by the tree blocks of the symmetric part.
+Direct: UᵀDL in the envelope of the symmetric part, or LᵀDL of `newton.py` where no contact of the island slides.
+Iterative: BiCGSTAB, preconditioned by the tree blocks of the symmetric part.
 
-Called by all lanes together (`linalg/lanes.py`).
+All lanes call these functions together (`linalg/lanes.py`).
 """
 
 import warp as wp
@@ -30,11 +30,11 @@ from .newton import (
 )
 from .sap import Workspace
 
-# Iterations of the linear solver without a factor, per dof and at least.
+# Largest number of BiCGSTAB iterations: per dof, plus a constant.
 KRYLOV_TRIALS_PER_DOF = 4
 KRYLOV_TRIALS = 20
-# It ends where so many iterations have not made the square of the rest less by this factor, and begins anew where the cosine of rest
-# and shadow is below the root of the next number, or the square has grown by the last.
+# BiCGSTAB stops when this many iterations have not reduced the squared residual by KRYLOV_SHRINK. It restarts when the
+# squared cosine between residual and shadow residual is below KRYLOV_APART or the square has grown by KRYLOV_GROWTH.
 KRYLOV_PATIENCE = wp.constant(200)
 KRYLOV_SHRINK = 0.25
 KRYLOV_APART = 1e-12
@@ -43,27 +43,26 @@ KRYLOV_GROWTH = 1e4
 
 @struct
 class Lag:
-    """What the solver needs besides SAP's workspace; per world."""
+    """Arrays of the solver besides SAP's workspace, per world."""
 
     G: wp.array2d(dtype=mat33)  # (worlds, C) with `keep_factor`: S + p eᵀ at the solution
-    p: wp.array2d(dtype=vec3)  # (worlds, C) the part of G that is not symmetric
+    p: wp.array2d(dtype=vec3)  # (worlds, C) p of the unsymmetric part p eᵀ of G
     delta: wp.array2d(dtype=vec3)  # (worlds, C)
     row_delta: wp.array2d(dtype=real)  # (worlds, K)
-    missed: wp.array2d(dtype=real)  # (worlds, nv) Jᵀ of the misses
-    dv: wp.array2d(dtype=real)  # (worlds, nv) the step before
-    krylov: wp.array3d(dtype=real)  # (worlds, 6, nv) without a factor: vectors of the linear solver
+    missed: wp.array2d(dtype=real)  # (worlds, nv) Jᵀmiss
+    dv: wp.array2d(dtype=real)  # (worlds, nv) the previous step
+    krylov: wp.array3d(dtype=real)  # (worlds, 6, nv) vectors of BiCGSTAB; empty with a factor
     v: wp.array2d(dtype=real)  # (worlds, nv) of the convex surrogate, and the two below
     R: wp.array2d(dtype=vec3)  # (worlds, C)
     v_hat: wp.array2d(dtype=vec3)  # (worlds, C)
-    slip: wp.array2d(
-        dtype=real
-    )  # (worlds, C) [m/s] of the surrogate of large islands; empty where there can be none, as the next two
-    slip_change: wp.array2d(dtype=real)  # (worlds, C) by the pass before
+    # (worlds, C) [m/s] of the surrogate of large islands; this and the next two are empty where no island can be large
+    slip: wp.array2d(dtype=real)
+    slip_change: wp.array2d(dtype=real)  # (worlds, C) by the previous pass
     relaxation: wp.array2d(dtype=real)  # (worlds, trees)
-    kept_v: wp.array2d(dtype=real)  # (worlds, nv) the best that earlier starts came to, and the two below
+    kept_v: wp.array2d(dtype=real)  # (worlds, nv) best point of earlier initial states, and the two below
     gamma: wp.array2d(dtype=vec3)  # (worlds, C)
     row_gamma: wp.array2d(dtype=real)  # (worlds, K)
-    slope: wp.array2d(dtype=real)  # (worlds, trees) contacts that slide at the solution; NaN: singular
+    slope: wp.array2d(dtype=real)  # (worlds, trees) number of contacts that slide at the solution; NaN: singular
     island_error: wp.array2d(dtype=real)  # (worlds, trees) [m/s]
     error: wp.array(dtype=real)  # (worlds,) [m/s] the certificate
 
@@ -92,7 +91,7 @@ def island_sum(
 
 @func
 def add_coupling(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range):
-    """From the symmetric part of A + JᵀGJ to both of its triangles, in the same envelope."""
+    """Copy the symmetric part of A + JᵀGJ to both triangles of H and add p eᵀ, within the envelope."""
     H = work.newton.H[w]
     team_copy_triangle(H, r.slot_begin, r.slot_end, work.newton.first[w], is_whole(r))
     for at in range(r.contact_begin, r.contact_end):
@@ -132,10 +131,10 @@ def stabilised_gradients(
     problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, transposed: int, forcing: real,
     b: wp.array1d(dtype=real),
 ) -> real:  # fmt: skip
-    """b ← (A + JᵀGJ)⁻¹ b or its transpose, up to `forcing` (BiCGSTAB; van der Vorst 1992); ‖rest‖/‖b‖ of what is returned.
+    """b ← (A + JᵀGJ)⁻¹ b or its transpose, to `forcing` (BiCGSTAB; van der Vorst 1992); return ‖residual‖/‖b‖.
 
-    It begins anew, from the best x so far, where its vectors have become orthogonal or the rest has grown, and ends where a
-    number of steps has not lessened the rest: rounding, or a matrix that it cannot do.
+    It restarts from the best x so far where its vectors have become orthogonal or the residual has grown. It stops
+    where several steps have not reduced the residual: rounding, or a matrix that it cannot solve.
     """
     one = real(1.0)
     zero = real(0.0)
@@ -208,7 +207,7 @@ def stabilised_gradients(
 
 @func
 def prepare_coupled(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, slides: int) -> int:
-    """The factor of A + JᵀGJ, or a preconditioner of its symmetric part; 0 where it is sound."""
+    """Factor A + JᵀGJ, or precondition its symmetric part; return 0 on success."""
     failed = wp.int32(0)
     if BY_CG:
         failed = prepare_preconditioner(problem, work.newton, work.islands, w, r)
@@ -230,7 +229,7 @@ def solve_coupled(
     problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, slides: int, transposed: int, forcing: real,
     b: wp.array1d(dtype=real),
 ) -> real:  # fmt: skip
-    """b ← (A + JᵀGJ)⁻¹ b, or its transpose, after `prepare_coupled`; what is left, in parts of b, 0 with a factor."""
+    """b ← (A + JᵀGJ)⁻¹ b, or its transpose, after `prepare_coupled`; returns ‖residual‖/‖b‖, 0 with a factor."""
     rest = real(0.0)
     if slides == 0:
         solve_prepared(problem, work.newton, work.islands, w, r, forcing, b)

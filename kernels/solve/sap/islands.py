@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Islands: trees that active constraints join, found anew every step, and their order of elimination (theory §3.4).
+"""Islands, the trees that active constraints join, found in every step, and their order of elimination (theory §3.4).
 
-Nodes are trees, edges are pairs of trees that a contact or a row joins. Every connected component is solved by itself, so
-that a tree without contact costs nothing and no island waits for another. Within one, trees are numbered breadth first
-from a peripheral tree, neighbours of low degree first (Cuthill and McKee 1969): the Hessian then keeps its entries near
-the diagonal, and rows are eliminated from the last to the first. One thread per world, O(trees + constraints); a single tree by all lanes.
+The nodes of the graph are trees; its edges are pairs of trees that a contact or a row joins. Every connected component
+is solved by itself: a tree without contact costs nothing, and no island waits for another. Within an island, trees are
+numbered breadth first from a peripheral tree, neighbours of low degree first (Cuthill and McKee 1969). The Hessian
+then keeps its entries near the diagonal; rows are eliminated from the last to the first. One thread per world does
+this, O(trees + constraints); all lanes list the island of a single tree.
 """
 
 import warp as wp
@@ -20,16 +21,16 @@ SWEPT = wp.constant(-2)
 
 @struct
 class Islands:
-    """Per world. Island k holds the entries from its predecessor's end to its own of `tree`, `contact` and `row`."""
+    """Lists per world. Island k has entries of `tree`, `contact` and `row` from the end of island k − 1 to its end."""
 
     count: wp.array(dtype=int)  # (worlds,)
-    tree: wp.array2d(dtype=int)  # (worlds, trees) in the order of their rows in H
+    tree: wp.array2d(dtype=int)  # (worlds, trees) in the order of the trees' rows in H
     contact: wp.array2d(dtype=int)  # (worlds, C) slots, ascending within an island
     row: wp.array2d(dtype=int)  # (worlds, K) active rows, ascending within an island
     tree_end: wp.array2d(dtype=int)  # (worlds, trees + 1), entry k + 1 of island k
     contact_end: wp.array2d(dtype=int)
     row_end: wp.array2d(dtype=int)
-    slot_end: wp.array2d(dtype=int)  # one past the island's last row of H
+    slot_end: wp.array2d(dtype=int)  # one past the last row of H of the island
     slot: wp.array2d(dtype=int)  # (worlds, nv) row of H of each dof
     dof: wp.array2d(dtype=int)  # (worlds, nv) the dof of each row of H
     # scratch
@@ -40,7 +41,7 @@ class Islands:
 
 @func
 def add_edge(islands: Islands, w: int, a: int, b: int, fill: int):
-    """Count the edge of trees a and b, or enter it where `fill` is 1; `edge_start` then moves on."""
+    """Count the edge of trees a and b; with `fill` = 1 enter it in `edge` and advance `edge_start`."""
     for side in range(2):
         tree = a
         other = b
@@ -55,7 +56,7 @@ def add_edge(islands: Islands, w: int, a: int, b: int, fill: int):
 
 @func
 def visit_edges(problem: Problem, islands: Islands, w: int, contacts: int, fill: int):
-    """Every edge once per patch (contacts of a pair stand together) and per row."""
+    """Visit every edge once per patch (contacts of a pair are adjacent) and once per row."""
     last = int(-1)
     for c in range(contacts):
         p = problem.contact_pair[w, c]
@@ -82,7 +83,7 @@ def degree(islands: Islands, w: int, tree: int) -> int:
 
 @func
 def sweep(islands: Islands, w: int, root: int, begin: int, mark: int) -> int:
-    """Breadth first from `root` into `tree[begin:]`, marking; returns the end."""
+    """Write the trees reachable from `root` into `tree[begin:]`, breadth first, and mark them; return the end."""
     islands.tree[w, begin] = root
     islands.of_tree[w, root] = mark
     head = int(begin)
@@ -107,7 +108,7 @@ def sweep(islands: Islands, w: int, root: int, begin: int, mark: int) -> int:
 
 @func
 def find_components(problem: Problem, islands: Islands, w: int, trees: int, contacts: int) -> int:
-    """Number the trees by islands; returns how many there are."""
+    """Number the trees by islands; return the number of islands."""
     for t in range(trees + 1):
         islands.edge_start[w, t] = 0
     visit_edges(problem, islands, w, contacts, 0)
@@ -137,7 +138,7 @@ def find_components(problem: Problem, islands: Islands, w: int, trees: int, cont
 
 @func
 def contact_island(problem: Problem, islands: Islands, w: int, c: int) -> int:
-    """-1: the contact moves nothing."""
+    """Island of a contact; −1: the contact moves no dof."""
     p = problem.contact_pair[w, c]
     island = int(-1)
     if problem.support_size[p] > 0:
@@ -147,7 +148,7 @@ def contact_island(problem: Problem, islands: Islands, w: int, c: int) -> int:
 
 @func
 def row_island(problem: Problem, islands: Islands, w: int, k: int) -> int:
-    """-1: the row is not active."""
+    """Island of a scalar row; −1: the row is not active."""
     island = int(-1)
     if problem.row_R[w, k] > real(0.0):
         island = islands.of_tree[w, problem.dof_tree[problem.row_support[k, 0]]]
@@ -156,7 +157,7 @@ def row_island(problem: Problem, islands: Islands, w: int, k: int) -> int:
 
 @func
 def starts_from_counts(end: wp.array1d(dtype=int), count: int):
-    """Counts in entries 1 … count become starts; placing an entry then moves its island's start on to its end."""
+    """Turn counts in entries 1 … count into starts; placing an entry then advances its island's start to its end."""
     total = int(0)
     for k in range(count):
         n = end[k + 1]
@@ -206,7 +207,7 @@ def sort_constraints(problem: Problem, islands: Islands, w: int, contacts: int, 
 
 @func
 def team_list(islands_of: wp.array1d(dtype=int), filled: int, hit: int, entry: int) -> int:
-    """The entries of lanes with a hit listed from `filled` on, in the order of the lanes; the new end. By all lanes."""
+    """Append the entries of lanes with a hit at index `filled`, in lane order; return the new end. By all lanes."""
     rank = team_rank(hit)
     if hit != 0:
         islands_of[filled + rank] = entry
@@ -215,7 +216,7 @@ def team_list(islands_of: wp.array1d(dtype=int), filled: int, hit: int, entry: i
 
 @func
 def team_whole(problem: Problem, islands: Islands, w: int, contacts: int):
-    """The only tree is the only island. By all lanes."""
+    """List the constraints of a world whose only tree is its only island. By all lanes."""
     for d in range(lane(), problem.dof_tree.shape[0], lanes()):
         islands.slot[w, d] = d
         islands.dof[w, d] = d
@@ -252,7 +253,7 @@ def team_whole(problem: Problem, islands: Islands, w: int, contacts: int):
 
 @func
 def find_several(problem: Problem, islands: Islands, w: int, trees: int, contacts: int) -> int:
-    """The islands of several trees, and how many there are."""
+    """Find the islands of several trees; return their number."""
     count = find_components(problem, islands, w, trees, contacts)
     slot = int(0)
     for k in range(count):
@@ -269,7 +270,7 @@ def find_several(problem: Problem, islands: Islands, w: int, trees: int, contact
 
 @func
 def used_contacts(problem: Problem, islands: Islands, w: int) -> int:
-    """Slots of contacts in use, without those of spin rows."""
+    """Number of contact slots in use, without those of spin rows."""
     slots = islands.contact.shape[1]
     if SPIN:
         slots = point_slots(problem)
@@ -278,7 +279,7 @@ def used_contacts(problem: Problem, islands: Islands, w: int) -> int:
 
 @func
 def begin_lists(islands: Islands, w: int):
-    """Every list begins at 0. By one lane."""
+    """Let every list begin at 0. By one lane."""
     islands.tree_end[w, 0] = 0
     islands.slot_end[w, 0] = 0
     islands.contact_end[w, 0] = 0
@@ -287,7 +288,7 @@ def begin_lists(islands: Islands, w: int):
 
 @kernel(lanes=True)
 def list_whole(problem: Problem, islands: Islands):
-    """`find_islands` of worlds of one tree. Launch over (worlds, lanes)."""
+    """`find_islands` for worlds of one tree. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     if lane() == 0:
         begin_lists(islands, w)

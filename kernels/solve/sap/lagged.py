@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coulomb's law solved together with the step: the fixed point of the lagged convex model, by Newton's method (theory §3.6).
+"""Contact under Coulomb's law: the fixed point of the lagged convex model, by Newton's method (theory §3.6).
 
     A (v − v*) = Jᵀγ,   γ_i obeys the law of `laws/coulomb.py` at J_i v,   scalar rows as in `sap.py`
 
-Velocities and impulses are unknowns together. Each constraint is linearised at its own (γ, J v), the impulses are eliminated,
-(A + JᵀGJ) Δv = −(A (v − v*) − Jᵀγ) + Jᵀδ, and Δγ = δ − G JΔv. G = S + p eᵀ is not symmetric where contacts slide: friction follows
-the normal impulse and is not followed by it. One warp, on the CPU one thread, solves one island of one world (`islands.py`), from v = v0 with the
-impulses of the law there where that is nearly the solution, as at rest, and else from v = v* without
-impulses, which obeys the first line already, so that what is left to find is which branch each contact is on; full steps find
-it, as an active-set method would. An island without contacts is a convex problem, and is solved as one at once. Where they go round in circles they are shortened while each undoes the one before, and
-stretched while each goes on; where that finds nothing, another start is tried.
+Velocities and impulses are unknowns together. Each constraint is linearised at its own (γ, J v) and the impulses are
+eliminated: (A + JᵀGJ) Δv = −(A (v − v*) − Jᵀγ) + Jᵀδ, and Δγ = δ − G JΔv. G = S + p eᵀ is not symmetric where contacts
+slide: friction depends on the normal impulse, not the normal impulse on friction.
 
-The solution depends on the state alone: nothing is remembered from the step before. It is accepted when the impulses,
-projected on their laws, miss the momentum balance by no more than SAP's tolerance, ‖D(A (v − v*) − Jᵀγ)‖ ≤ ε_a + ε_r scale: that
-is `momentum_error`. `lag_error` [m/s] is the velocity by which the worst contact missed its law before it was projected.
+One warp (on the CPU one thread) solves one island of one world (`islands.py`). The initial state is v = v0 with the
+law's impulses where that is nearly the solution, as at rest. Else it is v = v* without impulses, which satisfies the
+momentum balance already: the iteration then only has to find each contact's branch, and full steps find it as an
+active-set method does. Where full steps cycle, they are shortened if each undoes the one before and stretched if each
+continues it. If that fails, another initial state is tried. An island without contacts is a convex problem and is
+solved as one at once.
 
-All that is not said to be for one lane is called by all lanes together (`linalg/lanes.py`).
+The solution depends on the state alone: nothing is kept from the previous time step. It is accepted when the impulses,
+projected on their laws, miss the momentum balance by at most SAP's tolerance, ‖D(A (v − v*) − Jᵀγ)‖ ≤ ε_a + ε_r scale;
+this error is `momentum_error`. `lag_error` [m/s] is the velocity by which the worst contact missed its law before the
+projection.
+
+All lanes call every function together unless its docstring says otherwise (`linalg/lanes.py`).
 """
 
 import warp as wp
@@ -75,27 +79,27 @@ from .sap import (
 from .surrogate import give_back, restart
 
 TINY = 1e-30  # [J]
-# A step against the one before halves what is taken of it, one along takes more, up to MOST_SHARE: out of circles, and
-# faster down a long slope.
+# A step against the one before is taken at half the share, a step along it at a larger share, up to MOST_SHARE. This
+# breaks cycles and is faster on a long slope.
 SHARE_AGAINST = 0.5
 SHARE_ALONG = 1.5
 LEAST_SHARE = 0.1
-# Contacts stiffen under their loads once these are known so well.
+# Contacts stiffen under their loads once the error is below this.
 BEARS_AT = 0.3
-# Above this error v0 with the impulses of the law there is not near the solution, as it is at rest, and the start is v*
-# without impulses.
+# Above this error v0 with the law's impulses is not near the solution, and the initial state is v* without impulses.
 WARM_ERROR = 0.3
-# The normal impulse of a solution may be off by this fraction, or by what the tolerance is as a velocity of contact with R = w/400, a tenth
-# of plain near-rigid contact.
+# A solution's normal impulse may be off by this fraction, or by the tolerance as a velocity of contact with R = w/400,
+# a tenth of the R of near-rigid contact with default parameters.
 FORCE_ERROR = 1e-2
 FORCE_SOFTNESS = 0.1 * INVERSE_FOUR_PI_SQUARED
 
 
 @func
 def force_miss(gamma_n: real, delta_n: real, rho: real) -> real:
-    """Square of what a contact's law asks for beside γ_n at the present v, as the velocity √ρ R δ of a contact with R = w/400; 0 of little.
+    """Square of the velocity √ρ R δ with R = w/400; δ = `delta_n` is the law's correction of γ_n at the present v.
 
-    A contact that stiffens under its load gives far more impulse for a velocity than its ρ says: 10⁶ times, under 10⁴ times its own mass.
+    It is 0 if δ is below a fraction of γ_n. A contact that stiffens under its load gives far more impulse for a
+    velocity than its ρ says: 10⁶ times under 10⁴ times its own mass.
     """
     square = real(0.0)
     if wp.abs(delta_n) > real(FORCE_ERROR) * gamma_n:
@@ -116,7 +120,7 @@ def row_inertia(problem: Problem, w: int, k: int) -> real:
 
 @func
 def start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
-    """v* without impulses; `near`: v0 with those of the law there. A v* in p_star."""
+    """Initial state: v* without impulses; with `near`, v0 and the law's impulses at v0. Computes A v* in p_star."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         solution.v[w, i] = problem.v_star[w, i]
@@ -142,9 +146,10 @@ def start_lagged(problem: Problem, work: Workspace, near: bool, solution: Soluti
 
 @func
 def linearise_row(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, k: int) -> real:
-    """G and δ of a scalar row at its (γ, v_c), by the trial y = γ − (v_c − v̂ + Rγ)/ρ; its miss. By one lane.
+    """G and δ of a scalar row at its (γ, v_c), from the trial y = γ − (v_c − v̂ + Rγ)/ρ; returns its miss. By one lane.
 
-    Any ρ > 0 has the same solution: R of a row that moves next to nothing now, as of a string straight through an axis.
+    Every ρ > 0 has the same solution. A row that moves next to nothing at present takes ρ = R, for example a tendon
+    that runs straight through an axis.
     """
     R_k = problem.row_R[w, k]
     gamma_k = solution.row_gamma[w, k]
@@ -169,7 +174,7 @@ def linearise_row(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
 def linearise_contacts(
     problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool, bears: bool
 ) -> Balance:
-    """Every contact linearised at the present (v, γ), and added to Jᵀγ, Jᵀmiss and Jᵀδ; what they amount to."""
+    """Linearise every contact at the present (v, γ); add it to Jᵀγ, Jᵀmiss and Jᵀδ; return the contacts' sums."""
     balance = Balance()
     for first in range(r.contact_begin, r.contact_end, lanes()):
         gamma = vec3(real(0.0), real(0.0), real(0.0))
@@ -196,7 +201,8 @@ def linearise_contacts(
             pair = problem.contact_pair[w, at]
             team_support_add_three(
                 problem.J[w, at], problem.support[pair], problem.support_size[pair],
-                team_vector(gamma, of), work.j_c[w], team_vector(miss, of), lag.missed[w], team_vector(delta, of), work.dv[w],
+                team_vector(gamma, of), work.j_c[w], team_vector(miss, of), lag.missed[w],
+                team_vector(delta, of), work.dv[w],
             )  # fmt: skip
     balance.error = team_max(balance.error)
     balance.force = team_max(balance.force)
@@ -210,7 +216,7 @@ def linearise_contacts(
 def linearise_all(
     problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool, bears: bool
 ) -> Balance:
-    """Every constraint linearised at the present (v, γ); Jᵀγ, A (v − v*) and Jᵀmiss, and what they amount to."""
+    """Linearise every constraint at the present (v, γ); compute Jᵀγ, A (v − v*) and Jᵀmiss; return the balance."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         work.dv[w, i] = solution.v[w, i] - problem.v_star[w, i]
@@ -246,7 +252,7 @@ def linearise_all(
 
 @func
 def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balance: Balance) -> Balance:
-    """The sums of `Balance`, kept for the certificate as SAP keeps its own."""
+    """Compute the sums of `Balance`; store the norms for the certificate as SAP does."""
     sums = vec3(real(0.0), real(0.0), real(0.0))
     law = real(0.0)
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
@@ -264,7 +270,7 @@ def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balan
     balance.momentum = sums[0]
     balance.law = law
     balance.scale = wp.max(sums[1], sums[2])
-    # As large a part of ‖D Jᵀmiss‖ as the misses are of all the impulses, which may oppose each other, too.
+    # At least the share of ‖D Jᵀγ‖² that the misses have in all impulses, since misses may cancel each other in Jᵀmiss.
     share = balance.misses / wp.max(wp.max(balance.impulses, balance.scale), real(TINY))
     balance.law = wp.max(balance.law, share * balance.scale)
     return balance
@@ -272,14 +278,14 @@ def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balan
 
 @func
 def lagged_step(
-    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, circling: bool, share_before: real,
-    slides: int, forcing: real,
+    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, circling: bool,
+    share_before: real, slides: int, forcing: real,
 ) -> real:  # fmt: skip
-    """v and γ by a share of the step that the linearised equations ask for; that share: 1 unless the iteration is `circling`."""
+    """Advance v and γ by a share of the Newton step; return the share: 1 unless the iteration is `circling`."""
     dv = work.dv[w]
     along = real(0.0)
     unprepared = bool(True)
-    while unprepared:  # at last of its symmetric part, which is positive definite
+    while unprepared:  # at worst with the symmetric part alone, which is positive definite
         unprepared = prepare_coupled(problem, work, lag, w, r, slides) != 0 and slides > 0
         if unprepared:
             slides = wp.int32(0)
@@ -320,7 +326,7 @@ def lagged_step(
 
 @func
 def project_contact(problem: Problem, work: Workspace, solution: Solution, w: int, c: int):
-    """The impulses of a contact, and of its spin rows, within its cone. By one lane."""
+    """Project the impulses of a contact and its spin rows on its cone. By one lane."""
     gamma = solution.gamma[w]
     G = work.newton.G[w]
     x = lagged_newton(problem, solution.v[w], gamma, G, w, c, True, False)
@@ -334,7 +340,7 @@ def project_contact(problem: Problem, work: Workspace, solution: Solution, w: in
 
 @func
 def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The impulses within their cones and bounds, nearest to the last trial, and u_c = J v − v̂ beside them."""
+    """Project the impulses, at the last trial, on their cones and bounds; store u_c = J v − v̂."""
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         c = work.islands.contact[w, at]
         work.u_c[w, c] = contact_u(problem, solution.v[w], w, c)
@@ -349,9 +355,9 @@ def project_impulses(problem: Problem, work: Workspace, lag: Lag, solution: Solu
 
 @kernel(lanes=True, warps=WARPS)
 def keep_factor(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
-    """The factor with the slopes of the law at v, for `solve_lagged_adjoint`; `slope` says whether any contact slides.
+    """Factor A + JᵀGJ with the law's slopes at v, for `solve_lagged_adjoint`; `slope`: number of sliding contacts.
 
-    Where it is singular, v is not a differentiable function of anything: its gradient shall be no number. Launch over (worlds, trees, lanes).
+    Where the matrix is singular, v is not differentiable and its gradients are NaN. Launch over (worlds, trees, lanes).
     """
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
@@ -385,14 +391,14 @@ def keep_factor(problem: Problem, work: Workspace, lag: Lag, solution: Solution)
 
 
 def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_step, restart, give_back, project):
-    """The iteration by the functions of these names. `quick`: it leaves islands that need another start."""
+    """Build the iteration from these functions. `quick`: it leaves islands that need another initial state."""
 
     @func
     def iterate_lagged(
         problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
         r: Range, tolerance: real,
     ) -> int:  # fmt: skip
-        """Newton's method on one island until its law and balance hold; the status."""
+        """Run Newton's method on one island until its law and balance hold; return the status."""
         x = begin(lag, r)
         starting = x.patience > 0
         ending = bool(False)
@@ -433,9 +439,9 @@ def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_
                     and x.missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
                 )
             ):
-                x.status = wp.where(x.forced > x.limit, NOT_CONVERGED, 0)  # of impulses that rounding leaves open
+                x.status = wp.where(x.forced > x.limit, NOT_CONVERGED, 0)  # rounding leaves the impulses undetermined
                 running = bool(False)
-            elif is_passed(x):  # and takes more
+            elif is_passed(x):  # the pass was not enough: Newton steps follow
                 x.patience = next_patience(x)
                 x.fresh = bool(True)
             elif is_at_end(x, options):
@@ -443,7 +449,7 @@ def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_
                 ending = x.kept < x.error
                 running = ending
                 if wp.static(not quick) and ending:
-                    give_back(problem, work, lag, solution, w, r)  # and measure it
+                    give_back(problem, work, lag, solution, w, r)  # the next round measures it
             elif x.lost or x.stalled >= x.patience or (x.many and x.restarts > 0):
                 if wp.static(quick):
                     x.status = wp.int32(UNDECIDED)
@@ -459,7 +465,7 @@ def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_
                 x.iterations += 1
                 x.polished = wp.where(x.missed <= x.limit, 2, wp.max(x.polished, 1))
         work.iterations[w, r.island] = x.iterations
-        if x.patience > 0 and x.status != UNDECIDED:  # impulses of a pass are within their bounds
+        if x.patience > 0 and x.status != UNDECIDED:  # a pass leaves impulses within their bounds
             project(problem, work, lag, solution, w, r)
         return x.status
 
@@ -467,13 +473,14 @@ def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_
 
 
 def island_solver(iterate):
-    """A device function that solves one island by an iteration."""
+    """Build the device function that solves one island by an iteration."""
 
     @func
     def solve_island(
-        problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range
-    ):  # fmt: skip
-        """v and γ of one island."""
+        problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+        r: Range,
+        ):  # fmt: skip
+        """Solve one island for v and γ."""
         status = wp.int32(0)
         lag.island_error[w, r.island] = real(0.0)
         work.iterations[w, r.island] = wp.int32(0)
@@ -494,9 +501,9 @@ solve_most = island_solver(newton_method(True, *VERBS))
 
 @kernel(lanes=True, registers=128, warps=WARPS, part="quick", fast_math=not BY_CG)
 def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int):
-    """Before `solve_lagged`, on a GPU: islands that need no other start, `left` 1: of those that `solve_small_lagged` has left.
+    """Solve the islands that need no other initial state, before `solve_lagged` on a GPU.
 
-    Launch over (worlds, trees, lanes).
+    With `left` = 1 it takes only islands that `solve_small_lagged` left. Launch over (worlds, trees, lanes).
     """
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
@@ -510,9 +517,9 @@ def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, so
 def solve_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int
 ):  # fmt: skip
-    """One island per warp: v and γ. `surrogate`: the problem with the R and v̂ of `lag`. `left` 1: of the islands those that kernels before it have left.
+    """Solve one island per warp for v and γ. `surrogate`: the problem with the R and v̂ of `lag`.
 
-    Launch over (worlds, trees, lanes).
+    With `left` = 1 it takes only islands that earlier kernels left undecided. Launch over (worlds, trees, lanes).
     """
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
@@ -524,7 +531,7 @@ def solve_lagged(
 
 @func
 def worst_island(work: Workspace, island_error: wp.array2d(dtype=real), w: int) -> real:
-    """The worst contact of a world."""
+    """Largest error of the islands of a world."""
     error = real(0.0)
     for k in range(work.islands.count[w]):
         error = wp.max(error, island_error[w, k])
@@ -533,7 +540,7 @@ def worst_island(work: Workspace, island_error: wp.array2d(dtype=real), w: int) 
 
 @kernel(warps=WARPS)
 def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Solution):
-    """As `sap.certify`, and the worst contact of every world. Launch over worlds."""
+    """`sap.certify`, and the error of the worst contact of every world. Launch over worlds."""
     w = wp.tid()
     certify_world(problem, work, solution, w)
     lag.error[w] = worst_island(work, lag.island_error, w)
@@ -543,7 +550,10 @@ def certify_lagged(problem: Problem, work: Workspace, lag: Lag, solution: Soluti
 def solve_lagged_adjoint(
     problem: Problem, work: Workspace, lag: Lag, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)
 ):  # fmt: skip
-    """seed = −(A + JᵀGJ)⁻ᵀ v̄ from what `keep_factor` left, no number where that is singular. Launch over (worlds, trees, lanes)."""
+    """seed = −(A + JᵀGJ)⁻ᵀ v̄ with the factor of `keep_factor`; NaN where that is singular.
+
+    Launch over (worlds, trees, lanes).
+    """
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Newton system H x = b of one island, H = A + JᵀGJ, G given per constraint (theory §3.4).
 
-Direct: H in rows of an envelope, trees in the order of `islands.py`, factored as LᵀDL. Iterative: conjugate gradients, H
-never formed, preconditioned by the factors of H's tree blocks (`BY_CG`, copies of their own); memory and work per iteration are linear in the scene.
+Direct: H in rows of an envelope, trees in the order of `islands.py`, factored as LᵀDL. Iterative (`BY_CG`, separate
+kernel copies): conjugate gradients without forming H, preconditioned by the factors of H's tree blocks; memory and work
+per iteration are linear in the size of the scene.
 
-Called by all lanes together (`linalg/lanes.py`): each does some of an island's dofs, contacts and rows.
-What says "by one lane" does not. Each function that writes ends with a `sync`.
+All lanes call these functions together (`linalg/lanes.py`); each lane handles some of an island's dofs, contacts and
+rows. Functions marked "by one lane" are the exception. Each function that writes ends with a `sync`.
 """
 
 import warp as wp
@@ -53,7 +54,7 @@ class Newton:
 
 @struct
 class Range:
-    """What belongs to one island: positions in the lists of `Islands`, and rows of H."""
+    """One island's positions in the lists of `Islands`, and its rows of H."""
 
     island: int
     tree_begin: int
@@ -96,7 +97,7 @@ def multiply_A(
         for at in range(r.tree_begin, r.tree_end):
             tree = islands.tree[w, at]
             team_block_times(problem.A[w], problem.tree_v[tree], problem.tree_v[tree + 1], x, y)
-    else:  # a row each
+    else:  # one row per lane
         for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
             i = islands.dof[w, at]
             begin = problem.dof_begin[i]
@@ -122,13 +123,13 @@ def constraint_rates(
 
 @func
 def is_whole(r: Range) -> bool:
-    """Whether the rows of the island are held whole, zeros and all: on a GPU those of small islands (`linalg/ltdl.py`)."""
+    """Whether the island's rows are stored in full, zeros included: small islands on a GPU (`linalg/ltdl.py`)."""
     return lanes() > 1 and r.slot_end - r.slot_begin <= WHOLE_ROWS
 
 
 @func
 def widen(problem: Problem, newton: Newton, islands: Islands, w: int, support: wp.array1d(dtype=int), size: int):
-    """Let the envelope hold the rows of a constraint that joins trees."""
+    """Widen the envelope to hold the rows of a constraint that joins trees."""
     if problem.dof_begin[support[0]] != problem.dof_begin[support[size - 1]]:
         lowest = islands.slot[w, support[0]]
         for a in range(1, size):
@@ -144,7 +145,7 @@ def widen(problem: Problem, newton: Newton, islands: Islands, w: int, support: w
 
 @func
 def assemble(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range):
-    """Lower triangle of H."""
+    """Assemble the lower triangle of H."""
     H = newton.H[w]
     whole = is_whole(r)
     if whole and r.tree_end - r.tree_begin > 1:
@@ -180,7 +181,7 @@ def assemble(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
 
 @func
 def prepare_preconditioner(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range) -> int:
-    """Factors of the tree blocks of H; 0, or a positive number when one is not positive definite."""
+    """Factor the tree blocks of H; return 0, or a positive number if a block is not positive definite."""
     P = newton.P[w]
     for at in range(r.tree_begin, r.tree_end):
         tree = islands.tree[w, at]
@@ -207,7 +208,7 @@ def prepare_preconditioner(problem: Problem, newton: Newton, islands: Islands, w
 
 @func
 def prepare(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range) -> int:
-    """Factor H, or CG's preconditioner, from G; 0 where it is positive definite and finite."""
+    """Factor H, or CG's preconditioner, from G; return 0 if it is positive definite and finite."""
     failed = wp.int32(0)
     if BY_CG:
         failed = prepare_preconditioner(problem, newton, islands, w, r)
@@ -241,7 +242,7 @@ def multiply(problem: Problem, newton: Newton, islands: Islands, w: int, r: Rang
 
 @func
 def precondition(problem: Problem, newton: Newton, islands: Islands, w: int, r: Range) -> real:
-    """z ← P⁻¹ residual; residualᵀ z."""
+    """z ← P⁻¹ residual; return residualᵀ z."""
     z = newton.z[w]
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = islands.dof[w, at]
@@ -261,7 +262,7 @@ def precondition(problem: Problem, newton: Newton, islands: Islands, w: int, r: 
 def conjugate_gradients(
     problem: Problem, newton: Newton, islands: Islands, w: int, r: Range, forcing: real, b: wp.array1d(dtype=real)
 ):
-    """b ← H⁻¹ b, up to `forcing` times the first residual in the norm of P⁻¹."""
+    """b ← H⁻¹ b, until the residual is `forcing` times the first one in the norm of P⁻¹."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = islands.dof[w, at]
         newton.residual[w, i] = b[i]

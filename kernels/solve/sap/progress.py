@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far Newton's method under Coulomb's law has come on one island (`lagged.py`): solved, stalled or at its end.
+"""Progress of Newton's method under Coulomb's law on one island (`lagged.py`): solved, stalled or at its end.
 
-No function here reads the problem: they judge the sums of `Balance` and count iterations.
+These functions do not read the problem: they judge the sums of `Balance` and count iterations.
 """
 
 import warp as wp
@@ -12,35 +12,35 @@ from .newton import Range
 from .sap import Options, Workspace, epsilon, stall_level
 from .surrogate import MANY_PATIENCE, is_large
 
-# Full steps go round in circles where the error has not fallen to this fraction of the least for so many iterations.
-# Friction bounds are held at their values then: a contact whose friction presses it harder than it is pressed has no
-# other way out.
+# If the error has not fallen to this fraction of the least within so many iterations, full steps cycle. Friction bounds
+# are then held at their values: a contact whose friction increases its own normal load has no other way out.
 CYCLE_SHRINK = 0.7
 CYCLE_PATIENCE = wp.constant(2)
-# After so many iterations without progress another start is tried; every fourth has more time, and more each time: near
-# a fold, where a contact neither sticks nor slides, the solution is far away.
+# After so many iterations without progress another initial state is tried. Every fourth has more iterations, and more
+# each time: near a fold, where a contact neither sticks nor slides, the solution is far away.
 FIRST_PATIENCE = wp.constant(12)
 NEXT_PATIENCE = wp.constant(16)
 MORE_PATIENCE = wp.constant(8)
 MOST_PATIENCE = wp.constant(64)
-# Bounds are held at once there, or later in turns of so many iterations, or never.
+# Three kinds of restarts: bounds are held as soon as steps cycle, or later in alternating turns of so many iterations,
+# or never.
 RESTART_KINDS = wp.constant(3)
 QUICK_PATIENCE = wp.constant(4)
 QUICK_TURN = wp.constant(6)
-ROUNDED_RESTARTS = wp.constant(8)  # an error near rounding that so many have not lowered is rounding
-MOST_SHARE = 2.0  # of a step that goes on along the one before
-polished_level = epsilon * 1e2  # slopes of a solution so exact need no further step
+ROUNDED_RESTARTS = wp.constant(8)  # an error near rounding that so many restarts have not lowered is rounding
+MOST_SHARE = 2.0  # of a step that extends the one before
+polished_level = epsilon * 1e2  # a solution with a smaller error needs no further step for its slopes
 
 
 @struct
 class Balance:
-    """Squares of ‖D(A (v − v*) − Jᵀγ)‖ with projected impulses, ‖D Jᵀmiss‖, ‖D A v‖, ‖D Jᵀγ‖; contacts that slide."""
+    """Squares of ‖D(A (v − v*) − Jᵀγ)‖ with projected impulses, ‖D Jᵀmiss‖, ‖D A v‖, ‖D Jᵀγ‖; sums of all contacts."""
 
     momentum: real
     law: real
     scale: real
-    slides: int
-    misses: real  # Σ ρ‖miss‖², where those that oppose each other do not cancel, and Σ ρ‖γ‖²
+    slides: int  # number of sliding contacts
+    misses: real  # Σ ρ‖miss‖², in which opposing misses do not cancel; `impulses`: Σ ρ‖γ‖²
     impulses: real
     error: real  # largest ρ‖miss‖ of a contact [m/s]
     force: real  # largest `force_miss`
@@ -48,7 +48,7 @@ class Balance:
 
 @func
 def relative_error(balance: Balance) -> real:
-    """‖D(A (v − v*) − Jᵀγ)‖ or ‖D Jᵀmiss‖, the larger, in parts of the scale."""
+    """The larger of ‖D(A (v − v*) − Jᵀγ)‖ and ‖D Jᵀmiss‖, relative to the scale."""
     error = wp.sqrt(wp.max(balance.momentum, balance.law))
     if balance.scale > real(0.0):
         error = error / wp.sqrt(balance.scale)
@@ -57,7 +57,7 @@ def relative_error(balance: Balance) -> real:
 
 @func
 def holds_bounds(stalled: int, restarts: int) -> bool:
-    """Whether friction bounds stay at their present values, after so many iterations without progress."""
+    """Whether friction bounds stay at their present values after `stalled` iterations without progress."""
     held = stalled >= CYCLE_PATIENCE
     kind = restarts % RESTART_KINDS
     if kind == 1:
@@ -69,14 +69,14 @@ def holds_bounds(stalled: int, restarts: int) -> bool:
 
 @func
 def first_patience(lag: Lag, r: Range) -> int:
-    """Iterations without progress before another start is tried: none without contacts, which are a convex problem."""
+    """Iterations without progress before a restart; 0 without contacts: that problem is convex."""
     patience = wp.where(is_large(lag, r), MANY_PATIENCE, FIRST_PATIENCE)
     return wp.where(r.contact_end == r.contact_begin, 0, patience)
 
 
 @func
 def unknown() -> Balance:
-    """What is not measured before an island without contacts, a convex problem, has been solved as such."""
+    """Balance of an island without contacts before its convex problem is solved: infinite error."""
     balance = Balance()
     balance.momentum = real(wp.inf)
     return balance
@@ -84,7 +84,7 @@ def unknown() -> Balance:
 
 @func
 def balance_of_pass(work: Workspace, w: int, r: Range) -> Balance:
-    """What a pass of the convex problem left: all there is to know of an island without contacts."""
+    """Balance that a pass over the convex problem left; it is the whole balance of an island without contacts."""
     balance = Balance()
     squares = work.norms[w, r.island]
     balance.momentum = squares[0]
@@ -94,43 +94,43 @@ def balance_of_pass(work: Workspace, w: int, r: Range) -> Balance:
 
 @func
 def is_lost(balance: Balance) -> bool:
-    """Whether something is not a number, or infinite."""
+    """Whether a sum is NaN or infinite."""
     total = balance.momentum + balance.law + balance.scale
     return total - total != real(0.0)
 
 
 @struct
 class Progress:
-    """How far the iteration of one island has come."""
+    """State of the iteration of one island."""
 
     status: int
     iterations: int
     restarts: int
-    begun: int  # iterations before the present start
-    patience: int  # iterations without progress before another start is tried; 0: a pass of the convex problem does it
+    begun: int  # iterations before the present initial state
+    patience: int  # iterations without progress before a restart; 0: a pass over the convex problem solves the island
     stalled: int  # iterations without progress
-    polished: int  # 1 after a step, 2 after one from a solution: slopes are more sensitive than v
-    best: real  # least error of this start
-    kept: real  # least error of earlier starts, whose point is kept
+    polished: int  # 1 after a step, 2 after a step from a solution: slopes are more sensitive than v
+    best: real  # least error since the present initial state
+    kept: real  # least error of earlier initial states, whose point is kept
     error: real
     missed: real
     forced: real  # √ of the largest `force_miss`
-    limit: real  # of both, at a solution
-    share: real  # of the last step
-    many: bool  # an island that passes of the convex problem are to settle, see `is_large`
-    fresh: bool  # nothing is known of this start
-    near: bool  # it was v0
+    limit: real  # bound on `missed` and `forced` at a solution
+    share: real  # length of the last step
+    many: bool  # passes over the convex problem settle this island, see `is_large`
+    fresh: bool  # the present initial state has no measured error yet
+    near: bool  # the present initial state is v0
     bears: bool  # contacts stiffen under their loads
     lost: bool
 
 
 @func
 def begin(lag: Lag, r: Range) -> Progress:
-    """Before the first start."""
+    """State before the first iteration."""
     x = Progress()
     x.many = is_large(lag, r)
     x.patience = first_patience(lag, r)
-    x.polished = wp.where(x.many, 2, 0)  # by a linear solver that does not polish anything
+    x.polished = wp.where(x.many, 2, 0)  # the iterative linear solver polishes nothing
     x.kept = real(wp.inf)
     x.share = real(1.0)
     x.fresh = bool(True)
@@ -141,7 +141,7 @@ def begin(lag: Lag, r: Range) -> Progress:
 
 @func
 def judge(before: Progress, balance: Balance, options: Options, tolerance: real, held: bool) -> Progress:
-    """What the present point says of the progress."""
+    """Update the progress with the balance of the present point."""
     x = before
     x.missed = wp.sqrt(wp.max(balance.momentum, balance.law))
     x.forced = wp.sqrt(balance.force)
@@ -159,10 +159,10 @@ def judge(before: Progress, balance: Balance, options: Options, tolerance: real,
 
 @func
 def is_solved(x: Progress, options: Options) -> bool:
-    """Whether law and balance hold to the tolerance.
+    """Whether the law and the momentum balance hold to the tolerance.
 
-    A start within the tolerance is taken one step further, lest a contact at rest creeps by it in each step. A solution
-    whose factor is wanted is polished already.
+    An initial state within the tolerance gets one more step, so that a contact at rest does not creep by the tolerance
+    in each time step. A solution whose factor is wanted is polished already.
     """
     exact = x.error <= real(polished_level) and (x.polished > 0 or options.keep_factor == 1)
     holds = x.missed <= x.limit and x.forced <= x.limit
@@ -171,27 +171,27 @@ def is_solved(x: Progress, options: Options) -> bool:
 
 @func
 def is_at_end(x: Progress, options: Options) -> bool:
-    """Whether no more iterations are allowed, or other starts have not lowered an error near rounding."""
+    """Whether iterations are used up, or restarts have not lowered an error near rounding."""
     rounded = wp.where(x.many, options.max_iterations, int(ROUNDED_RESTARTS))
     return x.iterations >= options.max_iterations or (x.restarts >= rounded and x.error < real(stall_level))
 
 
 @func
 def is_passed(x: Progress) -> bool:
-    """Whether an island without contacts has been through a pass of the convex problem, which solves most of them."""
+    """Whether an island without contacts has had its pass over the convex problem, which solves most of them."""
     return x.patience == 0 and x.restarts > 0
 
 
 @func
 def next_patience(x: Progress) -> int:
-    """Of a start after others."""
+    """Iterations without progress before the next restart."""
     more = wp.min(FIRST_PATIENCE + MORE_PATIENCE * x.restarts, MOST_PATIENCE)
     return wp.where(x.restarts % 4 == 3, more, NEXT_PATIENCE)
 
 
 @func
 def begin_again(before: Progress, iterations: int) -> Progress:
-    """After another start, which took so many iterations."""
+    """Progress after a restart that took `iterations`."""
     x = before
     x.iterations += iterations
     x.kept = wp.where(x.error < x.kept, x.error, x.kept)

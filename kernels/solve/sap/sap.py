@@ -3,18 +3,20 @@
 
     ℓ(v) = ½ (v − v*)ᵀ A (v − v*) + Σ ℓ_i(J_i v),   ∇ℓ = A (v − v*) − Jᵀγ(v),   H = A + JᵀGJ
 
-One warp, on the CPU one thread, solves one island of one world (`islands.py`), from v0 or v*, until ‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖),
-D = diag(A)^(−1/2); a tree that nothing touches keeps v*. The Newton system is solved directly (LᵀDL within an envelope,
-which keeps the sparsity of kinematic trees) or by conjugate gradients without forming H (`newton.py`).
-All that is not said to be for one lane is called by all lanes together (`linalg/lanes.py`).
-Every sum runs in a fixed order inside one world, so the bits of a world depend on nothing outside it.
+One warp (on the CPU one thread) solves one island of one world (`islands.py`). It starts from v0 or v* and stops when
+‖D∇ℓ‖ ≤ ε_a + ε_r max(‖D A v‖, ‖D Jᵀγ‖), D = diag(A)^(−1/2). A tree that no constraint acts on keeps v*.
+The Newton system is solved directly (LᵀDL within an envelope, which keeps the sparsity of kinematic trees) or by
+conjugate gradients without forming H (`newton.py`).
+All lanes call every function together unless its docstring says otherwise (`linalg/lanes.py`).
+Every sum runs in a fixed order inside one world, so a world's bits depend on that world only.
 
-A(v − v*) and u_c = Jv − v̂ are carried along the iteration (each step adds α AΔv and α JΔv) instead of being computed
-anew from v: an impulse changes by R⁻¹ δu_c, so a fresh Jv would put its rounding error, amplified by 1/R, into every
-residual. Carried, u_c = −Rγ settles to rounding relative to itself and float32 reaches residuals of 10⁻⁶, also where v̂
-is large (a joint far beyond its stop); the price is that u_c + v̂ and Jv differ by rounding, a change of v̂ of that size.
-That rounding is relative to the largest v on the way, so both are computed anew once momenta have become far smaller; and A(v − v*), which
-differs by the rounding of A Δv where A is nearly singular, where the iteration would end, so that the certificate is that of v.
+The iteration updates A(v − v*) and u_c = Jv − v̂ (each step adds α AΔv and α JΔv); it does not recompute them from v.
+An impulse changes by R⁻¹ δu_c, so a recomputed Jv would put its rounding error, amplified by 1/R, into every residual.
+The updated u_c = −Rγ settles to rounding relative to itself, and float32 reaches residuals of 10⁻⁶, also where v̂ is
+large (a joint far beyond its stop). The price: u_c + v̂ and Jv differ by rounding, as if v̂ had changed by that much.
+That rounding is relative to the largest v on the way, so both are recomputed once momenta have become far smaller.
+A(v − v*) is recomputed again before the iteration ends: where A is nearly singular it differs by the rounding of A Δv,
+and the certificate must be that of v.
 """
 
 import numpy as np
@@ -32,15 +34,16 @@ from .newton import Newton, Range, constraint_rates, island_range, multiply_A, p
 
 LINE_SEARCHES = {"exact": 0, "backtracking": 1}
 
-# Exact line search: α = 1 is taken at once when |dℓ/dα| there is below this fraction of the slope at 0 (the strong Wolfe
+# Exact line search: α = 1 is accepted at once when |dℓ/dα| there is below this fraction of the slope at 0 (strong Wolfe
 # condition, which keeps global and quadratic convergence); fractions from 0.5 to 1e-6 need the same iterations.
 ACCEPTED_SLOPE = 0.1
 # A root of dℓ/dα is refined to this fraction of the slope at 0.
 ROOT_SLOPE = {wp.float32: 1e-4, wp.float64: 1e-10}
 ROOT_TRIALS = 60
 LARGEST_STEP = 16.0
-# Contacts of a tree up to which the free motion is a better start than the velocity before: most of them let go or slide. Not of trees that
-# bear on each other: in a pile at v* every contact gives way, and finds its load again one after the other.
+# A tree with at most this many contacts starts from the free motion v*, not from the previous velocity: most of its
+# contacts let go or slide. Trees that bear on each other do not: in a pile at v* every contact gives way, and contacts
+# find their loads again one after the other.
 FEW_CONTACTS = wp.constant(4)
 # Backtracking (Castro et al., §IV-B): start, factor and Armijo constant.
 BACKTRACK_START = 1.25
@@ -50,23 +53,24 @@ BACKTRACK_TRIALS = 60
 # Below this multiple of the machine epsilon (relative to the energy scale) a decrease of the cost is lost in rounding;
 # dℓ/dα is not, so the exact search takes over.
 COST_EPSILONS = 1e2
-# Round-off: below this multiple of the machine epsilon, a residual that some iterations have not halved never will be.
+# Rounding: a residual below this multiple of the machine epsilon that several iterations have not halved never will be.
 STALL_EPSILONS = 1e3
 STALL_SHRINK = 0.5
 STALL_ITERATIONS = 10
-# After so many iterations without that, a residual below this multiple of the machine epsilon times ‖D |J|ᵀ|γ|‖ is taken: where
-# impulses oppose each other (a stop against a deep contact) the rounding of γ alone leaves as much in Jᵀγ.
+# After this many iterations without halving, a residual below this multiple of the machine epsilon times ‖D |J|ᵀ|γ|‖ is
+# accepted: where impulses oppose each other (a stop against a deep contact), the rounding of γ alone leaves as much in
+# Jᵀγ.
 OPPOSED_ITERATIONS = 3
 OPPOSED_EPSILONS = 4.0
-# A(v − v*) and u_c are computed anew when momenta have fallen to this fraction of the largest since they last were: their
-# rounding, relative to that one, counts a hundredfold then (1e-5 in float32).
+# A(v − v*) and u_c are recomputed when momenta have fallen to this fraction of the largest since the last time. Their
+# rounding, relative to that largest, then counts a hundredfold (1e-5 in float32).
 FRESH_FRACTION = 1e-2
-# Islands that each meet the tolerance meet it together up to this factor (one may be ruled by A v, another by Jᵀγ).
+# If each island meets the tolerance times this factor, the world meets it (A v may rule one island, Jᵀγ another).
 SHARED_TOLERANCE = 0.5**0.5
-# Conjugate gradients stop at this fraction of the first residual, or at the root of the present momentum error if lower.
+# Conjugate gradients stop at this fraction of the first residual, or at √(present momentum error) if that is lower.
 CG_FORCING = 0.1
-CG_ADJOINT = {wp.float32: 1e-6, wp.float64: 1e-13}  # of an adjoint solve, which nothing corrects afterwards
-# Statuses of islands left to another kernel: that other starts are to be tried of, and that no kernel has tried yet.
+CG_ADJOINT = {wp.float32: 1e-6, wp.float64: 1e-13}  # of an adjoint solve, which no later iteration corrects
+# Statuses of islands left to another kernel: other initial states are to be tried; no kernel has tried the island yet.
 UNDECIDED = wp.constant(1 << 16)
 UNTRIED = wp.constant(1 << 17)
 
@@ -102,13 +106,13 @@ class Options:
     absolute: real  # ε_a [√J]
     max_iterations: int
     line_search: int  # value of LINE_SEARCHES
-    keep_factor: int  # 1: `keep_factor` follows, for gradients
-    free_start: int  # 1: v* may be the first guess
+    keep_factor: int  # 1: `keep_factor` runs afterwards, for gradients
+    free_start: int  # 1: v* may be the initial guess
 
 
 @struct
 class Step:
-    """Newton step seen along its line: dℓ/dα at 0, ΔvᵀA(v − v*), ΔvᵀAΔv."""
+    """A Newton step along its line: dℓ/dα at 0, ΔvᵀA(v − v*), ΔvᵀAΔv."""
 
     slope: real
     slope_A: real
@@ -118,7 +122,7 @@ class Step:
 
 @func
 def first_guess(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> bool:
-    """v = v0, or v* where that is to be tried and few contacts of a single tree are to change it; whether it is v*."""
+    """Set v to v0, or to v* if allowed and few contacts of a single tree act; return whether it is v*."""
     few = r.tree_end - r.tree_begin == 1 and r.contact_end - r.contact_begin <= FEW_CONTACTS
     free = options.free_start == 1 and few
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
@@ -157,7 +161,7 @@ def start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Rang
 
 @func
 def residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> vec3:
-    """γ = P(y) and j_c = Jᵀγ at the present u_c; squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
+    """Compute γ = P(y) and j_c = Jᵀγ at the present u_c; return the squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
     j_c = work.j_c[w]
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
@@ -225,7 +229,7 @@ def opposing_impulses(problem: Problem, work: Workspace, solution: Solution, w: 
 
 @func
 def linearise(problem: Problem, work: Workspace, w: int, r: Range) -> int:
-    """G of every constraint at the present u_c, and from it the factor of H, or of CG's preconditioner; 0 if sound."""
+    """Compute G of every constraint at the present u_c and factor H, or CG's preconditioner; return 0 on success."""
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
         linearise_convex(problem, work.newton.G[w], work.u_c[w], w, work.islands.contact[w, at])
     for at in range(r.row_begin + lane(), r.row_end, lanes()):
@@ -239,7 +243,7 @@ def linearise(problem: Problem, work: Workspace, w: int, r: Range) -> int:
 
 @func
 def newton_step(problem: Problem, work: Workspace, w: int, r: Range, forcing: real) -> Step:
-    """Δv = −H⁻¹∇ℓ, Δp = AΔv, Δv_c = JΔv, and what the line search needs of them."""
+    """Δv = −H⁻¹∇ℓ, Δp = AΔv, Δv_c = JΔv, and the step's slopes for the line search."""
     dv = work.dv[w]
     dp = work.dp[w]
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
@@ -324,7 +328,7 @@ def cost_change(problem: Problem, work: Workspace, w: int, r: Range, step: Step,
 
 @func
 def begin_line(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> Step:
-    """What is known of the line before it is searched."""
+    """Data of the line before the search; here the step itself."""
     return step
 
 
@@ -332,18 +336,18 @@ def begin_line(problem: Problem, work: Workspace, solution: Solution, w: int, r:
 def try_line(
     problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, before: Step, alpha: real
 ) -> Step:
-    """The line with its slope at α."""
+    """Add the slope at α to the line."""
     line = before
     line.slope_there = line_slope(problem, work, solution, w, r, line, alpha)
     return line
 
 
 def exact_search(begin_line, try_line, line_curvature):
-    """The exact line search by the functions of these names."""
+    """Build the exact line search from these functions."""
 
     @func
     def exact_line_search(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> real:
-        """α with dℓ/dα = 0: 1 when it is as good, else safeguarded Newton on a bracket (rtsafe, Numerical Recipes §9.4)."""
+        """α with dℓ/dα = 0: 1 if accepted, else safeguarded Newton in a bracket (rtsafe, Numerical Recipes §9.4)."""
         alpha = real(1.0)
         low = real(0.0)
         high = real(1.0)
@@ -361,7 +365,7 @@ def exact_search(begin_line, try_line, line_curvature):
                 low = alpha
             else:
                 high = alpha
-            if not bracketed:  # until it has a root
+            if not bracketed:  # until the bracket holds a root
                 if size <= accepted * -step.slope or (slope < real(0.0) and alpha >= real(LARGEST_STEP)):
                     searching = bool(False)
                 elif slope < real(0.0):
@@ -370,7 +374,7 @@ def exact_search(begin_line, try_line, line_curvature):
                 else:
                     bracketed = bool(True)
                     previous = real(2.0) * size
-                accepted = real(-1.0)  # of α = 1 alone
+                accepted = real(-1.0)  # the slope test accepts only α = 1
             if searching and bracketed:
                 if (
                     trials == ROOT_TRIALS
@@ -397,7 +401,7 @@ exact_line_search = exact_search(begin_line, try_line, line_curvature)
 
 @func
 def backtracking_line_search(problem: Problem, work: Workspace, w: int, r: Range, step: Step) -> real:
-    """Largest-decrease point of 1.25 · 0.8ᵏ that meets Armijo's rule: walk down while the cost falls."""
+    """Point of 1.25 · 0.8ᵏ with the largest decrease that meets Armijo's rule: shorten while the cost falls."""
     alpha = real(BACKTRACK_START)
     shorter = alpha
     change = real(0.0)
@@ -418,7 +422,7 @@ def backtracking_line_search(problem: Problem, work: Workspace, w: int, r: Range
 
 @func
 def advance(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, alpha: real):
-    """v ← v + αΔv, and with it A (v − v*) and u_c."""
+    """v ← v + αΔv; update A (v − v*) and u_c with it."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         solution.v[w, i] = solution.v[w, i] + alpha * work.dv[w, i]
@@ -434,7 +438,7 @@ def advance(problem: Problem, work: Workspace, solution: Solution, w: int, r: Ra
 
 @func
 def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> int:
-    """v = v*, and ‖D A v*‖² for the certificate; the status."""
+    """Set v = v* and store ‖D A v*‖² for the certificate; return the status."""
     p = work.p_star[w]
     multiply_A(problem, work.islands, w, r, problem.v_star[w], p)
     lost = real(0.0)
@@ -456,13 +460,13 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
 def newton_method(
     first_guess, start, momentum, residual, opposing_impulses, linearise, newton_step, line_search, advance
 ):
-    """The iteration by the functions of these names."""
+    """Build Newton's iteration from these functions."""
 
     @func
     def iterate(
         problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range, tolerance: real
     ) -> int:
-        """Newton's method on one island, from its first guess on; the status."""
+        """Run Newton's method on one island from its initial guess; return the status."""
         iterations = wp.int32(0)
         status = wp.int32(0)
         free = first_guess(problem, work, options, solution, w, r)
@@ -470,7 +474,7 @@ def newton_method(
         largest = real(0.0)
         stalled = wp.int32(0)
         fresh = wp.int32(0)
-        measured = wp.int32(0)  # 1: A (v − v*) is that of the present v, not carried along
+        measured = wp.int32(0)  # 1: A (v − v*) is computed from the present v, not updated
         running = wp.int32(1)
         while running == 1:
             pace()
@@ -487,7 +491,7 @@ def newton_method(
                 error = gradient / scale
             total = squares[0] + squares[1] + squares[2]
             pace()
-            # At v* every impulse is still to be given: one below the tolerance would be left out in all of its steps.
+            # At v* all impulses are 0: an impulse below the tolerance would be left out in every time step.
             settled = gradient <= options.absolute + tolerance * scale
             if iterations == 0 or error < real(STALL_SHRINK) * best:
                 best = error
@@ -540,7 +544,7 @@ def newton_method(
 def any_line_search(
     problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range, step: Step, scale: real
 ) -> real:
-    """The step to take, by the search that the options name."""
+    """Step length α by the line search that the options select."""
     alpha = real(1.0)
     if options.line_search == 1 and -step.slope > real(cost_level) * scale * scale:
         alpha = backtracking_line_search(problem, work, w, r, step)
@@ -556,7 +560,7 @@ iterate_any = newton_method(
 
 @func
 def island_tolerance(work: Workspace, options: Options, w: int) -> real:
-    """ε_r of an island of the world."""
+    """ε_r for each island of the world."""
     tolerance = options.tolerance
     if work.islands.count[w] > 1:
         tolerance = tolerance * real(SHARED_TOLERANCE)
@@ -565,13 +569,13 @@ def island_tolerance(work: Workspace, options: Options, w: int) -> real:
 
 @func
 def is_free(r: Range) -> bool:
-    """Whether nothing acts on the island."""
+    """Whether the island has no contact and no active row."""
     return r.contact_end == r.contact_begin and r.row_end == r.row_begin
 
 
 @func
 def solve_island(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range):
-    """v and γ of one island."""
+    """Solve one island for v and γ."""
     if is_free(r):
         work.status[w, r.island] = keep_free_motion(problem, work, solution, w, r)
         work.iterations[w, r.island] = 0
@@ -582,7 +586,9 @@ def solve_island(problem: Problem, work: Workspace, options: Options, solution: 
 
 @kernel(lanes=True, registers=128, warps=WARPS, fast_math=not BY_CG)
 def solve(problem: Problem, work: Workspace, options: Options, solution: Solution, left: int):
-    """One island per warp: v and γ from (A, v*, J, R, v̂, μ) and the scalar rows. `left` 1: of the islands those that kernels before it have left.
+    """Solve one island per warp for v and γ from (A, v*, J, R, v̂, μ) and the scalar rows.
+
+    With `left` = 1 it solves only the islands that earlier kernels left undecided.
 
     Launch over (worlds, trees, lanes).
     """
@@ -596,7 +602,7 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
 
 @kernel(lanes=True, warps=WARPS)
 def keep_factor(problem: Problem, work: Workspace):
-    """The factor of H at the solution, for `solve_adjoint`. Launch over (worlds, trees, lanes)."""
+    """Factor H at the solution, for `solve_adjoint`. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
@@ -605,7 +611,7 @@ def keep_factor(problem: Problem, work: Workspace):
 
 @func
 def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int):
-    """The sums over the islands of a world."""
+    """Combine the islands' norms, iterations and statuses into those of the world."""
     squares = vec3(real(0.0), real(0.0), real(0.0))
     iterations = wp.int32(0)
     status = wp.int32(0)
@@ -617,7 +623,7 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
     scale = wp.sqrt(wp.max(squares[1], squares[2]))
     if scale > real(0.0):
         error = error / scale
-    if error - error != real(0.0):  # of masses that are none
+    if error - error != real(0.0):  # NaN, from invalid masses
         status = status | wp.int32(NOT_CONVERGED)
     clear_idle(problem, solution, w)
     solution.iterations[w] = iterations
@@ -627,14 +633,14 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
 
 @kernel(warps=WARPS)
 def certify(problem: Problem, work: Workspace, solution: Solution):
-    """Iterations, momentum error and status of every world; γ = 0 where nothing acts. Launch over worlds."""
+    """Iterations, momentum error and status of every world; γ = 0 in idle slots and rows. Launch over worlds."""
     w = wp.tid()
     certify_world(problem, work, solution, w)
 
 
 @kernel(lanes=True, warps=WARPS)
 def solve_adjoint(problem: Problem, work: Workspace, v_bar: wp.array2d(dtype=real), seed: wp.array2d(dtype=real)):
-    """seed = −H⁻¹ v̄ from what `keep_factor` left. Launch over (worlds, trees, lanes)."""
+    """seed = −H⁻¹ v̄ with the factor that `keep_factor` stored. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Islands small enough for the lanes of a world to hold on CUDA: their data in shared memory, in the order of the rows of H (`linalg/registers.py`).
+"""Islands small enough to keep in shared memory on CUDA, in the order of the rows of H (`linalg/registers.py`).
 
-Most robots' are. The solvers (`sap.py`, `lagged.py`) take the same way through them with the functions of `small_convex.py` and
-`small_lagged.py` in the place of their own, in kernels that are launched first and leave the islands that are larger. On the CPU these kernels
-solve the same islands by the functions for any, so that what is launched is the same on both.
+Most robots have such islands. The solvers (`sap.py`, `lagged.py`) run the same iteration on them, built from the
+functions of `small_convex.py` and `small_lagged.py`. These kernels are launched first and leave larger islands to the
+general ones. On the CPU they solve the same islands with the general functions: the launches are the same on both.
 
-Rows of constraints stand one after the other, three of each contact and then the scalar ones: `u`, `du`, `gamma`, `R` and J have an entry for each.
-All lanes call what is not said to be for one; a lane has a dof, a contact and a scalar row; entries of dofs stand at their lanes.
+Constraint rows are numbered in sequence: three per contact, then the scalar rows. `u`, `du`, `gamma`, `R` and J have
+one entry per row. All lanes call every function together unless its docstring says otherwise. Each lane has one dof,
+one contact and one scalar row; the entry of a dof has the index of its lane.
 """
 
 import warp as wp
@@ -27,45 +28,45 @@ CONTACTS = wp.constant(min(12, LANES))
 class Small:
     """The island in shared memory."""
 
-    dof: int  # of this lane, −1 of one that has none
-    first: int  # the lane of dof 0, less than 8
-    n: int  # the lane after the last dof's, a multiple of 8, of which elimination takes rows from the end
+    dof: int  # dof of this lane; −1: none
+    first: int  # lane of dof 0, less than 8
+    n: int  # one past the last dof's lane, a multiple of 8; elimination takes rows from there downwards
     contacts: int
-    scalars: int  # rows beside those of contacts
-    rows: int  # of both
-    Q: wp.array2d(dtype=real)  # A and what elimination leaves, see `registers.py`
+    scalars: int  # scalar rows
+    rows: int  # 3 contacts + scalars
+    Q: wp.array2d(dtype=real)  # A, and what elimination leaves, see `registers.py`
     J: wp.array2d(dtype=real)
-    v: wp.array1d(dtype=real)  # per dof, as the next
+    v: wp.array1d(dtype=real)  # per dof, as the arrays down to D_sq
     v_star: wp.array1d(dtype=real)
     p_star: wp.array1d(dtype=real)  # A v*
     m: wp.array1d(dtype=real)  # A (v − v*)
     j_c: wp.array1d(dtype=real)  # Jᵀγ
-    dv: wp.array1d(dtype=real)  # the step
-    dp: wp.array1d(dtype=real)  # A Δv; under Coulomb's law Jᵀ of the misses
-    before: wp.array1d(dtype=real)  # the step before
+    dv: wp.array1d(dtype=real)  # the Newton step
+    dp: wp.array1d(dtype=real)  # A Δv; under Coulomb's law Jᵀmiss
+    before: wp.array1d(dtype=real)  # the previous step
     D_sq: wp.array1d(dtype=real)  # 1/diag(A)
-    u: wp.array1d(dtype=real)  # per row, as the next: J v − v̂; under Coulomb's law J v
+    u: wp.array1d(dtype=real)  # per row, as the arrays down to v_hat: J v − v̂; under Coulomb's law J v
     du: wp.array1d(dtype=real)
     gamma: wp.array1d(dtype=real)
     miss: wp.array1d(dtype=real)
     delta: wp.array1d(dtype=real)
     R: wp.array1d(dtype=real)
     v_hat: wp.array1d(dtype=real)
-    mu: wp.array1d(dtype=real)  # per contact, as the next
-    weight: wp.array1d(dtype=real)  # ρ, and the next two, of Coulomb's law
+    mu: wp.array1d(dtype=real)  # per contact, as the arrays down to p
+    weight: wp.array1d(dtype=real)  # ρ; for Coulomb's law, as the next two
     load: wp.array1d(dtype=real)
     least: wp.array1d(dtype=real)
     G: wp.array1d(dtype=mat33)
     p: wp.array1d(dtype=vec3)
-    lower: wp.array1d(dtype=real)  # per scalar row, as the next
+    lower: wp.array1d(dtype=real)  # per scalar row, as the arrays down to rho
     upper: wp.array1d(dtype=real)
     row_G: wp.array1d(dtype=real)
     rho: wp.array1d(dtype=real)  # ρ of a scalar row, see `lagged.row_inertia`
-    scratch: wp.array1d(dtype=real)  # of an elimination
+    scratch: wp.array1d(dtype=real)  # memory of an elimination
 
 
 def places(**sizes: int) -> tuple[dict[str, int], int]:
-    """Where parts of so many numbers begin, at 16 bytes each, and their length together."""
+    """Offsets of arrays of the given sizes, each aligned to 16 bytes, and the total length."""
     found, end = {}, 0
     for name, size in sizes.items():
         found[name] = end
@@ -79,10 +80,11 @@ OF_LANES = dict.fromkeys(
 OF_ROWS = dict.fromkeys(("u", "du", "gamma", "delta", "R", "v_hat"), int(ROWS))
 OF_CONTACTS = dict.fromkeys(("mu", "weight", "load", "least"), int(CONTACTS))
 PLACES, NUMBERS = places(
-    Q=UNKNOWNS * STRIDE, J=ROWS * STRIDE, **OF_LANES, **OF_ROWS, **OF_CONTACTS, G=9 * CONTACTS, p=3 * CONTACTS, scratch=SCRATCH
+    Q=UNKNOWNS * STRIDE, J=ROWS * STRIDE, **OF_LANES, **OF_ROWS, **OF_CONTACTS, G=9 * CONTACTS, p=3 * CONTACTS,
+    scratch=SCRATCH,
 )  # fmt: skip
 if LANES < 32:
-    NUMBERS += (LANES - NUMBERS) % 32  # so that the lanes of two worlds meet no bank twice
+    NUMBERS += (LANES - NUMBERS) % 32  # two worlds of a warp then never use the same bank
 SHARED = f"""
 __shared__ alignas(16) {scalar} entries[{WORLDS * NUMBERS}];
 return wp::array_t<{scalar}>(entries + {WORLD} * {NUMBERS}, {NUMBERS});
@@ -91,25 +93,25 @@ return wp::array_t<{scalar}>(entries + {WORLD} * {NUMBERS}, {NUMBERS});
 
 @device.func_native(by_device(SHARED, f"return wp::array_t<{scalar}>();"))
 def shared_numbers() -> wp.array1d(dtype=real):
-    """Of this world, in blocks of one warp; none on the CPU."""
+    """This world's numbers in shared memory, in blocks of one warp; empty on the CPU."""
     ...
 
 
 @device.func_native(f"return wp::array_t<{scalar}>(all.data + at, count);")
 def part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=real):
-    """Some of the numbers."""
+    """View of `count` numbers from index `at`."""
     ...
 
 
 @device.func_native(f"return wp::array_t<{scalar}>(all.data + at, count, {STRIDE});")
 def rows_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array2d(dtype=real):
-    """The same as rows of H."""
+    """View as rows of length STRIDE."""
     ...
 
 
 @device.func_native(f"return wp::array_t<wp::vec_t<3, {scalar}>>((wp::vec_t<3, {scalar}>*)(all.data + at), count);")
 def vectors_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=vec3):
-    """The same as vectors."""
+    """View as vectors."""
     ...
 
 
@@ -117,13 +119,13 @@ def vectors_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d
     f"return wp::array_t<wp::mat_t<3, 3, {scalar}>>((wp::mat_t<3, 3, {scalar}>*)(all.data + at), count);"
 )
 def matrices_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=mat33):
-    """The same as matrices."""
+    """View as matrices."""
     ...
 
 
 @func
 def small_island(r: Range) -> Small:
-    """The island that this warp holds."""
+    """The arrays of this warp's island in shared memory."""
     x = Small()
     dofs = r.slot_end - r.slot_begin
     x.n = (dofs + 7) // 8 * 8
@@ -149,7 +151,7 @@ def small_island(r: Range) -> Small:
     x.u = part(all, wp.static(PLACES["u"]), ROWS)
     x.du = part(all, wp.static(PLACES["du"]), ROWS)
     x.gamma = part(all, wp.static(PLACES["gamma"]), ROWS)
-    x.miss = x.du  # which is found after its last use
+    x.miss = x.du  # `miss` is computed after the last use of du
     x.delta = part(all, wp.static(PLACES["delta"]), ROWS)
     x.R = part(all, wp.static(PLACES["R"]), ROWS)
     x.v_hat = part(all, wp.static(PLACES["v_hat"]), ROWS)
@@ -169,7 +171,7 @@ def small_island(r: Range) -> Small:
 
 @func
 def is_small(r: Range) -> bool:
-    """Whether a warp can hold the island."""
+    """Whether one warp can hold the island in shared memory."""
     contacts = r.contact_end - r.contact_begin
     fits = r.slot_end - r.slot_begin <= UNKNOWNS and contacts <= CONTACTS
     scalars = r.row_end - r.row_begin
@@ -187,7 +189,7 @@ def triple(x: wp.array1d(dtype=real), c: int) -> vec3:
 
 @func
 def set_triple(x: wp.array1d(dtype=real), c: int, value: vec3):
-    """By one lane."""
+    """Set the entries of contact c. By one lane."""
     x[3 * c] = value[0]
     x[3 * c + 1] = value[1]
     x[3 * c + 2] = value[2]
@@ -195,7 +197,7 @@ def set_triple(x: wp.array1d(dtype=real), c: int, value: vec3):
 
 @func
 def take_matrix(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
-    """A, v* and D²."""
+    """Load A, v* and D²."""
     team_clear_rows(x.Q, UNKNOWNS)
     i = lane()
     d = wp.int32(0)
@@ -210,7 +212,7 @@ def take_matrix(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
         x.v_star[i] = problem.v_star[w, d]
         x.D_sq[i] = real(1.0) / problem.A[w, d, d - begin]
     for k in range(0, x.n, 4):
-        column = vec4()  # four are on their way at once
+        column = vec4()  # four loads are in flight at once
         for t in range(4):
             d_k = team_number(d, k + t)
             begin_k = team_number(begin, k + t)
@@ -223,7 +225,7 @@ def take_matrix(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
 
 @func
 def take_laws(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
-    """R, v̂ and μ of contacts."""
+    """Load R, v̂ and μ of contacts."""
     c = lane()
     if c < x.contacts:
         at = work.islands.contact[w, r.contact_begin + c]
@@ -234,7 +236,7 @@ def take_laws(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
 
 @struct
 class Held:
-    """A dof that a contact moves, and its part of J."""
+    """A dof that a contact moves, and its column of J."""
 
     dof: int
     J: vec3
@@ -242,7 +244,7 @@ class Held:
 
 @func
 def held_by_lane(problem: Problem, w: int, at: int, pair: int, size: int) -> Held:
-    """The dof of its support that is this lane's; −1 where there is none."""
+    """This lane's dof of the contact's support; −1: none."""
     held = Held()
     held.dof = wp.int32(-1)
     i = lane()
@@ -254,7 +256,7 @@ def held_by_lane(problem: Problem, w: int, at: int, pair: int, size: int) -> Hel
 
 @func
 def take_contacts(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
-    """J of contacts, and their laws."""
+    """Load J of contacts, and R, v̂ and μ."""
     c = lane()
     at = wp.int32(0)
     pair = wp.int32(0)
@@ -266,7 +268,7 @@ def take_contacts(problem: Problem, work: Workspace, x: Small, w: int, r: Range)
     next = held_by_lane(problem, w, team_number(at, 0), team_number(pair, 0), team_number(size, 0))
     for c in range(x.contacts):
         held = next
-        if c + 1 < x.contacts:  # on its way while this one is stored
+        if c + 1 < x.contacts:  # load the next contact while this one is stored
             next = held_by_lane(problem, w, team_number(at, c + 1), team_number(pair, c + 1), team_number(size, c + 1))
         if held.dof >= 0:
             s = work.islands.slot[w, held.dof] - r.slot_begin + x.first
@@ -277,7 +279,7 @@ def take_contacts(problem: Problem, work: Workspace, x: Small, w: int, r: Range)
 
 @func
 def take_scalar_rows(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
-    """J, R, v̂ and bounds of scalar rows."""
+    """Load J, R, v̂ and bounds of scalar rows."""
     for k in range(x.scalars):
         at = work.islands.row[w, r.row_begin + k]
         i = lane()
@@ -295,7 +297,7 @@ def take_scalar_rows(problem: Problem, work: Workspace, x: Small, w: int, r: Ran
 
 @func
 def take_island(problem: Problem, work: Workspace, w: int, r: Range):
-    """What does not change while it is solved."""
+    """Load the data that stay constant during the solve."""
     x = small_island(r)
     take_matrix(problem, work, x, w, r)
     team_clear_rows(x.J, x.rows)
@@ -309,7 +311,7 @@ def take_island(problem: Problem, work: Workspace, w: int, r: Range):
 
 @func
 def set_velocity(problem: Problem, work: Workspace, x: Small, w: int, r: Range, free: bool):
-    """v = v0, or v* where it is to be the start."""
+    """v = v0, or v* if the initial state is `free`."""
     i = lane()
     if x.dof >= 0:
         x.v[i] = x.v_star[i]
@@ -320,9 +322,10 @@ def set_velocity(problem: Problem, work: Workspace, x: Small, w: int, r: Range, 
 
 @func
 def give_point(
-    work: Workspace, w: int, r: Range, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3), row_gamma: wp.array1d(dtype=real)
+    work: Workspace, w: int, r: Range, v: wp.array1d(dtype=real), gamma: wp.array1d(dtype=vec3),
+    row_gamma: wp.array1d(dtype=real),
 ):  # fmt: skip
-    """v and impulses, to where they stand in a world."""
+    """Write v and impulses back to the world's arrays."""
     x = small_island(r)
     i = lane()
     if x.dof >= 0:
@@ -336,7 +339,7 @@ def give_point(
 
 @func
 def weighted_squares(x: Small, residual: real, momentum: real, impulse: real) -> vec3:
-    """Squares of the norms of three vectors of dofs, of which each lane gives its entries, with D."""
+    """Squared D-weighted norms of three vectors over dofs; each lane passes its entries."""
     return team_sum_3(x.D_sq[lane()] * vec3(residual * residual, momentum * momentum, impulse * impulse))
 
 

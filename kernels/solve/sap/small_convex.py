@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SAP's iteration (`sap.py`) on islands that one warp holds (`small.py`): the same functions on its shared memory.
+"""SAP's iteration (`sap.py`) on islands in the shared memory of one warp (`small.py`).
 
-All that is not said to be for one lane is called by all lanes together.
+All lanes call every function together unless its docstring says otherwise.
 """
 
 import warp as wp
@@ -47,7 +47,7 @@ from .small import (
 
 @func
 def small_guess(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> bool:
-    """The island taken, and the start of `first_guess`."""
+    """Load the island and set the initial guess as `first_guess` does."""
     few = r.tree_end - r.tree_begin == 1 and r.contact_end - r.contact_begin <= FEW_CONTACTS
     free = options.free_start == 1 and few
     take_island(problem, work, w, r)
@@ -76,14 +76,14 @@ def small_start(problem: Problem, work: Workspace, solution: Solution, w: int, r
 
 @func
 def per_regularization(R: vec3) -> vec3:
-    """1/R, whose first two are equal."""
+    """1/R; the two tangential entries are equal."""
     tangential = real(1.0) / R[0]
     return vec3(tangential, tangential, real(1.0) / R[2])
 
 
 @func
 def small_residual(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> vec3:
-    """γ = P(y), G and j_c = Jᵀγ at the present u; squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
+    """Compute γ = P(y), G and j_c = Jᵀγ at the present u; return the squares of ‖D∇ℓ‖, ‖D A v‖, ‖D j_c‖."""
     x = small_island(r)
     c = lane()
     if c < x.contacts:
@@ -110,13 +110,13 @@ def small_residual(problem: Problem, work: Workspace, solution: Solution, w: int
 
 @func
 def small_linearise(problem: Problem, work: Workspace, w: int, r: Range) -> int:
-    """0: G is at hand."""
+    """Return 0: `small_residual` has computed G."""
     return 0
 
 
 @func
 def small_newton_step(problem: Problem, work: Workspace, w: int, r: Range, forcing: real) -> Step:
-    """Δv = −H⁻¹∇ℓ, Δp = AΔv, Δu = JΔv, and what the line search needs of them; no slope where H is not positive definite."""
+    """Δv = −H⁻¹∇ℓ, Δp = AΔv, Δu = JΔv, and the slopes for the line search; slope 0 if H is not positive definite."""
     x = small_island(r)
     i = lane()
     x.dv[i] = x.j_c[i] - x.m[i]
@@ -135,7 +135,7 @@ def small_newton_step(problem: Problem, work: Workspace, w: int, r: Range, forci
 
 @struct
 class Line:
-    """The line in registers: a lane's contact and its scalar row, whose entries are 0 where it has none."""
+    """The line in registers: this lane's contact and scalar row; their entries are 0 where the lane has none."""
 
     slope: real  # of ℓ at 0
     curvature_A: real  # ΔvᵀAΔv
@@ -157,7 +157,7 @@ class Line:
 
 @func
 def small_begin_line(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, step: Step) -> Line:
-    """y = −R⁻¹ u of what this lane has, and how it changes."""
+    """y = −R⁻¹ u of this lane's contact and scalar row, and their rates along the line."""
     x = small_island(r)
     line = Line()
     line.slope = step.slope
@@ -216,13 +216,13 @@ small_exact_search = exact_search(small_begin_line, small_try_line, small_line_c
 def small_line_search(
     problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range, step: Step, scale: real
 ) -> real:
-    """The exact one."""
+    """Exact line search."""
     return small_exact_search(problem, work, solution, w, r, step)
 
 
 @func
 def small_advance(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, alpha: real):
-    """v ← v + αΔv, and with it A (v − v*) and u."""
+    """v ← v + αΔv; update A (v − v*) and u with it."""
     x = small_island(r)
     i = lane()
     sync()
@@ -232,14 +232,14 @@ def small_advance(problem: Problem, work: Workspace, solution: Solution, w: int,
 
 
 iterate_small = newton_method(
-    small_guess, small_start, small_momentum, small_residual, small_opposing_impulses, small_linearise, small_newton_step, small_line_search,
-    small_advance,
+    small_guess, small_start, small_momentum, small_residual, small_opposing_impulses, small_linearise,
+    small_newton_step, small_line_search, small_advance,
 )  # fmt: skip
 
 
 @func
 def give_rates(work: Workspace, w: int, r: Range):
-    """u of every constraint, from which `keep_factor` has the slopes."""
+    """Write back u of every constraint; `keep_factor` computes the slopes from it."""
     x = small_island(r)
     c = lane()
     if c < x.contacts:
@@ -251,7 +251,7 @@ def give_rates(work: Workspace, w: int, r: Range):
 
 @kernel(lanes=True, registers=128, fast_math=True)
 def solve_small(problem: Problem, work: Workspace, options: Options, solution: Solution):
-    """Before `sap.solve`, on a GPU: islands that one warp holds. Launch over (worlds, trees, lanes)."""
+    """Solve the islands that one warp holds, before `sap.solve`. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return

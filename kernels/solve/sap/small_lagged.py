@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The iteration of Coulomb's law (`lagged.py`) on islands that one warp holds (`small.py`): the same functions on its shared memory.
+"""The iteration under Coulomb's law (`lagged.py`) on islands in the shared memory of one warp (`small.py`).
 
-Here `u` is J v; the law is met at u − v̂. All that is not said to be for one lane is called by all lanes together.
+Here `u` is J v; the law reads u − v̂. All lanes call every function together unless its docstring says otherwise.
 """
 
 import warp as wp
@@ -31,7 +31,7 @@ from .small import Small, set_triple, set_velocity, small_island, triple, weight
 
 @func
 def take_loads(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
-    """What this law has beside `take_island`: ρ of constraints, loads of contacts."""
+    """Load the data that Coulomb's law needs besides `take_island`: ρ of constraints, loads of contacts."""
     team_inertias(x.J, x.n, 3 * x.contacts, x.scalars, x.D_sq, x.rho)
     x.before[lane()] = real(0.0)
     for at in range(lane(), ROWS, lanes()):
@@ -48,7 +48,7 @@ def take_loads(problem: Problem, work: Workspace, x: Small, w: int, r: Range):
 
 @func
 def small_start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
-    """v* without impulses; `near`: v0 with those of the law there. A v* in p_star."""
+    """Initial state: v* without impulses; with `near`, v0 and the law's impulses at v0. Computes A v* in p_star."""
     x = small_island(r)
     set_velocity(problem, work, x, w, r, not near)
     team_A_times(x.Q, x.n, x.v_star, x.p_star)
@@ -72,7 +72,7 @@ def small_start_lagged(problem: Problem, work: Workspace, near: bool, solution: 
 
 @func
 def small_contact(x: Small, c: int, held: bool, bears: bool) -> Linearised:
-    """The law of contact c linearised at the present (v, γ). By one lane."""
+    """Linearise the law of contact c at the present (v, γ). By one lane."""
     least = x.least[c]
     if not bears:
         least = real(1.0)
@@ -82,7 +82,7 @@ def small_contact(x: Small, c: int, held: bool, bears: bool) -> Linearised:
 
 @func
 def small_row(x: Small, k: int) -> real:
-    """G and δ of a scalar row at its (γ, v_c), as `linearise_row`; its miss. By one lane."""
+    """G and δ of a scalar row at its (γ, v_c), as `linearise_row`; returns its miss. By one lane."""
     at = 3 * x.contacts + k
     R_k = x.R[at]
     gamma_k = x.gamma[at]
@@ -103,7 +103,7 @@ def small_row(x: Small, k: int) -> real:
 def small_linearise_all(
     problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, held: bool, bears: bool
 ) -> Balance:
-    """Every constraint linearised at the present (v, γ); Jᵀγ, A (v − v*) and Jᵀmiss, and what they amount to."""
+    """Linearise every constraint at the present (v, γ); compute Jᵀγ, A (v − v*) and Jᵀmiss; return the balance."""
     x = small_island(r)
     balance = Balance()
     x.dv[lane()] = x.v[lane()] - x.v_star[lane()]
@@ -135,7 +135,7 @@ def small_linearise_all(
 
 @func
 def small_measure(work: Workspace, x: Small, w: int, r: Range, balance: Balance) -> Balance:
-    """The sums of `Balance`, as `measure`."""
+    """Compute the sums of `Balance`, as `measure`."""
     i = lane()
     missed = x.dp[i]
     impulse = x.j_c[i] - missed
@@ -156,10 +156,10 @@ def small_measure(work: Workspace, x: Small, w: int, r: Range, balance: Balance)
 
 @func
 def small_lagged_step(
-    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, circling: bool, share_before: real,
-    slides: int, forcing: real,
+    problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, circling: bool,
+    share_before: real, slides: int, forcing: real,
 ) -> real:  # fmt: skip
-    """v and γ by a share of the step that the linearised equations ask for, as `lagged_step`; no numbers where these have no solution."""
+    """Advance v and γ by a share of the Newton step, as `lagged_step`; NaN if the equations have no solution."""
     x = small_island(r)
     i = lane()
     x.dv[i] = x.dv[i] + x.j_c[i] - x.m[i]
@@ -167,7 +167,7 @@ def small_lagged_step(
     failed = slides
     if slides > 0:
         failed = team_newton_coupled(x.Q, x.J, x.G, x.p, x.row_G, x.scratch, x.first, x.n, x.contacts, x.scalars, x.dv)
-    if slides == 0 or failed != 0:  # at last of its symmetric part, which is positive definite
+    if slides == 0 or failed != 0:  # at worst with the symmetric part alone, which is positive definite
         failed = team_newton_symmetric(x.Q, x.J, x.G, x.row_G, x.scratch, x.first, x.n, x.contacts, x.scalars, x.dv)
     dv = x.dv[i]
     if failed != 0:
@@ -198,7 +198,7 @@ def small_lagged_step(
 
 @func
 def small_project(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The impulses within their cones and bounds, nearest to the last trial, and u_c = J v − v̂ beside them."""
+    """Project the impulses, at the last trial, on their cones and bounds; store u_c = J v − v̂."""
     x = small_island(r)
     team_rates(x.J, x.n, x.rows, x.v, x.u)
     c = lane()

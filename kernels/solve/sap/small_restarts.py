@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coulomb's law on islands that one warp holds: the iteration of `small_lagged.py`, and the other starts of `surrogate.py`.
+"""Coulomb's law on islands that one warp holds: the iteration of `small_lagged.py` with the restarts of `surrogate.py`.
 
-All that is not said to be for one lane is called by all lanes together.
+All lanes call every function together unless its docstring says otherwise.
 """
 
 import warp as wp
@@ -58,7 +58,7 @@ iterate_surrogate = convex_passes(
 
 @func
 def small_give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """As `give_back`."""
+    """`give_back` on shared memory."""
     x = small_island(r)
     i = lane()
     sync()
@@ -73,7 +73,7 @@ def small_give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solut
 
 @func
 def small_scatter(problem: Problem, work: Workspace, x: Small, w: int, r: Range, restarts: int):
-    """As `scatter_start`."""
+    """`scatter_start` on shared memory."""
     set_velocity(problem, work, x, w, r, False)
     team_rates(x.J, x.n, x.rows, x.v_star, x.u)
     c = lane()
@@ -89,10 +89,10 @@ def small_scatter(problem: Problem, work: Workspace, x: Small, w: int, r: Range,
 
 @func
 def small_pass(
-    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int, r: Range,
-    first: bool, error: real,
+    problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
+    r: Range, first: bool, error: real,
 ) -> int:  # fmt: skip
-    """A pass of the convex problem, lagged behind the one before where it is not the first; its iterations."""
+    """One pass over the convex problem, lagged behind the previous pass unless `first`; returns its iterations."""
     x = small_island(r)
     i = lane()
     sync()
@@ -131,7 +131,7 @@ def small_restart(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, restarts: int, error: real, kept: real,
 ) -> int:  # fmt: skip
-    """As `restart`."""
+    """`restart` on shared memory."""
     iterations = wp.int32(0)
     if error < kept:
         give_point(work, w, r, lag.kept_v[w], lag.gamma[w], lag.row_gamma[w])
@@ -160,7 +160,7 @@ iterate_small = newton_method(
 def solve_small_lagged(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution
 ):
-    """Before `lagged.solve_lagged`, on a GPU: islands that one warp holds. Launch over (worlds, trees, lanes)."""
+    """Solve the islands that one warp holds, before `lagged.solve_lagged`. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other starts for the solver of Coulomb's law (`lagged.py`): passes of the convex problem, lagged behind its slips, and scattered ones.
+"""Other initial states for the solver of Coulomb's law (`lagged.py`).
 
-All that is not said to be for one lane is called by all lanes together (`linalg/lanes.py`).
+They come from passes over a convex problem, the surrogate, whose slips lag one pass behind, or are pseudo-random
+("scattered").
+
+All lanes call every function together unless its docstring says otherwise (`linalg/lanes.py`).
 """
 
 import warp as wp
@@ -29,27 +32,32 @@ from .sap import (
 )
 
 SURROGATE_TOLERANCE = 1e-2
-SURROGATE_SHRINK = 0.7  # of the least error, to count as progress
+SURROGATE_SHRINK = 0.7  # an error below this fraction of the least counts as progress
 SURROGATE_ITERATIONS = wp.constant(30)
 SURROGATE_MANY_ITERATIONS = wp.constant(100)
-# Without a factor, in an island of more contacts, there is always one that goes on and on: where so many steps of all have not settled
-# them, passes of the convex problem do (`relax_slips`).
+# Without a factorization, an island of more contacts than this always has one that does not settle. After this many
+# Newton steps without progress, passes over the convex problem settle them (`relax_slips`).
 MANY_CONTACTS = wp.constant(200)
 MANY_PATIENCE = wp.constant(6)
 LEAST_RELAXATION = 0.5
-MOST_RELAXATION = 1.7  # less than 2: some slips are settled in one pass
+MOST_RELAXATION = 1.7  # below 2: some slips settle in one pass
 
 
 @func
 def is_large(lag: Lag, r: Range) -> bool:
-    """Whether steps of so many contacts, which no factor makes exact, leave some that go on and on, and passes of the convex problem
-    are to settle them."""
+    """Whether passes over the convex problem settle this island.
+
+    It has too many contacts for steps without a factorization, which leave some contacts unsettled.
+    """
     return lag.slip.shape[1] > 0 and r.contact_end - r.contact_begin > MANY_CONTACTS
 
 
 @func
 def slip_speed(problem: Problem, solution: Solution, w: int, c: int) -> real:
-    """μ‖s‖ of s = u_t + R_t γ_t: by how much the convex law would lift the contact; 0 of spin rows. By one lane."""
+    """μ‖s‖ with s = u_t + R_t γ_t, the speed at which the convex law would lift the contact; 0 in spin rows.
+
+    By one lane.
+    """
     u = contact_u(problem, solution.v[w], w, c)
     R = problem.R[w, c]
     gamma = solution.gamma[w, c]
@@ -68,7 +76,7 @@ def slip_speed(problem: Problem, solution: Solution, w: int, c: int) -> real:
 
 @func
 def relax_slips(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The next lagged slips of a large island, by Aitken's rule: passes alone go towards the fixed point by a fifth of the way each."""
+    """Next lagged slips of a large island, by Aitken's rule: a pass alone goes a fifth of the way to a fixed point."""
     along = real(0.0)
     square = real(0.0)
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):
@@ -93,7 +101,7 @@ def relax_slips(problem: Problem, work: Workspace, lag: Lag, solution: Solution,
 
 @func
 def lag_contact(problem: Problem, lag: Lag, w: int, c: int, gamma_n: real, slip: real):
-    """R and v̂ of a contact behind its impulse and slip. By one lane."""
+    """R and v̂ of a contact in the convex problem, linearized at its impulse and lagged slip. By one lane."""
     R = problem.R[w, c]
     load = problem.load[w, c]
     least = problem.least[w, c]
@@ -105,10 +113,11 @@ def lag_contact(problem: Problem, lag: Lag, w: int, c: int, gamma_n: real, slip:
 
 @func
 def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The convex problem whose solution is that of Coulomb's law where its v and γ are the present ones: v̂_n − μ‖s‖, and c linear.
+    """Set up the convex problem that has Coulomb's solution if its v and γ equal the present ones.
 
-    In large islands also of contacts that bear nothing, which the convex law would else catch as far above as it lifts what slides, so that passes
-    do not come to rest; a single pass, another start of Newton's method, does better without.
+    It has v̂_n − μ‖s‖ in place of v̂_n, and compression c linear in the impulse. In large islands contacts without load
+    are also shifted by μ‖s‖: the convex law would else catch them at the height to which it lifts sliding contacts, and
+    passes would not come to rest. A single pass, as initial state of Newton's method, does better without that shift.
     """
     if is_large(lag, r):
         relax_slips(problem, work, lag, solution, w, r)
@@ -126,14 +135,16 @@ def lag_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solutio
 
 
 def convex_passes(start, momentum, residual, opposing_impulses, linearise, newton_step, line_search, advance):
-    """SAP's iteration on the convex problem by the functions of these names."""
+    """Build SAP's iteration on the convex problem from these functions."""
 
     @func
     def iterate(
         surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real
     ) -> int:
-        """From the present v to so small an error; how many iterations. Of an island without contacts what is left of it is in `norms`, with momenta
-        that were not carried along."""
+        """Iterate from the present v to an error of at most `precision`; return the number of iterations.
+
+        Of an island without contacts, `norms` then holds the residual, from recomputed momenta.
+        """
         start(surrogate, work, solution, w, r)
         most = wp.int32(SURROGATE_ITERATIONS)
         if is_large(lag, r):
@@ -152,7 +163,7 @@ def convex_passes(start, momentum, residual, opposing_impulses, linearise, newto
             if error < real(SURROGATE_SHRINK) * best:
                 best = error
                 stalled = wp.int32(0)
-            rounded = bool(False)  # impulses that oppose each other leave no smaller error
+            rounded = bool(False)  # whether opposing impulses prevent a smaller error
             if stalled > 0 and not last:
                 rounded = wp.sqrt(squares[0]) <= real(opposed_level) * opposing_impulses(
                     surrogate, work, solution, w, r
@@ -183,7 +194,7 @@ iterate_convex = convex_passes(
 def solve_surrogate(
     surrogate: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range, precision: real
 ) -> int:
-    """SAP's iteration on it, to so small an error, from where the last one ended; how many."""
+    """Solve the convex problem to `precision` from the previous pass's solution; return the number of iterations."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         solution.v[w, i] = lag.v[w, i]
@@ -197,7 +208,7 @@ def solve_surrogate(
 
 @func
 def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The convex problem as it is, from v0, or from v* where there are no contacts."""
+    """Set up the unlagged convex problem, starting from v0, or from v* where there are no contacts."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         lag.v[w, i] = problem.v0[w, i]
@@ -217,19 +228,23 @@ def start_surrogate(problem: Problem, work: Workspace, lag: Lag, solution: Solut
 
 @func
 def is_scattered(restarts: int) -> bool:
-    """Which of the other starts are scattered: every second."""
+    """Whether this restart is scattered: every second one is."""
     return restarts % 2 == 1
 
 
 @func
 def scattered(restarts: int, place: int) -> real:
-    """Between 0 and 2, by a lot that never changes."""
+    """A fixed pseudo-random number in [0, 2)."""
     return real(2.0) * real(wp.randf(wp.rand_init(restarts, place)))
 
 
 @func
 def scatter_start(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, restarts: int):
-    """v0 without impulses; later with normal ones between none and twice what would stop each contact alone, by a lot that never changes."""
+    """Start from v0 without impulses.
+
+    From the second scattered start on, normal impulses are fixed pseudo-random multiples in [0, 2) of the impulse that
+    would stop the contact alone.
+    """
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         solution.v[w, i] = problem.v0[w, i]
@@ -252,7 +267,7 @@ def copy_point(
     row_gamma: wp.array1d(dtype=real), to_v: wp.array1d(dtype=real), to_gamma: wp.array1d(dtype=vec3),
     to_row_gamma: wp.array1d(dtype=real),
 ):  # fmt: skip
-    """Velocities and impulses of an island."""
+    """Copy velocities and impulses of an island."""
     for at in range(r.slot_begin + lane(), r.slot_end, lanes()):
         i = work.islands.dof[w, at]
         to_v[i] = v[i]
@@ -267,7 +282,7 @@ def copy_point(
 
 @func
 def keep_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """The present velocities and impulses, in case that no other start comes nearer."""
+    """Keep the present velocities and impulses in case no other initial state comes nearer."""
     copy_point(
         problem, work, w, r, solution.v[w], solution.gamma[w], solution.row_gamma[w], lag.kept_v[w], lag.gamma[w],
         lag.row_gamma[w],
@@ -276,7 +291,7 @@ def keep_point(problem: Problem, work: Workspace, lag: Lag, solution: Solution, 
 
 @func
 def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w: int, r: Range):
-    """What was kept is the solution; it is still to be measured as such."""
+    """Make the kept point the solution; its error has still to be measured."""
     copy_point(
         problem, work, w, r, lag.kept_v[w], lag.gamma[w], lag.row_gamma[w], solution.v[w], solution.gamma[w],
         solution.row_gamma[w],
@@ -285,7 +300,7 @@ def give_back(problem: Problem, work: Workspace, lag: Lag, solution: Solution, w
 
 @func
 def surrogate_precision(lag: Lag, options: Options, r: Range, error: real) -> real:
-    """The error that a pass of the convex problem comes down to."""
+    """The error at which a pass over the convex problem stops."""
     precision = real(SURROGATE_TOLERANCE)
     if r.contact_end == r.contact_begin:
         precision = real(0.3) * options.tolerance
@@ -299,9 +314,9 @@ def restart(
     problem: Problem, surrogate: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, w: int,
     r: Range, restarts: int, error: real, kept: real,
 ) -> int:  # fmt: skip
-    """Another start: from the convex problem, lagged behind the one before, or scattered; iterations of it, at least one.
+    """Set another initial state, from the lagged convex problem or scattered; return its iterations, at least 1.
 
-    The present point is kept where its error is less than that of the one that is.
+    The present point is kept if its error is below that of the kept one.
     """
     iterations = wp.int32(0)
     if error < kept:
