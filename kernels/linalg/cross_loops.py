@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the two halves of a contact with spin rows add to a matrix: Jᵀ l rᵀ K and its transpose, J and K on one support (`team_loops.py`).
+"""Cross terms of a contact and its spin rows in a matrix: Jᵀ l rᵀ K and its transpose, J and K on one support.
 
-By all lanes of a world; each ends with a `sync`. On the CPU they are the loops of one thread.
+As in `team_loops.py`, all lanes of a world call these functions, and each ends with a `sync`. On the CPU they are the
+loops of one thread.
 """
 
 import warp as wp
@@ -52,7 +53,7 @@ for (int b = 0; b < size; ++b) {
 
 
 def for_pairs(body: str, gpu: str = PAIRS, cpu: str = CPU_PAIRS) -> str:
-    """A body for every pair of entries of the support."""
+    """C++ that runs `body` for every pair of entries of the support."""
     return ROWS + SPIN_ROWS + by_device(gpu.replace("BODY", body), cpu.replace("BODY", body))
 
 
@@ -67,7 +68,7 @@ def team_support_add_cross(
     slot: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
 ):
-    """H ← H + Jᵀ l rᵀ K + its transpose, lower triangle; dof d is row and column slot[d] of H."""
+    """H ← H + Jᵀ l rᵀ K + its transpose, lower triangle; dof d has row and column slot[d] of H."""
     ...
 
 
@@ -82,7 +83,7 @@ def team_support_add_block_cross(
     dof_begin: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
 ):
-    """The part of Jᵀ l rᵀ K + its transpose within the diagonal blocks, H stored by blocks."""
+    """Add Jᵀ l rᵀ K + its transpose inside the diagonal blocks; H is stored by blocks."""
     ...
 
 
@@ -98,5 +99,8 @@ def team_support_add_cross_rank_one(
     begin: int,
     end: int,
 ):
-    """Matrix + Jᵀ l eᵀ K, e the last row of K, in the block [begin, end), stored as in `triangles.py`; dof d is row and column slot[d]."""
+    """H ← H + Jᵀ l eᵀ K with e the last row of K, in the block [begin, end) stored as in `triangles.py`.
+
+    Dof d has row and column slot[d].
+    """
     ...

@@ -3,7 +3,7 @@
 
 Both take the matrix Q transposed, K[j] = column j of Q, so that every inner loop runs along one row of storage.
 
-    LU: K = PᵀLU with row pivoting; Q x = r is KᵀPᵀ… solved as Uᵀ, Lᵀ, Pᵀ                                    2 m³/3 flops
+    LU: K = PᵀLU with row pivoting; Q x = r is KᵀPᵀ… solved as Uᵀ, Lᵀ, Pᵀ                                   2 m³/3 flops
     QR: Q P = H [R11 R12; 0 0] with column pivoting, rank ρ = the pivots above a fraction of the first;
         [R11 R12] S⁻¹ = [L 0] Zᵀ; x = P S⁻¹ Z [L⁻¹ (Hᵀr); 0], the x of least ‖S x‖, S diagonal             4 m²ρ flops
 
@@ -45,20 +45,20 @@ def row_swap(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), first: int, l
 
 @struct
 class Orthogonal:
-    """What `qr_factor` leaves beside K, for one world: views of length m, and Z as large as K."""
+    """Result of `qr_factor` besides K, for one world: views of length m, and Z as large as K."""
 
     Z: wp.array2d(dtype=real)
     tau: wp.array1d(dtype=real)  # 2/vᵀv of the reflections of H
     diagonal: wp.array1d(dtype=real)  # of R11
     tau_Z: wp.array1d(dtype=real)
     diagonal_Z: wp.array1d(dtype=real)  # of L
-    column: wp.array1d(dtype=int)  # P: column of Q at each place
-    weight: wp.array1d(dtype=real)  # given: Σ (weight x)² is what is least
+    column: wp.array1d(dtype=int)  # P: column of Q at each position
+    weight: wp.array1d(dtype=real)  # given: Σ (weight x)² is minimized
 
 
 @func(inline=False)
 def lu_factor(K: wp.array2d(dtype=real), m: int, pivots: wp.array1d(dtype=int), floor: real):
-    """Factor K in place; a pivot below `floor` is replaced by it."""
+    """Factor K in place; a pivot smaller than `floor` is raised to ±`floor`."""
     for k in range(m):
         best = wp.int32(k)
         for i in range(k + 1, m):
@@ -148,7 +148,7 @@ def inverse_half_norm(v: wp.array1d(dtype=real), k: int, m: int) -> real:
 
 @func(inline=False)
 def qr_factor(K: wp.array2d(dtype=real), m: int, tolerance: real, o: Orthogonal) -> int:
-    """Factor K in place; the rank: pivots ‖column‖ above `tolerance` times the first."""
+    """Factor K in place; return the rank: pivots ‖column‖ above `tolerance` times the first."""
     rank = wp.int32(0)
     least = real(0.0)
     for j in range(m):
@@ -193,7 +193,7 @@ def qr_factor(K: wp.array2d(dtype=real), m: int, tolerance: real, o: Orthogonal)
 def qr_solve(
     K: wp.array2d(dtype=real), m: int, rank: int, o: Orthogonal, r: wp.array1d(dtype=real), x: wp.array1d(dtype=real)
 ):
-    """x of least weighted norm among the solutions of Q x = r, where r is consistent to rounding; r is overwritten."""
+    """x of least weighted norm among the solutions of Q x = r; r is consistent to rounding and is overwritten."""
     for k in range(rank):
         reflect(K[k], o.tau[k], r, k, m)
     row_fill(real(0.0), r, rank, m)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factorisation H = UᵀDL of one square matrix per world whose pattern is symmetric and whose values need not be.
+"""Factorisation H = UᵀDL of one square matrix per world with a symmetric pattern and values that need not be symmetric.
 
-L and U are unit lower triangular; rows are eliminated from the last to the first without pivoting, as in `ltdl.py`, and kept in
-the same envelope: in the lower triangle D and L, in the upper one U, side by side in `H` (`triangles.py`). Twice the work of LᵀDL.
+L and U are unit lower triangular. Rows are eliminated from the last to the first without pivoting, as in `ltdl.py`, and
+stored in the same envelope: D and L in the lower triangle, U in the upper one, side by side in `H` (`triangles.py`).
+Twice the work of LᵀDL.
 """
 
 import warp as wp
@@ -12,7 +13,7 @@ from ..real import real
 from .triangles import CORNERS
 from .vector import SOLVE_BY_EIGHTS, SOLVE_BY_LANES, eliminated, scalar, snippet, solved
 
-# As in `ltdl.py`: what stands in a chunk of eight beside the envelope of row k is set to 0 when the row is eliminated.
+# As in `ltdl.py`: entries in a chunk of eight outside the envelope of row k are set to 0 when the row is eliminated.
 FACTOR = snippet(
     cpu="""
 const int size = end - begin;
@@ -56,9 +57,11 @@ const int size = end - begin;
 int* starts = first.data + begin;
 if (size <= LANES) {
     __shared__ int places[32 * WARPS];
-    __shared__ SCALAR all_own_held[32 * WARPS], all_own_scaled_held[32 * WARPS], all_turned_held[32 * WARPS], all_turned_scaled_held[32 * WARPS];
+    __shared__ SCALAR all_own_held[32 * WARPS], all_own_scaled_held[32 * WARPS], all_turned_held[32 * WARPS], \
+all_turned_scaled_held[32 * WARPS];
     int* const place = places + OWN_PART;
-    SCALAR *const own_held = all_own_held + OWN_PART, *const own_scaled_held = all_own_scaled_held + OWN_PART, *const turned_held = all_turned_held + OWN_PART, *const turned_scaled_held = all_turned_scaled_held + OWN_PART;
+    SCALAR *const own_held = all_own_held + OWN_PART, *const own_scaled_held = all_own_scaled_held + OWN_PART, \
+*const turned_held = all_turned_held + OWN_PART, *const turned_scaled_held = all_turned_scaled_held + OWN_PART;
     FIRST_PAIRS
     char* const below = (char*)lower;
     char* const above = (char*)upper;
@@ -121,7 +124,8 @@ KEEP = """own_held[rank] = own;
         turned_scaled_held[rank] = turned_scaled;"""
 # The diagonal of U is never read.
 UPDATE = """*(SCALAR*)(below + at) -= turned_scaled_held[a] * own_held[b];
-        *(SCALAR*)(above + (int)(place[b] * (unsigned)sizeof(SCALAR)) - (int)(place[a] * mirrored)) -= own_scaled_held[a] * turned_held[b];"""
+        *(SCALAR*)(above + (int)(place[b] * (unsigned)sizeof(SCALAR)) - (int)(place[a] * mirrored)) \
+-= own_scaled_held[a] * turned_held[b];"""
 
 
 PLACES = """
@@ -132,7 +136,10 @@ SCALAR* px = x.data + begin;
 
 
 def passes(up: str, down: str) -> str:
-    """Both passes: from the last row up with the triangle `up`, from the first row down with `down`; D is in the lower one."""
+    """C++ of both passes: from the last row up with triangle `up`, from the first row down with triangle `down`.
+
+    D is in the lower triangle.
+    """
     steps = ("n" if triangle == "lower" else "step" for triangle in (up, down))
     rows = (up, down, "lower", "starts[k] - begin", *steps)
     cpu, gpu = (PLACES + solved(text, *rows) for text in (SOLVE_BY_EIGHTS, SOLVE_BY_LANES))
@@ -141,9 +148,10 @@ def passes(up: str, down: str) -> str:
 
 @device.func_native(CORNERS + eliminated(FACTOR, KEEP, UPDATE).replace("SCALAR", scalar))
 def team_ldu_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
-    """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`. 0, or k + 1 when pivot k is 0 or not finite.
+    """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`.
 
-    By all lanes, as the next two; on a GPU up to `LANES` rows are held whole, with zeros before `first`, which is written.
+    Returns 0, or k + 1 if pivot k is 0 or not finite. All lanes call this and the next two. On a GPU up to `LANES` rows
+    are stored in full, with zeros before the first entry, and `first` is written.
     """
     ...
 

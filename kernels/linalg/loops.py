@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inner loops over contiguous memory, as native snippets.
 
-Warp indexes arrays by run-time strides, which keeps the compiler from vectorising; over raw pointers the same loops run
-2 to 4 times faster on the CPU. Every array given here must be contiguous in its last dimension, and a matrix J (3, M)
-in both. The sums of `row_dot` run in eight lanes, a fixed order.
+Warp indexes arrays by run-time strides, which prevents vectorization; over raw pointers the same loops run 2 to 4 times
+faster on the CPU. Every array must be contiguous in its last dimension, a matrix J (3, M) in both. `row_dot` sums in
+eight accumulators, in a fixed order.
 """
 
 import warp as wp
@@ -56,7 +56,7 @@ auto* __restrict__ py = y.data;
 for (int j = 0; j < size; ++j) py[j] = a * px[j];
 """
 DOT_AT = DOT.replace("y.data", "y.data + offset").replace("first", "0").replace("last", "size")
-# Of one contact, and of one scalar row.
+# Pointers of one contact, and of one scalar row.
 ROWS = """
 const auto* J0 = J.data;
 const auto* J1 = J0 + J.shape[1];
@@ -97,8 +97,9 @@ auto* px = x.data;
 for (int j = lane; j < size; j += LANES) px[dof[j]] += J0[j] * f.c[0] + J1[j] * f.c[1] + J2[j] * f.c[2];
 """
 )
-# J in whole rows of the window of columns from the first to the last of its entries, so that rows of H are added to by eights. The window begins at
-# a multiple of eight, which keeps it within the rows of H; what is written beyond the diagonal there is cleared when H is factored.
+# J expanded to whole rows over the window of columns from its first to its last entry, so that rows of H are updated in
+# chunks of eight. The window begins at a multiple of eight and so stays inside the rows of H; entries written beyond
+# the diagonal are cleared when H is factored.
 WINDOW = """
 int low = slot.data[dof[0]], high = low;
 for (int a = 1; a < size; ++a) {
@@ -126,7 +127,7 @@ ROW_BY_EIGHTS = """
         *(v8*)(row + c) = fma((v8)g0, *(const v8*)(d0 + c), sum);
     }
 """
-# What is added to an entry of H, of a contact and of a scalar row: pointers, what holds for all of row a, and the entry.
+# Update of an entry of H by a contact and by a scalar row: pointers, terms common to row a, and the entry.
 CONTACT_ENTRY = (
     ROWS,
     """
@@ -151,7 +152,7 @@ for (int a = 0; a < size; ++a) {
 
 
 def with_entry(text: str, entry: tuple[str, str, str]) -> str:
-    """A body in C++ whose loops over row a and column b add `entry`."""
+    """A C++ body whose loops over row a and column b add `entry`."""
     pointers, weights, added = entry
     return (pointers + text.replace("WEIGHTS", weights).replace("ENTRY", added)).replace("SCALAR", scalar)
 
@@ -175,8 +176,8 @@ for (int j = lane; j < size; j += LANES) px[dof[j]] += f * pa[j];
 """
 )
 
-# `row_*`: on one-dimensional views over [first, last). `support_*`: on the compressed Jacobian of one contact, `sparse_*` on
-# that of one scalar row.
+# `row_*` work on one-dimensional views over [first, last), `support_*` on the compressed Jacobian of one contact,
+# `sparse_*` on that of one scalar row.
 
 
 @device.func_native(AXPY)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparsity-skipping factorisation H = LᵀDL of one small SPD matrix per world (Featherstone 2008, §6.5).
 
-L is unit lower triangular and rows are eliminated from the last to the first, leaves before roots: in a kinematic tree
-(parent before child) a mass matrix, and any JᵀGJ whose support is one ancestor chain, then gives no fill-in. Rows that
-couple unrelated branches (contact between two bodies) fill in where they must; the result is right for every SPD H.
+L is unit lower triangular. Rows are eliminated from the last to the first, leaves before roots. In a kinematic tree
+(parent before child) a mass matrix, and any JᵀGJ whose support is one ancestor chain, then has no fill-in. Rows that
+couple unrelated branches (contact between two bodies) fill in as needed; the result is right for every SPD H.
 
 Only the lower triangle is read or written: H[k, k] becomes D_k and H[k, i], i < k, becomes L_ki. A block-diagonal
-matrix is stored by rows, the columns of a row counted from the start of its block (`*_block`); a matrix of several blocks
-that constraints couple is square, with the first non-zero of every row beside it (`*_envelope`).
+matrix is stored by rows; the columns of a row count from the start of its block (`*_block`). A matrix of several blocks
+that constraints couple is square, and an array holds the first non-zero of every row (`*_envelope`).
 Leading zeros of a row and zero multipliers are skipped. Cost n³/6 multiply-adds when dense, Σ depth²/2 on a tree.
 """
 
@@ -17,9 +17,10 @@ from .. import real as device
 from ..real import LANES, real
 from .vector import SOLVE_BY_EIGHTS, SOLVE_BY_LANES, eliminated, snippet, solved
 
-# Entries of row k from the first column of its tree or island on are H_k[0 …]; those beyond the diagonal, within its chunk of eight, are
-# set to 0 when it is eliminated, and so are those before its first one. x − x is 0 for finite x only: one test for NaN, ±∞ and pivots ≤ 0.
-# START finds where row k begins, WIDEN lets row i begin there too; FAILED is what says which pivot is bad.
+# H_k[0 …] are the entries of row k from the first column of its tree or island on. When the row is eliminated, entries
+# in its chunks of eight beyond the diagonal and before the first entry are set to 0. x − x is 0 for finite x only: one
+# test finds NaN, ±∞ and pivots ≤ 0. START finds where row k begins, WIDEN lets row i begin there too; FAILED is the
+# return value that names a bad pivot.
 FACTOR = """
 const int n = H.shape[1], size = end - begin;
 SCALAR* base = H.data + CORNER;
@@ -87,15 +88,15 @@ for (int k = 0; k < size; ++k) {
 
 
 def factor(text: str, corner: str, failed: str, start: str, rows: str, widen: str = "", left: str = "") -> str:
-    """`FACTOR` or `TEAM_FACTOR` of a block from `corner` on."""
+    """`FACTOR` or `TEAM_FACTOR` for a block that begins at `corner`."""
     parts = {"ELIMINATE": rows, "WIDEN": widen, "LEFT": left, "START": start, "CORNER": corner, "FAILED": failed}
     for name, part in parts.items():
         text = text.replace(name, part)
     return text
 
 
-# By the lanes of a world: columns side by side, rows one after the other. Up to `LANES` of them a lane keeps its x to itself.
-# ROW begins a row k, LEFT are its entries but for the pivot as bits.
+# By the lanes of a world: columns in parallel, rows in sequence. With up to `LANES` rows each lane keeps its entry in a
+# register. LEFT: bits of the row's nonzero entries, pivot excluded.
 TEAM_FACTOR = """
 const int n = H.shape[1], size = end - begin;
 SCALAR* base = H.data + CORNER;
@@ -168,10 +169,8 @@ LEFT_OF_ENVELOPE = """
 """
 KEEP = "own_held[rank] = own;\n        scaled_held[rank] = scaled;"
 UPDATE = "*(SCALAR*)(corner + at) -= scaled_held[a] * own_held[b];"
-IN_BLOCK = (
-    "begin * n",
-    "k + 1",
-)  # of a matrix stored by blocks: its corner, what a bad pivot returns; the same of a square one
+# Corner of a block and return value for a bad pivot: of a matrix stored by blocks, and of a square one.
+IN_BLOCK = ("begin * n", "k + 1")
 IN_SQUARE = ("begin * n + begin", "begin + k + 1")
 OF_ENVELOPE = "const int start = starts[k] - begin;\n"
 STARTS = "int* starts = first.data + begin;\n"
@@ -186,7 +185,7 @@ ENVELOPE_BY_LANES = STARTS + factor(TEAM_FACTOR, *IN_SQUARE, OF_ENVELOPE, TEAM_E
 
 
 def solve(corner: str, first: str, gpu: str) -> str:
-    """A body that solves with a block whose row k begins at `first`, on a GPU by `gpu`."""
+    """A C++ body that solves with a block whose row k begins at `first`; `gpu`: the text for a GPU."""
     begin = f"""
 const int n = H.shape[1], size = end - begin;
 const SCALAR* base = H.data + {corner};
@@ -211,19 +210,19 @@ def by_lanes(text: str) -> str:
 
 @device.func_native(snippet(cpu=BLOCK_BY_EIGHTS, gpu=by_lanes(BLOCK_BY_LANES)))
 def team_ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
-    """`ltdl_factor_block` by all lanes; what others wrote to H before was followed by a `sync`."""
+    """`ltdl_factor_block` by all lanes; a `sync` must follow earlier writes to H."""
     ...
 
 
 @device.func_native(solve_block(SOLVE_BY_LANES))
 def team_ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real)):
-    """`ltdl_solve_block` by all lanes; what others wrote to H and x before was followed by a `sync`."""
+    """`ltdl_solve_block` by all lanes; a `sync` must follow earlier writes to H and x."""
     ...
 
 
 @device.func_native(snippet(cpu=BLOCK_BY_EIGHTS, gpu=BLOCK_BY_ENTRIES))
 def ltdl_factor_block(H: wp.array2d(dtype=real), begin: int, end: int) -> int:
-    """Factor the block in rows [begin, end) in place; 0, or k + 1 when its pivot k is not positive and finite."""
+    """Factor the block in rows [begin, end) in place; return 0, or k + 1 if its pivot k is not positive and finite."""
     ...
 
 
@@ -237,10 +236,11 @@ def ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.arra
     snippet(cpu=ENVELOPE_BY_EIGHTS, gpu=ENVELOPE_BY_ENTRIES if LANES == 1 else by_lanes(ENVELOPE_BY_LANES))
 )
 def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
-    """Factor rows [begin, end) of a square H that holds row k from first[k] ≥ begin on; fill-in lowers `first`.
+    """Factor rows [begin, end) of a square H that stores row k from first[k] ≥ begin on; fill-in lowers `first`.
 
-    By all lanes; what others wrote to H and `first` before was followed by a `sync`. On a GPU up to `LANES` rows are held
-    whole, with zeros before `first`, which is written.
+    Returns 0, or begin + k + 1 if pivot k is not positive and finite. By all lanes; a `sync` must follow earlier writes
+    to H and `first`. On a GPU up to `LANES` rows are stored in full, with zeros before the first entry, and `first` is
+    written.
     """
     ...
 
@@ -251,6 +251,6 @@ def team_ltdl_solve_envelope(
 ):
     """x ← H⁻¹ x on [begin, end) from the factor of `team_ltdl_factor_envelope`.
 
-    By all lanes; what others wrote to x before was followed by a `sync`.
+    By all lanes; a `sync` must follow earlier writes to x.
     """
     ...

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """LU factorisation of small unsymmetric matrices of kinematic trees: P A = U L, columns from the last to the first.
 
-As in `ltdl.py` leaves go before roots, so that a matrix with a tree's pattern, A_ij = 0 unless one of i, j is above the
-other, gets no fill-in while the diagonal serves as the pivot. It does while it is at least `THRESHOLD` of its column
-(threshold pivoting, Duff, Erisman, Reid: Direct Methods for Sparse Matrices, §5.4); else the largest entry is swapped in.
+As in `ltdl.py`, leaves go before roots: a matrix with a tree's pattern (A_ij = 0 unless one of i, j is above the
+other) has no fill-in while the diagonal is the pivot. The diagonal is the pivot if it is at least `THRESHOLD` times
+the largest entry of its column (threshold pivoting, Duff, Erisman, Reid: Direct Methods for Sparse Matrices, §5.4);
+else the largest entry is swapped in.
 
-U is unit upper triangular: after the factorisation A holds L on and below the diagonal and the multipliers of U above it,
-rows swapped whole, so that the swaps `pivot` apply to a right-hand side at once. Zero multipliers are skipped: n³/3
+U is unit upper triangular. After the factorisation A holds L on and below the diagonal and the multipliers of U above
+it. Whole rows are swapped, so the swaps `pivot` apply to a right-hand side at once. Zero multipliers are skipped: n³/3
 multiply-adds when dense, Σ depth² on a tree. Storage by blocks: row begin + k holds columns 0 to end − begin.
 """
 
@@ -28,7 +29,7 @@ def swap_rows(A: wp.array2d(dtype=real), i: int, k: int, n: int):
 
 @func
 def lu_factor_block(A: wp.array2d(dtype=real), begin: int, end: int, pivot: wp.array1d(dtype=int)) -> int:
-    """Factor rows [begin, end) in place; 0, or k + 1 when column k has no finite pivot above 0."""
+    """Factor rows [begin, end) in place; return 0, or k + 1 if column k has no finite pivot above 0."""
     n = end - begin
     failed = wp.int32(0)
     for reverse in range(n):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear algebra of up to `UNKNOWNS` unknowns and `ROWS` rows of constraints on CUDA: in shared memory, and in the registers of a world's lanes.
+"""Linear algebra of up to `UNKNOWNS` unknowns and `ROWS` constraint rows on CUDA, in shared memory and registers.
 
-A lane has an unknown. J is dense there, a row of `STRIDE` numbers for each row of constraints, so that four numbers are read at once and
-lanes that read rows, or columns, meet no bank twice. A square `Q` holds A in its upper triangle, diagonal included, and below it what
-elimination leaves of H = A + JᵀGJ. H itself is in registers, a column (and a row, where it is not symmetric) in each lane. These have no
-index, so that the text names each. What stands before and after the unknowns,
-and beyond the rows in use, is 0, or what comes of it is never used.
+Each lane of a world has one unknown. J is dense, with rows of `STRIDE` numbers: four numbers are read at once, and
+lanes that read rows or columns have no bank conflicts. A square `Q` holds A in its upper triangle, diagonal included,
+and below it the rows that elimination leaves of H = A + JᵀGJ. H itself is in registers: each lane has one column, and
+one row if H is not symmetric. Registers cannot be indexed, so the generated text names each. Entries before and after
+the unknowns and beyond the used rows are 0, or their results are never used.
 
-On the CPU, whose loops are elsewhere (`ltdl.py`, `ldu.py`, `loops.py`), these do nothing. All lanes call them; each ends with a `sync`.
+On the CPU these functions do nothing; its loops are in `ltdl.py`, `ldu.py` and `loops.py`. All lanes call them
+together; each ends with a `sync`.
 """
 
 import warp as wp
@@ -18,13 +19,13 @@ from .lanes import WORLD, WORLDS, by_device
 from .vector import scalar
 
 UNKNOWNS = wp.constant(LANES)
-# Of rows in shared memory: quads begin at 16 bytes, eight rows of them in banks of their own.
+# Length of rows in shared memory: quads are aligned to 16 bytes, and eight rows of them use different banks.
 STRIDE = wp.constant(UNKNOWNS + 4)
 ROWS = wp.constant(min(40, 4 * LANES))
-TURN = UNKNOWNS + 8  # numbers of a row that is passed on
+TURN = UNKNOWNS + 8  # numbers of a row that is broadcast
 SCRATCH = wp.constant(4 * TURN)  # two rows of each of two triangles
 
-# 1/x without the cases of numbers that are no pivots: of a tiny one it is infinite, which the next test, or the caller, finds.
+# 1/x without the special cases: of a tiny x it is infinite, which the next test, or the caller, finds.
 RECIPROCAL = 'SCALAR y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;'
 INVERSE = RECIPROCAL if scalar == "float" else "return (SCALAR)1 / x;"
 QUAD = f"""
@@ -33,17 +34,17 @@ const auto quad_at = [](const SCALAR* p) {{ return *(const quad*)p; }};
 const int STRIDE = {STRIDE};
 const auto inverse_of = [](SCALAR x) {{ {INVERSE} }};
 """
-# An iteration is to fit into the processor's instruction cache.
+# Not unrolled, so that an iteration fits into the instruction cache.
 LOOP = "#pragma unroll 1\nfor "
 
 
 def on_cuda(text: str, cpu: str = "") -> str:
-    """A body for CUDA alone."""
+    """A C++ body for CUDA; `cpu` is that of the CPU."""
     return by_device((QUAD + text).replace("LOOP ", LOOP).replace("SCALAR", scalar), cpu)
 
 
 def by_quads(text: str, each: str, end: int = UNKNOWNS) -> str:
-    """`text` for every @c = 0, 4, … < end, with EACH, the statement for each number of a quad, @t, which is number @j of a row."""
+    """Repeat `text` for @c = 0, 4, … < end; EACH becomes `each` for the numbers @t of a quad, at index @j of a row."""
     made = ""
     for c in range(0, end, 4):
         entries = [each.replace("@j", str(c + t)).replace("@t", str(t)) for t in range(4)]
@@ -51,9 +52,9 @@ def by_quads(text: str, each: str, end: int = UNKNOWNS) -> str:
     return made
 
 
-# Lane i has h[j] = H_ji, j ≥ i, and where H is not symmetric u[j] = H_ij; entries before the diagonal are never used.
+# Lane i has h[j] = H_ji, j ≥ i, and u[j] = H_ij if H is not symmetric; entries before the diagonal are never used.
 A_QUAD = "{ const quad a = quad_at(Q.data + lane * STRIDE + @c); EACH }\n"
-# Quads of columns that a row of constraints does not hold are left out. SLIDES: of G that are not symmetric, (J_iᵀ G)_n.
+# Quads of columns in which a constraint row has only zeros are skipped. SLIDES: (J_iᵀ G)_n of unsymmetric G.
 CONTACTS = """
 LOOP (int c = 0; c < contacts; ++c) {
     const SCALAR* const g = (const SCALAR*)(G.data + c);
@@ -82,8 +83,9 @@ LOOP (int k = 0; k < rows; ++k) {
 QUADS}
 """
 ROW_QUAD = "    if (held & (15u << @c)) { const quad row = quad_at(J_k + @c); EACH }\n"
-# Eight rows, from row k = WIDTH − 1 on, down to row `first`; the right-hand side, y, goes with them. The row to be eliminated is always the last register:
-# each update moves the others up by one. The row is broadcast from `passed`, moved likewise; two copies of it take turns.
+# Eliminate eight rows, from row k = WIDTH − 1 down to row `first`, and update the right-hand side y with them. The row
+# to be eliminated is always in the last register: each update moves the others up by one. The row is broadcast from
+# `passed`, which moves likewise; two copies of it alternate.
 EIGHT = """
 if (k >= WIDTH - 8) {
     LOOP (int s = 0; s < 8 && k >= first; ++s, --k) {
@@ -106,7 +108,10 @@ QUADS    }
 
 
 def eights(test: str, keep: str, above: str, columns: tuple[tuple[str, str, str], ...]) -> str:
-    """`EIGHT` for 32, 24, 16 and 8 rows, or as many as there are. `columns`: (array in registers, factor, its copy in shared memory) of what is updated."""
+    """`EIGHT` for 32, 24, 16 and 8 rows, or as many as there are.
+
+    `columns`: (array in registers, factor, its copy in shared memory) of the arrays to update.
+    """
     text = ""
     for width in range(UNKNOWNS, 0, -8):
         quads, shift = "", ""
@@ -146,7 +151,7 @@ LOOP (int c = 0; c < n; c += 4) {
 
 
 def newton(start: str, slides: str, contact: str, row: str, sound: str, keep: str, above: str, columns: tuple) -> str:
-    """H assembled, eliminated and solved; the arguments are what differs between the symmetric and the other."""
+    """C++ that assembles H, eliminates and solves; the arguments differ between symmetric and unsymmetric H."""
     text = f"SCALAR h[{UNKNOWNS}], u[{UNKNOWNS}], y = x.data[lane], own = (SCALAR)0;\n" + by_quads(A_QUAD, start)
     text += CONTACTS.replace("SLIDES", slides).replace("QUADS", by_quads(CONTACT_QUAD, contact))
     text += SCALAR_ROWS.replace("QUADS", by_quads(ROW_QUAD, row))
@@ -165,7 +170,7 @@ SYMMETRIC = newton(
     above="y -= left * y_k;",
     columns=(("h", "left", "row"),),
 )
-# H = (G J) from the left and (Gᵀ J) from the right: friction's p answers to the normal.
+# h uses G J, u uses Gᵀ J: G has the term p eᵀ of friction that depends on the normal impulse.
 COUPLED = newton(
     start="h[@j] = a.v[@t]; u[@j] = a.v[@t];",
     slides="""const SCALAR p0 = p.data[c].c[0], p1 = p.data[c].c[1], r2 = s2 + p0 * a0 + p1 * a1, r0 = s0, r1 = s1;
@@ -179,10 +184,11 @@ COUPLED = newton(
     above="const SCALAR above = lane < k ? u[LAST] * inverse : (SCALAR)0; y -= above * y_k;",
     columns=(("h", "left", f"row + {TURN}"), ("u", "above", "row")),
 )
-# Rows of M, then of A = M + h D, which is M where nothing damps; their factors, and A⁻¹ y from what elimination has left in shared memory. Lane
-# `first` has the first row, so that the last is the last of eight.
+# Rows of M, then of A = M + h D (M itself where nothing damps); their factors, and A⁻¹ y from the rows that elimination
+# left in shared memory. Lane `first` has the first row, so that the last row is the last of eight.
 DAMPED = """
-const int rows_used = end - begin, stride = A.shape[1], n = (rows_used + 7) & ~7, first = n - rows_used, row = lane - first;
+const int rows_used = end - begin, stride = A.shape[1], n = (rows_used + 7) & ~7, first = n - rows_used, \
+row = lane - first;
 SCALAR* const rows = A.data + begin * stride;
 __shared__ alignas(16) SCALAR all_Q_rows[32 * STRIDE];
 __shared__ alignas(16) SCALAR all_passed[WORLDS * 2 * TURN];
@@ -190,7 +196,8 @@ SCALAR *const Q_rows = all_Q_rows + WORLD * LANES * STRIDE, *const passed = all_
 const bool used = lane >= first && lane < n;
 if (lane < first) *(quad*)(Q_rows + lane * STRIDE) = *(quad*)(Q_rows + lane * STRIDE + 4) = quad {};
 const SCALAR damping = used ? D.data[begin + row] : (SCALAR)0;
-const SCALAR rest = used ? h_step * (force.data[begin + row] - damping * v0.data[begin + row] - bias.data[begin + row]) : (SCALAR)0;
+const SCALAR rest = used ? h_step * (force.data[begin + row] - damping * v0.data[begin + row]\
+ - bias.data[begin + row]) : (SCALAR)0;
 const bool damped = ballot(damping != (SCALAR)0) != 0;
 SCALAR h[LANES], y, own;
 LOOP (int turn = damped ? 0 : 1; turn < 2; ++turn) {
@@ -217,7 +224,7 @@ DAMPED_STORE = """if (lane >= first && lane <= k) factor[(k - first) * stride] =
 
 
 def damped() -> str:
-    """`DAMPED` with its rows."""
+    """C++ of `DAMPED` with its rows expanded."""
     load = "".join(DAMPED_LOAD.replace("@k", str(k)) for k in range(UNKNOWNS))
     text = eights("", "Q_rows[k * STRIDE + lane] = h[LAST];", DAMPED_STORE, (("h", "left", "row"),))
     return (
@@ -302,7 +309,7 @@ meet();
 
 @device.func_native(on_cuda("SCALAR* const x = J.data; const int size = (rows + 3) / 4 * 4 * STRIDE;" + CLEAR))
 def team_clear_rows(J: wp.array2d(dtype=real), rows: int):
-    """0 in so many rows, and up to three more."""
+    """Set `rows` rows, and up to three more, to 0."""
     ...
 
 
@@ -311,9 +318,10 @@ def team_newton_symmetric(
     Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), row_G: wp.array1d(dtype=real),
     scratch: wp.array1d(dtype=real), first: int, n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
 ) -> int:  # fmt: skip
-    """x ← (A + JᵀGJ)⁻¹ x, G of contacts symmetric; 0, or k + 1 where pivot k is not positive or not finite, and x is as it was.
+    """x ← (A + JᵀGJ)⁻¹ x with symmetric G of contacts.
 
-    Rows from `first`, less than eight, to n, a multiple of eight; `scratch` has room for `SCRATCH` numbers, as in the next.
+    Returns 0, or k + 1 if pivot k is not positive or not finite; x is then unchanged. Rows run from `first` < 8 to n, a
+    multiple of eight; `scratch` has room for `SCRATCH` numbers, as in the next function.
     """
     ...
 
@@ -321,19 +329,26 @@ def team_newton_symmetric(
 @device.func_native(on_cuda(COUPLED, "return 0;"))
 def team_newton_coupled(
     Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), p: wp.array1d(dtype=vec3),
-    row_G: wp.array1d(dtype=real), scratch: wp.array1d(dtype=real), first: int, n: int, contacts: int, rows: int, x: wp.array1d(dtype=real),
+    row_G: wp.array1d(dtype=real), scratch: wp.array1d(dtype=real), first: int, n: int, contacts: int, rows: int,
+    x: wp.array1d(dtype=real),
 ) -> int:  # fmt: skip
-    """x ← (A + JᵀGJ)⁻¹ x with G + p eᵀ of contacts, e their normal; 0, or k + 1 where pivot k is 0 or not finite, and x is as it was."""
+    """x ← (A + JᵀGJ)⁻¹ x with G + p eᵀ of contacts, e their normal.
+
+    Returns 0, or k + 1 if pivot k is 0 or not finite; x is then unchanged.
+    """
     ...
 
 
 @device.func_native(on_cuda(damped()))
 def team_damped_motion(
-    h_step: real, D: wp.array1d(dtype=real), force: wp.array1d(dtype=real), bias: wp.array1d(dtype=real), v0: wp.array1d(dtype=real),
-    begin: int, end: int, A: wp.array2d(dtype=real), M_factor: wp.array2d(dtype=real), A_factor: wp.array2d(dtype=real),
-    v_star: wp.array1d(dtype=real),
+    h_step: real, D: wp.array1d(dtype=real), force: wp.array1d(dtype=real), bias: wp.array1d(dtype=real),
+    v0: wp.array1d(dtype=real), begin: int, end: int, A: wp.array2d(dtype=real), M_factor: wp.array2d(dtype=real),
+    A_factor: wp.array2d(dtype=real), v_star: wp.array1d(dtype=real),
 ):  # fmt: skip
-    """On rows [begin, end), `UNKNOWNS` at most: A ← A + h D, LᵀDL of both, and v* ← v0 + h A⁻¹ (force − D v0 − bias). In blocks of one warp."""
+    """A ← A + h D, LᵀDL of M and A, and v* ← v0 + h A⁻¹ (force − D v0 − bias), on rows [begin, end).
+
+    At most `UNKNOWNS` rows; in blocks of one warp.
+    """
     ...
 
 
@@ -345,7 +360,7 @@ def team_A_times(Q: wp.array2d(dtype=real), n: int, x: wp.array1d(dtype=real), y
 
 @device.func_native(on_cuda(RATES))
 def team_rates(J: wp.array2d(dtype=real), n: int, rows: int, x: wp.array1d(dtype=real), rate: wp.array1d(dtype=real)):
-    """J x."""
+    """rate ← J x."""
     ...
 
 
@@ -353,28 +368,28 @@ def team_rates(J: wp.array2d(dtype=real), n: int, rows: int, x: wp.array1d(dtype
 def team_inertias(
     J: wp.array2d(dtype=real), n: int, first: int, rows: int, x: wp.array1d(dtype=real), inertia: wp.array1d(dtype=real)
 ):
-    """Σ_i J_ki² x_i of rows first, …, `UNKNOWNS` at most."""
+    """inertia ← Σ_i J_ki² x_i of `rows` rows k from `first` on, at most `UNKNOWNS`."""
     ...
 
 
 @device.func_native(on_cuda(FORCES.replace("TERM", "J_r[t * STRIDE] * b.v[t]")))
 def team_forces(J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), x: wp.array1d(dtype=real)):
-    """x ← Jᵀf; f is 0 up to a multiple of four."""
+    """x ← Jᵀf; f is padded with 0 to a multiple of four."""
     ...
 
 
 @device.func_native(on_cuda(FORCES.replace("TERM", "fabs(J_r[t * STRIDE] * b.v[t])")))
 def team_absolute_forces(J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), x: wp.array1d(dtype=real)):
-    """x ← |J|ᵀ|f|; f is 0 up to a multiple of four."""
+    """x ← |J|ᵀ|f|; f is padded with 0 to a multiple of four."""
     ...
 
 
 @device.func_native(on_cuda(THREE_FORCES))
 def team_three_forces(
-    J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), g: wp.array1d(dtype=real), e: wp.array1d(dtype=real),
-    x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), z: wp.array1d(dtype=real),
+    J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), g: wp.array1d(dtype=real),
+    e: wp.array1d(dtype=real), x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), z: wp.array1d(dtype=real),
 ):  # fmt: skip
-    """x, y, z ← Jᵀf, Jᵀg, Jᵀe; they are 0 up to a multiple of four."""
+    """x, y, z ← Jᵀf, Jᵀg, Jᵀe; f, g, e are padded with 0 to a multiple of four."""
     ...
 
 

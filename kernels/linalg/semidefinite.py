@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Least-norm solutions with parts of one symmetric positive semidefinite A, of any rank: the systems of an LCP's classes.
+"""Least-norm solutions with submatrices of a symmetric positive semidefinite A of any rank: the systems of LCP classes.
 
     A[c, c] = LᵀL,  A[c, u] = LᵀM,  Q = A[c, c] + A[c, u] E = LᵀN  with  N = L + M E       (c: m rows; L, M, N: ρ rows)
     Q x = r, r in the range of Lᵀ:  L₁ᵀz = r₁ (the ρ pivots, triangular),  x = S⁻²Nᵀ(N S⁻²Nᵀ)⁻¹ z,  of least ‖S x‖
 
-Cholesky with diagonal pivoting, up to pivots that are rounding; S diagonal. Every long loop runs along a row of L or N. Cost
-ρ² (m + |u|) for L and M, as much for N S⁻²Nᵀ; orthogonal factors of Q would take 4 m²ρ. The condition is that of Q, not its
-square, N having the root of it. (Higham: Accuracy and Stability of Numerical Algorithms, §10.3.)
+Cholesky with diagonal pivoting, until pivots are rounding; S diagonal. Every long loop runs along a row of L or N.
+Cost: ρ² (m + |u|) for L and M, as much for N S⁻²Nᵀ; orthogonal factors of Q would take 4 m²ρ. The condition number is
+that of Q, not its square: N has the root of it. (Higham: Accuracy and Stability of Numerical Algorithms, §10.3.)
 """
 
 import warp as wp
@@ -34,7 +34,7 @@ for (int a = 0; a < count; ++a) py[a] = px[a] / (pw[a] * pw[a]);
 
 @device.func_native(DOWNDATE)
 def downdate(x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), count: int) -> int:
-    """y ← y − x²; the first place of the largest y."""
+    """y ← y − x²; return the first index of the largest y."""
     ...
 
 
@@ -46,13 +46,13 @@ def weighted(x: wp.array1d(dtype=real), weight: wp.array1d(dtype=real), y: wp.ar
 
 @struct
 class Product:
-    """The factors of one world: matrices (n, n), vectors (n,), n ≥ m + |u|."""
+    """Factors of one world: matrices (n, n), vectors (n,), n ≥ m + |u|."""
 
-    L: wp.array2d(dtype=real)  # row k: its m columns, then those of M
+    L: wp.array2d(dtype=real)  # row k: its m columns of L, then those of M
     N: wp.array2d(dtype=real)
     G: wp.array2d(dtype=real)  # lower triangle: Cholesky factor of N S⁻²Nᵀ
-    rest: wp.array1d(dtype=real)  # what is left of the diagonal; scratch
-    pivot: wp.array1d(dtype=int)  # place in c of the k-th pivot
+    rest: wp.array1d(dtype=real)  # remaining diagonal of the Cholesky factorisation; scratch
+    pivot: wp.array1d(dtype=int)  # index in c of the k-th pivot
     weight: wp.array1d(dtype=real)  # given: the diagonal of S over c
 
 
@@ -60,7 +60,10 @@ class Product:
 def product_factor(
     A: wp.array2d(dtype=real), index: wp.array1d(dtype=int), m: int, bounds: int, tolerance: real, o: Product
 ) -> int:
-    """L and M for c = index[:m], u = index[m : m + bounds]; N = L. The rank: pivots above `tolerance` times the first."""
+    """Compute L and M for c = index[:m], u = index[m : m + bounds]; N = L. Returns the rank.
+
+    The rank counts pivots above `tolerance` times the first.
+    """
     rank = wp.int32(0)
     best = wp.int32(0)
     for a in range(m):
@@ -99,14 +102,14 @@ def product_factor(
 
 @func
 def product_bound(E_u: real, a: int, place: int, rank: int, o: Product):
-    """N ← L + M E for one row of u, at `place` in index: x_u = E_u x_c[a]."""
+    """Add one row of u to N = L + M E: row `place` of index, with x_u = E_u x_c[a]."""
     for k in range(rank):
         o.N[k, a] = o.N[k, a] + E_u * o.L[k, place]
 
 
 @func(inline=False)
 def product_normal(m: int, rank: int, floor: real, o: Product):
-    """The factor of N S⁻²Nᵀ; squared pivots below `floor` of the largest diagonal entry are raised to it."""
+    """Factor N S⁻²Nᵀ; squared pivots below `floor` times the largest diagonal entry are raised to it."""
     largest = real(0.0)
     for k in range(rank):
         weighted(o.N[k], o.weight, o.rest, m)
@@ -118,7 +121,7 @@ def product_normal(m: int, rank: int, floor: real, o: Product):
 
 @func(inline=False)
 def product_solve(m: int, rank: int, r: wp.array1d(dtype=real), o: Product, x: wp.array1d(dtype=real)):
-    """x of least ‖S x‖ with Q x = r, r consistent to rounding; r is overwritten."""
+    """x of least ‖S x‖ with Q x = r; r is consistent to rounding and is overwritten."""
     z = o.rest
     for k in range(rank):
         z[k] = r[o.pivot[k]] / o.L[k, o.pivot[k]]

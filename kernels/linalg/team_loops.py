@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loops of `loops.py` over the support of one constraint, by all lanes of a world.
 
-What others wrote to the arrays before was followed by a `sync`; each of these ends with one. On the CPU they are the loops of one thread.
+A `sync` must follow earlier writes to the arrays; each function ends with one. On the CPU they are loops of one thread.
 """
 
 import warp as wp
@@ -98,24 +98,25 @@ for (int pair = lane; pair < size * size; pair += LANES) {
 meet();
 """
 )
-# Rows of both have one length.
+# H and its triangles have rows of one length.
 CLEAR_TRIANGLE = """
 for (int k = begin; k < end; ++k)
     for (int j = begin + lane; j <= k; j += LANES) H.data[k * H.shape[1] + j] = 0;
 """
 COPY_TRIANGLE = """
 for (int k = 0; k < end - begin; ++k)
-    for (int j = (whole ? 0 : first.data[begin + k] - begin) + lane; j < k; j += LANES) upper[k * step + j] = lower[k * n + j];
+    for (int j = (whole ? 0 : first.data[begin + k] - begin) + lane; j < k; j += LANES) \
+upper[k * step + j] = lower[k * n + j];
 """
 
 
 def for_lanes(body: str) -> str:
-    """A body in C++ whose loops are over lane, lane + LANES, …"""
+    """A C++ body whose loops are over lane, lane + LANES, …"""
     return by_device(body + "meet();\n", ALONE + body)
 
 
 def for_entries(entry: tuple[str, str, str], place: str, alone: str) -> str:
-    """A body in C++ that adds `entry` at `place` for each pair of the support; `alone` is that of one thread."""
+    """A C++ body that adds `entry` at `place` for each pair of the support; `alone`: the body for one thread."""
     return by_device(
         with_entry(PAIRS.replace("BODY", "WEIGHTS\n    const auto entry = ENTRY;\n" + place), entry), alone
     )
@@ -123,13 +124,16 @@ def for_entries(entry: tuple[str, str, str], place: str, alone: str) -> str:
 
 @device.func_native(for_lanes(CLEAR_TRIANGLE))
 def team_clear_triangle(H: wp.array2d(dtype=real), begin: int, end: int):
-    """0 in the lower triangle of the block [begin, end)."""
+    """Set the lower triangle of the block [begin, end) to 0."""
     ...
 
 
 @device.func_native(CORNERS + for_lanes(COPY_TRIANGLE))
 def team_copy_triangle(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int), whole: bool):
-    """The strict lower triangle of the block [begin, end), within its envelope or `whole`, to the upper one (`triangles.py`)."""
+    """Copy the strict lower triangle of the block [begin, end) to the upper one (`triangles.py`).
+
+    It copies the envelope only, or the `whole` triangle.
+    """
     ...
 
 
@@ -172,7 +176,7 @@ def team_support_add_gram(
     slot: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
 ):
-    """H ← H + JᵀGJ of one contact, lower triangle; dof d is row and column slot[d] of H."""
+    """H ← H + JᵀGJ of one contact, lower triangle; dof d has row and column slot[d] of H."""
     ...
 
 
@@ -185,7 +189,7 @@ def team_support_add_block_gram(
     dof_begin: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
 ):
-    """The part of JᵀGJ within the diagonal blocks, H stored by blocks; `dof_begin` is the first dof of each one's."""
+    """Add JᵀGJ inside the diagonal blocks; H is stored by blocks, `dof_begin` is the first dof of each dof's block."""
     ...
 
 
@@ -200,8 +204,10 @@ def team_support_add_rank_one(
     begin: int,
     end: int,
 ):
-    """Matrix + Jᵀp eᵀJ of one contact, p in its tangent plane and e its normal, in the block [begin, end), stored as in `triangles.py`; dof d is
-    row and column slot[d]."""
+    """H ← H + Jᵀp eᵀJ of one contact, p in its tangent plane, e its normal; block [begin, end) as in `triangles.py`.
+
+    Dof d has row and column slot[d].
+    """
     ...
 
 
@@ -238,7 +244,7 @@ def team_sparse_add_gram(
     slot: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
 ):
-    """H ← H + g a aᵀ, lower triangle; dof d is row and column slot[d] of H."""
+    """H ← H + g a aᵀ, lower triangle; dof d has row and column slot[d] of H."""
     ...
 
 
@@ -251,5 +257,5 @@ def team_sparse_add_block_gram(
     dof_begin: wp.array1d(dtype=int),
     H: wp.array2d(dtype=real),
 ):
-    """The part of g a aᵀ within the diagonal blocks, H stored by blocks."""
+    """Add g a aᵀ inside the diagonal blocks; H is stored by blocks."""
     ...

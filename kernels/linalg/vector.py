@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eight numbers at a time: what the snippets of `ltdl.py`, `ldu.py` and `loops.py` begin with, and products with tree blocks.
+"""Chunks of eight numbers: the common C++ of `ltdl.py`, `ldu.py` and `loops.py`, and products with tree blocks.
 
-On the CPU rows are walked in chunks of eight, fused multiply-adds where the processor has them, from the first column of the tree or
-island on. A chunk may reach up to seven columns beyond the entries that count, within its row: rows of `blocks` (`padded` columns) have the
-room, and what stands there is multiplied by zero or never read. So no loop has a scalar tail, which took longer than all the rest of a row of
-20. On a GPU the same snippets are plain loops.
+On the CPU, loops walk rows in chunks of eight from the first column of the tree or island on, with fused
+multiply-adds where the processor has them. A chunk may reach up to seven columns beyond the used entries, within its
+row: rows of `blocks` have room (`padded` columns), and the extra entries are multiplied by zero or never read. So no
+loop has a scalar tail, which took longer than the rest of a row of 20. On a GPU the same snippets are plain loops.
 """
 
 import warp as wp
@@ -32,19 +32,20 @@ scalar = {wp.float32: "float", wp.float64: "double"}[real]
 
 
 def padded(columns: int) -> int:
-    """Length of a row that chunks of eight may walk from its first column."""
+    """Length of a row that chunks of eight can walk from its first column."""
     return -(-columns // CHUNK) * CHUNK
 
 
 def snippet(cpu: str, gpu: str) -> str:
-    """A body in C++ for each of the two."""
+    """A C++ body for CPU and GPU."""
     text = f"#if defined(__CUDA_ARCH__)\n{on_gpu(gpu)}\n#else\n{V8}\n{cpu}\n#endif\n"
     return text.replace("SUM_V8", SUM_V8).replace("SCALAR", scalar)
 
 
-# x ← U⁻¹ D⁻¹ L⁻¹ x or the like, by blocks of eight rows: UP is the first number of the triangle of the pass from the last row up, DOWN of that
-# from the first row down, DIAGONAL of D's. FIRST is where row k begins; the rest of its first chunk is zero. Within a block numbers stay in registers, for
-# the processor waits where eight numbers are read that were written one by one.
+# x ← U⁻¹ D⁻¹ L⁻¹ x and the like, in blocks of eight rows. UP is the first number of the triangle of the pass from the
+# last row up, DOWN that of the pass from the first row down, DIAGONAL that of D. FIRST is where row k begins; the rest
+# of its first chunk is zero. Within a block numbers stay in registers: the processor stalls when it reads eight numbers
+# at once that were written one by one.
 SOLVE_BY_EIGHTS = """
 SCALAR s[8];
 int chunk[8];
@@ -75,7 +76,8 @@ for (int b = 0; b < size; b += 8) {
     for (int r = 0; r < m; ++r) {
         const int k = b + r;
         v8 s = (SCALAR)0;
-        for (int c = (FIRST) & ~7; c < b; c += 8) s = fma(*(const v8*)(rows + r * DOWN_STEP + c), *(const v8*)(px + c), s);
+        for (int c = (FIRST) & ~7; c < b; c += 8) \
+s = fma(*(const v8*)(rows + r * DOWN_STEP + c), *(const v8*)(px + c), s);
         left[r] = px[k] / DIAGONAL[k * n + k] - SUM_V8;
     }
     for (int r = 0; r < m; ++r) {
@@ -84,7 +86,7 @@ for (int b = 0; b < size; b += 8) {
     }
 }
 """
-# The same by the lanes of a world, each with one row, or with several of larger blocks.
+# The same by the lanes of a world: one row per lane, or several of larger blocks.
 SOLVE_BY_LANES = """
 if (size <= LANES) {
     SCALAR y = lane < size ? px[lane] : (SCALAR)0;
@@ -118,23 +120,26 @@ meet();
 
 
 def solved(text: str, up: str, down: str, diagonal: str, first: str, up_step: str = "n", down_step: str = "n") -> str:
-    """A text of the two passes on `px`, `size` and matrices that the text in front of it names: UP's rows are `up_step` numbers apart, DOWN's
-    `down_step`, DIAGONAL's n."""
+    """C++ of the two passes on `px`, `size` and matrices that the preceding text names.
+
+    Rows of UP are `up_step` numbers apart, those of DOWN `down_step`, those of DIAGONAL n.
+    """
     steps = {"UP_STEP": up_step, "DOWN_STEP": down_step}
     for name, what in (steps | {"UP": up, "DOWN": down, "DIAGONAL": diagonal, "FIRST": first}).items():
         text = text.replace(name, what)
     return text
 
 
-# Pairs b ≤ a are numbered a (a + 1)/2 + b. The root is of a square where b is 0, and may be an approximation, too small by a unit in the last place.
+# Pairs b ≤ a have the numbers a (a + 1)/2 + b. Where b is 0 the root is of a square; an approximate root, too small by
+# one unit in the last place, is corrected.
 PAIR = """
 const auto row_of_pair = [](unsigned pair) -> unsigned {
     const unsigned a = (unsigned)((sqrtf(8.0f * pair + 1.0f) - 1.0f) * 0.5f), begin = a * (a + 1) / 2;
     return a - (begin > pair) + (begin + a + 1 <= pair);
 };
 """
-# Up to `LANES` rows on a GPU: a row's entries that are not 0 side by side, in shared memory, and a pair of them a lane.
-# UPDATE is what becomes of the entry in row and column place[a] and place[b].
+# With up to `LANES` rows on a GPU: the nonzero entries of a row are packed in shared memory, and each lane takes one
+# pair of them. UPDATE updates the entry in row place[a] and column place[b].
 ELIMINATE_PAIRS = """
     const unsigned below_lane = left & ((1u << lane) - 1);
     if (left >> lane & 1u) {
@@ -163,7 +168,7 @@ const unsigned a_1 = row_of_pair(lane + LANES), b_1 = lane + LANES - a_1 * (a_1 
 
 
 def eliminated(text: str, keep: str, update: str) -> str:
-    """A body with its PAIRS by `ELIMINATE_PAIRS`."""
+    """A C++ body with its PAIRS replaced by `ELIMINATE_PAIRS`."""
     pairs = ELIMINATE_PAIRS.replace("KEEP", keep).replace("UPDATE", update)
     text = text.replace("FIRST_PAIRS", PAIR + FIRST_PAIRS).replace("PAIRS", pairs)
     return text.replace("OWN_PART", OWN_PART).replace("WARPS", str(WARPS))
@@ -247,11 +252,11 @@ def team_copy_lower(A: wp.array2d(dtype=real), begin: int, end: int, B: wp.array
 def team_block_times(
     A: wp.array2d(dtype=real), begin: int, end: int, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
 ):
-    """y ← A x on [begin, end), A symmetric, both triangles, rows padded with zeros; x and y are different rows. By all lanes."""
+    """y ← A x on [begin, end) by all lanes; A symmetric with both triangles, rows padded with zeros; x ≠ y."""
     ...
 
 
 @device.func_native(COPY_LOWER)
 def copy_lower(A: wp.array2d(dtype=real), begin: int, end: int, B: wp.array2d(dtype=real), row: int, column: int):
-    """The lower triangle of the block A[begin:end] to B from (row, column) on; rows of both are padded."""
+    """Copy the lower triangle of the block A[begin:end] to B from (row, column) on; rows of both are padded."""
     ...

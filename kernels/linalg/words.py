@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays from place to place, several in one launch, as words of four bytes."""
+"""Copies of several arrays in one launch, as words of four bytes."""
 
 import warp as wp
 
@@ -22,7 +22,7 @@ def team_copy_words(source: wp.array1d(dtype=wp.int32), target: wp.array1d(dtype
 
 @func
 def copy_row(source: wp.array2d(dtype=wp.int32), target: wp.array2d(dtype=wp.int32), w: int):
-    """One world of an array (worlds, words), unless that is empty."""
+    """Copy one world of an array (worlds, words), unless the array is empty."""
     if source.shape[0] > 0:
         team_copy_words(source[w], target[w])
 
@@ -43,7 +43,7 @@ def copy_arrays(
     target_e: wp.array2d(dtype=wp.int32),
     target_f: wp.array2d(dtype=wp.int32),
 ):
-    """target = source of several arrays. Launch over (worlds, lanes)."""
+    """target = source for several arrays. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     copy_row(source_a, target_a, w)
     copy_row(source_b, target_b, w)
