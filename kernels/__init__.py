@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device code: Warp functions and kernels, one file per method, written against the scalar type of a copy (`real.py`)."""
+"""Device code: Warp functions and kernels, one file per method, written in the scalar type of a copy (`real.py`)."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ that every Warp module of device code begins with: entries and rows of arrays, loops and adjoints, in fewer instructions than Warp's.
+"""C++ at the beginning of every Warp module of device code: array access, loops and adjoints in fewer instructions.
 
-Warp takes a negative index from the end of its axis, and any stride along the last one. Kernels of this project count from 0, and
-are given arrays whose rows are side by side (`warpsim.device.launch` refuses others), so that the address of an entry is a
-multiplication and an addition per axis but the last. In debug mode an index outside its axis stops, as in Warp, and a negative one too.
+Warp counts a negative index from the end of its axis and allows any stride along the last axis. Kernels of this
+project index from 0 and get arrays with a contiguous last axis (`warpsim.device.launch` refuses others). The address
+of an entry is then one multiplication and one addition per axis except the last. In debug mode an index outside its
+axis stops the program, as in Warp, and so does a negative one.
 
-These are overloads of Warp's function templates that fit `array_t` more closely; Warp's remain for what they do not cover.
+These are overloads of Warp's function templates that match `array_t` more closely; Warp's remain for all other uses.
 """
 
 import ast
@@ -93,7 +94,8 @@ template <typename T> CUDA_CALLABLE inline array_t<T> view(array_t<T>& a, int i,
 }
 }
 """
-# A struct of 16 bytes is returned in two registers, and clang then keeps the counter and the step of a loop in one of them.
+# clang returns a struct of 16 bytes in two registers and then keeps counter and step of a loop in one of them; a larger
+# struct avoids this.
 LOOPS = """
 namespace wp {
 struct counted_t : range_t {
@@ -113,14 +115,16 @@ CUDA_CALLABLE inline counted_t counted(int end) { return counted(0, end, 1); }
 }
 #define range(...) counted(__VA_ARGS__)
 """
-# Adjoints as Warp's but for the addresses, on the CPU; `sums.py` has those of CUDA. In debug mode indices are held to the shape of the array:
-# Warp's adjoint of `a.shape` sets that of the gradient's array to 0.
+# Adjoints on the CPU: Warp's with other addresses; `sums.py` has those of CUDA. In debug mode indices are checked
+# against the array's shape: Warp's adjoint of `a.shape` sets the shape of the gradient's array to 0.
 GRADIENTS = """
 namespace wp {
-template <typename T, typename... Ints> CUDA_CALLABLE inline T* gradient(const array_t<T>& a, const array_t<T>& g, Ints... indices)
+template <typename T, typename... Ints> CUDA_CALLABLE inline T* \
+gradient(const array_t<T>& a, const array_t<T>& g, Ints... indices)
 {
     char* entry = reinterpret_cast<char*>(address(a, indices...));
-    if (!g.data) return a.grad ? reinterpret_cast<T*>(entry - reinterpret_cast<char*>(a.data) + reinterpret_cast<char*>(a.grad)) : nullptr;
+    if (!g.data) return a.grad ? reinterpret_cast<T*>(\
+entry - reinterpret_cast<char*>(a.data) + reinterpret_cast<char*>(a.grad)) : nullptr;
     const int at[] = { indices... };
     entry = reinterpret_cast<char*>(g.data);
     for (int axis = 0; axis < int(sizeof...(Ints)); ++axis) entry += size_t(at[axis]) * g.strides[axis];
@@ -130,7 +134,8 @@ template <typename T> CUDA_CALLABLE inline void add_gradient(T* gradient, const 
 {
     if (gradient) adj_atomic_add(gradient, adj_output);
 }
-template <typename T> CUDA_CALLABLE inline void take_gradient(const array_t<T>& a, const array_t<T>& g, T* gradient, T& adj_value)
+template <typename T> CUDA_CALLABLE inline void \
+take_gradient(const array_t<T>& a, const array_t<T>& g, T* gradient, T& adj_value)
 {
     if (!gradient) return;
     adj_value += *gradient;
@@ -160,10 +165,11 @@ GRADIENTS += """
 
 
 def _fresh_constants() -> None:
-    """Let Warp's code generator take a new variable for every use of a named constant.
+    """Let Warp's code generator create a new variable for every use of a named constant.
 
-    Warp 1.19 has one for all uses in a function, and turns it, at the first `float64(NAME)`, into a variable that is assigned there: in a
-    branch, say, that is not taken, and read after it. Without optimisation such a number is whatever the stack holds.
+    Warp 1.19 has one variable for all uses in a function. At the first `float64(NAME)` it turns that into a variable
+    that is assigned at this place, for example in a branch that is not taken, and read later. Without optimisation such
+    a number is whatever the stack holds.
     """
     visitors = wp._src.codegen.Adjoint.node_visitors
     named = visitors[ast.Name]
@@ -179,13 +185,12 @@ def _fresh_constants() -> None:
 
 
 def _whole_gradients() -> None:
-    """Let `wp.grad(f)` have the adjoints of all functions that f calls, and let any function call what calls it.
+    """Let `wp.grad(f)` have the adjoints of all functions that f calls, and let any function call one that uses it.
 
-    Warp 1.19 asks for the adjoint of f, and for those of the functions that f calls while it generates f. A function
-    that another kernel of the module has brought in before keeps an adjoint that does nothing, and its part of the
-    gradient is 0 without a word. The order of the kernels is that of their hashes. Functions that call `wp.grad` come
-    last in the program, behind functions that call them. They have no adjoints: a kernel or a gradient that would need
-    one is refused here.
+    Warp 1.19 requests the adjoint of f, and those of the functions that f calls while it generates f. If another kernel
+    of the module has brought in such a function before, its adjoint does nothing, and its part of the gradient is
+    silently 0. Kernels are generated in the order of their hashes. Functions that call `wp.grad` come last in the
+    program, after functions that call them. They have no adjoints: a kernel or gradient that needs one is refused here.
     """
     builder = wp._src.context.ModuleBuilder
     propagate = builder._propagate_used_by_backward_kernel
@@ -198,7 +203,7 @@ def _whole_gradients() -> None:
             for x in called:
                 x.adj.force_adjoint_codegen = True
             wanted += called
-        for x in self.functions:  # those that a function calls come before it
+        for x in self.functions:  # called functions come before their callers
             x.adj.uses_grad_call |= any(y.adj.uses_grad_call for y in x.adj.called_user_functions)
         for x in (*self.kernels, *self.functions):
             if x.adj.uses_grad_call and (x.adj.used_by_backward_kernel or x.adj.force_adjoint_codegen):
@@ -211,7 +216,7 @@ def _whole_gradients() -> None:
 
 _fresh_constants()
 _whole_gradients()
-# An experimental part of Warp: without it modules begin with nothing, and are right, but slower.
+# An experimental part of Warp; without it modules have no preamble, which is correct but slower.
 _options = getattr(wp, "ModuleBuildOptions", None)
 _ON_CPU = ENTRIES + LOOPS + GRADIENTS
 OPTIONS = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble=ENTRIES)
@@ -219,11 +224,11 @@ SHORT = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble="#
 
 
 def warp_module(name: str, short: bool = False, fast_math: bool = False, more: str = "") -> wp.Module:
-    """The Warp module of a name, with this at its beginning.
+    """The Warp module of this name, with the preamble.
 
-    `short`: CUDA does not unroll its loops, which halves its machine code: of solvers, whose iterations are else longer than the processors'
-    instruction caches. The CPU compiles at this level in either case. `fast_math`: see `real.kernel`; the CPU compiles as without it. `more`: C++ that
-    follows, without which the module does not compile.
+    `short`: CUDA does not unroll loops, which halves the machine code. Solvers use it: their iterations otherwise exceed
+    the instruction cache. The CPU compiles at this level in either case. `fast_math`: see `real.kernel`; no effect on
+    the CPU. `more`: C++ that follows the preamble and without which the module does not compile.
     """
     module = wp.get_module(name)
     if short:

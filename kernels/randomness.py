@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers by counting: Philox-4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
+"""Counter-based random numbers: Philox-4x32-10.
 
-Four words of 32 bits follow from a key (the seed) and a counter (world, episode, step, draw), and from nothing else: no number depends
-on what was drawn before, on how many worlds there are, or on where they run.
+Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
+
+Four 32-bit words are a function of a key (the seed) and a counter (world, episode, step, draw). No number depends on
+earlier draws, on the number of worlds or on the device.
 """
 
 import warp as wp
@@ -18,7 +20,7 @@ Words = wp.types.vector(4, wp.uint32)
 
 @func
 def philox(counter: Words, seed_low: wp.uint32, seed_high: wp.uint32) -> Words:
-    """Four random words of a counter and a key of 64 bits."""
+    """Four random words of a counter and a 64-bit key."""
     x, k0, k1 = counter, seed_low, seed_high
     for _ in range(ROUNDS):
         a, b = wp.uint64(x[0]) * MULTIPLIER_0, wp.uint64(x[2]) * MULTIPLIER_1
@@ -34,7 +36,7 @@ def philox(counter: Words, seed_low: wp.uint32, seed_high: wp.uint32) -> Words:
 
 @struct
 class Stream:
-    """The key, and of every world what counters are made of."""
+    """The key, and the parts of the counter of every world."""
 
     seed: wp.array1d(dtype=wp.uint32)  # (2,) low and high word
     world: wp.array1d(dtype=wp.int32)
@@ -44,7 +46,7 @@ class Stream:
 
 @func
 def drawn(stream: Stream, w: int, ahead: int, draw: int, four: int) -> Words:
-    """The words of one world's entries 4 `four` to 4 `four` + 3 of a draw; there are up to 65,536 draws of 65,536 fours."""
+    """Words 4 `four` to 4 `four` + 3 of one world's draw; up to 65,536 draws of 65,536 fours."""
     last = (wp.uint32(draw) << wp.uint32(16)) | wp.uint32(four)
     step = wp.uint32(stream.step[w] + ahead)
     counter = Words(wp.uint32(stream.world[w]), wp.uint32(stream.episode[w]), step, last)
@@ -95,7 +97,7 @@ def normal(
     # out
     out: wp.array2d(dtype=real),
 ):
-    """Normal numbers by Box and Muller, two of two words each. Launch over (worlds, fours of columns)."""
+    """Normal numbers by Box and Muller, two from each two words. Launch over (worlds, fours of columns)."""
     w, four = wp.tid()
     x = drawn(stream, w, ahead, draw, four)
     for pair in range(2):
@@ -111,7 +113,7 @@ def normal(
 
 @kernel
 def advance(step: wp.array1d(dtype=wp.int32)):
-    """One more step in every world. Launch over worlds."""
+    """Advance the step counter of every world. Launch over worlds."""
     w = wp.tid()
     step[w] = step[w] + 1
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels over a range of worlds: their last argument is the first world of a launch.
+"""Kernels over a range of worlds: the first world of the launch is their last argument.
 
-Device code is written for all worlds. Warp compiles, of the same text,
+Device code is written for all worlds. From the same text, on the left, Warp compiles the one on the right,
 
     def kernel(…):              def kernel(…, first_world: int):
         w, c = wp.tid()             w, c = wp.tid()
         body                        w = w + first_world
                                     body
 
-so that each thread of a CPU may launch it over worlds of its own (host: `warpsim/device/ranges.py`).
+so that each CPU thread can launch it over its own worlds (host: `warpsim/device/ranges.py`).
 """
 
 import ast
@@ -21,19 +21,19 @@ FIRST = "first_world"
 
 
 def parsed(source) -> ast.Module:
-    """The text of a kernel without its decorators; `body[0]` is the function."""
+    """Syntax tree of a kernel without its decorators; `body[0]` is the function."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
     tree.body[0].decorator_list = []
     return tree
 
 
 def is_index(node: ast.AST) -> bool:
-    """Whether this is `wp.tid()`."""
+    """Whether the node is a call of `wp.tid()`."""
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "wp.tid"
 
 
 def shift(function: ast.FunctionDef) -> None:
-    """Let the world `w` of a kernel count from a last argument, `first_world`; a kernel without `w` stays as it is."""
+    """Add `first_world` as last argument and add it to the world index `w`; a kernel without `w` stays unchanged."""
     for place, statement in enumerate(function.body):
         if isinstance(statement, ast.Assign) and is_index(statement.value):
             target = statement.targets[0]
@@ -51,7 +51,7 @@ def takes_first_world(kernel: wp.Kernel) -> bool:
 
 
 def define(tree: ast.Module, source, scope: dict | None = None) -> tuple:
-    """The function of a changed text, and that text. `scope`: its globals, those of `source` where there is none."""
+    """Compile a changed syntax tree; return the function and its text. `scope`: its globals, by default `source`'s."""
     text, made = ast.unparse(ast.fix_missing_locations(tree)), {}
     exec(compile(text, inspect.getsourcefile(source), "exec"), source.__globals__ if scope is None else scope, made)
     return made[source.__name__], text

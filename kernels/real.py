@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`real`, the scalar type of a copy of the device code, the types that follow from it, and the decorators of kernels.
+"""`real`, the scalar type of a kernel copy, the types that follow from it, and the decorators of kernels.
 
-The files of this folder are written once, against `real`. `warpsim.device` loads a copy of them per scalar type (packages
-`warpsim.kernels_float32`, `warpsim.kernels_float64`): two scalar types in one Warp module would recompile each other. Of the solver there are
-copies with spin rows besides (`warpsim.kernels_float32_spin`, …), in which branches on `SPIN`, a constant, go the other way, and copies by
-conjugate gradients (`…_cg`, `BY_CG`). Functions that are differentiated by their forward text have copies with dual numbers (`…_dual`, `DUAL`).
-Of what has lanes there are copies with fewer to a world (`…_16`, `LANES`), whose structs are those of the whole.
-Imported as `warpsim.kernels` the files are a directory: a kernel or a struct is an `Entry` that says where it stands,
-nothing is parsed or compiled, and `warpsim.device.launch(sap.solve, wp.float64, ...)` finds the copy.
+The files of this folder are written once, with `real` as scalar type. `warpsim.device` loads a copy of them per scalar
+type (packages `warpsim.kernels_float32`, `warpsim.kernels_float64`): two scalar types in one Warp module would
+recompile each other. Further copies differ in a constant:
+
+- `SPIN` (`…_spin`): the solver with spin rows;
+- `BY_CG` (`…_cg`): the solver with conjugate gradients;
+- `DUAL` (`…_dual`): functions that are differentiated by their forward text, with dual numbers;
+- `LANES` (`…_16`): kernels with fewer lanes per world; their structs are those of the full copy.
+
+Imported as `warpsim.kernels` the files are a directory: a kernel or a struct is an `Entry` with its location, and
+nothing is parsed or compiled. `warpsim.device.launch(sap.solve, wp.float64, ...)` finds the copy.
 """
 
 import functools
@@ -20,15 +24,15 @@ from . import ranges
 from .preamble import warp_module
 
 COPY = getattr(sys.modules[__package__], "REAL", None)  # the scalar type of this copy; None in the directory
-SPIN = getattr(
-    sys.modules[__package__], "SPIN", False
-)  # whether contacts have spin rows in this copy (`laws/spin_cone.py`)
+# Whether contacts have spin rows in this copy (`laws/spin_cone.py`).
+SPIN = getattr(sys.modules[__package__], "SPIN", False)
 BY_CG = getattr(sys.modules[__package__], "BY_CG", False)  # whether SAP solves by conjugate gradients in this copy
-LANES = getattr(sys.modules[__package__], "LANES", 32)  # threads of a world on CUDA where a kernel has lanes
-NUM = getattr(sys.modules[__package__], "NUM", None)  # the dual numbers of this copy (`number/dual.py`), or None
+LANES = getattr(sys.modules[__package__], "LANES", 32)  # lanes per world on CUDA of kernels with lanes
+NUM = getattr(sys.modules[__package__], "NUM", None)  # dual numbers of this copy (`number/dual.py`), or None
 DUAL = NUM is not None  # whether `num` is a dual number in this copy (`number/num.py`)
-CALLED = False if DUAL else None  # `func(inline=CALLED)`: compiled once and called in copies with dual numbers
-WHOLE = getattr(sys.modules[__package__], "WHOLE", None)  # of a copy with fewer: the package of that with a warp's
+CALLED = False if DUAL else None  # `func(inline=CALLED)`: in copies with dual numbers compiled once and called
+# Of a copy with fewer lanes: the package of the copy with a whole warp.
+WHOLE = getattr(sys.modules[__package__], "WHOLE", None)
 real = COPY or wp.float32
 vec2 = wp.types.vector(2, real)
 vec3 = wp.types.vector(3, real)
@@ -43,7 +47,7 @@ transform = wp.types.transformation(real)
 
 
 class Entry:
-    """A kernel or a struct by its place: `source` is the function or class as written. For the rest see `kernel`."""
+    """Location of a kernel or struct: `source` is the function or class as written; the other fields: see `kernel`."""
 
     def __init__(self, source, taped: bool = False, twin: bool = False, part: str = "", shares: str = ""):
         self.source, self.taped, self.twin, self.part, self.shares = source, taped, twin, part, shares
@@ -57,15 +61,21 @@ def kernel(
     source=None, *, taped: bool = False, twin: bool = False, part: str = "", lanes: bool = False, shares: str = "",
     registers: int = 0, warps: int = 1, fast_math: bool = False,
 ):  # fmt: skip
-    """A kernel. One that is `taped` has an adjoint, for tapes; `twin`: there is one without and one with an adjoint.
+    """Decorator of kernels.
 
-    Kernels with adjoints are made when the first of a file is asked for (`warpsim.device.by_world`). `part` names a Warp module of
-    its own within the file, for kernels that few scenes launch. `lanes`: its last index is a lane (`linalg/lanes.py`), which
-    `warpsim.device.launch` adds to what it is launched over; it has no adjoint. `shares`: what its lanes have one each of, "dofs", those of a "tree" with
-    its links, or "pairs" of geoms; models of few are given a copy with fewer lanes (`DeviceModel.code`). The same for all of a Warp module. `registers`: as many as its threads may have on CUDA, so that
-    more warps are on a multiprocessor at once; 0: the compiler's choice. `warps` of a block there; the same for all kernels of a Warp module. `fast_math`:
-    divisions and square roots in float32 by CUDA's approximations, to two units in the last place, without the branches of those that round; numbers below
-    1.2e-38 are 0. Sines, logarithms and powers are approximations too, so it is for kernels without angles; one has it for its whole Warp module.
+    - `taped`: the kernel has an adjoint, for tapes. `twin`: it exists without and with an adjoint. Kernels with
+      adjoints are made when the first one of a file is requested (`warpsim.device.by_world`).
+    - `part`: name of a separate Warp module within the file, for kernels that few scenes launch.
+    - `lanes`: the last index is a lane (`linalg/lanes.py`), which `warpsim.device.launch` adds to the dimensions of a
+      launch; the kernel has no adjoint.
+    - `shares`: the items of which each lane has one: "dofs", those of a "tree" with its links, or "pairs" of geoms.
+      Models with few of them get a copy with fewer lanes (`DeviceModel.code`). The same for all of a Warp module.
+    - `registers`: limit per thread on CUDA, so that more warps run on a multiprocessor at once; 0: the compiler's
+      choice.
+    - `warps`: warps per block on CUDA; the same for all kernels of a Warp module.
+    - `fast_math`: float32 divisions and square roots by CUDA's approximations, to two units in the last place, without
+      the branches of the exact ones; numbers below 1.2e-38 are 0. Sines, logarithms and powers are approximations too,
+      so it is for kernels without angles. It applies to the whole Warp module.
     """
     if source is None:
         given = {"taped": taped, "twin": twin, "part": part, "lanes": lanes, "shares": shares}
@@ -88,7 +98,7 @@ def kernel(
 
 
 def adjoint_module(entry) -> str:
-    """Name of the Warp module for the adjoint of a kernel. Adjoints are apart: they take several times as long to compile."""
+    """Name of the Warp module of a kernel's adjoint. Adjoints are separate: they compile several times as long."""
     return _warp_module(entry.source, entry.part) + "_grad"
 
 
@@ -98,19 +108,22 @@ def _warp_module(source, part: str) -> str:
 
 
 def func(source=None, **options):
-    """A device function; `inline=False`: compiled once and called."""
+    """Decorator of device functions; `inline=False`: compiled once and called."""
     if source is None:
         return functools.partial(func, **options)
     return source if COPY is None else wp.func(source, **options)
 
 
 def func_native(snippet: str):
-    """A device function whose body is `snippet`, C++. Warp knows it by the decorator's text: `@device.func_native(...)`."""
+    """Decorator of a device function with the C++ body `snippet`.
+
+    Warp recognizes it by the decorator's text, `@device.func_native(...)`.
+    """
     return (lambda source: source) if COPY is None else wp.func_native(snippet)
 
 
 def struct(source):
-    """A struct of device data."""
+    """Decorator of structs of device data."""
     if WHOLE is not None:
         return getattr(importlib.import_module(WHOLE + source.__module__.removeprefix(__package__)), source.__name__)
     return Entry(source) if COPY is None else wp.struct(source)

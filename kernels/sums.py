@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums in a fixed order: those of adjoints, which one thread adds up alone, and those over worlds.
+"""Sums in a fixed order: those of adjoints, and those over worlds.
 
-`warpsim/device/by_world.py` gives every kernel with an adjoint one thread per world, and calls `plain_sums` in front of its
-body. A thread then reads and writes the rows of its own world only, so that it may add to them as to memory of its own, in
-the order of the program, without atomic instructions: the bits of a gradient are the same on every run.
+`warpsim/device/by_world.py` gives every kernel with an adjoint one thread per world and calls `plain_sums` before its
+body. A thread then reads and writes the rows of its own world only. It adds to them in program order without atomic
+instructions, so the bits of a gradient are the same in every run.
 """
 
 import warp as wp
@@ -19,7 +19,7 @@ def sum_rows(
     # out
     total: wp.array2d(dtype=real),
 ):
-    """Sums of `count` rows each, in their order. Launch over `total`, (rows/count, n)."""
+    """Sum groups of `count` rows in order. Launch over `total`, (rows/count, n)."""
     k, i = wp.tid()
     s = real(0.0)
     for row in range(k * count, wp.min((k + 1) * count, x.shape[0])):
@@ -27,9 +27,9 @@ def sum_rows(
     total[k, i] = s
 
 
-# Warp writes the text of a native function in front of all adjoints. This one leaves the function for a while, has those of
-# Warp's function templates that add to arrays in global memory once more, with plain sums, and lets the text that follows
-# call them. Numbers other than real ones have no gradients, as in Warp. On the CPU Warp's own are plain sums.
+# Warp writes the text of a native function before all adjoints. This text closes the function, defines Warp's function
+# templates that add to arrays in global memory again with plain sums, and redirects the code that follows to them.
+# Numbers other than real ones have no gradients, as in Warp. On the CPU Warp's own sums are plain.
 @device.func_native("""
 #if defined(__CUDA_ARCH__)
 }
@@ -77,4 +77,4 @@ static CUDA_CALLABLE void end_of_plain_sums() {
 #endif
 """)
 def plain_sums():
-    """From here on the sums of a module's threads into arrays are plain ones."""
+    """From here on, the module's sums into arrays are plain, not atomic."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of chosen worlds, written where they are. Entries of four and eight bytes are moved as bits, in words of four."""
+"""Writes rows of chosen worlds in place. Entries of four and eight bytes are copied as bits, in words of four bytes."""
 
 import warp as wp
 
@@ -8,7 +8,7 @@ from .real import kernel
 
 @kernel
 def rows_of_mask(mask: wp.array1d(dtype=wp.bool), row_of: wp.array1d(dtype=wp.int32)):
-    """Its own number for a world that is chosen, −1 for one that is not. Launch over worlds."""
+    """row_of[w] = w for a chosen world, else −1. Launch over worlds."""
     w = wp.tid()
     row_of[w] = wp.where(mask[w], w, -1)
 
@@ -17,7 +17,7 @@ def rows_of_mask(mask: wp.array1d(dtype=wp.bool), row_of: wp.array1d(dtype=wp.in
 def put_rows(
     row_of: wp.array1d(dtype=wp.int32), source: wp.array2d(dtype=wp.int32), target: wp.array2d(dtype=wp.int32)
 ):
-    """target[w] = source[row_of[w]] where that is not negative; the last row stands for those beyond it. Launch over the target."""
+    """target[w] = source[row_of[w]] if row_of[w] ≥ 0; indices beyond the last row use it. Launch over the target."""
     w, i = wp.tid()
     if row_of[w] >= 0:
         target[w, i] = source[wp.min(row_of[w], source.shape[0] - 1), i]
@@ -25,6 +25,6 @@ def put_rows(
 
 @kernel
 def others(row_of: wp.array1d(dtype=wp.int32), stays: wp.array1d(dtype=wp.int32)):
-    """1 for a world that is not chosen, 0 for one that is. Launch over worlds."""
+    """1 for a world that is not chosen, else 0. Launch over worlds."""
     w = wp.tid()
     stays[w] = wp.where(row_of[w] < 0, 1, 0)
