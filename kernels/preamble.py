@@ -226,9 +226,9 @@ SHORT = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble="#
 def warp_module(name: str, short: bool = False, fast_math: bool = False, more: str = "") -> wp.Module:
     """The Warp module of this name, with the preamble.
 
-    `short`: CUDA does not unroll loops, which halves the machine code. Solvers use it: their iterations otherwise exceed
-    the instruction cache. The CPU compiles at this level in either case. `fast_math`: see `real.kernel`; no effect on
-    the CPU. `more`: C++ that follows the preamble and without which the module does not compile.
+    `short`: CUDA does not unroll loops, which halves the machine code. Solvers use it: else their iterations exceed the
+    instruction cache. The CPU compiles at this level in either case. `fast_math`: see `real.kernel`; no effect on the
+    CPU. `more`: C++ that follows the preamble and without which the module does not compile.
     """
     module = wp.get_module(name)
     if short:
