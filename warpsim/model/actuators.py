@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators of a `ModelBuilder`: gain and bias from their kind, their dynamics, and the checks of what is given."""
+"""Actuators of a `ModelBuilder`: gain and bias by kind, dynamics, and checks of the arguments."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from warpsim.model.targets import Target
 
 USES = {"effort": (), "position": ("kp", "kv"), "velocity": ("kv",), "affine": ("gain", "bias")}
 USES |= {"muscle": ("muscle", "gain", "bias")}
-# Times that each dynamics takes, by name: how many must and how many may be given.
+# Names of the times of each kind of dynamics, and how many of them must and may be given.
 TIMES = {"integrator": (0, 0), "filter": (1, 1), "filterexact": (1, 1), "muscle": (2, 3)}
 
 
@@ -40,16 +40,16 @@ class Actuator:
 
 @dataclasses.dataclass
 class EffortLimit:
-    """The range of what all actuators do to a joint or a tendon of the builder, the other being -1."""
+    """The range of the total force of all actuators on a joint or a tendon of the builder; the unused index is -1."""
 
     joint: int
     tendon: int
     range: np.ndarray
-    gravity: bool  # whether gravity compensation counts
+    gravity: bool  # whether the range also bounds gravity compensation
 
 
 def actuator_law(kind, kp, kv, gain, bias, label: str, muscle=None) -> tuple[np.ndarray, np.ndarray]:
-    """Gain and bias, each (3,); what the kind has no use for must not be given."""
+    """Gain and bias, (3,) each. Arguments that the kind does not use are refused."""
     if not isinstance(kind, str) or kind not in USES:
         raise ModelError(f"{label}: unknown kind {short(kind)}; use {', '.join(USES)}")
     rule = "gains must be finite and not negative"
@@ -77,7 +77,7 @@ def actuator_law(kind, kp, kv, gain, bias, label: str, muscle=None) -> tuple[np.
 
 
 def interval(value, label: str) -> np.ndarray:
-    """(low, high), of which either may be infinite."""
+    """(low, high); either may be infinite."""
     value = numbers(value, label, ModelError)
     if value.shape != (2,) or not (value[0] <= value[1] and value[0] < np.inf and value[1] > -np.inf):
         raise ModelError(f"{label} is {short(value.tolist())}; give (low, high) with low <= high")
@@ -85,7 +85,10 @@ def interval(value, label: str) -> np.ndarray:
 
 
 def dynamics_of(dynamics, label: str) -> tuple[DynamicsType, np.ndarray]:
-    """The kind and the times (3,) [s] of None, "integrator", ("filter", τ), ("filterexact", τ) or ("muscle", rise, fall, width)."""
+    """Kind and times (3,) [s] of a `dynamics` argument.
+
+    `dynamics` is None, "integrator", ("filter", τ), ("filterexact", τ) or ("muscle", rise, fall, width).
+    """
     if dynamics is None:
         return DynamicsType.NONE, np.zeros(3)
     words = [dynamics] if isinstance(dynamics, str) else list(dynamics) if np.iterable(dynamics) else []
@@ -102,7 +105,7 @@ def dynamics_of(dynamics, label: str) -> tuple[DynamicsType, np.ndarray]:
 
 
 def activation_options(dynamics, activation_range, early, muscle, label: str) -> dict:
-    """The fields of an `Actuator` that its state and its muscle give."""
+    """The fields of an `Actuator` that hold its activation and its muscle."""
     if muscle is not None and not isinstance(muscle, (Muscle, MuscleRows)):
         raise ModelError(f"{label}: muscle is {short(muscle)}; give a ws.Muscle")
     if muscle is not None and dynamics is None:
@@ -124,7 +127,7 @@ def activation_options(dynamics, activation_range, early, muscle, label: str) ->
 
 
 def state_options(model: Model, a: int) -> dict:
-    """Dynamics, muscle and group of an actuator of a model, as `ModelBuilder.add_actuator` takes them."""
+    """Dynamics, muscle and group of actuator a of a model, as arguments of `ModelBuilder.add_actuator`."""
     kind = DynamicsType(model.actuator_dynamics[a])
     times = {DynamicsType.NONE: 0, DynamicsType.INTEGRATOR: 0, DynamicsType.MUSCLE: 3}.get(kind, 1)
     rows = MuscleRows(model.actuator_muscle[a], model.actuator_length_range[a])

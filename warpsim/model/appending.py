@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A built `Model` added to a `ModelBuilder`: every element again, its root bodies and what stands in its world on a body, at a pose."""
+"""Append a built `Model` to a `ModelBuilder`: every element is added again, placed in a frame of the builder."""
 
 import copy
 
@@ -20,7 +20,10 @@ from warpsim.model.sensor_types import ObjectType
 def append_model(
     b, other: Model, pose: np.ndarray, prefix: str, parent: int = -1, free: str | None = None
 ) -> list[int]:
-    """Add the elements of `other` to builder `b`, its world as the frame `pose` of body `parent`; after an error `b` is as it was."""
+    """Add the elements of `other` to builder `b`. The world of `other` becomes the frame `pose` of body `parent`.
+
+    After an error `b` is unchanged.
+    """
     before = {key: copy.copy(value) for key, value in vars(b).items()}
     try:
         return _append(b, other, place(b, other, pose, prefix, parent, free))
@@ -49,7 +52,7 @@ def _append(b, other: Model, at: Placement) -> list[int]:
 
 
 def _join_rules(b, other: Model) -> None:
-    """One rule of friction and one of contact with parents for the scene; a model without geoms has none to lose."""
+    """The scene has one friction rule and one parent filter; a model without geoms does not constrain them."""
     for key in ("friction_rule", "filter_parent"):
         ours, theirs = getattr(b, key), getattr(other, key)
         if ours is None:
@@ -58,7 +61,8 @@ def _join_rules(b, other: Model) -> None:
             said = [FrictionRule(x).name if x in tuple(FrictionRule) else short(x) for x in (theirs, ours)]
             said = said if key == "friction_rule" else [theirs, short(ours)]
             raise ModelError(
-                f"model {other.name!r} has {key} {said[0]}, the builder {said[1]}, and a scene has one for all its contacts; to have "
+                f"model {other.name!r} has {key} {said[0]}, the builder {said[1]}, and a scene has one for all its "
+                "contacts; to have "
                 f"the builder's in those of this model too add dataclasses.replace(model, {key}=builder.{key})"
             )
 
@@ -88,7 +92,7 @@ def _append_joints(b, other: Model, at: Placement) -> None:
 
 
 def _append_actuators(b, other: Model, at: Placement) -> None:
-    """Actuators, and ranges of what several do together."""
+    """Append actuators and effort limits."""
     starts = {key: at.first[ObjectType[key.upper()]] for key in ("tendon", "site", "body")}
     for a, name in enumerate(other.actuator_names):
         found = elements.actuator_arguments(other, a, **starts) | {"name": at.prefix + name}
@@ -104,7 +108,7 @@ def _append_actuators(b, other: Model, at: Placement) -> None:
 
 
 def _placed_joint(other: Model, a: int, joint: int, at: Placement) -> int:
-    """The builder's number of the joint that actuator a drives."""
+    """The builder's index of the joint that actuator a drives."""
     if at.joint(joint) < 0:
         raise ModelError(
             f"actuator {other.actuator_names[a]!r} of model {other.name!r} drives the free joint "
@@ -115,7 +119,7 @@ def _placed_joint(other: Model, a: int, joint: int, at: Placement) -> int:
 
 
 def _placed_reference(start, reference):
-    """Rest of a free joint's spring (position, rotation vector) after the model is placed at `start`."""
+    """Rest pose (position, rotation vector) of a free joint's spring after the model is placed at `start`."""
     angle = np.linalg.norm(reference[3:])
     turn = axis_angle(reference[3:] / angle, angle) if angle > 0 else IDENTITY[3:]
     placed = compose(start, np.concatenate([reference[:3], turn]))
@@ -150,7 +154,7 @@ def _append_tendons(b, other: Model, at: Placement) -> None:
 
 
 def _append_constraints(b, other: Model, at: Placement) -> None:
-    """Their frames in the world are placed."""
+    """Append constraints; frames in the world of `other` are placed."""
     coordinates = {ConstraintType.JOINT: ObjectType.JOINT, ConstraintType.TENDON: ObjectType.TENDON}
     for c, name in enumerate(other.constraint_names):
         found = elements.constraint_arguments(elements.constraint_record(other, c)) | {"name": at.prefix + name}
@@ -188,7 +192,7 @@ def _append_pairs(b, other: Model, at: Placement) -> None:
 
 
 def _append_marks(b, other: Model, at: Placement) -> None:
-    """Sites and cameras."""
+    """Append sites and cameras."""
     for arguments, add, names in (
         (elements.site_arguments, b.add_site, other.site_names),
         (elements.camera_arguments, b.add_camera, other.camera_names),
@@ -200,12 +204,12 @@ def _append_marks(b, other: Model, at: Placement) -> None:
 
 
 def _report(b, other: Model) -> None:
-    """Its lines; what is one for the whole scene stays the builder's."""
+    """Append report lines, except those that describe the whole scene."""
     theirs = {"gravity": other.gravity, "timestep": other.timestep, "wind": other.wind}
     theirs |= {"density": other.fluid_density, "viscosity": other.fluid_viscosity}
     lost = {key: value for key, value in theirs.items() if not np.array_equal(getattr(b, key), value)}
     for line in other.report:
-        said_anew = line.feature == hydroelastic.FEATURE  # of the whole
+        said_anew = line.feature == hydroelastic.FEATURE  # compiled anew for the whole scene
         if not said_anew and not line.feature.startswith(tuple(f"option {key} = " for key in lost)):
             b.report.append(line)
     for key, value in lost.items():
@@ -214,7 +218,7 @@ def _report(b, other: Model) -> None:
 
 
 def _report_masses(b, other: Model, at: Placement) -> None:
-    """A model does not say what the geoms of its world would weigh."""
+    """Report that a model does not state the masses of the geoms of its world."""
     bare = [at.prefix + name for name, body in zip(other.geom_names, other.geom_body, strict=True) if body < 0]
     if at.parent >= 0 and bare:
         why = f"{listed(bare)} stand in the world of {other.name!r} and add none to body {b.bodies[at.parent].name!r}"

@@ -90,9 +90,10 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         builder.add_geom("sphere", [0.1], body=ball, density=500)
         model = builder.build()
 
-    `friction_rule` (of geoms of equal priority) and `filter_parent` (no contact between a body and its parent) are
-    attributes; left at None they follow the first model added, else they are HARMONIC and True. All bodies move in a medium of `density` [kg/m^3],
-    `viscosity` [Pa s] and `wind` [m/s], attributes too; 0 and 0 are none.
+    The attribute `friction_rule` applies to geoms of equal priority; `filter_parent` turns off contact between a body
+    and its parent. Where they stay None, the builder takes them from the first model added, or else uses HARMONIC and
+    True. The attributes `density` [kg/m^3], `viscosity` [Pa s] and `wind` [m/s] describe the medium that all bodies
+    move in; zero density and viscosity mean no medium.
     """
 
     name: str
@@ -135,9 +136,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         self.fields: list[TetField] = []
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
-        self.explicit_pairs: list[
-            tuple[int, int, float, int, float, float]
-        ] = []  # friction, condim, torsional, rolling
+        # (geom, geom, friction, condim, torsional friction, rolling friction, margin)
+        self.explicit_pairs: list[tuple[int, int, float, int, float, float]] = []
         self.friction_rule: FrictionRule | None = None
         self.filter_parent: bool | None = None
         self.report: list[ReportLine] = []
@@ -159,11 +159,22 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         gravcomp: float = 0.0,
         mocap: bool = False,
     ) -> int:
-        """Add a body; without joints it is fixed to `parent` (-1 or "world": the world), with `mocap` there where a step is told.
+        """Add a body. Without joints it is fixed to `parent`; with `mocap` each step reads its pose as an input.
 
-        `mass` [kg], `com (3,)` in body axes and `inertia` about the COM in body axes, (3,) diagonal or (3, 3); without
-        `mass` all three follow from the densities of the body's geoms. A mass without inertia is a point mass. `gravcomp`: the share
-        of its weight that a force at its COM takes off, 1 all of it.
+        Parameters
+        ----------
+        parent : index or name
+            The parent body; -1 or "world" is the world.
+        pose : (7,) or (3,)
+            Pose in the parent at the initial position.
+        mass : float
+            Mass [kg]. None: mass, COM and inertia follow from the densities of the body's geoms.
+        com : (3,)
+            Center of mass in body axes [m].
+        inertia : (3,) or (3, 3)
+            Diagonal or full inertia about the COM in body axes [kg m^2]. None: a point mass.
+        gravcomp : float
+            Share of the body's weight that a force at its COM compensates; 1 is all of it.
         """
         name = self._name("body", name, self.bodies)
         if name == "world":
@@ -200,11 +211,22 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         reference: npt.ArrayLike = 0.0,
         q0: npt.ArrayLike | None = None,
     ) -> int:
-        """Add a joint between `body` and its parent, after those the body already has.
+        """Add a joint between `body` and its parent, after the joints that the body already has.
 
-        `type` is "free", "ball", "slide" or "hinge"; `axis` and `anchor` are in body axes. `range` (low, high) [rad or m]
-        limits a hinge or slide, (0, largest angle) a ball. `stiffness`, `damping`, `armature`, `friction` and
-        `reference` (the spring's rest position) are scalars or one value per degree of freedom.
+        Parameters
+        ----------
+        type : str
+            "free", "ball", "slide" or "hinge".
+        axis, anchor : (3,)
+            Axis and anchor point in body axes.
+        range : (2,)
+            (low, high) limits of a hinge [rad] or slide [m]; (0, largest angle) for a ball.
+        stiffness, damping, armature, friction : float or (nv,)
+            One value, or one per degree of freedom. `friction` is the largest dry-friction force or torque.
+        reference : float or (nv,)
+            Rest position of the spring.
+        q0 : array
+            Initial position.
         """
         body = self._body(body)
         name = self._name("joint", name, self.joints)
@@ -294,17 +316,48 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
-        `type`, `size`: "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along
-        z), "box" and "ellipsoid" (half extents), "mesh" (with `mesh=(vertices, faces)` or `(vertices, faces, uv)`, see `model.Mesh`, solid inside; it touches as its hull, cut to `max_hull_vertices`),
-        "hfield" (with `hfield=(size, data)`, see `model.HField`). Material: Coulomb `friction`, `stiffness` [N/m] (inf: near-rigid), `dissipation_time` [s] (None: critical), `restitution` (LCP contact only).
-        With `friction_dynamic` μ_d and `friction_velocity` v_s [m/s] friction falls from `friction` μ_s at rest to μ_d + (μ_s − μ_d) exp(−(v/v_s)²) (Stribeck).
-        `hertz_modulus` E* [Pa] of a sphere (`Compliant` contact only) makes its force E* sqrt(r d^3) at depth d.
-        Two geoms may touch if `contype` of one and `conaffinity` of the other share a bit. `condim`: 1 has no friction, 3 sliding friction, 4
-        `torsional_friction` besides (the largest moment about the normal over the normal force [m]), 6 `rolling_friction` too (about
-        the tangents [m]); of a pair the larger condim counts. Without sliding friction a pair has neither. Geoms touch at points where they are
-        nearer than the sum of their `margin` [m], and rest that far apart.
-        `hydroelastic`, a `ws.Hydroelastic`: two geoms that have it, one of them compliant, touch by pressure fields.
-        `fluid`: True, or its five coefficients (see `medium`): the medium acts on the body's geoms as on ellipsoids, not on the body as on a box. `rgba`, and a `ws.VisualMaterial` as `material`, are how it looks.
+        Parameters
+        ----------
+        type, size : str, array
+            "plane" (z up, infinite), "sphere" (radius), "capsule" and "cylinder" (radius, half length along z), "box"
+            and "ellipsoid" (half extents), "mesh" (with `mesh`), "hfield" (with `hfield`).
+        mesh : tuple
+            `(vertices, faces)` or `(vertices, faces, uv)`, see `model.Mesh`. The mesh is solid inside.
+        max_hull_vertices : int
+            A mesh touches as its convex hull, simplified to at most this many vertices.
+        hfield : tuple
+            `(size, data)`, see `model.HField`.
+        density : float
+            Density [kg/m^3], for bodies without a `mass` of their own.
+        friction : float
+            Coulomb friction.
+        friction_dynamic, friction_velocity : float
+            Stribeck's law: friction falls from `friction` μ_s at rest to μ_d + (μ_s − μ_d) exp(−(v/v_s)²) at sliding
+            speed v, with μ_d = `friction_dynamic` and v_s = `friction_velocity` [m/s].
+        stiffness : float
+            Contact stiffness [N/m]; inf is near-rigid.
+        dissipation_time : float
+            Dissipation time [s]; None is critical.
+        restitution : float
+            Coefficient of restitution (LCP contact only).
+        hertz_modulus : float
+            E* [Pa] of a sphere (`Compliant` contact only): its force is E* sqrt(r d^3) at depth d.
+        contype, conaffinity : int
+            Contact masks: two geoms may touch if `contype` of one and `conaffinity` of the other share a bit.
+        condim : int
+            1: no friction; 3: sliding friction; 4: torsional friction too; 6: rolling friction too. A pair takes the
+            larger condim of its geoms. A pair without sliding friction has no torsional or rolling friction either.
+        torsional_friction, rolling_friction : float
+            Largest moment about the normal, and about the tangents, over the normal force [m].
+        margin : float
+            Point contact acts where two geoms are nearer than the sum of their margins [m]; they rest that far apart.
+        hydroelastic : ws.Hydroelastic
+            Two geoms that both have it touch by pressure fields if at least one of them is compliant.
+        fluid : bool or (5,)
+            True, or the five coefficients (see `medium`): the medium acts on the body's geoms as ellipsoids, instead of
+            on the body as a box.
+        rgba, material, visible
+            How the geom looks: color, `ws.VisualMaterial`, and whether it is drawn.
         """
         body, name = self._body(body), self._name("geom", name, self.geoms)
         label = f"geom {name!r}"
@@ -331,7 +384,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         if mesh is not None:
             limit = hull_limit(max_hull_vertices, f"{label}: max_hull_vertices")
             self.meshes.append(mesh_of(name, mesh, label)._replace(max_hull_vertices=limit))
-            size = np.abs(self.meshes[-1].vertices).max(0)  # what bounds it
+            size = np.abs(self.meshes[-1].vertices).max(0)  # half extents that bound it
         soft, field = geom_row(hydroelastic, kind, size, label), -1
         if hydroelastic is not None and hydroelastic.field is not None:
             self.fields.append(hydroelastic.field)
@@ -352,12 +405,13 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         thickness: float,
         dissipation_time: float | None = None,
     ) -> list[int]:
-        """Put an elastic foundation (Winkler) on a face of the one box geom of `body`: `rows` x `columns` point elements.
+        """Put an elastic foundation (Winkler) on a face of the one box geom of `body`: `rows` x `columns` point
+        elements.
 
-        `face` is "+x", "-x", "+y", "-y", "+z" or "-z" in the box's axes; rows run along the first of the other two. Each
-        element is a tiny unseen sphere of stiffness modulus [Pa] x cell area / thickness [m]. They take over the box's
-        friction and contact masks, and the box itself touches nothing any more. A simulator needs a contact slot for each
-        (`max_contacts`). Returns the indices of the geoms.
+        `face` is "+x", "-x", "+y", "-y", "+z" or "-z" in the box's axes; rows run along the first of the other two
+        axes. Each element is a tiny invisible sphere of stiffness modulus [Pa] x cell area / thickness [m]. The
+        elements take over the box's friction and contact masks, and the box itself no longer touches anything. A
+        simulator needs one contact slot per element (`max_contacts`). Returns the indices of the geoms.
         """
         return add_foundation(self, self._body(body), face, rows, columns, modulus, thickness, dissipation_time)
 
@@ -373,13 +427,21 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         friction: float = 0.0,
         reference: npt.ArrayLike | None = None,
     ) -> int:
-        """Add a tendon: a fixed one on `joints`, or a spatial one along a `path`.
+        """Add a fixed tendon on `joints`, or a spatial tendon along a `path`.
 
-        `joints` maps hinges and slides (names or indices) to coefficients: length = sum of coefficient times q. A `path` is a list of
-        sites, with pairs (geom, side site or None) of spheres and cylinders to wrap between two sites, and with
-        `ws.Pulley(divisor)` where a new branch begins: length = that of the taut string [m]. `range` (low, high) limits the length. Its
-        spring is slack between the lengths `reference` (one number or two; None: of a fixed tendon the length where the
-        joints' own springs rest); `friction` is the largest dry-friction force.
+        Parameters
+        ----------
+        joints : mapping
+            Hinges and slides (names or indices) -> coefficients. The length is the sum of coefficient times q.
+        path : list
+            Sites, pairs (geom, side site or None) of spheres and cylinders to wrap between two sites, and
+            `ws.Pulley(divisor)` where a new branch begins. The length is that of the taut string [m].
+        range : (2,)
+            (low, high) limits of the length.
+        reference : float or (2,)
+            The spring is slack between these lengths. None: a fixed tendon's length where its joints' springs rest.
+        friction : float
+            Largest dry-friction force.
         """
         name = self._name("tendon", name, self.tendons)
         label = f"tendon {name!r}"
@@ -420,16 +482,34 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         dissipation_time: float | None = None,
         active: bool = True,
     ) -> int:
-        """Add an equality between two bodies, two joints or two tendons.
+        """Add an equality constraint between two bodies, two joints or two tendons.
 
-        `kind` of two bodies ("world", or None for `b`, is the world): "connect" (ball), "weld", "hinge" and "slide"
-        (about and along z) on the frames `pose_a` and `pose_b` in a and b; what is not given holds in the initial pose,
-        at b's origin if neither is. "distance" keeps that of the frames' origins at `length` (default: as it is), or
-        between `length=(shortest, longest)`. "screw" leaves one freedom of five rows: about z with `pitch` [m] along it for
-        each turn (> 0: right-handed). "joint" and "tendon": q_a - q_a0 = c0 + c1 (q_b - q_b0) + ... + c4 (...)^4
-        with `coefficients` (default: equal, (0, 1)), q_0 the initial position; without `b` q_a = q_a0 + c0.
-        `stiffness` [N/m], or ([N/m], [N m/rad]) for a kind that holds angles too; inf is near-rigid. `dissipation_time`
-        [s] is damping over stiffness. An inactive constraint does nothing.
+        Parameters
+        ----------
+        kind : str
+            For bodies "connect" (ball), "weld", "hinge" (about z), "slide" (along z), "distance" or "screw"; "joint";
+            "tendon".
+        a, b : index or name
+            The two elements. For bodies "world", or None as `b`, is the world. For a coupling None as `b` ties a to its
+            constant: q_a = q_a0 + c0.
+        pose_a, pose_b : (7,)
+            The constrained frames in bodies a and b. A missing frame follows from the initial pose, where the
+            constraint then holds. If both are missing, the frame is at b's origin.
+        length : float or (2,)
+            "distance": keeps the distance of the frames' origins at `length`, or within (shortest, longest). None: the
+            initial distance.
+        pitch : float
+            "screw" (five rows) leaves one degree of freedom: rotation about z with `pitch` [m] along z per turn
+            (> 0: right-handed).
+        coefficients : (up to 5,)
+            "joint", "tendon": q_a - q_a0 = c0 + c1 (q_b - q_b0) + ... + c4 (...)^4, with q_0 the initial position.
+            Default: (0, 1), which keeps the two equal.
+        stiffness : float or (2,)
+            [N/m], or ([N/m], [N m/rad]) for a kind that also holds angles; inf is near-rigid.
+        dissipation_time : float
+            Damping over stiffness [s].
+        active : bool
+            An inactive constraint does nothing.
         """
         name = self._name("constraint", name, self.constraints)
         label = f"constraint {name!r}"
@@ -478,21 +558,39 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         muscle: Muscle | None = None,
         group: int = 0,
     ) -> int:
-        """Add an actuator: force = (gain . s) drive + bias . s, s = (1, length, velocity), times gear. It acts on one of these:
+        """Add an actuator: force = ((gain . s) drive + bias . s) gear, with s = (1, length, velocity).
 
-        `joint`: the length of a hinge or slide is gear q, its velocity gear v; `gear` has one value per degree of freedom.
-        `tendon`: gear times its length.
-        `site`: gear (6,) is a force and a torque in its axes, and the length 0; with `reference_site` in that one's axes, and the length is
-        gear · (position, rotation vector) of the site in them.
-        `crank=(pin site, slider site, rod [m])`: the slide of the rod along the slider's z axis.
-        `body`: its contacts stick with the force, shared among them (control_range from 0 on, no feedback).
-
-        `kind` "effort" (the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), "affine"
-        with `gain (3,)` and `bias (3,)`, or "muscle" with `muscle=ws.Muscle(...)`. Controls are clamped to `control_range`, the force to `force_range`.
-
-        The drive is the control, or with `dynamics` an activation that follows it, part of the state: "integrator", ("filter", tau),
-        ("filterexact", tau) or ("muscle", rise, fall, width), which a muscle has by itself [s]; within `activation_range`; `early`: the force is
-        that of the activation at the end of the step. `group`: a number kept in `model.actuator_group`.
+        Parameters
+        ----------
+        joint : index or name
+            The joint to act on. The length of a hinge or slide is gear q and its velocity gear v; `gear` has one value
+            per degree of freedom.
+        tendon : index or name
+            The tendon to act on; the length is gear times the tendon's.
+        site, reference_site : index or name
+            The site to act on: gear (6,) is a force and a torque in the site's axes, and the length is 0. With
+            `reference_site` they are in the axes of that site, and the length is gear · (position, rotation vector) of
+            the site in these axes.
+        crank : tuple
+            `(pin site, slider site, rod [m])` of a slider-crank: the length is the slide of the rod along the slider's
+            z axis.
+        body : index or name
+            The contacts of this body stick with the force, which they share (`control_range` from 0 up, no feedback).
+        kind : str
+            "effort" (the drive is the force), "position" (`kp`, and `kv` as damping), "velocity" (`kv`), "affine" (with
+            `gain (3,)` and `bias (3,)`) or "muscle" (with `muscle=ws.Muscle(...)`).
+        control_range, force_range : (2,)
+            Controls and forces are clamped to these.
+        dynamics : str or tuple
+            None: the drive is the control. Otherwise the drive is an activation, a part of the state that follows the
+            control: "integrator", ("filter", tau), ("filterexact", tau) or ("muscle", rise, fall, width), times in [s].
+            A muscle has its own.
+        activation_range : (2,)
+            Activations are clamped to it.
+        early : bool
+            The force uses the activation at the end of the step.
+        group : int
+            A number kept in `model.actuator_group`.
         """
         name = self._name("actuator", name, self.actuators)
         label = f"actuator {name!r}"
@@ -517,10 +615,11 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         tendon: Element | None = None,
         gravity_compensation: bool = False,
     ) -> int:
-        """Clamp what all actuators together do to a hinge or slide `joint` (their generalised force), or to a `tendon` (the sum of their forces).
+        """Clamp the total force of all actuators on a hinge or slide `joint` (generalized force), or on a `tendon`.
 
-        `gravity_compensation`: that of bodies (gravcomp) counts as an actuator's, for a joint. A `force_range` of a single actuator is better where one
-        does it all: it is solved with the step, this acts on the forces at the start of a step.
+        `gravity_compensation`: for a joint, the limit also bounds the gravity compensation of bodies (gravcomp). Where
+        a single actuator acts, prefer its `force_range`: the step solves it implicitly, while this limit clamps the
+        forces at the start of the step.
         """
         if (joint is None) == (tendon is None):
             raise ModelError("add_effort_limit: give a joint or a tendon, and not both")
@@ -548,7 +647,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
     ) -> int:
         """Add a named frame at `pose` in `body` (-1 or "world": the world), for tendons, actuators and sensors.
 
-        `type` ("sphere", "capsule", "ellipsoid", "cylinder", "box") and `size`, as a geom's, are the zone of a touch sensor, and drawn.
+        `type` ("sphere", "capsule", "ellipsoid", "cylinder", "box") and `size`, as for geoms, are the zone of a touch
+        sensor and the drawn shape.
         """
         name = self._name("site", name, self.sites)
         self.sites.append(make_site(name, self._body(body), pose, type, size, rgba))
@@ -563,7 +663,10 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         fovy: float = np.pi / 4,
         resolution: tuple[int, int] = (1, 1),
     ) -> int:
-        """Add a camera at `pose` in `body`, which looks along its −z with y up; `fovy` is the vertical angle of view [rad]."""
+        """Add a camera at `pose` in `body`.
+
+        It looks along its −z with y up; `fovy` is the vertical angle of view [rad].
+        """
         name = self._name("camera", name, self.cameras)
         self.cameras.append(make_camera(name, self._body(body), pose, fovy, resolution))
         return len(self.cameras) - 1
@@ -579,12 +682,21 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         datatype: Any = None,
         **options: Any,
     ) -> int:
-        """Add a sensor of `kind`, by MJCF's name ("accelerometer", "framepos", …; docs/sensors.md), on `object`, relative to `reference`.
+        """Add a sensor of `kind`, named as in MJCF ("accelerometer", "framepos", …; docs/sensors.md).
 
-        Of kinds that are attached to one type of element its name or index; of others (type, name) with the type "body", "inertia" (the
-        principal axes at the centre of mass), "geom", "site", "camera" or, of contact, "subtree". Numbers beyond `cutoff` are clamped (0:
-        none). Options: `field` (3,) of a magnetometer, `data` of a rangefinder, `focal` (2,) [pixels] of a camprojection, `margin` of joint and tendon
-        limits, `data`, `reduce` and `num` of contact, `frames` (2 quaternions) of "inertia". `datatype` is for files that have their own.
+        Parameters
+        ----------
+        object, reference : index, name or tuple
+            What the sensor is attached to, and what it measures relative to. Kinds that allow one type of element take
+            its name or index. Other kinds take (type, name), with the type "body", "inertia" (the principal axes at the
+            center of mass), "geom", "site", "camera" or, for contact, "subtree".
+        cutoff : float
+            Values beyond it are clamped; 0: no cutoff.
+        datatype : str
+            For files that give a data type of their own.
+        options
+            `field` (3,) of a magnetometer; `data` of a rangefinder; `focal` (2,) [pixels] of a camprojection; `margin`
+            of joint and tendon limits; `data`, `reduce` and `num` of contact; `frames` (2 quaternions) of "inertia".
         """
         name = self._name("sensor", name, self.sensors)
         self.sensors.append(make_sensor(self, name, kind, object, reference, cutoff, datatype, options))
@@ -599,12 +711,16 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         activation: npt.ArrayLike | None = None,
         mocap: npt.ArrayLike | None = None,
     ) -> None:
-        """Add a named state; what is not given is the initial pose, also of mocap bodies `(nmocap, 7)`, rest, and zero control and activation."""
+        """Add a named state.
+
+        What is not given is the initial pose (also of mocap bodies, `mocap (nmocap, 7)`), zero velocity, zero control
+        and zero activation.
+        """
         frame = Keyframe(q, v, control, activation, mocap)
         self.keyframes[self._name("keyframe", name, self.keyframes)] = frame
 
     def exclude(self, body_a: Element, body_b: Element) -> None:
-        """No contact between the geoms of two bodies."""
+        """Disable contact between the geoms of two bodies."""
         a, b = self._body(body_a), self._body(body_b)
         self.excluded.add((min(a, b), max(a, b)))
 
@@ -619,7 +735,10 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         rolling_friction: float = ROLLING_FRICTION,
         margin: float = 0.0,
     ) -> None:
-        """Contact between two geoms whatever the masks and filters say, with its own friction, `condim` and `margin`, see `add_geom`."""
+        """Let two geoms touch whatever the masks and filters say.
+
+        The pair has its own friction, `condim` and `margin`, see `add_geom`.
+        """
         a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
         if a == b or any((a, b) == pair[:2] for pair in self.explicit_pairs):
@@ -636,12 +755,26 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         parent: Element = -1,
         free: Literal["weld", "keep"] | None = None,
     ) -> list[int]:
-        """Add every element of a built `other`, with its world as the frame `pose` of body `parent` (-1: of the world); returns its bodies' indices.
+        """Add every element of the built model `other`; returns its bodies' indices.
 
-        Root bodies hang on `parent`; geoms, sites, cameras, constraints and excluded contacts of its world are the body's. A body with a free joint cannot
-        hang on another: `free="weld"` fixes it, "keep" leaves it free in the world, there at the start. Mocap bodies are refused below a body. `prefix`
-        goes before all names. Keyframes and report lines come along; gravity, timestep and medium stay the builder's. The friction rule and the parent
-        filter of `other`, if it has geoms, must be the builder's, or the builder's not yet set. After an error the builder is as it was.
+        The world of `other` becomes the frame `pose` of body `parent` (-1: the world). Keyframes and report lines come
+        along; gravity, timestep and medium stay the builder's. After an error the builder is unchanged.
+
+        Parameters
+        ----------
+        prefix : str
+            Put before all names of `other`.
+        parent : index or name
+            The root bodies of `other` hang on it. It carries the geoms, sites, cameras, constraints and excluded
+            contacts of the world of `other`. Below a body (not the world) mocap bodies are refused.
+        free : str
+            What to do below a body with a body that has a free joint, which cannot hang on another body. "weld" fixes
+            it; "keep" leaves it free in the world, with its initial pose at the placed frame.
+
+        Raises
+        ------
+        ModelError
+            If `other` has geoms and its friction rule or parent filter differs from the one that the builder has set.
         """
         if not isinstance(other, Model):
             hint = "build() it" if isinstance(other, ModelBuilder) else "ws.load reads robot files"
@@ -651,7 +784,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         return appending.append_model(self, other, pose_of(pose, "add_model"), prefix, self._body(parent), free)
 
     def build(self) -> Model:
-        """Check the whole and compile it. Raises `ModelError` naming the element that is wrong."""
+        """Check the whole scene and compile it. Raises `ModelError` naming the element that is wrong."""
         scene = copy.copy(self)
         scene.gravity, scene.timestep = (
             vector_of(self.gravity, 3, "gravity"),

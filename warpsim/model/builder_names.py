@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of a builder's elements: made, found, and unlike each other."""
+"""Names of a builder's elements: generated, looked up and kept unique."""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ from warpsim.base.errors import ModelError
 
 
 def free_name(name: str, taken) -> str:
-    """A name that is not taken: this one, or with so many `_` at its end."""
+    """A free name: `name`, or `name` with as many `_` appended as needed."""
     while name in taken:
         name += "_"
     return name
 
 
 def numbered_name(name: str, taken, first: int = 2) -> str:
-    """A name that is not taken: this one, or with the next number from `first` on at its end."""
+    """A free name: `name`, or `name` with the next free number from `first` on appended."""
     found, count = name, first
     while found in taken:
         found, count = f"{name}_{count}", count + 1
@@ -23,13 +23,13 @@ def numbered_name(name: str, taken, first: int = 2) -> str:
 
 
 class ElementNames:
-    """What a `ModelBuilder` finds its elements by: their index or their name."""
+    """Lookup of a `ModelBuilder`'s elements by index or name."""
 
     def __init__(self):
         self._names: dict[str, tuple] = {}  # see `_taken`
 
     def _taken(self, element: str, items: list) -> set[str]:
-        """Names of a list of elements, gathered once while it only grows at its end."""
+        """Names of a list of elements, cached while the list only grows at its end."""
         known, names, count, last = self._names.get(element, (None, set(), 0, None))
         if known is not items or len(items) < count or (count and items[count - 1] is not last):
             names, count = set(), 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `ModelBuilder` collects: bodies, joints and geoms as they were given, checked."""
+"""Records of a `ModelBuilder`: the checked arguments of bodies, joints and geoms."""
 
 import dataclasses
 import warnings
@@ -23,7 +23,7 @@ class Body:
     inertia: np.ndarray
     gravcomp: float = 0.0
     mocap: bool = False
-    axes: np.ndarray | None = None  # quaternion of the inertia's, where a file says which
+    axes: np.ndarray | None = None  # quaternion of the inertia's axes, where a file gives it
 
 
 @dataclasses.dataclass
@@ -64,7 +64,7 @@ class Geom:
     mesh: int
     visible: bool
     hydroelastic: np.ndarray
-    field: int  # into the builder's fields, -1
+    field: int  # index into the builder's fields, -1
     fluid: np.ndarray
     torsional_friction: float
     rolling_friction: float
@@ -75,7 +75,7 @@ class Geom:
 
 
 def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass of a geom of uniform density, its centre in body axes and its inertia about it in body axes."""
+    """Mass of a geom of uniform density, its center of mass, and its inertia about that; both in body axes."""
     label = f"geom {geom.name!r} of body {body!r}"
     centre = np.zeros(3)
     try:
@@ -95,7 +95,7 @@ def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.nda
 
 
 def with_mass(builder, index: int) -> Body:
-    """A body with mass, COM and inertia: its own, or those of its geoms."""
+    """A copy of the body with mass, COM and inertia: its own, or those of its geoms."""
     body = builder.bodies[index]
     if body.mass is not None:
         return body

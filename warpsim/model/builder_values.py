@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users hand to a `ModelBuilder`, checked one value at a time: every function raises `ModelError` with its label."""
+"""Checks of single values that users give to a `ModelBuilder`; every function raises `ModelError` with its label."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from warpsim.model.geometry import IDENTITY
 from warpsim.model.model import SIZES, GeomType, HField, Mesh
 
 MOST_HULL_VERTICES = 1 << 18  # feature codes of contact leave room for 2^20 edges
-SYMMETRY_TOLERANCE = 1e-9  # relative, of an inertia given by hand
+SYMMETRY_TOLERANCE = 1e-9  # relative, of an inertia that a user gives
 
 
 def array_of(value, label: str) -> np.ndarray:
@@ -22,7 +22,7 @@ def scalar_of(value, label: str) -> float:
 
 
 def hertz_of(value, kind: GeomType, stiffness: float, label: str) -> float:
-    """Hertz's modulus of a geom; 0: none."""
+    """Hertz modulus of a geom; 0: none."""
     modulus = scalar_of(value, f"{label}: hertz_modulus [Pa]")
     if modulus > 0 and (kind != GeomType.SPHERE or stiffness < np.inf):
         why = f"it is a {kind.name.lower()}" if kind != GeomType.SPHERE else f"stiffness is {stiffness:g}"
@@ -51,7 +51,7 @@ def mask_of(value, label: str) -> int:
 
 
 def pair_of(value, label: str, wanted: str):
-    """The two parts of a pair."""
+    """Unpack `value` into two parts."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ModelError(f"{label} is {short(value)}; give a pair {wanted}")
     return value
@@ -75,7 +75,9 @@ def mesh_of(name: str, mesh, label: str) -> Mesh:
 
 
 def hull_limit(value, label: str) -> int:
-    """How many vertices the hull of a mesh may have; at least those in the 26 directions from which a cut begins."""
+    """Checked limit of a mesh's hull vertices: at least as many as the 26 directions that the simplification starts
+    from.
+    """
     value = whole(value, label, 32, ModelError)
     if value > MOST_HULL_VERTICES:
         raise ModelError(f"{label} is {value}; it must be at most {MOST_HULL_VERTICES}")
@@ -93,7 +95,7 @@ def hfield_of(name: str, hfield, label: str) -> HField:
 
 
 def bounds_of(field: HField) -> np.ndarray:
-    """Half extents (3,) that bound a height field."""
+    """Half extents (3,) of a box that contains a height field."""
     x, y, top, base = field.size
     return np.array([x, y, max(top * max(field.data.max(), 0.0), base)])
 
@@ -150,7 +152,7 @@ def size_of(size, kind: GeomType, label: str) -> np.ndarray:
 
 
 def geom_type_of(type, mesh, hfield, label: str) -> GeomType:
-    """The type of a geom, which goes with a mesh or a height field or neither."""
+    """Type of a geom, checked against `mesh` and `hfield`."""
     try:
         kind = type if isinstance(type, GeomType) else GeomType[str(type).upper()]
     except KeyError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What takes long to compute from arrays, kept for the process by their content."""
+"""Per-process cache of expensive results computed from arrays, keyed by the arrays' content."""
 
 import collections
 import hashlib
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def content(array, *more: int) -> bytes:
-    """A key that equal arrays (as doubles) and equal whole numbers have in common."""
+    """A key shared by equal arrays (as doubles) and equal integers."""
     array = np.ascontiguousarray(array, float)
     return hashlib.sha256(array.tobytes()).digest() + b"".join(
         int(x).to_bytes(8, "little") for x in (len(array), *more)
@@ -19,7 +19,7 @@ def content(array, *more: int) -> bytes:
 
 
 class Kept:
-    """The last `most` results by key; several threads may ask. What comes out is shared: it must not be written to."""
+    """The last `most` results by key; thread-safe. Callers share the results and must not write to them."""
 
     def __init__(self, most: int):
         self.most = most
@@ -27,7 +27,7 @@ class Kept:
         self._lock = threading.Lock()
 
     def get(self, key: bytes, make: Callable[[], Any]) -> Any:
-        """What was made for the key, else what `make()` makes now."""
+        """The cached result for the key, else the result of `make()`, which is then cached."""
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of a `Model` that are columns of a `ModelBuilder`'s records: type of the numbers, shape of one element's."""
+"""Fields of a `Model` that are columns of a `ModelBuilder`'s records: number type and shape of one row."""
 
 import numpy as np
 
-# (element, number type, shape, attributes). The field is called ELEMENT_ATTRIBUTE, of `PLAIN` as the attribute.
+# (element, number type, row shape, attributes). The field is named ELEMENT_ATTRIBUTE; fields in `PLAIN` have the
+# attribute's name alone.
 COLUMNS = (
     ("body", np.int32, (), "parent"),
     ("body", float, (), "mass gravcomp"),
@@ -49,13 +50,13 @@ COLUMNS = (
     ("sensor", float, (8,), "constants"),
 )
 PLAIN = ("control_range", "force_range", "activation_range")
-# Fields that follow from several records, of kinds that a model need not give.
+# Fields computed from several records, for kinds of elements that a model may lack.
 FOLLOWING = (("wrap", np.int32, (), "tendon"), ("sensor", np.int32, (), "adr"))
 FOLLOWING += (("sensor", np.int32, (2,), "object_type object"),)
 
 
 def columns(kind: str, records) -> dict:
-    """The fields of the records of one kind of element, by name."""
+    """The fields of one kind of element, by name, from its records."""
     return {
         key if key in PLAIN else f"{kind}_{key}": _column([getattr(x, key) for x in records], shape, dtype)
         for owner, dtype, shape, keys in COLUMNS
@@ -65,7 +66,7 @@ def columns(kind: str, records) -> dict:
 
 
 def no_elements(*kinds: str) -> dict[str, np.ndarray]:
-    """The fields of some kinds of elements in a model that has none of them."""
+    """The empty fields of a model without elements of these kinds."""
     return {
         f"{kind}_{key}": _column([], shape, dtype)
         for kind, dtype, shape, keys in COLUMNS + FOLLOWING
@@ -75,7 +76,7 @@ def no_elements(*kinds: str) -> dict[str, np.ndarray]:
 
 
 def filled(kind: str, count: int, value: float, keys: str) -> dict[str, np.ndarray]:
-    """Some fields of so many elements, all of one value."""
+    """Some fields of `count` elements, filled with one value."""
     known = {key: (shape, dtype) for owner, dtype, shape, names in COLUMNS if owner == kind for key in names.split()}
     return {f"{kind}_{key}": np.full((count, *known[key][0]), value, known[key][1]) for key in keys.split()}
 

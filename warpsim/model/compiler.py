@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a `ModelBuilder`'s lists to a `Model`: numbering of links, trees and degrees of freedom, contact pairs, checks."""
+"""Compile a `ModelBuilder`'s lists into a `Model`: numbering of links, trees and dofs, contact pairs, checks."""
 
 import collections
 import types
@@ -26,7 +26,8 @@ from warpsim.model.model import (
 from warpsim.model.sensor_records import compile_sensors
 from warpsim.model.targets import compile_targets
 
-SINGULAR = 1e-12  # articulated over composite inertia, below which a degree of freedom moves nothing but rounding
+# articulated over composite inertia; below this ratio a degree of freedom moves no inertia beyond rounding
+SINGULAR = 1e-12
 
 
 def compile_model(b) -> Model:
@@ -102,7 +103,7 @@ def _compile_bodies(b, links: dict) -> dict:
 
 
 def _numbered(chosen) -> np.ndarray:
-    """Numbers from 0 on of those that are chosen, -1 of others."""
+    """Consecutive numbers from 0 for the chosen elements, -1 for the others."""
     chosen = np.array(chosen, dtype=bool)
     return np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
 
@@ -112,7 +113,7 @@ def _stack(rows, shape) -> np.ndarray:
 
 
 def number_links(b) -> dict:
-    """Number links depth first, so that trees are contiguous; the joints take the order of their links."""
+    """Number links depth first, so that each tree is contiguous. Joints take the order of their links."""
     children: dict[int, list[int]] = {}
     for index, body in enumerate(b.bodies):
         children.setdefault(body.parent, []).append(index)
@@ -125,7 +126,7 @@ def number_links(b) -> dict:
     link: dict[str, list] = {key: [] for key in fields}
     body_link = [-1] * len(b.bodies)
     tree_link, tree_v, tree_reference, dof_parent, dof_link = [], [], [], [], []
-    last_dof: list[int] = []  # per link: the last degree of freedom on the path from the root to it
+    last_dof: list[int] = []  # per link: the last degree of freedom on the path from the root to the link
     nq = nv = 0
 
     stack = [(body, -1) for body in reversed(children.get(-1, []))]
@@ -175,7 +176,7 @@ def number_links(b) -> dict:
 
 
 def _contact_pairs(b) -> dict:
-    """All pairs of geoms that may touch, after the masks and filters (MuJoCo's rules), in a fixed order."""
+    """All pairs of geoms that may touch after the masks and filters (MuJoCo's rules), in a fixed order."""
     weld, moving = _weld_groups(b)
     columns = ("body", "type", "contype", "conaffinity", "priority", "condim")
     body, kind, contype, conaffinity, priority, condim = (
@@ -226,18 +227,18 @@ def _contact_pairs(b) -> dict:
 
 
 def _body_key(b, first, second):
-    """One number for two bodies, −1 the world."""
+    """One integer key for a pair of bodies; −1 is the world."""
     return (first + 1) * (len(b.bodies) + 1) + second + 1
 
 
 def _weld_groups(b) -> tuple[dict[int, int], dict[int, bool]]:
-    """The first body of each body's rigid group, and whether a joint moves it; -1 is the world.
+    """The first body of each body's rigid group, and whether a joint moves the group; -1 is the world.
 
-    Bodies without joints belong to their parent's group; a body with a joint and a mocap body begin their own.
+    Bodies without joints belong to their parent's group. A body with a joint, or a mocap body, begins its own group.
     """
     jointed = {j.body for j in b.joints}
     weld, moving = {-1: -1}, {-1: False}
-    for i, body in enumerate(b.bodies):  # parents come first
+    for i, body in enumerate(b.bodies):  # parents come before children
         weld[i] = i if i in jointed or body.mocap else weld[body.parent]
         moving[i] = i in jointed or moving[body.parent]
     return weld, moving
@@ -300,13 +301,14 @@ def _check_mocap(b) -> None:
             )
         if body.mocap and body.parent >= 0:
             raise ModelError(
-                f"body {body.name!r} is a mocap body and hangs on {b.bodies[body.parent].name!r}; a mocap body must be a "
+                f"body {body.name!r} is a mocap body and hangs on {b.bodies[body.parent].name!r}; a mocap body must "
+                "be a "
                 "child of the world"
             )
 
 
 def _effort_limits(b, joints, order) -> dict[str, np.ndarray]:
-    """The ranges of what all actuators do to joints and tendons; joints in the model's order."""
+    """The effort limits of joints and tendons; joints in the model's order."""
     found = {
         "joint_effort_range": np.tile([-np.inf, np.inf], (len(joints), 1)),
         "joint_effort_gravity": np.zeros(len(joints), bool),
@@ -322,12 +324,13 @@ def _effort_limits(b, joints, order) -> dict[str, np.ndarray]:
 
 
 def _check_activation(b, stateful: list[int], values: np.ndarray, label: str) -> None:
-    """Activations must lie within the ranges of their actuators."""
+    """Check that activations lie within the ranges of their actuators."""
     for i, value in zip(stateful, values, strict=True):
         low, high = b.actuators[i].activation_range
         if not low <= value <= high:
             raise ModelError(
-                f"{label}: the activation of actuator {b.actuators[i].name!r} is {value:g}; its range is {low:g} to {high:g}"
+                f"{label}: the activation of actuator {b.actuators[i].name!r} is {value:g}; its range is {low:g} to "
+                f"{high:g}"
             )
 
 
@@ -352,10 +355,10 @@ def _check_planes(b) -> None:
 
 
 def _check_inertia(model: Model) -> None:
-    """Every degree of freedom must move some inertia, or the mass matrix is singular.
+    """Check that every degree of freedom moves some inertia, without which the mass matrix is singular.
 
-    One articulated-body pass (Featherstone, ch. 7) in a generic pose: with s the motion of a degree of freedom and I the
-    articulated inertia, D = s.I s + armature must stand above rounding of the composite inertia.
+    One articulated-body pass (Featherstone, ch. 7) in a generic pose: with s the motion of a degree of freedom and I
+    the articulated inertia, D = s.I s + armature must stand above rounding of the composite inertia.
     """
     origin, motion = _generic_motions(model)
     articulated = np.zeros((model.nlink, 6, 6))
@@ -391,13 +394,15 @@ def _singular(model: Model, link: int, mass: float) -> str:
 
 
 def _generic_motions(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Link poses `(nlink, 7)` in their tree, away from special angles, and motions `(nv, 6)` (angular, linear) there."""
+    """Link poses `(nlink, 7)` within their tree, away from special angles, and the motions `(nv, 6)` (angular, linear)
+    there.
+    """
     pose, motion = np.zeros((model.nlink, 7)), np.zeros((model.nv, 6))
     for link in range(model.nlink):
         parent, j, kind = model.link_parent[link], model.link_joint[link], JointType(model.link_type[link])
         before = IDENTITY if parent < 0 else pose[parent]
         local = model.link_pose[link] if j < 0 else model.joint_pose[j]
-        if parent < 0:  # the tree sits at the origin, where rounding is least
+        if parent < 0:  # the tree's root is at the origin, where rounding is least
             local = np.concatenate([np.zeros(3), local[3:]])
         frame = compose(before, local)
         if j < 0:

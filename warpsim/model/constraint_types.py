@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of constraints: what each holds, its rows, and the argument of `ModelBuilder.add_constraint` that is its own."""
+"""Types of constraints: what each holds, its rows, and its specific argument of `ModelBuilder.add_constraint`."""
 
 import enum
 import typing
@@ -13,21 +13,24 @@ LEAST_LENGTH = 1e-9  # m; below it the direction of a distance is undefined
 
 
 class ConstraintType(enum.IntEnum):
-    """What a constraint holds: of bodies, on the frames A and B, or of coordinates (JOINT, TENDON)."""
+    """What a constraint holds: frames A and B of two bodies, or two coordinates (JOINT, TENDON)."""
 
     CONNECT = 0  # the origins coincide
     WELD = 1  # the frames coincide
     HINGE = 2  # the origins and the z axes coincide
-    SLIDE = 3  # the frames coincide up to a shift along z
-    DISTANCE = 4  # of the origins: between coefficients[0] and coefficients[1] [m]
+    SLIDE = 3  # the frames coincide except for a translation along z
+    DISTANCE = 4  # the distance of the origins is between coefficients[0] and coefficients[1] [m]
     JOINT = 5  # q1 - q1_0 = sum of coefficients[k] (q2 - q2_0)^k, q_0 the initial position
-    TENDON = 6  # the same of two tendons' lengths
-    SCREW = 7  # the z axes coincide; B comes coefficients[0] [m] along z of A for each turn about it
+    TENDON = 6  # the same for the lengths of two tendons
+    SCREW = 7  # the z axes coincide; B moves coefficients[0] [m] along z of A per turn about it
 
 
 class TypeTable(typing.NamedTuple):
-    """`between`: of bodies. `rows`: kind (`kernels/rows/kinds`) and axis of each row between the frames. `option`: the argument
-    that only some types take, which `read` turns into `size` of the five coefficients."""
+    """Properties of a constraint type.
+
+    `between`: the type ties bodies. `rows`: kind (`kernels/rows/kinds`) and axis of each row between the frames.
+    `option`: the argument that only some types take; `read` turns it into `size` of the five coefficients.
+    """
 
     between: bool = True
     rows: tuple[tuple[str, int], ...] = ()
@@ -37,7 +40,7 @@ class TypeTable(typing.NamedTuple):
 
 
 def polynomial(values, alone: bool, label: str) -> np.ndarray:
-    """Coefficients of a coupling; of one that ties its coordinate to nothing the first alone."""
+    """Coefficients of a coupling; without a second element only the first is allowed."""
     default = (0.0,) if alone else (0.0, 1.0)
     array = np.atleast_1d(numbers(default if values is None else values, f"{label}: coefficients", ModelError))
     if array.ndim != 1 or not 1 <= len(array) <= 5 or not np.isfinite(array).all():
@@ -46,7 +49,7 @@ def polynomial(values, alone: bool, label: str) -> np.ndarray:
 
 
 def lengths(value, alone: bool, label: str) -> np.ndarray | None:
-    """(shortest, longest) distance; None stays so: it follows from the initial pose."""
+    """(shortest, longest) distance. None stays None: the distance follows from the initial pose."""
     if value is None:
         return None
     array = numbers(value, f"{label}: length", ModelError)
@@ -60,12 +63,13 @@ def lengths(value, alone: bool, label: str) -> np.ndarray | None:
 
 
 def pitch(value, alone: bool, label: str) -> np.ndarray:
-    """[m] for each turn."""
+    """Pitch [m] per turn."""
     array = numbers(np.nan if value is None else value, f"{label}: pitch", ModelError)
     if array.shape not in ((), (1,)) or not np.isfinite(array).all() or not array.all():
         given = "missing" if value is None else short(array.tolist())
         raise ModelError(
-            f"{label}: pitch is {given}; give the distance [m] that a turn advances, > 0 for a right-handed thread, < 0 for a "
+            f"{label}: pitch is {given}; give the distance [m] that a turn advances, > 0 for a right-handed thread, < "
+            "0 for a "
             "left-handed one; use slide, or hinge, where nothing couples the two"
         )
     return array.reshape(1)
@@ -101,9 +105,9 @@ def constraint_type(kind, label: str) -> ConstraintType:
 
 
 def read_option(kind: ConstraintType, options: dict, alone: bool, label: str) -> np.ndarray | None:
-    """The five coefficients of a constraint, from the arguments that are not every type's; None: from the initial pose.
+    """The five coefficients of a constraint from its type-specific argument; None: they follow from the initial pose.
 
-    `alone`: it has no second element. An argument of other types is an error.
+    `alone`: the constraint has no second element. An argument of another type is an error.
     """
     table = TYPES[kind]
     for key in (key for key, value in options.items() if value is not None and key != table.option):
@@ -115,7 +119,7 @@ def read_option(kind: ConstraintType, options: dict, alone: bool, label: str) ->
 
 
 def own_option(kind: ConstraintType, coefficients: np.ndarray) -> dict:
-    """The argument of its own of a constraint with these coefficients."""
+    """The type-specific argument that gives these coefficients."""
     table = TYPES[kind]
     if table.option is None:
         return {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints and tendons of a `ModelBuilder`: their checks, and what is resolved when the whole scene is known.
+"""Constraints and tendons of a `ModelBuilder`: their checks, and what is resolved once the whole scene is known.
 
-Frames that were not given follow from the initial pose: a constraint holds there unless it is told otherwise.
+Frames that were not given follow from the initial pose, where the constraint then holds.
 """
 
 import dataclasses
@@ -22,14 +22,14 @@ from warpsim.model.tendon_paths import Wrap, compile_paths
 @dataclasses.dataclass
 class Tendon:
     name: str
-    coefficients: dict[int, float]  # by joint of the builder
+    coefficients: dict[int, float]  # keyed by joint of the builder
     limited: bool
     range: np.ndarray
     stiffness: float
     damping: float
     friction: float
     reference: np.ndarray | None  # None: the length where the joints' springs rest
-    path: list[Wrap]  # of a spatial one, whose coefficients are none
+    path: list[Wrap]  # for a spatial tendon, which has no coefficients
 
 
 @dataclasses.dataclass
@@ -45,7 +45,7 @@ class Constraint:
 
 
 def check_stiffness(value, label: str) -> np.ndarray:
-    """(along, about), each positive; one number stands for both."""
+    """(along, about), each positive; a single number sets both."""
     array = numbers(value, f"{label}: stiffness", ModelError)
     if array.shape not in ((), (1,), (2,)) or not (array > 0).all():
         raise ModelError(
@@ -55,7 +55,7 @@ def check_stiffness(value, label: str) -> np.ndarray:
 
 
 def read_coefficients(b, joints, label: str) -> dict[int, float]:
-    """Of a fixed tendon, by joint of the builder: those that are not 0."""
+    """Nonzero coefficients of a fixed tendon, by joint of the builder."""
     coefficients: dict[int, float] = {}
     if not isinstance(joints, Mapping):
         raise ModelError(f"{label}: joints is {short(joints)}; give a dict of joints and their coefficients")
@@ -74,7 +74,7 @@ def read_coefficients(b, joints, label: str) -> dict[int, float]:
 
 
 def check_single(joints, index: int, label: str) -> None:
-    """A coordinate of a coupling or a tendon is a hinge or slide."""
+    """Check that the coordinate of a coupling or a tendon is a hinge or slide."""
     joint = joints[index]
     if joint.type not in (JointType.HINGE, JointType.SLIDE):
         raise ModelError(
@@ -82,11 +82,11 @@ def check_single(joints, index: int, label: str) -> None:
         )
 
 
-# Compilation -----------------------------------------------------------------------------------------------------------
+# Compilation ----------------------------------------------------------------------------------------------------------
 
 
 def compile_tendons(b, joints, dof_of_joint: dict[int, int], nv: int) -> dict:
-    """The `tendon_*` fields of the Model; `joints` of the builder, their first degrees of freedom by index."""
+    """The `tendon_*` fields of the Model, from the builder's `joints` and the first degree of freedom of each joint."""
     n = len(b.tendons)
     coefficients, reference = np.zeros((n, nv)), np.zeros((n, 2))
     for t, tendon in enumerate(b.tendons):
@@ -142,7 +142,7 @@ def initial_poses(b) -> dict[int, np.ndarray]:
             poses[index] = own[0].q0
             continue
         poses[index] = compose(poses[body.parent], body.pose)
-        for joint in own:  # hinges and slides stand at zero
+        for joint in own:  # hinges and slides are at zero
             if joint.type == JointType.BALL:
                 turned = joint.anchor - rotate(joint.q0, joint.anchor)
                 poses[index] = compose(poses[index], np.concatenate([turned, joint.q0]))
@@ -150,8 +150,11 @@ def initial_poses(b) -> dict[int, np.ndarray]:
 
 
 def _frames(c: Constraint, world) -> list[np.ndarray]:
-    """The frames in A and B. One that is missing coincides with the other in the initial pose; if both are, the frame is
-    B's own (A's, where B is the world). The ends of a distance are the bodies' origins then."""
+    """The frames in A and B.
+
+    A missing frame coincides with the other in the initial pose. If both are missing, the frame is B's own (A's, where
+    B is the world); the ends of a distance are then the bodies' origins.
+    """
     given = list(c.poses)
     if c.type == ConstraintType.DISTANCE:
         return [IDENTITY if pose is None else pose for pose in given]
@@ -164,7 +167,7 @@ def _frames(c: Constraint, world) -> list[np.ndarray]:
 
 
 def _lengths(c: Constraint, ends) -> np.ndarray:
-    """Shortest and longest distance in the initial pose."""
+    """Shortest and longest distance, taken from the initial pose."""
     length = float(np.linalg.norm(ends[1][:3] - ends[0][:3]))
     if length <= LEAST_LENGTH:
         raise ModelError(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each element of a `Model` as the arguments of the `ModelBuilder.add_*` that makes it again, by the model's indices.
+"""Each element of a `Model` as the arguments of the `ModelBuilder.add_*` that makes it again, in the model's indices.
 
-`add_model` places them in another scene; files of our own keep them beside what their format says.
+`add_model` uses them to append a model; our own file formats store them.
 """
 
 import numpy as np
@@ -15,12 +15,12 @@ from warpsim.model.tendon_paths import path_of
 GEOM = ("friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus", "contype", "conaffinity")
 GEOM += ("condim", "priority", "torsional_friction", "rolling_friction", "margin")
 GEOM += ("friction_dynamic", "friction_velocity")
-OPTIONAL = ("dissipation_time", "friction_dynamic", "friction_velocity")  # of a geom, NaN where not given
-LAW = ("condim", "torsional_friction", "rolling_friction", "margin")  # of a pair, after its friction
+OPTIONAL = ("dissipation_time", "friction_dynamic", "friction_velocity")  # arguments of a geom, NaN where not given
+LAW = ("condim", "torsional_friction", "rolling_friction", "margin")  # arguments of a pair, after its friction
 
 
 def first_link(model: Model, body: int) -> int:
-    """The first of a body's links, which hangs on its parent."""
+    """The first of a body's links, which hangs on the parent body."""
     link = int(model.body_link[body])
     while model.link_parent[link] >= 0 and model.link_body[model.link_parent[link]] == body:
         link = int(model.link_parent[link])
@@ -28,14 +28,14 @@ def first_link(model: Model, body: int) -> int:
 
 
 def body_pose(model: Model, body: int) -> np.ndarray:
-    """Pose (7,) of a body in its parent at q0; of a free body in the world."""
+    """Pose (7,) of a body in its parent at q0; for a free body, in the world."""
     link = first_link(model, body)
     q = int(model.link_q[link])
     return model.q0[q : q + 7] if model.link_type[link] == JointType.FREE else model.link_pose[link]
 
 
 def body_arguments(model: Model, body: int) -> dict:
-    """Of `add_body`, but its name."""
+    """Arguments of `add_body`, except the name."""
     return {
         "parent": int(model.body_parent[body]),
         "pose": body_pose(model, body),
@@ -45,7 +45,7 @@ def body_arguments(model: Model, body: int) -> dict:
 
 
 def joint_arguments(model: Model, j: int) -> dict:
-    """Of `add_joint`, but its body."""
+    """Arguments of `add_joint`, except the body."""
     kind, (q, v) = JointType(model.joint_type[j]), (int(model.joint_q[j]), int(model.joint_v[j]))
     dofs = slice(v, v + JOINT_NV[kind])
     return {
@@ -59,7 +59,7 @@ def joint_arguments(model: Model, j: int) -> dict:
 
 
 def geom_arguments(model: Model, geom: int) -> dict:
-    """Of `add_geom`, but its name and body, its mesh, height field and pressure field, and its material."""
+    """Arguments of `add_geom`, except name, body, mesh, height field, pressure field and material."""
     found = {
         "type": GeomType(model.geom_type[geom]).name.lower(),
         **_columns(model, "geom", geom, (*GEOM, "size", "pose", "rgba")),
@@ -73,25 +73,25 @@ def geom_arguments(model: Model, geom: int) -> dict:
 
 
 def given_time(time) -> float | None:
-    """A dissipation time, or another of `OPTIONAL`, as `add_*` takes it, of one that is NaN, or missing, where it is the default."""
+    """One of the `OPTIONAL` values as `add_*` takes it: None (the default) where the stored value is NaN or missing."""
     return None if time is None or np.isnan(time) else time
 
 
 def pair_rows(model: Model) -> list[list]:
-    """Of each explicit pair its geoms, its friction, and its `LAW`."""
+    """For each explicit pair its geoms, its friction and its `LAW` values."""
     columns = [getattr(model, f"pair_{key}") for key in ("friction", *LAW)]
     rows = np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT)
     return [[*model.pair_geom[p].tolist(), *(column[p].item() for column in columns)] for p in rows]
 
 
 def add_pairs(b, rows) -> None:
-    """Add explicit pairs to a builder, of indices or names of geoms; the end of a row may be missing."""
+    """Add explicit pairs to a builder, by indices or names of geoms; trailing values of a row may be missing."""
     for first, second, friction, *law in rows:
         b.add_pair(first, second, friction, **dict(zip(LAW, law, strict=False)))
 
 
 def effort_limits(model: Model) -> list[EffortLimit]:
-    """The ranges of what all actuators do to joints, then to tendons."""
+    """The effort limits of joints, then of tendons."""
     joints, tendons = model.joint_effort_range, model.tendon_effort_range
     of_joints = np.flatnonzero(np.isfinite(joints).any(1)).tolist()
     found = [EffortLimit(j, -1, joints[j], bool(model.joint_effort_gravity[j])) for j in of_joints]
@@ -99,20 +99,20 @@ def effort_limits(model: Model) -> list[EffortLimit]:
 
 
 def site_arguments(model: Model, s: int) -> dict:
-    """Of `add_site`."""
+    """Arguments of `add_site`."""
     where = {"name": model.site_names[s], "body": int(model.site_body[s])}
     kind = GeomType(model.site_type[s]).name.lower()
     return where | {"type": kind} | _columns(model, "site", s, ("pose", "size", "rgba"))
 
 
 def camera_arguments(model: Model, c: int) -> dict:
-    """Of `add_camera`."""
+    """Arguments of `add_camera`."""
     where = {"name": model.camera_names[c], "body": int(model.camera_body[c])}
     return where | _columns(model, "camera", c, ("pose", "fovy", "resolution"))
 
 
 def tendon_arguments(model: Model, t: int, geom: int = 0, site: int = 0) -> dict:
-    """Of `add_tendon`; indices of geoms and sites move by `geom` and `site`."""
+    """Arguments of `add_tendon`; indices of geoms and sites are offset by `geom` and `site`."""
     path = path_of(model, t, geom, site)
     row = model.tendon_coefficients[t]
     joints = {int(np.searchsorted(model.joint_v, dof)): row[dof] for dof in np.flatnonzero(row)}
@@ -125,7 +125,7 @@ def tendon_arguments(model: Model, t: int, geom: int = 0, site: int = 0) -> dict
 
 
 def constraint_record(model: Model, c: int) -> dict:
-    """A constraint with all its coefficients, as files keep it: its place, and its ends by name (None: the world)."""
+    """A constraint with all its coefficients, as files store it: its index, and its ends by name (None: the world)."""
     kind = ConstraintType(model.constraint_type[c])
     found = {
         "index": c,
@@ -142,7 +142,7 @@ def constraint_record(model: Model, c: int) -> dict:
 
 
 def constraint_arguments(record: dict) -> dict:
-    """Of `add_constraint`, but the ends and their frames, of a record."""
+    """Arguments of `add_constraint` from a record, except the ends and their frames."""
     kind = ConstraintType[record["type"].upper()]
     return {
         "kind": kind,
@@ -155,7 +155,7 @@ def constraint_arguments(record: dict) -> dict:
 
 
 def actuator_arguments(model: Model, a: int, **starts: int) -> dict:
-    """Of `add_actuator`; indices of what it acts on move by `starts` (see `target_of`)."""
+    """Arguments of `add_actuator`; indices of its target are offset by `starts` (see `target_of`)."""
     state = state_options(model, a)
     return {
         "name": model.actuator_names[a],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the geoms of a model reach from their own origins."""
+"""Bounding radii of a model's geoms about their origins."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elastic foundation: a Winkler bed of springs on a face of a box (Drumwright, §5.5).
 
-The face is cut into equal cells; in the middle of each stands a point element, a sphere of next to no size whose lowest
-point lies in the face, of stiffness E · cell area / thickness. Cost: one contact per element that touches.
+The face is divided into equal cells. In the middle of each cell is a point element: a tiny sphere whose lowest point
+lies in the face, of stiffness E · cell area / thickness. Each element that touches costs one contact.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from warpsim.model.elements import given_time
 from warpsim.model.geometry import compose
 from warpsim.model.model import GeomType
 
-# Radius of an element over the smaller side of its cell: a tilt of θ moves its lowest point by this times θ²/2.
+# Radius of an element over the smaller side of its cell: a tilt of θ moves the lowest point by this ratio times θ²/2.
 ELEMENT_RADIUS = 1e-3
 FACES = ("+x", "-x", "+y", "-y", "+z", "-z")
 

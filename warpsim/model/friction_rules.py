@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction and margins of geoms and of their pairs: what is allowed, and how a pair's follows from its geoms' (MuJoCo's rules)."""
+"""Friction and margins of geoms and pairs: allowed values, and how a pair's follow from its geoms' (MuJoCo's rules)."""
 
 import numpy as np
 
@@ -14,16 +14,17 @@ CONDIMS = (1, 3, 4, 6)
 
 
 def check_condim(condim, label: str) -> int:
-    """1, 3, 4 or 6."""
+    """Checked condim: 1, 3, 4 or 6."""
     if whole(condim, f"{label}: condim", error=ModelError) not in CONDIMS:
         raise ModelError(
-            f"{label}: condim is {condim}; use 1 (frictionless), 3 (sliding friction), 4 (and torsional) or 6 (and rolling)"
+            f"{label}: condim is {condim}; use 1 (frictionless), 3 (sliding friction), 4 (and torsional) or 6 (and "
+            "rolling)"
         )
     return int(condim)
 
 
 def check_lengths(torsional, rolling, margin, label: str) -> tuple[float, float, float]:
-    """Torsional and rolling friction and margin [m]."""
+    """Checked torsional friction, rolling friction and margin [m]."""
     rule = "it must be a finite length [m], not negative"
     named = (("torsional_friction", torsional), ("rolling_friction", rolling))
     spin = [number(value, f"{label}: {name}", rule, lambda x: 0 <= x < np.inf, ModelError) for name, value in named]
@@ -31,7 +32,7 @@ def check_lengths(torsional, rolling, margin, label: str) -> tuple[float, float,
 
 
 def check_sliding(dynamic, velocity, label: str) -> tuple[float, float]:
-    """Dynamic friction and its speed [m/s], both NaN where a geom has the same friction at all speeds."""
+    """Dynamic friction and its speed [m/s]; both NaN where friction does not depend on speed."""
     if dynamic is None and velocity is None:
         return np.nan, np.nan
     if dynamic is None or velocity is None:
@@ -43,12 +44,15 @@ def check_sliding(dynamic, velocity, label: str) -> tuple[float, float]:
 
 
 def has_dynamic_friction(model: Model) -> bool:
-    """Whether the friction of a geom depends on the speed at which it slides."""
+    """Whether any geom's friction depends on its sliding speed."""
     return bool(np.isfinite(model.geom_friction_dynamic).any())
 
 
 def pair_rules(rule, priority, condim, i: int, j: np.ndarray, swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rules and condims of the pairs of geom i with others, `rule` where neither has priority; `swapped`: where i is the second."""
+    """Rules and condims of the pairs of geom i with the geoms j.
+
+    `rule` applies where neither geom has priority; `swapped`: where i is the second geom of the pair.
+    """
     first, other = priority[i] > priority[j], priority[i] < priority[j]
     winners = np.where(first != swapped, int(FrictionRule.FIRST), int(FrictionRule.SECOND))
     dims = np.where(first, condim[i], np.where(other, condim[j], np.maximum(condim[i], condim[j])))

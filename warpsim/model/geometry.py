@@ -4,7 +4,7 @@
 import numpy as np
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
-CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])  # times a quaternion
+CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])  # component-wise factor that conjugates a quaternion
 
 
 def quaternion_multiply(a, b) -> np.ndarray:
@@ -69,7 +69,7 @@ def rotation_quaternion(vector) -> np.ndarray:
 
 
 def rotation_vector(quaternion) -> np.ndarray:
-    """Rotation vectors `(..., 3)` of unit quaternions, of length at most pi."""
+    """Rotation vectors `(..., 3)` of unit quaternions; their length is at most pi."""
     q = np.asarray(quaternion, float)
     q = np.where(q[..., :1] < 0, -q, q)
     length = np.linalg.norm(q[..., 1:], axis=-1, keepdims=True)
@@ -84,7 +84,7 @@ def spread(arm) -> np.ndarray:
 
 
 def cross_matrix(vector) -> np.ndarray:
-    """The matrix whose product with u is `vector` x u."""
+    """The matrix of the cross product: its product with u is `vector` x u."""
     x, y, z = vector
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
@@ -114,7 +114,7 @@ def roll_pitch_yaw(angles) -> np.ndarray:
 
 
 def matrix_quaternion(matrix) -> np.ndarray:
-    """Unit quaternion `(4,)`, scalar first, of a rotation matrix: the eigenvector of its largest component's equation."""
+    """Unit quaternion `(4,)`, scalar first, of a rotation matrix: the top eigenvector of a symmetric matrix."""
     m = np.asarray(matrix, float)
     k = np.array(
         [
@@ -129,7 +129,7 @@ def matrix_quaternion(matrix) -> np.ndarray:
 
 
 def nearest_rotation(linear) -> np.ndarray:
-    """The rotation (3, 3) of a linear map with scale; a mirrored one is mirrored along its last axis."""
+    """The rotation (3, 3) of a linear map with scale; a mirrored map is mirrored back along its last axis."""
     u, _, vt = np.linalg.svd(linear / np.linalg.norm(linear, axis=0))
     turn = u @ vt
     return turn * [1.0, 1.0, -1.0] if np.linalg.det(turn) < 0 else turn

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics on the host, in NumPy: body poses of recorded positions for export, plots and pictures.
 
-One pass over the links in order, X_link = X_parent * joint_pose * J(q) * translate(-anchor), vectorised over every
-leading axis of q. Memory is that of the result times about three; long trajectories go through `body_pose_chunks`.
+One pass over the links in order, X_link = X_parent * joint_pose * J(q) * translate(-anchor), vectorized over every
+leading axis of q. Memory is about three times the result; use `body_pose_chunks` for long trajectories.
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ CHUNK_BYTES = 4 * 2**20  # of link poses held at a time by `body_pose_chunks`
 
 
 def link_poses(model, q, mocap=None) -> np.ndarray:
-    """Poses `(..., nlink, 7)` of all links, world frame, `[x y z qw qx qy qz]`, float64, for positions `q (..., nq)`.
+    """Poses `(..., nlink, 7)` of all links in the world frame, `[x y z qw qx qy qz]`, float64, for `q (..., nq)`.
 
-    `mocap (..., nmocap, 7)`: where the mocap bodies are; None: where the model has them. Quaternions of these, of free and ball joints are
-    normalised first. Raises `ValueError` where q's last axis is not nq.
+    `mocap (..., nmocap, 7)`: poses of the mocap bodies; None: their poses in the model. Quaternions of mocap bodies and
+    of free and ball joints are normalized first. Raises `ValueError` where the last axis of q is not nq.
     """
     q = np.asarray(q, dtype=float)
     if q.ndim == 0 or q.shape[-1] != model.nq:
@@ -28,7 +28,10 @@ def link_poses(model, q, mocap=None) -> np.ndarray:
 
 
 def _components(model, q, mocap=None) -> np.ndarray:
-    """Poses `(nlink, 7, ...)` of `q (..., nq)` and `mocap (..., nmocap, 7)` or None: component by component, of which NumPy is several times as fast."""
+    """Poses `(nlink, 7, ...)` for `q (..., nq)` and `mocap (..., nmocap, 7)` or None.
+
+    The component axis comes first, which makes NumPy several times as fast.
+    """
     q = np.ascontiguousarray(np.moveaxis(q, -1, 0), dtype=float)
     poses = np.empty((model.nlink, 7, *q.shape[1:]))
     given = {} if mocap is None else {int(link): i for i, link in enumerate(model.mocap_links)}
@@ -43,7 +46,10 @@ def _components(model, q, mocap=None) -> np.ndarray:
 
 
 def body_poses(model, q, mocap=None) -> np.ndarray:
-    """Poses `(..., nbody, 7)` of all bodies, world frame, `[x y z qw qx qy qz]`, for positions `q (..., nq)`; `mocap` as in `link_poses`."""
+    """Poses `(..., nbody, 7)` of all bodies in the world frame, `[x y z qw qx qy qz]`, for `q (..., nq)`.
+
+    `mocap` is as in `link_poses`.
+    """
     return link_poses(model, q, mocap)[..., model.body_link, :]
 
 
@@ -57,15 +63,15 @@ def geom_poses(model, bodies) -> np.ndarray:
 def body_pose_chunks(model, q, rows, worlds, mocap=None):
     """Yield body poses `(rows in the chunk, len(worlds), nbody, 7)` of `q (frames, all worlds, nq)`, in order.
 
-    `rows` and `worlds` are index arrays. q and `mocap (frames, all worlds, nmocap, 7)`, or None, may be NumPy, Warp or stored arrays; only a chunk of
-    them is ever on the host.
+    `rows` and `worlds` are index arrays. q and `mocap (frames, all worlds, nmocap, 7)` (or None) may be NumPy, Warp or
+    stored arrays. Only one chunk of them is on the host at a time.
     """
     for poses in body_component_chunks(model, q, rows, worlds, mocap):
         yield np.ascontiguousarray(np.moveaxis(poses, (0, 1), (-2, -1)))
 
 
 def body_component_chunks(model, q, rows, worlds, mocap=None):
-    """As `body_pose_chunks`, component by component: `(nbody, 7, rows in the chunk, len(worlds))`."""
+    """Like `body_pose_chunks`, with the component axis first: `(nbody, 7, rows in the chunk, len(worlds))`."""
     rows, worlds = np.asarray(rows), np.asarray(worlds)
     chosen = slice(None) if np.array_equal(worlds, np.arange(q.shape[1])) else worlds
     in_order = np.array_equal(model.body_link, np.arange(model.nlink))
@@ -78,7 +84,8 @@ def body_component_chunks(model, q, rows, worlds, mocap=None):
         if bad.any():
             row, world = np.argwhere(bad)[0]
             raise ValueError(
-                f"q, or a mocap pose, is not finite at frame {part[row]}, world {worlds[world]}; leave that world out (worlds=[...])"
+                f"q, or a mocap pose, is not finite at frame {part[row]}, world {worlds[world]}; leave that world out "
+                "(worlds=[...])"
             )
         for few in row_chunks(np.arange(len(part)), len(worlds) * max(model.nlink, 1) * 7 * 8):
             poses = _components(model, chunk[few], None if moved is None else moved[few])
@@ -93,15 +100,15 @@ def row_chunks(rows, bytes_per_row: int):
 
 
 def host_span(array, first: int, stop: int) -> np.ndarray:
-    """Neighbouring rows (first axis) of a NumPy, Warp or stored array as NumPy; in the memory of the array where that is the host's."""
-    if 0 in array.shape:  # of which Warp has no slices
+    """Consecutive rows (first axis) of a NumPy, Warp or stored array as NumPy; a view of an array on the host."""
+    if 0 in array.shape:  # Warp cannot slice an empty array
         array = array.numpy() if hasattr(array, "numpy") else np.asarray(array)
     span = array[first:stop]
     return span.numpy() if hasattr(span, "numpy") else np.asarray(span)
 
 
 def host_rows(array, rows) -> np.ndarray:
-    """Rows (first axis) of a NumPy, Warp or stored array as NumPy, copying no more than the span from first to last row."""
+    """Rows (first axis) of a NumPy, Warp or stored array as NumPy; copies at most the span from first to last row."""
     if isinstance(array, np.ndarray):
         return array[rows]
     first = int(np.min(rows))
@@ -109,7 +116,7 @@ def host_rows(array, rows) -> np.ndarray:
 
 
 def _place(model, link: int, before, q, out) -> None:
-    """The pose of a link `out (7, ...)` where its parent's is `before (7, ...)`, at positions `q (nq, ...)`."""
+    """Write the pose of a link, `out (7, ...)`, from its parent's pose `before (7, ...)` and positions `q (nq, ...)`."""
     kind = JointType(model.link_type[link])
     if kind == JointType.FIXED:
         position, rotation = _moved(before[:3], before[3:], model.link_pose[link, :3]), before[3:]
@@ -135,7 +142,7 @@ def _place(model, link: int, before, q, out) -> None:
 
 
 def _fill(out, position, rotation) -> None:
-    """Components, of which some may be single numbers, into `out (7, ...)`."""
+    """Write position and rotation components, each an array or a scalar, into `out (7, ...)`."""
     for k, value in enumerate((*position, *rotation)):
         out[k] = value
 
@@ -148,7 +155,7 @@ def _normalised(quaternion) -> np.ndarray:
 
 
 def _turned(a, b) -> list:
-    """Hamilton product of quaternions by components, scalar first, where b is no identity."""
+    """Hamilton product of quaternions by components, scalar first; a identity b skips the arithmetic."""
     if not isinstance(b, list) and np.array_equal(b, IDENTITY[3:]):
         return list(a)
     (aw, ax, ay, az), (bw, bx, by, bz) = a, b

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convex hulls of a model's meshes as flat tables for the contact kernels: vertices, polygon faces and edges.
 
-The hull is SciPy's (Qhull: Barber, Dobkin, Huhdanpaa 1996); triangles in one plane are merged to a polygon. Hulls with
-more than `Mesh.max_hull_vertices` vertices are simplified: starting from extreme vertices, the vertex farthest outside the
-hull of those kept is added until the limit, so that the simplified hull lies inside and `deviation` bounds the distance.
-A hull is computed once for the same vertices and limit, whichever model and mesh asks, and its tables lie on the device once.
+The hull is SciPy's (Qhull: Barber, Dobkin, Huhdanpaa 1996). Coplanar triangles are merged into polygons. A hull with
+more than `Mesh.max_hull_vertices` vertices is simplified: from extreme vertices on, the vertex farthest outside the
+hull of those kept is added until the limit. The simplified hull thus lies inside the true one, and `deviation` bounds
+the distance. A hull is computed once for equal vertices and limit, across models and meshes. Its tables lie on the
+device once.
 """
 
 import numpy as np
@@ -13,20 +14,20 @@ from warpsim.base.errors import ModelError
 from warpsim.model.by_content import Kept, content
 from warpsim.model.model import Mesh, Model
 
-MAX_CORNERS = 64  # of a face, which kernels clip in registers (kernels/contact/narrow/clip.py)
-KEPT_HULLS = 4096  # of this process: some 10 kB each
-COPLANAR = 1e-5  # angle [rad] and, times the size, offset [m] within which hull triangles lie in one plane
-SMALLEST_THICKNESS = 1e-3  # of the size: flat meshes are thickened to this, a hull needs a volume
+MAX_CORNERS = 64  # of one face, which kernels clip in registers (kernels/contact/narrow/clip.py)
+KEPT_HULLS = 4096  # per process, about 10 kB each
+COPLANAR = 1e-5  # hull triangles are coplanar within this angle [rad] and, times the size, this offset [m]
+SMALLEST_THICKNESS = 1e-3  # times the size: flat meshes are thickened to this, because a hull needs a volume
 
 
 def _hull(points):
-    from scipy.spatial import ConvexHull  # only models with meshes wait for SciPy to load
+    from scipy.spatial import ConvexHull  # SciPy loads only for models with meshes
 
     return ConvexHull(points)
 
 
 def hull_vertices(points, limit: int) -> tuple[np.ndarray, float]:
-    """At most `limit` vertices `(n, 3)` of the convex hull, and how far the hull of all sticks out of theirs [m]."""
+    """At most `limit` vertices `(n, 3)` of the convex hull, and how far the full hull reaches outside theirs [m]."""
     vertices = points[_hull(points).vertices]
     if len(vertices) <= limit:
         return vertices, 0.0
@@ -42,7 +43,7 @@ def hull_vertices(points, limit: int) -> tuple[np.ndarray, float]:
 
 
 def _thickened(points: np.ndarray) -> np.ndarray:
-    """Points of a flat or needle-shaped mesh, doubled a little apart along its thin axes."""
+    """The points of a flat or needle-shaped mesh, doubled and moved slightly apart along its thin axes."""
     center = points.mean(0)
     spread, axes = np.linalg.svd(points - center, full_matrices=True)[1:]
     size = np.abs(points - center).max()
@@ -53,14 +54,14 @@ def _thickened(points: np.ndarray) -> np.ndarray:
 
 
 def _polygon(points: np.ndarray, members: np.ndarray, normal: np.ndarray) -> list[int]:
-    """The members that are corners of their convex polygon, counterclockwise about the normal."""
+    """The members that are corners of the convex polygon that they form, counterclockwise about the normal."""
     tangent = np.linalg.svd(normal[None])[2][1]
     plane = np.stack([points[members] @ tangent, points[members] @ np.cross(normal, tangent)], axis=1)
     return members[_hull(plane).vertices].tolist()
 
 
 def polygon_faces(points: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
-    """Faces of the convex hull of points that are all its vertices: loops of indices, and outward normals `(n, 3)`."""
+    """Faces of the convex hull of points that are all hull vertices: loops of indices, and outward normals `(n, 3)`."""
     hull = _hull(points)
     tolerance = COPLANAR * np.ptp(points, axis=0).max()
     taken = np.zeros(len(hull.simplices), bool)
@@ -80,7 +81,7 @@ def polygon_faces(points: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
 
 
 def _fewer_corners(vertices: np.ndarray) -> np.ndarray:
-    """The vertices without every so many of a face that has more than MAX_CORNERS."""
+    """The vertices, thinned evenly on each face that has more than MAX_CORNERS."""
     while True:
         faces = [face for face in polygon_faces(vertices)[0] if len(face) > MAX_CORNERS]
         if not faces:
@@ -92,7 +93,7 @@ def _fewer_corners(vertices: np.ndarray) -> np.ndarray:
 
 
 def _outside(points: np.ndarray, vertices: np.ndarray) -> float:
-    """How far the points stick out of the hull of the vertices."""
+    """How far the points reach outside the hull of the vertices."""
     equations = _hull(vertices).equations
     return max(float((points @ equations[:, :3].T + equations[:, 3]).max()), 0.0)
 
@@ -101,12 +102,15 @@ _hulls = Kept(KEPT_HULLS)
 
 
 def _key(mesh: Mesh) -> bytes:
-    """What two meshes with the same hull have in common."""
+    """A cache key that two meshes with the same hull share."""
     return content(mesh.vertices, mesh.max_hull_vertices)
 
 
 def convex_mesh(mesh: Mesh) -> dict:
-    """`vertices`, `faces` (index loops), `normals`, `edges (n, 2)` and `deviation` [m] of a mesh's convex hull, not to be written to."""
+    """`vertices`, `faces` (index loops), `normals`, `edges (n, 2)` and `deviation` [m] of a mesh's convex hull.
+
+    The result is cached and must not be written to.
+    """
     return _hulls.get(_key(mesh), lambda: _convex_mesh(mesh, mesh.max_hull_vertices))
 
 
@@ -132,12 +136,12 @@ def _convex_mesh(mesh: Mesh, limit: int) -> dict:
     }
 
 
-PRISM_FACES = ([0, 1, 2], [3, 5, 4], [0, 3, 4, 1], [1, 4, 5, 2], [2, 5, 3, 0])  # of vertices 0 1 2 above, 3 4 5 below
+PRISM_FACES = ([0, 1, 2], [3, 5, 4], [0, 3, 4, 1], [1, 4, 5, 2], [2, 5, 3, 0])  # vertices 0 1 2 are above, 3 4 5 below
 PRISM_EDGES = ((0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (0, 3), (1, 4), (2, 5))
 
 
 def _prisms(field) -> dict[str, np.ndarray]:
-    """Tables of the two triangles of every cell, row by row, each as a vertical prism that reaches down to the base."""
+    """Tables of a height field: the two triangles of every cell, row by row, as vertical prisms down to the base."""
     rows, columns = field.data.shape
     x, y, top, base = field.size
     grid = np.empty((rows, columns, 3))
@@ -200,12 +204,16 @@ EMPTY = {
 
 
 def convex_table(model: Model) -> dict[str, np.ndarray]:
-    """Flat arrays of all convex meshes and height fields of a model, named as the members of kernels' `MeshTable`.
+    """Flat arrays of all convex meshes and height fields of a model, named after the members of the kernels'
+    `MeshTable`.
 
-    Height fields follow the meshes as prisms, two for each cell; `field_range (fields, 3)`: the first, rows and columns
-    of cells. `mesh_range (meshes, 6)` holds per mesh the start and count of its vertices, edges and faces; `face (faces, 2)` the
-    start and count of a face in `face_vertex` and `face_edge` (indices within the mesh). `deviation (meshes,)` [m] says
-    how far a simplified hull lies inside the true one. Meshes of equal content share their rows; those of no geom that may touch have none.
+    Height fields follow the meshes as prisms, two for each cell. Meshes of equal content share their rows; meshes of
+    geoms that cannot touch have none.
+
+    - `mesh_range (meshes, 6)`: start and count of each mesh's vertices, edges and faces.
+    - `face (faces, 2)`: start and count of a face in `face_vertex` and `face_edge` (indices within the mesh).
+    - `field_range (fields, 3)`: the first prism of a height field, and its rows and columns of cells.
+    - `deviation (meshes,)` [m]: how far a simplified hull lies inside the true one.
     """
     used = set(model.geom_mesh[model.pair_geom].reshape(-1).tolist())
     unused = EMPTY | {"mesh_range": np.zeros((1, 6), np.int32), "deviation": np.zeros(1)}
@@ -237,16 +245,19 @@ def convex_table(model: Model) -> dict[str, np.ndarray]:
 
 
 def _of_vertices(vertex: np.ndarray, edge: np.ndarray, ranges: np.ndarray) -> dict[str, np.ndarray]:
-    """The edges at every vertex (`MeshTable.edges_at`, `edge_at`), and of every mesh how far the farther of its vertices with the most
-    and the least x is from its origin (`extent`), from `vertex`, `edge` and `mesh_range`."""
+    """Tables that follow from `vertex`, `edge` and `mesh_range`.
+
+    `MeshTable.edges_at` and `edge_at` list the edges at every vertex. `extent` is, for every mesh, the larger distance
+    from the origin of its two vertices with the greatest and the least x.
+    """
     own = ranges[ranges[:, 1] > 0]
-    own = own[np.unique(own[:, 0], return_index=True)[1]]  # rows that meshes share once, in their order
+    own = own[np.unique(own[:, 0], return_index=True)[1]]  # rows that meshes share appear once, in their order
     at = (edge + np.repeat(own[:, 0], own[:, 3])[:, None]).reshape(-1)
     number = np.repeat(np.arange(len(edge)) - np.repeat(own[:, 2], own[:, 3]), 2)
     order = np.argsort(at, kind="stable")
     mesh, begin = np.repeat(np.arange(len(own)), own[:, 1]), np.cumsum([0, *own[:, 1]])[:-1]
     ends = [vertex[np.lexsort((sign * vertex[:, 0], mesh))[begin]] for sign in (1.0, -1.0)]
-    extent = np.append(np.linalg.norm(ends, axis=2).max(axis=0), 0.0)  # the last of those without vertices
+    extent = np.append(np.linalg.norm(ends, axis=2).max(axis=0), 0.0)  # the last entry is for meshes without vertices
     row = np.where(ranges[:, 1] > 0, np.searchsorted(own[:, 0], ranges[:, 0]), -1)
     return {
         "edge_at": number[order].astype(np.int32),

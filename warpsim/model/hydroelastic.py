@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pressure-field (hydroelastic) contact: what a geom says about its softness, and its checks.
+"""Pressure-field (hydroelastic) contact: the properties of a geom, and their checks.
 
-The pressure in a compliant geom is E F(x), F from 0 on its surface to 1 in its middle (Elandt et al. 2019; Masterjohn et
-al. 2022); a rigid geom is its surface alone. The curved shapes are polyhedra, whose facets follow from `resolution` as in
-Drake. `warpsim.model.pressure` makes the tables that kernels read.
+The pressure in a compliant geom is E F(x), with F from 0 on its surface to 1 in its middle (Elandt et al. 2019;
+Masterjohn et al. 2022). A rigid geom is its surface alone. Curved shapes are polyhedra, whose facets follow from
+`resolution` as in Drake. `warpsim.model.pressure` makes the tables that kernels read.
 """
 
 import dataclasses
@@ -16,23 +16,37 @@ from warpsim.base.checks import number, numbers, short
 from warpsim.base.errors import ModelError
 from warpsim.model.model import GeomType, ReportLine, TetField
 
-LARGEST_FINE = 1 << 15  # facets of one geom, at most
-LONGEST_SIDES = 4096  # of a cylinder, at most
-FEATURE = "hydroelastic contact"  # the line of a model's report
-NAMED = 3  # pairs that the report names
+LARGEST_FINE = 1 << 15  # largest number of facets of one geom
+LONGEST_SIDES = 4096  # largest number of sides of a cylinder
+FEATURE = "hydroelastic contact"  # feature name in a model's report
+NAMED = 3  # largest number of pairs that the report names
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Hydroelastic:
     """Pressure-field contact of a geom: `add_geom(..., hydroelastic=ws.Hydroelastic(modulus=1e5))`.
 
-    `modulus` [Pa]: the pressure in the middle of the geom; `np.inf` makes it rigid. `resolution` [m]: the longest edge of
-    the polyhedron that a sphere, ellipsoid, capsule or cylinder is; None: half the largest semi-axis (128 facets), 0.4 times
-    the radius (16 sides). `thickness` [m] of the soft layer of a compliant plane. `margin` [m]: how far outside the
-    surface contact is seen, at negative pressure, as in Drake, by one point for each polygon; patches of 4, 5 or 16 points leave it out. `field` of a compliant mesh that is not convex: its own
-    tetrahedra instead of those of its hull, as a path to a VTK or Gmsh file or as `(vertices (n, 3), tetrahedra (m, 4))`
-    in the geom's frame [m], with the pressures `(n,)` of the vertices, from 0 to 1, as a third where they are not
-    the depth below the surface over the largest depth. Raises `ModelError` naming the value and the fix.
+    Parameters
+    ----------
+    modulus : float
+        Pressure in the middle of the geom [Pa]; `np.inf` makes the geom rigid.
+    resolution : float
+        Longest edge [m] of the polyhedron that stands for a sphere, ellipsoid, capsule or cylinder. None: half the
+        largest semi-axis (128 facets), or 0.4 times the radius (16 sides).
+    thickness : float
+        Thickness [m] of the soft layer of a compliant plane.
+    margin : float
+        Distance [m] outside the surface at which contact is seen, at negative pressure, as in Drake. It applies with
+        one contact point per polygon; patches of 4, 5 or 16 points ignore it.
+    field : path or tuple
+        Tetrahedra of a compliant mesh that is not convex, in place of those of its hull: a path to a VTK or Gmsh file,
+        or `(vertices (n, 3), tetrahedra (m, 4))` in the geom's frame [m]. A third entry gives the pressures `(n,)` of
+        the vertices, from 0 to 1; without it they are the depth below the surface over the largest depth.
+
+    Raises
+    ------
+    ModelError
+        Names the value and the fix.
     """
 
     modulus: float
@@ -63,7 +77,7 @@ class Hydroelastic:
 
 
 def tet_field(field) -> TetField:
-    """A field from a path or its arrays, checked."""
+    """A checked field from a path or from its arrays."""
     from warpsim.model.tetrahedra import checked_field
 
     if isinstance(field, TetField):
@@ -78,7 +92,8 @@ def tet_field(field) -> TetField:
             raise ModelError(text if str(field) in text else f"{os.fspath(field)}: {text}") from None
     if not isinstance(field, (tuple, list)) or len(field) not in (2, 3):
         raise ModelError(
-            f"Hydroelastic: field is {short(field)}; give a path, (vertices, tetrahedra) or (vertices, tetrahedra, pressure)"
+            f"Hydroelastic: field is {short(field)}; give a path, (vertices, tetrahedra) or (vertices, tetrahedra, "
+            "pressure)"
         )
     vertices, tetrahedra, *pressure = (
         None if p is None else numbers(p, "Hydroelastic: field", ModelError) for p in field
@@ -87,7 +102,7 @@ def tet_field(field) -> TetField:
 
 
 def octahedron_level(radius: float, resolution: float) -> int:
-    """How often the octahedron of a sphere is refined: by Drake's rule, until no edge is longer than `resolution`."""
+    """How often the octahedron of a sphere is refined: until no edge is longer than `resolution` (Drake's rule)."""
     angle = np.arcsin(min(resolution, 2 * radius) / (2 * radius))
     return max(0, int(np.ceil(np.log2(np.pi / angle)) - 2))
 
@@ -103,21 +118,22 @@ def capsule_sides(radius: float, resolution: float) -> int:
 
 
 def default_resolution(kind: GeomType, size) -> float:
-    """128 facets of a sphere or ellipsoid, 16 sides of a cylinder or capsule; NaN for shapes that are polyhedra."""
+    """Default resolution: 128 facets of a sphere or ellipsoid, 16 sides of a cylinder or capsule; NaN for polyhedra."""
     if kind in (GeomType.SPHERE, GeomType.ELLIPSOID):
         return 0.5 * _radius(kind, size)
-    share = {GeomType.CYLINDER: 0.4, GeomType.CAPSULE: 0.39}  # of the radius: one count rounds up, the other down
+    # of the radius; they differ because one count rounds up and the other down
+    share = {GeomType.CYLINDER: 0.4, GeomType.CAPSULE: 0.39}
     return share[kind] * _radius(kind, size) if kind in share else np.nan
 
 
 def coarsest_resolution(kind: GeomType, size) -> float:
-    """The diameter of a curved shape, beyond which `resolution` says nothing; inf for polyhedra."""
+    """The diameter of a curved shape; a coarser `resolution` has no effect. inf for polyhedra."""
     curved = (GeomType.SPHERE, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.CAPSULE)
     return 2 * _radius(kind, size) if kind in curved else np.inf
 
 
 def resolution_of(model, g: int) -> float:
-    """Of geom g: its own, or the default of its shape."""
+    """Resolution of geom g: its own, or the default of its shape."""
     _, resolution, _, margin = model.geom_hydroelastic[g]
     kind = GeomType(model.geom_type[g])
     return (
@@ -126,7 +142,10 @@ def resolution_of(model, g: int) -> float:
 
 
 def has_closed_form(model, pairs) -> np.ndarray:
-    """Which pairs of pressure fields are a sphere without a resolution of its own on a plane, one of them rigid, without margins."""
+    """Which pairs of pressure fields have a closed form: a sphere with default resolution on a plane.
+
+    One of the two must be rigid, and both must have zero margin.
+    """
     kind, (modulus, resolution, _, margin) = model.geom_type, model.geom_hydroelastic.T
     ends = np.asarray(model.pair_geom)[pairs].reshape(-1, 2)
     sphere = (kind == GeomType.SPHERE) & np.isnan(resolution)
@@ -139,7 +158,9 @@ def _radius(kind: GeomType, size) -> float:
 
 
 def _facets(kind: GeomType, size, resolution: float) -> float:
-    """Of the polyhedron, without building it; as a share of what is too many where the count is another."""
+    """Number of facets of the polyhedron, without building it; scaled where a different count is the one that is
+    limited.
+    """
     radius = _radius(kind, size)
     if 2 * np.pi * radius / resolution > LARGEST_FINE:
         return np.inf
@@ -152,9 +173,9 @@ def _facets(kind: GeomType, size, resolution: float) -> float:
 
 
 def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
-    """(modulus, resolution, thickness, margin) of a geom, with the default resolution resolved; NaN for None.
+    """(modulus, resolution, thickness, margin) of a geom; the default resolution is filled in, None becomes NaN.
 
-    Raises `ModelError` naming the geom where the shape cannot do what `given` asks.
+    Raises `ModelError` naming the geom where its shape does not allow what `given` asks.
     """
     if given is None:
         return np.full(4, np.nan)
@@ -166,15 +187,16 @@ def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
         )
     if kind == GeomType.PLANE and np.isfinite(given.modulus) and given.thickness is None:
         raise ModelError(
-            f"{label}: a compliant plane needs the thickness [m] of its soft layer; give Hydroelastic(thickness=), or modulus=np.inf"
+            f"{label}: a compliant plane needs the thickness [m] of its soft layer; give Hydroelastic(thickness=), or "
+            "modulus=np.inf"
         )
     if given.field is not None and kind != GeomType.MESH:
         raise ModelError(
             f"{label}: a field of tetrahedra is for mesh geoms, and it is a {kind.name.lower()}; leave out field"
         )
-    grown = np.asarray(size, float) + given.margin  # what Drake counts the facets for
+    grown = np.asarray(size, float) + given.margin  # Drake counts the facets of the shape grown by the margin
     resolution = default_resolution(kind, grown) if given.resolution is None else given.resolution
-    exact = kind == GeomType.SPHERE and given.resolution is None  # against planes in closed form
+    exact = kind == GeomType.SPHERE and given.resolution is None  # exact against planes, by a closed form
     coarsest = coarsest_resolution(kind, grown)
     if resolution > coarsest:
         raise ModelError(
@@ -189,7 +211,10 @@ def geom_row(given, kind: GeomType, size, label: str) -> np.ndarray:
 
 
 def tessellation(model) -> np.ndarray:
-    """(ngeom, 3) what worlds of one simulator share: 1 compliant, 2 rigid, the count behind the facets, the margin; else 0."""
+    """(ngeom, 3) properties that all worlds of one simulator share; 0 for geoms without pressure fields.
+
+    The columns are 1 (compliant) or 2 (rigid), the count that sets the facets, and the margin.
+    """
     shared = np.zeros((model.ngeom, 3))
     for g in np.flatnonzero(~np.isnan(model.geom_hydroelastic[:, 0])).tolist():
         modulus, _, _, margin = model.geom_hydroelastic[g]
@@ -204,7 +229,7 @@ def tessellation(model) -> np.ndarray:
 
 
 def of_geom(model, g: int) -> Hydroelastic | None:
-    """What geom g of a model has; None where it has none."""
+    """The `Hydroelastic` of geom g of a model; None where it has none."""
     modulus, resolution, thickness, margin = (float(x) for x in model.geom_hydroelastic[g])
     if np.isnan(modulus):
         return None
@@ -214,7 +239,7 @@ def of_geom(model, g: int) -> Hydroelastic | None:
 
 
 def _finest(kind: GeomType, size) -> float:
-    """A resolution of not too many facets, found by doubling."""
+    """A resolution whose number of facets is allowed, found by doubling."""
     resolution = 1e-4 * _radius(kind, size)
     while _facets(kind, size, resolution) > LARGEST_FINE:
         resolution *= 1.05
@@ -222,20 +247,22 @@ def _finest(kind: GeomType, size) -> float:
 
 
 def surface_pairs(hydroelastic: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Which pairs (n, 2) touch by pressure fields: both geoms have `hydroelastic` (ngeom, 4), one at least is compliant."""
+    """Which pairs (n, 2) touch by pressure fields: both geoms have `hydroelastic` (ngeom, 4), at least one is
+    compliant.
+    """
     modulus = hydroelastic[:, 0][pairs]
     return ~np.isnan(modulus).any(axis=1) & np.isfinite(modulus).any(axis=1)
 
 
 def sort_pairs(hydroelastic: np.ndarray, tables: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], int]:
-    """The tables of pairs with those that touch by pressure fields at the end, and how many come before them."""
+    """The pair tables sorted so that pairs of pressure fields come last, and the number of pairs before them."""
     surface = surface_pairs(hydroelastic, tables["pair_geom"])
     order = np.argsort(surface, kind="stable")
     return {name: table[order] for name, table in tables.items()}, int((~surface).sum())
 
 
 def report_lines(hydroelastic: np.ndarray, pairs: np.ndarray, margin: np.ndarray, names) -> list[ReportLine]:
-    """What a model's report says about pairs of which one geom has pressure-field contact and the pair has not."""
+    """Report lines for pairs in which only one geom has pressure fields, so that the pair does not use them."""
     has = ~np.isnan(hydroelastic[:, 0])
     if not has.any():
         return []

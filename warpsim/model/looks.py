@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How geoms look besides their colour: images on them and how they shine. Nothing here is physics.
+"""How geoms look besides their color: images and surface shine. Nothing here affects physics.
 
-An image is kept as the bytes of its file, which tuples compare and hash by content: of equal ones a model keeps one.
+An image is kept as the bytes of its file. Tuples compare and hash them by content, so a model keeps equal images once.
 """
 
 import dataclasses
@@ -22,7 +22,11 @@ SUFFIX = {PNG: ".png", JPEG: ".jpg"}
 
 
 class Texture(typing.NamedTuple):
-    """An image: `data`, the bytes of a PNG or JPEG file; `kind` "2d", or "cube" for six squares of a PNG below each other, +x, -x, +y, -y, +z, -z as cube maps have them, or one for all."""
+    """An image: `data` holds the bytes of a PNG or JPEG file; `kind` is "2d" or "cube".
+
+    A "cube" is a PNG of six squares below each other, +x, -x, +y, -y, +z, -z as in cube maps, or of one square for all
+    six.
+    """
 
     name: str
     data: bytes
@@ -30,7 +34,7 @@ class Texture(typing.NamedTuple):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], kind: str = "2d") -> "Texture":
-        """The image in a file. Raises `ModelError` where there is none."""
+        """Read an image file. Raises `ModelError` where there is none."""
         file = pathlib.Path(path)
         try:
             return checked_texture(cls(file.stem, file.read_bytes(), kind), str(file))
@@ -53,11 +57,13 @@ class Texture(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class VisualMaterial:
-    """How a geom looks besides its `rgba`, which multiplies the image: `add_geom(..., material=ws.VisualMaterial(texture))`.
+    """How a geom looks besides its `rgba`, which multiplies the image: `add_geom(...,
+    material=ws.VisualMaterial(texture))`.
 
-    `repeat`: how often the image stands side by side in x and y on a geom, or per metre of half its size if `uniform`, as MuJoCo's
-    `texrepeat` and `texuniform` (docs/usd.md). `emission`, `specular`, `shininess` and `reflectance` are from 0 to 1, as in MuJoCo;
-    `metallic` and `roughness` too, or None: not said. Raises `ModelError` naming the value and the fix.
+    `repeat`: how often the image repeats in x and y on a geom, or per meter of half its size if `uniform`, as MuJoCo's
+    `texrepeat` and `texuniform` (docs/usd.md). `emission`, `specular`, `shininess` and `reflectance` are from 0 to 1,
+    as in MuJoCo. `metallic` and `roughness` are from 0 to 1, or None: not specified. Raises `ModelError` naming the
+    value and the fix.
     """
 
     texture: Texture | None = None
@@ -92,12 +98,12 @@ class VisualMaterial:
             object.__setattr__(self, name, value)
 
 
-PLAIN = VisualMaterial()  # the same as none
+PLAIN = VisualMaterial()  # equivalent to no material
 FIELDS = tuple(field.name for field in dataclasses.fields(VisualMaterial) if field.name != "texture")
 
 
 def checked_texture(texture: Texture, label: str) -> Texture:
-    """The texture; `ModelError` where it is no image of a kind that is known."""
+    """The texture; `ModelError` where its data is no image of a known kind."""
     if not isinstance(texture, Texture):
         raise ModelError(f"{label} is {short(texture)}; give a ws.Texture, as ws.Texture.read(path) makes it")
     choice(texture.kind, f"{label}: kind", KINDS, ModelError)
@@ -113,14 +119,14 @@ def checked_texture(texture: Texture, label: str) -> Texture:
 
 
 def checked_material(material, label: str) -> VisualMaterial | None:
-    """A geom's material; None for one that says nothing."""
+    """A geom's material; None for a material that specifies nothing."""
     if material is not None and not isinstance(material, VisualMaterial):
         raise ModelError(f"{label}: material is {short(material)}; give a ws.VisualMaterial")
     return None if material == PLAIN else material
 
 
 def compile_looks(geoms) -> dict:
-    """The fields of a model: its materials, each once and equal images shared, and that of each geom."""
+    """The fields of a model: its distinct materials, with equal images shared, and the material of each geom."""
     images: dict[Texture, Texture] = {}
     found: dict[VisualMaterial, int] = {}
     indices = np.full(len(geoms), -1, np.int32)
@@ -143,25 +149,25 @@ def material_of(model, geom: int) -> VisualMaterial | None:
 
 
 def textures_of(materials) -> list[Texture]:
-    """The images of some materials, each once."""
+    """The distinct images of some materials."""
     return list(dict.fromkeys(material.texture for material in materials if material.texture is not None))
 
 
 def look_row(material: VisualMaterial, image) -> list:
-    """A material as JSON has it, `image` in place of its own."""
+    """A material as a JSON row, with `image` in place of the texture."""
     values = [getattr(material, key) for key in FIELDS]
     return [image, *(list(value) if isinstance(value, tuple) else value for value in values)]
 
 
 def look_table(materials) -> tuple[list[Texture], list[list | None]]:
-    """The images of some materials, and of each material its row with the number of its image (-1: none), or None."""
+    """The distinct images of some materials, and one row per material with the index of its image (-1: none), or None."""
     images = textures_of(material for material in materials if material is not None)
     places = [-1 if m is None or m.texture is None else images.index(m.texture) for m in materials]
     return images, [None if m is None else look_row(m, k) for m, k in zip(materials, places, strict=True)]
 
 
 def looks_of(images, rows) -> list[VisualMaterial | None]:
-    """The materials of a `look_table`, in which no image may be None too."""
+    """The materials of a `look_table`; entries of `images` may be None."""
     return [row and _look(None if row[0] is None or row[0] < 0 else images[row[0]], row[1:]) for row in rows]
 
 

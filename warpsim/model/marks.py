@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sites and cameras: named frames on bodies. They have no mass and touch nothing; tendons, actuators and sensors refer to them."""
+"""Sites and cameras: named frames on bodies, for tendons, actuators and sensors. They have no mass and no contact."""
 
 import dataclasses
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The medium that bodies move in: density, viscosity, wind, and the shapes that it acts on (`kernels/forces/fluid.py`)."""
+"""The medium that bodies move in: density, viscosity, wind, and the shapes it acts on (`kernels/forces/fluid.py`)."""
 
 import numpy as np
 
@@ -10,13 +10,13 @@ from warpsim.model.model import GeomType, Model
 
 # blunt drag, slender drag, angular drag, Kutta lift, Magnus lift: MuJoCo's
 DEFAULT_COEFFICIENTS = (0.5, 0.25, 1.5, 1.0, 1.0)
-COLUMNS = 15  # interaction, five coefficients, added mass (3) [m^3] and inertia (3) [m^5], semi-axes (3) [m]
-LEAST_MASS = 1e-15  # [kg] of a body with a box
+COLUMNS = 15  # interaction, five coefficients, added mass (3) [m^3], added inertia (3) [m^5], semi-axes (3) [m]
+LEAST_MASS = 1e-15  # [kg] least mass of a body that has a box
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 
 def medium_of(density, viscosity, wind) -> dict:
-    """The fields of a `Model`; `ModelError` for what no medium has."""
+    """The medium's fields of a `Model`; `ModelError` for values that are not allowed."""
     rule = "it must be a finite number, not negative"
     found = {
         f"fluid_{name}": number(value, f"{name} of the medium", rule, lambda x: 0 <= x < np.inf, ModelError)
@@ -29,7 +29,7 @@ def medium_of(density, viscosity, wind) -> dict:
 
 
 def semi_axes(kind: GeomType, size) -> np.ndarray:
-    """Of the ellipsoid that stands for a shape [m]."""
+    """Semi-axes [m] of the ellipsoid that stands for a shape."""
     size = np.asarray(size, float)
     if kind == GeomType.SPHERE:
         return np.full(3, size[0])
@@ -41,16 +41,17 @@ def semi_axes(kind: GeomType, size) -> np.ndarray:
 
 
 def ellipsoid_row(kind: GeomType, size, fluid, label: str) -> np.ndarray:
-    """The row of a geom whose medium acts on it as on an ellipsoid; zeros where `fluid` is None.
+    """The `geom_fluid` row of a geom on which the medium acts as on an ellipsoid; zeros where `fluid` is None.
 
-    `fluid`: True for the default coefficients, five of them, or a row of `COLUMNS` as a model has it.
+    `fluid`: True for the default coefficients, five coefficients, or a row of `COLUMNS` as stored in a model.
     """
     if fluid is None or fluid is False:
         return np.zeros(COLUMNS)
     given = numbers(DEFAULT_COEFFICIENTS if fluid is True else fluid, f"{label}: fluid", ModelError)
     if given.shape not in ((5,), (COLUMNS,)) or not np.isfinite(given).all() or (given < 0).any():
         raise ModelError(
-            f"{label}: fluid is {given.tolist()}; give True, or five numbers, not negative: blunt, slender and angular drag, Kutta and Magnus lift"
+            f"{label}: fluid is {given.tolist()}; give True, or five numbers, not negative: blunt, slender and "
+            "angular drag, Kutta and Magnus lift"
         )
     if given.shape == (COLUMNS,):
         return given.copy()
@@ -61,12 +62,14 @@ def ellipsoid_row(kind: GeomType, size, fluid, label: str) -> np.ndarray:
 
 
 def added_mass(axes) -> tuple[np.ndarray, np.ndarray]:
-    """Added mass [m^3] and inertia [m^5] of an ellipsoid per density, by potential flow (Lamb, Hydrodynamics, §114-115)."""
+    """Added mass [m^3] and inertia [m^5] of an ellipsoid per unit density, by potential flow (Lamb, Hydrodynamics,
+    §114-115).
+    """
     a = np.asarray(axes, float)
     scale = np.cbrt(a.prod())
     s = a / scale
     x = 0.5 * (NODES + 1.0)
-    growth = (x / (1.0 - x)) ** 2  # λ over the scale's square, from 0 to infinity
+    growth = (x / (1.0 - x)) ** 2  # λ over the square of the scale, from 0 to infinity
     slope = 2.0 * x / (1.0 - x) ** 3
     root = np.sqrt((s[0] ** 2 + growth) * (s[1] ** 2 + growth) * (s[2] ** 2 + growth))
     kappa = np.array([(0.5 * WEIGHTS * slope / ((si**2 + growth) * root)).sum() for si in s])
@@ -82,7 +85,7 @@ def added_mass(axes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def inertia_axes(inertia) -> np.ndarray:
-    """Quaternion of the principal axes of an inertia; its own axes where it is diagonal."""
+    """Quaternion of the principal axes of an inertia; the identity where it is diagonal."""
     inertia = np.asarray(inertia, float)
     if np.abs(inertia - np.diag(np.diag(inertia))).max() <= 1e-12 * np.abs(inertia).max(initial=1e-300):
         return np.array([1.0, 0.0, 0.0, 0.0])
@@ -91,7 +94,7 @@ def inertia_axes(inertia) -> np.ndarray:
 
 
 def body_boxes(mass, inertia, axes) -> np.ndarray:
-    """`(nbody, 7)`: widths of the box with each body's inertia [m], and its axes in the body; 0 wide for a body without mass."""
+    """`(nbody, 7)`: widths [m] and axes of the box with each body's inertia; a massless body has zero widths."""
     rows = np.zeros((len(mass), 7))
     rows[:, 3] = 1.0
     for i, m in enumerate(mass):
@@ -104,7 +107,7 @@ def body_boxes(mass, inertia, axes) -> np.ndarray:
 
 
 def shapes_of(model: Model) -> dict[str, np.ndarray]:
-    """What the medium acts on, sorted by tree: ellipsoids of a body where a geom of it has any, else its box."""
+    """The shapes the medium acts on, sorted by tree: a body's ellipsoids if any of its geoms has one, else its box."""
     rows = []
     ellipsoid = model.geom_fluid[:, 0] > 0
     for body in range(model.nbody):

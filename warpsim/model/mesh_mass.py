@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangle meshes as solids: watertight or not, convex hull, volume, centre and inertia. Plain NumPy but for the hull.
+"""Triangle meshes as solids: watertightness, convex hull, volume, center and inertia. Only the hull needs SciPy.
 
 The integrals are sums over the tetrahedra that the triangles span with a reference point (Mirtich 1996; exact for a
-closed surface): volume V, first moment, and second moment S = integral of x xᵀ, of which the inertia is tr(S) 1 − S.
+closed surface): volume V, first moment, and second moment S = integral of x xᵀ. The inertia is tr(S) 1 − S.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from warpsim.base.errors import ModelError
 from warpsim.model.by_content import Kept, content
 
-_SIMPLEX = (np.ones((3, 3)) + np.eye(3)) / 20.0  # of x xT over a tetrahedron with a corner at 0, per volume
+_SIMPLEX = (np.ones((3, 3)) + np.eye(3)) / 20.0  # integral of x xᵀ over a tetrahedron with a corner at 0, per volume
 
 
 def weld(vertices, faces) -> tuple[np.ndarray, np.ndarray]:
-    """The mesh with equal vertices made one and triangles of fewer than three vertices left out."""
+    """The mesh with equal vertices merged; triangles with fewer than three distinct vertices are dropped."""
     vertices, inverse = np.unique(np.asarray(vertices, float), axis=0, return_inverse=True)
     faces = inverse.reshape(-1)[np.asarray(faces, int)]
     proper = (faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])
@@ -36,17 +36,17 @@ _hulls = Kept(1024)
 
 
 def convex_hull(vertices) -> tuple[np.ndarray, np.ndarray]:
-    """Convex hull: vertices (n, 3) and outward triangles (m, 3), computed once for equal vertices. Flat ones are thickened by 1e-3 of their
-    width.
+    """Convex hull: vertices (n, 3) and outward triangles (m, 3), cached by the vertices' content.
 
-    Raises `ModelError` for fewer than three different points, points on a line, or without SciPy.
+    A flat hull is thickened by 1e-3 of its width. Raises `ModelError` for fewer than three distinct points, for points
+    on a line, or without SciPy.
     """
     vertices, faces = _hulls.get(content(np.asarray(vertices, float)), lambda: _convex_hull(vertices))
     return vertices.copy(), faces.copy()
 
 
 def _convex_hull(vertices) -> tuple[np.ndarray, np.ndarray]:
-    """As above, computed."""
+    """`convex_hull` without the cache."""
     try:
         from scipy.spatial import ConvexHull, QhullError
     except ImportError:
@@ -74,7 +74,7 @@ def _convex_hull(vertices) -> tuple[np.ndarray, np.ndarray]:
 
 
 def integrals(vertices, faces) -> tuple[float, np.ndarray, np.ndarray]:
-    """Volume [m^3], centre (3,) and unit-density inertia (3, 3) [m^5] about it, of the solid inside a closed surface."""
+    """Volume [m^3], centre (3,) and unit-density inertia (3, 3) [m^5] about it, inside a closed surface."""
     vertices = np.asarray(vertices, float)
     origin = (vertices.min(axis=0) + vertices.max(axis=0)) / 2  # near the solid, where rounding is least
     corners = (vertices - origin)[np.asarray(faces, int)]
@@ -90,7 +90,7 @@ def integrals(vertices, faces) -> tuple[float, np.ndarray, np.ndarray]:
 
 
 def solid(vertices, faces) -> tuple[float, np.ndarray, np.ndarray, bool]:
-    """`integrals` of a mesh, whichever way its triangles face, and whether it was watertight; else those of its hull."""
+    """`integrals` of a mesh, whichever way its triangles face, and whether it is watertight; else those of its hull."""
     if is_watertight(vertices, faces):
         volume, centre, inertia = integrals(vertices, faces)
         if volume < 0:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Model`: everything about one world that does not change while it is simulated, as read-only NumPy arrays.
+"""`Model`: one world as read-only NumPy arrays, which do not change while it is simulated.
 
-Bodies keep the order of the file; the world body is -1 and not counted. Internally every joint is one *link* and a
-body without joints is one fixed link, so several joints on a body are a chain of massless links that ends in the body.
-Links are numbered depth first: a tree is a contiguous range of links and of degrees of freedom.
+Bodies keep the order of the file; the world is body -1 and is not counted. Internally every joint is one *link*, and a
+body without joints is one fixed link. Several joints on a body are thus a chain of massless links that ends in the
+body's own link. Links are numbered depth first: a tree is a contiguous range of links and of degrees of freedom.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class JointType(enum.IntEnum):
-    """Joint types, with MuJoCo's numbers; FIXED is the link of a body that has no joint."""
+    """Joint types, with MuJoCo's numbers; FIXED is the link of a body without joints."""
 
     FREE = 0
     BALL = 1
@@ -62,7 +62,7 @@ class GeomType(enum.IntEnum):
     MESH = 7
 
 
-# Numbers of a shape's size that mean something; of the others there are none, or they follow from its data.
+# How many numbers of `size` a shape uses; a type that is not listed uses none, or they follow from its data.
 SIZES = {GeomType.SPHERE: 1, GeomType.CAPSULE: 2, GeomType.CYLINDER: 2, GeomType.BOX: 3, GeomType.ELLIPSOID: 3}
 
 
@@ -71,7 +71,7 @@ JOINT_NV = {JointType.FREE: 6, JointType.BALL: 3, JointType.SLIDE: 1, JointType.
 
 
 class FrictionRule(enum.IntEnum):
-    """How the friction of a pair follows from the two geoms' (A, B)."""
+    """How the friction of a pair follows from the friction of its geoms A and B."""
 
     MAXIMUM = 0
     FIRST = 1
@@ -82,20 +82,21 @@ class FrictionRule(enum.IntEnum):
 
 
 class ReportLine(typing.NamedTuple):
-    """What became of one feature of the source file."""
+    """What the reader did with one feature of the source file."""
 
     feature: str
     status: str  # "used", "mapped", "ignored" or "refused"
     detail: str
 
 
-MAX_HULL_VERTICES = 64  # of a mesh in contact unless asked: support scans are linear, and contact points are few
+MAX_HULL_VERTICES = 64  # default limit of a colliding mesh: support scans are linear in the vertices
 
 
 class Mesh(typing.NamedTuple):
-    """Triangle mesh in geom axes: `vertices (n, 3)` [m], `faces (m, 3)`; in contact its hull, of at most `max_hull_vertices` vertices.
+    """Triangle mesh in geom axes: `vertices (n, 3)` [m] and `faces (m, 3)`.
 
-    `uv (m, 3, 2)`: where the corners of the faces lie in an image, whose lower left is (0, 0); None without.
+    In contact a mesh is its convex hull, with at most `max_hull_vertices` vertices. `uv (m, 3, 2)`: image coordinates
+    of the corners of each face, (0, 0) at the lower left; None without.
     """
 
     name: str
@@ -109,9 +110,10 @@ class Mesh(typing.NamedTuple):
 
 
 class HField(typing.NamedTuple):
-    """Height field: `size (4,)` half widths x, y, height of data 1, depth of the base [m]; `data (rows, columns)`.
+    """Height field: `size (4,)` and `data (rows, columns)`.
 
-    Row 0 is at y = -size[1], column 0 at x = -size[0]; the surface is at z = size[2] data in geom axes.
+    `size` holds the half widths in x and y, the height of data 1, and the depth of the base [m]. Row 0 is at y =
+    -size[1], column 0 at x = -size[0]; the surface is at z = size[2] data in geom axes.
     """
 
     name: str
@@ -123,7 +125,10 @@ class HField(typing.NamedTuple):
 
 
 class TetField(typing.NamedTuple):
-    """Pressure field on tetrahedra: `vertices (n, 3)` [m] in geom axes, `tetrahedra (m, 4)`, `pressure (n,)` over the modulus."""
+    """Pressure field on tetrahedra: `vertices (n, 3)` [m] in geom axes, `tetrahedra (m, 4)`.
+
+    `pressure (n,)` is the pressure at each vertex divided by the modulus.
+    """
 
     name: str
     vertices: np.ndarray
@@ -145,7 +150,9 @@ class Keyframe(typing.NamedTuple):
 
 
 class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model: q and v by joint, control and activation by actuator, pose by mocap body, all by their index in the builder."""
+    """A keyframe of an added model, keyed by the builder's indices: q and v by joint, control and activation by
+    actuator, pose by mocap body.
+    """
 
     q: dict[int, np.ndarray]
     v: dict[int, np.ndarray]
@@ -162,9 +169,10 @@ class Model(NamesOfModel):
 
     Notes
     -----
-    Lengths are in m, angles in rad, masses in kg. A pose is `[x y z qw qx qy qz]`. Positions q (nq,) and velocities v (nv,) have MuJoCo's
-    layout of `qpos` and `qvel`. The arrays of an element begin with its name: `body_mass (nbody,)`, `joint_range (njoint, 2)`,
-    `geom_size (ngeom, 3)`, `actuator_gear (nu, 6)`. Bodies are counted without the world, which is body -1.
+    Lengths are in m, angles in rad, masses in kg. A pose is `[x y z qw qx qy qz]`. Positions q (nq,) and velocities v
+    (nv,) have the layout of MuJoCo's `qpos` and `qvel`. Each array is named after its element: `body_mass (nbody,)`,
+    `joint_range (njoint, 2)`, `geom_size (ngeom, 3)`, `actuator_gear (nu, 6)`. Bodies are counted without the world,
+    which is body -1.
 
     Examples
     --------
@@ -208,18 +216,18 @@ class Model(NamesOfModel):
     link_parent: np.ndarray  # (nlink,)
     link_joint: np.ndarray  # (nlink,) -1 for fixed links
     link_body: np.ndarray  # (nlink,) the body the link belongs to
-    link_pose: np.ndarray  # (nlink, 7) pose in the parent link at q0; what fixed links use
+    link_pose: np.ndarray  # (nlink, 7) pose in the parent link at q0; fixed links keep it
     link_q: np.ndarray  # (nlink,)
     link_v: np.ndarray  # (nlink,)
     link_tree: np.ndarray  # (nlink,)
     tree_link: np.ndarray  # (ntree + 1,) first link of each tree
     tree_v: np.ndarray  # (ntree + 1,) first degree of freedom of each tree
     tree_reference: np.ndarray  # (ntree,) the link whose origin is the tree's reference point
-    dof_parent: np.ndarray  # (nv,) the next degree of freedom towards the root, -1 at the root
+    dof_parent: np.ndarray  # (nv,) the next degree of freedom toward the root, -1 at the root
     dof_link: np.ndarray  # (nv,)
 
     geom_names: tuple[str, ...]
-    geom_type: np.ndarray  # (ngeom,)
+    geom_type: np.ndarray  # (ngeom,) GeomType
     geom_body: np.ndarray  # (ngeom,) -1 is the world
     geom_size: np.ndarray  # (ngeom, 3)
     geom_pose: np.ndarray  # (ngeom, 7) in the body
@@ -230,9 +238,8 @@ class Model(NamesOfModel):
     geom_hertz_modulus: np.ndarray  # (ngeom,) [Pa], 0 is none
     geom_contype: np.ndarray  # (ngeom,) contact masks, as in MuJoCo
     geom_conaffinity: np.ndarray  # (ngeom,)
-    geom_condim: (
-        np.ndarray
-    )  # (ngeom,) 1 is frictionless, 3 has sliding friction, 4 torsional and 6 rolling friction besides
+    # (ngeom,) 1: frictionless; 3: sliding friction; 4: torsional friction too; 6: rolling friction too
+    geom_condim: np.ndarray
     geom_priority: np.ndarray  # (ngeom,)
     geom_rgba: np.ndarray  # (ngeom, 4)
     geom_mesh: np.ndarray  # (ngeom,) index into meshes, -1
@@ -246,7 +253,7 @@ class Model(NamesOfModel):
     friction_rule: int  # FrictionRule of geoms of equal priority
     filter_parent: bool  # no contact between a body and its parent
 
-    tendon_names: tuple[str, ...]  # length of a fixed one = tendon_coefficients . (positions of hinges and slides)
+    tendon_names: tuple[str, ...]  # length of a fixed tendon = tendon_coefficients . (positions of hinges and slides)
     tendon_coefficients: np.ndarray  # (ntendon, nv)
     tendon_limited: np.ndarray  # (ntendon,) bool
     tendon_range: np.ndarray  # (ntendon, 2)
@@ -262,13 +269,14 @@ class Model(NamesOfModel):
     constraint_joint: np.ndarray  # (n, 2) joints of JOINT, tendons of TENDON, -1 is none
     constraint_coefficients: np.ndarray  # (n, 5) see ConstraintType
     constraint_active: np.ndarray  # (n,) bool
-    constraint_stiffness: np.ndarray  # (n, 2) along [N/m] and about [N m/rad]; of a coordinate the first; inf is rigid
+    # (n, 2) along [N/m] and about [N m/rad]; couplings of coordinates use the first; inf is rigid
+    constraint_stiffness: np.ndarray
     constraint_dissipation_time: np.ndarray  # (n,) [s], nan is the default beta h / pi
 
     actuator_names: tuple[str, ...]
-    actuator_joint: np.ndarray  # (nu,) -1 for a tendon's
-    actuator_tendon: np.ndarray  # (nu,) -1 for a joint's
-    actuator_gear: np.ndarray  # (nu, 6) first nv of the joint used, [0] for a tendon
+    actuator_joint: np.ndarray  # (nu,) -1: it acts on something else
+    actuator_tendon: np.ndarray  # (nu,) -1: it acts on something else
+    actuator_gear: np.ndarray  # (nu, 6) a joint uses one value per degree of freedom, a tendon the first
     actuator_gain: np.ndarray  # (nu, 3): force = gain . (1, length, velocity) control + bias . (1, length, velocity)
     actuator_bias: np.ndarray  # (nu, 3)
     control_range: np.ndarray  # (nu, 2) -inf, inf where unlimited
@@ -277,20 +285,26 @@ class Model(NamesOfModel):
     keyframes: Mapping[str, Keyframe]
     report: tuple[ReportLine, ...]
     hfields: tuple[HField, ...] = ()  # one for each height-field geom, in the order of the geoms
-    # Pressure-field contact (`ws.Hydroelastic`); None and -1 are what a model without it has.
-    geom_hydroelastic: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 4) modulus [Pa] (nan: none, inf: rigid), resolution, thickness, margin [m]
+    # Pressure-field contact (`ws.Hydroelastic`). None and -1 stand for a model without it.
+    # (ngeom, 4) modulus [Pa] (nan: none, inf: rigid), resolution, thickness, margin [m]
+    geom_hydroelastic: np.ndarray = None  # type: ignore[assignment]
     geom_field: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into fields, -1
     fields: tuple[TetField, ...] = ()
-    point_pairs: int = -1  # the pairs before it touch at points, those from it on by pressure fields
-    # Torsional and rolling friction [m]; None is what a model has that was kept before there was any.
-    geom_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the normal over normal force
-    geom_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) moment about the tangents over normal force
+    # pairs before this index touch at points, the others by pressure fields; -1: all touch at points
+    point_pairs: int = -1
+    # Torsional and rolling friction [m]. None stands for the values of models stored without these fields.
+    # (ngeom,) largest moment about the normal over the normal force
+    geom_torsional_friction: np.ndarray = None  # type: ignore[assignment]
+    # (ngeom,) largest moment about the tangents over the normal force
+    geom_rolling_friction: np.ndarray = None  # type: ignore[assignment]
     pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
     pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
     pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
-    # Stribeck's law; nan is friction that does not depend on the speed.
-    geom_friction_dynamic: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) Coulomb, of geoms that slide fast
-    geom_friction_velocity: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m/s] at which it falls to that
+    # Stribeck's law; nan: friction does not depend on the speed.
+    # (ngeom,) Coulomb friction at high sliding speed
+    geom_friction_dynamic: np.ndarray = None  # type: ignore[assignment]
+    # (ngeom,) [m/s] speed scale v_s of the decay to it
+    geom_friction_velocity: np.ndarray = None  # type: ignore[assignment]
     # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
     site_names: tuple[str, ...] = ()
     site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
@@ -303,51 +317,67 @@ class Model(NamesOfModel):
     camera_pose: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 7) in the body
     camera_fovy: np.ndarray = None  # type: ignore[assignment]  # (ncamera,) vertical angle of view [rad]
     camera_resolution: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 2) width and height in pixels
-    # Paths of spatial tendons, element by element (`tendon_paths.py`); their tendon_coefficients are 0.
+    # Paths of spatial tendons, element by element (`tendon_paths.py`). The tendon_coefficients of these tendons are 0.
     wrap_tendon: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) ascending
     wrap_type: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) WrapType
-    wrap_object: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the site or geom, -1
-    wrap_side: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) side site of a geom, -1
-    wrap_divisor: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) of a pulley
+    wrap_object: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the site or geom, -1: none
+    wrap_side: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the side site of a geom, -1: none
+    wrap_divisor: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) divisor of a pulley
     # Transmissions other than joints and tendons.
-    actuator_site: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) site and reference site; of a crank its pin and the slider; -1
-    actuator_rod: np.ndarray = None  # type: ignore[assignment]  # (nu,) length of a crank's rod [m], 0 is no crank
-    actuator_body: np.ndarray = None  # type: ignore[assignment]  # (nu,) whose contacts stick, -1
-    # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`); None is a model without.
+    # (nu, 2) site and reference site, or pin site and slider site of a crank; -1: none
+    actuator_site: np.ndarray = None  # type: ignore[assignment]
+    actuator_rod: np.ndarray = None  # type: ignore[assignment]  # (nu,) length of a crank's rod [m]; 0: no crank
+    actuator_body: np.ndarray = None  # type: ignore[assignment]  # (nu,) the body whose contacts stick, -1: none
+    # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`). None stands for a model without
+    # them.
     actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
-    actuator_time: np.ndarray = None  # type: ignore[assignment]  # (nu, 3) [s] τ; of muscles rise, fall and the width of control between them
+    # (nu, 3) [s] time constant τ; for muscles rise time, fall time, and the width [1] of the control range between them
+    actuator_time: np.ndarray = None  # type: ignore[assignment]
     activation_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) -inf, inf where unlimited
-    actuator_own_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of the force that its sensor reads; nan is that of force_range, where no joint's range is in it
-    actuator_early: np.ndarray = None  # type: ignore[assignment]  # (nu,) bool: the force is that of the activation at the end of the step
-    actuator_muscle: np.ndarray = None  # type: ignore[assignment]  # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
-    actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) of muscles
+    # (nu, 2) bounds of the force that the force sensor reports, without the joint's effort limit; nan: force_range
+    actuator_own_range: np.ndarray = None  # type: ignore[assignment]
+    # (nu,) bool: the force uses the activation at the end of the step
+    actuator_early: np.ndarray = None  # type: ignore[assignment]
+    # (nu, 2, 8) active and passive force, see `warpsim.model.muscle`; NaN: none
+    actuator_muscle: np.ndarray = None  # type: ignore[assignment]
+    actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) for muscles
     actuator_group: np.ndarray = None  # type: ignore[assignment]  # (nu,)
-    # Ranges of what all actuators together do (`kernels/forces/effort_limits.py`), and gravity compensation.
-    joint_effort_range: np.ndarray = None  # type: ignore[assignment]  # (njoint, 2) to a hinge or slide; -inf, inf where unlimited
-    joint_effort_gravity: np.ndarray = None  # type: ignore[assignment]  # (njoint,) bool: gravity compensation counts within the range
+    # Effort limits: ranges of the total force of all actuators (`kernels/forces/effort_limits.py`). Gravity
+    # compensation.
+    # (njoint, 2) of a hinge or slide; -inf, inf where unlimited
+    joint_effort_range: np.ndarray = None  # type: ignore[assignment]
+    # (njoint,) bool: the range also bounds gravity compensation
+    joint_effort_gravity: np.ndarray = None  # type: ignore[assignment]
     tendon_effort_range: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
     body_gravcomp: np.ndarray = None  # type: ignore[assignment]  # (nbody,) share of gravity that is compensated
-    body_mocap: np.ndarray = None  # type: ignore[assignment]  # (nbody,) which mocap body, in the order of the bodies; -1
-    # The medium (`warpsim/model/medium.py`); all 0 is none.
+    # (nbody,) index of the mocap body, in the order of the bodies; -1: no mocap body
+    body_mocap: np.ndarray = None  # type: ignore[assignment]
+    # The medium (`warpsim/model/medium.py`); zero density and viscosity: no medium.
     fluid_density: float = 0.0  # [kg/m^3]
     fluid_viscosity: float = 0.0  # [Pa s]
     wind: np.ndarray = None  # type: ignore[assignment]  # (3,) [m/s]
-    body_fluid: np.ndarray = None  # type: ignore[assignment]  # (nbody, 7) widths [m] and axes of the box with the body's inertia
-    geom_fluid: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 15) see `medium.COLUMNS`; 0 first: no ellipsoid
-    # Sensors (`warpsim/model/sensor_types.py`): what they measure stands at sensor_adr … + sensor_size of `Simulator.sensors`.
+    # (nbody, 7) widths [m] and axes of the box with the body's inertia
+    body_fluid: np.ndarray = None  # type: ignore[assignment]
+    # (ngeom, 15) see `medium.COLUMNS`; the first value is 0 for a geom without an ellipsoid
+    geom_fluid: np.ndarray = None  # type: ignore[assignment]
+    # Sensors (`warpsim/model/sensor_types.py`). Sensor s fills `Simulator.sensors` from sensor_adr[s], sensor_size[s]
+    # numbers.
     sensor_names: tuple[str, ...] = ()
     sensor_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) SensorType
-    sensor_object_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 2) ObjectType: what it is attached to, and relative to
-    sensor_object: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 2) their indices; -1 is the world, or none
+    # (nsensor, 2) ObjectType of the object and of the reference
+    sensor_object_type: np.ndarray = None  # type: ignore[assignment]
+    # (nsensor, 2) indices of the object and the reference; -1 is the world, or none
+    sensor_object: np.ndarray = None  # type: ignore[assignment]
     sensor_adr: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
     sensor_size: np.ndarray = None  # type: ignore[assignment]  # (nsensor,)
-    sensor_cutoff: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) 0 is none
+    sensor_cutoff: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) 0: no cutoff
     sensor_datatype: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) DataType
-    sensor_constants: np.ndarray = None  # type: ignore[assignment]  # (nsensor, 8) by kind, see `sensor_records.py`
-    # Where contact at points acts: margins of two geoms add up to their pair's, φ is their distance less it.
+    # (nsensor, 8) depends on the type, see `sensor_records.py`
+    sensor_constants: np.ndarray = None  # type: ignore[assignment]
+    # Margins of point contact. A pair's margin is the sum of its geoms'; φ is the signed distance minus the margin.
     geom_margin: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m]
     pair_margin: np.ndarray = None  # type: ignore[assignment]  # (npair,) [m]
-    # How geoms look besides their colour (`warpsim/model/looks.py`).
+    # How geoms look besides their color (`warpsim/model/looks.py`).
     visual_materials: tuple[VisualMaterial, ...] = ()
     geom_visual_material: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into visual_materials, -1
 
@@ -395,7 +425,8 @@ class Model(NamesOfModel):
         names = {field.name for field in dataclasses.fields(self)}
         if kept.keys() != names:
             raise ModelError(
-                f"a pickled Model with other fields ({', '.join(sorted(kept.keys() ^ names))}): it comes from another version "
+                f"a pickled Model with other fields ({', '.join(sorted(kept.keys() ^ names))}): "
+                "it comes from another version "
                 "of warpsim; keep models as robot files or in stores"
             )
         for name, value in kept.items():
@@ -407,7 +438,10 @@ class Model(NamesOfModel):
         counts = ("nq", "nv", "nu", "na", "nbody", "nmocap", "njoint", "ngeom", "ntendon", "nconstraint")
         text = ", ".join(f"{name}={n}" for name in counts if (n := getattr(self, name)))
         mass = f"{self.body_mass.sum():.4g} kg"
-        return f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, timestep {self.timestep:g} s)"
+        return (
+            f"Model({short(self.name)}: {text or 'empty'}; {len(self.pair_geom)} contact pairs, {mass}, "
+            f"timestep {self.timestep:g} s)"
+        )
 
     @property
     def nq(self) -> int:
@@ -423,18 +457,21 @@ class Model(NamesOfModel):
 
     @property
     def na(self) -> int:
-        """Number of activations: of actuators with dynamics, in their order."""
+        """Number of activations: one for each actuator with dynamics, in the order of the actuators."""
         return int(np.count_nonzero(self.actuator_dynamics))
 
     @property
     def actuator_activation(self) -> np.ndarray:
-        """`(nu,)` place of each actuator's activation, -1 where it has none."""
+        """`(nu,)` index of each actuator's activation, -1 where it has none."""
         stateful = self.actuator_dynamics != DynamicsType.NONE
         return np.where(stateful, np.cumsum(stateful) - 1, -1)
 
     @property
     def muscle_force(self) -> np.ndarray:
-        """`(nu, 2)` F of every muscle's active and passive force [N, N m], a column of `actuator_muscle`; NaN where there is none."""
+        """`(nu, 2)` force scale F of each muscle's active and passive force [N, N m]; NaN where there is none.
+
+        It is one column of `actuator_muscle`.
+        """
         return self.actuator_muscle[..., FORCE]
 
     @property
@@ -444,12 +481,12 @@ class Model(NamesOfModel):
 
     @property
     def has_muscles(self) -> bool:
-        """Whether an actuator has a muscle's force."""
+        """Whether any actuator is a muscle."""
         return bool(np.isfinite(self.muscle_force).any())
 
     @property
     def has_effort_limits(self) -> bool:
-        """Whether a joint or a tendon has a range of what all actuators do to it."""
+        """Whether any joint or tendon has an effort limit: a range of the total force of all actuators."""
         return bool(np.isfinite(self.joint_effort_range).any() or np.isfinite(self.tendon_effort_range).any())
 
     @property
@@ -458,7 +495,7 @@ class Model(NamesOfModel):
 
     @property
     def nmocap(self) -> int:
-        """Number of mocap bodies: their poses are an input of a step."""
+        """Number of mocap bodies, whose poses are an input of each step."""
         return int(self.body_mocap.max(initial=-1)) + 1
 
     @property
@@ -473,7 +510,7 @@ class Model(NamesOfModel):
 
     @property
     def mocap0(self) -> np.ndarray:
-        """`(nmocap, 7)` poses of the mocap bodies in the model, `[x y z qw qx qy qz]`."""
+        """`(nmocap, 7)` initial poses of the mocap bodies, `[x y z qw qx qy qz]`."""
         return self.link_pose[self.mocap_links]
 
     @property
@@ -519,12 +556,12 @@ class Model(NamesOfModel):
 
     @property
     def nsensordata(self) -> int:
-        """Numbers of all sensors together."""
+        """Number of values of all sensors together."""
         return int(self.sensor_size.sum())
 
     @property
     def geom_hydroelastic_modulus(self) -> np.ndarray:
-        """`(ngeom,)` pressure in the middle of each geom [Pa]; inf is rigid, NaN has no pressure-field contact."""
+        """`(ngeom,)` pressure in the middle of each geom [Pa]; inf: rigid, NaN: no pressure-field contact."""
         return self.geom_hydroelastic[:, 0]
 
     @property
@@ -590,12 +627,13 @@ class Model(NamesOfModel):
         names = self.names[element]
         if name not in names:
             raise ValueError(
-                f"no {element} named {short(name)} in model {self.name!r}{self._elsewhere(name)}; it has: {listed(names)}"
+                f"no {element} named {short(name)} in model {self.name!r}{self._elsewhere(name)}; "
+                f"it has: {listed(names)}"
             )
         return names.index(name)
 
     def _elsewhere(self, name) -> str:
-        """What else has this name, as the middle of a sentence: a site where a body is asked."""
+        """Where else the model has this name (a site where a body is asked for), as a phrase for an error message."""
         for kind, names in self.names.items():
             if isinstance(name, str) and name in names:
                 owner = getattr(self, f"{kind}_body", None)
@@ -637,13 +675,16 @@ class Model(NamesOfModel):
         registered("write_model")(self, path, **options)
 
     def to_mjcf(self, path: PathLike | None = None) -> str:
-        """The model as MJCF; with a `path` also written there, its meshes and height fields in the folder `NAME_assets` beside it.
+        """The model as MJCF text. With a `path` the text is also written there.
 
-        `ws.load` reads every number back; one warning names what MuJoCo does otherwise (docs/mjcf.md). Raises `ModelError` for what
-        MuJoCo cannot compile.
+        Meshes and height fields go to the folder `NAME_assets` beside the file. `ws.load` reads every number back. One
+        warning lists what MuJoCo does differently (docs/mjcf.md). Raises `ModelError` for what MuJoCo cannot compile.
         """
         return registered("to_mjcf")(self, path)
 
     def to_mjspec(self) -> "mujoco.MjSpec":
-        """The text of `to_mjcf` as a spec, to be changed and compiled by MuJoCo or read by `ws.load`."""
+        """The model as a MuJoCo spec, made from the text of `to_mjcf`.
+
+        Edit and compile it in MuJoCo, or read it with `ws.load`.
+        """
         return registered("to_mjspec")(self)

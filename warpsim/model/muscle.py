@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Muscle`: the constants of an actuator that pulls as a muscle does."""
+"""`Muscle`: the constants of an actuator that pulls like a muscle."""
 
 import dataclasses
 from typing import Any
@@ -11,25 +11,25 @@ from warpsim.base.errors import ModelError
 
 COLUMNS = ("low", "high", "force", "lmin", "lmax", "vmax", "fpmax", "fvmax")
 FORCE = COLUMNS.index("force")
-NO_MUSCLE = np.full((2, len(COLUMNS)), np.nan)  # (active, passive); rows of what is no muscle
+NO_MUSCLE = np.full((2, len(COLUMNS)), np.nan)  # (active, passive) rows of an actuator that is no muscle
 
 
 @dataclasses.dataclass(frozen=True)
 class Muscle:
-    """A muscle as in MuJoCo: force = -force (FL(L) FV(V) activation + FP(L)) along the length of its joint or tendon, times gear.
+    """A muscle as in MuJoCo: force = -force (FL(L) FV(V) activation + FP(L)) along its joint or tendon, times gear.
 
     force         [N, N m] largest active force at rest
     length_range  (least, largest) length of the actuator [m, rad], gear included
-    range         the same in units of the optimal length L0, at which it pulls hardest
-    lmin, lmax    lengths [L0] between which it is active, and lmax where the passive force is fpmax (linear beyond the middle)
-    vmax          [L0/s] of shortening at which it has no force left
-    fpmax, fvmax  passive force at lmax, and active force when lengthening fast, in units of `force`
-    times         (rise, fall) [s] of its activation
-    width         [1] of the change of control over which rise turns into fall; 0: at once
+    range         the same in units of the optimal length L0, at which the muscle pulls hardest
+    lmin, lmax    lengths [L0] between which it is active; at lmax the passive force is fpmax (linear beyond the middle)
+    vmax          [L0/s] shortening velocity at which the force is zero
+    fpmax, fvmax  passive force at lmax, and active force at fast lengthening, in units of `force`
+    times         (rise, fall) [s] time constants of the activation
+    width         [1] change of control over which rise blends into fall; 0: a sharp switch
 
-    Worlds may differ in all of these: `sim.parameters["muscle_force"]` (worlds, nu, 2) and `["muscle_curve"]` (worlds, nu, 2, 7), of the active and
-    of the passive force (range, lmin, lmax, vmax, fpmax, fvmax), NaN of other actuators; `["actuator_length_range"]` (worlds, nu, 2) and
-    `["actuator_time"]` (worlds, nu, 3).
+    Worlds may differ in all of these. `sim.parameters["muscle_force"]` is (worlds, nu, 2) and `["muscle_curve"]`
+    (worlds, nu, 2, 7), for the active and the passive force (range, lmin, lmax, vmax, fpmax, fvmax); NaN for other
+    actuators. `["actuator_length_range"]` is (worlds, nu, 2) and `["actuator_time"]` (worlds, nu, 3).
 
     Raises `ModelError` for a value outside its range.
     """
@@ -70,19 +70,19 @@ class Muscle:
 
     @property
     def dynamics(self) -> tuple[Any, ...]:
-        """As `ModelBuilder.add_actuator` takes it."""
+        """Kind and times, as `ModelBuilder.add_actuator` takes them."""
         return ("muscle", *self.times, self.width)
 
     @property
     def rows(self) -> np.ndarray:
-        """(2, 8) constants in the order of `COLUMNS` of the active and of the passive force."""
+        """(2, 8) constants of the active and of the passive force, in the order of `COLUMNS`."""
         row = [*self.range, self.force, self.lmin, self.lmax, self.vmax, self.fpmax, self.fvmax]
         return np.tile(np.array(row, float), (2, 1))
 
 
 @dataclasses.dataclass(frozen=True)
 class MuscleRows:
-    """A muscle as a compiled model has it: `rows (2, 8)` as of `Muscle`, NaN where one of the two forces is none; dynamics apart."""
+    """A muscle of a compiled model: `rows (2, 8)` as in `Muscle`, NaN where a force is absent; without the dynamics."""
 
     rows: np.ndarray
     length_range: np.ndarray

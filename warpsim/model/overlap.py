@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which geoms of a model overlap at its own start q0, and how deep: on the host, without a kernel.
+"""Which geoms of a model overlap at its initial position q0, and how deep: on the host, without kernels.
 
-The depth of two convex shapes is the least of h_A(d) + h_B(-d) over unit directions d, with h the support functions from a
-common point (Boyd & Vandenberghe, ch. 8). It is bounded from above on a fixed set of directions, which settles most
-pairs, then by a search in shrinking cones about the best of them.
+The depth of two convex shapes is the minimum of h_A(d) + h_B(-d) over unit directions d, with h the support functions
+about a common point (Boyd & Vandenberghe, ch. 8). A fixed set of directions gives an upper bound, which settles most
+pairs. The others are searched in shrinking cones about the best direction.
 """
 
 import threading
@@ -16,21 +16,21 @@ from warpsim.model.geometry import CONJUGATE, rotate, rotation_matrix
 from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import GeomType, Model
 
-DEEP = 1e-3  # m; what rests or touches is not deeper than this,
-TINY = 5e-3  # than this part of the smaller geom's radius,
-SMALL = 0.1  # or, where that is less than DEEP, than this part of it
-MOST = 32  # pairs that are searched, the deepest by the first bound
+DEEP = 1e-3  # m; geoms that rest or touch are not deeper than this,
+TINY = 5e-3  # or not deeper than this fraction of the smaller geom's radius,
+SMALL = 0.1  # or, where that is less than DEEP, than this fraction of it
+MOST = 32  # pairs that are searched: the deepest ones by the first bound
 NAMED = 3
-SEARCHED = 1000  # near pairs whose touch is searched for; of further ones the bound decides
+SEARCHED = 1000  # near pairs that are searched for a touch; beyond them the bound decides
 CHUNK = 100_000  # pairs bounded at a time
-CONES = 0.5 ** np.arange(2, 13)  # widths of the search about a direction [rad]
+CONES = 0.5 ** np.arange(2, 13)  # widths of the search cones about a direction [rad]
 STARTS, TRIES = 6, 16
 _starts: "weakref.WeakKeyDictionary[Model, Start]" = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def start_of(model: Model, hulls: dict[int, np.ndarray]) -> "Start":
-    """The start of a model, looked at once. `hulls`: vertices of the hull of each mesh that touches, by mesh."""
+    """The initial overlaps of a model, computed once. `hulls`: hull vertices of each mesh that may touch, by mesh."""
     with _lock:
         if model not in _starts:
             _starts[model] = Start(model, hulls)
@@ -38,9 +38,9 @@ def start_of(model: Model, hulls: dict[int, np.ndarray]) -> "Start":
 
 
 class Start:
-    """The pairs of geoms of a model that are near each other at q0, those between pressure fields apart.
+    """The pairs of geoms of a model that are near each other at q0, without pairs of pressure fields.
 
-    `near (n,)` indices of pairs, `depth (n,)` [m] bounds of their overlap from above, negative across a gap.
+    `near (n,)`: indices of pairs. `depth (n,)` [m]: upper bounds of their overlap, negative across a gap.
     """
 
     def __init__(self, model: Model, hulls: dict[int, np.ndarray]):
@@ -57,7 +57,8 @@ class Start:
             reach[g] = self.support[g].reach(self.directions)
         chunks = [self._bound(poses, reach, k) for k in range(0, max(len(self.geoms), 1), CHUNK)]
         self.near, self.depth = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
-        self.gap = self._limit(*self.geoms[self.near].T) + self.margin[self.near]  # of what touches [m]
+        # depth up to which a pair only touches [m]
+        self.gap = self._limit(*self.geoms[self.near].T) + self.margin[self.near]
 
     def _bound(self, poses, reach, start: int) -> tuple[np.ndarray, np.ndarray]:
         a, b = self.geoms[start : start + CHUNK].T
@@ -75,7 +76,7 @@ class Start:
         return start + rows, depth
 
     def _limit(self, a, b):
-        """Depth up to which two geoms only touch [m]."""
+        """Depth up to which two geoms count as touching [m]."""
         radius = np.minimum(self.radii[a], self.radii[b])
         return np.maximum(np.minimum(DEEP, SMALL * radius), TINY * radius)
 
@@ -95,12 +96,12 @@ class Start:
         return sorted((item for item, k in zip(found, deep, strict=True) if item[0] > limit[k]), reverse=True)
 
     def touching(self) -> np.ndarray:
-        """Indices of the pairs that touch or overlap, or have less than a touch and their margin between them."""
+        """Indices of the pairs that overlap, touch, or are apart by less than the touch limit and their margin."""
         kept = [k >= SEARCHED or self._searched(k, -self.gap[k]) > -self.gap[k] for k in range(len(self.near))]
         return self.near[np.array(kept, dtype=bool)]
 
     def warning(self) -> str | None:
-        """The text of the warning about geoms that overlap; None where none do, and from the second call on."""
+        """The warning about overlapping geoms; None where there are none, and from the second call on."""
         with _lock:
             told, self.told = self.told, True
         found = [] if told else self.overlaps()
@@ -121,9 +122,9 @@ class Start:
 
 
 def _directions() -> np.ndarray:
-    """Unit directions `(n, 3)`, about 14 degrees apart, the k-th last opposite to the k-th."""
+    """Unit directions `(n, 3)`, about 14 degrees apart; the k-th from the end is opposite to the k-th."""
     n = 100
-    z = 1 - (np.arange(n) + 0.5) / n  # a Fibonacci spiral on the upper half sphere
+    z = 1 - (np.arange(n) + 0.5) / n  # Fibonacci spiral on the upper half sphere
     angle = np.pi * (3 - np.sqrt(5)) * np.arange(n)
     r = np.sqrt(1 - z * z)
     half = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
@@ -132,7 +133,7 @@ def _directions() -> np.ndarray:
 
 
 def _search(a: "_Support", b: "_Support", directions, limit: float) -> float:
-    """Least h_A(d) + h_B(-d) found; stops at the first that is not above `limit`."""
+    """The least h_A(d) + h_B(-d) found; the search stops at the first value that is at most `limit`."""
     between = b.pose[:3] - a.pose[:3]
     candidates = [directions, a.axes, -a.axes, b.axes, -b.axes, between[None] if between.any() else a.axes[:1]]
     candidates.append(np.cross(a.axes[:, None], b.axes[None]).reshape(-1, 3))
@@ -157,12 +158,12 @@ def _search(a: "_Support", b: "_Support", directions, limit: float) -> float:
 
 
 class _Support:
-    """Support function of a placed geom, from the world's origin."""
+    """Support function of a placed geom, about the world's origin."""
 
     def __init__(self, model: Model, geom: int, pose, hulls):
         self.kind, self.size, self.pose = GeomType(model.geom_type[geom]), model.geom_size[geom], pose
         self.turn = rotation_matrix(pose[3:])
-        self.axes = self.turn.T  # rows: the geom's axes in the world
+        self.axes = self.turn.T  # rows: the geom's axes in world axes
         self.vertices = hulls.get(int(model.geom_mesh[geom])) if self.kind == GeomType.MESH else None
         if self.kind == GeomType.HFIELD:
             self.field = model.hfields[int((model.geom_type[:geom] == GeomType.HFIELD).sum())]
@@ -185,7 +186,7 @@ class _Support:
         return own + directions @ self.pose[:3]
 
     def depth_in_ground(self, other: "_Support", directions) -> float:
-        """How deep `other` is below this plane, or, along its z, below the surface of this height field."""
+        """How deep `other` reaches below this plane, or, along z, below the surface of this height field."""
         normal = self.axes[2]
         if self.kind == GeomType.PLANE:
             return float(other.reach(-normal[None])[0] + normal @ self.pose[:3])
@@ -198,7 +199,7 @@ class _Support:
         return float((top * data[i, j] - points[:, 2]).max(initial=-np.inf))
 
     def surface(self, directions) -> np.ndarray:
-        """Points `(n, 3)` of the surface in the world, the farthest along each direction: the slope of `reach`."""
+        """Points `(n, 3)` of the surface in the world, the farthest along each direction: the gradient of `reach`."""
         step = 1e-6
         slopes = [
             (self.reach(directions + step * e) - self.reach(directions - step * e)) / (2 * step) for e in np.eye(3)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Physical parameters on the device, per world where someone asked for it.
+"""Physical parameters on the device, stored per world only where someone has accessed them.
 
-A parameter that is the same in every world is stored once, with leading dimension 1; kernels index it `w % rows`. The
-first access through `Parameters` expands it to `(worlds, …)`, after which it may be written per world.
+A parameter that is equal in every world is stored once, with leading dimension 1; kernels index it `w % rows`. The
+first access through `Parameters` expands it to `(worlds, …)`. It may then be written per world.
 """
 
 import typing
@@ -22,7 +22,7 @@ from warpsim.kernels import sums
 from warpsim.model.friction_rules import has_dynamic_friction
 from warpsim.model.model import SIZES, GeomType, Model
 
-SUMMED_AT_ONCE = 64  # worlds whose gradients one thread adds up
+SUMMED_AT_ONCE = 64  # worlds whose gradients one thread sums
 
 
 class Spec(typing.NamedTuple):
@@ -32,7 +32,7 @@ class Spec(typing.NamedTuple):
     least: float | None = None
     finite: bool = True
     most: float | None = None
-    nan: bool = False  # stands for the default
+    nan: bool = False  # NaN is allowed and stands for the default
 
 
 SPECS = {
@@ -84,19 +84,21 @@ SPECS = {
 
 
 PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
-DRAWN = ("joint_pose", "joint_axis", "geom_size", "geom_pose")  # what shapes and places geoms
+DRAWN = ("joint_pose", "joint_axis", "geom_size", "geom_pose")  # parameters that set the shape and place of geoms
 
 
 if typing.TYPE_CHECKING:
 
     class NamesOfParameters: ...
 
-else:  # an attribute of a parameter's name would be taken, and nothing changed
+else:  # assigning the attribute of a parameter's name would have no effect
     NamesOfParameters = other_names("Parameters", {name: f'sim.parameters["{name}"]' for name in SPECS})
 
 
 class ParameterArray(wp.array):
-    """The array of a parameter as `sim.parameters` hands it out: for the name of an element it says what to write."""
+    """A parameter's array as `sim.parameters` returns it; indexing by an element's name raises with a hint on what to
+    write.
+    """
 
     def __getitem__(self, key: Any) -> Any:
         self._refuse_names(key)
@@ -112,13 +114,14 @@ class ParameterArray(wp.array):
                 kind = next((k for k, names in self.model.names.items() if name in names), "joint")
                 index = f"model.joint_coordinates({name!r})[1]" if self.name in PER_DOF else f"model.{kind}({name!r})"
                 raise ValueError(
-                    f"parameters[{self.name!r}] has no {short(name)}: its columns are numbers. values = sim.parameters[{self.name!r}].numpy().copy(); "
+                    f"parameters[{self.name!r}] has no {short(name)}: its columns are numbers. values = "
+                    f"sim.parameters[{self.name!r}].numpy().copy(); "
                     f"values[:, {index}] = ...; sim.parameters[{self.name!r}] = values"
                 )
 
 
 def _handed_out(array: wp.array, name: str, model: Model) -> ParameterArray:
-    """A `ParameterArray` of the same memory and gradient."""
+    """A `ParameterArray` with the same memory and gradient."""
     place = {"ptr": array.ptr, "dtype": array.dtype, "shape": array.shape, "device": array.device, "copy": False}
     shown = wp.array(**place, grad=array.grad) if array.grad is not None else wp.array(**place)
     shown.__class__ = ParameterArray
@@ -127,12 +130,13 @@ def _handed_out(array: wp.array, name: str, model: Model) -> ParameterArray:
 
 
 class Parameters(NamesOfParameters):
-    """Mapping of parameter names to device arrays `(worlds, …)`; see the list in `SPECS`.
+    """Mapping of parameter names to device arrays `(worlds, …)`; `SPECS` lists them.
 
-    `parameters["body_mass"]` gives the array to read or to write in a kernel; `parameters["body_mass"] = values`
+    `parameters["body_mass"]` gives the array to read, or to write in a kernel. `parameters["body_mass"] = values`
     checks and copies host values of shape `(worlds, …)` or `(…)`.
 
-    Each name is written by itself: `parameters["body_mass"] = values` leaves `body_inertia`, which is about the centre of mass. `scale_mass` scales both.
+    Each parameter is written separately: `parameters["body_mass"] = values` leaves `body_inertia`, which is about the
+    center of mass, unchanged. `scale_mass` scales both.
     """
 
     model: Model
@@ -145,13 +149,13 @@ class Parameters(NamesOfParameters):
     def __init__(self, model: Model, worlds: int, dtype: str, device: Device, requires_grad: bool):
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.requires_grad = requires_grad
-        self._use = Use()  # of the simulator that has these
+        self._use = Use()  # shared with the simulator that owns these parameters
         self._expanded: set[str] = set()
         self._initial: dict[str, wp.array] = {}
-        self._shown: dict[str, ParameterArray] = {}  # what is handed out of those that are expanded
+        self._shown: dict[str, ParameterArray] = {}  # the arrays returned so far, of expanded parameters
         self._refused: dict[str, str] = {}
         self._checks: list = []
-        self.version = 0  # counts expansions, so that captured graphs are made anew
+        self.version = 0  # number of expansions; captured graphs are remade when it changes
         t = scalar_types(SCALARS[dtype])
         self._types = {"scalar": t.real, "row": t.real, "vec3": t.vec3, "mat33": t.mat33}
         self._numpy = np.dtype(dtype)
@@ -189,21 +193,24 @@ class Parameters(NamesOfParameters):
         )
 
     def stored(self, name: str) -> Array:
-        """The array as kernels read it: leading dimension 1 or worlds."""
+        """The array that kernels read, with leading dimension 1 or worlds."""
         return self._arrays[name]
 
     def is_per_world(self, name: str) -> bool:
-        """Whether the parameter has been asked for, and so may differ between worlds."""
+        """Whether the parameter has been accessed, and so may differ between worlds."""
         return name in self._expanded
 
     @property
     def expanded(self) -> list[str]:
-        """The parameters that have been asked for, in the order of `SPECS`."""
+        """The parameters that have been accessed, in the order of `SPECS`."""
         return [name for name in SPECS if name in self._expanded]
 
     @exclusive
     def undrawn(self) -> tuple[str, ...]:
-        """Those of `DRAWN` that are not the model's in every world: pictures, which know the model alone, do not show them."""
+        """The parameters of `DRAWN` that differ from the model in some world.
+
+        Pictures draw the model and do not show them.
+        """
         found = []
         for name in (name for name in DRAWN if name in self._expanded and not self.device.is_capturing):
             ours = self._default(name).astype(self._numpy)
@@ -212,20 +219,20 @@ class Parameters(NamesOfParameters):
         return tuple(found)
 
     def initial(self, name: str) -> Array:
-        """The model's values of an expanded parameter, leading dimension 1: what it was until it was asked for."""
+        """The model's values of an expanded parameter, with leading dimension 1."""
         return self._initial[name]
 
     def check(self, function: Callable[[str, Any], None]) -> None:
-        """Let `function(name, values)` raise `ValueError` for values that the simulator could not follow."""
+        """Register `function(name, values)`, which raises `ValueError` for values that the simulator does not support."""
         self._checks.append(function)
 
     def refuse(self, name: str, why: str) -> None:
-        """Make access to a parameter that the simulator would ignore an error."""
+        """Make access to a parameter raise an error, because the simulator ignores it."""
         self._refused[name] = why
 
     @property
     def refused(self) -> dict[str, str]:
-        """The parameters that this simulator would ignore, and why."""
+        """The parameters that this simulator ignores, and why."""
         return dict(self._refused)
 
     @exclusive
@@ -244,17 +251,18 @@ class Parameters(NamesOfParameters):
 
     @exclusive
     def shared_gradient(self, name: str) -> Array:
-        """The gradient of a parameter whose value all worlds share, `(1, …)`: that of `parameters[name].grad`, summed over worlds.
+        """The gradient `(1, …)` of a parameter that all worlds share: `parameters[name].grad` summed over worlds.
 
-        Sums of 64 worlds each are summed up in turn, always in the order of the worlds: the same bits on every run. Raises
-        `ValueError` where steps have recorded none.
+        Partial sums of 64 worlds each are added in the order of the worlds, so every run gives the same bits. Raises
+        `ValueError` where no step has recorded a gradient.
         """
         self._known(name)
         if not self.requires_grad:
             raise ValueError(f"parameters[{name!r}] has no gradient: make the Simulator with requires_grad=True")
         if name not in self._expanded:
             raise ValueError(
-                f"parameters[{name!r}] has no gradient: ask for parameters[{name!r}] before the steps that are to record one"
+                f"parameters[{name!r}] has no gradient: ask for parameters[{name!r}] before the steps that are to "
+                "record one"
             )
         array, real = self._arrays[name], self._types["scalar"]
         result = wp.zeros((1, *array.shape[1:]), dtype=array.dtype, device=self.device)
@@ -300,9 +308,9 @@ class Parameters(NamesOfParameters):
 
     @exclusive
     def scale_mass(self, factor: Numbers) -> None:
-        """Make each body's mass and inertia `factor` times the model's, as another density would: the shape of its mass stays.
+        """Set each body's mass and inertia to `factor` times the model's, like a change of density.
 
-        `factor`: a number, (worlds,), or (worlds, nbody) or (1, nbody) by body; positive. A second call does not multiply the first.
+        `factor`: positive; a number, (worlds,), (worlds, nbody) or (1, nbody). Repeated calls do not accumulate.
         """
         found = numbers(factor, "factor")
         if not (np.isfinite(found) & (found > 0)).all():
@@ -319,7 +327,7 @@ class Parameters(NamesOfParameters):
 
     @exclusive
     def restore(self, worlds: Numbers) -> None:
-        """Give the chosen worlds (indices) the model's values again."""
+        """Restore the model's values in the chosen worlds (indices)."""
         for name in self._expanded:
             array = self._arrays[name]
             values = array.numpy().copy()
@@ -329,8 +337,10 @@ class Parameters(NamesOfParameters):
     def _known(self, name: str) -> None:
         if isinstance(name, str) and name not in SPECS and self.model._elsewhere(name):
             raise ValueError(
-                f"no parameter {short(name)}{self.model._elsewhere(name)}; a parameter has a row for each element: change a copy, and assign it: "
-                f'values = sim.parameters["body_mass"].numpy().copy(); values[:, model.body("name")] = ...; sim.parameters["body_mass"] = values'
+                f"no parameter {short(name)}{self.model._elsewhere(name)}; a parameter has a row for each element: "
+                "change a copy, and assign it: "
+                f'values = sim.parameters["body_mass"].numpy().copy(); values[:, model.body("name")] = ...; '
+                'sim.parameters["body_mass"] = values'
             )
         if not isinstance(name, str) or name not in SPECS:
             here = ATTRIBUTES["Model"].get(name) if isinstance(name, str) else None
@@ -354,7 +364,7 @@ class Parameters(NamesOfParameters):
 
 
 def _names_by_kind() -> str:
-    """All names, what several begin with said once: `body_(mass, com), gravity`."""
+    """All names, with common prefixes factored out: `body_(mass, com), gravity`."""
     kinds: dict[str, list[str]] = {}
     for name in SPECS:
         kind, _, rest = name.partition("_")
@@ -369,7 +379,7 @@ def _pulls(model: Model) -> np.ndarray:
 
 
 def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
-    """What a finite number of the right size can still get wrong."""
+    """Check what a finite value of the right size can still get wrong."""
 
     def refuse(bad: np.ndarray, what: str) -> None:
         if bad.any():
@@ -427,7 +437,8 @@ def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
             bad = (low >= high) | (l_min < 0) | (l_min >= 1) | (l_max <= 1) | (v_max <= 0) | (fp_max < 0) | (fv_max < 0)
             refuse(
                 bad,
-                "a curve (low, high, lmin, lmax, vmax, fpmax, fvmax) has low < high, 0 <= lmin < 1 < lmax, vmax > 0, no other below 0",
+                "a curve (low, high, lmin, lmax, vmax, fpmax, fvmax) has low < high, 0 <= lmin < 1 < lmax, vmax > 0, "
+                "no other below 0",
             )
     elif name == "joint_axis":
         refuse(np.abs(np.linalg.norm(values, axis=-1) - 1.0) > 1e-3, "an axis must have length 1")

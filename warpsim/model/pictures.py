@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heads of picture files, and whether what follows them makes no more than they announce.
+"""Headers of image files, and a check that an image is not larger than its header announces.
 
-Who decodes a PNG makes all bytes that its stream and its texts stand for: a file of 1 MB may say 64 x 64 pixels and hold a gigabyte.
+A decoder of a PNG expands its whole stream and its texts. A file of 1 MB may announce 64 x 64 pixels and hold a
+gigabyte.
 """
 
 import functools
@@ -13,13 +14,13 @@ from warpsim.base.errors import ModelError
 
 PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 MOST_PIXELS = 2**26  # 8192 x 8192
-CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a PNG by its colour type
-SHOWN = (b"IHDR", b"PLTE", b"tRNS", b"sRGB", b"gAMA", b"IDAT", b"IEND")  # the chunks that say what is seen
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a PNG, by color type
+SHOWN = (b"IHDR", b"PLTE", b"tRNS", b"sRGB", b"gAMA", b"IDAT", b"IEND")  # the chunks that affect the picture
 PIECE = 2**20  # bytes inflated at a time
 
 
 def png_size(data: bytes) -> tuple[int, int]:
-    """(width, height) that the head of a PNG file announces; (0, 0) where it is none."""
+    """(width, height) in the header of a PNG file; (0, 0) where it is none."""
     if not data.startswith(PNG) or len(data) < 24:
         return 0, 0
     width, height = struct.unpack(">II", data[16:24])
@@ -27,7 +28,7 @@ def png_size(data: bytes) -> tuple[int, int]:
 
 
 def jpeg_size(data: bytes) -> tuple[int, int]:
-    """(width, height) that the head of a JPEG file announces; (0, 0) where there is none."""
+    """(width, height) in the header of a JPEG file; (0, 0) where it has none."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         kind, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
@@ -38,9 +39,9 @@ def jpeg_size(data: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-@functools.lru_cache(maxsize=16)  # a texture is looked at whenever a material takes it
+@functools.lru_cache(maxsize=16)  # a texture is checked each time that a material takes it
 def _fault(data: bytes) -> str:
-    """What is too large about a picture; "" for nothing."""
+    """What is too large about a picture; "" where nothing is."""
     width, height = png_size(data) if data.startswith(PNG) else jpeg_size(data)
     if width * height > MOST_PIXELS:
         return f"{width} x {height} pixels, more than the limit of {MOST_PIXELS}; make it smaller"
@@ -48,7 +49,7 @@ def _fault(data: bytes) -> str:
         return ""
     depth, kind = (*data[24:26], 8, 6)[:2]
     bits = min(depth, 16) * CHANNELS.get(kind, 4)
-    most = -(-width * bits // 8) * height + 4 * height + 16  # with a filter for each row of each pass
+    most = -(-width * bits // 8) * height + 4 * height + 16  # with one filter byte for each row of each pass
     stream, made = zlib.decompressobj(), 0
     try:
         for key, body in _chunks(data):
@@ -56,21 +57,21 @@ def _fault(data: bytes) -> str:
                 made += len(stream.decompress(body, PIECE))
                 body = stream.unconsumed_tail
     except zlib.error:
-        return ""  # whoever decodes it says so
+        return ""  # the decoder reports it
     if made > most:
         return f"it says {width} x {height} pixels, which are {most} bytes, and holds more"
     return ""
 
 
 def check_picture(data: bytes, label: str) -> None:
-    """Raise `ModelError` for a PNG or JPEG with too many pixels, or with more bytes than its head announces."""
+    """Raise `ModelError` for a PNG or JPEG with too many pixels, or with more bytes than its header announces."""
     fault = _fault(data)
     if fault:
         raise ModelError(f"{label}: {fault}")
 
 
 def plain_png(data: bytes, label: str) -> bytes:
-    """A PNG that `check_picture` passes, without its texts and profiles, which decoders inflate too."""
+    """A PNG that passes `check_picture`, without its texts and profiles, which decoders also inflate."""
     check_picture(data, label)
     if not data.startswith(PNG):
         return data
@@ -84,7 +85,7 @@ def png_chunk(key: bytes, body: bytes) -> bytes:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Name and content of each chunk that is whole, up to the end of the picture."""
+    """Name and content of each complete chunk, up to the end of the picture."""
     at = len(PNG)
     while at + 12 <= len(data):
         size, key = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a `Model` that is added to a `ModelBuilder` comes: the body that takes the place of its world, and its elements' new numbers."""
+"""Where a `Model` is placed in a `ModelBuilder`: the body that replaces its world, and the new element indices."""
 
 import dataclasses
 
@@ -17,34 +17,36 @@ FREE = ("weld", "keep")
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """The world of the model is the frame `pose` of the builder's body `parent` (-1: of its world)."""
+    """Placement of a model: its world becomes the frame `pose` of the builder's body `parent` (-1: the builder's
+    world).
+    """
 
     prefix: str
     parent: int
     pose: np.ndarray
-    start: np.ndarray  # that frame in the world, all joints at q0: bodies that stay free begin from there
-    first: dict[ObjectType, int]  # number that the model's element 0 gets in the builder
-    joints: np.ndarray  # those that its joints get; -1: welded
+    start: np.ndarray  # world pose of that frame with all joints at q0, from which bodies that stay free begin
+    first: dict[ObjectType, int]  # index that the model's element 0 gets in the builder
+    joints: np.ndarray  # builder index of each joint of the model; -1: welded
 
     def body(self, index) -> int:
-        """The builder's number of a body of the model, `parent` for its world."""
+        """The builder's index of a body of the model; `parent` for the model's world."""
         return self.parent if index < 0 else self.of(ObjectType.BODY, index)
 
     def of(self, kind: ObjectType, index) -> int:
-        """The builder's number of element `index` of the model."""
+        """The builder's index of element `index` of the model."""
         return int(self.joints[index]) if kind == ObjectType.JOINT else self.first[kind] + int(index)
 
     def joint(self, index) -> int:
-        """The builder's number of a joint of the model, -1 where it is welded."""
+        """The builder's index of a joint of the model; -1 where it is welded."""
         return int(self.joints[index])
 
     def frame(self, body, pose: np.ndarray) -> np.ndarray:
-        """`pose` in a body of the model as the builder has it: moved where that is the world."""
+        """`pose` in a body of the model as the builder has it: moved where that body is the world."""
         return compose(self.pose, pose) if body < 0 else pose
 
 
 def place(b, other: Model, pose: np.ndarray, prefix: str, parent: int, free: str | None) -> Placement:
-    """Place `other` in builder `b`; `ModelError` for what cannot hang on a body."""
+    """Place `other` in builder `b`; `ModelError` for what cannot be attached to a body."""
     if free not in (None, *FREE):
         raise ModelError(f"add_model: free is {short(free)}; give 'weld', 'keep' or None")
     if parent >= 0:
@@ -53,7 +55,8 @@ def place(b, other: Model, pose: np.ndarray, prefix: str, parent: int, free: str
     if parent >= 0 and free is None and loose.any():
         names = other.body_names[other.joint_body[np.argmax(loose)]], b.bodies[parent].name
         raise ModelError(
-            f"body {names[0]!r} of model {other.name!r} has a free joint and cannot hang on {names[1]!r}; give free='weld' to fix "
+            f"body {names[0]!r} of model {other.name!r} has a free joint and cannot hang on {names[1]!r}; give "
+            "free='weld' to fix "
             f"it there, or free='keep' to leave it free in the world, starting at its pose in {names[1]!r}"
         )
     first = {kind: len(kind.items(b)) for kind in ObjectType if kind != ObjectType.NONE}
@@ -68,6 +71,7 @@ def _refuse_mocap(b, other: Model, parent: int) -> None:
     if len(given):
         raise ModelError(
             f"body {other.body_names[given[0]]!r} of model {other.name!r} is a mocap body and cannot hang on "
-            f"{b.bodies[parent].name!r}: a step is told its pose in the world; add the model without parent, or mocap=True to no "
+            f"{b.bodies[parent].name!r}: a step is told its pose in the world; add the model without parent, or "
+            "mocap=True to no "
             "body of it"
         )

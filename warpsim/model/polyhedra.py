@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The polyhedra of pressure-field contact: unit spheres, cylinders and capsules tessellated as in Drake, boxes.
+"""The polyhedra of pressure-field contact: boxes, and spheres, cylinders and capsules tessellated as in Drake.
 
-A polyhedron is `vertex (n, 4)` = (u, s), at x = scale u + s half e_z in a geom of the sizes at hand, and `loops (faces, k)`:
-the corners of each face, counter-clockwise from outside, filled up with -1.
+A polyhedron has `vertex (n, 4)` = (u, s), a point at x = scale u + s half e_z in a geom of given sizes. `loops (faces,
+k)` holds the corners of each face, counter-clockwise from outside, padded with -1.
 """
 
 import itertools
@@ -12,7 +12,9 @@ import numpy as np
 
 
 class Polyhedron(typing.NamedTuple):
-    """`vertex (n, 4)`, `loops (faces, k)`; `large (faces,)`: whether a face is one of the shape, not a facet of its curve."""
+    """`vertex (n, 4)`, `loops (faces, k)`, and `large (faces,)`: whether a face is a flat face of the shape, not a
+    facet of its curve.
+    """
 
     vertex: np.ndarray
     loops: np.ndarray
@@ -36,7 +38,7 @@ def box() -> Polyhedron:
 
 
 def sphere(level: int) -> Polyhedron:
-    """The octahedron, each triangle cut in four `level` times, its vertices on the unit sphere."""
+    """An octahedron with each triangle divided into four `level` times; the vertices lie on the unit sphere."""
     vertex = np.array([[1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]], float)
     loops = np.array([[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4], [1, 0, 5], [2, 1, 5], [3, 2, 5], [0, 3, 5]])
     for _ in range(level):
@@ -51,7 +53,7 @@ def sphere(level: int) -> Polyhedron:
 
 
 def cylinder(sides: int) -> Polyhedron:
-    """The prism with a corner at +x: its sides in turn, then the caps +z and -z."""
+    """A prism with a corner at +x: its sides in order, then the caps +z and -z."""
     ring = _ring(sides, np.pi / 2)
     vertex = np.concatenate([ring + [0, 0, -1], ring + [0, 0, 1]])
     i, loops = np.arange(sides), np.full((sides + 2, max(sides, 4)), -1)
@@ -62,7 +64,7 @@ def cylinder(sides: int) -> Polyhedron:
 
 
 def capsule(sides: int) -> Polyhedron:
-    """Sides in turn, then the facets of the cap +z from the pole to the side, then those of the cap -z."""
+    """The sides in order, then the facets of the cap +z from the pole to the side, then those of the cap -z."""
     rings = sides // 2
     i = np.arange(sides)
     j = (i + 1) % sides
@@ -93,7 +95,7 @@ def _ring(sides: int, angle: float) -> np.ndarray:
 
 
 def neighbours(loops: np.ndarray) -> np.ndarray:
-    """The face `(faces, k)` across each edge, from a corner of `loops` to the next; -1 where there is none."""
+    """The face `(faces, k)` across each edge of `loops`; -1 where there is none."""
     count = (loops >= 0).sum(axis=1)
     k = np.arange(loops.shape[1])
     following = np.take_along_axis(loops, np.where(k + 1 < count[:, None], k + 1, 0) % loops.shape[1], axis=1)
@@ -106,7 +108,7 @@ def neighbours(loops: np.ndarray) -> np.ndarray:
 
 
 def planes(points: np.ndarray, loops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Unit outward normals `(faces, 3)` and offsets `(faces,)` of plane faces by Newell's sums."""
+    """Unit outward normals `(faces, 3)` and offsets `(faces,)` of plane faces, by Newell's sums."""
     count = (loops >= 0).sum(axis=1)[:, None]
     k = np.arange(loops.shape[1])
     here = points[loops]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of pressure fields for the contact kernels: cells of compliant geoms, faces of rigid ones.
+"""Tables of pressure fields for the contact kernels: cells of compliant geoms, faces of rigid geoms.
 
-What a cell is, and how the pressure follows from an entry: `warpsim.model.pressure_cells`. Rigid geoms are their faces alone and have
-no margin, as in Drake.
+`warpsim.model.pressure_cells` defines cells, and how the pressure follows from an entry. Rigid geoms have faces only
+and no margin, as in Drake.
 """
 
 import typing
@@ -15,9 +15,9 @@ from warpsim.model.hydroelastic import resolution_of
 from warpsim.model.model import GeomType, Model
 from warpsim.model.pressure_cells import NONE, Cells, coefficients, geom_cells, polyhedron
 
-CORNERS = 8  # of a rigid face, at most
-ROUNDING = 1.0 + 1e-6  # a bounding sphere's radius is this much more than it need be
-INSIDE = 1e-9  # of the cell's size: how far outside a corner of a cell may be by rounding
+CORNERS = 8  # most corners of a rigid face
+ROUNDING = 1.0 + 1e-6  # factor on the radius of a bounding sphere, for rounding
+INSIDE = 1e-9  # times the cell's size: how far rounding may move a corner outside its cell
 SHAPES = {"entry": (4,), "cell_entry": (), "cell_bounds": (2,), "bound": (), "cell_large": (), "cell_sphere": (4,)}
 SHAPES |= {"face_vertices": (2,), "face_vertex": (4,), "face_normal": (3,), "face_large": (), "face_sphere": (4,)}
 SHAPES |= {"cell_axis": (3,), "face_axis": (3,), "cell_base": (4,), "cell_base_axis": (3,), "cell_rise": ()}
@@ -29,16 +29,29 @@ TYPES = {name: np.float64 if name in REAL else np.int32 for name in SHAPES}
 class PressureTables(typing.NamedTuple):
     """Flat arrays over all geoms with pressure-field contact, in the order of geoms; float64 and int32.
 
-    `geom_cells, geom_faces (ngeom, 2)`: the first of a geom's cells or faces, and how many. `geom_shift (ngeom,)`: how far below 0 F
-    goes by the margin; `geom_margin (ngeom,)` [m]: how far out that moves the surface at most, from what kernels take for a bound of the geom. `entry (n, 4)`; of cell c `cell_entry (c,)` is its own,
-    `cell_bounds (c, 2)` the first and the number of its bounds in `bound`: entries g with F_c <= F_g, first a -1 where the surface,
-    F_c >= -shift, bounds it. `cell_large (c,)` is 1 where the cell belongs to a face of the shape rather than to a facet of its
-    curve.
-    `face_vertices (f, 2)`: first and number of the corners of face f in `face_vertex (n, 4)` = (u, s), counter-clockwise from outside,
-    at scale u + s half e_z (`corner_scale`); `face_normal (f, 3)` unit, outward; `face_large` and `face_sphere` as for cells. A
-    rigid plane is one face without corners. `cell_sphere (c, 4)` and `cell_axis (c, 3)`: the capsule around a cell, its middle, radius and half
-    axis, which is shorter than a ball around long cells is wide. What of a cell has F <= f is in the capsule `cell_base (c, 4)`, `cell_base_axis (c, 3)`
-    when f `cell_rise (c,)` [m] is added to its radius; infinite where that is not known, in fields of tetrahedra and in planes.
+    Geoms:
+
+    - `geom_cells, geom_faces (ngeom, 2)`: first and number of a geom's cells or faces.
+    - `geom_shift (ngeom,)`: how far F goes below 0 because of the margin.
+    - `geom_margin (ngeom,)` [m]: how far the margin moves the surface out at most, from the geom's bound in kernels.
+
+    Cells:
+
+    - `entry (n, 4)`: coefficients of F; `cell_entry (c,)` is the entry of a cell.
+    - `cell_bounds (c, 2)`: first and number of a cell's bounds in `bound`. A bound is an entry g with F_c <= F_g. The
+      first is -1 where the surface, F_c >= -shift, bounds the cell.
+    - `cell_large (c,)`: 1 where the cell belongs to a face of the shape rather than to a facet of its curve.
+    - `cell_sphere (c, 4)`, `cell_axis (c, 3)`: middle, radius and half axis of the capsule around a cell. It is smaller
+      than a ball around a long cell.
+    - `cell_base (c, 4)`, `cell_base_axis (c, 3)`: the part of a cell with F <= f lies in this capsule with its radius
+      grown by f `cell_rise (c,)` [m]. It is infinite where that is unknown: fields of tetrahedra, and planes.
+
+    Faces:
+
+    - `face_vertices (f, 2)`: first and number of the corners of face f in `face_vertex (n, 4)` = (u, s),
+      counter-clockwise from outside. A corner is at scale u + s half e_z (`corner_scale`).
+    - `face_normal (f, 3)`: unit, outward. `face_large` and `face_sphere` are as for cells. A rigid plane is one face
+      without corners.
     """
 
     geom_cells: np.ndarray
@@ -64,7 +77,10 @@ class PressureTables(typing.NamedTuple):
 
 
 def pressure_tables(model: Model) -> PressureTables:
-    """The tables of a model, its curved shapes tessellated for the model's sizes. Raises `ModelError` for a mesh without a hull."""
+    """The tables of a model, curved shapes tessellated for the model's sizes.
+
+    Raises `ModelError` for a mesh without a hull.
+    """
     ranges = {"geom_cells": np.zeros((model.ngeom, 2), np.int32), "geom_faces": np.zeros((model.ngeom, 2), np.int32)}
     ranges |= {"geom_margin": np.zeros(model.ngeom), "geom_shift": np.zeros(model.ngeom)}
     parts = [{name: np.zeros((0, *shape)) for name, shape in SHAPES.items()}]
@@ -91,12 +107,15 @@ def pressure_tables(model: Model) -> PressureTables:
 
 
 def _overhang(model: Model, g: int) -> float:
-    """How far [m] a field of tetrahedra is outside the capsule around its mesh (`kernels/contact/cull.py`, `geom_bound`), which it need not fill."""
+    """How far [m] a field of tetrahedra reaches outside the capsule around its mesh, which it need not fill.
+
+    The capsule is `geom_bound` in `kernels/contact/cull.py`.
+    """
     if model.geom_field[g] < 0:
         return 0.0
     size, vertices = model.geom_size[g], model.fields[model.geom_field[g]].vertices
     farthest = 0.0
-    for k in np.flatnonzero(size >= (1 - 1e-5) * size.max()):  # whichever of equals is the axis
+    for k in np.flatnonzero(size >= (1 - 1e-5) * size.max()):  # any of equal axes may be the capsule's
         beyond = vertices.copy()
         beyond[:, k] -= np.clip(beyond[:, k], -size[k], size[k])
         radius = np.linalg.norm(np.delete(size, k))
@@ -114,7 +133,7 @@ def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, 
         base, base_axis, rise = sphere, axis, np.array([np.inf])
     else:
         sphere, axis, base, base_axis, rise = _cell_capsules(cells, a, b, shift)
-    if model.geom_field[g] >= 0:  # the pressure in one cell is no bound of that in others
+    if model.geom_field[g] >= 0:  # the pressure in one cell does not bound that in the others
         rise = np.full(len(rise), np.inf)
     return {
         "entry": cells.entry,
@@ -131,14 +150,16 @@ def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, 
 
 
 def _capsules(corners: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Capsules (middle, radius) and half axes around corners `(c, n, 3)`, along the direction in which each row is longest."""
+    """Capsules (middle, radius) and half axes around corners `(c, n, 3)`, along the direction in which each row is
+    longest.
+    """
     mean = np.where(used[..., None], corners, 0.0).sum(axis=1) / used.sum(axis=1)[:, None]
     arms = np.where(used[..., None], corners - mean[:, None], 0.0)
     direction = np.linalg.eigh(np.einsum("cni,cnj->cij", arms, arms))[1][..., 2]
     along = np.einsum("cni,ci->cn", arms, direction)
     across = np.where(used, np.linalg.norm(arms - along[..., None] * direction[:, None], axis=2), 0.0)
     radius = across.max(axis=1)
-    # the hemispheres reach as far as a corner's distance from the axis lets them
+    # the hemispheres reach as far as each corner's distance from the axis lets them
     lead = np.sqrt(np.maximum(radius[:, None] ** 2 - across**2, 0.0))
     low = np.where(used, along + lead, np.inf).min(axis=1)
     high = np.where(used, along - lead, -np.inf).max(axis=1)
@@ -148,7 +169,10 @@ def _capsules(corners: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _cell_capsules(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> tuple[np.ndarray, ...]:
-    """Capsules of bounded cells, around the corners, which are where three bounds meet, and around their faces on the surface; how fast these grow."""
+    """Capsules of bounded cells and of their faces on the surface, and how fast the latter grow with F.
+
+    A capsule encloses the cell's corners, which are where three bounds meet.
+    """
     own, count = cells.cell_entry, (cells.bounds != NONE).sum(axis=1)
     spheres, axes = np.zeros((len(own), 4)), np.zeros((len(own), 3))
     bases, base_axes, rise = spheres.copy(), axes.copy(), np.full(len(own), np.inf)
@@ -186,9 +210,11 @@ def _cell_capsules(cells: Cells, a: np.ndarray, b: np.ndarray, shift: float) -> 
 
 
 def _rise(corners, flat, others, a, b) -> np.ndarray:
-    """[m per F] by which {F <= f} of cells reaches beyond their faces: corners (c, n, 3), which of them are the face's, which are others, F + shift = a·x + b.
+    """Growth [m per F] of {F <= f} of cells beyond their faces.
 
-    A point of the cell is Σ λ_k v_k; what belongs to the other corners is at most (f + shift)/min F_k, and moves by no more than from there to the face's middle.
+    `corners (c, n, 3)`; `flat` and `others` select the face's corners and the other corners; F + shift = a·x + b. A
+    point of the cell is Σ λ_k v_k. The total weight of the other corners is at most (f + shift)/min F_k, and it moves
+    the point by no more than the distance from these corners to the face's middle.
     """
     middle = np.where(flat[..., None], corners, 0.0).sum(axis=1) / flat.sum(axis=1)[:, None]
     value = np.einsum("ci,cni->cn", a, corners) + b[:, None]
@@ -198,7 +224,9 @@ def _rise(corners, flat, others, a, b) -> np.ndarray:
 
 
 def corner_scale(kind: int, size) -> tuple[np.ndarray, float]:
-    """(scale (3,), half) [m] of a geom's half sizes: the corner (u, s) of a face is at scale u + s half e_z in geom axes."""
+    """(scale (3,), half) [m] of a geom's half sizes: the corner (u, s) of a face is at scale u + s half e_z in geom
+    axes.
+    """
     if kind in (GeomType.SPHERE, GeomType.CAPSULE):
         return np.full(3, float(size[0])), float(size[1]) if kind == GeomType.CAPSULE else 0.0
     if kind == GeomType.CYLINDER:
@@ -207,7 +235,7 @@ def corner_scale(kind: int, size) -> tuple[np.ndarray, float]:
 
 
 def _face_tables(model: Model, g: int) -> dict[str, np.ndarray]:
-    """Faces of rigid geom g, those of many corners in parts."""
+    """Faces of rigid geom g; faces with many corners are split."""
     kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
     if kind == GeomType.PLANE:
         return {
@@ -246,7 +274,7 @@ def _face_tables(model: Model, g: int) -> dict[str, np.ndarray]:
 
 
 def _cut(loop: np.ndarray) -> list[np.ndarray]:
-    """A convex polygon in parts of at most CORNERS corners, by chords from its first."""
+    """Split a convex polygon into parts of at most CORNERS corners, by chords from its first corner."""
     triangles = np.arange(1, len(loop) - 1)
     parts = np.array_split(triangles, -(-len(triangles) // (CORNERS - 2)))
     return [loop[[0, *part.tolist(), part[-1] + 1]] for part in parts]

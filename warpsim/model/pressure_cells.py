@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of pressure fields, shape by shape: one for each face of the surface, with its linear pressure and its neighbours.
+"""Cells of pressure fields, shape by shape: one per face of the surface, with its linear pressure and its neighbors.
 
-F = min_f (a_f . x + b_f) over the faces f of a convex geom; cell f is {x: F_f >= 0, F_f <= F_g for its neighbours g}. Each F is
-an *entry* (n, c) that gives (a, b) with the sizes of the geom at hand (`coefficients`), for sizes may differ from world to
-world. A plane of its own, m . x <= q, is the entry F_f - (m . x - q): of tetrahedra, of hull faces with many neighbours, and of
-the caps of cylinders, where the planes that hold the axis are entries of the cap's form, n = (m_x, m_y, n_z).
+F = min_f (a_f . x + b_f) over the faces f of a convex geom; cell f is {x: F_f >= 0, F_f <= F_g for its neighbors g}.
+Sizes may differ between worlds, so each F is an *entry* (n, c) that gives (a, b) for a geom of given sizes
+(`coefficients`).
 
-A margin d [m] moves the surface out from F = 0 to F = -d / depth, and changes nothing else: in the layer F goes on as it is inside, below 0.
-For boxes, spheres, cylinders, capsules and half spaces this is Drake's field, of which the facets are counted for the size with the margin;
-the layer on an ellipsoid or a hull is d where it is thinnest, and thicker by the same factor elsewhere, and on tetrahedra it is what their
-inner faces go on to enclose.
+A bounding plane m . x <= q is stored as the entry F_f - (m . x - q). Tetrahedra, hull faces with many neighbors and the
+caps of cylinders have such planes. On caps the planes that contain the axis are entries of the cap's form, n = (m_x,
+m_y, n_z).
+
+A margin d [m] moves the surface out from F = 0 to F = -d / depth. In that layer F continues as inside, below 0. For
+boxes, spheres, cylinders, capsules and half spaces this is Drake's field, with facets counted for the size plus the
+margin. On an ellipsoid or a hull the layer is d where it is thinnest, and thicker elsewhere by the same factor. On
+tetrahedra the layer is what the extended inner faces enclose.
+
 Sources: Masterjohn et al. 2022 and Drake's shapes; SciPy's Qhull and HiGHS for hulls.
 """
 
@@ -22,14 +26,14 @@ from warpsim.model.extent import bounding_radii
 from warpsim.model.hull import convex_mesh
 from warpsim.model.model import GeomType, Mesh, Model, TetField
 
-WEDGE = 8  # neighbours in a part of a face that has too many
-BOUNDS = 12  # of a cell, at most: kernels clip in a loop over them
-NONE = -2  # fills up rows of bounds; -1 is the surface
-FLAT = 1e-9  # angle between facets of the dual hull, below which their edge is of the triangulation only
+WEDGE = 8  # neighbors per part of a face that has too many
+BOUNDS = 12  # most bounds of a cell: kernels clip in a loop over them
+NONE = -2  # pads rows of bounds; -1 is the surface
+FLAT = 1e-9  # angle between facets of the dual hull; below it an edge comes from the triangulation only
 
 
 class Cells(typing.NamedTuple):
-    """One geom's: `entry (n, 4)`, `cell_entry (c,)`, `bounds (c, k)` filled up with NONE, `large (c,)`."""
+    """The cells of one geom: `entry (n, 4)`, `cell_entry (c,)`, `bounds (c, k)` padded with NONE, `large (c,)`."""
 
     entry: np.ndarray
     cell_entry: np.ndarray
@@ -38,7 +42,9 @@ class Cells(typing.NamedTuple):
 
 
 def coefficients(kind: int, size, thickness: float, entry: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a `(..., 3)` [1/m] and b `(...)` of entries `(..., 4)`: F = a . x + b in the axes of a geom of these half sizes [m]."""
+    """a `(..., 3)` [1/m] and b `(...)` of entries `(..., 4)`: F = a . x + b in the axes of a geom of these half sizes
+    [m].
+    """
     n, c = entry[..., :3], entry[..., 3]
     if kind == GeomType.PLANE:
         return n / thickness, np.zeros_like(c)
@@ -61,8 +67,11 @@ def coefficients(kind: int, size, thickness: float, entry: np.ndarray) -> tuple[
 
 
 def geom_cells(model: Model, g: int) -> tuple[Cells, float, float]:
-    """The cells of compliant geom g, the depth [m] over which F goes from 0 to 1, and how far [m] a margin moves any point of the surface per
-    unit of F at most."""
+    """The cells of compliant geom g, its depth, and how far a margin moves its surface.
+
+    The depth [m] is the distance over which F goes from 0 to 1. The last value [m per unit of F] bounds how far a
+    margin moves any point of the surface.
+    """
     kind, size = GeomType(model.geom_type[g]), model.geom_size[g]
     _, _, thickness, margin = model.geom_hydroelastic[g]
     if kind == GeomType.MESH:
@@ -73,7 +82,8 @@ def geom_cells(model: Model, g: int) -> tuple[Cells, float, float]:
         return cells, thickness, thickness
     depths = {GeomType.SPHERE: size[:1], GeomType.CAPSULE: size[:1], GeomType.CYLINDER: size[:2]}
     deep = float(min(depths.get(kind, size)))
-    # F is concave, and 1 in the middle: a ray from there that leaves the shape at r leaves the layer of F >= -s at r (1 + s) at most
+    # F is concave, and 1 in the middle. A ray from there that leaves the shape at r leaves the layer F >= -s at r (1 +
+    # s) at most.
     reach = float(size[0] if kind == GeomType.CAPSULE else bounding_radii(model)[g])
     if kind == GeomType.BOX:
         return _box_cells(), deep, reach
@@ -82,7 +92,7 @@ def geom_cells(model: Model, g: int) -> tuple[Cells, float, float]:
 
 
 def polyhedron(kind: GeomType, size, resolution: float, margin: float = 0.0) -> polyhedra.Polyhedron:
-    """The polyhedron that a primitive is, its facets counted for the size with the margin."""
+    """The polyhedron that stands for a primitive; its facets are counted for the size plus the margin."""
     if kind == GeomType.BOX:
         return polyhedra.box()
     size = size + margin
@@ -95,15 +105,18 @@ def polyhedron(kind: GeomType, size, resolution: float, margin: float = 0.0) -> 
 
 
 def _box_cells() -> Cells:
-    """Faces +x, -x, ...; the opposite face bounds too, where the box is thinnest."""
+    """Faces +x, -x, ...; the opposite face is also a bound, needed where the box is thinnest."""
     normal = np.repeat(np.eye(3), 2, axis=0) * np.tile([1.0, -1.0], 3)[:, None]
     others = np.array([[g for g in range(6) if g != f] for f in range(6)])
     return Cells(np.pad(normal, [(0, 0), (0, 1)]), np.arange(6), _with_surface(others), np.ones(6, int))
 
 
 def _round_cells(shape: polyhedra.Polyhedron) -> Cells:
-    """Of spheres, ellipsoids and capsules: pyramids on the facets, with the apex at the centre or the axis' end; a capsule's sides."""
-    end = shape.vertex[shape.loops[:, 0], 3]  # 1, -1: of a capsule, whose vertices are taken for a half length of 1
+    """Cells of spheres, ellipsoids and capsules: pyramids on the facets, and the sides of a capsule.
+
+    The apex of a pyramid is the center, or the end of the axis.
+    """
+    end = shape.vertex[shape.loops[:, 0], 3]  # 1, -1: end of a capsule, whose vertices are for a half length of 1
     points = shape.vertex[:, :3] + shape.vertex[:, 3:] * [0.0, 0.0, 1.0]
     normal, offset = polyhedra.planes(points, shape.loops)
     normal[shape.large == 1, 2] = 0.0  # sides of a capsule
@@ -118,8 +131,11 @@ def _with_surface(bounds: np.ndarray) -> np.ndarray:
 
 
 def _cylinder_cells(sides: int) -> Cells:
-    """Sides in turn, then the parts of the caps: each is bounded by the other cap (of use where it is the disc in the
-    middle that has the pressure 1), by its sides, and by two planes that hold the axis."""
+    """Cells of a cylinder: sides in order, then the parts of the caps.
+
+    Each part is bounded by the other cap, by its sides, and by two planes that contain the axis. The other cap matters
+    where the cylinder is a disc, in the middle of which the pressure is 1.
+    """
     i = np.arange(sides)
     middle = 2 * np.pi * (i + 0.5) / sides
     side = np.stack([np.cos(middle), np.sin(middle), 0 * middle, np.full(sides, np.cos(np.pi / sides))], axis=-1)
@@ -143,7 +159,7 @@ def _cylinder_cells(sides: int) -> Cells:
 
 
 def _wedges(count: int) -> int:
-    """Parts of a face with `count` neighbours, each less than half a turn."""
+    """Number of parts of a face with `count` neighbors, each spanning less than half a turn."""
     if count + 2 <= BOUNDS:
         return 1
     return max(-(-count // WEDGE), 2 if count % 2 == 0 else 3)
@@ -157,14 +173,14 @@ def _filled(rows: list[list[int]]) -> np.ndarray:
 
 
 def _hull_cells(mesh: Mesh) -> tuple[Cells, float, float]:
-    """Pyramids on the faces of a mesh's convex hull, F = 1 - n . (x - centre) / d, the centre being Chebyshev's."""
+    """Pyramids on the faces of a mesh's convex hull, F = 1 - n . (x - center) / d, with Chebyshev's center."""
     hull = convex_mesh(mesh)
     normal = hull["normals"]
     offset = (hull["vertices"] @ normal.T).max(axis=0)
     centre = chebyshev_centre(normal, offset)
     distance = offset - normal @ centre
     deep = float(distance.min())
-    slope = normal / distance[:, None]  # the points of the dual polytope
+    slope = normal / distance[:, None]  # the vertices of the dual polytope
     entry = [np.concatenate([-slope, 1.0 + (slope @ centre)[:, None]], axis=1)]
     rings = _rings(slope)
     owner, bounds, pseudo = [], [], 0
@@ -191,7 +207,7 @@ def _hull_cells(mesh: Mesh) -> tuple[Cells, float, float]:
 
 
 def _rings(points: np.ndarray) -> dict[int, np.ndarray]:
-    """The neighbours of each vertex of the convex hull of `points (n, 3)`, counter-clockwise from outside."""
+    """The neighbors of each vertex of the convex hull of `points (n, 3)`, counter-clockwise from outside."""
     from scipy.spatial import ConvexHull
 
     hull = ConvexHull(points)
@@ -202,7 +218,7 @@ def _rings(points: np.ndarray) -> dict[int, np.ndarray]:
     after: dict[int, dict[int, tuple[int, int]]] = {}
     for t, (i, j, k) in enumerate(simplices.tolist()):
         for x, y, z in ((i, j, k), (j, k, i), (k, i, j)):
-            after.setdefault(x, {})[y] = (z, t)  # about x, neighbour z follows y
+            after.setdefault(x, {})[y] = (z, t)  # around x, neighbor z follows y
     rings = {}
     for x, follows in sorted(after.items()):
         first = next(iter(follows))
@@ -220,9 +236,10 @@ def _rings(points: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def chebyshev_centre(normal: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """The point of {normal . x <= offset} deepest below all faces; of several, the deepest below those that it may still leave.
+    """The point of {normal . x <= offset} deepest below all faces.
 
-    Linear programs in turn, each of which fixes the faces that hold the depth of the last.
+    Of several such points, the one deepest below the faces that may still move away. Successive linear programs each
+    fix the faces that attain the depth of the last.
     """
     from scipy.optimize import linprog
 
@@ -233,7 +250,7 @@ def chebyshev_centre(normal: np.ndarray, offset: np.ndarray) -> np.ndarray:
         found = linprog(
             [0, 0, 0, -1], A_ub=rows, b_ub=(offset - depth) / scale, bounds=[(None, None)] * 4, method="highs"
         )
-        if not found.success:  # rounding left nothing: the last point is as deep
+        if not found.success:  # infeasible by rounding: the last point is as deep
             break
         point = found.x[:3] * scale
         held = free & (found.ineqlin.marginals < -1e-9)
@@ -245,7 +262,7 @@ def chebyshev_centre(normal: np.ndarray, offset: np.ndarray) -> np.ndarray:
 
 
 def _tet_cells(field: TetField, margin: float) -> tuple[Cells, float, float]:
-    """One cell for each tetrahedron, bounded by its faces; -1 stands for a face of pressure 0 on the boundary."""
+    """One cell per tetrahedron, bounded by its faces; -1 stands for a face of pressure 0 on the boundary."""
     from warpsim.model.tetrahedra import FACES, boundary_faces, depths
 
     vertex, tets, pressure = field.vertices, field.tetrahedra, field.pressure
@@ -260,7 +277,7 @@ def _tet_cells(field: TetField, margin: float) -> tuple[Cells, float, float]:
     outward = np.cross(second - first, third - first)
     length = np.linalg.norm(outward, axis=2, keepdims=True)
     size = np.linalg.norm(own[:, :3], axis=1)[:, None, None]
-    m = outward / length * np.where(size > 0, size, 1.0)  # of the size of the gradient, for rounding's sake
+    m = outward / length * np.where(size > 0, size, 1.0)  # scaled to the gradient, to keep rounding small
     q = np.einsum("tfk,tfk->tf", m, first)
     planes = own[:, None] - np.concatenate([m, -q[..., None]], axis=2)
     bounds = np.where(open_, -1, len(tets) + np.arange(4 * len(tets)).reshape(-1, 4))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another order of the bodies, geoms, sites or cameras of a `ModelBuilder`; all that refers to them follows."""
+"""Reorder the bodies, geoms, sites or cameras of a `ModelBuilder`, and update everything that refers to them."""
 
 from warpsim.model.constraint_types import BODY_CONSTRAINTS
 from warpsim.model.model import GeomType
@@ -9,7 +9,10 @@ LISTS = {"body": "bodies", "geom": "geoms", "site": "sites", "camera": "cameras"
 
 
 def renumber(b, kind: str, order: list[int]) -> None:
-    """Let `order[new] = old` be the elements of `kind`; those left out are gone, and nothing may refer to them. Parents stay before children."""
+    """Reorder the elements of `kind` such that `order[new] = old`; parents stay before children.
+
+    Elements that `order` leaves out are removed; nothing may refer to them.
+    """
     items = getattr(b, LISTS[kind])
     place = {-1: -1} | {old: new for new, old in enumerate(order)}
     if kind == "geom":
@@ -40,7 +43,7 @@ def _geoms(b, place: dict[int, int]) -> None:
 
 
 def _renumber_shapes(b, order: list[int]) -> None:
-    """Meshes and height fields have the order of their geoms."""
+    """Reorder meshes and height fields, which have the order of their geoms."""
     fields = dict(zip((g for g, geom in enumerate(b.geoms) if geom.type == GeomType.HFIELD), b.hfields, strict=True))
     b.hfields = [fields[g] for g in order if g in fields]
     used = [b.geoms[g].mesh for g in order if b.geoms[g].mesh >= 0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of a `ModelBuilder`: checked when they are added, compiled into the tables of a `Model`, taken over from another one."""
+"""Sensors of a `ModelBuilder`: checked when added, compiled into a `Model`'s tables, appended from another model."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -28,9 +28,9 @@ from warpsim.model.sensor_types import (
 if TYPE_CHECKING:
     from warpsim.model.placement import Placement
 
-CONSTANTS = 8  # numbers of `Model.sensor_constants`
+CONSTANTS = 8  # columns of `Model.sensor_constants`
 MAGNETIC_FIELD = (0.0, -0.5, 0.0)  # MuJoCo's default
-# What each kind's options are, and their defaults; see `ModelBuilder.add_sensor`.
+# Options of each kind, and their defaults; see `ModelBuilder.add_sensor`.
 OPTIONS: dict[SensorType, dict] = {
     SensorType.MAGNETOMETER: {"field": MAGNETIC_FIELD},
     SensorType.RANGEFINDER: {"data": ("dist",)},
@@ -48,7 +48,7 @@ OPTIONS: dict[SensorType, dict] = {
 class Sensor:
     name: str
     type: SensorType
-    objects: tuple[tuple[ObjectType, int], tuple[ObjectType, int]]  # what it is attached to, and relative to
+    objects: tuple[tuple[ObjectType, int], tuple[ObjectType, int]]  # the object and the reference
     cutoff: float
     datatype: DataType
     size: int
@@ -56,7 +56,7 @@ class Sensor:
 
 
 def kind_called(kind, label: str) -> SensorType:
-    """The kind of sensor by its name."""
+    """The type of sensor with this name."""
     names = {member.name.lower(): member for member in SensorType}
     found = kind if isinstance(kind, SensorType) else names.get(kind.lower()) if isinstance(kind, str) else None
     if found is None:
@@ -85,7 +85,7 @@ def make_sensor(b, name: str, kind, object, reference, cutoff, datatype, options
 
 
 def _end(b, given, allowed, label: str, word: str) -> tuple[ObjectType, int]:
-    """An object by its name or index, or (type, name) where it may be of several types."""
+    """(type, index) of an object given by name or index, or by (type, name) where several types are allowed."""
     if given is None:
         if ObjectType.NONE not in allowed:
             raise ModelError(f"{label}: give its {word}, {_wanted(allowed)}")
@@ -116,7 +116,7 @@ def _index(b, type: ObjectType, key) -> int:
 
 
 def _refuse_joint(b, type: SensorType, end, label: str) -> None:
-    """Refuse a joint of a type that the kind cannot measure."""
+    """Refuse a joint of a type that the kind of sensor cannot measure."""
     if end[0] != ObjectType.JOINT:
         return
     joint, ball = b.joints[end[1]], type in (SensorType.BALLQUAT, SensorType.BALLANGVEL)
@@ -131,10 +131,14 @@ def _refuse_joint(b, type: SensorType, end, label: str) -> None:
 
 
 def _constants(b, type: SensorType, ends, options: dict, label: str) -> tuple[int, np.ndarray]:
-    """How many numbers the sensor gives, and what its kind keeps of options:
+    """Number of values of the sensor, and the constants that its kind keeps of its options.
 
-    of frames the rotation (qw qx qy qz) of inertial frames in their bodies, of object and reference; magnetometer the field; camprojection
-    focal lengths in pixels; limits the margin; rangefinder the bits of its data; contact these, how it reduces, and how many.
+    - frame sensors: rotations (qw qx qy qz) of the inertial frames of object and reference in their bodies
+    - magnetometer: the field
+    - camprojection: focal lengths in pixels
+    - joint and tendon limits: the margin
+    - rangefinder: the bits of its data
+    - contact: the bits of its data, how it reduces, and how many contacts it gives
     """
     constants, size = np.zeros(CONSTANTS), KINDS[type].size
     if type == SensorType.MAGNETOMETER:
@@ -167,7 +171,7 @@ def _constants(b, type: SensorType, ends, options: dict, label: str) -> tuple[in
 
 
 def _inertial(b, body: int, rotation, label: str) -> np.ndarray:
-    """Rotation of a body's inertial frame, by default its principal axes, the largest moment first."""
+    """Rotation of a body's inertial frame; by default its principal axes, the largest moment first."""
     if rotation is not None:
         return unit_of(vector_of(rotation, 4, f"{label}: frames"), f"{label}: frames")
     _, axes = np.linalg.eigh(with_mass(b, body).inertia)
@@ -177,7 +181,7 @@ def _inertial(b, body: int, rotation, label: str) -> np.ndarray:
 
 
 def _focal(camera, focal, label: str) -> np.ndarray:
-    """Focal lengths in pixels: given, or those of the vertical angle of view."""
+    """Focal lengths in pixels: the given ones, or those of the vertical angle of view."""
     if focal is not None:
         return vector_of(focal, 2, f"{label}: focal")
     return np.full(2, 0.5 / np.tan(0.5 * camera.fovy) * camera.resolution[1])
@@ -192,7 +196,7 @@ def _bits(data, table: dict[str, int], label: str) -> int:
 
 
 def options_of(type: SensorType, constants: np.ndarray, size: int) -> dict:
-    """The options that make these constants."""
+    """The options that give these constants."""
     bits = int(constants[0])
     if type == SensorType.MAGNETOMETER:
         return {"field": constants[:3]}
@@ -212,12 +216,12 @@ def options_of(type: SensorType, constants: np.ndarray, size: int) -> dict:
 
 
 def names_of(table: dict[str, int], bits: int) -> tuple[str, ...]:
-    """The names of the data chosen by `bits`."""
+    """The names of the data that `bits` selects."""
     return tuple(name for place, name in enumerate(table) if bits >> place & 1)
 
 
 def compile_sensors(b, joint_order) -> dict:
-    """The fields of a `Model` for a builder's sensors; `joint_order`: the place of each of the builder's joints in the model."""
+    """The sensor fields of a `Model`; `joint_order` gives the model's index of each of the builder's joints."""
     ends = []
     for sensor in b.sensors:
         ends.append([(int(t), joint_order[i] if t == ObjectType.JOINT else i) for t, i in sensor.objects])
@@ -232,7 +236,11 @@ def compile_sensors(b, joint_order) -> dict:
 
 
 def append_sensors(b, other: Model, at: "Placement") -> None:
-    """Add the sensors of a model. What they measure in the world, or of all of it, they do in the builder's; of its contacts, what lies in the model's."""
+    """Add the sensors of a model.
+
+    Sensors that measure in the world, or the whole model, then measure in the builder's world. Sensors of contacts keep
+    to the contacts of what the model contains.
+    """
     for s, name in enumerate(other.sensor_names):
         type, ends = SensorType(other.sensor_type[s]), []
         for kind, index in zip(other.sensor_object_type[s], other.sensor_object[s], strict=True):
@@ -245,7 +253,7 @@ def append_sensors(b, other: Model, at: "Placement") -> None:
 
 
 def sensor_arguments(type: SensorType, ends, constants: np.ndarray, size: int) -> tuple[list, dict]:
-    """Object and reference, and the options, as `ModelBuilder.add_sensor` takes them, of what a model has of a sensor."""
+    """A model's sensor as arguments of `ModelBuilder.add_sensor`: object and reference, and options."""
     return given_ends(type, ends), options_of(type, constants, size)
 
 

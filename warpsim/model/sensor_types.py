@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of sensors: what each is attached to, how many numbers it gives, and at which stage of a step; names are MJCF's."""
+"""Types of sensors, named as in MJCF: what each is attached to, its number of values, and its stage of a step."""
 
 import dataclasses
 import enum
 
 
 class Stage(enum.IntEnum):
-    """What a sensor reads: the positions or velocities of a state, or accelerations and forces of the step that led to it."""
+    """What a sensor reads: positions or velocities of a state, or accelerations and forces of the last step."""
 
     POSITION = 1
     VELOCITY = 2
@@ -14,7 +14,10 @@ class Stage(enum.IntEnum):
 
 
 class DataType(enum.IntEnum):
-    """How a cutoff clamps: real numbers at both ends, positive ones above, axes and quaternions not at all. MuJoCo's numbers."""
+    """How a cutoff clamps: real values at both ends, positive values above, axes and quaternions not at all.
+
+    The numbers are MuJoCo's.
+    """
 
     REAL = 0
     POSITIVE = 1
@@ -23,7 +26,11 @@ class DataType(enum.IntEnum):
 
 
 class ObjectType(enum.IntEnum):
-    """What a sensor is attached to. BODY is the body's frame, INERTIA its principal axes at the centre of mass, SUBTREE the body and what hangs on it."""
+    """What a sensor is attached to.
+
+    BODY is the body's frame, INERTIA its principal axes at the center of mass, SUBTREE the body and all its
+    descendants.
+    """
 
     NONE = 0
     BODY = 1
@@ -38,16 +45,16 @@ class ObjectType(enum.IntEnum):
 
     @property
     def element(self) -> str:
-        """What it is, or belongs to: "body" of a body's inertia and subtree too."""
+        """The element that it is or belongs to; "body" also for an inertia and a subtree."""
         return "body" if self in (ObjectType.BODY, ObjectType.INERTIA, ObjectType.SUBTREE) else self.name.lower()
 
     def items(self, b) -> list:
-        """All of them in a builder."""
+        """All elements of this type in a builder."""
         return getattr(b, "bodies" if self.element == "body" else f"{self.element}s")
 
 
 class SensorType(enum.IntEnum):
-    """Kinds of sensors by MJCF's names. UNAVAILABLE holds the place, and the NaNs, of one that is not evaluated."""
+    """Types of sensors by MJCF's names. UNAVAILABLE stands for a sensor that is not evaluated; its values are NaN."""
 
     TOUCH = 0
     ACCELEROMETER = 1
@@ -96,13 +103,17 @@ class SensorType(enum.IntEnum):
 
 
 FRAMES = (ObjectType.BODY, ObjectType.INERTIA, ObjectType.GEOM, ObjectType.SITE, ObjectType.CAMERA)
-MATCHED = (ObjectType.GEOM, ObjectType.BODY, ObjectType.SUBTREE)  # by contacts
+MATCHED = (ObjectType.GEOM, ObjectType.BODY, ObjectType.SUBTREE)  # object types that contacts are matched with
 NOTHING = (ObjectType.NONE,)
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """`size`: numbers, 0 where options say how many. `objects`, `references`: what it may be attached to and relative to; with NONE it may be left out."""
+    """Properties of a type of sensor.
+
+    `size`: number of values, 0 where options set it. `objects`, `references`: the types it may be attached to, and
+    measure relative to; with NONE the argument may be left out.
+    """
 
     size: int
     stage: Stage
@@ -163,7 +174,8 @@ KINDS: dict[SensorType, Kind] = {
     SensorType.UNAVAILABLE: Kind(0, _P, NOTHING),
 }
 
-# What a rangefinder and a contact sensor can give, in this order: name -> numbers. The place is the bit in their `data`.
+# Data that a rangefinder and a contact sensor can give, in this order: name -> number of values. The index is the bit
+# in their `data`.
 RAY_DATA = {"dist": 1, "dir": 3, "origin": 3, "point": 3, "normal": 3, "depth": 1}
 CONTACT_DATA = {
     "found": 1,
@@ -178,13 +190,13 @@ CONTACT_DATA = {
 }
 REDUCTIONS = ("none", "mindist", "maxforce", "netforce")
 
-# Sensors whose value is of impulses: of contacts, or of scalar rows.
+# Sensors computed from impulses: of contacts, or of scalar rows.
 OF_IMPULSES = (SensorType.TOUCH, SensorType.FORCE, SensorType.TORQUE, SensorType.CONTACT)
 OF_IMPULSES += (SensorType.JOINTLIMITFRC, SensorType.TENDONLIMITFRC)
-# Of actuators' forces at the start of a step, which a control gives anew.
+# Sensors of actuator forces at the start of a step, recomputed when the control changes.
 OF_ACTUATORS = (SensorType.ACTUATORFRC, SensorType.JOINTACTUATORFRC, SensorType.TENDONACTUATORFRC)
 
 
 def data_size(table: dict[str, int], bits: int) -> int:
-    """Numbers of the data chosen by `bits`."""
+    """Number of values of the data that `bits` selects."""
     return sum(size for place, size in enumerate(table.values()) if bits >> place & 1)

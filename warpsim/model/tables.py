@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the tables of a `Model` fit each other: for models that come from a file of arrays, where anything may stand.
+"""Consistency checks of a `Model`'s tables, for models read from a file of arrays with arbitrary content.
 
-Kernels trust indices; one out of range reads or writes memory that is not theirs.
+Kernels trust indices: an index out of range reads or writes foreign memory.
 """
 
 import dataclasses
@@ -32,11 +32,11 @@ ROWS = {
     "q0": "nq",
 }
 ROWS |= {"tree_reference": "ntree", "tree_link": "ntree + 1", "tree_v": "ntree + 1"} | dict.fromkeys(PER_DOF, "nv")
-# By the beginning of the name, for those that are not above; the text is what `counts` knows.
+# By the prefix of the name, for fields that are not listed above; the text is a key of `counts`.
 OWNER = {"body": "nbody", "joint": "njoint", "link": "nlink", "geom": "ngeom", "pair": "npair", "tendon": "ntendon"}
 OWNER |= {"constraint": "nconstraint", "actuator": "nu", "site": "nsite", "camera": "ncamera", "wrap": "nwrap"}
 OWNER |= {"sensor": "nsensor"}
-# Indices: the least that is allowed, and what they count; one past the end is allowed where a slice begins.
+# Indices: the least allowed value, and what they count. One past the end is allowed where a slice begins.
 INDICES = {
     "body_parent": (-1, "nbody"),
     "body_link": (0, "nlink"),
@@ -72,19 +72,20 @@ INDICES = {
     "actuator_site": (-1, "nsite"),
     "actuator_body": (-1, "nbody"),
 }
-ELEMENTS = ("joint", "geom", "site", "camera", "tendon", "actuator")  # that sensors refer to; bodies may be the world
+# elements that sensors refer to; a body may be the world
+ELEMENTS = ("joint", "geom", "site", "camera", "tendon", "actuator")
 KINDS = {"joint_type": JointType, "link_type": JointType, "geom_type": GeomType, "pair_rule": FrictionRule}
 KINDS |= {"constraint_type": ConstraintType, "site_type": GeomType, "actuator_dynamics": DynamicsType}
 KINDS |= {"sensor_type": SensorType, "sensor_object_type": ObjectType, "sensor_datatype": DataType}
-MOST_OF_A_SENSOR = 1_000_000  # numbers of a user sensor, contacts of a contact sensor
+MOST_OF_A_SENSOR = 1_000_000  # values of a user sensor, contacts of a contact sensor
 WORDS = {"f": "numbers", "i": "whole numbers", "b": "truth values"}  # by the kind of a dtype
-# Numbers that are always finite; others may be infinite, or NaN where there is none.
+# Fields that are always finite. Others may be infinite, or NaN where there is no value.
 FINITE = {"gravity", "q0", "body_mass", "body_com", "body_inertia", "joint_anchor", "joint_axis", "geom_size", "wind"}
 FINITE |= {f"{owner}_pose" for owner in ("joint", "link", "geom", "site", "camera", "constraint")}
 
 
 def check_tables(model: Model) -> None:
-    """Raise `ModelError` naming the first field whose length, index or kind does not fit the rest."""
+    """Raise `ModelError` naming the first field whose length, index or type does not fit the others."""
     names = (
         "nq",
         "nv",
@@ -132,14 +133,14 @@ def check_tables(model: Model) -> None:
 
 @functools.cache
 def _empty() -> Model:
-    """A model without elements, whose arrays have the number types and the shape of rows that those of every model have."""
+    """A model without elements, whose arrays give the number type and row shape of every field."""
     from warpsim.model.builder import ModelBuilder
 
     return ModelBuilder("empty").build()
 
 
 def _check_array(name: str, value, shape, kind: str) -> None:
-    """`shape`: None in it is any length; `kind`: of the dtype."""
+    """Check one array. `shape`: None in it allows any length; `kind`: the kind of the dtype."""
     if not isinstance(value, np.ndarray) or value.dtype.kind != kind:
         found = value.dtype if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise ModelError(f"{name} is {found}; it must be an array of {WORDS[kind]}")
@@ -149,7 +150,7 @@ def _check_array(name: str, value, shape, kind: str) -> None:
 
 
 def _check_arrays(model: Model, counts: dict[str, int]) -> None:
-    """Every array has the rows of what it belongs to, of the shape and the number type of its kind."""
+    """Check that every array has one row per element, with the row shape and number type of its field."""
     for field in dataclasses.fields(Model):
         name, value, like = field.name, getattr(model, field.name), getattr(_empty(), field.name)
         rows = ROWS.get(name) or OWNER.get(name.split("_")[0])
@@ -190,14 +191,12 @@ def _check_arrays(model: Model, counts: dict[str, int]) -> None:
     shapes["mocap"] = (model.nmocap, 7)
     for label, frame in model.keyframes.items():
         for key, value in frame._asdict().items():
-            older = (
-                key in ("activation", "mocap") and not value.size
-            )  # of stores that were written before there was any
+            older = key in ("activation", "mocap") and not value.size  # of stores written before the field existed
             _check_array(f"{key} of keyframe {label!r}", value, value.shape if older else shapes[key], "f")
 
 
 def _check_values(model: Model) -> None:
-    """What is no array has its type and range."""
+    """Check type and range of the fields that are not arrays."""
     for name in ("fluid_density", "fluid_viscosity", "timestep"):
         value = getattr(model, name)
         if (
@@ -220,7 +219,11 @@ def _check_values(model: Model) -> None:
 
 
 def _check_constraints(model: Model) -> None:
-    """Couplings tie joints of one coordinate, or tendons; other constraints tie two bodies. An actuator acts on one thing."""
+    """Check the targets of constraints and actuators.
+
+    Couplings tie joints of one coordinate, or tendons; other constraints tie two bodies. An actuator acts on one
+    target.
+    """
     single = np.flatnonzero(np.isin(model.joint_type, (JointType.HINGE, JointType.SLIDE)))
     for c, kind in enumerate(model.constraint_type.tolist()):
         first, second = model.constraint_joint[c].tolist()
@@ -244,7 +247,7 @@ def _check_constraints(model: Model) -> None:
 
 
 def _check_geoms(model: Model) -> None:
-    """Meshes and height fields have their data; pairs are of two geoms, the lower type first."""
+    """Check that meshes and height fields have their data, and that pairs name two geoms, the lower type first."""
     bad = (model.geom_type == GeomType.MESH) & (model.geom_mesh < 0) & (model.geom_field < 0)
     if bad.any():
         raise ModelError(f"geom_mesh[{int(np.argmax(bad))}] is -1, of a mesh; it must be 0 to {len(model.meshes) - 1}")
@@ -253,7 +256,8 @@ def _check_geoms(model: Model) -> None:
     if bad.any():
         pair = int(np.argmax(bad))
         raise ModelError(
-            f"pair_geom[{pair}] is {model.pair_geom[pair].tolist()}, of types {types[pair].tolist()}; the lower type comes first"
+            f"pair_geom[{pair}] is {model.pair_geom[pair].tolist()}, of types {types[pair].tolist()}; the lower type "
+            "comes first"
         )
     if (model.camera_resolution < 1).any():
         raise ModelError(
@@ -265,7 +269,7 @@ def _check_geoms(model: Model) -> None:
 
 
 def _check_sensors(model: Model, counts: dict[str, int]) -> None:
-    """Their objects are there, of a type that the kind allows, and their places follow each other."""
+    """Check that the sensors' objects exist, with a type that the kind allows, and that their columns are contiguous."""
     size = model.sensor_size
     if (size < 0).any() or not np.array_equal(model.sensor_adr, np.cumsum(size) - size):
         raise ModelError(
@@ -288,7 +292,7 @@ def _check_sensors(model: Model, counts: dict[str, int]) -> None:
 
 
 def _size_of_sensor(model: Model, s: int, type: SensorType, size: int) -> int:
-    """How many numbers a sensor gives by its constants."""
+    """Number of values of a sensor, from its constants."""
     bits, _, count = (int(x) if 0 <= x <= MOST_OF_A_SENSOR else 0 for x in model.sensor_constants[s, :3])
     if type == SensorType.RANGEFINDER:
         return data_size(RAY_DATA, bits)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Positions as points of a manifold, on the host: q ⊕ δ and its inverse, in the tangent space of v.
 
-As MuJoCo's `mj_integratePos` and `mj_differentiatePos` with a step of 1: free joints move along world axes, rotations turn
-about body axes.
+They follow MuJoCo's `mj_integratePos` and `mj_differentiatePos` with a step of 1: free joints move along world axes,
+rotations turn about body axes.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from warpsim.model.model import JointType, Model
 
 
 def displace(model: Model, q, delta) -> np.ndarray:
-    """q ⊕ δ `(..., nq)` of q `(..., nq)` and δ `(..., nv)`, which broadcast."""
+    """q ⊕ δ `(..., nq)` of q `(..., nq)` and δ `(..., nv)`; leading axes broadcast."""
     q, delta = _rows(model.nq, "q", q), _rows(model.nv, "delta", delta)
     shape = np.broadcast_shapes(q.shape[:-1], delta.shape[:-1])
     moved = np.array(np.broadcast_to(q, (*shape, model.nq)))
@@ -49,7 +49,9 @@ def _rows(width: int, name: str, values) -> np.ndarray:
 
 
 def tangent_coordinates(model: Model) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """(coordinate, degree of freedom) of what adds up, and where the quaternions and their three rotations start."""
+    """(coordinate, degree of freedom) of additive coordinates, and of the starts of quaternions and their three
+    rotations.
+    """
     plain, turning = [], []
     for kind, i, j in zip(model.joint_type.tolist(), model.joint_q.tolist(), model.joint_v.tolist(), strict=True):
         moving = {JointType.FREE: 3, JointType.BALL: 0}.get(JointType(kind), 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an actuator of a `ModelBuilder` acts on: a joint, a tendon, sites, a slider-crank, or the contacts of a body."""
+"""Targets of a `ModelBuilder`'s actuators: a joint, a tendon, sites, a slider-crank, or the contacts of a body."""
 
 import dataclasses
 
@@ -13,7 +13,10 @@ from warpsim.model.model import JOINT_NV, Model
 
 @dataclasses.dataclass
 class Target:
-    """Indices of the builder, -1 where it is something else. `site`: site and reference site, or pin and slider of a crank."""
+    """Indices of the builder; -1 for what is not the target.
+
+    `site`: site and reference site, or pin and slider of a crank.
+    """
 
     joint: int = -1
     tendon: int = -1
@@ -22,14 +25,14 @@ class Target:
     body: int = -1
 
     def size(self, b) -> int:
-        """How many numbers its gear has."""
+        """Number of gear values."""
         if self.joint >= 0:
             return JOINT_NV[b.joints[self.joint].type]
         return 6 if self.site[0] >= 0 and not self.rod else 1
 
 
 def read_target(b, joint, tendon, site, reference_site, crank, body, label: str) -> Target:
-    """The one that is given; `ModelError` where none or several are."""
+    """The target given; `ModelError` where none or several are given."""
     given = {"joint": joint, "tendon": tendon, "site": site, "crank": crank, "body": body}
     chosen = [name for name, value in given.items() if value is not None]
     if len(chosen) != 1:
@@ -59,10 +62,10 @@ def read_target(b, joint, tendon, site, reference_site, crank, body, label: str)
 
 
 def read_gear(b, target: Target, gear, label: str) -> np.ndarray:
-    """`(6,)`, 0 beyond the numbers that the target has."""
+    """Gear `(6,)`, padded with 0."""
     size, gears = target.size(b), np.zeros(6)
     values = np.atleast_1d(array_of(gear, f"{label}: gear"))
-    if not np.isfinite(values).all() or values.shape not in ((size,), (6,)):  # six: as MJCF has them
+    if not np.isfinite(values).all() or values.shape not in ((size,), (6,)):  # MJCF gives six
         raise ModelError(f"{label}: gear {short(values.tolist())}; give {size} finite values")
     gears[:size] = values[:size]
     if target.body >= 0 and gears[0] != 1:
@@ -73,12 +76,13 @@ def read_gear(b, target: Target, gear, label: str) -> np.ndarray:
 
 
 def check_feedback(b, target: Target, feeds_back: bool, control_range, gain, label: str) -> None:
-    """Refuse a law that what it acts on has no use for."""
+    """Refuse a law that its target does not support."""
     size = target.size(b)
     if target.joint >= 0 and size > 1 and feeds_back:
         joint = b.joints[target.joint]
         raise ModelError(
-            f"{label}: feedback on length or velocity needs a hinge or slide; joint {joint.name!r} is {joint.type.name.lower()}"
+            f"{label}: feedback on length or velocity needs a hinge or slide; joint {joint.name!r} is "
+            f"{joint.type.name.lower()}"
         )
     if target.body < 0:
         return
@@ -86,12 +90,13 @@ def check_feedback(b, target: Target, feeds_back: bool, control_range, gain, lab
         raise ModelError(f"{label}: contacts of a body have no length; leave out feedback on length and velocity")
     if gain[0] < 0 or not control_range[0] >= 0:
         raise ModelError(
-            f"{label}: contacts stick with gain times control >= 0; give a control_range from 0 on, not {control_range[0]:g}"
+            f"{label}: contacts stick with gain times control >= 0; give a control_range from 0 on, not "
+            f"{control_range[0]:g}"
         )
 
 
 def compile_targets(b, order: dict[int, int]) -> dict:
-    """The fields of the Model that say what actuators act on; `order` maps joints of the builder to those of the Model."""
+    """The fields of the Model that hold targets; `order` maps joints of the builder to those of the Model."""
     targets = [a.target for a in b.actuators]
     return {
         "actuator_joint": np.array([order.get(t.joint, -1) for t in targets], dtype=np.int32),
@@ -103,7 +108,7 @@ def compile_targets(b, order: dict[int, int]) -> dict:
 
 
 def target_of(model: Model, a: int, joint: int = 0, tendon: int = 0, site: int = 0, body: int = 0) -> dict:
-    """What actuator a acts on as `add_actuator` takes it; indices move by those given."""
+    """The target of actuator a as arguments of `add_actuator`; indices are offset by the given numbers."""
     at = model.actuator_site[a].tolist()
     if model.actuator_joint[a] >= 0:
         return {"joint": joint + int(model.actuator_joint[a])}
@@ -117,7 +122,7 @@ def target_of(model: Model, a: int, joint: int = 0, tendon: int = 0, site: int =
 
 
 def target_name(model: Model, a: int) -> str:
-    """The name of what actuator a acts on."""
+    """The name of the target of actuator a."""
     for index, names in (
         (model.actuator_joint[a], model.joint_names),
         (model.actuator_tendon[a], model.tendon_names),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of spatial tendons: what a builder takes, its checks, and the `wrap_*` fields of a `Model`."""
+"""Paths of spatial tendons: the builder's argument, its checks, and the `wrap_*` fields of a `Model`."""
 
 import dataclasses
 import enum
@@ -22,7 +22,10 @@ class WrapType(enum.IntEnum):
 
 
 class Pulley(typing.NamedTuple):
-    """In a path: a new branch begins, whose length counts 1/divisor in the tendon's, and which pulls with 1/divisor of its force."""
+    """Begin a new branch of a path.
+
+    Its length counts 1/divisor in the tendon's length, and it pulls with 1/divisor of the tendon's force.
+    """
 
     divisor: float
 
@@ -63,11 +66,13 @@ def _element(b, item, label: str) -> Wrap:
     shape = b.geoms[geom]
     if shape.type not in (GeomType.SPHERE, GeomType.CYLINDER):
         raise ModelError(
-            f"{label} wraps geom {shape.name!r}, a {GeomType(shape.type).name.lower()}; only spheres and cylinders can be wrapped"
+            f"{label} wraps geom {shape.name!r}, a {GeomType(shape.type).name.lower()}; only spheres and cylinders "
+            "can be wrapped"
         )
     if wrap.side >= 0 and b.sites[wrap.side].body != shape.body:
         raise ModelError(
-            f"{label}: side site {b.sites[wrap.side].name!r} is not on the body of geom {shape.name!r}; it must move with the geom that it is a side of"
+            f"{label}: side site {b.sites[wrap.side].name!r} is not on the body of geom {shape.name!r}; it must move "
+            "with the geom that it is a side of"
         )
     return wrap
 
@@ -103,7 +108,10 @@ def compile_paths(b) -> dict:
 
 
 def path_of(model: Model, t: int, geom: int = 0, site: int = 0) -> list | None:
-    """The path of tendon t as `add_tendon` takes it, None of a fixed one; indices of geoms and sites move by `geom` and `site`."""
+    """The path of tendon t as `add_tendon` takes it, None for a fixed tendon.
+
+    Indices of geoms and sites are offset by `geom` and `site`.
+    """
     found: list = []
     for i in np.flatnonzero(model.wrap_tendon == t):
         kind, index, side = WrapType(model.wrap_type[i]), int(model.wrap_object[i]), int(model.wrap_side[i])
@@ -117,7 +125,7 @@ def path_of(model: Model, t: int, geom: int = 0, site: int = 0) -> list | None:
 
 
 def check_paths(model: Model) -> None:
-    """Raise `ModelError` where the `wrap_*` fields of a model from a file of arrays do not fit the rest."""
+    """Raise `ModelError` where the `wrap_*` fields of a model read from a file of arrays do not fit the rest."""
     kinds, tendons = model.wrap_type, model.wrap_tendon
     counts = {int(WrapType.SITE): model.nsite, int(WrapType.GEOM): model.ngeom, int(WrapType.PULLEY): 0}
     for i, kind in enumerate(kinds.tolist()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pressure fields on meshes of tetrahedra: what a mesh must be, and the default pressure."""
+"""Pressure fields on tetrahedral meshes: checks of the mesh, and the default pressure."""
 
 import numpy as np
 
@@ -7,20 +7,25 @@ from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 from warpsim.model.model import TetField
 
-FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])  # opposite corner k, outward in a positive tetrahedron
+# face k is opposite to corner k, outward in a positive tetrahedron
+FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])
 THINNEST = 1e-9  # least volume over the cube of the longest edge
-CHUNK = 1 << 18  # distances at a time
+CHUNK = 1 << 18  # distances computed at a time
 
 
 def checked_field(name: str, vertices, tetrahedra, pressure=None) -> TetField:
-    """A `TetField`, its default pressure in place. Raises `ModelError` naming the element that is wrong."""
+    """A checked `TetField`, with the default pressure where none is given.
+
+    Raises `ModelError` naming the wrong element.
+    """
     label = "Hydroelastic: field" if name == "field" else f"Hydroelastic: field {short(name)}"
     vertices, tets = np.array(vertices, float), np.asarray(tetrahedra)
     if vertices.ndim != 2 or vertices.shape[1:] != (3,) or not np.isfinite(vertices).all():
         raise ModelError(f"{label}: vertices have the shape {vertices.shape}; give finite (n, 3) [m]")
     if tets.ndim != 2 or tets.shape[1:] != (4,) or len(tets) == 0 or not np.isin(tets, np.arange(len(vertices))).all():
         raise ModelError(
-            f"{label}: tetrahedra must be (m, 4) indices of the {len(vertices)} vertices, one at least; got shape {tets.shape}"
+            f"{label}: tetrahedra must be (m, 4) indices of the {len(vertices)} vertices, one at least; got shape "
+            f"{tets.shape}"
         )
     tets = tets.astype(int)
     _check_volumes(vertices, tets, label)
@@ -33,20 +38,23 @@ def checked_field(name: str, vertices, tetrahedra, pressure=None) -> TetField:
     if pressure is None:
         if outer.all():
             raise ModelError(
-                f"{label}: all {len(vertices)} vertices are on the boundary, where the pressure is 0; refine the mesh, or give the pressure"
+                f"{label}: all {len(vertices)} vertices are on the boundary, where the pressure is 0; refine the "
+                "mesh, or give the pressure"
             )
         pressure = np.where(outer, 0.0, depths(vertices, tets))
         pressure = pressure / pressure.max()
     pressure = np.array(pressure, float)
     if pressure.shape != (len(vertices),) or not ((pressure >= 0) & (pressure <= 1)).all():
         raise ModelError(
-            f"{label}: pressure has the shape {pressure.shape}; give ({len(vertices)},) values from 0 to 1, in units of the modulus"
+            f"{label}: pressure has the shape {pressure.shape}; give ({len(vertices)},) values from 0 to 1, in units "
+            "of the modulus"
         )
     constant = np.ptp(pressure[tets], axis=1) == 0
     if constant.any():
         t = int(np.argmax(constant))
         raise ModelError(
-            f"{label}: tetrahedron {t} {tets[t].tolist()} has the same pressure at its four vertices ({int(constant.sum())} such); split it, as Drake's refine_mesh does, or give the pressure"
+            f"{label}: tetrahedron {t} {tets[t].tolist()} has the same pressure at its four vertices "
+            f"({int(constant.sum())} such); split it, as Drake's refine_mesh does, or give the pressure"
         )
     return TetField(name, vertices, tets, pressure)
 
@@ -64,7 +72,8 @@ def _check_volumes(vertices, tets, label: str) -> None:
         if bad.any():
             t = int(np.argmax(bad))
             raise ModelError(
-                f"{label}: tetrahedron {t} {tets[t].tolist()} {what}, its volume is {volume[t]:.3g} m^3 ({int(bad.sum())} such); {fix}"
+                f"{label}: tetrahedron {t} {tets[t].tolist()} {what}, its volume is {volume[t]:.3g} m^3 "
+                f"({int(bad.sum())} such); {fix}"
             )
 
 
@@ -75,12 +84,13 @@ def _check_faces(tets, label: str) -> None:
     if shared.any():
         f = int(np.argmax(shared))
         raise ModelError(
-            f"{label}: tetrahedron {f // 4}: its triangle {faces[f].tolist()} is of {int(count[index.ravel()][f])} tetrahedra; at most two can share one"
+            f"{label}: tetrahedron {f // 4}: its triangle {faces[f].tolist()} is of {int(count[index.ravel()][f])} "
+            "tetrahedra; at most two can share one"
         )
 
 
 def boundary_faces(tets: np.ndarray) -> np.ndarray:
-    """`(m, 4)`: which faces (`FACES`) of tetrahedra no other shares."""
+    """`(m, 4)`: which faces (`FACES`) belong to one tetrahedron only."""
     faces = np.sort(tets[:, FACES].reshape(-1, 3), axis=1)
     _, index, count = np.unique(faces, axis=0, return_inverse=True, return_counts=True)
     return (count[index.ravel()] == 1).reshape(-1, 4)
@@ -92,9 +102,10 @@ def surface(tets: np.ndarray) -> np.ndarray:
 
 
 def depths(vertices: np.ndarray, tets: np.ndarray) -> np.ndarray:
-    """Distance `(n,)` [m] of each vertex from the boundary's triangles; 0 of those on it.
+    """Distance `(n,)` [m] of each vertex from the boundary's triangles; 0 for vertices on it.
 
-    Only triangles are looked at whose centre is nearer than the nearest corner and the largest triangle's radius together.
+    The search covers the triangles whose center is nearer than the nearest corner plus the radius of the largest
+    triangle.
     """
     from scipy.spatial import cKDTree
 
@@ -124,7 +135,9 @@ def depths(vertices: np.ndarray, tets: np.ndarray) -> np.ndarray:
 
 
 def _distance(p, a, b, c) -> np.ndarray:
-    """Distance of points from triangles: of the plane where the foot is within, else of the nearest edge."""
+    """Distance of points from triangles: from the plane where the foot is inside the triangle, else from the nearest
+    edge.
+    """
     normal = np.cross(b - a, c - a)
     normal = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
     within, nearest = True, np.inf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the tables of the trees of a model from a file of arrays are those that its bodies and joints have."""
+"""Check that the tree tables of a model read from a file of arrays follow from its bodies and joints."""
 
 from types import SimpleNamespace
 
@@ -12,10 +12,10 @@ from warpsim.model.model import JointType, Model
 
 
 def check_trees(model: Model) -> None:
-    """Raise `ModelError` for the first table that the numbering of links, depth first, does not give."""
+    """Raise `ModelError` for the first table that differs from the depth-first numbering of links."""
     if (model.joint_type == JointType.FIXED).any():
         raise ModelError("joint_type: a joint is not fixed; a body without joints is")
-    place = IDENTITY[:3]  # no table that is looked at has lengths
+    place = IDENTITY[:3]  # the tables checked do not depend on lengths
     joints = zip(model.joint_type.tolist(), model.joint_body.tolist(), strict=True)
     found = number_links(
         SimpleNamespace(
