@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """`Sb3Env`, which needs Stable-Baselines3, where it is asked for."""
+    """Import `Sb3Env`, which needs Stable-Baselines3, on first access."""
     if name == "Sb3Env":
         from warpsim.envs.sb3 import Sb3Env
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cameras and lidars on bodies, by rays: every pixel of every world in one launch. As observations they are flat, `(worlds, rows · columns · channels)`.
+"""Cameras and lidars on bodies, by ray casting: every pixel of every world in one launch.
 
-A camera looks along -z of its pose with +y up, as in MuJoCo, USD and OpenGL; a lidar's angles are about z of its pose, from x. `FORWARD` turns a camera to
-look along x of the body, with z up.
+As observations they are flat, `(worlds, rows · columns · channels)`. A camera looks along -z of its pose with +y up, as
+in MuJoCo, USD and OpenGL. A lidar's angles are about z of its pose, from x. The pose `FORWARD` makes a camera look
+along x of the body, with z up.
 """
 
 import math
@@ -16,7 +17,7 @@ from warpsim.envs.terms import Term
 FORWARD = (0.0, 0.0, 0.0, 0.5, 0.5, -0.5, -0.5)
 HERE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 CHANNELS = {"depth": 1, "segmentation": 1, "normals": 3, "rgb": 3}
-SUN = np.array([0.3, -0.5, 0.81])  # to the light, world axes
+SUN = np.array([0.3, -0.5, 0.81])  # direction to the light, world axes
 AMBIENT, SKY = 0.35, np.array([0.6, 0.75, 0.95])
 
 
@@ -36,7 +37,7 @@ def _pose(pose, label: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Rays(Term):
-    """Rays that are fixed in a body, or in the world where that is "world"."""
+    """Rays fixed in a body, or in the world if the body is "world"."""
 
     def __init__(self, body: str, pose, directions: np.ndarray, reach: float, ignore, geoms):
         self.body, self.ignore, self.geoms = body, ignore, geoms
@@ -57,17 +58,17 @@ class _Rays(Term):
         return new
 
     def look(self, view):
-        """Distances [m] (`reach` where nothing is met), geoms (-1), normals."""
+        """Distances [m] (`reach` without a hit), geoms (-1 without a hit) and normals."""
         hits = view._once(("rays", id(self)), lambda: [view.arrays.of(x) for x in self.sensor(view.state)])
         distance, geom, normal = hits
         return view.xp.where(geom >= 0, distance, self.reach), geom, normal
 
 
 class lidar(_Rays):
-    """Distances `(worlds, channels · columns)` [m] along rows of rays, from the lowest up; `reach` where nothing is met.
+    """Distances `(worlds, channels · columns)` [m] along rows of rays, from the lowest up; `reach` without a hit.
 
-    `vertical` and `horizontal`: first and last angle [degrees]; a full turn leaves out its last column, which is its first. `ignore`: bodies that are not
-    seen, default the one that carries it.
+    `vertical` and `horizontal` are the first and last angle [degrees]. A full turn omits its last column, which would
+    repeat the first. `ignore` lists bodies that are not seen; the default is the body that carries the lidar.
     """
 
     def __init__(
@@ -99,10 +100,11 @@ class lidar(_Rays):
 
 
 class camera(_Rays):
-    """A picture `(worlds, height · width · channels)`, row by row from the top left.
+    """An image `(worlds, height · width · channels)`, row by row from the top left.
 
-    `what`: "depth" along the axis [m] (`reach` where nothing is met), "segmentation" (index of the geom, -1), "normals" in world axes (0 where nothing is
-    met), "rgb" in 0 to 1: colours of geoms in the light of the sky and of a sun. `fov`: vertical field of view [degrees].
+    `what` is "depth" along the axis [m] (`reach` without a hit), "segmentation" (index of the geom, -1 without a hit),
+    "normals" in world axes (0 without a hit), or "rgb" in 0 to 1 (the geoms' colors in the light of the sky and a sun).
+    `fov` is the vertical field of view [degrees].
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class camera(_Rays):
         y = tangent * (1.0 - (2.0 * np.arange(height) + 1.0) / height)
         x = tangent * width / height * ((2.0 * np.arange(width) + 1.0) / width - 1.0)
         rays = np.stack(np.broadcast_arrays(x[None], y[:, None], -1.0), -1).reshape(-1, 3)
-        self.along = 1.0 / np.linalg.norm(rays, axis=-1)  # depth of a unit of distance
+        self.along = 1.0 / np.linalg.norm(rays, axis=-1)  # depth per distance along the ray
         super().__init__(body, pose, rays, reach, ignore, geoms)
 
     def bind(self, view) -> None:
@@ -152,5 +154,5 @@ class camera(_Rays):
         return (self._colours[geom] * light).reshape(view.worlds, -1)
 
     def picture(self, values) -> np.ndarray:
-        """Values of the term as pictures `(worlds, height, width, channels)`."""
+        """The term's values as images `(worlds, height, width, channels)`."""
         return np.asarray(values).reshape(-1, *self.shape)

@@ -1,40 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo's quantities about the centre of mass of a robot's whole tree, as Gymnasium's Ant and Humanoid observe them.
+"""MuJoCo's quantities about the center of mass of a robot's tree, as Gymnasium's Ant and Humanoid observe them.
 
-All in world axes, about c, the centre of mass of the body's tree (`subtree_com` of its root):
+All are in world axes, about c, the center of mass of the body's tree (`subtree_com` of its root):
 
-    centre_inertia   Ixx Iyy Izz Ixy Ixz Iyz, m (x − c), m    (cinert)
-    centre_velocity  ω, velocity of the point of the body at c (cvel)
-    centre_wrench    torque, force of contact                  (cfrc_ext)
-    joint_forces     of the actuators on the joints            (qfrc_actuator)
+    centre_inertia   Ixx Iyy Izz Ixy Ixz Iyz, m (x − c), m             (cinert)
+    centre_velocity  ω, and the velocity of the body's point at c      (cvel)
+    centre_wrench    contact torque, contact force                     (cfrc_ext)
+    joint_forces     actuator forces on the joints                     (qfrc_actuator)
 """
 
 import numpy as np
 
 
 def centre_of_mass(view):
-    """Of all bodies `(worlds, 3)` [m]."""
+    """Center of mass of all bodies `(worlds, 3)` [m]."""
     centre = view.about_centre[3]
     return (centre[..., :1] * centre[..., 1:]).sum(1) / centre[..., :1].sum(1)
 
 
 def centre_wrench(view):
-    """`(worlds, nbody, 6)` of the last step's contacts."""
+    """Contact wrenches `(worlds, nbody, 6)` of the last step."""
     return view.about_centre[0]
 
 
 def centre_inertia(view):
-    """`(worlds, nbody, 10)`."""
+    """Inertias `(worlds, nbody, 10)`."""
     return view.about_centre[1]
 
 
 def centre_velocity(view):
-    """`(worlds, nbody, 6)`."""
+    """Velocities `(worlds, nbody, 6)`."""
     return view.about_centre[2]
 
 
 def joint_forces(view):
-    """`(worlds, nv)` of the actuators on joints, at the present state and control; others are refused."""
+    """Forces `(worlds, nv)` of actuators on joints at the present state and control; other actuators are refused."""
     places, gear, matrix = view.constant("joint_forces", lambda: _transmission(view))
     gain, bias = view.parameter("actuator_gain"), view.parameter("actuator_bias")
     control_range, force_range = view.parameter("control_range"), view.parameter("force_range")
@@ -46,7 +46,11 @@ def joint_forces(view):
 
 
 def _transmission(view):
-    """Columns of q and v of each actuator's joint, its gear (0 where the joint has no one length) and forces of joints by those of actuators."""
+    """How actuators drive joints.
+
+    Returns the columns of q and v of each actuator's joint, its gear (0 where the joint has no single length), and the
+    matrix from actuator forces to joint forces.
+    """
     m = view.model
     if (m.actuator_joint < 0).any():
         name = m.actuator_names[int(np.flatnonzero(m.actuator_joint < 0)[0])]

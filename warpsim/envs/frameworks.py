@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What terms compute with: NumPy, torch or JAX, over the memory of Warp's arrays."""
+"""The array framework of terms: NumPy, torch or JAX, over the memory of Warp's arrays."""
 
 import contextlib
 
@@ -13,7 +13,9 @@ FRAMEWORKS = ("numpy", "torch", "jax")
 
 
 class Arrays:
-    """One framework on one device: `xp`, its functions (`where`, `clip`, `concat`, …), and the way from Warp's arrays and back."""
+    """One framework on one device: its functions `xp` (`where`, `clip`, `concat`, …), and conversions from and to Warp
+    arrays.
+    """
 
     def __init__(self, framework: str, device):
         self.framework, self.device = choice(framework, "array", FRAMEWORKS), device
@@ -26,27 +28,32 @@ class Arrays:
             import jax.numpy
 
             self.xp = jax.numpy
-        # On the CPU an array of NumPy or torch is the memory of Warp's, and stays right as that is written; others are read anew.
+        # On the CPU a NumPy or torch array shares the memory of the Warp array and follows writes to it. Others are
+        # read again.
         self.lasting = framework == "torch" or (framework == "numpy" and device.is_cpu)
 
     def stream(self):
-        """Within, Warp launches on the stream that torch is using on this device; with other frameworks and on the CPU nothing changes."""
+        """A context in which Warp launches on torch's current stream.
+
+        It has no effect on the CPU or with other frameworks.
+        """
         if self.framework != "torch" or not self.device.is_cuda:
             return contextlib.nullcontext()
         current = self.xp.cuda.current_stream(wp.device_to_torch(self.device))
         return wp.ScopedStream(wp.stream_from_torch(current))
 
     def of(self, array: wp.array):
-        """An array of Warp's in the framework, for NumPy on the CPU and torch without a copy."""
+        """A Warp array in the framework; without a copy for NumPy on the CPU and for torch."""
         if self.framework == "numpy":
             return array.numpy()
         if self.framework == "torch":
             return wp.to_torch(array, requires_grad=False)
-        # JAX computes when it likes, also after this memory has been written to: it gets a copy, and is waited for.
+        # JAX is asynchronous, and may compute after this memory has been overwritten. It gets a copy, and is waited
+        # for.
         return self.xp.array(array.numpy()) if self.device.is_cpu else wp.to_jax(wp.clone(array)).block_until_ready()
 
     def give(self, values, dtype) -> wp.array:
-        """Values of the framework as an array of Warp's on the device."""
+        """Values of the framework as a Warp array on the device."""
         if self.framework == "torch":
             return wp.from_torch(values.to(wp.dtype_to_torch(dtype)).contiguous(), dtype=dtype)
         if self.framework == "jax":
@@ -54,7 +61,7 @@ class Arrays:
         return wp.array(np.ascontiguousarray(values), dtype=dtype, device=self.device)
 
     def put(self, array: wp.array, values) -> None:
-        """Write values of the framework into an array of Warp's."""
+        """Write values of the framework into a Warp array."""
         if self.framework == "numpy" and self.device.is_cpu:
             array.numpy()[...] = values
         elif self.framework == "torch":
@@ -63,11 +70,11 @@ class Arrays:
             wp.copy(array, self.give(values, array.dtype))
 
     def host(self, values) -> np.ndarray:
-        """As NumPy."""
+        """The values as a NumPy array."""
         return values.detach().cpu().numpy() if self.framework == "torch" else np.asarray(values)
 
     def made(self, values):
-        """Numbers in the framework, on the device."""
+        """Values as an array of the framework, on the device."""
         if self.framework == "torch":
             values = values if self.xp.is_tensor(values) else np.asarray(values)
             return self.xp.as_tensor(values, device=wp.device_to_torch(self.device))
@@ -76,13 +83,13 @@ class Arrays:
         return self.xp.asarray(values)
 
     def copied(self, values):
-        """The same numbers in memory of their own."""
+        """A copy in separate memory."""
         if self.framework == "torch":
             return values.clone()
         return self.xp.array(values)
 
     def floats(self, values, dtype: str = "float32"):
-        """As real numbers."""
+        """The values as floats."""
         if self.framework == "torch":
             return values.to(getattr(self.xp, dtype))
         return self.xp.asarray(values, dtype=dtype)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A view whose arrays carry gradients: tensors of torch through steps of the simulator (`ws.torch.step`), for rewards that are smooth.
+"""A view whose arrays carry gradients: torch tensors through steps of the simulator (`ws.torch.step`), for smooth
+rewards.
 
-Body poses and velocities are the forward kinematics of the model in torch's operations. What has no derivative here (contact forces, diagnostics as
-part of a reward) is refused or, like a comparison, gives none. A world that is not finite gives none either (`isolation.py`).
+Body poses and velocities come from forward kinematics in torch's operations. Quantities without a derivative here
+(contact forces, diagnostics in a reward) are refused or, like a comparison, give no gradient. A non-finite world gives
+no gradient either (`isolation.py`).
 """
 
 import numpy as np
@@ -14,9 +16,9 @@ from warpsim.model.model import JointType
 
 
 class GradientView(View):
-    """A `View` of tensors that remember how they came about, from the last `detach` on.
+    """A `View` of tensors that record their history, back to the last `detach`.
 
-    Where a step has left a state that is not finite, terms see the one before, which has no gradient.
+    Where a step leaves a non-finite state, terms see the previous state, which carries no gradient.
     """
 
     differentiable = True
@@ -41,7 +43,7 @@ class GradientView(View):
         return by_itself(self.gradient_faults, *tensors)
 
     def step(self, control, substeps: int) -> None:
-        """A step of the simulator, recorded; without gradients in torch an ordinary one."""
+        """A step of the simulator, recorded for gradients; an ordinary step where torch has gradients off."""
         import torch
 
         from warpsim.differentiate import torch as recorded
@@ -66,7 +68,7 @@ class GradientView(View):
             self._seen = {}
 
     def detach(self) -> None:
-        """Forget how everything came about."""
+        """Cut the gradient history of all arrays."""
         self._lasting = {name: self.arrays.copied(self.arrays.of(getattr(self.state, name))) for name in "qv"}
         self._seen = {}
         self.q_before, self.v_before, self.action, self.last_action, self.control = (
@@ -76,7 +78,7 @@ class GradientView(View):
         self.moved()
 
     def restarted(self, mask) -> None:
-        """Worlds of the mask have been put somewhere else."""
+        """The worlds of the mask have been reset or moved."""
         where = self.xp.where
         fresh = {name: self.arrays.copied(self.arrays.of(getattr(self.state, name))) for name in "qv"}
         self._lasting = {name: where(mask[:, None], fresh[name], old) for name, old in self._lasting.items()}
@@ -104,14 +106,15 @@ class GradientView(View):
     @property
     def contact_force(self):
         raise ValueError(
-            "contact forces, sensors and quantities about centres of mass have no gradient here; leave the term out, or make the environment without requires_grad"
+            "contact forces, sensors and quantities about centres of mass have no gradient here; leave the term out, "
+            "or make the environment without requires_grad"
         )
 
     contact_wrench = about_centre = sensors = contact_force
 
 
 def body_poses(view, q):
-    """`(worlds, nbody, 7)` by the links of the model, as `model/host_kinematics.py`, with the worlds' own joints."""
+    """Body poses `(worlds, nbody, 7)`, link by link as in `model/host_kinematics.py`, with each world's own joints."""
     m, xp, zero = view.model, view.xp, 0.0 * q[:, :1]
     links: list = []
     mocap = {int(link): i for i, link in enumerate(m.mocap_links)}
@@ -129,7 +132,7 @@ def body_poses(view, q):
         if kind == JointType.FREE:
             links.append(xp.concat([q[:, start : start + 3], _unit(q[:, start + 3 : start + 7])], axis=-1))
             continue
-        if link in mocap:  # no gradient flows to it here
+        if link in mocap:  # no gradient flows to mocap poses here
             pose = view.arrays.copied(view.arrays.of(view.state.mocap))[:, mocap[link]]
             links.append(zero + xp.concat([pose[:, :3], _unit(pose[:, 3:])], axis=-1))
             continue
@@ -152,7 +155,7 @@ def body_poses(view, q):
 
 
 def position_rate(view, q, v):
-    """How fast q changes at v `(worlds, nq)`: quaternions by ½ Q (0, ω), ω in body axes."""
+    """Time derivative of q at velocity v `(worlds, nq)`; quaternions by ½ Q (0, ω), with ω in body axes."""
     m, xp, found = view.model, view.xp, {}
     for joint, kind in enumerate(m.joint_type):
         places, speeds = m.joint_coordinates(m.joint_names[joint])

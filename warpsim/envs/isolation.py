@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each world's gradient by itself: one that is not finite is taken as 0, so that what all worlds share learns from the others.
+"""Per-world gradients: a non-finite one becomes 0, so that shared parameters still learn from the other worlds.
 
-A derivative that is no number (of a reward, of a step that went wrong) would make the sum over all worlds none, and 0 · NaN is NaN: it is cut in the
-backward pass where it enters and leaves a step of the simulator, and where actions come in.
+A NaN derivative (of a reward, or of a failed step) would make the sum over all worlds NaN, because 0 · NaN is NaN. The
+backward pass removes it where it enters and leaves a step of the simulator, and where actions enter.
 """
 
 from warpsim.base.extras import import_or_explain
@@ -11,7 +11,10 @@ torch = import_or_explain("torch", "torch")
 
 
 class _ByItself(torch.autograd.Function):
-    """The identity on tensors `(worlds, n)`; backward, a world with an entry that is not finite in any of them gets 0 in all, and is counted."""
+    """The identity on tensors `(worlds, n)`.
+
+    In the backward pass, a world with a non-finite entry in any tensor gets gradient 0 in all of them, and is counted.
+    """
 
     @staticmethod
     def forward(ctx, faults, *tensors):
@@ -26,5 +29,5 @@ class _ByItself(torch.autograd.Function):
 
 
 def by_itself(faults, *tensors) -> tuple:
-    """The tensors; `faults (worlds,)` counts whose gradient was not finite."""
+    """The tensors unchanged; `faults (worlds,)` counts the worlds whose gradient was not finite."""
     return _ByItself.apply(faults, *tensors)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what an environment is to go on from is of such an environment: all of it is looked at before anything is written."""
+"""Validate the whole checkpoint of an environment before anything is written."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ KINDS = {"f": "real numbers", "i": "whole numbers", "b": "booleans"}
 
 
 def check_kept(kept, own: dict, sim) -> None:
-    """Raise `ValueError` unless `kept` has the parts, shapes and kinds of `own`, which `state_dict` gives at present."""
+    """Raise `ValueError` unless `kept` has the parts, shapes and types of `own`, the present result of `state_dict`."""
     _table(kept, own, "state_dict")
     state = {name: array for name, array in own["arrays"].items() if not name.startswith(PARAMETERS)}
     _arrays(kept["arrays"], state, "arrays")
@@ -57,7 +57,8 @@ def _array(value, shape, kind: str | None, label: str) -> None:
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.shape != tuple(shape) or array.dtype.kind != (kind or array.dtype.kind):
         raise ValueError(
-            f"load_state_dict: {label} is {short(value)} of shape {array.shape} and dtype {array.dtype}; it must be {KINDS.get(kind, 'numbers')} of shape {tuple(shape)}; {FIX}"
+            f"load_state_dict: {label} is {short(value)} of shape {array.shape} and dtype {array.dtype}; it must be "
+            f"{KINDS.get(kind, 'numbers')} of shape {tuple(shape)}; {FIX}"
         )
 
 
@@ -69,7 +70,7 @@ def _parameter(values, name: str, sim) -> None:
 
 
 def _memory(value, mine, label: str) -> None:
-    """What a term keeps may be nothing yet, and lists may be of any length; arrays have the same shape."""
+    """Check a term's memory: it may be None, and lists may have any length; arrays must have the same shape."""
     if isinstance(value, list):
         if not isinstance(mine, (list, type(None))):
             raise ValueError(f"load_state_dict: {label} is a list, and was none; {FIX}")

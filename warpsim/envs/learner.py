@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all algorithms of learning share: an environment, random numbers of their own, judging, checkpoints that keep every bit."""
+"""The base of all learning algorithms: an environment, random numbers, evaluation, and bit-exact checkpoints."""
 
 import contextlib
 import os
@@ -18,14 +18,17 @@ from warpsim.files.output import replacing
 from warpsim.files.store.plain import from_plain, to_plain
 from warpsim.state.trajectory import Trajectory
 
-EPISODES = 10  # by which a policy is judged
-REMEMBERED = 100  # episodes whose mean return is told
+EPISODES = 10  # number of episodes that evaluate a policy
+REMEMBERED = 100  # number of episodes in the reported mean return
 EVALUATION_SEED = 1_000_003
 KEPT = ("iteration", "observation", "returns", "finished", "episodes", "seconds")
 
 
 class World:
-    """The processes of torchrun that learn together; without it one. Each has its share of the environments, in order."""
+    """The torchrun processes that learn together, or a single one.
+
+    Each process has its share of the environments, in order.
+    """
 
     def __init__(self, device):
         if device != "cpu" and wp.is_cuda_available() and not torch.cuda.is_available():
@@ -43,13 +46,13 @@ class World:
                 torch.distributed.init_process_group("nccl" if cuda else "gloo")
 
     def share(self, count: int) -> int:
-        """Environments of this process. Raises `ValueError` where they cannot be shared evenly."""
+        """Number of environments of this process. Raises `ValueError` where they cannot be divided evenly."""
         if count % self.size:
             raise ValueError(f"num_envs is {count}; {self.size} processes need a multiple of {self.size}")
         return count // self.size
 
     def most(self, value) -> float:
-        """The largest of the processes' numbers."""
+        """The largest of the processes' values."""
         if self.size == 1:
             return value
         found = torch.tensor(float(value), device=self.device if torch.distributed.get_backend() == "nccl" else "cpu")
@@ -57,18 +60,18 @@ class World:
         return float(found)
 
     def agree(self, tensors) -> None:
-        """The first process's values in all."""
+        """Copy the first process's values to all processes."""
         if self.size > 1:
             for tensor in tensors:
                 torch.distributed.broadcast(tensor, src=0)
 
 
 class Learner:
-    """An environment, a policy and what it learns with. `iterate` is one round; `save` and `load` keep every bit of it.
+    """An environment, a policy and its optimizer. `iterate` runs one iteration; `save` and `restore` keep every bit.
 
-    `task`: a name or a class, as `find_task` takes them. `learning` has settings in place of the task's own, a checkpoint's.
-
-    Subclasses (`PpoLearner`, `ShacLearner`) make a policy and learn: `_build`, `_iterate`, `act`, `_learned`, `_relearn`.
+    `task`: a name or a class, as `find_task` takes them. `learning`: settings that replace the task's own, such as
+    those of a checkpoint. Subclasses (`PpoLearner`, `ShacLearner`) make a policy and learn; they define `_build`,
+    `_iterate`, `act`, `_learned`, `_relearn`.
     """
 
     algorithm = ""
@@ -84,13 +87,13 @@ class Learner:
         learning: dict | None = None,
     ):
         self.task, self.kind = find_task(task)
-        make_task(self.kind)  # what is wrong with it is said before anything is compiled
+        make_task(self.kind)  # reports errors of the task before anything compiles
         self.settings = learning_settings(self.kind.learning, self.algorithm) if learning is None else learning
         self.seed = whole(seed, "seed", 0)
         self.num_envs = self.settings["envs"] if num_envs is None else whole(num_envs, "num_envs", 1)
         self.world = World(device)
         self.device, self.threads, own = self.world.device, threads, self.world.share(self.num_envs)
-        torch.set_num_threads(1)  # with more, sums depend on how many
+        torch.set_num_threads(1)  # with more threads, sums would depend on their number
         self.compile_seconds = self._compiled()
         self.env = self._environment(own, "SAME_STEP", first_world=self.world.rank * own, **self._options())
         self.torch_device = str(self.env.arrays.made(np.zeros(1)).device)
@@ -101,14 +104,14 @@ class Learner:
         self.iteration, self.seconds = 0, {"collect": 0.0, "update": 0.0}
         self.returns, self.finished, self.episodes = torch.zeros(own, device=self.torch_device), [], 0
 
-    # of each algorithm -----------------------------------------------------------------------------------------------
+    # defined by each algorithm ----------------------------------------------------------------------------------------
 
     def _options(self) -> dict:
-        """Further options of the environment that is learned in."""
+        """Further options of the training environment."""
         return {}
 
     def _judged_by(self) -> dict:
-        """What is different in the environment where policies are judged."""
+        """Changes for the environment that evaluates policies."""
         return dict(self.kind.evaluation)
 
     def _build(self) -> None:
@@ -116,7 +119,7 @@ class Learner:
         raise NotImplementedError
 
     def _iterate(self) -> dict:
-        """Act and learn; what is to be told of it."""
+        """Collect data and update the policy; returns what to report."""
         raise NotImplementedError
 
     def act(self, observation):
@@ -124,21 +127,21 @@ class Learner:
         raise NotImplementedError
 
     def _judging(self, judging: bool) -> None:
-        """Whether the policy is being judged, or learns."""
+        """Switch the policy between evaluation and training."""
 
     def _learned(self) -> dict:
-        """Weights and the optimiser's state."""
+        """Weights and optimizer state."""
         raise NotImplementedError
 
     def _relearn(self, kept: dict) -> None:
-        """What `_learned` gave."""
+        """Restore the result of `_learned`."""
         raise NotImplementedError
 
-    # of all ----------------------------------------------------------------------------------------------------------
+    # common to all algorithms -----------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _own_random(self):
-        """torch's random numbers are this learner's within, whoever else draws."""
+        """A context in which torch draws from this learner's own random state."""
         cuda = [self.torch_device] if self.torch_device.startswith("cuda") else []
         with torch.random.fork_rng(devices=cuda):
             if self._random is None:
@@ -155,7 +158,9 @@ class Learner:
         return VectorEnv(self.kind, count, **options, **changes)
 
     def _compiled(self) -> float:
-        """Compile what a step needs, where that has not been done, in one world; the processor time of it [s]."""
+        """Compile what a step needs, in an environment of one world, unless it is compiled; returns the processor time
+        [s].
+        """
         begun = time.process_time()
         env = self._environment(1, "SAME_STEP", **self._options())
         env.reset()
@@ -166,7 +171,7 @@ class Learner:
         return time.process_time() - begun
 
     def _count(self, reward, ended) -> None:
-        """Add rewards up to returns of episodes."""
+        """Accumulate rewards into episode returns."""
         self.returns = self.returns + reward
         if ended.any():
             found = self.returns[ended].tolist()
@@ -175,11 +180,15 @@ class Learner:
 
     @property
     def env_steps(self) -> int:
-        """Actions in all environments of all processes so far."""
+        """Number of actions in all environments of all processes so far."""
         return self.iteration * self.settings["horizon"] * self.num_envs
 
     def iterate(self) -> dict:
-        """A round of actions and learning; what is to be told of it: mean return of the last hundred episodes that ended, spread of the actions."""
+        """One iteration of acting and learning.
+
+        Returns what to report: the mean return of the last hundred finished episodes, and the standard deviation of the
+        actions.
+        """
         with self._own_random():
             told = self._iterate()
         self.iteration += 1
@@ -188,9 +197,10 @@ class Learner:
         return found | told
 
     def evaluate(self, episodes: int = EPISODES, record: int = 0, stops=()) -> dict:
-        """Returns, distances [m] along x and lengths of the first episode of so many worlds; with `record` a `Trajectory` of so many of them.
+        """Returns, distances [m] along x and lengths of the first episode of `episodes` worlds.
 
-        It ends early, with what is so far, where something is in `stops`.
+        With `record`, a `Trajectory` of that many worlds is returned too. A nonempty `stops` ends the evaluation early
+        with the results so far.
         """
         env = self._environment(episodes, "DISABLED", **self._judged_by())
         observation, _ = env.reset(seed=EVALUATION_SEED)
@@ -200,7 +210,7 @@ class Learner:
         end, length, rows = start.copy(), np.zeros(episodes, int), []
         for _ in range(env.task.episode or 1000):
             row = [getattr(env.state, name).numpy()[:record].copy() for name in ("q", "v", "time")]
-            shown = live.numpy()[:record, None]  # worlds whose episode has ended stay as they were then
+            shown = live.numpy()[:record, None]  # worlds whose episode has ended keep their last state
             rows.append([np.where(shown, x, rows[-1][k]) if rows and k < 2 else x for k, x in enumerate(row)])
             observation, reward, terminated, truncated, _ = env.step(self.act(observation))
             total += torch.where(live, reward.cpu(), 0.0)
@@ -218,13 +228,13 @@ class Learner:
         return found
 
     def judging_environment(self, worlds: int) -> VectorEnv:
-        """An environment as the policy is judged in, whose episodes follow each other, at its start."""
+        """A freshly reset environment for evaluation, in which episodes follow each other."""
         env = self._environment(worlds, "SAME_STEP", **self._judged_by())
         env.reset(seed=EVALUATION_SEED)
         return env
 
     def perform(self, env: VectorEnv, view) -> None:
-        """Let the policy act in an environment for as long as a `ws.Viewer` of it is open."""
+        """Let the policy act in an environment while a `ws.Viewer` of it is open."""
         observation, _ = env.reset(seed=EVALUATION_SEED)
 
         def again():
@@ -239,10 +249,10 @@ class Learner:
             view.sync(env.state, env.view.dt)
         self._judging(False)
 
-    # checkpoints -----------------------------------------------------------------------------------------------------
+    # checkpoints ------------------------------------------------------------------------------------------------------
 
     def save(self, path) -> None:
-        """Everything that the next iteration reads."""
+        """Save everything that the next iteration reads."""
         kept = {"task": self.task, "algorithm": self.algorithm, "seed": self.seed, "num_envs": self.num_envs}
         kept |= {
             "learning": self.settings,
@@ -256,7 +266,7 @@ class Learner:
             torch.save(kept, new)
 
     def restore(self, kept: dict) -> None:
-        """Go on from what `save` wrote."""
+        """Continue from what `save` wrote."""
         self._relearn(kept["learned"])
         self.env.load_state_dict(from_plain(kept["env"]))
         self._random = kept["random"]

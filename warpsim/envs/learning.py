@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a task is learned by each algorithm: the settings of `warpsim train`, which `Task.learning` changes."""
+"""Settings of each learning algorithm for `warpsim train`; `Task.learning` overrides them."""
 
 from collections.abc import Mapping
 
 from warpsim.base.checks import choice, number, positive, short, whole
 
-# iterations: rounds of `horizon` actions in `envs` worlds and an update; hidden: units of each layer of actor and critic;
-# gamma: discount per action; lam: λ of GAE (PPO), of TD(λ) (SHAC); learning_rate: of Adam (PPO adapts it); entropy: weight of the entropy.
+# iterations: number of updates, each after `horizon` actions in `envs` worlds; hidden: units per layer of actor and
+# critic;
+# gamma: discount per action; lam: λ of GAE (PPO) or TD(λ) (SHAC); learning_rate: of Adam (PPO adapts it); entropy: its
+# weight.
 COMMON = {"iterations": 300, "hidden": (64, 64), "gamma": 0.99, "lam": 0.95}
 SETTINGS = {
     "ppo": COMMON | {"envs": 512, "horizon": 32, "learning_rate": 1e-3, "entropy": 0.0},
@@ -15,7 +17,7 @@ SETTINGS = {
 
 
 def learning_settings(learning, algorithm: str) -> dict:
-    """All settings of an algorithm for a task whose `learning` is this."""
+    """All settings of an algorithm for a task with this `learning`."""
     choice(algorithm, "algorithm", tuple(SETTINGS))
     given = learning.get(algorithm, {})
     settings = SETTINGS[algorithm] | dict(given)
@@ -23,7 +25,7 @@ def learning_settings(learning, algorithm: str) -> dict:
 
 
 def check_learning(learning, label: str) -> None:
-    """Raise `ValueError` for what is no table of settings by algorithm, by name."""
+    """Raise `ValueError` for a `learning` that is no table of settings by algorithm."""
     if not isinstance(learning, Mapping):
         raise ValueError(
             f'{label}: learning is {short(learning)}; give a dict, such as {{"ppo": {{"iterations": 300}}}}'

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm reaches points, and lifts a cube with a parallel gripper: Franka's Panda of the package example-robot-data.
+"""Two tasks of an arm, Franka's Panda of the package example-robot-data: reach points, and lift a cube with its
+gripper.
 
-Actions are offsets of joint targets from a rest pose; servos hold them. The cube is gripped by friction between it and the fingers.
+Actions are offsets of joint targets from a rest pose; servos hold them. Friction between the cube and the fingers holds
+the cube.
 """
 
 import dataclasses
@@ -27,16 +29,16 @@ from warpsim.files.load import load
 from warpsim.model.builder import ModelBuilder
 
 ARM = tuple(f"panda_joint{k + 1}" for k in range(7))
-FINGER = "panda_finger_joint1"  # the other finger follows by the file's mimic
+FINGER = "panda_finger_joint1"  # the file's mimic joint makes the other finger follow
 REST = np.array([0.0, -0.4, 0.0, -2.2, 0.0, 1.8, 0.785])  # [rad]
 SERVOS = {"kp": (600.0,) * 4 + (250.0,) * 3, "kv": (60.0,) * 4 + (20.0,) * 3, "most": (87.0,) * 4 + (12.0,) * 3}
-OPEN, GRIP = 0.04, 60.0  # [m] of a finger, [N]
-CUBE, CUBE_MASS = 0.02, 0.1  # half of an edge [m], [kg]
+OPEN, GRIP = 0.04, 60.0  # [m] finger opening, [N] grip force
+CUBE, CUBE_MASS = 0.02, 0.1  # half edge [m], mass [kg]
 TIP = "panda_hand_tcp"
 
 
 def panda(cube: bool = False):
-    """The arm with servos on a plane; with a cube only its fingers touch, without it nothing does."""
+    """The arm with servos above a plane. With a cube only the fingers can touch it; without a cube nothing collides."""
     robot = load(robot_file("panda_description/urdf/panda.urdf"), visuals=False)
     b = ModelBuilder("panda", timestep=0.005)
     b.add_model(robot)
@@ -61,17 +63,17 @@ def panda(cube: bool = False):
 
 
 def _arm(s):
-    """How far the joints are from the rest pose."""
+    """Offsets of the joints from the rest pose."""
     return s.q[:, :7] - s.arrays.made(REST.astype(np.float32))
 
 
 def _miss(s):
-    """From the tip to the target `(worlds, 3)` [m]."""
+    """Vector from the tip to the target `(worlds, 3)` [m]."""
     return s.commands["target"] - body_position(TIP)(s)
 
 
 class Reach(Task):
-    """The tip of the arm goes to points that change every two seconds."""
+    """The tip of the arm reaches targets that change every two seconds."""
 
     model = staticmethod(panda)
     decimation, episode = 4, 400
@@ -95,7 +97,7 @@ class Reach(Task):
 
 
 class _cube_start(Term):
-    """The cube lies somewhere before the arm, turned about z; everything else as it is."""
+    """Place the cube at random in front of the arm, turned about z; everything else keeps its initial state."""
 
     def bind(self, view) -> None:
         self.draws, self.place = [view.draw() for _ in range(3)], view.columns("cube")[0]
@@ -108,7 +110,7 @@ class _cube_start(Term):
         start["q"] = xp.concat([q[:, : int(self.place[0])], cube], axis=-1)
 
 
-BOX = ((0.4, -0.15, -0.4), (0.6, 0.15, 0.4))  # of x, y and half the angle
+BOX = ((0.4, -0.15, -0.4), (0.6, 0.15, 0.4))  # ranges of x, y and half the angle
 
 
 def _cube(s):

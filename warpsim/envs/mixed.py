@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several environments of different robots as one: `MixedEnv`. Each has a simulator of its own."""
+"""`MixedEnv`: several environments of different robots as one. Each has its own simulator."""
 
 import gymnasium
 import numpy as np
@@ -9,11 +9,28 @@ from warpsim.envs.vector_env import VectorEnv, reset_mask
 
 
 class MixedEnv(gymnasium.vector.VectorEnv):
-    """Tasks side by side: the first has the first worlds, and so on. Arrays are NumPy's.
+    """Tasks side by side: the first task has the first worlds, and so on. Arrays are NumPy's.
 
-    `tasks`: tasks or classes of tasks; `num_envs`: so many worlds in all, in parts as even as can be, or a number for each. Observations and actions are
-    as wide as the widest of them: what an environment does not have is 0 in observations, and not read of actions. `owner (num_envs,)` is the index
-    of each world's task; `parts` are the environments. Further options as in `VectorEnv`; rewards by term are in `info` where a task has them, else 0.
+    Parameters
+    ----------
+    tasks : list
+        Tasks or classes of tasks.
+    num_envs : int or list
+        Total number of worlds, divided as evenly as possible, or a number for each task.
+    options
+        Further options as in `VectorEnv`.
+
+    Attributes
+    ----------
+    owner : (num_envs,)
+        Index of each world's task.
+    parts : list
+        The environments.
+
+    Notes
+    -----
+    Observations and actions are as wide as the widest of the tasks. Unused observation columns are 0; unused action
+    columns are ignored. Rewards by term are in `info`, 0 for tasks without the term.
     """
 
     def __init__(self, tasks, num_envs, *, first_world: int = 0, **options):
@@ -101,7 +118,7 @@ class MixedEnv(gymnasium.vector.VectorEnv):
         return {str(k): part.state_dict() for k, part in enumerate(self.parts)}
 
     def load_state_dict(self, kept: dict) -> None:
-        """Go on from what `state_dict` gave. Raises `ValueError` for anything else, and writes nothing."""
+        """Continue from the result of `state_dict`. Raises `ValueError` for anything else, and then writes nothing."""
         names = [str(k) for k in range(len(self.parts))]
         if not isinstance(kept, dict) or set(kept) != set(names):
             raise ValueError(

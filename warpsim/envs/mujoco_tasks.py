@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of Gymnasium's MuJoCo environments (version 5), with their observations, rewards, terminations and starts.
+"""The tasks of Gymnasium's MuJoCo environments (version 5): observations, rewards, terminations and starts.
 
-Robots are the files of the gymnasium package. Physics is warpsim's: its contact law, and symplectic Euler in place of RK4.
+Robots are the files of the gymnasium package. Physics is warpsim's: its contact law, and symplectic Euler in place of
+RK4.
 """
 
 import pathlib
@@ -16,7 +17,7 @@ from warpsim.envs.terms import Term, action_squared, forward_velocity, positions
 
 
 def asset(name: str):
-    """A function that gives the path of a robot of the gymnasium package."""
+    """A function that returns the path of a robot of the gymnasium package."""
 
     def path() -> str:
         import gymnasium
@@ -27,8 +28,11 @@ def asset(name: str):
 
 
 def upright(height, angle, rest: float | None = None) -> tuple[dict, dict]:
-    """Rewards and terminations of a robot in a plane that shall go forward while coordinate 1 of q, a height, and 2, an angle, stay within bounds,
-    and with `rest` everything from there on below that."""
+    """Rewards and terminations of a planar robot that runs forward.
+
+    Coordinate 1 of q (a height) and coordinate 2 (an angle) must stay within bounds. With `rest`, the coordinates
+    from 2 on and all velocities must stay below it in magnitude.
+    """
 
     def holds(s):
         found = (s.q[:, 1] > height[0]) & (s.q[:, 1] < height[1]) & (s.q[:, 2] > angle[0]) & (s.q[:, 2] < angle[1])
@@ -70,7 +74,7 @@ class HalfCheetah(Task):
 
 
 def _flat(term, bound: float | None = None):
-    """A term of all bodies, side by side."""
+    """A term of all bodies, flattened."""
 
     def found(s):
         value = term(s).reshape(s.worlds, -1)
@@ -80,7 +84,7 @@ def _flat(term, bound: float | None = None):
 
 
 def _between(low: float, high: float):
-    """Whether the height, coordinate 2 of q, lies within."""
+    """Whether the height, coordinate 2 of q, lies within the bounds."""
     return lambda s: (s.q[:, 2] >= low) & (s.q[:, 2] <= high)
 
 
@@ -193,7 +197,7 @@ class Reacher(Task):
 class _pusher_start(Term):
     """The object somewhere in a rectangle, 0.17 m away from the goal at least; v of the arm in ± 0.005."""
 
-    TRIES = 32  # of which one falls far enough off but once in 10^11
+    TRIES = 32  # tries; the chance that none is far enough is 1 in 10^11
 
     def bind(self, view) -> None:
         self.draws = [view.draw() for _ in range(2)]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PPO of rsl_rl (Schulman et al., 2017; Schwarke et al., 2025) on a task. Needs rsl-rl-lib (`pip install 'warpsim[train]'`)."""
+"""PPO of rsl_rl (Schulman et al., 2017; Schwarke et al., 2025) on a task.
+
+Needs rsl-rl-lib (`pip install 'warpsim[train]'`).
+"""
 
 import contextlib
 import io
@@ -30,14 +33,14 @@ SETTINGS = {
 
 
 class _Spaces:
-    """What rsl_rl wants to know of an environment."""
+    """The attributes that rsl_rl reads from an environment."""
 
     def __init__(self, env):
         self.num_envs, self.num_actions = env.num_envs, env.single_action_space.shape[0]
 
 
 class PpoLearner(Learner):
-    """Proximal policy optimisation, on every environment of this process and, under torchrun, of all."""
+    """Proximal policy optimization, on all environments of this process and, under torchrun, of all processes."""
 
     algorithm = "ppo"
 

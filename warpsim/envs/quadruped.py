@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A quadruped follows velocities: Unitree's A1 of the package example-robot-data, on flat and on rough ground.
+"""A quadruped follows velocity commands: Unitree's A1 of the package example-robot-data, on flat and on rough ground.
 
-Actions are offsets of joint targets from a stance; servos hold them. Rewards follow the habit of massively parallel locomotion (Rudin et al., 2022):
-tracking by exp(-e²/σ), less what is restless, per second of the episode.
+Actions are offsets of joint targets from a stance; servos hold them. Rewards follow massively parallel locomotion
+(Rudin et al., 2022): tracking by exp(-e²/σ), minus penalties for restless motion, per second of the episode.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ KP, KD, TORQUE, ARMATURE = 25.0, 0.6, 33.5, 0.01  # [N m/rad], [N m s/rad], [N m
 
 
 def robot_file(end: str) -> str:
-    """A file of the package example-robot-data, by the end of its path. Raises `ValueError` where that is not installed."""
+    """A file of the package example-robot-data whose path ends with `end`. Raises `ValueError` without the package."""
     try:
         found = [f for f in importlib.metadata.files(PACKAGE) or [] if str(f).endswith(end)]
     except importlib.metadata.PackageNotFoundError:
@@ -58,7 +58,7 @@ def ground():
 
 
 def quadruped(rough: bool = False):
-    """A1 with servos above a plane or `ground()`: feet and trunk touch it, nothing of the robot touches the rest of it."""
+    """A1 with servos above a plane or `ground()`. Feet and trunk touch the ground; the robot has no self-contact."""
     robot = load(robot_file("a1_description/urdf/a1.urdf"), base="free", visuals=False)
     b = ModelBuilder("a1", timestep=0.005)
     b.add_model(robot)
@@ -69,7 +69,7 @@ def quadruped(rough: bool = False):
     for j, joint in enumerate(b.joints):
         if joint.name in JOINTS:
             b.joints[j] = dataclasses.replace(joint, armature=np.array([ARMATURE]))
-        else:  # with straight legs it stands higher
+        else:  # with straight legs the robot stands higher
             b.joints[j] = dataclasses.replace(joint, q0=np.array([0, 0, 0.5, 1.0, 0, 0, 0]))
     for name in JOINTS:
         b.add_actuator(name, "position", kp=KP, kv=KD, force_range=(-TORQUE, TORQUE), name=name)
@@ -92,22 +92,22 @@ def _turning(s):
 
 
 def _down(s):
-    """cos of the trunk's inclination."""
+    """Cosine of the trunk's inclination."""
     return -projected_gravity("base")(s)[:, 2]
 
 
 def _servo_effort(s):
-    """Σ of the squared torques that the servos were asked for last [N² m²]."""
+    """Σ of the squared torques that the servos were last commanded [N² m²]."""
     offset = s.control - s.q[:, s.columns(*JOINTS)[0]]
     return ((KP * offset - KD * s.v[:, s.columns(*JOINTS)[1]]) ** 2).sum(-1)
 
 
 def _targets(s):
-    """How far the joints are from the stance."""
+    """Offsets of the joints from the stance."""
     return s.q[:, s.columns(*JOINTS)[0]] - s.arrays.made(POSE.astype(np.float32))
 
 
-SECOND = 0.02  # weights are per second, an action takes this long
+SECOND = 0.02  # duration of an action [s]: weights are per second
 
 
 class Quadruped(Task):
@@ -157,7 +157,7 @@ class Quadruped(Task):
 
 
 class QuadrupedRough(Quadruped):
-    """A1 on slopes, steps, stones and rough ground; it sees the ground around it."""
+    """A1 on slopes, steps, stones and rough ground; it observes the heights around it."""
 
     model = staticmethod(lambda: quadruped(rough=True))
     observations = Quadruped.observations | {

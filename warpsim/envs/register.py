@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our tasks, and anybody's, in Gymnasium's registry."""
+"""Registration of our tasks, and of user tasks, in Gymnasium's registry."""
 
 from gymnasium.envs import registration
 
@@ -12,7 +12,10 @@ ENTRIES = {
 
 
 def register() -> None:
-    """Enter every task that is not there yet, as `warpsim/Hopper-v0`; `warpsim/Task-v0` makes the one of its argument `task`, a class or "module:Class"."""
+    """Register every task that is not registered yet, as `warpsim/Hopper-v0`.
+
+    `warpsim/Task-v0` makes the task of its argument `task`, a class or "module:Class".
+    """
     for name in ("Task", *TASKS):
         label = f"warpsim/{name}-v0"
         if label not in registration.registry:

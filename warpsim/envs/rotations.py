@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors and unit quaternions `[qw qx qy qz]` on the last axis, in any framework of `Arrays`."""
+"""Operations on vectors and unit quaternions `[qw qx qy qz]` (last axis), in any framework of `Arrays`."""
 
 
 def cross(xp, a, b):
@@ -9,14 +9,14 @@ def cross(xp, a, b):
 
 
 def rotated(xp, quaternion, vector):
-    """From the frame to the world: R v."""
+    """From the body frame to the world: R v."""
     u = quaternion[..., 1:]
     t = 2.0 * cross(xp, u, vector)
     return vector + quaternion[..., :1] * t + cross(xp, u, t)
 
 
 def rotated_back(xp, quaternion, vector):
-    """From the world to the frame: Rᵀ v."""
+    """From the world to the body frame: Rᵀ v."""
     return rotated(xp, conjugate(xp, quaternion), vector)
 
 
@@ -26,7 +26,7 @@ def conjugate(xp, quaternion):
 
 
 def product(xp, a, b):
-    """The rotation b, then a."""
+    """Quaternion product: first b, then a."""
     real = a[..., :1] * b[..., :1] - (a[..., 1:] * b[..., 1:]).sum(-1)[..., None]
     return xp.concat(
         [real, a[..., :1] * b[..., 1:] + b[..., :1] * a[..., 1:] + cross(xp, a[..., 1:], b[..., 1:])], axis=-1
@@ -34,7 +34,7 @@ def product(xp, a, b):
 
 
 def matrix(xp, quaternion):
-    """`(…, 3, 3)`."""
+    """Rotation matrices `(…, 3, 3)`."""
     w, x, y, z = (quaternion[..., i] for i in range(4))
     rows = [
         [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],

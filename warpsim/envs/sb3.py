@@ -17,10 +17,10 @@ from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
 
 
 class Sb3Env(VecEnv):
-    """All worlds of a task as the environments of a `VecEnv`; arguments as those of `VectorEnv`, which is `.env`.
+    """All worlds of a task as the environments of a `VecEnv`. Arguments are those of `VectorEnv`, which is `.env`.
 
-    Where an episode ends the next one begins in the same step; its info has `terminal_observation` and `TimeLimit.truncated`, as SB3's own
-    environments, and `episode` with its return `r` and length `l`.
+    Where an episode ends, the next one begins in the same step. Its info then has `terminal_observation` and
+    `TimeLimit.truncated`, as in SB3's own environments, and `episode` with its return `r` and length `l`.
     """
 
     def __init__(self, task, num_envs: int = 1, **options):
@@ -33,13 +33,13 @@ class Sb3Env(VecEnv):
         self._returns, self._lengths = np.zeros(num_envs), np.zeros(num_envs, int)
 
     def reset(self):
-        """Begin episodes in all worlds; with the seed of `seed()` where that was called before."""
+        """Begin episodes in all worlds, with the seed of the last `seed()` call if there was one."""
         seed, self._seeds = self._seeds[0], [None] * self.num_envs
         self._returns[:], self._lengths[:] = 0.0, 0
         return self.env.reset(seed=seed)[0]
 
     def seed(self, seed: int | None = None):
-        """Seed all worlds at the next reset, each by its place."""
+        """Seed all worlds at the next reset, each by its index."""
         self._seeds = [seed] * self.num_envs
         return self._seeds
 
@@ -64,7 +64,7 @@ class Sb3Env(VecEnv):
     def close(self) -> None:
         self.env.close()
 
-    # What SB3 asks of single environments: ours are worlds of one -----------------------------------------------------
+    # SB3's methods for single environments: each world is one ---------------------------------------------------------
 
     def get_attr(self, attr_name: str, indices=None) -> list:
         if not hasattr(self.env, attr_name):
@@ -76,7 +76,8 @@ class Sb3Env(VecEnv):
 
     def env_method(self, method_name: str, *method_args, indices=None, **method_kwargs) -> list:
         raise ValueError(
-            f"worlds have no method {short(method_name)} of their own; `.env` has: {listed(['reset', 'step', 'state_dict'])}"
+            f"worlds have no method {short(method_name)} of their own; `.env` has: "
+            f"{listed(['reset', 'step', 'state_dict'])}"
         )
 
     def env_is_wrapped(self, wrapper_class, indices=None) -> list[bool]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms of what bodies do: poses, velocities, inertial units, contact. Bodies by name; frames "world" or "body" (the body's own axes).
+"""Terms of bodies: poses, velocities, inertial units, contact.
 
-An inertial unit measures what its chip would: rates of turn and acceleration less gravity, in its own axes.
+Bodies are given by name; frames are "world" or "body" (the body's own axes). An inertial unit measures as a real one
+does: angular velocity, and acceleration minus gravity, in its own axes.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ FRAMES = ("body", "world")
 
 
 def body_index(view, name) -> int:
-    """Index of a body. Raises `ValueError` with the names there are."""
+    """Index of a body. Raises `ValueError` that lists the names."""
     if not isinstance(name, str) or name not in view.model.body_names:
         raise ValueError(f"no body {short(name)} in model {view.model.name!r}; it has: {listed(view.model.body_names)}")
     return view.model.body(name)
@@ -37,7 +38,7 @@ def height(body: str):
 
 
 def _velocity(body: str, frame: str, columns: slice):
-    """The term of some columns of a body's velocity, in a frame."""
+    """A term of some columns of a body's velocity, in a frame."""
     choice(frame, "frame", FRAMES)
 
     def term(s):
@@ -54,12 +55,12 @@ def linear_velocity(body: str, frame: str = "body"):
 
 
 def angular_velocity(body: str, frame: str = "body"):
-    """`(worlds, 3)` [rad/s]."""
+    """Angular velocity of a body `(worlds, 3)` [rad/s]."""
     return _velocity(body, frame, slice(3))
 
 
 def projected_gravity(body: str):
-    """The direction of gravity in a body's axes `(worlds, 3)`: (0, 0, -1) where it stands upright."""
+    """Direction of gravity in a body's axes `(worlds, 3)`: (0, 0, -1) where the body is upright."""
 
     def term(s):
         down = s.parameter("gravity") * s.xp.ones_like(s.poses[:, 0, :3])
@@ -69,17 +70,17 @@ def projected_gravity(body: str):
 
 
 def displacement(a: str, b: str):
-    """From body a to body b `(worlds, 3)` [m], world axes."""
+    """Vector from body a to body b `(worlds, 3)` [m], world axes."""
     return lambda s: s.poses[:, body_index(s, b), :3] - s.poses[:, body_index(s, a), :3]
 
 
 def contact_forces(*bodies: str):
-    """Net contact forces `(worlds, 3 n)` [N] of the last step of physics, world axes."""
+    """Net contact forces `(worlds, 3 n)` [N] of the last physics step, world axes."""
     return lambda s: s.contact_force[:, [body_index(s, b) for b in bodies]].reshape(s.worlds, -1)
 
 
 def touches(*bodies: str, above: float = 1.0):
-    """Whether the net contact force of bodies exceeds `above` [N]: `(worlds, n)` of 0 and 1."""
+    """Whether each body's net contact force exceeds `above` [N]: `(worlds, n)` of 0 and 1."""
     number(above, "above", "give a force [N] of at least 0", lambda x: x >= 0.0)
 
     def term(s):
@@ -89,9 +90,9 @@ def touches(*bodies: str, above: float = 1.0):
 
 
 class sensor(Term):
-    """Sensors of the model by name `(worlds, n)`, one after the other; without names all of them (docs/sensors.md).
+    """Sensors of the model by name `(worlds, n)`, concatenated; without names all of them (docs/sensors.md).
 
-    Those of accelerations and forces are of the last step of physics, 0 where an episode begins.
+    Sensors of accelerations and forces are of the last physics step, and 0 where an episode begins.
     """
 
     def __init__(self, *names: str):
@@ -119,7 +120,10 @@ class sensor(Term):
 
 
 class air_time(Term):
-    """How long feet were in the air before they touched the ground in this action: Σ (t - wanted) over those feet `(worlds,)` [s]."""
+    """Air time of feet that touched the ground in this action: Σ (t - wanted) over those feet `(worlds,)` [s].
+
+    t is the time since a foot's last contact.
+    """
 
     memory = ("time", "found")
 
@@ -143,10 +147,11 @@ class air_time(Term):
 
 
 class imu(Term):
-    """An inertial unit on a body: rate of turn [rad/s], then acceleration less gravity [m/s²], `(worlds, 6)` in its own axes.
+    """An inertial unit on a body: angular velocity [rad/s], then acceleration minus gravity [m/s²], `(worlds, 6)` in
+    its axes.
 
-    `pose`: [x y z qw qx qy qz] of the unit in the body's frame. The acceleration is the change of velocity in the action by its time, NaN never: 0
-    besides gravity where an episode begins.
+    `pose`: [x y z qw qx qy qz] of the unit in the body's frame. The acceleration is the change of velocity during the
+    action over its duration. Where an episode begins it is 0, so the unit reads minus gravity; it is never NaN.
     """
 
     memory = ("before",)
@@ -173,7 +178,7 @@ class imu(Term):
         angular = velocity[:, :3]
         now = velocity[:, 3:] + cross(xp, angular, rotated(xp, orientation, self.at + 0.0 * angular))
         if self.before is None:
-            self.before = [now, now]  # of this action's start, and its end
+            self.before = [now, now]  # at the beginning and the end of this action
         if self.begun is not None:
             self.before = [_rows(view, self.begun, now, x) for x in self.before]
             self.begun = None

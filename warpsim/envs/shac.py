@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SHAC (Xu et al., Accelerated Policy Learning with Parallel Differentiable Simulation, 2022): a policy learns by gradients through the simulator.
+"""SHAC: a policy learns by gradients through the simulator.
 
-Short stretches of motion, h actions, are differentiated from the rewards to the policy's weights; what comes after them is a critic's guess (eqs. 3 to 5
-there), which learns from TD(λ) returns against a slowly following copy. An episode that ends within a stretch ends the gradient there.
+Source: Xu et al., Accelerated Policy Learning with Parallel Differentiable Simulation, 2022. Short rollouts of h
+actions are differentiated from the rewards to the policy's weights. A critic estimates the return after the rollout
+(eqs. 3 to 5 there). It learns from TD(λ) returns against a slowly updated target copy. An episode that ends within a
+rollout ends the gradient there.
 """
 
 import copy
@@ -16,12 +18,11 @@ from warpsim.base.checks import short
 from warpsim.envs.learner import Learner
 from warpsim.solve.sap.sap import SAP
 
-FOLLOW, CLIP = 0.4, 1.0  # share of the old critic that stays after a round; longest gradient of the policy
-FITS, PARTS = 8, 4  # times that the critic is fitted to a stretch, in so many parts
-LONGEST = 3.0  # of a world's gradient by the state, in medians of all worlds'
-SMOOTHING = (
-    0.3  # of contact (docs/gradients.md): beyond some ten steps the gradients of the true one point nowhere useful
-)
+FOLLOW, CLIP = 0.4, 1.0  # weight of the old target critic after an iteration; gradient norm limit of the policy
+FITS, PARTS = 8, 4  # passes that fit the critic to a rollout, and minibatches per pass
+LONGEST = 3.0  # limit of a world's gradient with respect to the state, in medians over all worlds
+# smoothing of contact (docs/gradients.md): gradients of the true contact are useless beyond some ten steps
+SMOOTHING = 0.3
 
 
 def _network(inputs: int, hidden, outputs: int) -> nn.Sequential:
@@ -32,7 +33,7 @@ def _network(inputs: int, hidden, outputs: int) -> nn.Sequential:
 
 
 class _Standard(nn.Module):
-    """Observations less their mean, over their deviation, of all that were seen so far."""
+    """Observations normalized by the running mean and standard deviation of all observations so far."""
 
     def __init__(self, size: int):
         super().__init__()
@@ -40,7 +41,7 @@ class _Standard(nn.Module):
             self.register_buffer(name, value)
 
     def see(self, rows) -> None:
-        """Rows `(n, size)` more, by Chan, Golub and LeVeque (1979)."""
+        """Add rows `(n, size)` to the statistics, by Chan, Golub and LeVeque (1979)."""
         n, mean, variance = len(rows), rows.mean(0), rows.var(0, unbiased=False)
         total, off = self.count + n, mean - self.mean
         spread = self.variance * self.count + variance * n + off**2 * self.count * n / total
@@ -51,7 +52,10 @@ class _Standard(nn.Module):
 
 
 class ShacLearner(Learner):
-    """Gradients through the `horizon` of its settings in all environments. The policy is judged in the true contact."""
+    """SHAC with gradients through `horizon` actions in all environments.
+
+    Policies are evaluated with the true contact.
+    """
 
     algorithm = "shac"
 
@@ -61,7 +65,8 @@ class ShacLearner(Learner):
         solver = options.get("solver", SAP())
         if not isinstance(solver, SAP):
             raise ValueError(
-                f"{self.task}: shac learns in softened contact, which SAP has and {short(solver)} has not; leave out options['solver']"
+                f"{self.task}: shac learns in softened contact, which SAP has and {short(solver)} has not; leave out "
+                "options['solver']"
             )
         return {"requires_grad": True, **smooth, "options": {**options, "solver": solver.smoothed(SMOOTHING)}}
 
@@ -79,7 +84,7 @@ class ShacLearner(Learner):
         self.actor = _network(size, self.settings["hidden"], len(self.middle)).to(device)
         self.critic = _network(size, self.settings["hidden"], 1).to(device)
         self.target = copy.deepcopy(self.critic)
-        self.spread = nn.Parameter(torch.full_like(self.middle, -1.0))  # log of the noise's deviation
+        self.spread = nn.Parameter(torch.full_like(self.middle, -1.0))  # log of the noise's standard deviation
         self.actor_parameters = [*self.actor.parameters(), self.spread]
         self.actor_optimiser = torch.optim.Adam(self.actor_parameters, self.settings["learning_rate"], (0.7, 0.95))
         self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), self.settings["learning_rate"], (0.7, 0.95))
@@ -117,7 +122,7 @@ class ShacLearner(Learner):
         return told | {"skipped": self.skipped, "faults": int(self.env.faults.sum())}
 
     def _stretch(self):
-        """Act for a horizon: what the critic learns from `(horizon, environments, …)`, and the policy's loss."""
+        """Roll out `horizon` actions; returns the critic's data `(horizon, environments, …)` and the policy's loss."""
         horizon, gamma = self.settings["horizon"], self.settings["gamma"]
         n, rows = len(self.observation), {name: [] for name in ("raw", "seen", "reward", "ended", "next")}
         gain, discount = torch.zeros(n, device=self.torch_device), torch.ones(n, device=self.torch_device)
@@ -142,7 +147,7 @@ class ShacLearner(Learner):
         return {name: torch.stack(x) for name, x in rows.items()}, loss / (horizon * n)
 
     def _bound_gradients(self) -> None:
-        """No world's gradient by the present state shall be longer than a few of the others'."""
+        """Limit each world's gradient with respect to the present state to a few times the median of all worlds."""
 
         def bounded(gradient):
             length = gradient.norm(dim=-1, keepdim=True)
@@ -157,7 +162,10 @@ class ShacLearner(Learner):
                 tensor.register_hook(bounded)
 
     def _step_actor(self) -> float:
-        """A step of the policy along its gradient; none where that is not finite, which is counted. Its length before it was clipped."""
+        """A gradient step of the policy, skipped and counted if the gradient is not finite.
+
+        Returns the norm before clipping.
+        """
         gradients = [p.grad for p in self.actor_parameters]
         if self.world.size > 1:
             for g in gradients:
@@ -171,7 +179,7 @@ class ShacLearner(Learner):
         return float(length)
 
     def _fit_critic(self, stretch) -> float:
-        """Fit to the TD(λ) returns; the mean squared error of the last time."""
+        """Fit the critic to TD(λ) returns; returns the mean squared error of the last pass."""
         reward, ended, following = stretch["reward"], stretch["ended"], stretch["next"]
         goal, goals, lam = following[-1], [], self.settings["lam"]
         for k in reversed(range(self.settings["horizon"])):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task as one ordinary `gymnasium.Env`: a `VectorEnv` of one world, for `gymnasium.make`, checkers, wrappers and pictures."""
+"""A task as an ordinary `gymnasium.Env`: a `VectorEnv` of one world, for `gymnasium.make`, checkers, wrappers and
+images.
+"""
 
 import gymnasium
 import numpy as np
@@ -12,7 +14,10 @@ PICTURE = (480, 360)  # [pixels]
 
 
 class SingleEnv(gymnasium.Env):
-    """One world; `render_mode="rgb_array"` gives pictures `(360, 480, 3)`. Further options as in `VectorEnv`, which is `.env`."""
+    """One world of a task; `render_mode="rgb_array"` gives images `(360, 480, 3)`.
+
+    Further options are as in `VectorEnv`, which is `.env`.
+    """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 50}
 
@@ -28,20 +33,20 @@ class SingleEnv(gymnasium.Env):
         self.metadata = self.metadata | {"render_fps": round(1.0 / self.env.view.dt)}
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        """Begin an episode; observation and info. There are no options."""
+        """Begin an episode; returns observation and info. There are no options."""
         reset_mask(options, known=())
         super().reset(seed=seed)
         observation, _ = self.env.reset(seed=seed)
         return observation[0], {}
 
     def step(self, action):
-        """Observation, reward, terminated, truncated, info."""
+        """Take an action; returns observation, reward, terminated, truncated and info."""
         observation, reward, terminated, truncated, info = self.env.step(np.asarray(action)[None])
         told = {name: float(x[0]) for name, x in info.items()}
         return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), told
 
     def render(self):
-        """A picture of the world; None without a render_mode."""
+        """An image of the world; None without a render_mode."""
         if self.render_mode is None:
             return None
         view, model = self.env.view, self.env.sim.model

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Task`: what an environment is of, as tables of terms."""
+"""`Task`: the definition of an environment, as tables of terms."""
 
 import copy
 import difflib
@@ -26,7 +26,7 @@ TABLES = (
     "smooth",
     "evaluation",
 )
-# Arguments of `Simulator` that `options` cannot give, and what does.
+# Arguments of `Simulator` that `options` must not give, and where to give them instead.
 OWNED = {
     "model": "give the task a model",
     "worlds": "num_envs says how many",
@@ -35,28 +35,30 @@ OWNED = {
 
 
 class Task:
-    """A robot and what is asked of it. A task of one's own is a class with these attributes; all of them have defaults but `model`.
+    """A robot and its task. Define one as a class with these attributes; all have defaults except `model`.
 
-    model          a file, a `Model`, a function that gives one, or a list of them, which worlds have in turn (`envs/variants.py`)
-    timestep       of physics [s]; None is the file's
-    decimation     steps of physics for each action
-    episode        actions until an episode is cut off; None never
+    model          a file, a `Model`, a function that returns one, or a list; worlds take the list's in turn
+    (`envs/variants.py`)
+    timestep       of physics [s]; None: the file's
+    decimation     physics steps per action
+    episode        actions until an episode is truncated; None: never
     options        further arguments of `Simulator`
-    observations   name -> term of `(worlds,)` or `(worlds, n)`; side by side in that order
+    observations   name -> term of `(worlds,)` or `(worlds, n)`, concatenated in that order
     rewards        name -> term, or (weight, term), of `(worlds,)`; the reward is their sum
-    terminations   name -> term of booleans `(worlds,)`; an episode ends where one holds
+    terminations   name -> term of booleans `(worlds,)`; an episode ends where any is true
     commands       name -> command (`envs.terms.uniform_command`)
-    starts         terms that change where an episode begins (`start_noise`, …)
-    events         terms of further happenings (`randomise`, `push`, …)
-    actuators      terms from the action to the control, one after the other (`delay`, `first_order`, `dc_motor`, …)
-    action_range   (low, high) of actions; None is the actuators' control range
-    smooth         attribute -> value: what is different where gradients are wanted, such as rewards without contact forces
-    evaluation     attribute -> value: what is different where a policy is judged, such as what it is told to do
-    learning       algorithm ("ppo", "shac") -> settings of `warpsim train`: iterations, envs, horizon, hidden, gamma, lam, learning_rate, entropy (PPO)
+    starts         terms that change the initial state of episodes (`start_noise`, …)
+    events         terms that act on the simulation (`randomise`, `push`, …)
+    actuators      terms from action to control, applied in order (`delayed`, `first_order`, `dc_motor`, …)
+    action_range   (low, high) of actions; None: the actuators' control range
+    smooth         attribute -> value to use where gradients are wanted, such as rewards without contact forces
+    evaluation     attribute -> value to use where a policy is evaluated, such as fixed commands
+    learning       algorithm ("ppo", "shac") -> settings of `warpsim train`: iterations, envs, horizon, hidden, gamma,
+    lam, learning_rate, entropy (PPO)
 
-    A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to the environment by name,
-    `VectorEnv(MyTask, 64, decimation=2)`, for this one environment. Any other attribute is refused by name; constants and
-    functions of your own begin with an underscore, or stand outside the class.
+    A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to one environment by name,
+    `VectorEnv(MyTask, 64, decimation=2)`. Any other attribute is refused by name. Your own constants and functions
+    begin with an underscore, or stand outside the class.
     """
 
     model: object = None
@@ -83,7 +85,7 @@ class Task:
         self.check()
 
     def check(self) -> None:
-        """Raise `ValueError` for what is no part of a task, by name."""
+        """Raise `ValueError` for an attribute that is not part of a task, by name."""
         label = type(self).__name__
         for owner in (self, *type(self).__mro__):
             if owner is not Task and owner is not object:
@@ -133,14 +135,17 @@ class Task:
                 _check_term(term, f"{label}: {name}[{i}]")
 
     def own(self) -> "Task":
-        """The same task with terms of its own, which are an environment's: other environments' keep other things in mind."""
+        """A copy of the task with its own copies of the terms, for one environment.
+
+        Terms keep state, so environments do not share them.
+        """
         task = copy.copy(self)
         for name in TABLES:
             setattr(task, name, copy.deepcopy(getattr(self, name)))
         return task
 
     def make_models(self) -> list[Model]:
-        """The model of every world, or several that worlds have in turn."""
+        """The models of the worlds: one, or several that worlds take in turn."""
         model = inspect.getattr_static(self, "model")
         model = model.__func__ if isinstance(model, staticmethod) else model
         if isinstance(model, (list, tuple)) and len(model):
@@ -153,17 +158,19 @@ class Task:
                 inspect.signature(model).bind()
             except TypeError:
                 raise ValueError(
-                    f"{type(self).__name__}: model is the function {short(model)}, which takes arguments; give one without, as a staticmethod"
+                    f"{type(self).__name__}: model is the function {short(model)}, which takes arguments; give one "
+                    "without, as a staticmethod"
                 ) from None
             except ValueError:
-                pass  # some of C have no signature
+                pass  # some C functions have no signature
             model = model()
         if isinstance(model, Model):
             return model
         if isinstance(model, (str, pathlib.Path)):
             return load(model)
         raise ValueError(
-            f"{type(self).__name__}: model is {short(model)}; give a file, a Model, a function that gives one, or a list of them"
+            f"{type(self).__name__}: model is {short(model)}; give a file, a Model, a function that gives one, or a "
+            "list of them"
         )
 
     def actions(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -180,11 +187,11 @@ class Task:
         return low, high
 
 
-METHODS = ("check", "own", "make_models", "actions")  # that a task may have its own of
+METHODS = ("check", "own", "make_models", "actions")  # methods that a task may override
 
 
 def _check_names(names, label: str) -> None:
-    """Raise `ValueError` for a name that is no attribute of a task, with the nearest that is."""
+    """Raise `ValueError` for a name that is no attribute of a task, and suggest the nearest attribute."""
     known = list(Task.__annotations__)
     for name in names:
         if name in known:
@@ -198,7 +205,9 @@ def _check_names(names, label: str) -> None:
 
 
 def _check_options(options, label: str) -> None:
-    """Only what a task may say to its simulator: the rest belongs to the environment."""
+    """Check that options contain only arguments of `Simulator` that a task may give; the others belong to the
+    environment.
+    """
     if not isinstance(options, Mapping):
         raise ValueError(f"{label}: options is {short(options)}; give a dict of arguments of Simulator")
     for name, fix in OWNED.items():

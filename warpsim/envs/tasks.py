@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks by name: our own, and anybody's as `module:Class`."""
+"""Tasks by name: our own, and user tasks as `module:Class`."""
 
 import importlib
 import inspect
@@ -32,9 +32,9 @@ OWN = "a task of one's own is module:Class, as my_tasks:Track for the class Trac
 
 
 def find_task(task) -> tuple[str, type[Task]]:
-    """The name and the class of a task: of ours by name (`hopper`), `module:Class`, or a class, whose name is `module:Class` then.
+    """The name and class of a task, given by our name (`hopper`), as `module:Class`, or as a class.
 
-    Raises `ValueError` for what is none, with the names there are.
+    A class is named `module:Class`. Raises `ValueError` for anything else, and lists the names.
     """
     if isinstance(task, type) and issubclass(task, Task):
         return _name(task), task
@@ -49,12 +49,16 @@ def find_task(task) -> tuple[str, type[Task]]:
 
 
 def make_task(kind: type[Task], **changes) -> Task:
-    """A task of this class, checked: its own `__init__` may have set what is none of a task. Raises `ValueError` where that cannot be called so."""
+    """A checked task of this class; its own `__init__` may have set invalid attributes.
+
+    Raises `ValueError` where the class cannot be called with these arguments.
+    """
     try:
         inspect.signature(kind).bind(**changes)
     except TypeError as error:
         raise ValueError(
-            f"{kind.__name__}: its __init__ is called with {listed(changes) if changes else 'no arguments'}, and {error}. Give its arguments defaults, pass on "
+            f"{kind.__name__}: its __init__ is called with {listed(changes) if changes else 'no arguments'}, and "
+            f"{error}. Give its arguments defaults, pass on "
             "**changes, or give the environment an instance"
         ) from None
     task = kind(**changes)
@@ -63,13 +67,13 @@ def make_task(kind: type[Task], **changes) -> Task:
 
 
 def _name(kind: type[Task]) -> str:
-    """The name that `find_task` finds a class by."""
+    """The name by which `find_task` finds a class."""
     ours = TASKS.get(kind.__name__) is kind
     return kind.__name__ if ours else f"{kind.__module__}:{kind.__qualname__}"
 
 
 def same_task(name: str, other: str) -> bool:
-    """Whether two names may be of one task: a module may have another name today (`__main__` for one that is run)."""
+    """Whether two names may denote one task. A module may have a different name today (`__main__` where it is run)."""
     return name == other or (":" in name and ":" in other and name.partition(":")[2] == other.partition(":")[2])
 
 
@@ -78,7 +82,8 @@ def _imported(task: str) -> type[Task]:
     module, _, path = task.partition(":")
     if module.endswith(".py"):
         raise ValueError(
-            f"task is {short(task)}; give the module without .py, from the folder that it is in, as {module[:-3].rpartition('/')[2]}:{path}"
+            f"task is {short(task)}; give the module without .py, from the folder that it is in, as "
+            f"{module[:-3].rpartition('/')[2]}:{path}"
         )
     if not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(f"task is {short(task)}; {OWN}")
@@ -105,7 +110,7 @@ def _imported(task: str) -> type[Task]:
 
 
 def _where(error) -> str:
-    """File and line in which an import failed."""
+    """File and line where an import failed."""
     frame = error.__traceback__
     while frame.tb_next is not None:
         frame = frame.tb_next

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms that tasks are made of; any function of a `View` is another.
+"""Terms that tasks are made of. Any function of a `View` is a term.
 
-A term with a state of its own is an object with `bind(view)`, called once, and `reset(view, mask)`, called where episodes begin.
+A term with a state is an object with `bind(view)`, called once, and `reset(view, mask)`, called where episodes begin.
 """
 
 import math
@@ -15,49 +15,53 @@ from warpsim.envs.variants import keyframe_rows
 class Term:
     """A term with a state: `bind` when the environment is made, `reset` where episodes begin, and the call itself.
 
-    `memory` names the arrays, or lists of arrays, that it keeps from step to step, for checkpoints. An environment has copies of its task's terms.
+    `memory` names the arrays, or lists of arrays, that the term keeps from step to step; checkpoints store them. An
+    environment works on copies of its task's terms.
     """
 
     memory: tuple = ()
     tick = -1
 
     def first(self, view) -> bool:
-        """Whether this is the first call of this action. Where worlds begin an episode, terms are asked once more for all."""
+        """Whether this is the first call for this action.
+
+        Terms are called again for all worlds where some begin an episode.
+        """
         new, self.tick = self.tick != view.tick, view.tick
         return new
 
     def bind(self, view) -> None:
-        """Make what lives as long as the environment. An object is of one environment: `bind` begins anew."""
+        """Set up what lives as long as the environment. An object belongs to one environment; `bind` starts it over."""
 
     def reset(self, view, mask) -> None:
-        """Episodes begin in the worlds of `mask` `(worlds,)`."""
+        """Called where episodes begin in the worlds of `mask` `(worlds,)`."""
 
 
 def _rows(view, mask, new, old):
-    """Rows of `new` where the mask holds, else of `old`."""
+    """Rows of `new` where the mask holds, rows of `old` elsewhere."""
     return view.xp.where(mask.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
 
-# observations ----------------------------------------------------------------------------------------------------------
+# observations ---------------------------------------------------------------------------------------------------------
 
 
 def positions(*joints):
-    """q of joints by name; of none: all of q."""
+    """q of the named joints; without names all of q."""
     return lambda s: s.q[:, s.columns(*joints)[0]] if joints else s.q
 
 
 def velocities(*joints):
-    """v of joints by name; of none: all of v."""
+    """v of the named joints; without names all of v."""
     return lambda s: s.v[:, s.columns(*joints)[1]] if joints else s.v
 
 
 def last_action(s):
-    """The action of this step, which the next one sees as its last."""
+    """The action of this step, which the next observation shows as the last one."""
     return s.action
 
 
 def command(name: str):
-    """What is asked for at present."""
+    """The present value of a command."""
 
     def term(s):
         if name not in s.commands:
@@ -68,7 +72,11 @@ def command(name: str):
 
 
 class noisy(Term):
-    """A term with noise: uniform in ± `uniform`, or normal of deviation `normal`, and a bias of an episode in ± `bias`. `(worlds,)` stays `(worlds,)`."""
+    """A term with noise; the shape stays.
+
+    Each step adds noise uniform in ± `uniform` or normal with standard deviation `normal`. Each episode adds a constant
+    bias, uniform in ± `bias`.
+    """
 
     memory = ("offset",)
 
@@ -111,7 +119,7 @@ class noisy(Term):
 
 
 class late(Term):
-    """A term as it was so many actions ago (in an episode's first ones: at its start)."""
+    """A term delayed by `steps` actions; in an episode's first actions, its value at the initial state."""
 
     memory = ("kept", "begun")
 
@@ -131,7 +139,7 @@ class late(Term):
         return self.after(view, self.term(view))
 
     def after(self, view, value):
-        """What was given so many calls ago."""
+        """The value of `steps` calls ago."""
         value = view.arrays.copied(value)
         if not self.kept:
             self.kept = [value] * (self.steps + 1)
@@ -142,11 +150,11 @@ class late(Term):
         return self.kept[0]
 
 
-# rewards ---------------------------------------------------------------------------------------------------------------
+# rewards --------------------------------------------------------------------------------------------------------------
 
 
 def forward_velocity(axis: int = 0):
-    """How far coordinate `axis` of q has moved during the action, by its time [m/s]."""
+    """Mean velocity of coordinate `axis` of q during the action [m/s]."""
     return lambda s: (s.q[:, axis] - s.q_before[:, axis]) / s.dt
 
 
@@ -160,11 +168,14 @@ def action_change(s):
     return ((s.action - s.last_action) ** 2).sum(-1)
 
 
-# where episodes begin --------------------------------------------------------------------------------------------------
+# where episodes begin -------------------------------------------------------------------------------------------------
 
 
 class start_noise(Term):
-    """Noise on the start, of q and v: uniform in ± q, ± v, or `normal=True`: with those deviations (v alone if "v")."""
+    """Noise on the initial q and v: uniform in ± q, ± v.
+
+    With `normal=True`, q and v are standard deviations of normal noise ("v": for v only; "q": for q only).
+    """
 
     def __init__(self, q: float = 0.0, v: float = 0.0, normal: bool | str = False):
         rule = "give a number of at least 0"
@@ -188,7 +199,7 @@ class start_noise(Term):
 
 
 class start_from(Term):
-    """Episodes begin in a keyframe of the model."""
+    """Begin episodes in a keyframe of the model."""
 
     def __init__(self, keyframe: str):
         self.keyframe = keyframe
@@ -207,11 +218,11 @@ class start_from(Term):
             start[name] = self.start[name]
 
 
-# commands --------------------------------------------------------------------------------------------------------------
+# commands -------------------------------------------------------------------------------------------------------------
 
 
 class uniform_command(Term):
-    """Numbers drawn in [low, high) where an episode begins, and again every `every` actions."""
+    """Values drawn uniformly in [low, high) where an episode begins, and again every `every` actions."""
 
     def __init__(self, low, high, every: int | None = None):
         self.low, self.high = (np.atleast_1d(np.asarray(x, np.float32)) for x in (low, high))
@@ -225,7 +236,7 @@ class uniform_command(Term):
         self.number = view.draw()
 
     def __call__(self, view, before, begun):
-        """Commands, from those before and a mask of the worlds that begin an episode."""
+        """New commands, from the previous ones and a mask of the worlds that begin an episode."""
         if self.every is not None:
             begun = begun | (view.steps % self.every == 0)
         if before is not None and view.sim.device.is_cpu and not view.arrays.host(begun).any():
@@ -234,11 +245,11 @@ class uniform_command(Term):
         return new if before is None else _rows(view, begun, new, before)
 
 
-# from actions to controls ----------------------------------------------------------------------------------------------
+# from actions to controls ---------------------------------------------------------------------------------------------
 
 
 class scaled(Term):
-    """offset + scale · a, each a number or one for each action."""
+    """offset + scale · a; both are one number, or one per action."""
 
     def __init__(self, scale=1.0, offset=0.0):
         self.scale, self.offset = (np.asarray(x, np.float32) for x in (scale, offset))
@@ -257,7 +268,7 @@ class scaled(Term):
 
 
 class delayed(late):
-    """Actions take effect so many actions later."""
+    """Delay actions by `steps` actions."""
 
     def __init__(self, steps: int):
         super().__init__(None, steps)
@@ -267,7 +278,7 @@ class delayed(late):
 
 
 class first_order(Term):
-    """Forces follow actions with a time constant [s]: u' = (a − u)/τ, from 0."""
+    """Forces that follow actions with a time constant [s]: u' = (a − u)/τ, from 0."""
 
     memory = ("level",)
 
@@ -288,9 +299,11 @@ class first_order(Term):
 
 
 class dc_motor(Term):
-    """The torque that a motor can give falls with speed: |u| ≤ stall (1 − v/free) on the side of its motion, stall against it.
+    """A DC motor, whose available torque falls with speed.
 
-    `stall_torque` in units of control, `free_speed` [rad/s] at which none is left; `joints` that the actuators drive, in their order.
+    |u| ≤ stall (1 − v/free) in the direction of motion, and |u| ≤ stall against it. `stall_torque` is in units of
+    control; `free_speed` [rad/s] is the speed without torque. `joints` are the joints that the actuators drive, in the
+    order of the actuators.
     """
 
     def __init__(self, stall_torque, free_speed, joints=()):
@@ -299,7 +312,8 @@ class dc_motor(Term):
         for name, values in (("stall_torque", self.stall), ("free_speed", self.free)):
             if values.ndim > 1 or not ((values > 0) & np.isfinite(values)).all():
                 raise ValueError(
-                    f"{name} is {short(stall_torque if values is self.stall else free_speed)}; give a positive number, or one for each joint"
+                    f"{name} is {short(stall_torque if values is self.stall else free_speed)}; give a positive "
+                    "number, or one for each joint"
                 )
 
     def bind(self, view) -> None:
@@ -312,13 +326,15 @@ class dc_motor(Term):
         for name, values in (("stall_torque", self.stall), ("free_speed", self.free)):
             if len(values) not in (1, len(self.places)):
                 raise ValueError(
-                    f"dc_motor: {name} has {len(values)} numbers; the joints {listed(self.names)} have {len(self.places)} velocities"
+                    f"dc_motor: {name} has {len(values)} numbers; the joints {listed(self.names)} have "
+                    f"{len(self.places)} velocities"
                 )
 
     def __call__(self, view, action):
         if action.shape[1] != len(self.places):
             raise ValueError(
-                f"dc_motor: the joints {listed(self.names)} have {len(self.places)} velocities, and there are {action.shape[1]} actions; "
+                f"dc_motor: the joints {listed(self.names)} have {len(self.places)} velocities, and there are "
+                f"{action.shape[1]} actions; "
                 "name the joints that the actions drive, one for each"
             )
         stall, speed = view.arrays.made(self.stall), view.v[:, self.places] / view.arrays.made(self.free)
@@ -327,14 +343,16 @@ class dc_motor(Term):
         return view.xp.minimum(view.xp.maximum(action, lowest), highest)
 
 
-# happenings ------------------------------------------------------------------------------------------------------------
+# events ---------------------------------------------------------------------------------------------------------------
 
 
 class randomise(Term):
-    """A parameter of every world times a factor drawn in [low, high), once (`when="startup"`, and again by `reset(seed=)`) or where episodes begin ("reset").
+    """Multiply a parameter of every world by a random factor in [low, high).
 
-    One factor for all of a world's entries, or `each=True` one for each. Two of one parameter are refused. "body_mass" takes "body_inertia" with it by
-    the same factors, as another density would; `inertia=False` leaves that, as added points at the centre of mass would.
+    Factors are drawn once (`when="startup"`, and again by `reset(seed=)`) or where episodes begin ("reset"). A world
+    has one factor, or with `each=True` one per entry. A parameter may be randomized only once. "body_mass" also scales
+    "body_inertia" by the same factors, like a change of density. `inertia=False` leaves the inertia, like point masses
+    added at the center of mass.
     """
 
     def __init__(
@@ -364,14 +382,15 @@ class randomise(Term):
             if name in view.randomised:
                 hint = "; randomise('body_mass', ..., inertia=False) leaves it" if name == "body_inertia" else ""
                 raise ValueError(
-                    f"randomise {name!r} stands twice in events, and the second would replace the first; leave one of them{hint}"
+                    f"randomise {name!r} stands twice in events, and the second would replace the first; leave one of "
+                    f"them{hint}"
                 )
         view.randomised += self.names
         self.number = view.draw()
         parameters = view.sim.parameters
         self.targets = [parameters[name] for name in self.names]
         self.given = [target.numpy().copy() for target in self.targets]
-        for factor in (self.low, self.high, 1.0):  # refused where the simulator could not follow
+        for factor in (self.low, self.high, 1.0):  # raises where the simulator does not support the value
             for name, values in zip(self.names, self.given, strict=True):
                 parameters[name] = values * factor
 
@@ -389,7 +408,10 @@ class randomise(Term):
 
 
 class push(Term):
-    """Every `every` actions of an episode the velocities of `joint` (a free joint, a slide, …) jump by up to ± `velocity`, each of them by its own."""
+    """Every `every` actions of an episode, add a random jump to the velocities of `joint` (a free joint, a slide, …).
+
+    Each velocity jumps independently, uniformly in ± `velocity`.
+    """
 
     def __init__(self, joint: str, velocity, every: int):
         self.joint, self.every = joint, whole(every, "every", 1)
@@ -400,7 +422,8 @@ class push(Term):
     def bind(self, view) -> None:
         if view.differentiable:
             raise ValueError(
-                f"push of joint {self.joint!r} writes to velocities, which has no gradient; leave it out of events, or requires_grad"
+                f"push of joint {self.joint!r} writes to velocities, which has no gradient; leave it out of events, "
+                "or requires_grad"
             )
         self.number, (_, self.places) = view.draw(), view.columns(self.joint)
         if len(self.most) not in (1, len(self.places)):

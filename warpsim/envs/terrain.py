@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ground for legs to learn on: a height field of square patches, kinds side by side along x and harder ones along y.
+"""Ground for locomotion: a height field of square patches, with kinds side by side along x and difficulty along y.
 
-Kinds: "flat", "rough" (noise), "slopes" (a pyramid), "steps" (a pyramid of stairs), "stones" (flat stones with gaps between them). Every patch has a
-flat middle, where episodes begin.
+Kinds: "flat", "rough" (noise), "slopes" (a pyramid), "steps" (a pyramid of stairs), "stones" (flat stones with gaps
+between them). Every patch has a flat middle, where episodes begin.
 """
 
 import dataclasses
@@ -20,8 +20,11 @@ MIDDLE = 1.0  # [m] side of the flat middle
 
 @dataclasses.dataclass(frozen=True)
 class Terrain:
-    """`size`, `data` as `ModelBuilder.add_geom("hfield", hfield=(size, data))` takes them; `pose (7,)` of the geom; `starts (patches, 3)` [m], middles
-    of the patches on the ground, kind by kind and the easier ones first."""
+    """A height field and its patches.
+
+    `size` and `data` are as `ModelBuilder.add_geom("hfield", hfield=(size, data))` takes them. `pose (7,)` is the
+    geom's. `starts (patches, 3)` [m] are the middles of the patches on the ground, kind by kind, the easier ones first.
+    """
 
     size: tuple
     data: np.ndarray
@@ -29,7 +32,7 @@ class Terrain:
     starts: np.ndarray
 
     def add_to(self, builder, name: str = "ground", **options) -> int:
-        """Add the ground to a scene; `options` of `ModelBuilder.add_geom`."""
+        """Add the ground to a scene; `options` are those of `ModelBuilder.add_geom`."""
         return builder.add_geom("hfield", hfield=(self.size, self.data), pose=self.pose, name=name, **options)
 
 
@@ -45,10 +48,10 @@ def terrain(
     gap: float = 0.2,
     seed: int = 0,
 ) -> Terrain:
-    """A ground of patches of `side` [m] with points every `cell` [m].
+    """A ground of patches of `side` [m], with points every `cell` [m].
 
-    The hardest level has `noise` [m] of roughness, `slope` [m/m], steps of `step` [m] that are 0.4 m deep, and gaps of `gap` [m] between stones; the
-    others a share of it. The same seed gives the same ground.
+    The hardest level has `noise` [m] of roughness, `slope` [m/m], steps of height `step` [m] and tread 0.4 m, and gaps
+    of `gap` [m] between stones. Easier levels have a fraction of these. The same seed gives the same ground.
     """
     kinds = [choice(kind, "an entry of kinds", KINDS) for kind in several(kinds, "kinds", "give names")]
     levels = whole(levels, "levels", 1)
@@ -78,8 +81,8 @@ def terrain(
 
 
 def _patch(kind: str, x, y, share: float, most: dict, side: float, rng) -> np.ndarray:
-    """Heights of one patch, 0 along its edge or nearly."""
-    out = np.maximum(np.abs(x), np.abs(y))  # how far from the middle, in squares
+    """Heights of one patch, nearly 0 along its edge."""
+    out = np.maximum(np.abs(x), np.abs(y))  # distance from the middle in the maximum norm
     climb = np.clip(side / 2 - 0.5 - out, 0.0, side / 2 - 0.5 - MIDDLE / 2)
     if kind == "rough":
         return np.where(out > MIDDLE / 2, rng.uniform(-1.0, 1.0, x.shape) * share * most["noise"], 0.0)
@@ -96,7 +99,7 @@ def _patch(kind: str, x, y, share: float, most: dict, side: float, rng) -> np.nd
 
 
 def _ground(view, name: str):
-    """The height field of a geom and where it lies."""
+    """The height field of a geom and its position."""
     model = view.model
     geom = model.geom(name)
     fields = [g for g in range(model.ngeom) if model.geom_type[g] == 1]
@@ -111,10 +114,10 @@ def _ground(view, name: str):
 
 
 class height_scan(Term):
-    """Height of the ground below points around a body `(worlds, points)` [m], less the body's own, as an ideal scanner sees it.
+    """Height of the ground below points around a body, relative to the body's origin, `(worlds, points)` [m].
 
-    `points (points, 2)` [m], forward and to the left of the body, turned with its heading; `ground`: the geom of the height field. Outside the field the
-    ground is as at its edge.
+    An ideal scanner without occlusion. `points (points, 2)` [m] are forward and to the left of the body, and turn with
+    its heading. `ground` is the geom of the height field. Outside the field the ground continues at its edge height.
     """
 
     def __init__(self, body: str, points, ground: str = "ground"):
@@ -141,7 +144,7 @@ class height_scan(Term):
         return self.ground_at(xp, *at) - pose[:, 2:3]
 
     def ground_at(self, xp, x, y):
-        """Height of the ground [m] at points of the world, by bilinear interpolation."""
+        """Height of the ground [m] at points in world axes, by bilinear interpolation."""
         places = []
         for value, axis in ((y, 1), (x, 0)):
             count = self.heights.shape[0 if axis == 1 else 1]
@@ -161,7 +164,10 @@ class height_scan(Term):
 
 
 class start_on(Term):
-    """Episodes begin at one of `places (n, 3)` [m], drawn anew, facing anywhere: added to the position of the free joint whose q begin at `column`."""
+    """Begin episodes at a random place of `places (n, 3)` [m], with a random heading.
+
+    The place is added to the position of the free joint whose coordinates in q begin at `column`.
+    """
 
     def __init__(self, places, column: int = 0, turned: bool = True):
         self.places, self.column, self.turned = np.asarray(places, np.float32), whole(column, "column", 0), turned

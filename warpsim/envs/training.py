@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`train` and `play`: a policy from a task, by name or class, and what one can look at."""
+"""`train` and `play`: train a policy for a task, and show it."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ CHECKPOINT, RESULT, CURVE, PAGE, STAGE = "checkpoint.pt", "result.json", "curve.
 
 
 def make_learner(algorithm: str, task, **options) -> Learner:
-    """A learner of a task (a name or a class) by the name of its algorithm."""
+    """A learner of a task (a name or a class), by the name of its algorithm."""
     if choice(algorithm, "algorithm", tuple(SETTINGS)) == "ppo":
         from warpsim.envs.ppo import PpoLearner as kind
     else:
@@ -35,9 +35,10 @@ def make_learner(algorithm: str, task, **options) -> Learner:
 
 
 def load_learner(path, *, task=None, device=None, threads: int | None = None, policy_only: bool = False) -> Learner:
-    """The learner that was saved; its next iterations have the bits that they would have had. With `policy_only` one that can be judged, no more.
+    """The saved learner; its next iterations give the same bits as without the interruption.
 
-    The checkpoint names its task; `task` is that one by another name, or as a class.
+    With `policy_only` the learner can only be evaluated. The checkpoint names its task; `task` gives the same task
+    under a new name, or as a class.
     """
     kept = _read(path)
     task = _task_of(kept, path, task)
@@ -61,7 +62,10 @@ def load_learner(path, *, task=None, device=None, threads: int | None = None, po
 
 
 def _task_of(kept: dict, path, task):
-    """The name or class of the task that a checkpoint is of. Raises `ValueError` where `task` is another, or it cannot be found."""
+    """The name or class of a checkpoint's task.
+
+    Raises `ValueError` where `task` is a different one, or none can be found.
+    """
     name = kept["task"]
     if task is not None:
         if not same_task(find_task(task)[0], name):
@@ -71,13 +75,14 @@ def _task_of(kept: dict, path, task):
         find_task(name)
     except ValueError as error:
         raise ValueError(
-            f"{path}: {error}. Its task is named so where it was trained; run this in the folder of that module, or say its name of today: --task module:Class"
+            f"{path}: {error}. Its task is named so where it was trained; run this in the folder of that module, or "
+            "say its name of today: --task module:Class"
         ) from error
     return name
 
 
 def _read(path) -> dict:
-    """What a checkpoint holds."""
+    """The content of a checkpoint."""
     try:
         kept = torch.load(path, weights_only=True)
         missing = {"task", "algorithm", "seed", "num_envs", "processes", "iteration"} - set(kept)
@@ -87,14 +92,14 @@ def _read(path) -> dict:
         raise ValueError(f"{path}: not a checkpoint of warpsim ({type(error).__name__}); train anew") from error
     if missing:
         raise ValueError(f"{path}: not a checkpoint of warpsim (no {listed(sorted(missing))}); train anew")
-    kept.setdefault("learning", None)  # of before tasks had settings
+    kept.setdefault("learning", None)  # checkpoints of versions without settings in tasks
     if kept["learning"] is not None:
         check_learning({kept["algorithm"]: kept["learning"]}, str(path))
     return kept
 
 
 def _check_resumed(kept: dict, folder, task, given: dict, iterations: int | None) -> None:
-    """Raise `ValueError` where a training is asked to go on as another than it is."""
+    """Raise `ValueError` where a resumed training is given different options."""
     name, kind = find_task(task)
     if not same_task(name, kept["task"]):
         raise ValueError(f"{folder} holds a training of {kept['task']}, not of {name}")
@@ -102,16 +107,19 @@ def _check_resumed(kept: dict, folder, task, given: dict, iterations: int | None
     for key, value in (kept["learning"] or {}).items():
         if key != "iterations" and value != now[key]:
             raise ValueError(
-                f"{name}: learning[{kept['algorithm']!r}][{key!r}] is {short(now[key])}, and {folder} holds a training with {short(value)}; set it back, or train anew without resume"
+                f"{name}: learning[{kept['algorithm']!r}][{key!r}] is {short(now[key])}, and {folder} holds a "
+                f"training with {short(value)}; set it back, or train anew without resume"
             )
     for name, value in given.items():
         if value is not None and value != kept[name]:
             raise ValueError(
-                f"{name} is {short(value)}, and {folder} holds a training with {name} {kept[name]}; leave it out, or train anew without resume"
+                f"{name} is {short(value)}, and {folder} holds a training with {name} {kept[name]}; leave it out, or "
+                "train anew without resume"
             )
     if iterations is not None and whole(iterations, "iterations", 1) < kept["iteration"]:
         raise ValueError(
-            f"iterations is {iterations}, and the training in {folder} has {kept['iteration']} already; give as many or more"
+            f"iterations is {iterations}, and the training in {folder} has {kept['iteration']} already; give as many "
+            "or more"
         )
 
 
@@ -129,12 +137,25 @@ def train(
     tell=None,
     cpu_seconds: float | None = None,
 ) -> dict:
-    """Train a policy; the result as in `warpsim train --json`. `out`: a folder for checkpoint, curve, page and USD stage of the policy.
+    """Train a policy; returns the same result as `warpsim train --json`.
 
-    `task`: a name (`hopper`, `module:Class`) or a class. What an earlier training left in `out` is replaced. `tell`: called with what each iteration
-    has to tell. With `resume` a training in `out` goes on, with the same bits, as the algorithm, with the seed and environments that it has; others are
-    refused. Else None is PPO, seed 0 and what the task's `learning` says. `cpu_seconds`: end after the first iteration that reaches so much processor
-    time. With `out` SIGINT, SIGTERM and SIGHUP raise `Stopped` once the iteration at work is in the checkpoint; it says how to go on.
+    Parameters
+    ----------
+    task : str or class
+        A name (`hopper`, `module:Class`) or a class.
+    algorithm, seed, iterations, num_envs
+        None: PPO, seed 0, and the values of the task's `learning`.
+    out : path
+        Folder for checkpoint, curve, page and USD stage of the policy. An earlier training there is replaced. SIGINT,
+        SIGTERM and SIGHUP raise `Stopped` once the present iteration is in the checkpoint; the message says how to
+        continue.
+    resume : bool
+        Continue the training in `out`, with the same bits, and with its algorithm, seed and environments; different
+        ones are refused.
+    tell : callable
+        Called with the report of each iteration.
+    cpu_seconds : float
+        End after the first iteration that reaches this processor time.
     """
     folder = None if out is None else pathlib.Path(out)
     if folder is not None:
@@ -192,7 +213,7 @@ def train(
 
 
 def _show(trajectory, folder: pathlib.Path) -> None:
-    """Page and stage of the policy; a robot that has nothing to be seen has none, which is said."""
+    """Write page and stage of the policy. A robot without visible geoms has none, which is reported."""
     try:
         trajectory.to_html(folder / PAGE)
         trajectory.to_usd(folder / STAGE, spacing=2.0)
@@ -201,7 +222,10 @@ def _show(trajectory, folder: pathlib.Path) -> None:
 
 
 def _learn(learner: Learner, count: int, cpu_seconds, curve: list, folder, tell, stops: list) -> None:
-    """Iterate up to a count, a processor time or a stop, which all processes hear of; what is learned is in the folder then."""
+    """Iterate up to a count, a processor time or a stop signal, which reaches all processes.
+
+    The folder then has the result.
+    """
     world = learner.world
     board = _board(folder) if folder is not None and world.rank == 0 else None
     while learner.iteration < count:
@@ -219,7 +243,7 @@ def _learn(learner: Learner, count: int, cpu_seconds, curve: list, folder, tell,
 
 
 def _again(learner: Learner, folder, iterations: int | None, device) -> str:
-    """What to write to go on with a training."""
+    """The command that continues a training."""
     if "<" in learner.task or learner.task.startswith("__main__:"):
         return "the same call with resume=True goes on"
     words = ["torchrun", "--nproc-per-node", learner.world.size, "-m"] if learner.world.size > 1 else []
@@ -230,7 +254,7 @@ def _again(learner: Learner, folder, iterations: int | None, device) -> str:
 
 
 def _stop(learner: Learner, stops: list, count: int, folder, again: str) -> None:
-    """End a training that a signal has stopped, here or in another process; the first process says how to go on."""
+    """End a training stopped by a signal, here or in another process; the first process reports how to continue."""
     number = stops[0] if stops else signal.SIGTERM
     if learner.world.rank > 0:
         raise SystemExit(128 + number)
@@ -243,7 +267,7 @@ def _stop(learner: Learner, stops: list, count: int, folder, again: str) -> None
 
 
 def _save(learner: Learner, curve: list, folder: pathlib.Path) -> None:
-    """The first process's curve, and the checkpoint of this one: a curve that is longer is cut when it is resumed."""
+    """Save the first process's curve and this process's checkpoint. On resume, a curve that is longer is cut."""
     if learner.world.rank == 0:
         with replacing(folder / CURVE) as new:
             new.write_text(json.dumps(curve) + "\n")
@@ -251,7 +275,7 @@ def _save(learner: Learner, curve: list, folder: pathlib.Path) -> None:
 
 
 def _clear(folder: pathlib.Path) -> None:
-    """Take away what an earlier training has left."""
+    """Remove the files of an earlier training."""
     names = (CHECKPOINT, RESULT, CURVE, PAGE, STAGE)
     for path in [
         *(folder / name for name in names),
@@ -262,13 +286,13 @@ def _clear(folder: pathlib.Path) -> None:
 
 
 def _of_process(name: str) -> str:
-    """The name of a file of this process; the first one's is the name itself."""
+    """File name for this process; the first process uses the name itself."""
     rank = int(os.environ.get("RANK", 0))
     return name if rank == 0 else f"{rank}.{name}"
 
 
 def _board(folder: pathlib.Path):
-    """TensorBoard's writer, None where it is not installed."""
+    """TensorBoard's writer; None where it is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -288,7 +312,7 @@ def _tell(row: dict, tell, board) -> None:
 def watch(
     folder, *, task=None, worlds: int = 4, port: int = 8080, host: str = "127.0.0.1", device=None, ready=print
 ) -> None:
-    """Show the policy of a training at work on a live page until Ctrl-C; `ready(url)` is called once it is there."""
+    """Show the policy of a running training on a live page until Ctrl-C; `ready(url)` is called once the page is up."""
     from warpsim.show.viewer import Viewer
 
     learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device=device, policy_only=True)
@@ -302,7 +326,7 @@ def watch(
 
 
 def play(folder, *, task=None, worlds: int = 4, html=None, usd=None, device=None) -> dict:
-    """Judge the policy of a training again, and write a page or a stage of some worlds. `task` as in `load_learner`."""
+    """Evaluate a trained policy again, and write a page or a stage of some worlds. `task` is as in `load_learner`."""
     learner = load_learner(os.path.join(folder, CHECKPOINT), task=task, device=device, policy_only=True)
     judged = learner.evaluate(max(EPISODES, worlds), record=whole(worlds, "worlds", 1))
     trajectory = judged.pop("trajectory")

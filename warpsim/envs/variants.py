@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that differ from world to world in one simulator: sizes, masses, joints, everything that `sim.parameters` holds.
+"""Models that differ between the worlds of one simulator: sizes, masses, joints, everything in `sim.parameters`.
 
-World i has model i mod n. What worlds share (names, types of joints and shapes, meshes, which pairs may touch, …) must be the same in all models.
+World i has model i mod n. What worlds share (names, types of joints and shapes, meshes, which pairs may touch, …) must
+be equal in all models.
 """
 
 import dataclasses
@@ -20,24 +21,27 @@ FREE = (
     "timestep",
     "geom_rgba",
     "geom_visible",
-    "actuator_muscle",  # whose parameters are muscle_force and muscle_curve
+    "actuator_muscle",  # its parameters are muscle_force and muscle_curve
 )  # may differ without any effect on the step, or by parameters of other names
-SHAPES_OF_A_MEDIUM = ("body_fluid", "geom_fluid")  # that nothing reads where there is no medium
+SHAPES_OF_A_MEDIUM = ("body_fluid", "geom_fluid")  # read only where there is a medium
 
 
 def rows_of_starts(models: list[Model], numbers) -> np.ndarray:
-    """The start q0 of each world `(worlds, nq)`."""
+    """The initial position q0 of each world `(worlds, nq)`."""
     return np.array([m.q0 for m in models])[np.asarray(numbers) % len(models)]
 
 
 def keyframe_rows(models: list[Model], name: str, numbers) -> dict[str, np.ndarray]:
-    """A keyframe of each world: q and v `(worlds, …)`."""
+    """A keyframe's q and v of each world `(worlds, …)`."""
     chosen = np.asarray(numbers) % len(models)
     return {part: np.array([getattr(m.keyframes[name], part) for m in models])[chosen] for part in "qv"}
 
 
 def apply_variants(sim, models: list[Model], numbers) -> None:
-    """Give every world of a simulator of models[0] the parameters of its own model. Raises `ValueError` for models that cannot share a simulator."""
+    """Give every world of a simulator of models[0] the parameters of its own model.
+
+    Raises `ValueError` for models that cannot share a simulator.
+    """
     if len(models) == 1:
         return
     for k, other in enumerate(models[1:], 1):
@@ -59,11 +63,12 @@ def _check_same(first: Model, other: Model, k: int) -> None:
         a, b = getattr(first, field.name), getattr(other, field.name)
         if field.name == "geom_hydroelastic":
             a, b = tessellation(first), tessellation(other)
-        if field.name == "link_pose" and len(a) == len(b):  # only those of links without a joint are read in a step
+        if field.name == "link_pose" and len(a) == len(b):  # a step reads only the poses of links without a joint
             a, b = (x[first.link_joint < 0] for x in (a, b))
         if not _equal(a, b):
             raise ValueError(
-                f"models 0 and {k} differ in {field.name}, which all worlds of a simulator share; use one environment for each (`envs.MixedEnv`)"
+                f"models 0 and {k} differ in {field.name}, which all worlds of a simulator share; use one environment "
+                "for each (`envs.MixedEnv`)"
             )
     hinged = [
         int(q)
@@ -72,7 +77,8 @@ def _check_same(first: Model, other: Model, k: int) -> None:
     ]
     if not np.array_equal(first.q0[hinged], other.q0[hinged]):
         raise ValueError(
-            f"models 0 and {k} differ in q0 of hinges or slides, from which their angles are counted; use `envs.MixedEnv`"
+            f"models 0 and {k} differ in q0 of hinges or slides, from which their angles are counted; use "
+            "`envs.MixedEnv`"
         )
 
 

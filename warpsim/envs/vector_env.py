@@ -23,11 +23,11 @@ from warpsim.simulator import Simulator
 
 MODES = {mode.value: mode for mode in AutoresetMode} | {mode.name: mode for mode in AutoresetMode}
 
-KEPT = ("q_before", "v_before", "action", "last_action", "steps")  # of a view, from step to step
+KEPT = ("q_before", "v_before", "action", "last_action", "steps")  # attributes of the view that checkpoints keep
 
 
 def reset_mask(options, known=("reset_mask",)):
-    """`reset_mask` of the options of a reset, None where it isn't there. Raises `ValueError` for options that there are not."""
+    """`reset_mask` of the options of a reset, None where it is missing. Raises `ValueError` for unknown options."""
     if options is None:
         return None
     if not isinstance(options, dict):
@@ -35,25 +35,49 @@ def reset_mask(options, known=("reset_mask",)):
     for name in options:
         if name not in known:
             raise ValueError(
-                f"reset has no options[{name!r}]; it has: {listed(known) or 'none'}. What an environment is made with is given when it is made"
+                f"reset has no options[{name!r}]; it has: {listed(known) or 'none'}. What an environment is made with "
+                "is given when it is made"
             )
     return options.get("reset_mask")
 
 
 class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
-    """`num_envs` worlds of a task (a `Task`, its class, or the name of one: "Hopper", "module:Class"), after Gymnasium 1.x; everything happens in all worlds at once.
+    """`num_envs` worlds of a task as a Gymnasium 1.x vector environment; every operation runs in all worlds at once.
 
-    autoreset  AutoresetMode or its name: NEXT_STEP (Gymnasium's default), SAME_STEP (final observations in `info["final_obs"]`, their worlds in
-               `info["_final_obs"]`), DISABLED (`reset(options={"reset_mask": mask})`)
-    array      "numpy": arrays of the dtype that stay what they are; "torch": tensors on the device, to be used before the next
-               step; "jax": arrays on the device, by copies there
-    seed       of the random numbers until `reset(seed=…)`; they belong to (seed, world, episode, step)
-    first_world  the number of world 0 in the whole, where an environment is one of several parts
-    requires_grad  with "torch": observations and rewards have gradients by actions, from the last `detach` on
-    device, threads, dtype: as in `Simulator`; other names change the task (`decimation=2`)
+    Parameters
+    ----------
+    task : Task, class or str
+        A `Task`, its class, or a name: "Hopper", "module:Class".
+    num_envs : int
+        Number of worlds.
+    autoreset : AutoresetMode or str
+        NEXT_STEP (Gymnasium's default), SAME_STEP (final observations in `info["final_obs"]`, their worlds in
+        `info["_final_obs"]`) or DISABLED (`reset(options={"reset_mask": mask})`).
+    array : str
+        "numpy": arrays of the dtype, which keep their values. "torch": tensors on the device, valid until the next
+        step. "jax": copies on the device.
+    seed : int
+        Seed until `reset(seed=…)`. Random numbers are keyed by (seed, world, episode, step).
+    first_world : int
+        Number of the first world, where the environment is one of several parts of a larger one.
+    device, threads, dtype
+        As in `Simulator`.
+    requires_grad : bool
+        With "torch": observations and rewards carry gradients with respect to actions, back to the last `detach`.
+    changes
+        Attributes that change the task (`decimation=2`).
 
-    A world whose reward, observation or state is not finite ends its episode with reward 0 and is counted in `faults` `(num_envs,)`; the others do
-    not notice. What is not finite in its last observation is given as 0, and that action has no gradient. Actions outside the space are cut to its bounds, and counted in `clipped`; rewards see them as they are given. Rewards by term are in `info["reward_<name>"]`. Raises `ValueError` for what is no action, mask, mode or task.
+    Raises
+    ------
+    ValueError
+        For an invalid action, mask, mode or task.
+
+    Notes
+    -----
+    A world whose reward, observation or state is not finite ends its episode with reward 0. `faults` `(num_envs,)`
+    counts it, and the other worlds are not affected. Non-finite entries of its last observation become 0, and that
+    action has no gradient. Actions are clamped to the bounds of the action space, and counted in `clipped`; rewards see
+    the actions as given. Rewards by term are in `info["reward_<name>"]`.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -93,7 +117,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         options = dict(t.options) | {"dt": timestep * t.decimation, "requires_grad": requires_grad}
         self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
         self.arrays = Arrays(array, self.sim.device)
-        self._near = self.sim.device.is_cpu  # where to look at numbers costs nothing
+        self._near = self.sim.device.is_cpu  # on the CPU, reading values costs nothing
         self.state = self.sim.state()
         low, high = t.actions(model)
         self._low, self._high = self.arrays.made(low), self.arrays.made(high)
@@ -149,25 +173,28 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     @property
     def faults(self) -> np.ndarray:
-        """How often each world's episode has ended because something in it was not finite `(num_envs,)`."""
+        """Number of episodes of each world that ended because a value was not finite `(num_envs,)`."""
         return np.array(self.arrays.host(self._faults), np.int64)
 
     @property
     def clipped(self) -> np.ndarray:
-        """How often each world's action was outside the action space, to whose bounds it is cut `(num_envs,)`."""
+        """Number of actions of each world that were outside the action space and were clamped `(num_envs,)`."""
         return np.array(self.arrays.host(self._clipped), np.int64)
 
     @property
     def gradient_faults(self) -> np.ndarray:
-        """How often a gradient by each world's state or action was not finite, in place of which 0 was taken `(num_envs,)`."""
+        """Number of non-finite gradients with respect to each world's state or action, replaced by 0 `(num_envs,)`."""
         found = self.view.gradient_faults
         return np.zeros(self.num_envs, np.int64) if found is None else np.array(self.arrays.host(found), np.int64)
 
-    # Gymnasium's interface -------------------------------------------------------------------------------------------
+    # Gymnasium's interface --------------------------------------------------------------------------------------------
 
     @holds
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        """Begin episodes in all worlds, or in those of `options["reset_mask"]`; observations and info of all."""
+        """Begin episodes in all worlds, or in those of `options["reset_mask"]`.
+
+        Returns observations and info of all worlds.
+        """
         mask = reset_mask(options)
         if seed is not None:
             if isinstance(seed, (list, tuple)):
@@ -193,7 +220,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     @holds
     def step(self, actions):
-        """Observations, rewards, terminations, truncations and info after an action in every world."""
+        """Take an action in every world. Returns observations, rewards, terminations, truncations and info."""
         if not self._begun:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         with self.arrays.stream():
@@ -235,23 +262,23 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return self._advance(observation, reward, terminated, truncated, parts)
 
     def _bad(self, reward, observation):
-        """A mask of the worlds in which something is not finite; None where that is in none."""
+        """A mask of the worlds in which something is not finite; None where everything is finite."""
         isfinite = self.arrays.xp.isfinite
         good, seen, flagged = isfinite(reward), isfinite(observation), self.view.diagnostic("flags") & NONFINITE
         if (
             self._near and seen.all() and good.all() and not flagged.any()
-        ):  # sums over all are sooner made than over rows
+        ):  # reductions over the whole array are faster than over rows
             return None
         bad = ~(good & seen.all(-1)) | (flagged != 0)
         return bad if self.arrays.host(bad).any() else None
 
     def _without(self, mask, reward, parts):
-        """Reward and rewards by term, 0 in the worlds of a mask."""
+        """Reward and rewards by term, set to 0 in the worlds of a mask."""
         where = self.arrays.xp.where
         return where(mask, 0.0, reward), {name: where(mask, 0.0, part) for name, part in parts.items()}
 
     def _advance(self, observation, reward, terminated, truncated, parts):
-        """The rest of a step: episodes that end, by the mode."""
+        """The end of a step: episodes end according to the autoreset mode."""
         ended, before = terminated | truncated, self._ended
         begins = self.autoreset is AutoresetMode.NEXT_STEP and before is not None and self.arrays.host(before).any()
         if begins:
@@ -273,7 +300,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return self._out(observation), self._out(reward), self._bools(terminated), self._bools(truncated), info
 
     def detach(self) -> None:
-        """With `requires_grad`: forget how the present came about; gradients of what follows end here."""
+        """With `requires_grad`: cut the gradient history here. Later gradients reach back to this point only."""
         if not self.requires_grad:
             raise ValueError("this environment has no gradients; make it with requires_grad=True")
         self.view.detach()
@@ -283,11 +310,13 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 if kept is not None:
                     setattr(term, name, [x.detach() for x in kept] if isinstance(kept, list) else kept.detach())
 
-    # going on --------------------------------------------------------------------------------------------------------
+    # checkpoints ------------------------------------------------------------------------------------------------------
 
     @holds
     def state_dict(self) -> dict:
-        """Everything that the next step reads: state, parameters, random numbers, commands, terms; NumPy arrays and numbers."""
+        """Everything that the next step reads: state, parameters, random numbers, commands, terms; as NumPy arrays and
+        numbers.
+        """
         v, host = self.view, self._kept
         return {
             "arrays": {name: x.copy() for name, x in checkpoint_arrays(self.sim, self.state).items()},
@@ -304,12 +333,15 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         }
 
     def check_kept(self, kept) -> None:
-        """Raise `ValueError` for what `load_state_dict` would refuse."""
+        """Raise `ValueError` for a checkpoint that `load_state_dict` would refuse."""
         check_kept(kept, self.state_dict(), self.sim)
 
     @holds
     def load_state_dict(self, kept: dict) -> None:
-        """Go on from what `state_dict` gave, in an environment of the same task and as many worlds. Raises `ValueError` for anything else, and writes nothing."""
+        """Continue from the result of `state_dict`, in an environment of the same task with as many worlds.
+
+        Raises `ValueError` for anything else, and then writes nothing.
+        """
         self.check_kept(kept)
         v, made = self.view, self.arrays.made
         self.state.assign(restored_state(self.sim, kept["arrays"], "the checkpoint"))
@@ -334,7 +366,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         v.detach() if self.requires_grad else v.moved()
 
     def _inner_terms(self) -> list:
-        """Every term, and those that stand in others."""
+        """All terms, including terms inside other terms."""
         found = list(self._terms)
         for term in found:
             found += [term.term] if hasattr(term, "term") else []
@@ -345,16 +377,16 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return np.array(self.arrays.host(values))
 
     def _memory(self, term) -> dict:
-        """What a term keeps from step to step, by the names in its `memory`."""
+        """The state of a term between steps, by the names in its `memory`."""
         host, values = self._kept, {name: getattr(term, name, None) for name in getattr(term, "memory", ())}
         return {
             n: [host(y) for y in x] if isinstance(x, list) else x if x is None else host(x) for n, x in values.items()
         }
 
-    # pieces of a step ------------------------------------------------------------------------------------------------
+    # pieces of a step -------------------------------------------------------------------------------------------------
 
     def _observe(self):
-        """`(worlds, n)`, of the simulator's dtype."""
+        """Observations `(worlds, n)`, in the simulator's dtype."""
         v, found = self.view, []
         for name, term in self.task.observations.items():
             value = term(v)
@@ -373,7 +405,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return self.arrays.floats(self.arrays.xp.concat(found, axis=-1), self.sim.dtype)
 
     def _reward(self):
-        """The sum of the rewards, and each by its name."""
+        """The sum of the rewards, and each reward by name."""
         v, total, parts = self.view, None, {}
         for name, term in self._rewards.items():
             part = self._weights[name] * self._shaped(term(v), f"rewards[{name!r}]")
@@ -397,7 +429,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return self._shaped(value, label)
 
     def _begin(self, mask, startup: bool = False) -> None:
-        """Put the worlds of a mask where an episode begins."""
+        """Begin episodes in the worlds of a mask."""
         v = self.view
         start = dict(self._model_start)
         for term in self.task.starts:
@@ -416,12 +448,12 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         self._happen(mask, startup)
 
     def _restart(self, mask, start: dict) -> None:
-        """Put the worlds of a mask to their rows of a start, by a graph where that can be captured."""
+        """Reset the worlds of a mask to their rows of `start`, by a captured graph where possible."""
         values = {"mask": mask, **start}
         if self._buffers is None:
             S, n, sim = self.state.q.dtype, self.num_envs, self.sim
             shapes = {"mask": ((n,), wp.bool), "q": ((n, sim.model.nq), S), "v": ((n, sim.model.nv), S)}
-            if sim.model.na:  # activations start at 0
+            if sim.model.na:  # activations begin at 0
                 self._rest = {"activation": wp.zeros((n, sim.model.na), dtype=S, device=sim.device)}
             self._buffers = {k: wp.zeros(shape, dtype=kind, device=sim.device) for k, (shape, kind) in shapes.items()}
         for name, buffer in self._buffers.items():
@@ -436,7 +468,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         for term in self.task.events:
             term(self.view, mask, startup)
 
-    # arrays ----------------------------------------------------------------------------------------------------------
+    # arrays -----------------------------------------------------------------------------------------------------------
 
     def _all(self):
         return self.arrays.made(np.ones(self.num_envs, bool))
@@ -448,7 +480,8 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         found = self.arrays.made(mask)
         if tuple(found.shape) != (self.num_envs,) or "bool" not in str(found.dtype):
             raise ValueError(
-                f"reset_mask has shape {tuple(found.shape)} and dtype {found.dtype}; it must be ({self.num_envs},) of booleans"
+                f"reset_mask has shape {tuple(found.shape)} and dtype {found.dtype}; it must be ({self.num_envs},) of "
+                "booleans"
             )
         return found
 
@@ -460,9 +493,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
                 if self.arrays.framework != "torch" or not hasattr(actions, "detach")
                 else actions
             )
-            found = self.arrays.copied(
-                self.arrays.floats(found, self.sim.dtype)
-            )  # the caller may use that memory again
+            found = self.arrays.copied(self.arrays.floats(found, self.sim.dtype))  # the caller may reuse that memory
         except (TypeError, ValueError, RuntimeError):
             raise ValueError(f"actions is {short(actions)}; give numbers of shape {shape}") from None
         if tuple(found.shape) != shape:
@@ -470,7 +501,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return found
 
     def _out(self, values):
-        """What a user may keep."""
+        """A copy that the user may keep."""
         if self.arrays.framework == "numpy":
             return np.array(values, self.sim.dtype)
         return self.arrays.copied(self.arrays.floats(values, self.sim.dtype))

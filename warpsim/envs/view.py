@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a term sees: all worlds of an environment at one moment, as arrays of its framework."""
+"""`View`, which terms read: all worlds of an environment at one moment, as arrays of its framework."""
 
 import copy
 import functools
@@ -12,21 +12,21 @@ from warpsim.envs.frameworks import Arrays
 from warpsim.run.randomness import RandomStream
 from warpsim.sensors.sensor_tables import columns_of_step
 
-WAYS = 64  # of drawing that graphs are kept of: bounds that change from step to step have none
+WAYS = 64  # kinds of draws with a cached graph; draws whose bounds change from step to step have none
 
 
 class View(NamesOfView):
-    """All worlds at one moment; terms are functions of it that give an array with a row for each world.
+    """All worlds at one moment. Terms are functions of it that return an array with one row per world.
 
-    q, v                `(worlds, nq)`, `(worlds, nv)`, the memory of the simulator where that can be: not to be written to
-    q_before, v_before  before the action
-    action, last_action `(worlds, actions)` of this step and the one before, 0 in the first of an episode
-    control             `(worlds, nu)` that the action became
-    steps               `(worlds,)` of the present episode so far
-    tick                actions since the environment was made
+    q, v                `(worlds, nq)`, `(worlds, nv)`, read-only; the simulator's memory where possible
+    q_before, v_before  the same before the action
+    action, last_action `(worlds, actions)` of this step and of the previous one; 0 in the first step of an episode
+    control             `(worlds, nu)` computed from the action
+    steps               `(worlds,)` number of steps of the present episode
+    tick                number of actions since the environment was made
     commands            name -> `(worlds, n)`
-    dt                  seconds from action to action
-    model, sim, state   the simulator's; `models`: those that worlds have in turn
+    dt                  time per action [s]
+    model, sim, state   the simulator's; `models`: those that worlds take in turn
     xp                  the framework's functions: numpy, torch or jax.numpy
     """
 
@@ -52,30 +52,34 @@ class View(NamesOfView):
         self._replays: dict = {}
         self._drawn: dict = {}
         self._asks: dict = {}
-        self._stepped = False  # contact wrenches are of impulses by the last step's duration, which graphs take in
+        # contact wrenches divide impulses by the last step's duration, which captured graphs contain
+        self._stepped = False
         self.stream = RandomStream(seed, self.numbers, device=sim.device)
-        self._start = copy.copy(self.stream)  # at the first step of the present episode, which they share
+        self._start = copy.copy(self.stream)  # the stream at the first step of the present episode, with shared memory
         self._start.step = wp.zeros_like(self.stream.step)
         self._mask = wp.zeros(sim.worlds, dtype=wp.bool, device=sim.device)
 
     def seed(self, seed: int) -> None:
-        """Begin the random numbers of every world anew."""
+        """Restart the random numbers of every world."""
         if seed >= 1 << 64:
             raise ValueError(f"seed is {seed}; it has up to 64 bits")
         first = np.zeros(self.worlds, np.int32)
         self.stream.load_state_dict({"seed": seed, "world": self.numbers, "episode": first, "step": first})
 
     def advance(self) -> None:
-        """Random numbers of the next step in every world."""
+        """Advance the random numbers of every world to the next step."""
         self.replayed("advance", self.stream.advance)
 
     def next_episode(self, mask) -> None:
-        """Random numbers of the next episode in the worlds of a mask."""
+        """Advance the random numbers of the worlds of a mask to the next episode."""
         self.arrays.put(self._mask, mask)
         self.replayed("next_episode", lambda: self.stream.reset(self._mask))
 
     def replayed(self, key, launch) -> None:
-        """`launch()`, from a graph where the simulator can capture one: in Python a launch takes as long as that of some thousand entries."""
+        """Run `launch()`, from a captured graph where possible.
+
+        A launch from Python costs as much time as computing some thousand entries.
+        """
         if key in self._replays:
             self._replays[key]()
         elif self.captures:
@@ -93,7 +97,7 @@ class View(NamesOfView):
         return self._lasting["v"] if self._lasting else self.arrays.of(self.state.v)
 
     def step(self, control, substeps: int) -> None:
-        """A step of the simulator."""
+        """Step the simulator."""
         if self.arrays.framework == "numpy":
             control = np.ascontiguousarray(control, self.sim.dtype)
         else:
@@ -102,21 +106,21 @@ class View(NamesOfView):
         self._stepped = True
 
     def isolated(self, *arrays) -> tuple:
-        """The same arrays; of tensors with gradients, those of a world that are not finite end here."""
+        """The same arrays; for tensors with gradients, the gradients of non-finite worlds are cut here."""
         return arrays
 
     def restarted(self, mask) -> None:
-        """Worlds of a mask have been put somewhere else."""
+        """The worlds of a mask have been reset or moved."""
 
     def write(self, **values) -> None:
-        """Put host numbers in the place of q or v `(worlds, …)`, for events."""
+        """Overwrite q or v `(worlds, …)` with host values, for events."""
         for name, value in values.items():
             target = getattr(self.state, name)
             target.assign(np.ascontiguousarray(value, self.sim.dtype))
         self.moved()
 
     def moved(self) -> None:
-        """What was worked out of the last state is out of date."""
+        """Invalidate what was computed from the last state."""
         self._cache.clear()
 
     def _once(self, name, make):
@@ -125,32 +129,34 @@ class View(NamesOfView):
         return self._cache[name]
 
     def constant(self, name, make):
-        """What `make()` gave the first time: tables of the model that a term reads again and again."""
+        """The cached result of `make()`: tables of the model that a term reads repeatedly."""
         if name not in self._constants:
             self._constants[name] = make()
         return self._constants[name]
 
-    # random numbers of this step, keyed by (seed, world, episode, step, draw) ----------------------------------------
+    # random numbers of this step, keyed by (seed, world, episode, step, draw) -----------------------------------------
 
     def draw(self) -> int:
-        """A number for a term that draws, its own for good."""
+        """A permanent draw number for a term that draws random numbers."""
         self.draws += 1
         return self.draws - 1
 
     def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0, of_episode: bool = False):
-        """`(worlds, columns)` in [low, high); `of_episode`: those of the step where each world's episode began."""
+        """Uniform numbers `(worlds, columns)` in [low, high); `of_episode`: the draw of the first step of each world's
+        episode.
+        """
         return self._draw("uniform", columns, low, high, draw, of_episode)
 
     def normal(self, columns: int, mean=0.0, deviation=1.0, draw: int = 0):
-        """`(worlds, columns)` of a normal distribution."""
+        """Normal numbers `(worlds, columns)`."""
         return self._draw("normal", columns, mean, deviation, draw)
 
     def _draw(self, kind: str, columns: int, a, b, draw: int, of_episode: bool = False):
-        """Numbers of the stream in memory of their own, from a graph for each way of drawing."""
+        """Random numbers of the stream, copied; each kind of draw has a captured graph."""
         key = (kind, columns, *(np.asarray(x, np.float32).tobytes() for x in (a, b)), draw, of_episode)
         stream, real, device = self._start if of_episode else self.stream, wp.float32, self.sim.device
         if key not in self._drawn:
-            found = getattr(stream, kind)(columns, a, b, draw=draw)  # which refuses bounds that are none
+            found = getattr(stream, kind)(columns, a, b, draw=draw)  # raises for invalid bounds
             if len(self._drawn) >= WAYS:
                 return self.arrays.of(found)
             bounds = [x if np.ndim(x) == 0 else wp.array(x, dtype=real, device=device) for x in (a, b)]
@@ -159,11 +165,11 @@ class View(NamesOfView):
         self.replayed(key, lambda: getattr(stream, kind)(columns, *bounds, draw=draw, out=out))
         return self.arrays.copied(self.arrays.of(out))
 
-    # places of names -------------------------------------------------------------------------------------------------
+    # columns by name --------------------------------------------------------------------------------------------------
 
     @functools.cache  # noqa: B019 (a view lives as long as its environment)
     def columns(self, *joints: str) -> tuple:
-        """Columns of q and of v of joints, in the order given; without names those of all joints but free ones."""
+        """Columns of q and of v of the named joints, in that order; without names those of all joints except free ones."""
         model = self.model
         names = joints or tuple(
             n for n, kind in zip(model.joint_names, model.joint_type, strict=True) if kind != 0 and _is_small(model, n)
@@ -173,30 +179,33 @@ class View(NamesOfView):
             np.concatenate([np.arange(p[i].start, p[i].stop) for p in pairs] or [np.zeros(0, int)]) for i in (0, 1)
         )
 
-    # what is worked out of the state ---------------------------------------------------------------------------------
+    # quantities computed from the state -------------------------------------------------------------------------------
 
     @property
     def poses(self):
-        """`(worlds, nbody, 7)` as [x y z qw qx qy qz]."""
+        """Body poses `(worlds, nbody, 7)`, [x y z qw qx qy qz]."""
         return self._once(
             "poses", lambda: self._asked("poses", lambda: (self.sim.kinematics(self.state.q, self.state.mocap),))[0]
         )
 
     @property
     def velocities(self):
-        """Of body frames `(worlds, nbody, 6)`: angular [rad/s], and linear of their origins [m/s]; world axes."""
+        """Velocities of body frames `(worlds, nbody, 6)`: angular [rad/s], and linear of the origins [m/s]; world axes."""
         return self._once(
             "velocities", lambda: self._asked("velocities", lambda: (self.sim.body_velocity(self.state),))[0]
         )
 
     @property
     def contact_force(self):
-        """Net contact force of the last step of physics on each body `(worlds, nbody, 3)` [N], world axes; 0 where an episode begins."""
+        """Net contact force of the last physics step on each body `(worlds, nbody, 3)` [N], world axes.
+
+        It is 0 where an episode begins.
+        """
         return self._once("contact_force", lambda: self._of_episode(self.arrays.of(self.sim.contact_force())))
 
     @property
     def contact_wrench(self):
-        """The same with the torque about the body's COM `(worlds, nbody, 6)`: torque [N m], force [N]."""
+        """Contact torque about the body's COM [N m], then contact force [N], `(worlds, nbody, 6)`; as `contact_force`."""
         return self._once(
             "contact_wrench",
             lambda: self._of_episode(self._asked("wrench", lambda: (self.sim.contact_wrench(self.state),))[0]),
@@ -204,7 +213,10 @@ class View(NamesOfView):
 
     @property
     def sensors(self):
-        """The model's sensors `(worlds, nsensordata)`, as `Simulator.sensors`; those of accelerations and forces 0 where an episode begins."""
+        """The model's sensors `(worlds, nsensordata)`, as `Simulator.sensors`.
+
+        Sensors of accelerations and forces are 0 where an episode begins.
+        """
 
         def make():
             values = self._asked("sensors", lambda: (self.sim.sensors(self.state),))[0]
@@ -215,7 +227,7 @@ class View(NamesOfView):
 
     @property
     def about_centre(self):
-        """(wrench, inertia, velocity, centre), as `Simulator.about_centre`; no wrench where an episode begins."""
+        """(wrench, inertia, velocity, centre), as `Simulator.about_centre`; the wrench is 0 where an episode begins."""
 
         def make():
             wrench, *others = self._asked("about_centre", lambda: self.sim.about_centre(self.state))
@@ -227,26 +239,27 @@ class View(NamesOfView):
         return self.xp.where((self.steps > 0)[:, None, None], values, 0.0)
 
     def _asked(self, name: str, ask) -> list:
-        """Arrays that the simulator works out of the state, in memory of their own; on the CPU from a graph, once there has been a step."""
+        """Arrays that the simulator computes from the state, copied.
+
+        On the CPU a captured graph computes them after the first step.
+        """
         if not (self._stepped and self.captures and self.sim.device.is_cpu):
             return [self.arrays.of(x) for x in ask()]
         version, replay, held = self._asks.get(name, (None, None, None))
-        if version != self.sim.parameters.version:  # arrays have moved
+        if version != self.sim.parameters.version:  # parameter arrays have moved
             held = []
-            replay = self.sim.capture(
-                lambda: held.append(ask())
-            )  # asked twice, of which the second stands in the graph
+            replay = self.sim.capture(lambda: held.append(ask()))  # called twice; the second call is in the graph
             del held[0]
             self._asks[name] = self.sim.parameters.version, replay, held
         replay()
         return [self.arrays.copied(self.arrays.of(x)) for x in held[0]]
 
     def parameter(self, name: str):
-        """A parameter of the simulator: a row for each world, or one for all."""
+        """A parameter of the simulator: one row per world, or one for all."""
         return self.arrays.of(self.sim.parameters.stored(name))
 
     def diagnostic(self, name: str):
-        """A diagnostic of the last step of physics `(worlds,)`: contacts, flags, energy, …"""
+        """A diagnostic of the last physics step `(worlds,)`: contacts, flags, energy, …"""
         return self.arrays.of(getattr(self.sim.diagnostics, name))
 
 

@@ -116,7 +116,7 @@ def host_rows(array, rows) -> np.ndarray:
 
 
 def _place(model, link: int, before, q, out) -> None:
-    """Write the pose of a link, `out (7, ...)`, from its parent's pose `before (7, ...)` and positions `q (nq, ...)`."""
+    """Write a link's pose `out (7, ...)` from its parent's pose `before (7, ...)` and positions `q (nq, ...)`."""
     kind = JointType(model.link_type[link])
     if kind == JointType.FIXED:
         position, rotation = _moved(before[:3], before[3:], model.link_pose[link, :3]), before[3:]

@@ -160,7 +160,7 @@ def look_row(material: VisualMaterial, image) -> list:
 
 
 def look_table(materials) -> tuple[list[Texture], list[list | None]]:
-    """The distinct images of some materials, and one row per material with the index of its image (-1: none), or None."""
+    """The distinct images of some materials; per material a row with the index of its image (-1: none), or None."""
     images = textures_of(material for material in materials if material is not None)
     places = [-1 if m is None or m.texture is None else images.index(m.texture) for m in materials]
     return images, [None if m is None else look_row(m, k) for m, k in zip(materials, places, strict=True)]

@@ -223,7 +223,7 @@ class Parameters(NamesOfParameters):
         return self._initial[name]
 
     def check(self, function: Callable[[str, Any], None]) -> None:
-        """Register `function(name, values)`, which raises `ValueError` for values that the simulator does not support."""
+        """Register `function(name, values)`, which raises `ValueError` for values that the simulator cannot use."""
         self._checks.append(function)
 
     def refuse(self, name: str, why: str) -> None:

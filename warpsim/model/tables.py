@@ -269,7 +269,7 @@ def _check_geoms(model: Model) -> None:
 
 
 def _check_sensors(model: Model, counts: dict[str, int]) -> None:
-    """Check that the sensors' objects exist, with a type that the kind allows, and that their columns are contiguous."""
+    """Check that the sensors' objects exist, with an allowed type, and that their columns are contiguous."""
     size = model.sensor_size
     if (size < 0).any() or not np.array_equal(model.sensor_adr, np.cumsum(size) - size):
         raise ModelError(

@@ -39,7 +39,7 @@ class Wrap:
 
 
 def read_path(b, path, label: str) -> list[Wrap]:
-    """The elements of a path: sites, pairs (geom, side site or None), and `Pulley`s; `ModelError` names what is wrong."""
+    """The elements of a path: sites, pairs (geom, side site or None), `Pulley`s; `ModelError` names what is wrong."""
     if isinstance(path, (str, bytes)) or not isinstance(path, (list, tuple)):
         raise ModelError(
             f"{label}: path is {short(path)}; give a list of sites, pairs (geom, side site) and ws.Pulley(divisor)"
