@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of a step of symplectic Euler in as few launches as its waits allow: what a tree, or a world, does without another.
+"""A symplectic Euler step fused into two kernels: one per tree before contact, one per world after it.
 
-Each kernel calls the functions of all lanes that the kernels of one verb call, in the order of docs/step.md, and leaves the same arrays
-behind. Steps with more to do launch the verbs one by one (`warpsim/integrate/step.py`).
+Each kernel calls the same functions as the kernels of the single operations, in the order of docs/step.md, and leaves
+the same arrays. Steps with more parts launch the operations one by one (`warpsim/integrate/step.py`).
 """
 
 import warp as wp
@@ -31,7 +31,7 @@ from .theta.schemes import Ends, team_commit, team_free_motion
 
 @struct
 class Drives:
-    """Forces on joints: those given, and actuators, of every link `of_link[link_begin[l]:link_begin[l + 1]]`."""
+    """Forces on joints: given ones, and actuators. Link l has `of_link[link_begin[l]:link_begin[l + 1]]`."""
 
     actuators: Actuators
     tau: wp.array2d(dtype=real)
@@ -41,7 +41,7 @@ class Drives:
 
 @struct
 class Motion:
-    """Kinematics, forces, inertia and free motion: what the rest of the step reads, and scratch."""
+    """Kinematics, forces, inertia and free motion: arrays that the rest of the step reads, and scratch."""
 
     armature: wp.array2d(dtype=real)  # in M
     link_X: wp.array2d(dtype=transform)
@@ -56,7 +56,7 @@ class Motion:
     A_factor: wp.array3d(dtype=real)
     v_star: wp.array2d(dtype=real)
     link_V_star: wp.array2d(dtype=vec6)
-    still: wp.array2d(dtype=real)  # no acceleration
+    still: wp.array2d(dtype=real)  # zeros: no acceleration
     link_A: wp.array2d(dtype=vec6)
     link_f: wp.array2d(dtype=vec6)
     composite: wp.array2d(dtype=vec10)
@@ -100,7 +100,10 @@ def smooth_motion(
     # out
     motion: Motion,
 ):
-    """Kinematics, forces and the free motion of a tree: v*, A = M + h D, and the factors of M and A. Launch over (worlds, trees, lanes)."""
+    """Kinematics, forces and free motion of a tree: v*, A = M + h D, and the factors of M and A.
+
+    Launch over (worlds, trees, lanes).
+    """
     w, tree, _lane = wp.tid()
     team_kinematics(topology, plant, q, v, w, tree, motion)
     team_forces(topology, plant, drives, q, v, w, tree, motion)
@@ -112,7 +115,8 @@ def smooth_motion(
     team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
     sync()
     team_free_motion(
-        topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor, motion.A_factor, motion.v_star
+        topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor,
+        motion.A_factor, motion.v_star,
     )  # fmt: skip
     team_move(topology, motion.dof_S, motion.v_star, w, tree, motion.link_V_star)
 
@@ -122,7 +126,7 @@ def certify(
     problem: Problem, work: Workspace, solution: Solution, island_error: wp.array2d(dtype=real),
     error: wp.array(dtype=real), w: int,
 ):  # fmt: skip
-    """As `sap.certify` and, where there are errors, `lagged.certify_lagged`."""
+    """`sap.certify`, and where there is an array of errors, `lagged.certify_lagged`."""
     certify_world(problem, work, solution, w)
     if error.shape[0] > 0:
         error[w] = worst_island(work, island_error, w)
@@ -145,9 +149,10 @@ def finish(
     # out
     energies: Energies,
 ):
-    """The certificate of the solution, the energy that the step began with, q' = q (+) h v, and the step accepted where it is finite.
+    """The end of a step: certificate of the solution, energy at the start of the step, q' = q (+) h v, commit.
 
-    q' of bodies that spin is there already. `step`: h; `certifies` 0: the solver has done so. Launch over (worlds, lanes).
+    The step is accepted in the worlds where it is finite. q' of spinning bodies is already set. `step`: h. `certifies`
+    0: the solver has certified its solution. Launch over (worlds, lanes).
     """
     w, _lane = wp.tid()
     h = real(step)

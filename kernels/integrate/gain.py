@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy that a tree gains without work (theory §2): links that spin too fast for an explicit step, flagged ENERGY_GAIN.
+"""Energy that a tree gains without work: links that spin too fast for an explicit step (theory §2).
 
-All impulses of a step but gravity's and those of inertia are i = M(q0) (v' − v0) + h c, c with gravity, whatever gave them: their work is i · ½ (v0 + v').
-What a step ends with beyond E0 and that work, the next step knows: it begins with the energy of links and gravity, and springs are among the forces. Where the
-bias of links that spin is explicit this error is positive and grows with h ‖ω‖ until the tree blows up; else it comes and goes. Impacts change v too much within
-a step for the sum to be exact, so that an excess counts only beyond all the work of a step, Σ |i_d v_d|. The sum over steps of such
-excess, relative to the kinetic energy of the last second, fades in `FADING`. One step of `EVERY` is looked at, and stands for all of them.
+Their worlds are flagged ENERGY_GAIN.
+
+The impulses of a step, other than those of gravity and inertia, are i = M(q0) (v' − v0) + h c, with gravity in c. They
+do the work i · ½ (v0 + v'), whatever their origin. A step should end with its initial energy E0 plus that work. The
+next step knows the excess, because it starts with the energy of links and gravity (springs count as forces).
+
+Where the bias of spinning links is explicit, this error is positive and grows with h ‖ω‖ until the tree blows up.
+Elsewhere it changes sign. Impacts change v too much within a step for the work to be exact. An excess therefore counts
+only beyond all the work of a step, Σ |i_d v_d|. The sum of such excess over steps, relative to the largest kinetic
+energy of the last second, fades in `FADING`. Only one step of `EVERY` is checked, and stands for all of them.
 """
 
 import warp as wp
@@ -17,27 +22,29 @@ from ..real import func, kernel, real, struct, transform, vec3, vec6, vec10
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 
-MOST = 0.25  # of the kinetic energy
-EVERY = 4  # steps
-STEP_MOST = 0.1  # of it in so many: a parameter may have been changed
-FADING = 10.0  # [s]
+MOST = 0.25  # largest sum, relative to the kinetic energy
+EVERY = 4  # steps; one of them is checked
+STEP_MOST = 0.1  # largest increase in that many steps: a parameter may have been changed
+FADING = 10.0  # [s] in which the sum fades
 LATE = 1.0  # [s] in which the largest kinetic energy fades
-# Of a tree in memory: the sum; the energy expected, the work that hides an excess, the mark of the velocity; the kinetic energy of late.
+# Numbers per tree in memory: the sum, the expected energy, the work that hides an excess, the mark of the velocity, and
+# the recent kinetic energy.
 NUMBERS = 5
-noise = wp.constant(real({wp.float32: 4.0e-6, wp.float64: 7.0e-15}[real]))  # of an energy, relative to its parts
+# Round-off of an energy, relative to its parts.
+noise = wp.constant(real({wp.float32: 4.0e-6, wp.float64: 7.0e-15}[real]))
 
 
 @struct
 class Motion:
-    """What is read of a step."""
+    """The arrays of a step that the check reads."""
 
     gravity: wp.array(dtype=vec3)
     own_armature: wp.array2d(dtype=real)
-    armature: wp.array2d(dtype=real)  # of the step
+    armature: wp.array2d(dtype=real)  # in M: the parameter, or more
     link_X: wp.array2d(dtype=transform)
     link_I: wp.array2d(dtype=vec10)
     link_V: wp.array2d(dtype=vec6)
-    A: wp.array3d(dtype=real)  # M + h D by trees; without columns where a step has none
+    A: wp.array3d(dtype=real)  # M + h D by trees; no columns where the step forms none
     D: wp.array2d(dtype=real)
     bias: wp.array2d(dtype=real)
     force: wp.array2d(dtype=real)
@@ -62,14 +69,14 @@ def impulse_at(
 
 @func
 def raised(sum: real, excess: real, hidden: real, kinetic: real, h: real) -> real:
-    """The sum after as many more steps."""
+    """The sum after `EVERY` more steps."""
     over = excess
     if over > real(0.0):
         over = wp.max(over - hidden, real(0.0))
     share = real(0.0)
     if over != real(0.0) and kinetic > real(0.0):
         share = real(EVERY) * over / kinetic
-    if not (share <= real(STEP_MOST)):  # infinite, or not a number
+    if not (share <= real(STEP_MOST)):  # too large, infinite or not a number
         share = real(STEP_MOST)
     kept = sum * wp.max(real(1.0) - real(EVERY) * h / real(FADING), real(0.0))
     return wp.max(kept + wp.max(share, real(-STEP_MOST)), real(0.0))
@@ -89,7 +96,7 @@ def team_look(
     # in and out
     gain: wp.array2d(dtype=real),
 ):
-    """Note what a step of one tree leads to, or compare with what was noted. By all lanes."""
+    """Note the energy that a step of one tree should end with, or compare with what was noted. By all lanes."""
     g = motion.gravity[w % motion.gravity.shape[0]]
     o = wp.transform_get_translation(motion.link_X[w, topology.tree_reference[tree]])
     T = real(0.0)
@@ -102,7 +109,7 @@ def team_look(
             U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
     work = real(0.0)
     hidden = real(0.0)
-    mark = real(0.0)  # of a velocity and of gravity: where one was written to meanwhile, nothing is compared
+    mark = real(0.0)  # of velocity and gravity: if a user has changed one in between, nothing is compared
     for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
         x = v0[w, d]
         T += real(0.5) * motion.own_armature[w % motion.own_armature.shape[0], d] * x * x
@@ -144,7 +151,7 @@ def find_gain(
     gain: wp.array2d(dtype=real),
     flags: wp.array(dtype=int),
 ):
-    """Sum up what `trees` gain. `step`: h. Launch over (worlds, lanes), before the step is accepted."""
+    """Sum up the energy that `trees` gain. `step`: h. Launch over (worlds, lanes), before the step is accepted."""
     w, _lane = wp.tid()
     turn = int(wp.float64(EVERY) * wp.frac(time[w] / step / wp.float64(EVERY)) + wp.float64(0.5)) % EVERY
     if turn <= 1 and flags[w] & NONFINITE == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a step for activations: whether they are finite, and those of the next step."""
+"""The end of a step for activations: check that they are finite, and keep them."""
 
 import warp as wp
 
@@ -12,7 +12,7 @@ SOLVER_NON_FINITE = wp.constant(problem.NON_FINITE)
 
 @kernel
 def report_activation(following: wp.array2d(dtype=real), status: wp.array(dtype=int)):
-    """An activation that is not finite stops its world as a velocity that is not does. Launch over worlds."""
+    """An activation that is not finite stops its world, as a velocity that is not finite does. Launch over worlds."""
     w = wp.tid()
     for i in range(following.shape[1]):
         x = following[w, i]
@@ -27,7 +27,7 @@ def keep_activation(
     # out
     activation: wp.array2d(dtype=real),
 ):
-    """The activations after the step; a world that stands still keeps its last. Launch over (worlds, na)."""
+    """Keep the activations after the step. A world that stands still keeps its last ones. Launch over (worlds, na)."""
     w, i = wp.tid()
     if flags[w] & NONFINITE == 0:
         activation[w, i] = following[w, i]

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies that spin: a tree that is one rigid body on a free or a ball joint turns so that momentum and energy stay (theory §2).
+"""Spinning bodies: a tree of one rigid body on a free or ball joint keeps momentum and energy as it turns (theory §2).
 
-Symplectic Euler takes such a body, where it turns, in two parts. First forces and contact act on v as on any tree, but without the bias
-of its own rotation. Then it moves freely for h, from the solution v to v':
+Symplectic Euler takes such a body, while it turns, in two parts. First forces and contact act on v as on any tree, but
+without the bias of the body's own rotation. Then the body moves freely for h, from the solution v to v':
 
     J (ω_m − ω) + ½ h s ω_m × J ω_m = 0,   ω' = 2 ω_m − ω,   R' = R cay(h s ω_m),   s = tan(x)/x,  x = ½ h ‖ω_m‖
 
-with J the inertia about the centre of mass, or about the anchor of a ball joint. R' J ω' = R J ω and ω'·J ω' = ω·J ω for any s; this one
-turns a body about a principal axis by h ω. The centre of mass keeps its velocity. Where the body turns by more than `LARGEST` the motion
-has several parts, and below `SMALLEST` nothing of this is distinguishable from v' = v, q' = q (+) h v in floating point, so that a body at rest
-takes that way.
+with J the inertia about the center of mass, or about the anchor of a ball joint. R' J ω' = R J ω and ω'·J ω' = ω·J ω
+hold for any s; this s turns a body about a principal axis by h ω. The center of mass keeps its velocity.
+
+A body that turns by more than `LARGEST` moves in several parts. Below `SMALLEST` the free motion equals v' = v, q' = q
+(+) h v in floating point, and a body at rest takes that simpler way.
 """
 
 import warp as wp
@@ -24,17 +25,17 @@ from ..tree.plant import Plant
 SMALLEST = {
     wp.float32: 3.0e-4,
     wp.float64: 1.0e-8,
-}  # [rad] of a step, below which a body counts as one that does not turn
-LARGEST = 0.95  # [rad] of one part
+}  # [rad] per step, below which a body counts as not turning
+LARGEST = 0.95  # [rad] per part
 PARTS = 64
-SEARCH = 12  # steps of Newton's method; from ω it takes up to 6
+SEARCH = 12  # Newton iterations; from ω it takes up to 6
 smallest = wp.constant(real(SMALLEST[real]))
 unit_of_rounding = wp.constant(real({wp.float32: 1.2e-7, wp.float64: 2.3e-16}[real]))
 
 
 @func
 def lone_link(topology: Topology, tree: int) -> int:
-    """The link whose free or ball joint is all that moves in a tree; −1 where there is none."""
+    """The link whose free or ball joint is the only moving joint of a tree; −1 if there is none."""
     found = int(-1)
     first = topology.tree_v[tree]
     n = topology.tree_v[tree + 1] - first
@@ -48,7 +49,7 @@ def lone_link(topology: Topology, tree: int) -> int:
 
 @func
 def spin_of(kind: int, v: wp.array2d(dtype=real), w: int, j: int) -> vec3:
-    """Angular velocity in body axes of a free or ball joint whose degrees of freedom start at j."""
+    """Angular velocity in body axes, for a free or ball joint whose degrees of freedom start at j."""
     i = j
     if kind == joints.FREE:
         i = j + 3
@@ -57,13 +58,13 @@ def spin_of(kind: int, v: wp.array2d(dtype=real), w: int, j: int) -> vec3:
 
 @func
 def turns(h: real, omega: vec3) -> bool:
-    """Whether a body turns within a step."""
+    """Whether a body turns enough within a step."""
     return h * h * wp.dot(omega, omega) >= smallest * smallest
 
 
 @func
 def is_spinning(topology: Topology, h: real, v: wp.array2d(dtype=real), w: int, l: int) -> bool:
-    """Whether link l is that of a body by itself, which turns at v."""
+    """Whether link l belongs to a single body that turns at v."""
     found = bool(False)
     kind = topology.link_type[l]
     if kind == joints.FREE or kind == joints.BALL:
@@ -85,7 +86,7 @@ def team_leave_spin(
     # in and out
     bias: wp.array2d(dtype=real),
 ):
-    """The bias of a spinning body <- that of gravity alone. By all lanes, before a `sync`."""
+    """Set the bias of a spinning body to that of gravity alone. By all lanes, before a `sync`."""
     l = lone_link(topology, tree)
     if l >= 0:
         if is_spinning(topology, h, v, w, l):
@@ -105,14 +106,14 @@ def leave_spin(
     # in and out
     bias: wp.array2d(dtype=real),
 ):
-    """`team_leave_spin` of all trees. Launch over (worlds, trees, lanes)."""
+    """`team_leave_spin` for all trees. Launch over (worlds, trees, lanes)."""
     w, tree, _lane = wp.tid()
     team_leave_spin(topology, h, gravity, dof_S, composite, v, w, tree, bias)
 
 
 @kernel(twin=True)
 def still_velocity(topology: Topology, h: real, v: wp.array2d(dtype=real), still: wp.array2d(dtype=real)):
-    """v, and 0 of bodies that spin: with the bias at it `leave_spin` agrees. Launch over (worlds, nv)."""
+    """v with zeros for spinning bodies. The bias at it is that of `leave_spin`. Launch over (worlds, nv)."""
     w, d = wp.tid()
     l = topology.dof_link[d]
     if is_spinning(topology, h, v, w, l):
@@ -121,12 +122,13 @@ def still_velocity(topology: Topology, h: real, v: wp.array2d(dtype=real), still
         still[w, d] = v[w, d]
 
 
-# The free motion of one body. `J` is in units of the trace of what ω is multiplied with, `rotor` that of armature on the diagonal.
+# The free motion of one body. `J` is in units of the trace of the inertia that multiplies ω; `rotor` is the diagonal
+# armature in the same units.
 
 
 @func
 def stretch(h: real, omega: vec3) -> real:
-    """s = tan(x)/x, x = ½ h ‖ω‖, to 1e-8 for 0.25 and 1e-5 for 0.5; it stays beyond 1."""
+    """s = tan(x)/x, x = ½ h ‖ω‖. Accurate to 1e-8 at x = 0.25 and 1e-5 at 0.5; at least 1 everywhere."""
     y = wp.min(real(0.25) * h * h * wp.dot(omega, omega), real(1.0))
     high = real(17.0) / real(315.0) + y * (real(62.0) / real(2835.0))
     return real(1.0) + y * (real(1.0) / real(3.0) + y * (real(2.0) / real(15.0) + y * high))
@@ -145,7 +147,7 @@ def stretch_slope(h: real, omega: vec3) -> vec3:
 
 @func
 def spin_slope(J: mat33, rotor: mat33, h: real, mean: vec3) -> mat33:
-    """Derivative of the equation of ω_m by ω_m."""
+    """Derivative of the equation of ω_m with respect to ω_m."""
     s = stretch(h, mean)
     L = J * mean
     turning = s * (wp.skew(mean) * J - wp.skew(L)) + wp.outer(wp.cross(mean, L), stretch_slope(h, mean))
@@ -154,7 +156,7 @@ def spin_slope(J: mat33, rotor: mat33, h: real, mean: vec3) -> mat33:
 
 @func
 def mean_spin(J: mat33, rotor: mat33, h: real, omega: vec3) -> vec3:
-    """ω_m of a part of h, by Newton's method from ω."""
+    """ω_m of one part of h, by Newton's method from ω."""
     mean = omega
     L = (J + rotor) * omega
     enough = real(2.0) * unit_of_rounding * wp.length(L)
@@ -172,13 +174,13 @@ def mean_spin(J: mat33, rotor: mat33, h: real, omega: vec3) -> vec3:
 
 @func
 def half_turn(h: real, mean: vec3) -> vec3:
-    """u of the rotation (1, u)/‖(1, u)‖ of a part of h."""
+    """u of the rotation (1, u)/‖(1, u)‖ over one part of h."""
     return real(0.5) * h * stretch(h, mean) * mean
 
 
 @func
 def count_parts(h: real, omega: vec3) -> int:
-    """Parts of a step."""
+    """Number of parts of a step."""
     return 1 + int(wp.min(h * wp.length(omega) / real(LARGEST), real(PARTS - 1)))
 
 
@@ -199,7 +201,7 @@ def turn_freely(J: mat33, rotor: mat33, h: real, omega: vec3) -> transform:
 
 @func
 def vary_turn(J: mat33, rotor: mat33, h: real, omega: vec3, d_omega: vec3, dJ: mat33, d_rotor: mat33) -> vec6:
-    """(δω', δ of the rotation in the axes that it ends in) of `turn_freely` along changes of ω, J and rotor."""
+    """(δω', δ of the rotation, in the axes at the end) of `turn_freely`, along changes of ω, J and rotor."""
     n = count_parts(h, omega)
     part = h / real(n)
     now = omega
@@ -221,22 +223,22 @@ def vary_turn(J: mat33, rotor: mat33, h: real, omega: vec3, d_omega: vec3, dJ: m
     return sp.join(change, turning)
 
 
-# The body of a link, from the inertias about o of what moves with it.
+# The body of a link: the inertias about o of all that moves with it.
 
 
 @func
 def whole_inertia(topology: Topology, link_I: wp.array2d(dtype=vec10), w: int, l: int) -> vec10:
-    """The inertia about o of all that is welded to a body by itself."""
+    """The inertia about o of everything that is welded to a single body."""
     I = link_I[w, l]
     for k in range(l + 1, topology.tree_link[topology.link_tree[l] + 1]):
-        if topology.link_dof[k] >= 0:  # not fixed to what it is mounted on
+        if topology.link_dof[k] >= 0:  # not welded to its parent
             I += link_I[w, k]
     return I
 
 
 @func
 def centre_of(I: vec10) -> vec3:
-    """The centre of mass from o, o where there is no mass."""
+    """The center of mass from o; o where there is no mass."""
     c = vec3()
     if I[0] > real(0.0):
         c = vec3(I[1], I[2], I[3]) / I[0]
@@ -247,7 +249,7 @@ def centre_of(I: vec10) -> vec3:
 def pivot_of(
     topology: Topology, joint_anchor: wp.array(dtype=vec3), link_X: wp.array2d(dtype=transform), I: vec10, w: int, l: int
 ) -> vec3:  # fmt: skip
-    """What a body turns about, from o: its centre of mass, or the anchor of a ball joint."""
+    """The point that a body turns about, from o: its center of mass, or a ball joint's anchor."""
     a = centre_of(I)
     if topology.link_type[l] == joints.BALL:
         anchor = wp.transform_point(link_X[w, l], joint_anchor[topology.link_joint[l]])
@@ -257,7 +259,7 @@ def pivot_of(
 
 @func
 def about(I: vec10, a: vec3) -> mat33:
-    """The rotational inertia about a, of an inertia about o."""
+    """The rotational inertia about a, from an inertia about o."""
     h = vec3(I[1], I[2], I[3])
     J = mat33(I[4], I[7], I[8], I[7], I[5], I[9], I[8], I[9], I[6])
     shift = I[0] * wp.dot(a, a) - real(2.0) * wp.dot(h, a)
@@ -266,14 +268,14 @@ def about(I: vec10, a: vec3) -> mat33:
 
 @func
 def rotors(armature: wp.array2d(dtype=real), w: int, j: int) -> mat33:
-    """Armature of the three rotations that start at j."""
+    """Armature of the three rotations whose degrees of freedom start at j."""
     row = w % armature.shape[0]
     return wp.diag(vec3(armature[row, j], armature[row, j + 1], armature[row, j + 2]))
 
 
 @struct
 class Bodies:
-    """What `spinner` reads."""
+    """The arrays that `spinner` reads."""
 
     plant: Plant
     link_X: wp.array2d(dtype=transform)
@@ -282,14 +284,14 @@ class Bodies:
 
 @struct
 class Spinner:
-    """A body by itself and its motion in a step."""
+    """A single body and its motion in a step."""
 
     mass: real
-    unit: real  # of inertias, by which J and rotor are multiplied
+    unit: real  # scale that J and rotor are multiplied by
     J: mat33  # about `pivot`, in body axes
     rotor: mat33
     pivot: vec3  # from o
-    offset: vec3  # of the centre of mass from the origin of a free joint, in body axes; 0 of a ball joint, which has no translation
+    offset: vec3  # center of mass from the origin of a free joint, in body axes; 0 for a ball joint
     R: mat33  # body axes
     omega: vec3
     orbit: vec3  # ω × offset
@@ -337,7 +339,7 @@ def spin(
     q_next: wp.array2d(dtype=real),
     v_next: wp.array2d(dtype=real),
 ):
-    """v' = v and, of bodies that spin, the free motion for h: q' and v'. Launch over (worlds, links)."""
+    """v' = v, except for spinning bodies: their free motion for h gives q' and v'. Launch over (worlds, links)."""
     w, l = wp.tid()
     kind = topology.link_type[l]
     j = topology.link_v[l]
@@ -363,7 +365,7 @@ def spin(
 def mean_position(
     topology: Topology, h: real, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), q_next: wp.array2d(dtype=real)
 ):
-    """q_next = q (+) h v of the midpoint rule: bodies that spin turn by cay(h v), which its equation of ω keeps R J ω with.
+    """q_next = q (+) h v in the midpoint rule. Single bodies turn by cay(h v): with it, its equation of ω keeps R J ω.
 
     Launch over (worlds, links).
     """

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities about the centre of mass of a tree, as MuJoCo has them: inertias (cinert), velocities (cvel), wrenches (cfrc_ext). World axes.
+"""Quantities about a tree's center of mass, as in MuJoCo: inertias (cinert), velocities (cvel), wrenches (cfrc_ext).
 
-Of each body: Ixx Iyy Izz Ixy Ixz Iyz about the centre c, m (x - c), m; angular velocity and the velocity of its point at c; torque about c and force.
+In world axes. Each body has, with c the tree's center of mass,
+
+- inertia: Ixx Iyy Izz Ixy Ixz Iyz about c, m (x - c), m;
+- velocity: angular velocity, and velocity of the body's point at c;
+- wrench: torque about c, and force.
 """
 
 import warp as wp
@@ -13,7 +17,7 @@ from .passes import Topology
 
 @func
 def tree_centre(topology: Topology, link_I: wp.array2d(dtype=vec10), w: int, tree: int) -> vec3:
-    """Centre of mass from the tree's reference point; that itself where the tree has no mass."""
+    """Center of mass of a tree, from its reference point; 0 where the tree has no mass."""
     mass = real(0.0)
     moment = vec3(real(0.0), real(0.0), real(0.0))
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
@@ -32,14 +36,14 @@ def about_centre(
     link_X: wp.array2d(dtype=transform),
     link_I: wp.array2d(dtype=vec10),
     link_V: wp.array2d(dtype=vec6),
-    # in and out: from about the bodies' COMs to about the trees' centres
+    # in and out: about the bodies' COMs in, about the trees' centers out
     wrench: wp.array3d(dtype=real),
     # out
     centre: wp.array3d(dtype=real),
     inertia: wp.array3d(dtype=real),
     velocity: wp.array3d(dtype=real),
 ):
-    """All bodies of a tree; `centre` is (mass, x, y, z). Launch over (worlds, trees)."""
+    """The quantities of all bodies of a tree. `centre` is (mass, x, y, z). Launch over (worlds, trees)."""
     w, tree = wp.tid()
     o = wp.transform_get_translation(link_X[w, topology.tree_reference[tree]])
     c = tree_centre(topology, link_I, w, tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""M⁻¹ in the columns of a Jacobian, from M = LᵀDL stored by trees: W = J M⁻¹ Jᵀ of one contact or row. Σ depth per column."""
+"""W = J M⁻¹ Jᵀ of one contact or row, with M = LᵀDL stored by trees. Cost: the sum of depths per column of Jᵀ."""
 
 import warp as wp
 
@@ -46,7 +46,7 @@ for (int d = last; d >= begin; --d) {
 }
 return weight;
 """
-# By the lanes of a world, one dof each, or several of trees with more.
+# By the lanes of a world: one degree of freedom per lane, or several in larger trees.
 TEAM_ELIMINATE = """
 const int size = last + 1 - begin, n = L.shape[1];
 const SCALAR* rows = L.data + begin * n + begin - dof_begin.data[begin];
@@ -135,7 +135,10 @@ def team_eliminate(
     begin: int,
     last: int,
 ) -> mat33:
-    """`eliminate` by all lanes, within one tree, which begins at `begin`; what others wrote to z before was followed by a `sync`."""
+    """`eliminate` by all lanes, in one tree that begins at `begin`.
+
+    A `sync` must follow earlier writes of other lanes to z.
+    """
     ...
 
 
@@ -156,7 +159,7 @@ def eliminate(
     begin: int,
     last: int,
 ) -> mat33:
-    """z ← L⁻ᵀz on the dofs begin to last, along the ancestors; returns zᵀD⁻¹z, which is J M⁻¹ Jᵀ with Jᵀ in z."""
+    """z ← L⁻ᵀz on the dofs begin to last, along the ancestors. Returns zᵀD⁻¹z, which is J M⁻¹ Jᵀ if z held Jᵀ."""
     ...
 
 
@@ -164,7 +167,7 @@ def eliminate(
 def eliminate_one(
     dof_parent: wp.array1d(dtype=int), L: wp.array2d(dtype=real), z: wp.array1d(dtype=vec3), begin: int, last: int
 ) -> real:
-    """`eliminate` of the first components of z alone, in one tree, which begins at `begin`."""
+    """`eliminate` for the first components of z alone, in one tree that begins at `begin`."""
     ...
 
 
@@ -172,7 +175,7 @@ def eliminate_one(
 def inverse_mass_times(
     topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int, begin: int, end: int
 ) -> mat33:
-    """z ← M⁻¹z on the dofs [begin, end) of whole trees, along the ancestors; returns z_inᵀ M⁻¹ z_in."""
+    """z ← M⁻¹z on the dofs [begin, end) of whole trees, along the ancestors. Returns z_inᵀ M⁻¹ z_in."""
     W = eliminate(topology.dof_parent, topology.dof_begin, L[w], z[w], begin, end - 1)
     for d in range(begin, end):
         first = topology.dof_begin[d]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mechanical energy of a state: kinetic (rotors included), and potential of gravity and joint springs."""
+"""Mechanical energy of a state: kinetic energy (rotors included), potential energy of gravity and joint springs."""
 
 import warp as wp
 
@@ -13,7 +13,7 @@ from .plant import Plant
 
 @struct
 class Energies:
-    """Of each world; empty arrays: not wanted."""
+    """Energies per world. An empty array is not filled."""
 
     kinetic: wp.array(dtype=real)
     potential: wp.array(dtype=real)
@@ -33,7 +33,7 @@ def team_energy(
     # out
     energies: Energies,
 ):
-    """Kinetic and potential energy of a world and their sum. By all lanes."""
+    """Kinetic and potential energy of a world, and their sum. By all lanes."""
     T = real(0.0)
     U = real(0.0)
     g = plant.gravity[w % plant.gravity.shape[0]]
@@ -70,6 +70,9 @@ def mechanical_energy(
     # out
     energies: Energies,
 ):
-    """Launch over (worlds, lanes); the potential of gravity is zero with every centre of mass at the world's origin."""
+    """Energies of all worlds. Launch over (worlds, lanes).
+
+    The potential of gravity is zero where every center of mass is at the world's origin.
+    """
     w, _lane = wp.tid()
     team_energy(topology, plant, link_X, link_I, link_V, q, v, w, energies)

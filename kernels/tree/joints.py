@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each joint type does: its transform X_J(q), its motion subspace, and q' = q (+) h v on the manifold.
+"""Joint types: the transform X_J(q), the motion subspace, and q' = q (+) h v on the manifold.
 
-Free joint: q = (x y z, qw qx qy qz), v = (linear velocity in world axes, angular velocity in body axes); ball joint:
-q = (qw qx qy qz), v = angular velocity in child axes; hinge [rad] and slide [m] are scalars, zero at q0.
+Free joint: q = (x y z, qw qx qy qz), v = (linear velocity in world axes, angular velocity in body axes). Ball joint: q
+= (qw qx qy qz), v = angular velocity in child axes. Hinges [rad] and slides [m] are scalars, zero at q0.
 """
 
 import warp as wp
@@ -15,11 +15,13 @@ SLIDE = wp.constant(2)
 HINGE = wp.constant(3)
 FIXED = wp.constant(4)
 
-SMALL_ANGLE = {wp.float32: 1.0e-2, wp.float64: 1.0e-4}  # below it the series' next term is under round-off
-SERIES_ANGLE = 0.1  # [rad] below it the closed forms of dexp and dlog cancel, and their series are exact to 1e-15
+# [rad] Below this angle, the next term of the series is under round-off.
+SMALL_ANGLE = {wp.float32: 1.0e-2, wp.float64: 1.0e-4}
+SERIES_ANGLE = 0.1  # [rad] below it the closed forms of dexp and dlog cancel; their series are exact to 1e-15
 
 
-# A quaternion shorter or longer than this is no rotation that rounding has bent, but a mistake; 0 has no direction at all.
+# Bounds of a quaternion's length. Beyond them it is a mistake and not a rotation with rounding. 0 has no direction at
+# all.
 SHORTEST_QUATERNION = 1.0e-6
 LONGEST_QUATERNION = 1.0e6
 
@@ -28,7 +30,7 @@ small = wp.constant(real(SMALL_ANGLE[real]))
 
 @func
 def unit_quaternion(a: quat) -> quat:
-    """a / |a|; not a number where |a| is not within the bounds above, so that the world is flagged NONFINITE."""
+    """a / |a|. Not a number where |a| is outside the bounds above, so that the world is flagged NONFINITE."""
     square = wp.dot(a, a)
     if square > real(SHORTEST_QUATERNION) * real(SHORTEST_QUATERNION):
         if square < real(LONGEST_QUATERNION) * real(LONGEST_QUATERNION):
@@ -38,13 +40,13 @@ def unit_quaternion(a: quat) -> quat:
 
 @func
 def read_quaternion(q: wp.array2d(dtype=real), w: int, i: int) -> quat:
-    """The unit quaternion stored scalar first at q[w, i:i+4], normalised."""
+    """The normalized quaternion stored scalar first at q[w, i:i+4]."""
     return unit_quaternion(quat(q[w, i + 1], q[w, i + 2], q[w, i + 3], q[w, i]))
 
 
 @func
 def read_pose(poses: wp.array3d(dtype=real), row: int, i: int) -> transform:
-    """The pose stored as (x y z, qw qx qy qz) at poses[row, i], its quaternion normalised."""
+    """The pose stored as (x y z, qw qx qy qz) at poses[row, i], its quaternion normalized."""
     p = vec3(poses[row, i, 0], poses[row, i, 1], poses[row, i, 2])
     r = unit_quaternion(quat(poses[row, i, 4], poses[row, i, 5], poses[row, i, 6], poses[row, i, 3]))
     return transform(p, r)
@@ -52,7 +54,7 @@ def read_pose(poses: wp.array3d(dtype=real), row: int, i: int) -> transform:
 
 @func
 def placed(link_X: wp.array2d(dtype=transform), w: int, l: int, X: transform) -> transform:
-    """In the world, of a pose in link l (-1: in the world)."""
+    """World pose of X, a pose in link l (-1: in the world)."""
     found = X
     if l >= 0:
         found = link_X[w, l] * X
@@ -61,7 +63,7 @@ def placed(link_X: wp.array2d(dtype=transform), w: int, l: int, X: transform) ->
 
 @func
 def quaternion_exp(r: vec3) -> quat:
-    """Unit quaternion of the rotation vector r; series where the angle is small."""
+    """Unit quaternion of the rotation vector r, by a series where the angle is small."""
     x = wp.dot(r, r)
     c = real(1.0) - x / real(8.0) + x * x / real(384.0)
     s = real(0.5) - x / real(48.0) + x * x / real(3840.0)
@@ -117,7 +119,7 @@ def rotation_dlog(r: vec3) -> mat33:
 def joint_transform(
     kind: int, axis: vec3, q: wp.array2d(dtype=real), q0: wp.array(dtype=real), w: int, i: int
 ) -> transform:
-    """X_J: pose of the moved joint frame in the joint frame (in the world, for a free joint)."""
+    """X_J: pose of the moved joint frame in the joint frame (for a free joint: in the world)."""
     X = transform(vec3(real(0.0), real(0.0), real(0.0)), quat(real(0.0), real(0.0), real(0.0), real(1.0)))
     if kind == HINGE:
         half = real(0.5) * (q[w, i] - q0[i])
@@ -134,7 +136,7 @@ def joint_transform(
 
 @func
 def write_turned(q: wp.array2d(dtype=real), w: int, i: int, turn: quat, q_next: wp.array2d(dtype=real)):
-    """Store at q_next[w, i:i+4] the quaternion of q turned by `turn` in its own axes, normalised."""
+    """Write the quaternion at q[w, i:i+4], turned by `turn` in its own axes and normalized, to q_next[w, i:i+4]."""
     a = unit_quaternion(read_quaternion(q, w, i) * turn)
     q_next[w, i] = a[3]
     q_next[w, i + 1] = a[0]
@@ -144,7 +146,7 @@ def write_turned(q: wp.array2d(dtype=real), w: int, i: int, turn: quat, q_next: 
 
 @func
 def write_rotated(q: wp.array2d(dtype=real), w: int, i: int, step: vec3, q_next: wp.array2d(dtype=real)):
-    """The same of a rotation vector."""
+    """`write_turned` by a rotation vector."""
     write_turned(q, w, i, quaternion_exp(step), q_next)
 
 
@@ -197,7 +199,7 @@ def coordinates(kind: int) -> int:
 def spring_deflection(
     kind: int, q: wp.array2d(dtype=real), reference: wp.array2d(dtype=real), w: int, i: int, j: int
 ) -> vec6:
-    """q - reference in the tangent space, joint by joint; rotations as the rotation vector from the reference."""
+    """q - reference in the tangent space, joint by joint. For rotations: the rotation vector from the reference."""
     x = vec6()
     row = w % reference.shape[0]
     if kind == HINGE or kind == SLIDE:

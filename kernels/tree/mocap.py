@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mocap bodies: children of the world without a joint, whose poses are an input of every step.
 
-Their links are fixed ones with a pose per world, so that all passes of `passes.py` find them where they are; they have no velocity. The
-gradient of their poses is a wrench, as all of poses are (`kernels/differentiate/tree_adjoint.py`).
+Their links are fixed links with a pose per world, so that all passes of `passes.py` find them in place. They have no
+velocity. The gradient of a pose is a wrench, as for all poses (`kernels/differentiate/tree_adjoint.py`).
 """
 
 import warp as wp
@@ -14,7 +14,7 @@ from . import joints
 
 @func
 def is_pose(X: transform) -> bool:
-    """Whether all of it is finite; a quaternion that is no rotation has been read as not a number."""
+    """Whether X is finite. A quaternion that is not a rotation was read as not a number."""
     found = True
     for i in range(7):
         x = X[i]
@@ -33,7 +33,8 @@ def place(
 ):
     """Poses of the links of mocap bodies from the input (x y z, qw qx qy qz). Launch over worlds.
 
-    With `flags` a world whose input is no pose is flagged NONFINITE, and its link stays; without, what is read there is not a number.
+    With `flags`, a world whose input is not a pose is flagged NONFINITE, and its link stays. Without, the link's pose
+    becomes not a number.
     """
     w = wp.tid()
     for i in range(mocap_link.shape[0]):

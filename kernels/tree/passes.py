@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes over one kinematic tree, O(n): kinematics, motion subspaces, RNEA, CRBA, ABA, Jacobians.
 
-One thread per (world, tree), CRBA by the lanes of a warp. Everything is in world axes about the tree's reference point o, the origin of its first
-body, so no spatial vector is ever transformed from link to link. Featherstone, Rigid Body Dynamics Algorithms (2008):
-RNEA table 5.1, CRBA table 6.2, ABA table 7.1. Kinematics, motion, inertia and RNEA may be taped (`grad=True`).
+One thread per (world, tree); CRBA uses the lanes of a warp. Everything is in world axes about the tree's reference
+point o, the origin of its first body, so that no spatial vector is ever transformed from link to link. Featherstone,
+Rigid Body Dynamics Algorithms (2008): RNEA table 5.1, CRBA table 6.2, ABA table 7.1. Kinematics, motion, inertia and
+RNEA may be taped (`grad=True`).
 """
 
 import warp as wp
@@ -20,7 +21,7 @@ from .plant import Plant
 
 @struct
 class Topology:
-    """The integers that say what hangs on what; shared by all worlds. See `warpsim.model.model.Model`."""
+    """The connectivity of links and joints as integers, shared by all worlds. See `warpsim.model.model.Model`."""
 
     tree_link: wp.array(dtype=wp.int32)
     tree_v: wp.array(dtype=wp.int32)
@@ -37,7 +38,7 @@ class Topology:
     dof_begin: wp.array(dtype=wp.int32)  # the first degree of freedom of its tree
     link_dof: wp.array(dtype=wp.int32)  # the last degree of freedom that moves the link, -1 if none
     body_link: wp.array(dtype=wp.int32)
-    link_level: wp.array(dtype=wp.int32)  # links between it and the world, within its tree
+    link_level: wp.array(dtype=wp.int32)  # links between this link and the world, within its tree
     tree_levels: wp.array(dtype=wp.int32)
 
 
@@ -47,12 +48,13 @@ def reference_point(topology: Topology, link_X: wp.array2d(dtype=transform), w: 
     return wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[l]]])
 
 
-# What is a link's own is found for all links side by side, and then handed on to children level by level, on the CPU in the order of the links.
+# Per-link quantities are first found for all links side by side, and then passed on to the children: level by level, or
+# on the CPU in the order of the links.
 
 
 @func
 def turns(topology: Topology, tree: int) -> int:
-    """How often all links of a tree are gone through, so that each comes after its parent."""
+    """Number of sweeps over the links of a tree, such that each link comes after its parent."""
     n = int(1)
     if lanes() > 1:
         n = topology.tree_levels[tree] - 1
@@ -61,7 +63,7 @@ def turns(topology: Topology, tree: int) -> int:
 
 @func
 def is_turn(topology: Topology, l: int, turn: int) -> bool:
-    """Whether link l is one of this turn: with a parent, which had its own before."""
+    """Whether link l is handled in this sweep: it has a parent, and an earlier sweep handled the parent."""
     found = topology.link_level[l] == turn + 1
     if lanes() == 1:
         found = topology.link_parent[l] >= 0
@@ -70,7 +72,7 @@ def is_turn(topology: Topology, l: int, turn: int) -> bool:
 
 @func
 def team_add_parents(topology: Topology, tree: int, x: wp.array1d(dtype=vec6)):
-    """To each link's x its parent's, from the roots down. By all lanes."""
+    """x_l += x_parent, from the roots down. By all lanes."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     for turn in range(turns(topology, tree)):
@@ -88,7 +90,7 @@ def local_pose(
     w: int,
     l: int,
 ) -> transform:
-    """X_pose X_J(q) X_anchor of link l in its parent, of a free joint in the world."""
+    """X_pose X_J(q) X_anchor of link l in its parent; for a free joint in the world."""
     joint = topology.link_joint[l]
     local = transform()
     if joint < 0:
@@ -323,7 +325,7 @@ def team_move(
 
 @func
 def turning_velocity(kind: int, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dtype=real), w: int, j: int) -> vec6:
-    """S v without the free joint's linear part, whose axes stand still in the world: dS/dt v = V x this."""
+    """S v without the linear part of a free joint, whose axes are fixed in the world: dS/dt v = V x this."""
     a = vec6()
     if kind == joints.FREE:
         a = dof_S[w, j + 3] * v[w, j + 3] + dof_S[w, j + 4] * v[w, j + 4] + dof_S[w, j + 5] * v[w, j + 5]
@@ -347,7 +349,7 @@ def own_acceleration(
 def link_force(
     link_I: wp.array2d(dtype=vec10), link_V: wp.array2d(dtype=vec6), link_A: wp.array2d(dtype=vec6), w: int, l: int
 ) -> vec6:
-    """The force that the acceleration of link l takes."""
+    """The force that the acceleration of link l requires."""
     I = link_I[w, l]
     V = link_V[w, l]
     return sp.momentum(I, link_A[w, l]) + sp.cross_force(V, sp.momentum(I, V))
@@ -368,7 +370,10 @@ def accelerate_link(
     link_A: wp.array2d(dtype=vec6),
     link_f: wp.array2d(dtype=vec6),
 ):
-    """A_l = A_parent + V x S v + S a, gravity as an acceleration of the world, and the force f_l that it takes."""
+    """A_l = A_parent + V x S v + S a, and the force f_l that it requires.
+
+    Gravity counts as an acceleration of the world.
+    """
     parent = topology.link_parent[l]
     own = own_acceleration(topology, dof_S, link_V, v, a, w, l)
     if parent < 0:
@@ -411,7 +416,7 @@ def rnea(
         tau[w, d] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d] * a[w, d]
 
 
-# A lane keeps to one of the numbers, or several.
+# Each lane handles one of the numbers, or several.
 TEAM_ADD_TO_PARENTS = """
 SCALAR* numbers = (SCALAR*)x.data;
 for (int l = end - 1; l >= first; --l) {
@@ -431,13 +436,13 @@ ADD_TO_PARENTS = by_device(TEAM_ADD_TO_PARENTS, ADD_TO_PARENTS).replace("SCALAR"
 
 @device.func_native(ADD_TO_PARENTS.replace("COUNT", "10"))
 def team_add_to_parents(parent: wp.array1d(dtype=int), first: int, end: int, x: wp.array1d(dtype=vec10)):
-    """Each link's x to its parent's, from the last link up. By all lanes; what others wrote before was followed by a `sync`."""
+    """x_parent += x_l, from the last link up. By all lanes. A `sync` must follow earlier writes of other lanes."""
     ...
 
 
 @device.func_native(ADD_TO_PARENTS.replace("COUNT", "6"))
 def team_add_vectors_to_parents(parent: wp.array1d(dtype=int), first: int, end: int, x: wp.array1d(dtype=vec6)):
-    """The same of spatial vectors."""
+    """`team_add_to_parents` for spatial vectors."""
     ...
 
 
@@ -548,7 +553,7 @@ def inertia_matrix(I: vec10) -> mat66:
 
 @kernel
 def expand_blocks(topology: Topology, blocks: wp.array3d(dtype=real), M: wp.array3d(dtype=real)):
-    """Square matrix from its blocks of trees; M comes in as zero. Launch over (worlds, nv)."""
+    """Square matrix from its blocks of trees. The caller zeroes M. Launch over (worlds, nv)."""
     w, d = wp.tid()
     begin = topology.dof_begin[d]
     tree = topology.link_tree[topology.dof_link[d]]
@@ -647,7 +652,10 @@ def body_velocities(
     # out
     velocity: wp.array3d(dtype=real),
 ):
-    """Angular and linear velocity of body frames in world axes, the linear one of their origins. Launch over (worlds, bodies)."""
+    """Angular and linear velocity of body frames in world axes. The linear one is that of the origin.
+
+    Launch over (worlds, bodies).
+    """
     w, body = wp.tid()
     l = topology.body_link[body]
     o = reference_point(topology, link_X, w, l)
@@ -668,7 +676,7 @@ def point_jacobian(
     # out
     J: wp.array3d(dtype=real),
 ):
-    """Rows (angular, linear) in world axes of the velocity of a point fixed in `link`; J comes in as zero."""
+    """Jacobian rows (angular, linear) in world axes of the velocity of a point fixed in `link`. The caller zeroes J."""
     w = wp.tid()
     o = reference_point(topology, link_X, w, link)
     arm = wp.transform_point(link_X[w, link], point[w % point.shape[0]]) - o

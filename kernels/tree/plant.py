@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of links, joints and geoms as kernels read them. Gradients flow through them, as through arrays that stand alone."""
+"""Parameters of links, joints and geoms as kernels read them. Gradients flow through them as through single arrays."""
 
 import warp as wp
 
@@ -9,7 +9,7 @@ from . import joints
 
 @struct
 class Plant:
-    """Parameters have one row, shared by all worlds, or one row per world. Names are those of `sim.parameters`."""
+    """Parameters, named as in `sim.parameters`. Each has one row shared by all worlds, or one row per world."""
 
     link_pose: wp.array2d(dtype=transform)  # per world where there are mocap bodies
     joint_anchor: wp.array(dtype=vec3)

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of inverse dynamics tau(q, v, a) = M a + c, analytic, O(nv depth) per tree; one thread per (world, tree).
 
-After Carpentier and Mansard, Analytical Derivatives of Rigid Body Dynamics Algorithms (2018), in world axes about the
-tree's reference point o, held fixed where it is now, so that nothing is transformed from link to link. Let a joint
-variable e turn (or slide) its link and all that hangs on it by the motion vector s, and let V-, A- be the velocity and
-acceleration (gravity's included) of what e does not move. With P = V- x s, the links l that e moves have
+After Carpentier and Mansard, Analytical Derivatives of Rigid Body Dynamics Algorithms (2018). Everything is in world
+axes about the tree's reference point o, fixed at its present place, so that nothing is transformed from link to link.
+Let a joint variable e turn (or slide) its link and all its descendants by the motion vector s. Let V-, A- be the
+velocity and acceleration (gravity's included) of the part that e does not move. With P = V- x s, the links l that e
+moves have
 
     dV_l = s x V_l + P,   dA_l = s x A_l + P x V_l + A- x s + V- x P,   d(S_d) = s x S_d,
-    df_l = s x* f_l + I_l (A- x s + V- x P) + B_l P,   B x = V x* (I x) - I (V x x) + x x* (I V),
+    df_l = s x* f_l + I_l (A- x s + V- x P) + B_l P,   B x = V x* (I x) - I (V x x) + x x* (I V).
 
-and dS_e = V_l x S_e times the rate joins for derivatives by v_e: df_l = B_l S_e + I_l (V- x S_e + dS_e/dt). For a rigid body
-B maps (alpha; beta) to (T alpha; 2 alpha x p), p the linear momentum: T = [omega] (2 J - tr J) - 2 (v h^T - (h.v) 1), with
-J about o and h = m c. Twelve numbers, added over subtrees. With F, I, B summed over the subtree of the deeper of d and e,
+Derivatives with respect to v_e have df_l = B_l S_e + I_l (V- x S_e + dS_e/dt), because dS_e = V_l x S_e times the rate
+is added. For a rigid body B maps (alpha; beta) to (T alpha; 2 alpha x p), p the linear momentum: T = [omega] (2 J - tr
+J) - 2 (v h^T - (h.v) 1), with J about o and h = m c. These are twelve numbers, summed over subtrees. With F, I, B
+summed over the subtree of the deeper of d and e,
 
     d tau_d / d e = S_d . (I X + B Y + [d above e] s x* F),   X = A- x s + V- x P + c_v (V- x S_e + dS_e/dt) + c_a S_e,
                                                                Y = P + c_v S_e   (only its angular part acts)
 
-is the derivative along dq = s, dv = c_v, da = c_a of the variable e in one sweep: s = S_e alone gives d tau/dq in the tangent
-space of v (free joint: world translation, body-frame rotation), c_v alone d tau/dv, c_a alone M.
+is the derivative along dq = s, dv = c_v, da = c_a of the variable e in one sweep. s = S_e alone gives d tau/dq in the
+tangent space of v (free joint: world translation, body-frame rotation), c_v alone d tau/dv, c_a alone M.
 
-The linear columns of a free joint stand still in the world while the body turns: they are "not moved" by its rotations, so
-that V- and A- of the whole joint hold its linear velocity and acceleration, and their dS/dt is 0.
+The linear columns of a free joint are fixed in the world while the body turns. They are "not moved" by its rotations,
+so that V- and A- of the whole joint contain its linear velocity and acceleration, and their dS/dt is 0.
 
-A load (torque t, force f) at a body's point c, in axes of the world, is a term -(t + c x f; f) of f_l that does not turn with
+A load (torque t, force f) at a body's point c, in world axes, is a term -(t + c x f; f) of f_l that does not turn with
 the body: df_l gains E alpha = (alpha x t + c x (alpha x f); alpha x f), alpha the angular part of s.
 """
 
@@ -36,7 +38,7 @@ from .passes import Topology
 
 @struct
 class Motion:
-    """What the tree passes leave (kernels/tree/passes.py); link_A with gravity's share, link_f summed over subtrees."""
+    """Results of the tree passes (kernels/tree/passes.py). link_A includes gravity; link_f is summed over subtrees."""
 
     dof_S: wp.array2d(dtype=vec6)
     link_I: wp.array2d(dtype=vec10)
@@ -53,7 +55,7 @@ class Sweep:
     T: wp.array2d(dtype=mat33)  # (worlds, links) angular block of B, of the subtree
     p: wp.array2d(dtype=vec3)  # (worlds, links) linear momentum of the subtree
     E: wp.array2d(dtype=mat33)  # (worlds, links) angular block of E, in: of the link, out: of the subtree; or empty
-    e: wp.array2d(dtype=vec3)  # (worlds, links) force f, likewise
+    e: wp.array2d(dtype=vec3)  # (worlds, links) force f, in and out as E
     X: wp.array2d(dtype=vec6)  # (worlds, nv)
     Y: wp.array2d(dtype=vec3)  # (worlds, nv)
 
@@ -183,7 +185,7 @@ def derivative(
         T = sweep.T[w, l]
         p = sweep.p[w, l]
         F = motion.link_f[w, l]
-        # Rows: what the force on d feels of the variables above it and of its own joint.
+        # Rows: derivatives of the force on d with respect to the variables above it and those of its own joint.
         IS = sp.momentum(sweep.I[w, l], S_d)
         BS = wp.transpose(T) * sp.angular(S_d) + real(2.0) * wp.cross(p, sp.linear(S_d))
         ES = vec3()
@@ -197,7 +199,7 @@ def derivative(
             if kind == joints.FREE and d < j + 3:  # S_d does not turn with its own joint
                 slope += wp.dot(S_d, sp.cross_force(dq[w, e], F))
             D[w, d, e - begin] = slope
-        # Columns: what the forces above d feel of it.
+        # Columns: derivatives of the forces above d with respect to d.
         Y = sweep.Y[w, d]
         f = sp.momentum(sweep.I[w, l], sweep.X[w, d]) + sp.join(T * Y, real(2.0) * wp.cross(Y, p))
         f += sp.cross_force(dq[w, d], F)
@@ -229,7 +231,7 @@ def rnea_derivative(
     # out
     D: wp.array3d(dtype=real),
 ):
-    """Derivative of tau after `passes.rnea` at (q, v, a): D stored by trees, column e - first dof of the tree.
+    """Derivative of tau after `passes.rnea` at (q, v, a). D is stored by trees, with column e - first dof of the tree.
 
     Launch over (worlds, trees).
     """

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exponential and logarithm on SE(3), and the derivative of the logarithm, in closed form with series near 0.
 
-A displacement is x -> (I + A) x + p. It is held as (A, p) = (R - I, p), because R itself would lose in float32 what a
-small step does. Its logarithm is xi = (phi; rho) with A = exp[phi] - I and rho = N p, where
+A displacement is x -> (I + A) x + p. It is stored as (A, p) = (R - I, p), because R itself would lose a small step to
+rounding in float32. Its logarithm is xi = (phi; rho) with A = exp[phi] - I and rho = N p, where
 
     N(phi) = I - [phi]/2 + beta [phi]^2,   beta(x) = (1 - (t/2) cot(t/2)) / x,   x = t^2 = |phi|^2
 
-and dlog_xi = sum_j B_j/j! ad_xi^j = [[N, 0], [dN(phi).rho, N]] (Lee, Liu, Park, Srinivasa, eq. 12), as f(ad) of an analytic
-f is block triangular with f and its derivative. With the half-angle sine u = sin^2(t/2) = -tr(A)/4 every coefficient is a
-power series in u; all are generated here from the Bernoulli numbers, so values and derivatives agree.
+and dlog_xi = sum_j B_j/j! ad_xi^j = [[N, 0], [dN(phi).rho, N]] (Lee, Liu, Park, Srinivasa, eq. 12): f(ad) of an
+analytic f is block triangular, with f and its derivative as blocks. In the squared half-angle sine u = sin^2(t/2) =
+-tr(A)/4, every coefficient is a power series. All series are generated here from the Bernoulli numbers, so that values
+and derivatives agree.
 """
 
 import functools
@@ -20,12 +21,13 @@ import warp as wp
 
 from ..real import COPY, func, mat33, real, struct, vec3, vec6
 
-# Below these the series are used: x = angle^2 for the exponential, u = sin^2(angle/2) for the logarithm.
+# Below these values the series are used: x = angle^2 for the exponential, u = sin^2(angle/2) for the logarithm.
 SMALL_X = 0.25
 SMALL_U = {wp.float32: 1.0 / 16.0, wp.float64: 1.0 / 32.0}
-# Above it (120 degrees) the axis of a rotation is taken from the symmetric part of R, whose skew part fades towards pi.
+# Above it (120 degrees) the axis of a rotation comes from the symmetric part of R, because its skew part fades towards
+# pi.
 LARGE_U = 0.75
-TERMS = 15  # kept of every series before it is cut to the precision; Warp unrolls up to 16
+TERMS = 15  # terms of every series before it is cut to the precision; Warp unrolls up to 16
 
 
 def _product(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
@@ -68,7 +70,7 @@ def series() -> dict[str, tuple[Fraction, ...]]:
 
 
 def _polynomial(key: str, reach: float):
-    """Horner's rule over the terms of a series that matter at `reach` in this precision."""
+    """Horner's rule over the terms of a series that matter up to `reach` in this precision."""
     if not COPY:
         return None
     epsilon = np.finfo(wp.dtype_to_numpy(real)).eps
@@ -95,7 +97,7 @@ series_g, series_beta, series_beta_1, series_beta_2 = (
 
 @struct
 class Logarithm:
-    """phi with the coefficients of N there: beta(x) and its derivative by x = |phi|^2."""
+    """phi, and the coefficients of N there: beta(x) and its derivative with respect to x = |phi|^2."""
 
     phi: vec3
     beta: real
@@ -155,7 +157,7 @@ def symmetric_axis(A: mat33, u: real) -> vec3:
 
 @func(inline=False)
 def log_large(A: mat33, u: real) -> Logarithm:
-    """`log_rotation` away from 0, up to and at the angle pi."""
+    """`log_rotation` away from 0, up to and including the angle pi."""
     result = Logarithm()
     w = axial(A)
     s = wp.length(w)
@@ -191,7 +193,7 @@ def log_rotation(A: mat33) -> Logarithm:
 
 @func(inline=False)
 def beta_curvature(A: mat33) -> real:
-    """Second derivative of beta by x = |phi|^2, at A = exp[phi] - I."""
+    """Second derivative of beta with respect to x = |phi|^2, at A = exp[phi] - I."""
     u = half_angle(A)
     beta_2 = series_beta_2(u)
     if u >= real(small_u):
@@ -214,7 +216,7 @@ def log_translation(log: Logarithm, p: vec3) -> vec3:
 
 @func
 def dlog(log: Logarithm, rho: vec3, W: vec6) -> vec6:
-    """dlog_xi W at xi = (log.phi; rho): change of the logarithm when the displacement is followed by exp(W)."""
+    """dlog_xi W at xi = (log.phi; rho): the change of the logarithm when exp(W) follows the displacement."""
     phi = log.phi
     w = vec3(W[0], W[1], W[2])
     v = vec3(W[3], W[4], W[5])
@@ -246,7 +248,10 @@ def dlog_transpose(log: Logarithm, rho: vec3, F: vec6) -> vec6:
 
 @struct
 class TransposeSlope:
-    """Blocks of the derivative of [dlog_xi]^T F by xi; `by_translation` is that of the force by phi as well."""
+    """Blocks of the derivative of [dlog_xi]^T F with respect to xi.
+
+    `by_translation` is also the derivative of the force with respect to phi.
+    """
 
     by_rotation: mat33
     by_translation: mat33
@@ -254,7 +259,7 @@ class TransposeSlope:
 
 @func
 def square_by_rotation(phi: vec3, u: vec3) -> mat33:
-    """Derivative of phi x (phi x u) by phi."""
+    """Derivative of phi x (phi x u) with respect to phi."""
     return (
         wp.outer(phi, u)
         - real(2.0) * wp.outer(u, phi)
@@ -290,7 +295,7 @@ def dlog_coupling(log: Logarithm, rho: vec3) -> mat33:
 
 @func
 def dlog_transpose_slope(log: Logarithm, beta_2: real, rho: vec3, F: vec6) -> TransposeSlope:
-    """Derivative of [dlog_xi]^T F by xi, F fixed."""
+    """Derivative of [dlog_xi]^T F with respect to xi, at fixed F."""
     phi = log.phi
     tau = vec3(F[0], F[1], F[2])
     f = vec3(F[3], F[4], F[5])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spatial vectors and rigid-body inertias in world axes about a common reference point o of each tree.
 
-A motion vector is (omega; v_o), a force vector (tau_o; f): all of one tree are added and multiplied without
-transforms. Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2. An inertia is the 10-vector
-(m, m c, I_xx, I_yy, I_zz, I_xy, I_xz, I_yz) with c the centre of mass from o and I the rotational inertia about o.
+A motion vector is (omega; v_o), a force vector (tau_o; f). All vectors of one tree are added and multiplied without
+transforms. Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2. An inertia is the 10-vector (m, m c, I_xx,
+I_yy, I_zz, I_xy, I_xz, I_yz) with c the center of mass from o and I the rotational inertia about o.
 """
 
 import warp as wp
@@ -81,7 +81,7 @@ def velocity_at(a: vec6, r: vec3) -> vec3:
 
 @func
 def moved(X: transform, point: vec3, motion: vec6) -> transform:
-    """X after the small motion (ω; u) about `point`, right to first order."""
+    """X after the small motion (ω; u) about `point`, correct to first order."""
     turn = real(0.5) * angular(motion)
     x = wp.transform_get_translation(X) + velocity_at(motion, wp.transform_get_translation(X) - point)
     return transform(x, quat(turn[0], turn[1], turn[2], real(1.0)) * wp.transform_get_rotation(X))

@@ -8,7 +8,7 @@ from warpsim.model.tangent import tangent_coordinates
 
 
 def tangent_tables(model) -> tuple[np.ndarray, np.ndarray]:
-    """Per degree of freedom `(nv,)`: its coordinate, or its quaternion's first, and its axis (`reverse_jacobian.py`)."""
+    """Per degree of freedom `(nv,)`: its coordinate, or its quaternion's first; its axis (`reverse_jacobian.py`)."""
     coordinate, axis = np.zeros(model.nv, np.int32), np.full(model.nv, reverse_jacobian.PLAIN, np.int32)
     plain, turning = tangent_coordinates(model)
     for i, d in plain:

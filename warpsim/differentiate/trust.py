@@ -117,7 +117,7 @@ class GradientTrust:
 
 
 class Watch:
-    """Records contacts and stops of each step of a rollout without a tape. Pass it as `progress`, then read `counts`."""
+    """Records contacts and stops of each step of a rollout without a tape: pass it as `progress`, read `counts`."""
 
     def __init__(self, sim):
         self.sim = sim

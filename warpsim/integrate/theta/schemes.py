@@ -4,8 +4,9 @@
     v^θ = θ v + (1 − θ) v0,   v^θvq = θvq v + (1 − θvq) v0,   q^θ = q0 ⊕ h θ v^θvq,   q = q0 ⊕ h v^θvq
     free motion v*:  M(q^θ)(v* − v0) = h k(q^θ, v^θ);   contact:  A (v − v*) = Jᵀγ,  A = M + h² θ θvq K + h θ D
 
-In the Euler schemes the linear damping D of joints and actuators is always implicit. Stiffness K (joint springs, actuators'
-position gains) is implicit in the implicit schemes, and with `implicit_stiffness=True` in the explicit ones.
+In the Euler schemes the linear damping D of joints and actuators is always implicit. The stiffness K (joint springs,
+position gains of actuators) is implicit in the implicit schemes, and with `implicit_stiffness=True` in the explicit
+ones.
 """
 
 import dataclasses
@@ -14,13 +15,13 @@ from typing import Any, ClassVar
 from warpsim.base import checks
 from warpsim.integrate.integrator import Integrator
 
-# ε_r of the free motion: ‖D m‖ relative to the momenta and impulses it is the difference of.
+# ε_r of the free motion: ‖D m‖ relative to the momenta and impulses whose difference it is.
 DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 
 @dataclasses.dataclass(frozen=True)
 class ThetaScheme(Integrator):
-    """What all schemes share: θ where forces are evaluated, θvq of the velocity that moves the positions, their order."""
+    """What all schemes share: θ, where forces are evaluated; θvq of the velocity for the positions; the order."""
 
     theta: ClassVar[float]
     theta_vq: ClassVar[float]
@@ -36,17 +37,17 @@ class ThetaScheme(Integrator):
 
     @property
     def steps_as_scheme(self) -> bool:
-        """Whether the step is the one below; not where a derived scheme makes another."""
+        """Whether this class makes the step. False where a derived scheme makes its own."""
         return type(self).make_step is ThetaScheme.make_step
 
     @property
     def has_closed_form(self) -> bool:
-        """Plain symplectic Euler, which needs no stages."""
+        """True for plain symplectic Euler, which needs no stages."""
         return self.steps_as_scheme and self.theta == 0.0 and self.theta_vq == 1.0 and self.stiffness_share == 0.0
 
     @property
     def spins_freely(self) -> bool:
-        """Symplectic Euler: a body by itself turns as `FreeSpin` says."""
+        """True for symplectic Euler: a single body turns as `FreeSpin` says."""
         return self.steps_as_scheme and self.theta == 0.0 and self.theta_vq == 1.0
 
     @property
@@ -56,18 +57,21 @@ class ThetaScheme(Integrator):
 
     @property
     def damping_share(self) -> float:
-        """A holds h times this share of the damping D."""
+        """A contains h times this share of the damping D."""
         return self.theta if self.implicit else 1.0
 
     @property
     def stiffness_share(self) -> float:
-        """A holds h² times this share of the stiffness K."""
+        """A contains h² times this share of the stiffness K."""
         return self.theta * self.theta_vq if self.implicit else float(self.implicit_stiffness)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Explicit(ThetaScheme):
-    """Free motion in one linear solve. `implicit_stiffness`: v* = v0 + h (M + hD + h²K)⁻¹ (k(q0) − (D + hK) v0)."""
+    """Free motion in one linear solve.
+
+    `implicit_stiffness`: v* = v0 + h (M + hD + h²K)⁻¹ (k(q0) − (D + hK) v0).
+    """
 
     implicit_stiffness: bool = False
     theta: ClassVar[float] = 0.0
@@ -78,9 +82,11 @@ class _Explicit(ThetaScheme):
 
 @dataclasses.dataclass(frozen=True)
 class _Implicit(ThetaScheme):
-    """Free motion by Newton's method, to `tolerance` (None: 1e-12 in float64, 1e-5 in float32) of the momenta and impulses
-    at work; a world that needs more than `max_evaluations` of the equations goes on with its best iterate and
-    NOT_CONVERGED."""
+    """Free motion by Newton's method.
+
+    `tolerance` is relative to the momenta and impulses at work (None: 1e-12 in float64, 1e-5 in float32). A world that
+    needs more than `max_evaluations` of the equations goes on with its best iterate, flagged NOT_CONVERGED.
+    """
 
     tolerance: float | None = None
     max_evaluations: int = 50
@@ -97,8 +103,10 @@ class _Implicit(ThetaScheme):
 
 @dataclasses.dataclass(frozen=True)
 class ExplicitEuler(_Explicit):
-    """Explicit Euler, order 1: forces and the velocity that moves the positions at the start of the step. For comparison:
-    it gains energy, and impacts rebound at three quarters of their speed."""
+    """Explicit Euler, order 1: forces, and the velocity that moves the positions, at the start of the step.
+
+    For comparison only: it gains energy, and impacts rebound at three quarters of their speed.
+    """
 
     theta_vq: ClassVar[float] = 0.0
     order: ClassVar[int] = 1
@@ -108,7 +116,8 @@ class ExplicitEuler(_Explicit):
 class SymplecticEuler(_Explicit):
     """Symplectic (semi-implicit) Euler, the default, order 1: forces at (q0, v0), positions with the new velocity.
 
-    A tree that is one rigid body on a free or ball joint keeps its angular momentum and energy while it spins (theory §2, (2.6)).
+    A tree that is one rigid body on a free or ball joint keeps its angular momentum and energy while it spins (theory
+    §2, (2.6)).
     """
 
     theta_vq: ClassVar[float] = 1.0
@@ -117,8 +126,11 @@ class SymplecticEuler(_Explicit):
 
 @dataclasses.dataclass(frozen=True)
 class ImplicitEuler(_Implicit):
-    """Implicit Euler, order 1: everything at the end of the step. Stable for any stiffness; damps oscillations, and
-    whatever spins: a rod loses up to 89 % of its angular momentum in 10 s at h = 1 ms."""
+    """Implicit Euler, order 1: everything is evaluated at the end of the step.
+
+    It is stable for any stiffness. It damps oscillations and spin: a rod loses up to 89 % of its angular momentum in 10
+    s at h = 1 ms.
+    """
 
     theta: ClassVar[float] = 1.0
     theta_vq: ClassVar[float] = 1.0
@@ -129,8 +141,9 @@ class ImplicitEuler(_Implicit):
 class Midpoint(_Implicit):
     """The symplectic midpoint rule, order 2: forces, mass matrix and contact Jacobian at the middle of the step.
 
-    Second order also with friction while the normal motion is steady (rolling, stiction). Impacts rebound, a near-rigid one
-    at a third of its speed: the contact law stops the distance φ0 + h v_n, while positions move with the mean velocity.
+    It is of second order also with friction, while the normal motion is steady (rolling, stiction). Impacts rebound, a
+    near-rigid one at a third of its speed: the contact law stops the distance φ0 + h v_n, while positions move with the
+    mean velocity.
     """
 
     theta: ClassVar[float] = 0.5

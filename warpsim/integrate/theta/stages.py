@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of the theta-schemes besides plain symplectic Euler: their workspace and launches (theory §2)."""
+"""Host side of the theta-schemes other than plain symplectic Euler: workspace and launches (theory §2)."""
 
 import numpy as np
 import warp as wp
@@ -14,9 +14,9 @@ STALL_EPSILONS = 1e3
 
 
 class ThetaStages(FreeMotion):
-    """The two stages of a theta-scheme for all worlds, on the arrays of a `Step`; of plain symplectic Euler nothing.
+    """The two stages of a theta-scheme for all worlds, on the arrays of a `Step`. Plain symplectic Euler has none.
 
-    `between` is the kinematics at q^θ, that of the last free motion; only the implicit schemes have it.
+    `between`: the kinematics at q^θ of the last free motion. Only implicit schemes have it.
     """
 
     def __init__(self, step, scheme):
@@ -24,7 +24,7 @@ class ThetaStages(FreeMotion):
         self.scheme = scheme
         array = step.dynamics.array
         self.v_between = array(step.model.nv if 0.0 < scheme.theta_vq < 1.0 else 0, step.device_model.types.real)
-        self.guess = None  # where the search for v* starts, if not at v
+        self.guess = None  # where the search for v* starts; None: at v
         if scheme.implicit:
             self._make_newton()
         if self.follows_contacts:
@@ -62,12 +62,12 @@ class ThetaStages(FreeMotion):
 
     @property
     def follows_contacts(self) -> bool:
-        """Whether contact Jacobians are those at q^θ: what the second order of the midpoint rule needs."""
+        """Whether contact Jacobians are those at q^θ, which the second order of the midpoint rule needs."""
         return self.scheme.order > 1 and self.step.collision.enabled
 
     @property
     def middle(self):
-        """Kinematics and positions where a second-order scheme takes Jacobians; None: at the start of the step."""
+        """Kinematics and positions for the Jacobians of a second-order scheme. None: at the start of the step."""
         return (self.between, self.newton.q) if self.scheme.order > 1 else None
 
     def _refresh(self) -> None:
@@ -78,7 +78,7 @@ class ThetaStages(FreeMotion):
         problem.scheme, problem.q0, problem.v0 = self.options, step.q, step.v
 
     def allow_wrench(self) -> None:
-        """Make room for what wrenches on bodies need."""
+        """Make room for the arrays that wrenches on bodies need."""
         if self.scheme.implicit:
             self.load.wrench = self.step.acting_wrench
             t, nlink = self.step.device_model.types, self.step.model.nlink
@@ -86,7 +86,7 @@ class ThetaStages(FreeMotion):
             self.newton.sweep = self.sweep
 
     def damp(self, h: float) -> None:
-        """The damping and stiffness in A of the explicit schemes."""
+        """Set the damping and stiffness in A of the explicit schemes."""
         if not (self.scheme.has_closed_form or self.scheme.implicit):
             step = self.step
             step.launch_damping(step.dynamics, self.scheme, h, step.q, step.v, step.damping)
@@ -106,7 +106,7 @@ class ThetaStages(FreeMotion):
         between.launch(schemes.contact_stage, ntree, inputs)
 
     def follow_contacts(self) -> None:
-        """Points, frames and Jacobians of the contacts as their features have moved at q^θ(v*); distances stay."""
+        """Points, frames and Jacobians of the contacts, with their features moved to q^θ(v*). Distances stay."""
         if not self.follows_contacts:
             return
         step, between, collision = self.step, self.between, self.step.collision
@@ -117,7 +117,7 @@ class ThetaStages(FreeMotion):
             between.launch(contact_between.follow_convex, collision.capacity, [collision.convex_scene, *inputs])
 
     def report(self) -> None:
-        """What became of the free motion goes into the solver's status."""
+        """Add the outcome of the free motion to the solver's status."""
         if self.scheme.implicit:
             inputs = [self.newton.status, self.step.solver.solution.status]
             self.step.dynamics.launch(schemes.report, None, inputs)

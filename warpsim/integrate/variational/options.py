@@ -10,19 +10,28 @@ from warpsim.integrate.variational.variational_step import VariationalStep
 from warpsim.kernels.integrate.variational import variational
 
 ROOT_FINDERS = ("riqn", "newton", "broyden")
-# Residual over momentum in the metric M⁻¹ when the user gives none.
+# Default tolerance: residual over momentum in the metric M⁻¹.
 DEFAULT_TOLERANCE = {"float32": 1e-6, "float64": 1e-10}
 
 
 @dataclasses.dataclass(frozen=True)
 class Variational(Integrator):
-    """Options of the variational integrator. Order 2; momentum and, over long times, energy are kept.
+    """The variational integrator. Order 2; it keeps momentum and, over long times, energy.
 
-    tolerance: stop at ‖DRNEA‖ ≤ tolerance ‖p + h/2 F‖ in the metric M⁻¹, per world and tree; None is 1e-10 in float64 and
-    1e-6 in float32. guess: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (Δq = h v + h²/2 a). root_finder: "riqn",
-    "newton" or "broyden".
-    passes: contact solves, each followed by a root with its impulse; further ones correct for the change of M within a step.
-    max_iterations: residual evaluations before a world is given back with its best iterate and the not-converged flag.
+    Parameters
+    ----------
+    tolerance : float, optional
+        The search stops at ‖DRNEA‖ ≤ tolerance ‖p + h/2 F‖ in the metric M⁻¹, per world and tree. Default: 1e-10 in
+        float64, 1e-6 in float32.
+    guess : str
+        The initial Δq: "current" (Δq = 0), "euler" (Δq = h v) or "dynamics" (Δq = h v + h²/2 a).
+    root_finder : str
+        "riqn", "newton" or "broyden".
+    max_iterations : int
+        Residual evaluations after which a world goes on with its best iterate, flagged NOT_CONVERGED.
+    passes : int
+        Contact solves, each followed by a root search with its impulse. Further ones correct for the change of M within
+        a step.
     """
 
     tolerance: float | None = None

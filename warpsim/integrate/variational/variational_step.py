@@ -4,9 +4,10 @@
     node (q, v): p + h/2 F → DRNEA(dq*) = 0 → contact: A (dq/h − dq*/h) = Jᵀγ, A = M(q) + h D/2 → DRNEA(dq) = Jᵀγ
     → q' = q ⊕ dq, p' → v' = M(q')⁻¹ p'
 
-p is the momentum that the last interval handed on, its half of the node's force included; without contact p = M(q) v. The
-impulse of a contact acts at the node between two intervals, and the velocity reported there lies halfway through it as far
-as the free motion goes: `jump` is that part, 0 at rest minus −gh/2. It is kept in the state, and p = M(q) (v − jump).
+p is the momentum that the last interval hands on, with its half of the node's force. Without contact p = M(q) v. The
+impulse of a contact acts at the node between two intervals. The reported velocity is the velocity before the impulse
+plus `jump`: half of the change by contact, but at most as much as the free motion changed it in half a step. At rest,
+`jump` takes −gh/2 to 0. The state keeps `jump`, and p = M(q) (v − jump).
 """
 
 import numpy as np
@@ -19,11 +20,14 @@ from warpsim.kernels.integrate.variational import drnea, roots, variational
 from warpsim.kernels.tree import passes
 from warpsim.model.model import JointType, Model
 
-SLIDES = 3  # in a row, that move as a free joint's translation does
+SLIDES = 3  # consecutive slides that form one vector, as a free joint's translation does
 
 
 def vectors_of(model: Model) -> np.ndarray:
-    """Where the vectors of coordinates begin, (vectors + 1,): a translation, slides in a row, every turn about an axis alone."""
+    """Where the vectors of coordinates begin, (vectors + 1,).
+
+    A translation is one vector, as are consecutive slides. Every rotation about an axis is a vector by itself.
+    """
     begin = []
     for d, link in enumerate(model.dof_link):
         kind, since = model.link_type[link], d - model.link_v[link]
@@ -42,7 +46,7 @@ def elimination(dynamics):
 
 
 class VariationalStep(Step):
-    """Workspace and launches of one variational step. `impulse (worlds, nv)` is added to the right-hand side: Jᵀγ."""
+    """Workspace and launches of one variational step. `impulse (worlds, nv)`: Jᵀγ, on the right-hand side."""
 
     motors_pull = False
     widens = False  # DRNEA is linear-time and passes momenta from link to link
@@ -105,7 +109,7 @@ class VariationalStep(Step):
         self.end(h)
 
     def constrain(self, h: float, visit=None) -> None:
-        """Contacts and rows at the node: their impulse, and dq with it; after each pass `visit(its number)`."""
+        """Impulse of contacts and rows at the node, and dq with it. Calls `visit(number)` after each pass."""
         d, dynamics, solution, nv = self.device_model, self.dynamics, self.solver.solution, self.model.nv
         dynamics.mass_matrix(self.composite, self.A)
         inputs = [d.topology, 0.5 * h, self.v_left, self.force, self.no_damping, self.damping]
@@ -128,7 +132,7 @@ class VariationalStep(Step):
         self.remember(h)
 
     def equation(self, h: float):
-        """DRNEA(dq) = impulse with step h."""
+        """DRNEA(dq) = impulse, for a step of h."""
         return self.device_model.struct(
             drnea.Equation, h=h, armature=self.dynamics.armature, damping=self.damping, v=self.v_left, force=self.force,
             impulse=self.impulse, momentum=self.momentum, scale=self.scale,
@@ -155,14 +159,14 @@ class VariationalStep(Step):
         self.dynamics.launch(variational.place_links, self.model.nlink, inputs)
 
     def find_root(self, h: float, *, from_guess: bool = True) -> None:
-        """dq with DRNEA(dq) = impulse, from the guess or from the dq of the last solve."""
+        """Find dq with DRNEA(dq) = impulse, from the guess or from the dq of the last solve."""
         self.search.first_step = h if from_guess and self.integrator.guess == "dynamics" else 0.0
         inputs = [self.device_model.topology, self.frame, self.factor, self.equation(h), self.search, self.work]
         inputs += [*self.scratch, self.root, self.residual]
         self.dynamics.launch(self.root_finder, self.model.ntree, inputs)
 
     def end(self, h: float) -> None:
-        """Arrive at q', and accept the step world by world where it is finite."""
+        """Arrive at q', and accept the step in the worlds where it is finite."""
         self.arrive(h)
         self.commit(h, self.q_next, self.v_next)
         if self.constrained:
@@ -170,7 +174,7 @@ class VariationalStep(Step):
             self.dynamics.launch(variational.keep_jump, self.model.nv, inputs)
 
     def arrive(self, h: float) -> None:
-        """q' = q ⊕ dq, the Legendre velocity there, and the velocity that is reported."""
+        """q' = q ⊕ dq, the Legendre velocity there, and the velocity to report."""
         dynamics, d, p, solution = self.dynamics, self.device_model, self.device_model.parameters, self.solver.solution
         inputs = [d.topology, 1.0, self.q, self.work.dq, self.q_next]
         dynamics.launch(passes.integrate_position, self.model.nlink, inputs)
