@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators with a state of their own, the activation, and muscles: the law s of every actuator's force s · (1, length, velocity).
+"""Actuators with a state (the activation), and muscles: the law s of every actuator's force s · (1, length, velocity).
 
-An activation a follows the control u (clamped to its range) by a first-order law, one step of h at a time as MuJoCo's Euler does,
-and is then clamped to its range:
+An activation a follows the control u (clamped to its range) by a first-order law. It advances by one step of h as in
+MuJoCo's Euler integrator, and is then clamped to its range:
 
     integrator     a' = a + h u
     filter         a' = a + h (u - a)/τ
     filterexact    a' = a + (1 - exp(-h/τ)) (u - a), exact for a constant u
     muscle         a' = a + h (u - a)/τ(u, a) (`muscle_rate`)
 
-The drive of an actuator is its control where it has no state, else a, or a' of one that acts early: s = gain · drive + bias. What
-reads s in place of gain, bias and control (`actuators.py`, `kernels/rows`) knows of no activation. May be taped.
+The force law of an actuator is s = gain · drive + bias. Its drive is the control u if it has no activation, otherwise
+a, or a' if it acts early. Code that reads s in place of gain, bias and control (`actuators.py`, `kernels/rows`) does
+not depend on activations. May be taped.
 """
 
 import warp as wp
@@ -18,28 +19,28 @@ import warp as wp
 from ..real import func, kernel, real, struct, vec2
 from .actuators import Actuators, clamped, scaled_law
 
-NONE = wp.constant(0)  # MuJoCo's numbers
+NONE = wp.constant(0)  # MuJoCo's codes
 INTEGRATOR = wp.constant(1)
 FILTER = wp.constant(2)
 FILTEREXACT = wp.constant(3)
 MUSCLE = wp.constant(4)
 
-LEAST = wp.constant(1e-15)  # [s, m] MuJoCo's, of what is divided by
+LEAST = wp.constant(1e-15)  # [s, m] least divisor, as in MuJoCo
 
 
 @struct
 class Dynamics:
-    """How actuators' activations change; shared by all worlds."""
+    """How the activations of actuators change; shared by all worlds."""
 
     kind: wp.array(dtype=int)  # (nu,)
-    index: wp.array(dtype=int)  # (nu,) place in the activation; -1: none
-    early: wp.array(dtype=int)  # (nu,) 1: the force is that of the next activation
+    index: wp.array(dtype=int)  # (nu,) index in the activation; -1: none
+    early: wp.array(dtype=int)  # (nu,) 1: the force uses the next activation
     range: wp.array2d(dtype=real)  # (nu, 2)
 
 
 @func
 def sigmoid(x: real) -> real:
-    """0 below 0, 1 above 1, between them the quintic with two continuous derivatives."""
+    """0 below 0, 1 above 1, and in between the quintic with two continuous derivatives."""
     y = real(0.0)
     if x >= real(1.0):
         y = real(1.0)
@@ -50,9 +51,13 @@ def sigmoid(x: real) -> real:
 
 @func
 def muscle_rate(u: real, a: real, rise: real, fall: real, width: real) -> real:
-    """da/dt of a muscle's activation (Millard et al. 2013, as MuJoCo has it): faster up than down, slower the more it differs from the other."""
+    """da/dt of a muscle's activation (Millard et al. 2013, as in MuJoCo).
+
+    The time constant of activation is rise (½ + 3/2 a), that of deactivation fall/(½ + 3/2 a). `width`: the difference
+    u − a over which the two are blended.
+    """
     excited = wp.min(wp.max(u, real(0.0)), real(1.0))
-    if wp.isnan(u):  # which `min` and `max` would make a number
+    if wp.isnan(u):  # `min` and `max` would turn a NaN into a number
         excited = u
     bounded = wp.min(wp.max(a, real(0.0)), real(1.0))
     if wp.isnan(a):
@@ -71,7 +76,7 @@ def muscle_rate(u: real, a: real, rise: real, fall: real, width: real) -> real:
 
 @func
 def within(x: real, low: real, high: real) -> real:
-    """x within its limits; a NaN stays one."""
+    """x clamped to its limits; a NaN stays a NaN."""
     y = x
     if x < low:
         y = low
@@ -84,7 +89,7 @@ def within(x: real, low: real, high: real) -> real:
 def next_activation(
     dynamics: Dynamics, time: wp.array3d(dtype=real), h: real, u: real, a: real, w: int, i: int
 ) -> real:
-    """The activation of actuator i after h."""
+    """The activation of actuator i after a step of h."""
     kind = dynamics.kind[i]
     at = w % time.shape[0]
     tau = wp.max(real(LEAST), time[at, i, 0])
@@ -110,7 +115,7 @@ def drive_and_next(
     w: int,
     i: int,
 ) -> vec2:
-    """(what the gain of actuator i multiplies, its next activation or 0)."""
+    """(drive of actuator i, its next activation or 0)."""
     found = vec2(u, real(0.0))
     if dynamics.index[i] >= 0:
         a = activation[w, dynamics.index[i]]
@@ -125,7 +130,8 @@ def drive_and_next(
 @kernel(twin=True)
 def actuator_laws(
     dynamics: Dynamics,
-    time: wp.array3d(dtype=real),  # (…, nu, 3) [s] τ; of a muscle τ of rise and of fall, and the width between them
+    # (…, nu, 3) [s] τ; for a muscle τ of rise, τ of fall, and the width of the transition
+    time: wp.array3d(dtype=real),
     h: real,
     actuators: Actuators,
     activation: wp.array2d(dtype=real),
@@ -134,7 +140,7 @@ def actuator_laws(
     drive: wp.array2d(dtype=real),
     law: wp.array3d(dtype=real),
 ):
-    """s = gain drive + bias of every actuator, and the next activation. Launch over (worlds, nu)."""
+    """s = gain drive + bias of every actuator, and its next activation. Launch over (worlds, nu)."""
     w, i = wp.tid()
     u = clamped(actuators.control[w, i], actuators.control_range, w, i)
     found = drive_and_next(dynamics, time, h, u, activation, w, i)

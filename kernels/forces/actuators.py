@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generalised forces that are not contact: joint springs, actuators, user forces, wrenches on bodies.
+"""Generalized forces other than contact: joint springs, actuators, user forces, wrenches on bodies.
 
-Linear damping (joint dampers and actuator velocity gains) is kept apart as the diagonal D, because the Euler schemes
-treat it implicitly: the returned force holds everything but -D v. May be taped.
+Linear damping (joint dampers and actuator velocity gains) is returned separately as the diagonal D, because the Euler
+schemes treat it implicitly. The returned force contains everything except -D v. May be taped.
 """
 
 import warp as wp
@@ -14,8 +14,8 @@ from ..tree.passes import Topology, reference_point
 from ..tree.plant import Plant
 from .effort import is_bounded, is_dissipative
 
-# When a row stands for an actuator (`kernels/rows/kinds/servo.py`): never; where it has an effort limit and feedback that takes energy
-# out; always, as for tendons.
+# When a row replaces the force of an actuator (`kernels/rows/kinds/servo.py`): never; if it has an effort limit and
+# dissipative feedback; always, as for tendons.
 NEVER = wp.constant(0)
 WHERE_IMPLICIT = wp.constant(1)
 ALWAYS = wp.constant(2)
@@ -23,16 +23,16 @@ ALWAYS = wp.constant(2)
 
 @struct
 class Actuators:
-    """What actuators move, and their laws: parameters have one row, shared by all worlds, or one row per world."""
+    """What actuators move, and their laws. Parameters have one row for all worlds, or one row per world."""
 
     link: wp.array(dtype=int)  # -1: not on a joint
-    row: wp.array(dtype=int)  # when a row stands for it
+    row: wp.array(dtype=int)  # when a row replaces its force
     gear: wp.array2d(dtype=real)
     gain: wp.array3d(dtype=real)
     bias: wp.array3d(dtype=real)
     control_range: wp.array3d(dtype=real)
     force_range: wp.array3d(dtype=real)
-    control: wp.array2d(dtype=real)  # empty where biases are all of the law
+    control: wp.array2d(dtype=real)  # empty if the biases are the whole law
 
 
 @func
@@ -47,7 +47,7 @@ def spring_force(
     force: wp.array2d(dtype=real),
     D: wp.array2d(dtype=real),
 ):
-    """`passive_force` of the joint of link l."""
+    """`passive_force` for the joint of link l."""
     kind = topology.link_type[l]
     j = topology.link_v[l]
     if kind != joints.FIXED:
@@ -79,7 +79,7 @@ def passive_force(
 
 @func
 def clamped(x: real, limits: wp.array3d(dtype=real), w: int, a: int) -> real:
-    """x within its limits; a NaN stays one, so that it is noticed."""
+    """x clamped to its limits; a NaN stays a NaN, so that it is noticed."""
     row = w % limits.shape[0]
     y = x
     if x < limits[row, a, 0]:
@@ -103,7 +103,7 @@ def scaled_law(actuators: Actuators, u: real, w: int, a: int) -> vec3:
 
 @func
 def actuator_law(actuators: Actuators, w: int, a: int) -> vec3:
-    """gain u + bias: the force of an actuator is this . (1, length, velocity), before its limits."""
+    """s = gain u + bias. The force of the actuator is s · (1, length, velocity), before its limits."""
     u = real(0.0)
     if actuators.control.shape[0] > 0:
         u = clamped(actuators.control[w, a], actuators.control_range, w, a)
@@ -112,13 +112,13 @@ def actuator_law(actuators: Actuators, w: int, a: int) -> vec3:
 
 @func
 def constant_force(actuators: Actuators, w: int, a: int) -> real:
-    """The force of an actuator without feedback, within its limits."""
+    """The force of an actuator without feedback, clamped to its limits."""
     return clamped(actuator_law(actuators, w, a)[0], actuators.force_range, w, a)
 
 
 @func
 def has_row(actuators: Actuators, law: vec3, w: int, a: int) -> bool:
-    """Whether a row (`kernels/rows/kinds/servo.py`) stands for the actuator; always on a tendon."""
+    """Whether a row (`kernels/rows/kinds/servo.py`) replaces the actuator's force; always on a tendon."""
     limits = w % actuators.force_range.shape[0]
     kind = actuators.row[a]
     bounded = is_bounded(actuators.force_range[limits, a, 0], actuators.force_range[limits, a, 1])
@@ -137,7 +137,7 @@ def drive(
     force: wp.array2d(dtype=real),
     D: wp.array2d(dtype=real),
 ):
-    """`actuator_force` of actuator a, to the joint of its link."""
+    """`actuator_force` for actuator a, on the joint of its link."""
     law = actuator_law(actuators, w, a)
     l = actuators.link[a]
     n = int(0)
@@ -171,11 +171,11 @@ def actuator_force(
     force: wp.array2d(dtype=real),
     D: wp.array2d(dtype=real),
 ):
-    """Adds gear (gain . s u + bias . s), s = (1, length, velocity), to `force`, without the damping that D takes.
+    """Adds gear (gain . s u + bias . s), s = (1, length, velocity), to `force`, without the damping, which goes to D.
 
-    Where the force is at its limit it does not depend on the velocity, and a gain that feeds energy in (slope > 0)
-    would make A indefinite: both stay explicit, and D gets nothing. Actuators that a row stands for are left out.
-    Launch over worlds.
+    A force at its limit does not depend on the velocity. A velocity gain that feeds energy in (slope > 0) would make A
+    indefinite. Both stay explicit and add nothing to D. Actuators whose force a row replaces are skipped. Launch over
+    worlds.
     """
     w = wp.tid()
     for a in range(actuators.link.shape[0]):
@@ -191,7 +191,7 @@ def wrench_about_reference(
     w: int,
     body: int,
 ) -> vec6:
-    """The force vector about o of the wrench (torque, force) at a body's COM, world axes."""
+    """The wrench (torque, force) at a body's center of mass, taken about o, in world axes."""
     l = topology.body_link[body]
     X = link_X[w, l]
     o = reference_point(topology, link_X, w, l)
@@ -212,8 +212,8 @@ def wrench_force(
     # out
     force: wp.array2d(dtype=real),
 ):
-    """Adds the generalised force of wrenches (torque, force) at the bodies' COMs, world axes: S^T of what each
-    subtree bears. Launch over (worlds, trees)."""
+    """Adds the generalized force of wrenches (torque, force) at the bodies' centers of mass, in world axes: Sᵀ times
+    the sum over each subtree. Launch over (worlds, trees)."""
     w, tree = wp.tid()
     end = topology.tree_link[tree + 1]
     for l in range(topology.tree_link[tree], end):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compensation of gravity (gravcomp): a force −m g c at a body's COM, with its share c, beside what else acts on the bodies."""
+"""Gravity compensation (gravcomp): a force −m g c at a body's center of mass, with its share c, in addition to all
+other forces."""
 
 import warp as wp
 
@@ -16,7 +17,8 @@ def compensate(
     compensation: wp.array3d(dtype=real),
     wrench: wp.array3d(dtype=real),
 ):
-    """Wrenches (torque, force) at the bodies' COMs in world axes: of the compensation alone, and with those given. Launch over (worlds, bodies)."""
+    """Wrenches (torque, force) at the bodies' centers of mass in world axes: `compensation` alone, and `wrench` = given
+    + compensation. Launch over (worlds, bodies)."""
     w, b = wp.tid()
     m = plant.body_mass[w % plant.body_mass.shape[0], b] * share[b]
     g = plant.gravity[w % plant.gravity.shape[0]]

@@ -6,7 +6,7 @@ With the force f = s_0 + s_1 ℓ + s_2 ℓ̇ of the length ℓ = Σ gear q, K_p 
     γ = clamp(h (s_0 + s_1 ℓ − (h K_p + K_d) ℓ̇), h e_low, h e_high):
     R = 1/(h (h K_p + K_d)),   v̂ = (s_0 + s_1 ℓ)/(h K_p + K_d),   v_c = ℓ̇
 
-A force that does not take energy out is explicit: both bounds are h f, so that γ = h f whatever R and v̂.
+A force that is not dissipative is explicit: both bounds are h f, so that γ = h f for any R and v̂.
 """
 
 import warp as wp
@@ -22,7 +22,7 @@ def is_bounded(low: real, high: real) -> bool:
 
 @func
 def is_dissipative(s: vec3) -> bool:
-    """Whether there is feedback, and it takes energy out."""
+    """Whether there is feedback and it dissipates energy."""
     return s[1] <= real(0.0) and s[2] <= real(0.0) and s[1] + s[2] < real(0.0)
 
 

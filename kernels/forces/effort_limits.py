@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges of what several actuators do together: to a tendon, and to a hinge or slide, as MuJoCo clamps them (theory §8).
+"""Ranges of the total force of several actuators: on a tendon, and on a hinge or slide, as MuJoCo clamps it (theory
+§8).
 
-Forces f = s · (1, length, velocity) are those at the start of a step, in MuJoCo's order:
+The forces f = s · (1, length, velocity) are taken at the beginning of a step. They are limited in MuJoCo's order:
 
-    tendon    F = Σ f beyond its range: every f of its actuators is scaled by range/F
+    tendon    if F = Σ f exceeds its range, every f of its actuators is scaled by range/F
     actuator  f is clamped to its own range
-    joint     Q = Σ moment f (+ gravity compensation) beyond its range: Q is clamped
+    joint     if Q = Σ moment f (+ gravity compensation) exceeds its range, Q is clamped
 
-Where a sum is within its range nothing changes. Where it is not, its actuators become explicit forces, s = (f, 0, 0), and a generalised force
-brings Q to its bound: tau + (bound − Q). May be taped; which ranges are exceeded is frozen.
+A sum within its range changes nothing. If it exceeds its range, its actuators become explicit forces, s = (f, 0, 0),
+and a generalized force brings Q to its bound: tau + (bound − Q). May be taped; which ranges are exceeded is frozen.
 """
 
 import warp as wp
@@ -20,19 +21,19 @@ from .actuators import clamped
 
 @struct
 class EffortLimits:
-    """Which actuators each range holds; shared by all worlds."""
+    """The actuators of each range; shared by all worlds."""
 
-    tendon: wp.array(dtype=int)  # (nu,) the range of its tendon, -1
+    tendon: wp.array(dtype=int)  # (nu,) range of its tendon; -1: none
     tendon_range: wp.array2d(dtype=real)  # (n, 2)
     tendon_begin: wp.array(dtype=int)  # (n + 1,) into `tendon_actuator`
     tendon_actuator: wp.array(dtype=int)
-    joint: wp.array(dtype=int)  # (nv,) the range of a degree of freedom, -1
+    joint: wp.array(dtype=int)  # (nv,) range of each degree of freedom; -1: none
     joint_dof: wp.array(dtype=int)  # (m,)
     joint_range: wp.array2d(dtype=real)  # (m, 2)
     joint_begin: wp.array(dtype=int)  # (m + 1,) into the next two
     joint_actuator: wp.array(dtype=int)
-    joint_moment: wp.array(dtype=real)  # generalised force per force
-    joint_weight: wp.array(dtype=int)  # (m,) 1: gravity compensation counts
+    joint_moment: wp.array(dtype=real)  # generalized force per unit force
+    joint_weight: wp.array(dtype=int)  # (m,) 1: gravity compensation is part of the total
     actuator_begin: wp.array(dtype=int)  # (nu + 1,) into `actuator_joint`
     actuator_joint: wp.array(dtype=int)  # ranges of joints that each actuator moves
 
@@ -68,7 +69,7 @@ def tendon_scale(
     w: int,
     t: int,
 ) -> vec2:
-    """(1 where the range of a tendon is exceeded, else 0; what its forces are multiplied with)."""
+    """(1 if the range of tendon t is exceeded, else 0; the factor for its forces)."""
     found = vec2(real(0.0), real(1.0))
     if t >= 0:
         total = tendon_total(limits, law, length, velocity, w, t)
@@ -87,7 +88,7 @@ def limit_tendons(
     # out
     law: wp.array3d(dtype=real),
 ):
-    """Laws within the ranges of tendons. Launch over (worlds, nu)."""
+    """Laws limited by the ranges of tendons. Launch over (worlds, nu)."""
     w, a = wp.tid()
     scale = tendon_scale(limits, own, length, velocity, w, limits.tendon[a])
     if scale[0] > real(0.0):
@@ -128,7 +129,8 @@ def joint_totals(
     # out
     total: wp.array2d(dtype=real),
 ):
-    """What all actuators do to each joint with a range; `compensation (worlds, nv)` of gravity may be empty. Launch over (worlds, ranges)."""
+    """Total force of all actuators on each joint with a range. `compensation (worlds, nv)` of gravity may be empty.
+    Launch over (worlds, ranges)."""
     w, j = wp.tid()
     force = joint_total(limits, force_range, law, length, velocity, w, j)
     if compensation.shape[0] > 0 and limits.joint_weight[j] != 0:
@@ -139,7 +141,7 @@ def joint_totals(
 
 @func
 def exceeds(limits: EffortLimits, total: wp.array2d(dtype=real), w: int, a: int) -> int:
-    """How many ranges of the joints that an actuator moves are exceeded."""
+    """The number of exceeded ranges among the joints that actuator a moves."""
     count = int(0)
     for k in range(limits.actuator_begin[a], limits.actuator_begin[a + 1]):
         j = limits.actuator_joint[k]
@@ -159,7 +161,8 @@ def limit_joints(
     # out
     law: wp.array3d(dtype=real),
 ):
-    """Laws of actuators that move a joint whose range is exceeded are their forces; others stay. Launch over (worlds, nu)."""
+    """Laws of actuators that move a joint whose range is exceeded become constant forces; other laws stay. Launch over
+    (worlds, nu)."""
     w, a = wp.tid()
     if exceeds(limits, total, w, a) > 0:
         law[w, a, 0] = clamped(force_of(own, length, velocity, w, a), force_range, w, a)
@@ -179,7 +182,7 @@ def limited_tau(
     # out
     acting: wp.array2d(dtype=real),
 ):
-    """tau, and what brings the total of a joint to its bound. Launch over (worlds, nv)."""
+    """tau plus the force that brings the total of each joint to its bound. Launch over (worlds, nv)."""
     w, d = wp.tid()
     j = limits.joint[d]
     if j >= 0:

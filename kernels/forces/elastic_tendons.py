@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy of the springs of tendons: ½ K δ², δ the length beyond the slack interval."""
+"""Energy of tendon springs: ½ K δ², where δ is the length beyond the slack interval."""
 
 import warp as wp
 
@@ -8,11 +8,14 @@ from ..real import kernel, real, struct, vec2
 
 @struct
 class TendonSprings:
-    """The tendons that have a spring; shared by all worlds. The length of a spatial tendon is that of its line, of a fixed one Σ coefficient q."""
+    """The tendons that have a spring; shared by all worlds.
+
+    The length of a spatial tendon is that of its line; the length of a fixed tendon is Σ coefficient q.
+    """
 
     tendon: wp.array(dtype=int)
     line: wp.array(dtype=int)  # -1: a fixed tendon
-    begin: wp.array(dtype=int)  # of its terms
+    begin: wp.array(dtype=int)  # first term of each tendon
     q: wp.array(dtype=int)
     coefficient: wp.array(dtype=real)
     slack: wp.array(dtype=vec2)
@@ -27,7 +30,7 @@ def tendon_energy(
     # out
     elastic: wp.array(dtype=real),
 ):
-    """Launch over worlds."""
+    """The elastic energy [J] of all tendons. Launch over worlds."""
     w = wp.tid()
     U = real(0.0)
     for i in range(springs.tendon.shape[0]):
@@ -48,7 +51,7 @@ def add_elastic(
     potential: wp.array(dtype=real),
     total: wp.array(dtype=real),
 ):
-    """Launch over worlds."""
+    """Add the elastic energy to the potential and total energy. Launch over worlds."""
     w = wp.tid()
     potential[w] = potential[w] + elastic[w]
     total[w] = total[w] + elastic[w]

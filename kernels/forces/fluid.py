@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forces of the medium that bodies move in, with density ρ, viscosity η and wind: MuJoCo's two models (its documentation, *Passive forces*).
+"""Forces of a medium with density ρ, viscosity η and wind on bodies: MuJoCo's two models (its documentation, *Passive
+forces*).
 
-A body is moved as the box that has its inertia, or shape by shape as ellipsoids. All laws are of the velocity (ω, v) of the shape relative to the
-medium, in its own axes about its centre. They are quadratic at rest: every root of v is taken of its direction, so that gradients are finite at
-v = 0. May be taped.
+A body is represented by the box with its inertia, or by one ellipsoid per geom. The laws are functions of the velocity
+(ω, v) of the shape relative to the medium, in the shape's axes at its center. They are quadratic near rest. Roots are
+taken only of the direction of v, so that gradients are finite at v = 0. May be taped.
 """
 
 import warp as wp
@@ -14,7 +15,7 @@ from ..tree import spatial as sp
 from ..tree.passes import Topology, reference_point
 from ..tree.plant import Plant
 
-BOX = wp.constant(-1)  # as the geom of a shape: it is the box of a body
+BOX = wp.constant(-1)  # in place of a geom: the shape is the inertia box of its body
 
 # Columns of `Shapes.coefficients`, as in MuJoCo's geom_fluid.
 INTERACTION = wp.constant(0)
@@ -29,12 +30,12 @@ ADDED_INERTIA = wp.constant(9)  # [m^5]
 
 @struct
 class Shapes:
-    """What the medium acts on."""
+    """The shapes on which the medium acts."""
 
     body: wp.array(dtype=int)
-    geom: wp.array(dtype=int)  # BOX for that of the body
+    geom: wp.array(dtype=int)  # BOX: the inertia box of the body
     size: wp.array(dtype=vec3)  # widths of a box, semi-axes of an ellipsoid [m]
-    axes: wp.array(dtype=quat)  # of a box in its body
+    axes: wp.array(dtype=quat)  # orientation of a box in its body
     coefficients: wp.array2d(dtype=real)
 
 
@@ -45,7 +46,7 @@ def quartic(x: real) -> real:
 
 @func
 def box_drag(size: vec3, omega: vec3, v: vec3, density: real, viscosity: real) -> vec6:
-    """Of the inertia box: Stokes' law of the sphere of its mean width, and drag quadratic in each component."""
+    """Wrench on the inertia box: Stokes' law for the sphere of its mean width, and drag quadratic in each component."""
     width = (size[0] + size[1] + size[2]) / real(3.0)
     turning = real(wp.pi) * width * width * width * viscosity
     moving = real(3.0) * real(wp.pi) * width * viscosity
@@ -67,13 +68,13 @@ def box_drag(size: vec3, omega: vec3, v: vec3, density: real, viscosity: real) -
 
 @func
 def maximal_moment(along: real, x: real, y: real) -> real:
-    """Of the drag on an ellipsoid that turns about the semi-axis `along`."""
+    """Moment coefficient of the drag on an ellipsoid that turns about the semi-axis `along`."""
     return real(8.0) / real(15.0) * real(wp.pi) * along * quartic(wp.max(x, y))
 
 
 @func
 def translation_force(size: vec3, v: vec3, coefficients: wp.array2d(dtype=real), e: int, density: real) -> vec3:
-    """Quadratic drag, and lift after Kutta, of an ellipsoid that moves at v; 0 at rest."""
+    """Quadratic drag and Kutta lift of an ellipsoid with velocity v; 0 at rest."""
     speed = wp.length(v)
     force = vec3(real(0.0), real(0.0), real(0.0))
     if speed > real(0.0):
@@ -97,7 +98,7 @@ def translation_force(size: vec3, v: vec3, coefficients: wp.array2d(dtype=real),
 def ellipsoid_drag(
     size: vec3, omega: vec3, v: vec3, coefficients: wp.array2d(dtype=real), e: int, density: real, viscosity: real
 ) -> vec6:
-    """Of an ellipsoid: added mass, drag, and lift after Kutta and Magnus."""
+    """Wrench on an ellipsoid: added mass, drag, Kutta lift and Magnus lift."""
     added = vec3(coefficients[e, ADDED_MASS], coefficients[e, ADDED_MASS + 1], coefficients[e, ADDED_MASS + 2])
     turned = vec3(
         coefficients[e, ADDED_INERTIA], coefficients[e, ADDED_INERTIA + 1], coefficients[e, ADDED_INERTIA + 2]
@@ -134,7 +135,7 @@ def shape_pose(
     w: int,
     e: int,
 ) -> transform:
-    """Centre and axes of a shape in the world."""
+    """Pose of shape e in the world: its center and axes."""
     body = shapes.body[e]
     X = link_X[w, topology.body_link[body]]
     own = transform(plant.body_com[w % plant.body_com.shape[0], body], shapes.axes[e])
@@ -155,7 +156,7 @@ def local_wrench(
     w: int,
     e: int,
 ) -> vec6:
-    """The force on a shape about its centre, in its own axes."""
+    """Wrench on shape e about its center, in its own axes."""
     omega = wp.quat_rotate_inv(turn, sp.angular(V))
     v = wp.quat_rotate_inv(turn, sp.velocity_at(V, arm) - wind[w % wind.shape[0]])
     rho = density[w % density.shape[0]]
@@ -181,7 +182,7 @@ def shape_wrench(
     # out
     wrench: wp.array2d(dtype=vec6),
 ):
-    """The medium's force on each shape, about o. Launch over (worlds, shapes)."""
+    """The medium's wrench on each shape, about o. Launch over (worlds, shapes)."""
     w, e = wp.tid()
     l = topology.body_link[shapes.body[e]]
     X = shape_pose(topology, shapes, plant, link_X, w, e)
@@ -206,7 +207,8 @@ def add_force(
     # out
     force: wp.array2d(dtype=real),
 ):
-    """force = tau + the generalised force of the medium, Sᵀ of what each subtree bears; shapes are sorted by tree. Launch over (worlds, trees)."""
+    """force = tau + the generalized force of the medium: Sᵀ times the sum over each subtree. Shapes are sorted by tree.
+    Launch over (worlds, trees)."""
     w, tree = wp.tid()
     end = topology.tree_link[tree + 1]
     for l in range(topology.tree_link[tree], end):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The muscle's law of force, MuJoCo's: a force–length–velocity curve times the drive, and a passive force (theory §8).
+"""MuJoCo's force law of a muscle: a force–length–velocity curve times the drive, and a passive force (theory §8).
 
-With the length ℓ of the actuator scaled so that its length range is `range` in units of the optimal length L0, V = velocity/(L0 v_max):
+The length ℓ of the actuator is scaled so that its length range becomes `range` in units of the optimal length L0. With
+V = velocity/(L0 v_max):
 
     L = r0 + (ℓ - ℓ0)/L0,   L0 = (ℓ1 - ℓ0)/(r1 - r0),   force = -F (FL(L) FV(V) drive + FP(L))
 
-The force is taken at the start of a step and is constant within it.
+The force is taken at the beginning of a step and is constant within it.
 """
 
 import warp as wp
@@ -14,24 +15,24 @@ from ..real import func, kernel, real, struct, vec2
 from .activation import LEAST
 
 # Rows of a muscle's constants.
-ACTIVE = wp.constant(0)  # of the force that the drive multiplies
+ACTIVE = wp.constant(0)  # the force that the drive scales
 PASSIVE = wp.constant(1)
 
 # Columns of its curves.
 LOW = wp.constant(0)  # r0, in units of L0
 HIGH = wp.constant(1)  # r1
-L_MIN = wp.constant(2)  # between these lengths it pulls
+L_MIN = wp.constant(2)  # it pulls only between these lengths
 L_MAX = wp.constant(3)
-V_MAX = wp.constant(4)  # [1/s] of shortening, in units of L0
+V_MAX = wp.constant(4)  # [1/s] maximal speed of shortening, in units of L0
 FP_MAX = wp.constant(5)  # passive force at L_MAX, in units of F
 FV_MAX = wp.constant(6)  # active force when lengthening fast, in units of F
 
 
 @struct
 class Muscles:
-    """What moves every actuator on joints and fixed tendons; shared by all worlds."""
+    """The degrees of freedom of actuators on joints and fixed tendons; shared by all worlds."""
 
-    size: wp.array(dtype=int)  # (nu,) degrees of freedom that the actuator's length sums up
+    size: wp.array(dtype=int)  # (nu,) number of degrees of freedom in the actuator's length
     dof: wp.array2d(dtype=int)  # (nu, width)
     q: wp.array2d(dtype=int)  # (nu, width)
     moment: wp.array2d(dtype=real)  # (nu, width)
@@ -62,7 +63,8 @@ def actuator_lengths(
     length: wp.array2d(dtype=real),
     velocity: wp.array2d(dtype=real),
 ):
-    """Length and velocity of actuators on hinges, slides and fixed tendons, gear included; others are left. Launch over (worlds, nu)."""
+    """Length and velocity of actuators on hinges, slides and fixed tendons, gear included. Entries of other actuators
+    stay. Launch over (worlds, nu)."""
     w, i = wp.tid()
     if muscles.size[i] > 0:
         length[w, i] = length_sum(muscles, q, w, i)
@@ -71,14 +73,14 @@ def actuator_lengths(
 
 @func
 def scaled(low: real, high: real, least: real, most: real, length: real) -> vec2:
-    """(L, L0) of a length whose range [least, most] is [low, high] in units of L0."""
+    """(L, L0): a length whose range [least, most] maps to [low, high] in units of L0, and L0."""
     L0 = (most - least) / wp.max(real(LEAST), high - low)
     return vec2(low + (length - least) / wp.max(real(LEAST), L0), L0)
 
 
 @func
 def force_length(L: real, l_min: real, l_max: real) -> real:
-    """FL: 1 at L = 1, parabolas down to 0 at l_min and l_max, 0 beyond."""
+    """FL: 1 at L = 1, parabolas down to 0 at l_min and l_max, and 0 beyond."""
     y = real(0.0)
     if L >= l_min and L <= l_max:
         a = real(0.5) * (l_min + real(1.0))
@@ -100,7 +102,7 @@ def force_length(L: real, l_min: real, l_max: real) -> real:
 
 @func
 def force_velocity(V: real, fv_max: real) -> real:
-    """FV: 0 below -1, 1 at rest, fv_max from fv_max - 1 on."""
+    """FV: 0 for V ≤ −1, 1 at rest, fv_max for V ≥ fv_max − 1."""
     end = fv_max - real(1.0)
     y = fv_max
     if V <= real(-1.0):
@@ -114,7 +116,7 @@ def force_velocity(V: real, fv_max: real) -> real:
 
 @func
 def passive(L: real, l_max: real, fp_max: real) -> real:
-    """FP: 0 up to L = 1, a parabola to the middle between 1 and l_max, and straight on."""
+    """FP: 0 up to L = 1, a parabola up to the middle between 1 and l_max, and linear beyond."""
     width = real(0.5) * (real(1.0) + l_max) - real(1.0)
     x = (L - real(1.0)) / wp.max(real(LEAST), width)
     y = real(0.0)
@@ -137,7 +139,8 @@ def muscle_pull(
     w: int,
     i: int,
 ) -> real:
-    """The force of a muscle, 0 of what is none; a NaN of the drive, length or velocity comes out."""
+    """The force of a muscle; 0 for an actuator that is not a muscle. A NaN in drive, length or velocity is passed
+    on."""
     p = w % peak.shape[0]
     c = w % curve.shape[0]
     r = w % length_range.shape[0]
@@ -160,7 +163,7 @@ def muscle_pull(
 
 @kernel(twin=True)
 def muscle_force(
-    peak: wp.array3d(dtype=real),  # (…, nu, 2) F of the active and the passive force [N, N m]; NaN: not a muscle
+    peak: wp.array3d(dtype=real),  # (…, nu, 2) F of the active and of the passive force [N, N m]; NaN: not a muscle
     curve: wp.array4d(dtype=real),  # (…, nu, 2, 7)
     length_range: wp.array3d(dtype=real),  # (…, nu, 2)
     drive: wp.array2d(dtype=real),
@@ -169,6 +172,6 @@ def muscle_force(
     # in and out
     law: wp.array3d(dtype=real),
 ):
-    """Adds the force of muscles to their laws. Launch over (worlds, nu)."""
+    """Adds the forces of muscles to their laws. Launch over (worlds, nu)."""
     w, i = wp.tid()
     law[w, i, 0] += muscle_pull(peak, curve, length_range, drive[w, i], length[w, i], velocity[w, i], w, i)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators on sites: wrenches in a site's axes, pulls between two sites, slider-cranks. Lengths and moment arms as MuJoCo has them.
+"""Actuators on sites: wrenches in a site's axes, pulls between two sites, slider-cranks. Lengths and moment arms are
+MuJoCo's.
 
-On one site the gear is a force and a couple in its axes, and the length 0. With a reference site it is a force and a couple in that one's axes,
-and the length is gear · (position, rotation vector) of the site in them; what moves both sites does not count.
+On one site, the gear is a force and a couple in its axes, and the length is 0. With a reference site, the gear is a
+force and a couple in the axes of the reference site. The length is then gear · (position, rotation vector) of the site
+in those axes. Degrees of freedom that move both sites do not count.
 
-A slider-crank turns the slide of a rod of length r on the axis a of the slider site, at the vector v from there to the pin, into
+A slider-crank has a rod of length r that drives a slide on the axis a of the slider site. With the vector v from the
+slider site to the pin,
 
-    ℓ = a·v − √((a·v)² + r² − v·v),   or a·v where the rod does not reach
+    ℓ = a·v − √((a·v)² + r² − v·v),   or a·v if the rod does not reach
 """
 
 import warp as wp
@@ -21,9 +24,9 @@ class Pulls:
     """Actuators on sites and cranks; shared by all worlds."""
 
     line: wp.array(dtype=int)
-    wrench: wp.array(dtype=int)  # (n,) the first of its wrenches
+    wrench: wp.array(dtype=int)  # (n,) first wrench of each
     site: wp.array2d(dtype=int)  # (n, 2) site and reference site (-1: none), or pin and slider
-    force: wp.array(dtype=vec3)  # gear; of a crank [0] alone
+    force: wp.array(dtype=vec3)  # gear; a crank uses only [0]
     couple: wp.array(dtype=vec3)
     rod: wp.array(dtype=real)  # [m] 0: no crank
 
@@ -61,7 +64,7 @@ def pull_at_sites(
     force: wp.array2d(dtype=vec3),
     couple: wp.array2d(dtype=vec3),
 ):
-    """Lengths of the actuators' lines, and the wrenches of their unit force. Launch over (worlds, actuators on sites)."""
+    """Lengths of the actuators' lines, and the wrenches per unit force. Launch over (worlds, actuators on sites)."""
     w, i = wp.tid()
     X = site_pose(sites, link_X, w, pulls.site[i, 0])
     x = wp.transform_get_translation(X)

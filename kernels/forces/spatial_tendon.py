@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spatial tendons: paths over sites, round spheres and cylinders, shared out by pulleys.
+"""Spatial tendons: paths over sites, around spheres and cylinders, and divided by pulleys.
 
-A path is a list of segments, each from one site to the next, straight or round one geom (`wrapping.py`). A segment of length L_s in a part of
-the path with the divisor d_s counts L_s/d_s in the tendon's length. A taut string pulls with a force of 1/d_s at its ends and where it leaves
-a geom, so that moment arms ∂L/∂q follow from wrenches on links (`transmission.py`): where it touches does not count, for there its
-length is stationary.
+A path is a list of segments. Each runs from one site to the next, straight or around one geom (`wrapping.py`). A
+segment of length L_s in a part of the path with the divisor d_s adds L_s/d_s to the tendon's length. A taut string
+pulls with a force of 1/d_s at its ends and where it leaves a geom. Moment arms ∂L/∂q therefore follow from wrenches on
+links (`transmission.py`). Motion of the points of contact does not count, because the length is stationary there.
 
-`choose_wraps` finds the discrete case of every segment, which gradients take as it is; `measure_segments` is smooth.
+`choose_wraps` finds the discrete case of every segment; gradients treat it as constant. `measure_segments` is smooth.
 """
 
 import warp as wp
@@ -28,13 +28,13 @@ class Sites:
 
 @struct
 class Segments:
-    """What segments run between, and the tendons that they are of; shared by all worlds."""
+    """End points of the segments and their tendons; shared by all worlds."""
 
-    site: wp.array2d(dtype=int)  # (n, 2) from and to
-    geom: wp.array(dtype=int)  # (n,) that it may wrap, -1: straight
+    site: wp.array2d(dtype=int)  # (n, 2) first and last site
+    geom: wp.array(dtype=int)  # (n,) geom that the segment may wrap; -1: straight
     geom_link: wp.array(dtype=int)
-    cylinder: wp.array(dtype=int)  # 1, of a sphere 0
-    side: wp.array(dtype=int)  # a site on the side of the geom that it keeps to, or within; -1: the shorter way
+    cylinder: wp.array(dtype=int)  # 1: cylinder, 0: sphere
+    side: wp.array(dtype=int)  # a site that selects the side of the geom, or its inside; -1: the shorter way
     share: wp.array(dtype=real)  # 1/d_s
     begin: wp.array(dtype=int)  # (spatial tendons + 1,) the first segment of each
 
@@ -68,7 +68,7 @@ def choose_wraps(
     angle: wp.array2d(dtype=real),
     residual: wp.array2d(dtype=real),
 ):
-    """How every segment wraps its geom. Launch over (worlds, segments)."""
+    """Choose how every segment wraps its geom. Launch over (worlds, segments)."""
     w, s = wp.tid()
     g = segments.geom[s]
     if g >= 0:
@@ -102,8 +102,11 @@ def measure_segments(
     force: wp.array2d(dtype=vec3),
     couple: wp.array2d(dtype=vec3),
 ):
-    """L_s/d_s of every segment, and the wrenches of its tension on the links of the first site, the geom and the second site, as gradients of
-    the length: force at a point, and couple. Launch over (worlds, segments)."""
+    """L_s/d_s of every segment, and the wrenches of its unit tension on the links of the first site, the geom and the
+    second site.
+
+    The wrenches, a force at a point and a couple, are the gradients of the length. Launch over (worlds, segments).
+    """
     w, s = wp.tid()
     x_0 = site_point(sites, link_X, w, segments.site[s, 0])
     x_1 = site_point(sites, link_X, w, segments.site[s, 1])

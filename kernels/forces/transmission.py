@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moment arms of what pulls along a line, and the forces of actuators on it: spatial tendons, sites, slider-cranks.
+"""Moment arms of lines, and the forces of actuators on them: spatial tendons, actuators on sites, slider-cranks.
 
-A *line* has a length L(q), and moment arms m with L̇ = m · v: a spatial tendon (`spatial_tendon.py`), or what an actuator on sites or on a crank
-measures (`site_transmission.py`). Whatever it is, it acts on links by wrenches, each a force F at a point p and a couple C; on degree of freedom d
+A *line* has a length L(q) and moment arms m with L̇ = m · v. It is a spatial tendon (`spatial_tendon.py`), or the
+length of an actuator on sites or on a crank (`site_transmission.py`). Every line acts on links by wrenches, each a
+force F at a point p and a couple C. On degree of freedom d
 
     m_d = Σ F · (velocity of p with d) + C · (angular velocity with d)
 
-over the wrenches on links that d moves. The moment arms of all lines stand in one row per world, line after line, each on its support:
-the degrees of freedom that move some of its links but not all alike.
+over the wrenches on links that d moves. The moment arms of all lines are in one row per world, line after line. Each
+line has entries for its support: the degrees of freedom that move some of its links but not all alike.
 """
 
 import warp as wp
@@ -20,22 +21,23 @@ from .actuators import Actuators, constant_force
 
 @struct
 class Columns:
-    """The moment arms: whose they are and what adds to them; shared by all worlds."""
+    """The columns of the moment arms: their degrees of freedom and wrenches; shared by all worlds."""
 
     dof: wp.array(dtype=int)  # (n,)
-    begin: wp.array(dtype=int)  # (n + 1,) the first of its wrenches in the list
+    begin: wp.array(dtype=int)  # (n + 1,) first wrench of each column in the list
     wrench: wp.array(dtype=int)
-    line: wp.array(dtype=int)  # (lines + 1,) the first moment arm of each
+    line: wp.array(dtype=int)  # (lines + 1,) first column of each line
 
 
 @struct
 class Motors:
-    """Actuators without feedback on lines, whose forces need no row of their own, by what they move; shared by all worlds."""
+    """Actuators on lines without feedback, which need no row, sorted by the degrees of freedom that they move; shared
+    by all worlds."""
 
-    begin: wp.array(dtype=int)  # (nv + 1,) of each degree of freedom
+    begin: wp.array(dtype=int)  # (nv + 1,) first entry of each degree of freedom
     actuator: wp.array(dtype=int)
     column: wp.array(dtype=int)
-    gear: wp.array(dtype=real)  # of a tendon's; lines of sites and cranks have it in their moment arms
+    gear: wp.array(dtype=real)  # of an actuator on a tendon; lines of sites and cranks include it in their moment arms
 
 
 @struct
@@ -59,7 +61,7 @@ def moment_arm(
     w: int,
     c: int,
 ) -> real:
-    """m_d of column c, whose degree of freedom moves by S."""
+    """m_d of column c; S is the motion of its degree of freedom."""
     tree = topology.link_tree[topology.dof_link[columns.dof[c]]]
     o = wp.transform_get_translation(link_X[w, topology.tree_reference[tree]])
     total = real(0.0)
@@ -70,7 +72,7 @@ def moment_arm(
 
 @func
 def power(S: vec6, arm: vec3, force: vec3, couple: vec3) -> real:
-    """F · (velocity at `arm` from o) + C · (angular velocity) of the motion S."""
+    """F · (velocity at `arm` from o) + C · (angular velocity), for the motion S."""
     return wp.dot(force, sp.velocity_at(S, arm)) + wp.dot(couple, sp.angular(S))
 
 
@@ -93,7 +95,7 @@ def moment_arms(
 
 @func
 def pull_on(motors: Motors, actuators: Actuators, moment: wp.array2d(dtype=real), w: int, d: int) -> real:
-    """What all motors do to degree of freedom d."""
+    """Generalized force of all motors on degree of freedom d."""
     total = real(0.0)
     for i in range(motors.begin[d], motors.begin[d + 1]):
         pull = motors.gear[i] * constant_force(actuators, w, motors.actuator[i])
@@ -109,7 +111,7 @@ def motor_forces(
     # in and out
     force: wp.array2d(dtype=real),
 ):
-    """Adds the generalised forces of motors on lines. Launch over (worlds, nv)."""
+    """Adds the generalized forces of motors on lines. Launch over (worlds, nv)."""
     w, d = wp.tid()
     if motors.begin[d + 1] > motors.begin[d]:
         force[w, d] += pull_on(motors, actuators, moment, w, d)

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A taut string from point to point around a circle: which way it goes, where it touches, and how long its arc is.
+"""A taut string between two points around a circle: which way it goes, where it touches, and the length of its arc.
 
-Everything is in the axes of the geom. Of a cylinder the circle lies in its x-y plane, of a sphere in the plane of the two ends and
-its centre; n is the plane's normal, a_0 and a_1 the ends in it, r the radius, l = ‖a‖.
+Everything is in the axes of the geom. The circle of a cylinder lies in its x-y plane, that of a sphere in the plane of
+the two ends and its center. n is the plane's normal, a_0 and a_1 are the ends projected into it, r is the radius, and l
+= ‖a‖.
 
-Around the outside the string touches at t_0 = (r² a_0 + s r √(l_0² − r²) a_0 × n)/l_0², t_1 likewise with −s: s = 1 runs clockwise about n,
-−1 against it. Through the inside of a ring it touches at one point, where it makes equal angles φ with the radius on both sides:
+Around the outside, the string touches at t_0 = (r² a_0 + s r √(l_0² − r²) a_0 × n)/l_0², and at t_1 likewise with −s. s
+= 1 runs clockwise about n, s = −1 anticlockwise. Through the inside of a ring it touches at one point, where it makes
+equal angles φ with the radius on both sides:
 
     f(φ) = asin(A sin φ) + asin(B sin φ) − 2 φ + G = 0,   A = r/l_0, B = r/l_1, G the angle between a_0 and a_1
 
-`choose_wrap` decides which it is, and finds φ; `touch` is smooth for a given choice. As MuJoCo: the choice, its tolerance and what is done where
-there is no solution.
+`choose_wrap` decides which case applies and finds φ. `touch` is smooth for a given case. The decision, its tolerance
+and the result without a solution are MuJoCo's.
 """
 
 import warp as wp
@@ -21,17 +23,17 @@ NONE = wp.constant(0)
 CLOCKWISE = wp.constant(1)
 ANTICLOCKWISE = wp.constant(-1)
 INSIDE = wp.constant(2)
-BETWEEN_ENDS = wp.constant(3)  # inside, where f has no root: at the radius between the ends
+BETWEEN_ENDS = wp.constant(3)  # inside, but f has no root: the string touches at the radius midway between the ends
 
-LEAST = 1e-15  # [m, m²] below which lengths and areas are nothing
+LEAST = 1e-15  # [m, m²] lengths and areas below this count as 0
 TOLERANCE = 1e-6  # of f [rad]
 MOST_STEPS = wp.constant(20)
-CROSSING = -1e-6  # [rad] an arc that is negative by more has gone round
+CROSSING = -1e-6  # [rad] a signed arc below this goes around the other way
 
 
 @struct
 class Wrap:
-    """What was chosen: one of the above, and of INSIDE φ and f(φ)."""
+    """The chosen case, one of the constants above; for INSIDE also φ and f(φ)."""
 
     choice: int
     angle: real
@@ -40,7 +42,7 @@ class Wrap:
 
 @func
 def unit(d: vec3) -> vec3:
-    """d/‖d‖; x where d is 0."""
+    """d/‖d‖; x if d is 0."""
     n = wp.length(d)
     u = vec3(real(1.0), real(0.0), real(0.0))
     if n >= real(LEAST):
@@ -50,7 +52,8 @@ def unit(d: vec3) -> vec3:
 
 @func
 def across(p: vec3) -> vec3:
-    """A direction across p: the normal of p and the vector that is 0 along the largest component of p and 1 along the others."""
+    """A unit vector perpendicular to p: p × b, where b is 0 along the largest component of p and 1 along the other
+    two."""
     a = unit(p)
     b = vec3(real(0.0), real(1.0), real(1.0))
     if wp.abs(a[1]) > wp.abs(a[0]) and wp.abs(a[1]) > wp.abs(a[2]):
@@ -62,7 +65,7 @@ def across(p: vec3) -> vec3:
 
 @func
 def plane_normal(cylinder: int, p_0: vec3, p_1: vec3) -> vec3:
-    """n."""
+    """The normal n of the circle's plane."""
     n = vec3(real(0.0), real(0.0), real(1.0))
     if cylinder == 0:
         c = wp.cross(p_0, p_1)
@@ -86,7 +89,7 @@ def area(a: vec2, b: vec2) -> real:
 
 @func
 def cross_each_other(a: vec2, a_end: vec2, b: vec2, b_end: vec2) -> bool:
-    """Whether two line segments meet; parallel ones do not."""
+    """Whether two line segments intersect; parallel ones do not."""
     u = a_end - a
     v = b_end - b
     det = area(u, v)
@@ -108,7 +111,7 @@ def tangent_point(d: vec2, r: real, s: real) -> vec2:
 
 @func
 def shortness(d_0: vec2, d_1: vec2, r: real, s: real) -> real:
-    """How short the way s round the circle is; −10000 where it crosses itself."""
+    """Minus the squared distance of the two touching points for direction s; −10000 if the string crosses itself."""
     t_0 = tangent_point(d_0, r, s)
     t_1 = tangent_point(d_1, r, -s)
     found = -wp.dot(t_0 - t_1, t_0 - t_1)
@@ -119,8 +122,11 @@ def shortness(d_0: vec2, d_1: vec2, r: real, s: real) -> real:
 
 @func
 def choose_outside(d_0: vec2, d_1: vec2, side: vec2, sided: int, r: real) -> int:
-    """NONE, CLOCKWISE or ANTICLOCKWISE: round the far side of the circle where `side` is in the cone across from both ends, else
-    the near one, if it is in the way."""
+    """NONE, CLOCKWISE or ANTICLOCKWISE.
+
+    The string goes around the far side of the circle if `side` lies in the cone opposite both ends. Otherwise it takes
+    the near side, if the circle is in its way.
+    """
     choice = int(NONE)
     way = d_1 - d_0
     length = wp.dot(way, way)
@@ -130,13 +136,13 @@ def choose_outside(d_0: vec2, d_1: vec2, side: vec2, sided: int, r: real) -> int
     if not clear:
         share = -wp.dot(way, d_0) / length
         nearest = d_0 + share * way
-        at_end = share <= real(0.0) or share >= real(1.0)  # no nearer than that end, which may be on the circle
+        at_end = share <= real(0.0) or share >= real(1.0)  # the end is the nearest point; it may lie on the circle
         if (at_end or wp.dot(nearest, nearest) > r * r) and not far:
             clear = True
     if not clear:
         s = real(-1.0)
         if sided == 1:
-            if turn == real(0.0):  # the ends are opposite: round the half where `side` is
+            if turn == real(0.0):  # the ends are opposite: take the half that contains `side`
                 if area(d_0, side) < real(0.0):
                     s = real(1.0)
             elif (turn > real(0.0)) == far:
@@ -158,7 +164,7 @@ def inside_error(A: real, B: real, G: real, angle: real) -> real:
 
 @func
 def inside_angle(A: real, B: real, G: real) -> real:
-    """φ by Newton's method from π/2 on, in double precision; −1 where there is none."""
+    """φ by Newton's method from π/2 in double precision; −1 if there is no solution."""
     a = wp.float64(A)
     b = wp.float64(B)
     g = wp.float64(G)
@@ -173,7 +179,7 @@ def inside_angle(A: real, B: real, G: real) -> real:
         s = wp.sin(angle)
         slope = a / wp.sqrt(one - a * a * s * s) + b / wp.sqrt(one - b * b * s * s)
         step = f / (slope * wp.cos(angle) - two)
-        failed = not (step >= wp.float64(0.0))  # f is concave, and falls from its root on
+        failed = not (step >= wp.float64(0.0))  # f is concave and decreases beyond its root
         if not failed:
             angle = angle - step
             s = wp.sin(angle)
@@ -222,7 +228,8 @@ def choose_inside(d_0: vec2, d_1: vec2, r: real) -> Wrap:
 
 @func
 def choose_wrap(cylinder: int, r: real, p_0: vec3, p_1: vec3, sided: int, side: vec3) -> Wrap:
-    """How the string from p_0 to p_1 wraps; `sided` 1: round the side where `side` is, inside where that is in the circle."""
+    """How the string from p_0 to p_1 wraps. `sided` = 1: around the side of `side`, or inside if `side` is in the
+    circle."""
     found = Wrap()
     if wp.length(p_0) >= real(LEAST) and wp.length(p_1) >= real(LEAST):
         n = plane_normal(cylinder, p_0, p_1)
@@ -258,7 +265,7 @@ def tangent_in_space(a: vec3, n: vec3, r: real, s: real) -> vec3:
 
 @func
 def angle_turned(t_0: vec3, t_1: vec3, n: vec3, s: real) -> real:
-    """The angle of the arc that runs s about n, from 0 to 2π."""
+    """The angle in [0, 2π] of the arc from t_0 to t_1 in direction s about n."""
     turned = wp.atan2(-s * wp.dot(wp.cross(t_0, t_1), n), wp.dot(t_0, t_1))
     if turned < real(CROSSING):
         turned = turned + real(2.0) * real(wp.pi)
@@ -267,7 +274,7 @@ def angle_turned(t_0: vec3, t_1: vec3, n: vec3, s: real) -> real:
 
 @func
 def inside_point(a_0: vec3, a_1: vec3, n: vec3, r: real, wrap: Wrap) -> vec3:
-    """Where the string touches the ring; φ follows the ends by one step of Newton's method from where it was found."""
+    """The point where the string touches the ring. φ follows the ends by one Newton step from its stored value."""
     t = r * unit(a_0 + a_1)
     if wrap.choice == INSIDE:
         A = r / wp.length(a_0)
@@ -285,15 +292,17 @@ def inside_point(a_0: vec3, a_1: vec3, n: vec3, r: real, wrap: Wrap) -> vec3:
 
 @func
 def turned_from(start: vec3, n: vec3, angle: real) -> vec3:
-    """A vector across n, turned about it."""
+    """A vector perpendicular to n, rotated about n."""
     return wp.cos(angle) * start + wp.sin(angle) * wp.cross(n, start)
 
 
 @func
 def touch(cylinder: int, r: real, p_0: vec3, p_1: vec3, wrap: Wrap):
-    """(t_0, t_1, arc): where the string from p_0 to p_1 touches, in the geom's axes, and what lies between, for a choice other than NONE.
+    """(t_0, t_1, arc): the touching points of the string from p_0 to p_1, in the geom's axes, and the length between
+    them.
 
-    On a cylinder it climbs evenly along its way."""
+    The case must not be NONE. On a cylinder the string climbs at a constant slope along its path.
+    """
     n = plane_normal(cylinder, p_0, p_1)
     height = real(cylinder)
     a_0 = vec3(p_0[0], p_0[1], p_0[2] - height * p_0[2])

@@ -156,8 +156,7 @@ def _refuse_effort_limits(tables: Tables) -> None:
             joint = model.joint_names[int(model.link_joint[model.dof_link[int(reached[0])]])]
             raise ModelError(
                 f"joint {joint!r} has an effort limit, and actuator {model.actuator_names[a]!r} on a spatial tendon, "
-                f"sites or a crank moves "
-                "it; give the actuators force ranges instead"
+                "sites or a crank moves it; give the actuators force ranges instead"
             )
 
 
