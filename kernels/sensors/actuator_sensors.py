@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of actuators' forces: their law at a state; and sums of forces: of actuators on joints and tendons, of rows of limits.
+"""Sensors of actuator forces: their law at a state, and weighted sums of forces (of actuators on joints and tendons, of
+limit rows).
 
-The velocity in the law is that of the state, as MuJoCo reports it; a step takes it at its end.
+The law uses the velocity of the state, as MuJoCo reports it. A step uses the velocity at its end.
 """
 
 import warp as wp
@@ -14,7 +15,7 @@ from .coordinate_sensors import Coordinates, coordinate, rate
 
 @struct
 class WeightedSums:
-    """For each sensor the numbers that it sums, with their weights; shared by all worlds."""
+    """The numbers that each sensor sums, with their weights; shared by all worlds."""
 
     adr: wp.array(dtype=int)
     count: wp.array(dtype=int)
@@ -31,7 +32,7 @@ def actuator_forces(
     # out
     force: wp.array2d(dtype=real),
 ):
-    """Force of every actuator within its range. Launch over (worlds, actuators)."""
+    """Force of every actuator, clamped to its range. Launch over (worlds, actuators)."""
     w, a = wp.tid()
     s = vec3(real(1.0), coordinate(lengths, q, w, a), rate(lengths, v, w, a))
     force[w, a] = clamped(wp.dot(actuator_law(actuators, w, a), s), actuators.force_range, w, a)
@@ -44,7 +45,8 @@ def own_ranges(
     # out
     shown: wp.array3d(dtype=real),
 ):
-    """Ranges of the forces that sensors of actuators read: `own (nu, 2)`, those of the forces where that is NaN. Launch over (worlds, actuators)."""
+    """Force ranges of actuators as their sensors see them: `own (nu, 2)`, or `force_range` if that is NaN. Launch over
+    (worlds, actuators)."""
     w, a = wp.tid()
     row = w % force_range.shape[0]
     for side in range(2):
@@ -62,7 +64,7 @@ def measure_totals(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """What actuators do to joints with a range of it, within that range. Launch over (worlds, sensors)."""
+    """Total actuator forces on joints with an effort range, clamped to that range. Launch over (worlds, sensors)."""
     w, s = wp.tid()
     j = sums.source[s, 0]
     data[w, sums.adr[s]] = within(total[w, j], ranges[j][0], ranges[j][1])
@@ -76,7 +78,7 @@ def measure_sums(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """scale Σ weight x; `data` comes in as zero. Launch over (worlds, sensors)."""
+    """data += scale Σ weight x; `data` must be zero before. Launch over (worlds, sensors)."""
     w, s = wp.tid()
     for k in range(sums.count[s]):
         data[w, sums.adr[s]] += scale * sums.weight[s, k] * x[w, sums.source[s, k]]

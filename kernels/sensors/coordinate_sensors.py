@@ -24,14 +24,17 @@ from .kinds_of_sensors import (
 
 @struct
 class Coordinates:
-    """x = Σ a_j q_j and its rate Σ a_j v_j, or a_j the weights of a rotation vector, or gear times the length of a line; shared by all worlds."""
+    """x = Σ a_j q_j and its rate Σ a_j v_j; shared by all worlds.
+
+    For a ball joint a_j are weights of the rotation vector. For a line, x is gear times its length.
+    """
 
     support_size: wp.array(dtype=int)
     v: wp.array2d(dtype=int)  # (n, width) degrees of freedom
     q: wp.array2d(dtype=int)  # (n, width) their coordinates; -1: none
     a: wp.array2d(dtype=real)  # (n, width)
-    turn: wp.array(dtype=int)  # where the quaternion of a ball joint begins, -1
-    line: wp.array(dtype=int)  # a line (`forces/transmission.py`), -1
+    turn: wp.array(dtype=int)  # index of a ball joint's quaternion in q; -1: none
+    line: wp.array(dtype=int)  # a line (`forces/transmission.py`); -1: none
     gear: wp.array(dtype=real)
     line_length: wp.array2d(dtype=real)  # (worlds, lines)
     line_rate: wp.array2d(dtype=real)
@@ -39,12 +42,12 @@ class Coordinates:
 
 @struct
 class CoordinateSensors:
-    """Shared by all worlds."""
+    """The sensors of coordinates; shared by all worlds."""
 
     coordinates: Coordinates
     kind: wp.array(dtype=int)
     adr: wp.array(dtype=int)
-    element: wp.array(dtype=int)  # the joint or tendon of a limit, -1 where there is none
+    element: wp.array(dtype=int)  # joint or tendon of a limit; -1: it has no limit
     margin: wp.array(dtype=real)  # of a limit
 
 
@@ -67,7 +70,7 @@ def coordinate(c: Coordinates, q: wp.array2d(dtype=real), w: int, s: int) -> rea
 
 @func
 def rate(c: Coordinates, v: wp.array2d(dtype=real), w: int, s: int) -> real:
-    """Its rate."""
+    """The rate of x of row s."""
     x = real(0.0)
     l = c.line[s]
     if l >= 0:
@@ -79,7 +82,7 @@ def rate(c: Coordinates, v: wp.array2d(dtype=real), w: int, s: int) -> real:
 
 @func
 def angle_and_rate(c: Coordinates, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, s: int) -> vec2:
-    """Of a ball joint; no rate where it has not turned."""
+    """Angle and rate of a ball joint; the rate is 0 at angle 0."""
     r = joints.quaternion_log(joints.read_quaternion(q, w, c.turn[s]))
     omega = vec3(v[w, c.v[s, 0]], v[w, c.v[s, 1]], v[w, c.v[s, 2]])
     found = vec2(real(0.0), real(0.0))
@@ -98,7 +101,7 @@ def limit_of(
     w: int,
     s: int,
 ) -> vec2:
-    """(distance beyond the margin, its rate) of the limit that is reached, the lower before the upper; 0 where none is."""
+    """(distance minus margin, its rate) of the active limit, the lower before the upper; 0 if none is active."""
     c = sensors.coordinates
     e = sensors.element[s]
     found = vec2(real(0.0), real(0.0))
@@ -130,7 +133,7 @@ def measure_coordinates(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Launch over (worlds, sensors)."""
+    """Measure every sensor of coordinates. Launch over (worlds, sensors)."""
     w, s = wp.tid()
     kind = sensors.kind[s]
     adr = sensors.adr[s]

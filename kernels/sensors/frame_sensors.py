@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of frames on bodies: poses, velocities, the magnetic field, pixels of a camera, whether a point is in a site's zone.
+"""Sensors of frames on bodies: poses, velocities, the magnetic field, pixels of a camera, and points inside a site's
+zone.
 
-A frame that is relative to nothing is relative to the world, whose frame stands still at the origin.
+A frame without a reference is measured relative to the world, whose frame is fixed at the origin.
 """
 
 import warp as wp
@@ -26,27 +27,27 @@ from .kinds_of_sensors import (
     VELOCIMETER,
 )
 
-LEAST_DEPTH = 1e-15  # [m] in front of a camera
+LEAST_DEPTH = 1e-15  # [m] least depth in front of a camera
 
 
 @struct
 class Frames:
-    """Pairs of frames, of the object and of what it is relative to; shared by all worlds."""
+    """Pairs of frames, object and reference; shared by all worlds."""
 
     link: wp.array2d(dtype=int)  # (n, 2) -1: the world
-    geom: wp.array2d(dtype=int)  # (n, 2) >= 0: the pose is this geom's, a parameter
-    body: wp.array2d(dtype=int)  # (n, 2) >= 0: the origin is this body's centre of mass, a parameter
+    geom: wp.array2d(dtype=int)  # (n, 2) >= 0: use the pose of this geom, a parameter
+    body: wp.array2d(dtype=int)  # (n, 2) >= 0: use this body's center of mass as origin, a parameter
     pose: wp.array2d(dtype=transform)  # (n, 2) in the link
 
 
 @struct
 class FrameSensors:
-    """Shared by all worlds."""
+    """The sensors of frames; shared by all worlds."""
 
     frames: Frames
     kind: wp.array(dtype=int)
     adr: wp.array(dtype=int)
-    constants: wp.array2d(dtype=real)  # field; focal lengths and middle of a picture [pixels]
+    constants: wp.array2d(dtype=real)  # magnetic field; or focal lengths and image center [pixels]
     zone: wp.array(dtype=int)  # GeomType of a site
     size: wp.array(dtype=vec3)
 
@@ -60,7 +61,7 @@ def frame_of(
     s: int,
     end: int,
 ) -> transform:
-    """World pose of one of the two frames."""
+    """World pose of one of the two frames of sensor s."""
     X = frames.pose[s, end]
     g = frames.geom[s, end]
     b = frames.body[s, end]
@@ -94,7 +95,7 @@ def velocity_of(
 
 @func
 def back(X: transform, x: vec3) -> vec3:
-    """A vector in the axes of a frame."""
+    """A world vector in the axes of a frame."""
     return wp.quat_rotate_inv(wp.transform_get_rotation(X), x)
 
 
@@ -124,7 +125,7 @@ def relative_pose(kind: int, X: transform, Y: transform) -> vec4:
 
 @func
 def relative_velocity(kind: int, X: transform, Y: transform, V: vec6, U: vec6) -> vec4:
-    """Velocity of X as seen from Y, which moves with U."""
+    """Velocity of X relative to Y, in the axes of Y. Y moves with U."""
     value = vec4()
     if kind == FRAMEANGVEL:
         value = as_vec4(back(Y, sp.angular(V) - sp.angular(U)))
@@ -136,7 +137,7 @@ def relative_velocity(kind: int, X: transform, Y: transform, V: vec6, U: vec6) -
 
 @func
 def pixel(X: transform, camera: transform, fx: real, fy: real, cx: real, cy: real) -> vec4:
-    """Where a point is seen in a picture [pixels], from its left top; a camera looks along -z, with y up."""
+    """Image position of a point [pixels] from the top left corner. The camera looks along −z, with y up."""
     p = back(camera, wp.transform_get_translation(X) - wp.transform_get_translation(camera))
     depth = p[2]
     if depth >= real(0.0) and depth < real(LEAST_DEPTH):
@@ -148,7 +149,7 @@ def pixel(X: transform, camera: transform, fx: real, fy: real, cx: real, cy: rea
 
 @func
 def is_inside(kind: int, size: vec3, p: vec3) -> bool:
-    """Whether a point in a zone's axes is within it."""
+    """Whether a point, in the zone's axes, is inside the zone."""
     inside = False
     if kind == SPHERE:
         inside = wp.length_sq(p) <= size[0] * size[0]
@@ -166,7 +167,7 @@ def is_inside(kind: int, size: vec3, p: vec3) -> bool:
 
 @func
 def numbers_of(kind: int) -> int:
-    """How many numbers a sensor of frames gives."""
+    """How many numbers a sensor of frames returns."""
     n = int(3)
     if kind == FRAMEQUAT:
         n = 4
@@ -187,7 +188,7 @@ def measure_frames(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Launch over (worlds, sensors)."""
+    """Measure every sensor of frames. Launch over (worlds, sensors)."""
     w, s = wp.tid()
     kind = sensors.kind[s]
     X = frame_of(sensors.frames, plant, link_X, w, s, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of the kinds of sensors, those of `warpsim/model/sensor_types.py`."""
+"""Codes of the kinds of sensors, as in `warpsim/model/sensor_types.py`."""
 
 import warp as wp
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sensors read of lines, the spatial tendons and the actuators on sites and cranks: their rates, and what these actuators do to joints."""
+"""Sensors of lines (spatial tendons, actuators on sites and cranks): their rates, and the forces of these actuators on
+joints."""
 
 import warp as wp
 
@@ -30,7 +31,7 @@ def add_pulls(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Adds what actuators on lines do to the degrees of freedom of sensors. Launch over (worlds, sensors)."""
+    """Adds the forces of actuators on lines to sensors of degrees of freedom. Launch over (worlds, sensors)."""
     w, s = wp.tid()
     for i in range(motors.begin[dof[s]], motors.begin[dof[s] + 1]):
         data[w, adr[s]] += motors.gear[i] * force[w, motors.actuator[i]] * moment[w, motors.column[i]]

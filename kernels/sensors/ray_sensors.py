@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rangefinders: where rays along the z axis of sites hit, and how that changes with the poses of the site and of what is hit.
+"""Rangefinders: the hits of rays along the z axis of sites, and their derivatives with respect to the poses of the site
+and of the geom.
 
-Near a hit the surface is its tangent plane, which moves with the geom: distance and point have exact first derivatives, the normal those of
-a flat surface.
+Near a hit, the tangent plane represents the surface and moves with the geom. Distance and point have exact first
+derivatives. The normal has the derivatives of a flat surface.
 """
 
 import warp as wp
@@ -16,7 +17,7 @@ from ..tree.plant import Plant, placed_geom
 from .frame_sensors import Frames, frame_of
 from .reading import put
 
-# Bits of what a rangefinder gives, in this order.
+# Bits of the numbers that a rangefinder returns, in this order.
 DISTANCE = wp.constant(0)
 DIRECTION = wp.constant(1)
 ORIGIN = wp.constant(2)
@@ -27,13 +28,13 @@ DEPTH = wp.constant(5)
 
 @struct
 class RaySensors:
-    """Shared by all worlds."""
+    """The rangefinders; shared by all worlds."""
 
     frames: Frames
     adr: wp.array(dtype=int)
     data: wp.array(dtype=int)  # bits
-    body: wp.array(dtype=int)  # whose geoms are not seen
-    candidate: wp.array(dtype=int)  # geoms that are
+    body: wp.array(dtype=int)  # body whose geoms are not seen
+    candidate: wp.array(dtype=int)  # geoms that rays can see
     geom_type: wp.array(dtype=int)
     geom_body: wp.array(dtype=int)
     geom_link: wp.array(dtype=int)
@@ -41,7 +42,7 @@ class RaySensors:
 
 @struct
 class Hits:
-    """What each ray hits: geom (-1: none), and in that geom's axes the point and the outward normal."""
+    """The hit of each ray: the geom (-1: none), and in its axes the point and the outward normal."""
 
     geom: wp.array2d(dtype=int)  # (worlds, rays)
     point: wp.array2d(dtype=vec3)
@@ -50,7 +51,7 @@ class Hits:
 
 @func
 def within_plane(hit: Hit, kind: int, size: vec3, point: vec3) -> bool:
-    """Whether a hit counts: rays see a plane as far as it is drawn, where it has a size."""
+    """Whether a hit counts. A plane with a size is seen only within its drawn area."""
     seen = hit.t >= real(0.0)
     if kind == PLANE:
         for i in range(2):
@@ -67,7 +68,7 @@ def place_candidates(
     # out
     geom_X: wp.array2d(dtype=transform),
 ):
-    """The world in the axes of every geom that rays may see. Launch over (worlds, candidates)."""
+    """Transformation from the world to the axes of every geom that rays can see. Launch over (worlds, candidates)."""
     w, i = wp.tid()
     g = sensors.candidate[i]
     geom_X[w, i] = wp.transform_inverse(placed_geom(plant, link_X, w, g, sensors.geom_link[g]))
@@ -118,7 +119,8 @@ def measure_rays(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Distance [m], direction, origin, point, normal and depth along the ray; where nothing is hit -1 and zeros. Launch over (worlds, rays)."""
+    """Distance [m], direction, origin, point, normal and depth along the ray; without a hit -1 and zeros. Launch over
+    (worlds, rays)."""
     w, s = wp.tid()
     X = frame_of(sensors.frames, plant, link_X, w, s, 0)
     origin = wp.transform_get_translation(X)

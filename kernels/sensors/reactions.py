@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of accelerations and of the forces between bodies: those of a step, at the pose where it began.
+"""Sensors of accelerations and of the forces between bodies, of a step at its initial pose.
 
-Accelerations are (v' − v)/h, with gravity as an acceleration of the world, as an accelerometer feels it. What a body's joints bear is
-the force that its subtree takes to move so, less what else acts on it: wrenches of users, contacts, constraints and strings
-(`string_wrenches.py`; Featherstone, table 5.1).
+Accelerations are (v' − v)/h. Gravity counts as an acceleration of the world, as an accelerometer senses it. The joints
+of a body bear the force that moves its subtree, minus all other forces on it: user wrenches, contacts, constraints and
+spatial tendons (`string_wrenches.py`; Featherstone, table 5.1).
 """
 
 import warp as wp
@@ -33,7 +33,7 @@ def accelerations(
     # out
     a: wp.array2d(dtype=real),
 ):
-    """a = (v − v0)/h, 0 in trees that are switched off. Launch over (worlds, nv)."""
+    """a = (v − v0)/h; 0 in trees that are switched off. Launch over (worlds, nv)."""
     w, d = wp.tid()
     root = topology.link_body[topology.tree_reference[topology.link_tree[topology.dof_link[d]]]]
     if root < 0:
@@ -53,7 +53,8 @@ def user_wrenches(
     # out
     link_F: wp.array2d(dtype=vec6),
 ):
-    """Wrenches at the bodies' COMs as forces on their links about o. Launch over (worlds, bodies)."""
+    """Adds user wrenches at the bodies' centers of mass to the forces on their links, about o. Launch over (worlds,
+    bodies)."""
     w, b = wp.tid()
     link_F[w, topology.body_link[b]] += wrench_about_reference(topology, plant, link_X, wrench, w, b)
 
@@ -62,7 +63,7 @@ def user_wrenches(
 def force_about_reference(
     topology: Topology, link_X: wp.array2d(dtype=transform), f: vec6, point: vec3, w: int, l: int
 ) -> vec6:
-    """A wrench (torque, force) at a point, about the reference point of a link's tree."""
+    """A wrench (torque, force) at a point, taken about the reference point of a link's tree."""
     o = reference_point(topology, link_X, w, l)
     return sp.join(sp.angular(f) + wp.cross(point - o, sp.linear(f)), sp.linear(f))
 
@@ -81,7 +82,8 @@ def contact_wrenches(
     # out
     link_F: wp.array2d(dtype=vec6),
 ):
-    """Adds γ/h of every contact, and the moment of its spin rows where there are any, to the links of its geoms. Launch over worlds."""
+    """Adds γ/h of every contact point, and the moment of its spin rows if any, to the links of its geoms. Launch over
+    worlds."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         p = contacts.pair[w, c]
@@ -109,7 +111,8 @@ def row_wrenches(
     # out
     link_F: wp.array2d(dtype=vec6),
 ):
-    """Adds γ/h of every active row between frames to their links: along its axis on B, at B's origin, and back on A. Launch over worlds."""
+    """Adds γ/h of every active row between frames to its links: along its axis on B at B's origin, and the opposite on
+    A. Launch over worlds."""
     w = wp.tid()
     for k in range(table.kind.shape[0]):
         if (table.traits[k] & BETWEEN) != 0 and rows.R[w, k] > real(0.0):
@@ -139,7 +142,8 @@ def link_reactions(
     link_A: wp.array2d(dtype=vec6),
     link_f: wp.array2d(dtype=vec6),
 ):
-    """Accelerations of the links, and the force that each one's joint bears for its subtree, about o. Launch over (worlds, trees)."""
+    """Accelerations of the links, and the force that the joint of each link bears for its subtree, about o. Launch over
+    (worlds, trees)."""
     w, tree = wp.tid()
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
@@ -165,7 +169,7 @@ def acceleration_at(
     w: int,
     l: int,
 ) -> vec6:
-    """(angular, linear) acceleration in world axes of the point of a link, less gravity."""
+    """(angular, linear) acceleration, minus gravity, of a point of a link in world axes."""
     A = sp.join(vec3(real(0.0), real(0.0), real(0.0)), -plant.gravity[w % plant.gravity.shape[0]])
     if l >= 0:
         arm = point - reference_point(topology, link_X, w, l)
@@ -179,7 +183,8 @@ def acceleration_at(
 def reaction_at(
     topology: Topology, link_X: wp.array2d(dtype=transform), link_f: wp.array2d(dtype=vec6), point: vec3, w: int, l: int
 ) -> vec6:
-    """(torque, force) at a point in world axes that a link's joint bears; of the world what all trees rest on."""
+    """(torque, force) at a point in world axes that a link's joint bears. For the world (l < 0): the sum over all
+    trees."""
     f = vec6()
     if l >= 0:
         arm = point - reference_point(topology, link_X, w, l)
@@ -205,7 +210,8 @@ def measure_accelerations(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Accelerations of frames; forces and torques that the joints of a site's body bear. Launch over (worlds, sensors)."""
+    """Accelerations of frames, and the forces and torques that the joints of a site's body bear. Launch over (worlds,
+    sensors)."""
     w, s = wp.tid()
     kind = sensors.kind[s]
     X = frame_of(sensors.frames, plant, link_X, w, s, 0)
@@ -237,7 +243,7 @@ def keep_accelerations(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """The accelerations of the degrees of freedom, from column `first` on. Launch over (worlds, nv)."""
+    """Store the accelerations of the degrees of freedom, from column `first` on. Launch over (worlds, nv)."""
     w, d = wp.tid()
     data[w, first + d] = a[w, d]
 
@@ -251,7 +257,8 @@ def keep_reactions(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """(torque, force) of every body at its frame's origin, from column `first` on. Launch over (worlds, bodies)."""
+    """Store (torque, force) of every body at its frame's origin, from column `first` on. Launch over (worlds,
+    bodies)."""
     w, b = wp.tid()
     l = topology.body_link[b]
     f = reaction_at(topology, link_X, link_f, wp.transform_get_translation(link_X[w, l]), w, l)
@@ -267,7 +274,7 @@ def keep_measured(
     measured: wp.array2d(dtype=real),
     stepped: wp.array(dtype=int),
 ):
-    """What a step has measured, in the worlds that it moved. Launch over (worlds, numbers)."""
+    """Keep the numbers that a step has measured, in worlds without NONFINITE. Launch over (worlds, numbers)."""
     w, i = wp.tid()
     if flags[w] & NONFINITE == 0:
         measured[w, i] = data[w, i]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of all sensors in MuJoCo's order, of a state and of the step that led to it, within their cutoffs."""
+"""The readings of all sensors in MuJoCo's order, clamped to their cutoffs: at a state, and of the step that led to
+it."""
 
 import warp as wp
 
@@ -20,7 +21,8 @@ def read_sensors(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """`source`: OF_STATE, the column of `of_step`, or NOTHING; NaN before a step has been made. Launch over (worlds, numbers)."""
+    """`source` is OF_STATE, a column of `of_step`, or NOTHING (NaN). Columns of a step are NaN before the first step.
+    Launch over (worlds, numbers)."""
     w, i = wp.tid()
     k = source[i]
     x = real(wp.nan)
@@ -38,7 +40,7 @@ def read_sensors(
 
 @func
 def put(x: vec3, chosen: int, bit: int, adr: int, w: int, data: wp.array2d(dtype=real)) -> int:
-    """Write a vector where it is asked for; the next place."""
+    """Write a vector if its bit is set; return the next column."""
     next = adr
     if ((chosen >> bit) & 1) != 0:
         data[w, adr] = x[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments of torsional and rolling friction of contacts, as sensors measure them."""
+"""Moments of torsional and rolling friction at contact points, for sensors."""
 
 import warp as wp
 
@@ -18,7 +18,8 @@ def spin_moments(
     # out
     moment: wp.array2d(dtype=vec3),
 ):
-    """Angular impulses on B about (t1, t2, n), of the spin rows in slots C + c of `gamma`. Launch over (worlds, max_contacts)."""
+    """Angular impulses on B about (t1, t2, n), from the spin rows in slots C + c of `gamma`. Launch over (worlds,
+    max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         x = gamma[w, contacts.pair.shape[1] + c]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What spatial tendons do to the bodies that they run over: no part of what the joints bear, as it is in MuJoCo.
+"""Wrenches of spatial tendons on the bodies that they touch. As in MuJoCo, they are not part of what the joints bear.
 
-The tension of a tendon is the force along ∂L/∂q, negative where it pulls: Σ c γ/h over its rows (stops, spring, dry friction, couplings, actuators)
-with c = g ∂φ/∂x or g ∂φ/∂y, and Σ g f over its motors. The wrenches of its unit are those of `forces/spatial_tendon.py`.
+The tension of a tendon is the force along ∂L/∂q, negative if it pulls. It is Σ c γ/h over its rows (stops, spring, dry
+friction, couplings, actuators), with c = g ∂φ/∂x or g ∂φ/∂y, plus Σ g f over its motors. `forces/spatial_tendon.py`
+computes the wrenches per unit tension.
 """
 
 import warp as wp
@@ -20,11 +21,11 @@ from .reactions import force_about_reference
 
 @struct
 class Strings:
-    """What pulls at each spatial tendon; shared by all worlds."""
+    """The rows and motors that pull at each spatial tendon; shared by all worlds."""
 
     row_begin: wp.array(dtype=int)  # (tendons + 1,)
-    row: wp.array(dtype=int)  # of `LineRows`
-    end: wp.array(dtype=int)  # 0: it is the row's x, 1: its y
+    row: wp.array(dtype=int)  # index in `LineRows`
+    end: wp.array(dtype=int)  # 0: the tendon is the row's x, 1: its y
     motor_begin: wp.array(dtype=int)
     motor: wp.array(dtype=int)  # actuators without a row
     gear: wp.array(dtype=real)

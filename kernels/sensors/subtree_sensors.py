@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of many bodies: centre of mass, its velocity and the angular momentum of subtrees; energies."""
+"""Sensors of several bodies: center of mass, its velocity and the angular momentum of subtrees; energies."""
 
 import warp as wp
 
@@ -14,7 +14,7 @@ from .kinds_of_sensors import E_POTENTIAL, SUBTREECOM, SUBTREELINVEL
 
 @struct
 class SubtreeSensors:
-    """Links from `begin` to before `end` carry a subtree, the whole model from link 0 on; shared by all worlds."""
+    """A subtree is the links from `begin` to before `end`, the whole model begins at link 0; shared by all worlds."""
 
     kind: wp.array(dtype=int)
     adr: wp.array(dtype=int)
@@ -24,7 +24,7 @@ class SubtreeSensors:
 
 @struct
 class Sums:
-    """Of each subtree, in world axes about the origin of its first link; they come in as zero."""
+    """Sums over each subtree in world axes, about the origin of its first link. They must be zero before."""
 
     mass: wp.array2d(dtype=real)  # (worlds, sensors)
     moment: wp.array2d(dtype=vec3)  # Σ m x
@@ -44,7 +44,8 @@ def measure_subtrees(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """A subtree without mass gives the place of its first link, and 0. Launch over (worlds, sensors)."""
+    """Measure every subtree sensor. A subtree without mass gives the position of its first link, and otherwise 0.
+    Launch over (worlds, sensors)."""
     w, s = wp.tid()
     for l in range(sensors.begin[s], sensors.end[s]):
         b = topology.link_body[l]
@@ -79,12 +80,12 @@ def measure_subtrees(
 
 @struct
 class EnergySensors:
-    """Shared by all worlds."""
+    """The sensors of energy; shared by all worlds."""
 
     kind: wp.array(dtype=int)
     adr: wp.array(dtype=int)
     tendons: Coordinates
-    slack: wp.array(dtype=vec2)  # of every tendon
+    slack: wp.array(dtype=vec2)  # slack interval of every tendon
 
 
 @kernel(twin=True)
@@ -100,9 +101,10 @@ def measure_energy(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Potential energy of gravity (0 with all masses at the world's origin), joint and tendon springs; kinetic energy, rotors included.
+    """Potential energy of gravity (0 with all masses at the world's origin) and of joint and tendon springs; kinetic
+    energy with rotors.
 
-    `data` comes in as zero. Launch over (worlds, sensors).
+    `data` must be zero before. Launch over (worlds, sensors).
     """
     w, s = wp.tid()
     adr = sensors.adr[s]

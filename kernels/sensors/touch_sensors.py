@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of contact in a step: normal forces in the zone of a site, and the contacts between chosen geoms, bodies or subtrees.
+"""Sensors of contact in a step: normal forces in the zone of a site, and contact points between chosen geoms, bodies or
+subtrees.
 
-A contact counts where it pushes or overlaps. Which contacts count, and which of them a sensor gives, is found first, without a gradient.
+A contact point counts if it pushes or overlaps. Two kernels without gradients first find which contact points count,
+and which of them a sensor returns.
 """
 
 import warp as wp
@@ -16,7 +18,7 @@ from ..tree.passes import Topology, reference_point
 from .frame_sensors import Frames, is_inside
 from .reading import put
 
-# What a side of a contact sensor asks of a contact's geom.
+# What a side of a contact sensor requires of a contact point's geom.
 ANYTHING = wp.constant(0)
 IS_GEOM = wp.constant(1)
 ON_BODY = wp.constant(2)
@@ -26,7 +28,7 @@ IN_ZONE = wp.constant(4)  # of a site
 NEAREST = wp.constant(1)
 STRONGEST = wp.constant(2)
 NET = wp.constant(3)
-# Bits of what a contact sensor gives, in this order, after the number of contacts found.
+# Bits of the numbers that a contact sensor returns, in this order, after the number of contact points found.
 CONTACT_FORCE = wp.constant(1)
 CONTACT_TORQUE = wp.constant(2)
 CONTACT_DISTANCE = wp.constant(3)
@@ -50,45 +52,45 @@ class Zones:
 
 @struct
 class ContactSensors:
-    """Shared by all worlds."""
+    """The contact sensors; shared by all worlds."""
 
-    zones: Zones  # of the sensors whose object is a site; others have any
-    mode: wp.array2d(dtype=int)  # (n, 2) what the two sides ask
+    zones: Zones  # used by sensors whose object is a site
+    mode: wp.array2d(dtype=int)  # (n, 2) requirement of each side
     first: wp.array2d(dtype=int)  # (n, 2) geom, body, or first link
     last: wp.array2d(dtype=int)  # (n, 2) one past the last link
     reduction: wp.array(dtype=int)
     data: wp.array(dtype=int)  # bits
-    width: wp.array(dtype=int)  # numbers of a slot
-    slot_begin: wp.array(dtype=int)  # (n + 1,) among all slots
+    width: wp.array(dtype=int)  # numbers per slot
+    slot_begin: wp.array(dtype=int)  # (n + 1,) first slot of each sensor
     slot_sensor: wp.array(dtype=int)
     geom_body: wp.array(dtype=int)
 
 
 @struct
 class Matches:
-    """What contact sensors find in a step."""
+    """Contact points that match the sensors in a step."""
 
     side: wp.array3d(
         dtype=int
     )  # (worlds, sensors, contacts) 1: the contact's B is the sensor's second, -1: its A; 0: no match
     found: wp.array2d(dtype=int)  # (worlds, sensors)
-    chosen: wp.array2d(dtype=int)  # (worlds, slots) a contact, -1
+    chosen: wp.array2d(dtype=int)  # (worlds, slots) a contact point; -1: none
 
 
 @struct
 class ContactState:
-    """Contacts of a step as they are taped."""
+    """Contact points of a step, as recorded on a tape."""
 
     phi: wp.array2d(dtype=real)
     point: wp.array2d(dtype=vec3)
     frame: wp.array2d(dtype=mat33)
     gamma: wp.array2d(dtype=vec3)
-    moment: wp.array2d(dtype=vec3)  # of spin rows, of no columns where there are none
+    moment: wp.array2d(dtype=vec3)  # of spin rows; no columns if there are none
 
 
 @func
 def moment_of(state: ContactState, h: real, w: int, c: int) -> vec3:
-    """The moment of a contact on its B in world axes [N m]."""
+    """The moment of a contact point on its B in world axes [N m]."""
     found = vec3(real(0.0), real(0.0), real(0.0))
     if state.moment.shape[1] > 0:
         found = state.frame[w, c] * state.moment[w, c] / h
@@ -102,7 +104,7 @@ def zone_frame(zones: Zones, link_X: wp.array2d(dtype=transform), w: int, s: int
 
 @func
 def meets(kind: int, size: vec3, o: vec3, d: vec3) -> bool:
-    """Whether a ray, in a zone's axes, meets the zone; always where it begins inside."""
+    """Whether a ray, in a zone's axes, hits the zone; always if it begins inside."""
     hit = miss()
     if kind == CAPSULE:
         hit = ray_capsule(o, d, size)
@@ -129,7 +131,8 @@ def moved_contacts(
     point_used: wp.array2d(dtype=vec3),
     frame_used: wp.array2d(dtype=mat33),
 ):
-    """Points and frames of contacts where a step took them: those that it followed, within the step. Launch over (worlds, max_contacts)."""
+    """Points and frames of the contact points as the step used them: within the step for those that it followed. Launch
+    over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         if moved[w, c] != 0:
@@ -151,7 +154,8 @@ def find_touches(
     # out
     touches: wp.array3d(dtype=int),
 ):
-    """1 for the contacts of a site's body that push through its zone: along the normal, into the other body. Launch over (worlds, sensors)."""
+    """1 for contact points of a site's body whose normal, toward the other body's side, passes through the zone. Launch
+    over (worlds, sensors)."""
     w, s = wp.tid()
     X = wp.transform_inverse(zone_frame(zones, link_X, w, s))
     for c in range(contacts.count[w]):
@@ -178,7 +182,7 @@ def measure_touch(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Sum of normal forces; `data` comes in as zero. Launch over (worlds, sensors)."""
+    """Add up normal forces; `data` must be zero before. Launch over (worlds, sensors)."""
     w, s = wp.tid()
     for c in range(contacts.count[w]):
         if touches[w, s, c] != 0:
@@ -187,7 +191,7 @@ def measure_touch(
 
 @func
 def fits(sensors: ContactSensors, scene: Scene, s: int, end: int, g: int) -> bool:
-    """Whether a geom is what one side of a sensor asks for."""
+    """Whether geom g meets the requirement of one side of sensor s."""
     mode = sensors.mode[s, end]
     yes = mode == ANYTHING or mode == IN_ZONE
     if mode == IS_GEOM:
@@ -209,7 +213,8 @@ def find_contacts(
     # out
     matches: Matches,
 ):
-    """The contacts that match each sensor, and those that its slots give: the first, nearest or strongest. Launch over (worlds, sensors)."""
+    """The contact points that match each sensor, and those that fill its slots: the first, nearest or strongest. Launch
+    over (worlds, sensors)."""
     w, s = wp.tid()
     n = int(0)
     X = wp.transform_inverse(zone_frame(sensors.zones, link_X, w, s))
@@ -231,7 +236,7 @@ def find_contacts(
         if side != 0:
             n += 1
     matches.found[w, s] = n
-    last = real(-wp.inf)  # what the slot before has, and which contact that is
+    last = real(-wp.inf)  # value and contact point of the previous slot
     last_c = int(-1)
     for k in range(sensors.slot_begin[s], sensors.slot_begin[s + 1]):
         best = real(wp.inf)
@@ -253,7 +258,7 @@ def find_contacts(
 
 @func
 def in_contact_axes(frame: mat33, x: vec3, side: real) -> vec3:
-    """(normal, tangent, other tangent) of a vector as the sensor's second has it against the first, in axes that turn with the side."""
+    """(normal, tangent, second tangent) of a vector on the sensor's second side, in axes that turn with `side`."""
     y = wp.transpose(frame) * x
     return vec3(y[2], y[0], side * y[1])
 
@@ -262,7 +267,7 @@ def in_contact_axes(frame: mat33, x: vec3, side: real) -> vec3:
 def motion_at(
     topology: Topology, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), point: vec3, w: int, l: int
 ) -> vec6:
-    """(angular, linear) velocity of the point of a link."""
+    """(angular, linear) velocity of a point of a link."""
     V = vec6()
     if l >= 0:
         o = reference_point(topology, link_X, w, l)
@@ -284,7 +289,8 @@ def measure_contacts(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """Slots of sensors that give single contacts, from the sensor's first to its second, in contact axes. Launch over (worlds, slots)."""
+    """Slots of sensors that return single contact points, from the sensor's first side to its second, in contact axes.
+    Launch over (worlds, slots)."""
     w, k = wp.tid()
     s = sensors.slot_sensor[k]
     c = matches.chosen[w, k]
@@ -314,7 +320,7 @@ def measure_contacts(
 
 @struct
 class NetSums:
-    """Of each sensor; they come in as zero."""
+    """Sums over the contact points of each sensor. They must be zero before."""
 
     force: wp.array2d(dtype=vec3)  # (worlds, sensors)
     torque: wp.array2d(dtype=vec3)  # about the world's origin
@@ -334,7 +340,8 @@ def measure_net_contact(
     # out
     data: wp.array2d(dtype=real),
 ):
-    """The net force of the sensor's first on its second, at the centre of the forces, in world axes. Launch over (worlds, sensors)."""
+    """The net force of the sensor's first side on its second, at the center of the forces, in world axes. Launch over
+    (worlds, sensors)."""
     w, s = wp.tid()
     if sensors.reduction[s] == NET:
         for c in range(contacts.count[w]):

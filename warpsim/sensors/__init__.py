@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sensors measure: frames, coordinates, subtrees, rays at a state; accelerations, forces and contact of a step."""
+"""What sensors measure. At a state: frames, coordinates, subtrees, rays. In a step: accelerations, forces, contact."""

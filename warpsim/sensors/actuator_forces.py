@@ -29,7 +29,7 @@ def summed(model: Model, s: int) -> dict[int, float]:
 
 
 def summing_table(tables: SensorTables, adr, found: list[dict[int, float]]):
-    """`actuator_sensors.WeightedSums` of the columns `adr`: of each the numbers that it sums, with their weights."""
+    """`actuator_sensors.WeightedSums` for the columns `adr`: the numbers that each column sums, with their weights."""
     width = max([1, *(len(x) for x in found)])
     return tables.device_model.struct(
         actuator_sensors.WeightedSums,
@@ -41,7 +41,8 @@ def summing_table(tables: SensorTables, adr, found: list[dict[int, float]]):
 
 
 class ActuatorForces:
-    """Tables, workspace and launches; `adr`: where each sensor's number goes, in the order of the sensors; `lines`: see `SensorTables`."""
+    """Tables, workspace and launches. `adr`: the column of each sensor, in the order of the sensors. `lines`: see
+    `SensorTables`."""
 
     def __init__(self, dynamics: Dynamics, adr, lines=None):
         self.lines = lines
@@ -67,7 +68,11 @@ class ActuatorForces:
         self.ranges = d.array(model.joint_effort_range[ranged], d.types.vec2)
 
     def _make_own(self, tables: SensorTables, sensors, adr, found: list[dict[int, float]]) -> None:
-        """Of sensors of actuators and tendons, where the range of a joint is in an actuator's: they read its force before that clamps it."""
+        """Tables of sensors of actuators and tendons, if actuators include the effort range of a joint in their force
+        range.
+
+        These sensors read the force before the joint's range clamps it.
+        """
         model, d = self.dynamics.model, self.dynamics.device_model
         wider = set(np.flatnonzero(~np.isnan(model.actuator_own_range).all(1)).tolist())
         before = [{} for _ in found]
@@ -82,7 +87,7 @@ class ActuatorForces:
             self.own_force = self.dynamics.array(model.nu, d.types.real)
 
     def _make_pulls(self, tables: SensorTables, sensors, adr) -> None:
-        """Of sensors of joints: what actuators on lines do to them."""
+        """Tables of the forces of actuators on lines, for sensors of joints."""
         model, d = self.dynamics.model, self.dynamics.device_model
         on_joints = [
             (int(first), int(model.joint_v[model.sensor_object[s, 0]]))
@@ -95,9 +100,9 @@ class ActuatorForces:
             self.pull_adr, self.pull_dof = (d.array([x[i] for x in on_joints]) for i in (0, 1))
 
     def measure(self, q: wp.array, v: wp.array, actuators, data: wp.array, totals=None) -> None:
-        """Add the forces at (q, v) to their columns of `data`, which come in as zero.
+        """Add the forces at (q, v) to their columns of `data`, which must be zero before.
 
-        `actuators`: see `actuators_of`. `totals`: what actuators do to the joints that have a range of it.
+        `actuators`: see `actuators_of`. `totals`: total actuator forces on joints with an effort range.
         """
         dynamics = self.dynamics
         if not self.count:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths and rates of lines as sensors read them: at a state by a `Lines` of their own, in a step those of the step. May be taped."""
+"""Lengths and rates of lines for sensors: at a state from a separate `Lines`, in a step from those of the step. May be
+taped."""
 
 import warp as wp
 
@@ -12,7 +13,7 @@ from warpsim.tree.dynamics import Dynamics
 class MeasuredLines:
     """`length`, `rate` (worlds, lines) [m, m/s] and `moment`.
 
-    `source`: a `Lines`, which may be on a tape; None: one that `measure` launches.
+    `source`: a `Lines`, which may be on a tape. None: `measure` launches its own.
     """
 
     def __init__(self, dynamics: Dynamics, source=None):
@@ -23,11 +24,11 @@ class MeasuredLines:
         self.rate = dynamics.array(self.length.shape[1], dynamics.device_model.types.real)
 
     def owners(self) -> list:
-        """What holds arrays that are written to."""
+        """The objects whose arrays are written to."""
         return [self, self.lines] if self.owned else [self]
 
     def measure(self, v: wp.array) -> None:
-        """At v, after the kinematics."""
+        """Measure the rates at v, after the kinematics."""
         if self.owned:
             with tape_paused():
                 self.lines.choose()
@@ -36,17 +37,17 @@ class MeasuredLines:
         self.dynamics.launch(line_sensors.line_rates, self.rate.shape[1], inputs)
 
     def pulling(self):
-        """The table of `transmission.Motors` of all actuators on lines."""
+        """The table `transmission.Motors` of all actuators on lines."""
         model = self.dynamics.model
         return self.lines.motor_table([a for a in range(model.nu) if self.tables.line_of(a)[0] >= 0])
 
     def add_pulls(self, motors, dof: wp.array, adr: wp.array, force: wp.array, data: wp.array) -> None:
-        """Add what these actuators do to degrees of freedom to columns of `data`."""
+        """Add the forces of these actuators on degrees of freedom to columns of `data`."""
         inputs = [motors, dof, adr, force, self.moment, data]
         self.dynamics.launch(line_sensors.add_pulls, dof.shape[0], inputs)
 
     def row(self, kind: str, index: int) -> tuple[int, float]:
-        """(line, gear) of a tendon or an actuator; (-1, 0) where it is on none."""
+        """(line, gear) of a tendon or an actuator; (−1, 0) if it is on no line."""
         if kind == "tendon":
             line = self.tables.line_of_tendon(index)
             return line, float(line >= 0)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All sensors of a model in MuJoCo's order: those of a state are measured, those of a step are read from the state's memory."""
+"""All sensors of a model in MuJoCo's order. Sensors of a state are measured; those of a step are read from the state's
+memory."""
 
 import numpy as np
 import warp as wp
@@ -19,7 +20,7 @@ OF_STATE, NOTHING = int(reading.OF_STATE), int(reading.NOTHING)
 
 
 def cutoffs(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """(least, most) value of every number."""
+    """(lower, upper) cutoff of every number."""
     low, high = np.full(model.nsensordata, -np.inf), np.full(model.nsensordata, np.inf)
     for s in np.flatnonzero(model.sensor_cutoff > 0):
         columns = slice(model.sensor_adr[s], model.sensor_adr[s] + model.sensor_size[s])
@@ -31,7 +32,7 @@ def cutoffs(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unavailable(model: Model) -> list[int]:
-    """Sensors without a value: those that only hold a place, and of what actuators that stick contacts do to coordinates."""
+    """Sensors without a value: placeholders, and forces and velocities of adhesion actuators in coordinates."""
     found = chosen(model, [SensorType.UNAVAILABLE]).tolist()
     sticks = model.actuator_body >= 0
     found += [int(s) for s in chosen(model, [SensorType.ACTUATORVEL]) if sticks[model.sensor_object[s, 0]]]
@@ -39,7 +40,8 @@ def unavailable(model: Model) -> list[int]:
 
 
 def sources(model: Model, with_control: bool) -> np.ndarray:
-    """Where every number comes from, see `kernels/sensors/reading.py`; with a control forces of actuators are those of the state."""
+    """The source of every number, see `kernels/sensors/reading.py`. With a control, actuator forces are those at the
+    state."""
     source = np.full(model.nsensordata, OF_STATE, np.int32)
     begin, _ = step_columns(model)
     for s, first in zip(of_step(model), begin, strict=True):
@@ -52,9 +54,10 @@ def sources(model: Model, with_control: bool) -> np.ndarray:
 
 
 class ReactionReader:
-    """The accelerations of degrees of freedom or what joints bear, of a step that kept them (`StepSensors.data`).
+    """Reads the accelerations of the degrees of freedom, or the joint reactions, of a step that kept them
+    (`StepSensors.data`).
 
-    Launches may be taped, with a `TapedDynamics`.
+    With a `TapedDynamics` the launches may be taped.
     """
 
     def __init__(self, dynamics: Dynamics, what: str):
@@ -66,22 +69,22 @@ class ReactionReader:
         self._read_from(dynamics, np.arange(first, first + count), np.full(count, -np.inf), np.full(count, np.inf))
 
     def _read_from(self, dynamics: Dynamics, source: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-        """`source (numbers,)`: see `kernels/sensors/reading.py`; `low`, `high`: cutoffs."""
+        """`source (numbers,)`: see `kernels/sensors/reading.py`. `low`, `high`: cutoffs."""
         self.dynamics, array, S = dynamics, dynamics.device_model.array, dynamics.device_model.types.real
         self.size, self.source, self.low, self.high = len(source), array(source), array(low, S), array(high, S)
         self.of_state = dynamics.array(0, S)
 
     def clear(self) -> None:
-        """Before `read`: what is summed up is zero."""
+        """Before `read`: set arrays that are summed into to zero."""
 
     def owners(self) -> list:
-        """What holds arrays that are written to."""
+        """The objects whose arrays are written to."""
         return []
 
     def read(
         self, q: wp.array, v: wp.array, time: wp.array, of_step: wp.array, stepped: wp.array, control, out: wp.array
     ) -> None:
-        """`out (worlds, numbers)`, after `clear`; `control` may be None."""
+        """Fill `out (worlds, numbers)`, after `clear`. `control` may be None."""
         self._read(self.source, of_step, stepped, out)
 
     def _read(self, source: wp.array, of_step: wp.array, stepped: wp.array, out: wp.array) -> None:
@@ -90,7 +93,7 @@ class ReactionReader:
 
 
 class SensorReader(ReactionReader):
-    """All sensors of the model: `out (worlds, nsensordata)`."""
+    """Reads all sensors of the model: `out (worlds, nsensordata)`."""
 
     def __init__(self, dynamics: Dynamics):
         model = dynamics.model

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a model's sensors on the device, by the kernels that measure them (`kernels/sensors/`)."""
+"""Tables of a model's sensors on the device, one per kernel that measures them (`kernels/sensors/`)."""
 
 import numpy as np
 import warp as wp
@@ -42,9 +42,10 @@ def of_step(model: Model) -> np.ndarray:
 
 
 class SensorTables:
-    """Makes tables of sensors given by their indices; `adr`: where each one's numbers begin in the array that is written.
+    """Makes tables for sensors given by their indices. `adr`: the first column of each sensor in the array that is
+    written.
 
-    `lines`: a `MeasuredLines`, of models with lines.
+    `lines`: a `MeasuredLines`, for models with lines.
     """
 
     def __init__(self, device_model: DeviceModel, lines=None):
@@ -52,7 +53,7 @@ class SensorTables:
         self.device_model, self.model, self.types = device_model, device_model.model, device_model.types
 
     def frames(self, sensors):
-        """`frame_sensors.Frames` of objects and references."""
+        """`frame_sensors.Frames` of the objects and references of these sensors."""
         m = self.model
         link, geom, body = (np.full((len(sensors), 2), -1) for _ in range(3))
         pose = np.tile(IDENTITY, (len(sensors), 2, 1))
@@ -109,7 +110,8 @@ class SensorTables:
         )
 
     def _support(self, kind: str, index: int) -> tuple[list, list, list, int]:
-        """(degrees of freedom, coordinates or -1, weights, quaternion or -1); nothing of what is on a line, or sticks contacts."""
+        """(degrees of freedom, coordinates or −1, weights, quaternion or −1). Empty for elements on a line and for
+        adhesion."""
         m = self.model
         on_line = self.lines is not None and self.lines.row(kind, index)[0] >= 0
         if kind == "none" or on_line or (kind == "actuator" and m.actuator_body[index] >= 0):
@@ -176,7 +178,7 @@ class SensorTables:
 
 
 def subtree_links(model: Model, body: int) -> tuple[int, int]:
-    """(first, past the last) link of a body and what hangs on it; of the world (-1) all links."""
+    """(first link, one past the last) of a body's subtree; all links for the world (−1)."""
     if body < 0:
         return 0, model.nlink
     first = int(np.flatnonzero(model.link_body == body).min())
@@ -190,13 +192,13 @@ def subtree_links(model: Model, body: int) -> tuple[int, int]:
 
 
 def step_columns(model: Model) -> tuple[np.ndarray, int]:
-    """Where the numbers of each sensor of `of_step` begin among those, and how many there are."""
+    """The first column of each sensor of `of_step` among the numbers of a step, and how many numbers there are."""
     size = model.sensor_size[of_step(model)]
     return np.cumsum(size) - size, int(size.sum())
 
 
 def columns_of_step(model: Model) -> np.ndarray:
-    """`(nsensordata,)` whether a number is of the step that led to a state."""
+    """`(nsensordata,)` whether a number belongs to the step that led to a state."""
     found = np.zeros(model.nsensordata, dtype=bool)
     for s in of_step(model):
         found[model.sensor_adr[s] : model.sensor_adr[s] + model.sensor_size[s]] = True

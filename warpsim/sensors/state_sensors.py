@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of positions and velocities: what they measure at a state. The launches may be taped."""
+"""Sensors of positions and velocities, measured at a state. The launches may be taped."""
 
 import warp as wp
 
@@ -17,7 +17,7 @@ SUMS = ("mass", "moment", "momentum", "spin")
 
 
 class StateSensors:
-    """Tables, workspace and launches, with the kinematics of `dynamics`."""
+    """Tables, workspace and launches, using the kinematics of `dynamics`."""
 
     def __init__(self, dynamics: Dynamics):
         self.dynamics, self.device_model = dynamics, dynamics.device_model
@@ -57,11 +57,12 @@ class StateSensors:
             self.hits = d.struct(ray_sensors.Hits, geom=zeros(wp.int32), point=zeros(t.vec3), normal=zeros(t.vec3))
 
     def scratch(self) -> list[wp.array]:
-        """The arrays that are summed up: they must be zero before `measure`."""
+        """The arrays that are summed into; they must be zero before `measure`."""
         return [self.data, *(getattr(self, key) for key in SUMS if self.counts["subtree"])]
 
     def measure(self, q: wp.array, v: wp.array, time: wp.array) -> None:
-        """Fill `data (worlds, nsensordata)`, in the columns of these sensors; what is summed up must be zero."""
+        """Fill the columns of these sensors in `data (worlds, nsensordata)`. The arrays of `scratch` must be zero
+        before."""
         dynamics, p, topology = self.dynamics, self.device_model.parameters, self.device_model.topology
         if self.moves:
             dynamics.position(q)

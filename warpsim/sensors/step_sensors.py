@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of accelerations, forces and contact: what they measure of a step. The launches may be taped.
+"""Sensors of accelerations, forces and contact, measured in a step. The launches may be taped.
 
-`StepSensors` is part of a `Step` that has any, and of its backward pass with arrays of the tape in place of the step's.
+`StepSensors` is part of a `Step` that has such sensors. Its backward pass has one too, with arrays of the tape in place
+of the step's.
 """
 
 import dataclasses
@@ -37,12 +38,12 @@ def has_step_sensors(model: Model, reactions: bool) -> bool:
 
 
 def reads_impulses(model: Model, reactions: bool) -> bool:
-    """Whether what a step measures depends on impulses, and not on its velocities alone."""
+    """Whether measurements of a step depend on impulses, and not only on its velocities."""
     return reactions or len(chosen(model, OF_IMPULSES)) > 0
 
 
 def lack_of_gradient(step, reactions: bool) -> str | None:
-    """Why what is measured of a step has no gradient; None where it has one."""
+    """The reason why measurements of a step have no gradient; None if they have one."""
     if reads_impulses(step.model, reactions) and step.contact_model.has_pyramid:
         return f"by impulses of {step.contact_model.label}"
     return None
@@ -50,7 +51,7 @@ def lack_of_gradient(step, reactions: bool) -> str | None:
 
 @dataclasses.dataclass
 class StepState:
-    """What is read of the step or the backward pass `of` besides kinematics: velocity, impulses and contacts."""
+    """What is read of the step or backward pass `of` besides kinematics: velocity, impulses and contact points."""
 
     of: Any
     v: wp.array
@@ -62,10 +63,10 @@ class StepState:
 
 
 class StepSensors:
-    """Tables, workspace and launches, with the kinematics of `dynamics` at the start of a step.
+    """Tables, workspace and launches, with the kinematics of `dynamics` at the beginning of a step.
 
-    `data (worlds, n)`: the numbers of the sensors, one after the other; then, with `reactions`, the accelerations `(nv,)` and the wrenches
-    on every body's joints `(nbody, 6)`. `lines`: those of the step, or their twins on a tape.
+    `data (worlds, n)`: the numbers of the sensors, one after the other; with `reactions` followed by the accelerations
+    `(nv,)` and the wrenches on every body's joints `(nbody, 6)`. `lines`: those of the step, or their copies on a tape.
     """
 
     def __init__(self, dynamics: Dynamics, collision: Collision, rows: ScalarRows, reactions: bool, lines=None):
@@ -73,7 +74,7 @@ class StepSensors:
         self.device_model, self.model = dynamics.device_model, dynamics.model
         model, d = self.model, dynamics.device_model
         self.impulses = reads_impulses(model, reactions)
-        self.first = step_columns(model)[1]  # column of what follows the sensors
+        self.first = step_columns(model)[1]  # first column after the sensors
         size = self.first + (model.nv + 6 * model.nbody if reactions else 0)
         t, array = d.types, dynamics.array
         self.data = array(size, t.real)
@@ -109,7 +110,8 @@ class StepSensors:
         self.link_A, self.link_f, self.link_F = (array(links, t.vec6) for _ in range(3))
 
     def _make_strings(self, lines):
-        """Table of what pulls at spatial tendons; None where there are none. `tension`: the force along each."""
+        """The table of the rows and motors at spatial tendons; None without spatial tendons. `tension`: the force along
+        each."""
         tables, S = lines.tables, self.device_model.types.real
         count = len(tables.tendons)
         if not count:
@@ -169,7 +171,7 @@ class StepSensors:
         )
 
     def _make_moments(self) -> None:
-        """Of contacts with torsional and rolling friction."""
+        """Arrays for contact points with torsional and rolling friction."""
         collision = self.collision
         self.turns = collision.spin is not None and (self.bears or self.contact_count > 0)
         self.moment = self.dynamics.array(collision.capacity if self.turns else 0, self.device_model.types.vec3)
@@ -205,7 +207,7 @@ class StepSensors:
         self.net = self.device_model.struct(touch_sensors.NetSums, **net)
 
     def _side(self, s: int, end: int) -> tuple[int, int, int]:
-        """(what is asked for, first, past the last) of one side of a contact sensor."""
+        """(requirement, first, one past the last) of one side of a contact sensor."""
         m, k = self.model, touch_sensors
         kind, index = ObjectType(m.sensor_object_type[s, end]), int(m.sensor_object[s, end])
         if kind == ObjectType.SUBTREE:
@@ -234,7 +236,7 @@ class StepSensors:
         self.limits = summing_table(self._tables, self._columns(sensors), found)
 
     def clear(self) -> None:
-        """Before `measure`: what is summed up is zero."""
+        """Before `measure`: set arrays that are summed into to zero."""
         sums = [self.data, self.link_F]
         if self.contact_count:
             sums += [self.net_force, self.net_torque, self.net_weight, self.net_moment]
@@ -243,7 +245,8 @@ class StepSensors:
                 fill(array)
 
     def measure(self, h: float, x: StepState, link_V: wp.array) -> None:
-        """Fill `data`, after `clear` and with the kinematics at the start of the step; `link_V`: the links' velocities there."""
+        """Fill `data`, after `clear` and with the kinematics at the beginning of the step. `link_V`: velocities of the
+        links there."""
         dynamics, of = self.dynamics, x.of
         if self.lines is not None:
             self.lines.measure(of.v0)
@@ -282,7 +285,7 @@ class StepSensors:
             dynamics.launch(reaction_kernels.keep_reactions, self.model.nbody, inputs)
 
     def _external_wrenches(self, h: float, x: StepState) -> None:
-        """What acts on links besides their joints and gravity."""
+        """The wrenches on links other than those of joints and gravity."""
         dynamics, d, collision, of = self.dynamics, self.device_model, self.collision, x.of
         if of.wrench is not None:
             inputs = [d.topology, d.plant(), dynamics.link_X, of.wrench, self.link_F]
@@ -331,7 +334,7 @@ class StepSensors:
 
 
 class StepMeasurement(Part):
-    """The sensors of a step as part of it: what they found stays in the state."""
+    """The sensors of a step as a `Part` of it. The state keeps the measured numbers."""
 
     name = "measurement"
 
@@ -344,7 +347,7 @@ class StepMeasurement(Part):
         self.stepped = wp.zeros(step.worlds, dtype=wp.int32, device=d.device)
 
     def memory(self) -> dict:
-        """What a state keeps, by name: the numbers, and in which worlds there are any."""
+        """Arrays by name that a state keeps: the numbers, and the worlds that have any."""
         return {"measured": self.measured, "stepped": self.stepped}
 
     def smooth_memory(self) -> tuple[str, ...]:
@@ -360,7 +363,7 @@ class StepMeasurement(Part):
         self.sensors.measure(h, x, self.link_V)
 
     def after_commit(self) -> None:
-        """Keep what was measured in the worlds whose step was accepted."""
+        """Keep the measured numbers in worlds whose step was accepted."""
         step = self.of
         inputs = [step.flags, self.sensors.data, self.measured, self.stepped]
         step.dynamics.launch(reaction_kernels.keep_measured, self.measured.shape[1], inputs)
