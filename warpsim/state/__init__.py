@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of all worlds, and what is made of states: a trajectory, spare states, repeated steps."""
+"""The state of all worlds, and objects made of states: trajectories, spare states, repeated steps."""
 
 from warpsim.state.state import FLAG_NAMES, State
 

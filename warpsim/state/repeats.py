@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps taken again between the same arrays: the keys of their graphs, found without checking or naming anything
-anew."""
+"""Repeated steps between the same arrays: finds the keys of their graphs without checks."""
 
 import operator
 import weakref
@@ -10,14 +9,16 @@ from warpsim.state import State
 
 
 class Repeats:
-    """Keys of graphs by the very arrays that they read and write, and their names. Neither an array nor a graph is
-    held: an entry whose arrays are gone, or are others, is none."""
+    """Keys of graphs, found by the arrays that a step reads and writes, and by their names.
+
+    It holds neither arrays nor graphs. An entry whose arrays are gone or have been replaced is not found.
+    """
 
     def __init__(self):
         self._keys: dict[tuple, tuple] = {}
 
     def find(self, substeps: int, state: State, out: State) -> tuple | None:
-        """The key of this step's graphs, None where it was not `keep`-ed with these arrays."""
+        """The key of this step's graphs; None unless `keep` was called with these arrays."""
         references, names, key = self._keys.get((substeps, id(state.q), id(out.q)), (None, None, None))
         if references is None or [*state.memory] != names or [*out.memory] != names:
             return None
@@ -27,7 +28,7 @@ class Repeats:
         return None
 
     def keep(self, substeps: int, state: State, out: State, key: tuple) -> None:
-        """Remember the key of a step that has been checked."""
+        """Store the key of a step whose arguments have been checked."""
         while len(self._keys) >= GRAPHS_KEPT:
             del self._keys[next(iter(self._keys))]
         references = tuple(weakref.ref(array) for array in _arrays(state, out))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers for the states that `Simulator.step` makes: used again once nobody holds them, so that graphs find them where
-they were."""
+"""Buffers for the states that `Simulator.step` returns. They are reused once nobody holds them, so that graphs find the
+same addresses."""
 
 import sys
 from collections.abc import Callable
@@ -13,23 +13,23 @@ KEPT = 8
 
 
 class SpareStates:
-    """States of one simulator, on arrays that only this object holds, or on new ones.
+    """Spare states of one simulator: on arrays that only this object holds, or on new arrays.
 
-    Whoever has an array, a view of it, or a NumPy array or tensor of its memory, holds a reference to the array, and it
-    stays theirs.
+    A caller that has an array, a view of it, or a NumPy array or tensor of its memory holds a reference to the array.
+    That array is then never reused.
     """
 
     def __init__(self, make: Callable[[], State]):
         self._make = make
         self._buffers: list[dict[str, wp.array]] = []
-        # References counted of an array that nobody else holds; versions of Python differ.
+        # The reference count of an array that nobody else holds. It depends on the version of Python.
         self._alone = max(_references({"q": wp.empty(0, dtype=float, device="cpu")}))
         self._counts = getattr(
             sys, "_is_gil_enabled", lambda: True
-        )()  # else another thread may hold what is not counted yet
+        )()  # without the GIL another thread may hold a reference that is not counted yet
 
     def take(self) -> State:
-        """A state whose arrays hold anything."""
+        """A state whose arrays have arbitrary values."""
         for arrays in self._buffers:
             if max(_references(arrays)) <= self._alone:
                 return _state_of(arrays)

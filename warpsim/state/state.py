@@ -58,7 +58,7 @@ class State(NamesOfState):
 
     def __init__(self, q: Array, v: Array, time: Array, memory: dict[str, Array]):
         self.q, self.v, self.time, self.memory = q, v, time, memory
-        self.recorded = False  # whether a tape made the arrays, and needs them as they are
+        self.recorded = False  # whether a tape has recorded the arrays and needs their values
 
     @property
     def worlds(self) -> int:
@@ -66,15 +66,17 @@ class State(NamesOfState):
 
     @property
     def activation(self) -> Array:
-        """`(worlds, na)` activations of the actuators that have dynamics, in their order; the array in `memory`."""
+        """Activations `(worlds, na)` of the actuators with dynamics, in their order; the array in `memory`."""
         if "activation" not in self.memory:
             raise ValueError("this state has no activation: no actuator of its model has dynamics")
         return self.memory["activation"]
 
     @property
     def mocap(self) -> Array | None:
-        """Poses `(worlds, nmocap, 7)` of the mocap bodies, `[x y z qw qx qy qz]`, which the next step uses if it is
-        given none; None without any."""
+        """Poses `(worlds, nmocap, 7)` of the mocap bodies as `[x y z qw qx qy qz]`; None if the model has none.
+
+        The next step uses them unless it is given others.
+        """
         return self.memory.get("mocap")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,7 +84,7 @@ class State(NamesOfState):
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         vars(self).update(unpack(kept))
-        self.recorded = False  # the copy's arrays are its own
+        self.recorded = False  # no tape has recorded the arrays of the copy
 
     def __repr__(self) -> str:
         extra = {"requires_grad": True} if self.q.requires_grad else {}
@@ -96,7 +98,7 @@ class State(NamesOfState):
         return show("State", names | {"memory": f"[{', '.join(self.memory)}]", "flags": self._flagged()} | extra)
 
     def _flagged(self) -> str | None:
-        """Which flags are up, and in how many worlds; None where the device cannot be read now."""
+        """The flags that are raised and the number of worlds; None if the device cannot be read now."""
         flags = self.memory.get("flags")
         if not isinstance(flags, wp.array) or flags.device.is_capturing:
             return None
@@ -114,14 +116,15 @@ class State(NamesOfState):
         return {name: array for name, array in self.arrays().items() if array.grad is not None}
 
     def require(self, kinds: dict[str, tuple[Any, ...]], device: DeviceName, label: str = "state") -> None:
-        """Raise `ValueError` unless the arrays are these: shape and dtype by name, on a device."""
+        """Raise `ValueError` unless the arrays have these shapes and dtypes by name, on this device."""
         arrays = self.arrays()
         alike = arrays.keys() == kinds.keys()
         for name, (shape, kind) in kinds.items():
             if not alike and name not in ("q", "v", "time"):
                 raise ValueError(
-                    f"{label} has the memory {listed(self.memory)}, this simulator's has {listed(list(kinds)[3:])}: it is "
-                    "of one with another solver, integrator or recovery_speed; make a state with this sim.state(q, v)"
+                    f"{label} has the memory {listed(self.memory)}, this simulator's has {listed(list(kinds)[3:])}: it "
+                    "is of one with another solver, integrator or recovery_speed; make a state with this sim.state(q, "
+                    "v)"
                 )
             array = arrays[name]
             if isinstance(array, wp.array) and array.shape == shape and array.dtype is kind and array.is_contiguous:
@@ -141,15 +144,16 @@ class State(NamesOfState):
     def assign(self, other: "State") -> None:
         """Copy the values of `other` into this state's arrays.
 
-        Raises `ValueError`, before anything is written, unless both hold arrays of the same names, shapes and dtypes.
+        Raises `ValueError`, before anything is written, unless both states have arrays of the same names, shapes and
+        dtypes.
         """
         if not isinstance(other, State):
             raise ValueError(f"other is a {type(other).__name__}; give a State")
         own, given = self.arrays(), other.arrays()
         if own.keys() != given.keys():
             raise ValueError(
-                f"the state holds {', '.join(own)}, the one to assign {', '.join(given)}; both must come from simulators "
-                "with the same integrator and solver"
+                f"the state holds {', '.join(own)}, the one to assign {', '.join(given)}; both must come from "
+                "simulators with the same integrator and solver"
             )
         for name, array in given.items():
             target = own[name]
@@ -163,8 +167,11 @@ class State(NamesOfState):
             wp.copy(self.arrays()[name], array)
 
     def release(self) -> None:
-        """Before the arrays are written to: where a tape has recorded them they are left to it, and the state goes on
-        with copies (whose gradients are new and zero)."""
+        """Prepare the arrays for writing.
+
+        If a tape has recorded them, the tape keeps them and the state continues with copies. The gradients of the
+        copies are zero.
+        """
         if self.recorded:
             with tape_paused():
                 copy = self.clone()
@@ -172,18 +179,18 @@ class State(NamesOfState):
             self.recorded = False
 
     def alias(self) -> "State":
-        """A state of the same arrays, which stays with them when this one is given others."""
+        """A state with the same arrays. It keeps them when this state gets new ones."""
         alias = self._map(lambda array: array)
         alias.recorded = self.recorded
         return alias
 
     def __getitem__(self, worlds: Numbers) -> "State":
-        """A copy of the chosen worlds: an index, a slice, or a list or array of indices or of booleans."""
+        """A copy of the chosen worlds: an index, a slice, or a list or array of indices or booleans."""
         chosen = np.atleast_1d(np.arange(self.worlds)[worlds]).astype(np.int32)
         index = wp.array(chosen, dtype=wp.int32, device=self.q.device)
 
         def rows(array):
-            if array.size == 0:  # no indexing of nothing
+            if array.size == 0:  # Warp cannot index an array of size 0
                 return wp.zeros((len(chosen), *array.shape[1:]), dtype=array.dtype, device=array.device)
             return wp.clone(array[index])
 
@@ -216,7 +223,7 @@ class State(NamesOfState):
 
 
 def _refuse(array, where: str, shape, kind, device) -> None:
-    """Say what is wrong with an array that is not as it must be."""
+    """Raise the error for an array of a wrong type, shape, dtype or device, or with gaps."""
     if not isinstance(array, wp.array):
         raise ValueError(f"{where} is a {type(array).__name__}; make states with this sim.state(q, v)")
     if array.shape != shape:

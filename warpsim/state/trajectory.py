@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Trajectory`: what a rollout recorded, and its ways out: Zarr store, USD stage, web page, plots and pictures.
+"""`Trajectory`: the record of a rollout, and its output as Zarr store, USD stage, web page, plots and pictures.
 
-A data object: it holds arrays and launches nothing. Positions are turned into body poses on the host, a chunk of
-frames at a time.
+It only holds data and launches nothing. Body poses are computed from positions on the host, in chunks of frames.
 """
 
 import dataclasses
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False)
 class Trajectory(NamesOfTrajectory):
-    """The record of a rollout in several worlds. Row 0 is the initial state, row t follows step t, or step k·t of a
-    rollout with `every=k`.
+    """The record of a rollout in several worlds. Row 0 is the initial state, row t the state after step t (after step
+    k·t with `every=k`).
 
     Parameters
     ----------
@@ -128,8 +127,10 @@ class Trajectory(NamesOfTrajectory):
 
     @property
     def gradient_norms(self) -> "Array":
-        """‖∂loss/∂(q, v)‖ after each step `(steps + 1, worlds)`, from `rollout(..., gradient_norms=True)` and a
-        backward pass."""
+        """‖∂loss/∂(q, v)‖ after each step `(steps + 1, worlds)`.
+
+        Needs `rollout(..., gradient_norms=True)` and a backward pass.
+        """
         if self.gradients is None:
             raise ValueError("this rollout has no gradient norms; ask for them: sim.rollout(..., gradient_norms=True)")
         return self.gradients.norms
@@ -142,7 +143,7 @@ class Trajectory(NamesOfTrajectory):
 
     @property
     def duration(self) -> float:
-        """Simulated time [s] from the first row to the last, in the world that went furthest."""
+        """Simulated time [s] from the first row to the last, of the world with the latest time."""
         return float(np.max(self.rows("time", [self.frames - 1]) - self.rows("time", [0])))
 
     def rows(self, name: str, rows: Numbers) -> np.ndarray:
@@ -153,19 +154,19 @@ class Trajectory(NamesOfTrajectory):
         return host_kinematics.host_rows(array, _row_indices(rows, len(array)))
 
     def clock(self) -> np.ndarray:
-        """`(T+1,)` time [s] of the world that went furthest; a world that was stopped early keeps its last time."""
+        """Time [s] `(T+1,)` of the world with the latest time. A world that was stopped early keeps its last time."""
         furthest = int(np.argmax(self.rows("time", [self.frames - 1])[0]))
         return host_array(self.time[:, furthest])
 
     def poses(self, worlds: Selection | None = None) -> np.ndarray:
         """Body poses `(T+1, worlds, nbody, 7)` as `[x y z qw qx qy qz]`, world frame, float64.
 
-        All at once; for long rollouts iterate over `pose_chunks` instead.
+        All poses are in memory at once; for long rollouts iterate over `pose_chunks`.
         """
         return np.concatenate(list(self.pose_chunks(worlds=worlds)))
 
     def pose_chunks(self, rows: Numbers | None = None, worlds: Selection | None = None) -> Iterator[np.ndarray]:
-        """Yield body poses `(some rows, worlds, nbody, 7)` in order, a bounded number of bytes at a time."""
+        """Yield body poses `(rows of a chunk, worlds, nbody, 7)` in order, in chunks of bounded size."""
         rows = np.arange(self.frames) if rows is None else _row_indices(rows, self.frames)
         chosen = world_indices(worlds, self.worlds)
         return host_kinematics.body_pose_chunks(self.model, self.q, rows, chosen, self.mocap)
@@ -173,14 +174,14 @@ class Trajectory(NamesOfTrajectory):
     def save(self, path: PathLike) -> None:
         """Write a Zarr v3 store with the model inside; see `warpsim.files.store.store`.
 
-        A warpsim store that is there is replaced once the new one is whole; any other file or folder is an error, as is
-        a store with something else in its folder.
+        An existing warpsim store is replaced once the new one is complete. Any other file or folder is an error, as is
+        a store with foreign files in its folder.
         """
         registered("save_trajectory")(self, path)
 
     @classmethod
     def load(cls, path: PathLike, model: Model | None = None) -> "Trajectory":
-        """Read a store written by `save` or a rollout. `model` replaces the stored one, and must fit it."""
+        """Read a store written by `save` or a rollout. `model` replaces the stored model and must fit the data."""
         if model is not None and not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; give a Model, or None for the stored one")
         return registered("load_trajectory")(path, model)
@@ -198,17 +199,20 @@ class Trajectory(NamesOfTrajectory):
         contact_forces: Numbers | None = None,
     ) -> None:
         """Write an animated USD stage (`.usd`, `.usdc`, `.usda` or `.usdz`), with a camera and lights under `/View`;
-        docs/usd.md.
+        see docs/usd.md.
 
-        `worlds`: None for all, n for the first n, or a list of indices. `fps` [1/s]: None keeps the recorded rate,
-        thinned to at most 60. `form`: None makes of one world a tree of named prims with UsdPhysics, of several
-        "instanced": point instancers on a grid `spacing` [m] apart, 20 bytes per body and frame; "named" makes prims of
-        each world's bodies, for any number of worlds, without physics. `patches`: those between pressure fields as
-        coloured meshes, the geoms see-through (docs/hydroelastic.md); `ValueError` where the model has no pressure
-        fields. `frames_per_file`: a folder `path` with value clips of at most that many frames; open its `stage.usda`.
-        `diagnostics`: the recorded ones, flags among them, as attributes `warpsim:NAME` of the worlds.
-        `contact_forces (steps, worlds, nbody, 3)` [N]: what `sim.contact_force()` gave after each step, as attributes
-        or primvars `warpsim:contactForce` of the bodies.
+        - `worlds`: None for all, n for the first n, or a list of indices.
+        - `fps` [1/s]: None keeps the recorded rate, thinned to at most 60.
+        - `spacing` [m]: distance of the worlds on a grid.
+        - `form`: "named" makes prims of each world's bodies, for any number of worlds, without physics. "instanced"
+          makes point instancers, 20 bytes per body and frame. None: for one world a tree of named prims with
+          UsdPhysics, for several "instanced".
+        - `patches`: draw hydroelastic contact patches as colored meshes, with see-through geoms (docs/hydroelastic.md).
+          `ValueError` if the model has no pressure fields.
+        - `frames_per_file`: makes `path` a folder with value clips of at most this many frames. Open its `stage.usda`.
+        - `diagnostics`: write the recorded diagnostics, flags included, as attributes `warpsim:NAME` of the worlds.
+        - `contact_forces (steps, worlds, nbody, 3)` [N]: the results of `sim.contact_force()` after each step, written
+          as attributes or primvars `warpsim:contactForce` of the bodies.
         """
         registered("write_trajectory")(
             self,
@@ -233,8 +237,8 @@ class Trajectory(NamesOfTrajectory):
     ) -> None:
         """Write one stand-alone web page with play, pause and scrub controls; it opens without a network.
 
-        `worlds` as in `to_usd`, at most 64 by default; `fps` [1/s] frames kept; `spacing` [m] between worlds; `patches`
-        as in `to_usd`, with the scale of their colours.
+        `worlds`: as in `to_usd`, but at most 64 by default. `fps` [1/s]: rate of the frames kept. `spacing` [m]:
+        distance of the worlds. `patches`: as in `to_usd`, with their color scale.
         """
         registered("write_html")(self, path, worlds=worlds, fps=fps, spacing=spacing, patches=patches)
 
@@ -242,17 +246,21 @@ class Trajectory(NamesOfTrajectory):
         self, path: PathLike | None = None, worlds: Selection | None = None, tolerance: float | None = None
     ) -> Any:
         """Matplotlib figure of heights, energy, contacts, momentum error, base paths and a picture of the last frame.
-        Where the base stands still, positions and velocities of the joints of the first chosen world take the place of
+
+        If the base stands still, positions and velocities of the joints of the first chosen world replace heights and
+        paths.
         heights and paths.
 
-        Saved to `path` if given (PNG, PDF, SVG); returned either way. `worlds` as in `to_usd`; `tolerance` draws the
-        solver's stopping tolerance beside the momentum error.
+        The figure is returned, and saved to `path` if given (PNG, PDF, SVG). `worlds`: as in `to_usd`. `tolerance`:
+        draw this stopping tolerance of the solver beside the momentum error.
         """
         return registered("plot_trajectory")(self, path, worlds=worlds, tolerance=tolerance)
 
     def render(self, path: PathLike, worlds: Selection | None = None, frame: int = -1, **options: Any) -> None:
-        """Write a PNG of the chosen worlds at row `frame`; options as in `warpsim.show.render.render_image`,
-        `patches=True` among them."""
+        """Write a PNG of the chosen worlds at row `frame`.
+
+        Options, `patches=True` among them, are those of `warpsim.show.render.render_image`.
+        """
         if not -self.frames <= whole(frame, "frame") < self.frames:
             raise ValueError(f"frame={frame}: the trajectory has rows 0 to {self.frames - 1}")
         q = self.rows("q", [frame % self.frames])[0]
@@ -263,7 +271,7 @@ class Trajectory(NamesOfTrajectory):
 
 
 def _row_indices(rows, count: int) -> np.ndarray:
-    """Indices as an array, from the end where they are negative."""
+    """Row indices as an array; negative indices count from the end."""
     rows = np.atleast_1d(np.asarray(rows))
     if not rows.size:
         return np.zeros(0, dtype=int)
@@ -275,12 +283,12 @@ def _row_indices(rows, count: int) -> np.ndarray:
 
 
 def host_array(array) -> np.ndarray:
-    """A NumPy view or copy of a NumPy, Warp or array-like."""
+    """A NumPy view or copy of a NumPy array, a Warp array or another array-like."""
     return array.numpy() if hasattr(array, "numpy") else np.asarray(array)
 
 
 def world_indices(worlds, count: int) -> np.ndarray:
-    """Indices of the worlds to show out of `count`: None is all, an int the first that many, else a list of indices."""
+    """Indices of the chosen worlds out of `count`: None is all, an int n the first n, otherwise a list of indices."""
     if worlds is None:
         return np.arange(count)
     if isinstance(worlds, int | np.integer) and not isinstance(worlds, bool):
@@ -300,10 +308,10 @@ def world_indices(worlds, count: int) -> np.ndarray:
 
 
 def warn_undrawn(trajectory, depth: int = 4) -> None:
-    """Warn that what is drawn has the model's parameters where the simulation had others."""
+    """Warn if the simulation had parameters other than the model's, which drawings use."""
     if trajectory.undrawn:
         warnings.warn(
-            f"parameters {', '.join(trajectory.undrawn)} of this simulation were not the model's, by which it is drawn; a world that is to be drawn "
-            "by its own: dataclasses.replace(trajectory, model=..., undrawn=())",
+            f"parameters {', '.join(trajectory.undrawn)} of this simulation were not the model's, by which it is "
+            "drawn; a world that is to be drawn by its own: dataclasses.replace(trajectory, model=..., undrawn=())",
             stacklevel=depth,
         )
