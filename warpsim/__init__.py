@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """warpsim: batched, differentiable multibody physics with stiff contact, on CPU and GPU through NVIDIA Warp.
 
-Warp's start-up banner and its line for each module are off, unless the environment has WARPSIM_VERBOSE=1, `warp.init()`
-came first, or `warp.config.log_level` is set by you.
+Warp's start-up banner and its line per module are off, unless the environment has WARPSIM_VERBOSE=1, `warp.init()` was
+called before, or you set `warp.config.log_level`.
 """
 
 import importlib as _importlib
@@ -10,7 +10,7 @@ import os as _os
 import sys as _sys
 import typing as _typing
 
-# Registers what models and trajectories are written by.
+# Registers the functions that write models and trajectories.
 import warpsim.files as _files  # noqa: F401
 import warpsim.show as _show  # noqa: F401
 
@@ -66,7 +66,7 @@ _PUBLIC = {
     "warpsim.solve.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
 }
 _MODULES = {"robots": "warpsim.robots", "cluster": "warpsim.cluster"}
-# Adapters that load their framework; not in `__all__`, so that a look at every public name loads none.
+# Adapters that import their framework. They are not in `__all__`, so that listing all public names imports none.
 _ADAPTERS = {name: f"warpsim.differentiate.{name}" for name in ("torch", "jax")} | {"envs": "warpsim.envs"}
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = [*_HOME, *_MODULES]  # noqa: PLE0604 (names)
@@ -76,7 +76,7 @@ _hushed = False
 
 
 def _hush() -> None:
-    """Set Warp's log level to warnings, once, where nobody has chosen another."""
+    """Set Warp's log level to warnings, once, unless someone has chosen another level."""
     global _hushed
     if _hushed:
         return
@@ -88,10 +88,10 @@ def _hush() -> None:
         warp.config.log_level = warp.LOG_WARNING
 
 
-if "warp" in _sys.modules:  # else at the first use of what needs it; a level set later is never touched
+if "warp" in _sys.modules:  # otherwise at the first use of a name that needs Warp; a level set later is never changed
     _hush()
 
-if _typing.TYPE_CHECKING:  # the same names for type checkers and editors, which cannot follow what is loaded on demand
+if _typing.TYPE_CHECKING:  # for type checkers and editors, which cannot follow names that are loaded on demand
     from warpsim import cluster as cluster
     from warpsim import envs as envs
     from warpsim import robots as robots

@@ -438,8 +438,7 @@ class Stepper:
         if control is not None and self.step.actuation is not None:
             raise ValueError(
                 "control is given, but actuators with an activation, muscles and ranges of several actuators have "
-                "forces in steps "
-                "alone; leave control out for those of the last step"
+                "forces in steps alone; leave control out for those of the last step"
             )
         if active_tape() is not None and self.model.nsensordata:
             return self._read_taped(state, lambda adjoint: adjoint.sensors, control)
@@ -459,8 +458,7 @@ class Stepper:
         if lack is not None:
             raise ValueError(
                 f"a tape is recording, but sensors of accelerations and forces have no gradient {lack}; use SAP for "
-                f"such "
-                "models, or read them where no tape records"
+                "such models, or read them where no tape records"
             )
         adjoint = self.reading_adjoint
         with tape_paused() as tape:

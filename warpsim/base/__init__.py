@@ -1,3 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every room stands on: errors, checks of values, annotations, other engines' names, how results are shown and
-pickled."""
+"""The base of all rooms: errors, checks of values, annotations, names of other engines, printing and pickling."""

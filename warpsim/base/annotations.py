@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of what public calls take and give, for people and type checkers."""
+"""Types of the arguments and results of public calls, for readers and type checkers."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
     Array, Device = wp.array, wp.Device
 
-Numbers: TypeAlias = npt.ArrayLike | Array  # cast to the dtype and copied to the device where they are not there
+Numbers: TypeAlias = npt.ArrayLike | Array  # cast to the dtype and copied to the device if necessary
 PathLike: TypeAlias = str | os.PathLike[str]
 Selection: TypeAlias = int | Sequence[int] | np.ndarray  # n for the first n, or indices
 DeviceName: TypeAlias = str | Device

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of arguments that every public call shares. Each error names the argument, its value and what would do.
+"""Checks of arguments, shared by all public calls. Each error names the argument, its value and the fix.
 
-`name` is how the message calls the argument; `error` is `ValueError` (arguments) or `ModelError` (models).
+`name`: the argument's name in the message. `error`: `ValueError` (arguments) or `ModelError` (models).
 """
 
 import difflib
@@ -10,12 +10,12 @@ import re
 
 import numpy as np
 
-MANY, NEAREST = 30, 20  # of choices in a message
-LISTED = 12  # names that a message lists before it counts the rest
+MANY, NEAREST = 30, 20  # number of choices in a message
+LISTED = 12  # number of names in a message before it only counts the rest
 
 
 def flag(value, name: str, error=ValueError) -> bool:
-    """A truth value: True or False, and nothing that merely has one."""
+    """A truth value: only True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise error(f"{name} is {short(value)}; give True or False")
     return bool(value)
@@ -35,7 +35,7 @@ def whole(value, name: str, least: int | None = None, error=ValueError) -> int:
 
 
 def number(value, name: str, rule: str = "it must be a finite number", holds=np.isfinite, error=ValueError) -> float:
-    """One number for which `holds`; `rule` says so in words. Texts and truth values are none."""
+    """One number for which `holds` is true; `rule` states that in words. Strings and truth values are refused."""
     try:
         array = numbers(value, name, error)
         found = float(array) if array.ndim == 0 else np.nan
@@ -48,8 +48,10 @@ def number(value, name: str, rule: str = "it must be a finite number", holds=np.
 
 
 def numbers(value, name: str, error=ValueError, dtype=float) -> np.ndarray:
-    """An array of numbers. A text that reads as a number is none, nor is a single truth value, a complex number or an
-    array with entries that are masked."""
+    """An array of numbers.
+
+    Strings (even of digits), a single truth value, complex numbers and masked entries are refused.
+    """
     try:
         if np.ma.is_masked(value):
             raise TypeError
@@ -82,7 +84,7 @@ def choice(value, name: str, known, error=ValueError):
 
 
 def _nearest(text: str, known: list) -> str:
-    """All that are known; of many the `NEAREST` that look most like a text, and how many more."""
+    """All known values; of more than `MANY` the `NEAREST` that are most similar to `text`, and the number of others."""
     if len(known) <= MANY:
         return str(known)
     likely = sorted(known, key=lambda x: -difflib.SequenceMatcher(None, text, str(x)).ratio())[:NEAREST]
@@ -90,7 +92,7 @@ def _nearest(text: str, known: list) -> str:
 
 
 def listed(names, most: int = LISTED) -> str:
-    """The names, comma-separated; where there are many the first of them and how many more."""
+    """The names, comma-separated: the first `most` and the number of others."""
     names = [str(name) for name in names]
     rest = len(names) - most
     text = ", ".join(names[:most]) or "none"
@@ -98,7 +100,7 @@ def listed(names, most: int = LISTED) -> str:
 
 
 def several(value, name: str, rule: str = "give a list", error=ValueError) -> tuple:
-    """The entries of a list of any kind; a text or a number is one entry."""
+    """The entries of any iterable; a string or a number is one entry."""
     if isinstance(value, (str, int, float, np.generic)):
         return (value,)
     try:
@@ -108,17 +110,16 @@ def several(value, name: str, rule: str = "give a list", error=ValueError) -> tu
 
 
 def short(value) -> str:
-    """The value as a message shows it: on one line of at most some hundred characters."""
+    """The value for a message: on one line of about a hundred characters at most."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 120 else f"{text[:100]} ... ({len(text)} characters)"
 
 
 def grouped(refusals, join: str = " ") -> list[str]:
-    """One sentence for each kind of element and defect out of (element, what is wrong, fix), however many elements
-    there are.
+    """One sentence per kind of element and defect, from (element, defect, fix), however many elements have it.
 
-    An element is called by its kind and name, as in "joint 'knee'"; the first of a group stands for the rest, which may
-    differ in the names and numbers of what is wrong with them.
+    An element is named by its kind and name, as in "joint 'knee'". The sentence quotes the first element of a group.
+    The others may differ from it in the names and numbers of their defect.
     """
     groups: dict[tuple[str, str, str], list] = {}
     for element, what, fix in refusals:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one exception type of a bad model, bad arguments raise `ValueError`; and the end of a run by a signal."""
+"""Exceptions: of a model, of a store, and of a run that a signal ends. Wrong arguments raise `ValueError`."""
 
 import contextlib
 
@@ -10,7 +10,7 @@ class ModelError(ValueError):
 
 @contextlib.contextmanager
 def named(what):
-    """Errors of a model, or of a part of it, that begin with what that is called."""
+    """Prefix the errors of a model, or of a part of it, with its name `what`."""
     try:
         yield
     except ModelError as error:
@@ -19,12 +19,14 @@ def named(what):
 
 
 class StoreError(ValueError):
-    """A store that is missing, foreign, damaged, hostile or of another version. The message names the path and the
-    fix."""
+    """A store that is missing, foreign, damaged, hostile or of another version.
+
+    The message names the path and the fix.
+    """
 
 
 class Stopped(Exception):
-    """A rollout that a signal ended early; what was simulated is in its store. `code` is the exit code that says so."""
+    """A rollout that a signal ended early; the simulated part is in its store. `code` is the process's exit code."""
 
     def __init__(self, number: int, message: str):
         super().__init__(message)

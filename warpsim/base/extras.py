@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that an extra of warpsim brings."""
+"""Optional packages, which the extras of warpsim install."""
 
 import importlib
 
 
 def import_or_explain(module: str, extra: str):
-    """Import an optional package, or say which extra brings it."""
+    """Import an optional package. The error names the extra that installs it."""
 
     try:
         return importlib.import_module(module)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of MuJoCo, Isaac Lab, Newton, Drake and their like, answered with what to write here.
+"""Names used by MuJoCo, Isaac Lab, Newton, Drake and others: errors that say what warpsim calls them.
 
-`OtherNames` makes a base class whose attributes of such names raise `AttributeError`, when read and when written to (a
-Python object would take a new attribute in silence). `explained` says more of a `TypeError` for a keyword that a
-function does not have. Neither costs anything where names are right.
+`OtherNames` makes a base class with an attribute for each such name. Reading or assigning it raises `AttributeError` (a
+Python object would silently accept a new attribute). `explained` extends the `TypeError` for an unknown keyword.
+Neither costs time if names are right.
 """
 
 import difflib
@@ -24,7 +24,7 @@ TOO_MANY = re.compile(r"([\w.<>]+)\(\) takes .*positional arguments? but .* (?:w
 
 
 def _table(text: str) -> dict[str, str]:
-    """`name name: what to write` by line."""
+    """Parse lines of the form `name name: what to write`."""
     found = {}
     for line in text.strip().splitlines():
         names, here = line.split(": ", 1)
@@ -32,7 +32,7 @@ def _table(text: str) -> dict[str, str]:
     return found
 
 
-# Keywords by what each function calls the thing; a function that has that keyword answers with it.
+# The keyword is followed by the names that functions of warpsim use; the answer is the one that the function has.
 KEYWORDS = _table("""
 num_envs n_envs nenv num_worlds n_worlds nworld world_count batch_size num_environments nbatch: worlds
 timestep time_step sim_dt physics_dt step_size delta_t h: dt
@@ -276,7 +276,7 @@ ATTRIBUTES = {"State": _STATE, "Simulator": _SIMULATOR, "Model": _MODEL, "Trajec
 
 
 class _OtherName:
-    """An attribute that is called something else here."""
+    """An attribute that has another name in warpsim."""
 
     def __init__(self, owner: str, name: str, here: str):
         self.text = f"{owner} has no {name!r}; here it is {here}"
@@ -289,7 +289,7 @@ class _OtherName:
 
 
 def other_names(owner: str, table: dict[str, str] | None = None) -> type:
-    """A base class for `owner`, whose attributes of other projects' names, or of a table, say what to write."""
+    """A base class for `owner`. Its attributes with the names in `table` raise an error that says what to write."""
     table = ATTRIBUTES[owner] if table is None else table
     found = {name: _OtherName(owner, name, here) for name, here in table.items()}
 
@@ -323,13 +323,13 @@ else:
 
 
 def module_hint(name: str) -> str:
-    """What to write for a name that the module does not have; empty where that is not known."""
+    """What to write in place of a name that the module does not have; "" if unknown."""
     return f"; here it is {_MODULE[name]}" if name in _MODULE else ""
 
 
 def explained(error: TypeError, function: Callable) -> TypeError:
-    """The error of a call of `function`, which says what to write where it was a keyword that the function does not
-    have."""
+    """The `TypeError` of a call of `function`. For an unknown keyword or too many positional arguments its text says
+    what to write."""
     text = str(error)
     unknown, many = UNKNOWN.search(text), TOO_MANY.search(text)
     if (unknown or many or [None, None])[1] != function.__qualname__:
@@ -353,7 +353,7 @@ def explained(error: TypeError, function: Callable) -> TypeError:
 
 
 def reraise(error: TypeError, function: Callable) -> typing.NoReturn:
-    """Raise the error, `explained`."""
+    """Raise the error, extended by `explained`."""
     found = explained(error, function)
     if found is error:
         raise error
@@ -361,7 +361,7 @@ def reraise(error: TypeError, function: Callable) -> typing.NoReturn:
 
 
 def answers(function: Method) -> Method:
-    """A function whose `TypeError` for a keyword says what to write."""
+    """Decorate a function: its `TypeError` for an unknown keyword says what to write."""
 
     @functools.wraps(function)
     def call(*arguments, **named):
@@ -374,7 +374,7 @@ def answers(function: Method) -> Method:
 
 
 def own_names(whole: type, *parts: type) -> None:
-    """Have messages call the methods of the bases `parts` by the class that they are parts of."""
+    """Make error messages name the methods of the bases `parts` after the class `whole`."""
     for name, method in ((name, method) for part in parts for name, method in vars(part).items()):
         function = method.fget if isinstance(method, property) else method
         while isinstance(function, types.FunctionType):

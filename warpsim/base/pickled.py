@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device arrays in pickles and deep copies: values by way of NumPy, to the device they came from or else the CPU."""
+"""Device arrays in pickles and deep copies. Values pass through NumPy, to their device if present, otherwise to the
+CPU."""
 
 import functools
 from typing import NamedTuple
@@ -9,8 +10,7 @@ import warp as wp
 
 
 class PackedArray(NamedTuple):
-    """What is kept of a `wp.array`: values, name of the dtype, device, and whether it has a gradient (zero when
-    unpacked)."""
+    """A packed `wp.array`: values, name of the dtype, device, and whether it has a gradient (zero when unpacked)."""
 
     values: np.ndarray
     dtype: str
@@ -23,7 +23,7 @@ class PackedArray(NamedTuple):
         return cls(array.numpy().copy(), array.dtype.__name__, str(array.device), array.requires_grad)
 
     def unpack(self) -> wp.array:
-        """A new array on the same device, or on the CPU where this process has no such device."""
+        """A new array on the same device; on the CPU if this process has no such device."""
         options = {
             "dtype": getattr(wp, self.dtype),
             "device": _present(self.device),
@@ -35,7 +35,7 @@ class PackedArray(NamedTuple):
 
 
 def pack(value):
-    """`value`, with device arrays packed in it if it is one, or a dict of them."""
+    """`value` with its device arrays packed: an array, a dict of arrays (nested), or anything else as it is."""
     if isinstance(value, dict):
         return {name: pack(item) for name, item in value.items()}
     return PackedArray.of(value) if isinstance(value, wp.array) else value
@@ -52,5 +52,5 @@ def unpack(value):
 def _present(name: str):
     try:
         return wp.get_device(name)
-    except Exception:  # Warp's message names the device; here another one will do
+    except Exception:  # Warp's message only names the device
         return wp.get_device("cpu")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of higher rooms that methods of lower ones call: a room registers its own when `warpsim` is imported."""
+"""Functions of higher rooms that methods of lower rooms call. A higher room registers them when `warpsim` is
+imported."""
 
 import importlib
 from typing import Any
@@ -8,10 +9,10 @@ _HOMES: dict[str, str] = {}
 
 
 def register(module: str, *names: str) -> None:
-    """Tell the module of the functions of these names; it is imported when the first of them is called."""
+    """Register functions by name with their module. It is imported at the first call of one of them."""
     _HOMES.update(dict.fromkeys(names, module))
 
 
 def registered(name: str) -> Any:
-    """The function that is registered by a name."""
+    """The function registered under a name."""
     return getattr(importlib.import_module(_HOMES[name]), name)

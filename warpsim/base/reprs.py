@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How objects that hold arrays show themselves: one short line with shapes instead of numbers."""
+"""Printing of objects that hold arrays: one short line with shapes in place of numbers."""
 
 
 def show(owner: str, values: dict) -> str:
-    """`Owner(name=value, ...)`, an array as its shape and what is not there left out."""
+    """`Owner(name=value, ...)`; arrays are printed as shapes, and None is left out."""
     parts = []
     for name, value in values.items():
         if isinstance(value, dict):
@@ -19,7 +19,7 @@ def _brief(value) -> str:
 
 
 class ShownByShapes:
-    """A dataclass whose repr has the shapes of its arrays."""
+    """A dataclass whose repr prints the shapes of its arrays."""
 
     def __repr__(self) -> str:
         return show(type(self).__name__, {name: getattr(self, name) for name in self.__dataclass_fields__})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollouts over many machines, on Ray: worlds divided over actors that write into one store (docs/scale.md)."""
+"""Rollouts over many machines with Ray: actors simulate shares of the worlds and write into one store
+(docs/scale.md)."""
 
 from warpsim.cluster.cluster import ShardLost, map, resume, rollout
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollouts over many machines, on Ray: worlds divided over actors that write into one store (docs/scale.md).
+"""Rollouts over many machines with Ray: actors simulate shares of the worlds and write into one store (docs/scale.md).
 
-A store says what its run is and how far each column of worlds is (`warpsim.run.streaming`). An actor brings columns of
-its own to the end, and nothing else: one that is lost is replaced by another, which begins at the last commit. Bits do
-not depend on how worlds are divided, for every world depends on itself alone, and random numbers on its number in the
-whole.
+A store describes its run and the progress of each column of worlds (`warpsim.run.streaming`). An actor simulates its
+columns to the end. A lost actor is replaced by a new one, which begins at the last commit. The bits do not depend on
+how worlds are divided: every world depends only on itself, and random numbers on its number in the whole run.
 """
 
 import collections
@@ -51,17 +50,16 @@ from warpsim.state import State
 if TYPE_CHECKING:
     from warpsim.state.trajectory import Trajectory
 
-LOSSES = 20  # of actors, one after the other without a commit between them, before a run is given up
-LOOK_SECONDS = 0.2  # between two looks at the store, for progress
+LOSSES = 20  # losses of actors in a row, without a commit between them, after which a run is given up
+LOOK_SECONDS = 0.2  # [s] between two reads of the store for progress
 
 
 class ShardLost(RuntimeError):
-    """Actors were lost so often that a run made no progress. What is in the store stays, and `ws.cluster.resume` goes
-    on with it."""
+    """Actors were lost so often that a run made no progress. The store stays, and `ws.cluster.resume` continues it."""
 
 
 class Unchanging:
-    """A callable whose state must not change, as its shards could not share it."""
+    """A callable whose state must not change, because shards could not share the changes."""
 
     def __init__(self, called):
         self.called, self.first = called, to_plain(called.state_dict())
@@ -73,8 +71,8 @@ class Unchanging:
         said = self.called.state_dict()
         if to_plain(said) != self.first:
             raise ValueError(
-                f"the state of controls ({type(self.called).__name__}) changes from step to step, which shards cannot share; give an array, "
-                "ws.RandomControls, or a callable of the state alone"
+                f"the state of controls ({type(self.called).__name__}) changes from step to step, which shards cannot "
+                "share; give an array, ws.RandomControls, or a callable of the state alone"
             )
         return said
 
@@ -83,13 +81,13 @@ class Unchanging:
 
 
 class Shard:
-    """What an actor does: bring worlds of a store to the end."""
+    """The work of an actor: simulate worlds of a store to the end."""
 
     def __init__(self, path, device, threads):
         self.path, self.device, self.threads = path, device, threads
 
     def machine(self) -> dict[str, str]:
-        """Where it runs, on which last bits depend."""
+        """The fingerprint of the actor's machine, which decides the last bits."""
         from warpsim.run.inputs import device_called
 
         try:
@@ -125,19 +123,24 @@ def rollout(
     address: str | None = None,
     **options: Any,
 ) -> "Trajectory":
-    """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store; its `Trajectory`,
-    read from there.
+    """`Simulator.rollout` of `worlds` worlds over `shards` actors of Ray, streamed into one store.
 
-    `state`: where to begin, of a simulator of the same options; None is the model's start in every one of `worlds`.
-    `controls`: an array (steps, worlds, nu), `ws.RandomControls`, None, or a callable of a shard's state with
-    `state_dict` that does not change. `mocap`: an array (steps, worlds, nmocap, 7) of poses of mocap bodies.
-    `parameters`: name -> values as in `sim.parameters[name] = values`. `shards`: None is a CUDA device each, or a core
-    each where there is none. `store`: a path that all machines see, or a URL; None keeps it in a temporary folder of
-    this machine and reads it whole. `address`: of a running cluster, as in `ray.init`. `options`: those of `Simulator`.
-    The bits are those of one simulator of all worlds, for any number of shards on devices of one kind.
+    - `state`: the initial state, of a simulator with the same options. None: the model's initial state in each of
+      `worlds`.
+    - `controls`: an array (steps, worlds, nu), `ws.RandomControls`, None, or a callable of a shard's state whose
+      `state_dict` does not change.
+    - `mocap`: an array (steps, worlds, nmocap, 7) of poses of mocap bodies.
+    - `parameters`: name -> values, as in `sim.parameters[name] = values`.
+    - `shards`: None is one per CUDA device, or one per core without CUDA devices.
+    - `store`: a path that all machines see, or a URL. None uses a temporary folder of this machine and reads it wholly.
+    - `address`: of a running cluster, as in `ray.init`.
+    - `options`: those of `Simulator`.
 
-    A lost actor or node is replaced and begins at its last commit. Raises `ImportError` without Ray, `ValueError`,
-    `StoreError`, `ShardLost`.
+    Returns the `Trajectory`, read from the store. It has the bits of one simulator of all worlds, for any number of
+    shards on devices of one kind.
+
+    A lost actor or node is replaced by a new one, which begins at the last commit. Raises `ImportError` without Ray,
+    `ValueError`, `StoreError`, `ShardLost`.
     """
     ray = _ray(address)
     if not isinstance(model, Model):
@@ -174,8 +177,8 @@ def resume(
     progress: Progress | None = None,
     address: str | None = None,
 ) -> "Trajectory":
-    """Go on over `shards` actors with a run that was interrupted, of `ws.cluster.rollout` or `sim.rollout(store=…)`.
-    Its `Trajectory`."""
+    """Resume an interrupted run of `ws.cluster.rollout` or `sim.rollout(store=…)` over `shards` actors; returns its
+    `Trajectory`."""
     ray = _ray(address)
     path = _shared(path, exists=True)
     store = Store(path)
@@ -201,11 +204,11 @@ def map(
     retries: int = 3,
     address: str | None = None,
 ) -> list[Any]:
-    """`[function(item) for item in items]` over processes of Ray, in the order of the items: seeds of a training,
+    """`[function(item) for item in items]` over processes of Ray, in the order of the items: for seeds of a training,
     robots, sweeps.
 
-    `shards`: how many at once, each with its share of the cores (and of the GPUs, where there are any); None as in
-    `rollout`. What a lost process was at is done again, up to `retries` times; an exception of `function` is raised
+    `shards`: how many run at once, each with its share of the cores (and of the GPUs, if there are any); None as in
+    `rollout`. The item of a lost process is computed again, up to `retries` times. An exception of `function` is raised
     here.
     """
     ray = _ray(address)
@@ -218,7 +221,7 @@ def map(
 
 
 def _divide(store: Store) -> None:
-    """Let columns of a run of one simulator go on by themselves, all from the commit that each of them has been at."""
+    """Make the columns of a one-simulator run independent, all from the last commit that they have in common."""
     for worlds, commit in together(store):
         store.commit(worlds, commit)
     store.run = store.run | {"divided": True}
@@ -226,7 +229,7 @@ def _divide(store: Store) -> None:
 
 
 class _Run:
-    """Actors at work on one store."""
+    """Actors that work on one store."""
 
     def __init__(self, ray, store: Store, shards: int, device, threads, controls):
         self.ray, self.store, self.shards, self.device, self.controls = ray, store, shards, device, controls
@@ -241,11 +244,11 @@ class _Run:
         self.threads = max(1, math.floor(share.get("num_cpus", 1))) if threads is None else threads
         self.make = ray.remote(max_restarts=0, **share)(Shard)
         self.idle: list = []
-        self.busy: dict = {}  # the result that is waited for -> its actor and worlds
+        self.busy: dict = {}  # pending result -> its actor and worlds
         self.losses = 0
 
     def finish(self, progress) -> None:
-        """Bring every column to the end."""
+        """Simulate every column to the end."""
         try:
             self.waiting = collections.deque(self._tasks())
             count = min(self.shards, len(self.waiting))
@@ -259,7 +262,7 @@ class _Run:
                 self.ray.kill(actor)
 
     def _tasks(self, within: slice | None = None) -> list[tuple[slice, Commit]]:
-        """What is left to do, in parts for one actor each."""
+        """The remaining work, in parts for one actor each."""
         found = unfinished(self.store, -(-self.store.worlds // self.shards))
         return [t for t in found if within is None or within.start <= t[0].start < within.stop]
 
@@ -267,14 +270,15 @@ class _Run:
         return self.make.remote(str(self.store.path), self.device, self.threads)
 
     def _same_machines(self) -> None:
-        """Let the store know the machines; refuse shards whose bits would differ."""
+        """Store the fingerprint of the machines; refuse shards whose bits would differ."""
         found = self.ray.get([actor.machine.remote() for actor in self.idle])
         different = {tuple(sorted(machine.items())) for machine in found}
         if len(different) > 1:
             a, b = (dict(x) for x in sorted(different)[:2])
             what = "; ".join(f"{name} {a[name]} and {b.get(name)}" for name in a if a[name] != b.get(name))
             raise ValueError(
-                f"shards on machines of two kinds would differ in their last bits ({what}); give `device` or machines of one kind"
+                f"shards on machines of two kinds would differ in their last bits ({what}); give `device` or "
+                f"machines of one kind"
             )
         if all(commit.steps == 0 for commit in self.store.commits()):
             device = "cpu" if " CPU " in found[0]["device"] else "cuda"
@@ -283,7 +287,7 @@ class _Run:
             self.store.root.attrs.update({"run": self.store.run})
 
     def _steps(self):
-        """The steps that the worlds have on average, each once it is reached, until all is done."""
+        """Yield the mean step of the worlds as it is reached, until all are at the end."""
         told, last = 0, None
         while self.waiting or self.busy:
             while self.waiting and self.idle:
@@ -305,7 +309,7 @@ class _Run:
         yield from range(told, self.store.run["steps"])
 
     def _ended(self, result, actor, worlds: slice) -> None:
-        """Take an actor back; where it was lost, have another go on with its worlds."""
+        """Take an actor back. If it was lost, queue its worlds for another."""
         try:
             self.ray.get(result)
             self.idle.append(actor)
@@ -313,7 +317,8 @@ class _Run:
             self.losses += 1
             if self.losses > LOSSES:
                 raise ShardLost(
-                    f"{self.store.path}: {self.losses} actors in a row were lost without a step done ({' '.join(str(error).split())[:300]}); what is in "
+                    f"{self.store.path}: {self.losses} actors in a row were lost without a step done "
+                    f"({' '.join(str(error).split())[:300]}); what is in "
                     "the store stays: ws.cluster.resume goes on with it"
                 ) from error
             self.idle.append(self._actor())
@@ -323,7 +328,7 @@ class _Run:
 
 
 def _ray(address):
-    """Ray, connected: to what this process is connected to, to `address`, or to a cluster of this machine alone."""
+    """Connect to Ray: the present connection, else `address`, else a new cluster of this machine."""
     ray = import_or_explain("ray", "cluster")
     if not ray.is_initialized():
         options = {} if address is None else {"address": address}
@@ -339,7 +344,7 @@ def _default_shards(ray) -> int:
 
 
 def _share(ray, shards: int, device) -> dict:
-    """What Ray gives each of so many actors: a GPU, or its share of the cores."""
+    """Resources of each of `shards` actors: a GPU, or its share of the cores."""
     found = ray.cluster_resources()
     on_cpu = device is not None and str(device).startswith("cpu")
     cpus = max(found.get("CPU", 1) / shards, 0.001)
@@ -350,12 +355,12 @@ def _share(ray, shards: int, device) -> dict:
 
 
 def _host_or(device):
-    """Where the driver makes its one world: on the CPU, as it may have nothing else."""
+    """Device of the driver's one-world simulator: the CPU in place of CUDA, because the driver may have no GPU."""
     return "cpu" if device is None or str(device).startswith("cuda") else device
 
 
 def _count(worlds, state, controls, parameters) -> int:
-    """How many worlds arguments speak of."""
+    """The number of worlds that the arguments have in common."""
     told = {} if worlds is None else {"worlds": whole(worlds, "worlds", 1)}
     if state is not None:
         if not isinstance(state, State):
@@ -382,7 +387,7 @@ def _source(one, controls, steps, worlds: int) -> tuple[Source, int, np.ndarray 
         if steps is None:
             raise ValueError("rollout needs steps= unless controls is an array (steps, worlds, nu)")
         if callable(controls) and not isinstance(controls, RandomControls):
-            Source.of(one, controls)  # refuses one without state_dict
+            Source.of(one, controls)  # raises for a callable without state_dict
             controls = Unchanging(controls)
         return Source.of(one, controls), whole(steps, "steps", 1), None
     table = one._inputs.numbers(controls, "controls")
@@ -403,7 +408,7 @@ def _poses(one, mocap, steps: int, worlds: int) -> np.ndarray:
 
 
 def _first(one, state, parameters, worlds: int) -> dict[str, np.ndarray]:
-    """The first checkpoint, of all worlds; `one` is a simulator of one world of the same options."""
+    """The first checkpoint of all worlds. `one`: a simulator of one world with the same options."""
     for name in parameters or {}:
         _ = one.parameters[name]
     template = checkpoint_arrays(one, one.state())
@@ -422,13 +427,13 @@ def _first(one, state, parameters, worlds: int) -> dict[str, np.ndarray]:
             if value.shape not in (expected, expected[1:]):
                 raise ValueError(f"{name} has shape {value.shape}; it must be {expected} or {expected[1:]}")
             for row in np.broadcast_to(value, expected) if value.shape == expected else [value]:
-                one.parameters[name.removeprefix(PARAMETERS)] = row  # refuses what is not physical
+                one.parameters[name.removeprefix(PARAMETERS)] = row  # raises for unphysical values
         arrays[name] = np.ascontiguousarray(np.broadcast_to(value, expected))
     return arrays
 
 
 def _shared(path, exists: bool = False):
-    """A path as every process of this machine understands it, checked."""
+    """A checked path that every process of this machine understands."""
     if is_url(path):
         if path.startswith("memory://"):
             raise StoreError(

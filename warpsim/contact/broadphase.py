@@ -92,15 +92,13 @@ def check_indices(worlds: int, ngeom: int, capacity: int) -> None:
     if ngeom * (ngeom - 1) // 2 > LARGEST_INDEX:
         raise ValueError(
             f"the model has {ngeom} geoms, and pairs of them are numbered up to {ngeom * (ngeom - 1) // 2}; 32-bit "
-            f"integers end "
-            f"at {LARGEST_INDEX}: use at most 65536 geoms"
+            f"integers end at {LARGEST_INDEX}: use at most 65536 geoms"
         )
     entries, most = 2 * worlds * max(capacity, ngeom), LARGEST_INDEX // (2 * max(capacity, ngeom, 1))
     if entries > LARGEST_INDEX:
         raise ValueError(
             f"worlds is {worlds}: with {capacity} candidate pairs each ({ngeom} geoms) the broad phase's lists have "
-            f"{entries} "
-            f"entries, and 32-bit indices end at {LARGEST_INDEX}; a simulator may have at most {most}"
+            f"{entries} entries, and 32-bit indices end at {LARGEST_INDEX}; a simulator may have at most {most}"
         )
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes simulators by itself: a run that goes on, a fault that is stepped again, worlds counted that fit."""
+"""Jobs that make simulators: resume a run, step through a fault, find the number of worlds that fit."""

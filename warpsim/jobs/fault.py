@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A world that went wrong and was written down, to step through again and to look at."""
+"""Faults written by `on_fault`: load a faulty world, step through it again and inspect it."""
 
 import dataclasses
 from typing import Any
@@ -21,16 +21,26 @@ from warpsim.state import State
 
 @dataclasses.dataclass(eq=False)
 class Fault:
-    """A world that went wrong, ready to be stepped again.
+    """A world that raised a flag, loaded from the store that `on_fault` wrote, ready to be stepped again.
 
-    sim       a Simulator of one world, with the options and the parameters of then
-    state     the state before the step
-    inputs    what the step was given: control (1, nu), tau (1, nv), and wrench (1, nbody, 6) where there was one
-    substeps  of the step
-    after     the state after it, as NumPy arrays by name
-    world     its number then
-    raised    the flags that the step raised
-    contacts  name -> array of the step's contacts: geoms, feature, point, frame, phi, impulse
+    Attributes
+    ----------
+    sim : Simulator
+        A simulator of one world, with the original options and parameters.
+    state : State
+        The state before the step.
+    inputs : dict
+        Inputs of the step: control (1, nu), tau (1, nv), and wrench (1, nbody, 6) if it had one.
+    substeps : int
+        Substeps of the step.
+    after : dict
+        The state after the step, as NumPy arrays by name.
+    world : int
+        The original index of the world.
+    raised : int
+        The flags that the step raised.
+    contacts : dict
+        Contact points of the step as arrays by name: geoms, feature, point, frame, phi, impulse.
     """
 
     sim: "object"
@@ -43,11 +53,11 @@ class Fault:
     contacts: dict[str, np.ndarray]
 
     def step(self, state: State | None = None) -> State:
-        """The step again, from its state or from another."""
+        """Repeat the step, from its state or from another."""
         return self.sim.step(self.state if state is None else state, **self.inputs, substeps=self.substeps)
 
     def replay(self, steps: int) -> tuple[list[dict[str, Any]], bool]:
-        """What each of so many steps measures, the faulty one first, and whether that has the bits of then."""
+        """Diagnostics of `steps` steps, the faulty one first, and whether that step has the original bits."""
         state, rows, again = self.state, [], False
         for step in range(steps):
             state = self.step(state)
@@ -62,11 +72,11 @@ class Fault:
         return rows, again
 
     def unresolved_pair(self) -> str:
-        """The pair of geoms that raised UNRESOLVED, and how fast they met: of the substep that it was raised in."""
+        """The pair of geoms that raised UNRESOLVED and their speed, in the substep that raised it."""
         return pair_of_substep(self.sim, self.state, self.inputs, self.substeps)
 
     def contact_rows(self) -> list[dict[str, Any]]:
-        """A line for each contact of the step."""
+        """One row per contact point of the step."""
         names, found = self.sim.model.geom_names, self.contacts
         return [
             {
@@ -79,7 +89,7 @@ class Fault:
         ]
 
     def same(self, state: State) -> bool:
-        """Whether a state has every bit of that after the step."""
+        """Whether a state has the same bits as the stored state after the step."""
         found = checkpoint_arrays(self.sim, state)
         return all(
             np.array_equal(found[name], array, equal_nan=array.dtype.kind == "f") for name, array in self.after.items()
@@ -90,8 +100,8 @@ class Fault:
 
 
 def _stored_arrays(group, model) -> dict[str, np.ndarray]:
-    """What the group of a fault holds by name: forces, and the contacts of the step. Raises `ValueError` where they are
-    not of this model."""
+    """Arrays of a fault's group by name: forces, and contact points of the step. Raises `ValueError` if they do not fit
+    the model."""
     shapes = {"tau": (1, model.nv), "wrench": (1, model.nbody, 6)} | {f"contact_{key}": () for key in CONTACT}
     arrays = {name: read_whole(group[name]) for name in shapes if name in group}
     count = len(arrays["contact_phi"])
@@ -108,8 +118,10 @@ def _stored_arrays(group, model) -> dict[str, np.ndarray]:
 
 
 def load_fault(path: PathLike, device: DeviceName | None = None, sim: "Simulator | None" = None) -> Fault:
-    """What a simulator with `on_fault` has written. `sim`: one of one world, for a solver of one's own. Raises
-    `StoreError`."""
+    """Load a fault: the store of one world that a simulator with `on_fault` has written.
+
+    `sim`: a Simulator of one world, needed for a user-defined solver. Raises `StoreError`.
+    """
     store = Store(path, "r")
     if not store.run or "fault" not in store.root:
         raise StoreError(f"{path}: a trajectory, not a fault; `warpsim view` shows it")

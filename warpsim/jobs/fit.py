@@ -10,11 +10,11 @@ from warpsim.simulator import Simulator
 
 
 def fit_worlds(model: Model, device: DeviceName | None = None, *, memory: int | None = None, **options: Any) -> int:
-    """Worlds of `model` that one `Simulator` of these options may have on a device.
+    """The number of worlds of `model` that one `Simulator` with these options can have on a device.
 
-    `memory` [bytes]: what it may take; None is nine tenths of what is free now. `options` are those of `Simulator`
-    besides `worlds`. Two states are counted as well; further states, trajectories and what a tape keeps are beside it.
-    Raises `MemoryError` where not even one world fits.
+    `memory` [bytes]: what the simulator may use. Default: nine tenths of the memory that is free now. `options`: those
+    of `Simulator`, except `worlds`. Two states are included; further states, trajectories and the records of a tape are
+    not. Raises `MemoryError` if not even one world fits.
     """
     if "worlds" in options:
         raise ValueError("fit_worlds finds the number of worlds; leave worlds= out")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that go on where their store ends (docs/stores.md)."""
+"""Resume interrupted runs from their stores (docs/stores.md)."""
 
 import contextlib
 import warnings
@@ -30,13 +30,13 @@ def resume(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> "Trajectory":
-    """Go on with a run that was interrupted, from its store alone: the same bits as if nothing had happened. Returns
-    its `Trajectory`.
+    """Resume an interrupted run from its store. The result has the same bits as an uninterrupted run. Returns its
+    `Trajectory`.
 
-    `controls`: the callable that the run was given, if it was one; its `load_state_dict` brings it back to where it
-    was. `sim`: a Simulator of the run's model and worlds, for a solver or an integrator of one's own. Else one is made
-    on `device` with `threads`, as in `Simulator`. A finished run is read. One warning says if the machine is of another
-    kind, where last bits may differ. Raises `StoreError` (a `ValueError`).
+    `controls`: the callable of the run, if it had one; its `load_state_dict` restores its state. `sim`: a Simulator of
+    the run's model and worlds, needed for a user-defined solver or integrator. Otherwise one is made on `device` with
+    `threads`, as in `Simulator`. A finished run is only read. A warning says if the machine is of another kind, where
+    last bits may differ. Raises `StoreError` (a `ValueError`).
     """
     if sim is not None and not isinstance(sim, Simulator):
         raise ValueError(f"sim is {short(sim)}; give a Simulator of the run's model and worlds, or None")
@@ -48,17 +48,18 @@ def resume(
         for worlds, commit in unfinished(store) if store.run["divided"] else together(store):
             final = finish(store, worlds, commit, controls, sim=sim, device=device, threads=threads, progress=progress)
             if (worlds.start, worlds.stop) != (0, store.worlds):
-                final = None  # of a part
+                final = None  # the state of only a part of the worlds
     trajectory = load_trajectory(path, None if sim is None else sim.model)
     trajectory.final = final
     return trajectory
 
 
 def together(store: Store) -> list[tuple[slice, Commit]]:
-    """All worlds, which one simulator has, with the commit that all of them have been at, if they are not at the end.
+    """All worlds with the last commit that they have in common; empty if that is the end of the run. For a run of one
+    simulator.
 
-    Columns are committed one after the other: where that was interrupted the first of them are a commit ahead, and
-    their checkpoint before that is still in the other slot.
+    Columns are committed one after the other. If that was interrupted, the first columns are one commit ahead. Their
+    previous checkpoint is then still in the other slot.
     """
     commits = store.commits()
     last = min(commits, key=lambda commit: commit.steps)
@@ -68,8 +69,7 @@ def together(store: Store) -> list[tuple[slice, Commit]]:
 
 
 def unfinished(store: Store, most: int | None = None) -> list[tuple[slice, Commit]]:
-    """Neighbouring columns that are equally far and not at the end, up to `most` worlds at a time, each with its
-    commit."""
+    """Groups of adjacent unfinished columns with the same commit, of up to `most` worlds each, with that commit."""
     found: list[tuple[slice, Commit]] = []
     for worlds, commit in zip(store.columns(), store.commits(), strict=True):
         if commit.steps >= store.run["steps"]:
@@ -86,13 +86,13 @@ def unfinished(store: Store, most: int | None = None) -> list[tuple[slice, Commi
 def finish(
     store: Store, worlds: slice, commit: Commit, controls, *, sim=None, device=None, threads=None, progress=None
 ) -> State:
-    """Bring worlds of a store to the end."""
+    """Simulate worlds of a store to the end."""
     count = worlds.stop - worlds.start
-    arrays, said = store.kept(worlds, commit)  # first: files hold so many worlds as the simulator is to have
+    arrays, said = store.kept(worlds, commit)  # first: it checks that the files hold this number of worlds
     if np.any(arrays.get(STEPS) != commit.steps):
         raise StoreError(
-            f"{store.path}: the checkpoint of worlds {worlds.start} to {worlds.stop - 1} is not that of their commit: two processes have gone on with this "
-            "store at once; run it anew"
+            f"{store.path}: the checkpoint of worlds {worlds.start} to {worlds.stop - 1} is not that of their commit: "
+            "two processes have gone on with this store at once; run it anew"
         )
     if sim is None:
         model = store.model()
@@ -100,7 +100,8 @@ def finish(
         sim = Simulator(model, count, threads=threads, **arguments)
     elif sim.worlds != count or not _same_model(sim.model, store):
         raise StoreError(
-            f"{store.path}: sim has {sim.worlds} worlds of {sim.model.name!r}; this run needs {count} of {store.root.attrs['model']!r}"
+            f"{store.path}: sim has {sim.worlds} worlds of {sim.model.name!r}; this run needs {count} of "
+            f"{store.root.attrs['model']!r}"
         )
     _warn_elsewhere(store, sim)
     source = stored_source(store, sim, worlds, controls)
@@ -123,7 +124,7 @@ def _warn_elsewhere(store: Store, sim) -> None:
 
 
 def stored_source(store: Store, sim, worlds: slice, controls) -> Source:
-    """The source that a store tells of; `controls` is the callable, where it was one."""
+    """The source of controls that a store describes. `controls`: the callable of the run, if it had one."""
     source = _stored_controls(store, sim, worlds, controls)
     given = store.mocap_given(worlds)
     if given is not None:

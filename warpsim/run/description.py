@@ -64,9 +64,8 @@ def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
     for name in ("max_contacts", "max_polygons"):
         if isinstance(kept.get(name), (int, float)) and kept[name] > most:
             raise ValueError(
-                f"{path}: {name} is {kept[name]:g} in the store, of a model of {pairs} pairs; at most {most} are "
-                f"made from a store, "
-                "give sim=, a Simulator of the same model and worlds"
+                f"{path}: {name} is {kept[name]:g} in the store, of a model of {pairs} pairs; at most {most} are made "
+                "from a store, give sim=, a Simulator of the same model and worlds"
             )
     speed = kept["recovery_speed"]
     # stores of older versions lack these
@@ -87,8 +86,7 @@ def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ValueError(
                 f"{path}: its {name} is {short(kept[name].get('class'))}, which this warpsim cannot make ({error}); "
-                f"give sim=, a Simulator "
-                "of the same model and worlds"
+                "give sim=, a Simulator of the same model and worlds"
             ) from error
     return arguments
 

@@ -105,8 +105,7 @@ def _refuse_inertia(model: Model, solver: ContactModel, name: str, values: np.nd
         owner, unit = f"body {model.body_names[k]!r}: mass", "kg"
     raise ValueError(
         f"{owner} is {largest[k]:g} {unit}; contact and constraints hold at most {solver.heaviest:g} with "
-        f"{solver.label}. Fix what shall not move to the world "
-        "(no joint), make it a mocap body, or choose larger units"
+        f"{solver.label}. Fix what shall not move to the world (no joint), make it a mocap body, or choose larger units"
     )
 
 
@@ -118,8 +117,7 @@ def _refuse_new_feedback(model: Model, name: str, values: np.ndarray) -> None:
     if len(bad):
         raise ValueError(
             f"parameters[{name!r}] feeds back length or velocity of actuator {model.actuator_names[int(bad[0])]!r}, "
-            f"which has no feedback "
-            "in the model and so no row for it; give it some there, however little"
+            "which has no feedback in the model and so no row for it; give it some there, however little"
         )
 
 
@@ -131,9 +129,9 @@ def _refuse_pushing(model: Model, name: str, values: np.ndarray) -> None:
     bad = (first != 0 if name == "actuator_bias" else first < 0).any(0)
     if bad.any():
         raise ValueError(
-            f"parameters[{name!r}] makes actuator {model.actuator_names[int(sticks[bad][0])]!r} push, or pull "
-            f"without a control; contacts of a "
-            "body stick with gain times control: give a gain and a control_range from 0 on, and a bias of 0"
+            f"parameters[{name!r}] makes actuator {model.actuator_names[int(sticks[bad][0])]!r} push, or pull without "
+            "a control; contacts of a body stick with gain times control: give a gain and a control_range from 0 on, "
+            "and a bias of 0"
         )
 
 
@@ -145,8 +143,8 @@ def _refuse_new_friction(model: Model, values: np.ndarray) -> None:
         joint = model.joint_names[int(np.searchsorted(model.joint_v, d, side="right")) - 1]
         raise ValueError(
             f"parameters['joint_friction'] is {np.atleast_2d(values)[:, d].max():g} for joint {joint!r} (degree of "
-            f"freedom "
-            f"{d}), which has none in the model and so no row for it; give the joint a friction there, however small"
+            f"freedom {d}), which has none in the model and so no row for it; give the joint a friction there, however "
+            "small"
         )
 
 
@@ -157,7 +155,6 @@ def _refuse_new_stops(model: Model, values: np.ndarray) -> None:
     if len(bad):
         j = int(bad[0])
         raise ValueError(
-            f"parameters['joint_range'] sets that of joint {model.joint_names[j]!r}, which has no limits in the "
-            f"model and "
-            f"so no stops; leave it at {model.joint_range[j].tolist()}, or give the joint a range in the model"
+            f"parameters['joint_range'] sets that of joint {model.joint_names[j]!r}, which has no limits in the model "
+            f"and so no stops; leave it at {model.joint_range[j].tolist()}, or give the joint a range in the model"
         )

@@ -152,8 +152,7 @@ class RandomStream:
         elif (out.shape, out.dtype, out.device) != ((self.worlds, columns), kind, self.device):
             raise ValueError(
                 f"out is {out.dtype.__name__} of shape {out.shape} on {out.device}; it must be {kind.__name__} of "
-                f"shape "
-                f"{(self.worlds, columns)} on {self.device}"
+                f"shape {(self.worlds, columns)} on {self.device}"
             )
         stream = copy(randomness.Stream, self._real)()
         stream.seed, stream.world, stream.episode, stream.step = self._seed, self.world, self.episode, self.step
@@ -170,8 +169,7 @@ class RandomStream:
             if value.shape not in shapes or value.dtype != self._real or value.device != self.device:
                 raise ValueError(
                     f"{name} is {value.dtype.__name__} of shape {value.shape} on {value.device}; it must be "
-                    f"{self.dtype} of shape "
-                    f"({columns},) on {self.device}"
+                    f"{self.dtype} of shape ({columns},) on {self.device}"
                 )
             return value
         key = float(value) if isinstance(value, (int, float)) else None

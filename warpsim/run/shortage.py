@@ -34,9 +34,8 @@ def most_worlds(simulator, model, device, memory=None, **options) -> int:
     worlds = min(int((memory - fixed) / each), LARGEST_INDEX)
     if worlds < 1:
         raise MemoryError(
-            f"one world of {short(model.name)} needs {(fixed + each) / 1e6:.3g} MB on {device}, and "
-            f"{memory / 1e6:.3g} MB are free; "
-            "give fewer max_contacts, or a device with more memory"
+            f"one world of {short(model.name)} needs {(fixed + each) / 1e6:.3g} MB on {device}, and {memory / 1e6:.3g} "
+            "MB are free; give fewer max_contacts, or a device with more memory"
         )
     return worlds
 

@@ -66,9 +66,8 @@ class Source:
             ):
                 raise ValueError(
                     f"controls is {short(controls)}, of which a store cannot tell how to go on: give it the methods "
-                    f"state_dict() and "
-                    "load_state_dict(kept) (empty if it keeps nothing between steps), or give an array or "
-                    "ws.RandomControls"
+                    "state_dict() and load_state_dict(kept) (empty if it keeps nothing between steps), or give an "
+                    "array or ws.RandomControls"
                 )
             return cls("callable", lambda step, state: controls(state), called=controls)
         table = sim._inputs.device_array(controls, (len(controls), sim.worlds, sim.model.nu), "controls")
@@ -272,7 +271,6 @@ def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit
                 raise Stopped(
                     stops[0],
                     f"stopped by {name} after {done} of {steps} steps; {store.path} holds the {frame} frames until "
-                    f"then "
-                    "(`warpsim resume` goes on)",
+                    "then (`warpsim resume` goes on)",
                 )
     return state

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stops of hinges, slides, ball joints and tendons. A stop is one-sided: it only pushes, 0 ≤ γ; φ ≥ 0 is the free side.
 
-        φ = x − lower,   or   φ = upper − x;   for a ball joint x is the angle ‖r‖ of its rotation, ∂x/∂q = r/‖r‖
+    φ = x − lower,   or   φ = upper − x;   for a ball joint x is the angle ‖r‖ of its rotation, ∂x/∂q = r/‖r‖
 
 The bounds of a distance (`reach.py`) have the same law.
 
