@@ -101,6 +101,8 @@ def fill_struct(made, device, values: dict) -> None:
         declared = made._cls.vars[name].type
         if isinstance(declared, wp.array) and not isinstance(value, wp.array):
             value = upload(value, declared.dtype, device, declared.ndim)
+        if isinstance(value, wp.array) and not _has_rows(value):
+            raise ValueError(f"{name} has strides {value.strides}; a struct takes what `by_rows` returns")
         setattr(made, name, value)
 
 
@@ -118,7 +120,7 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
         dim = (*over, made.lanes if wp.get_device(options.get("device")).is_cuda else 1)
     dim, inputs, options = arguments(made, dim, inputs, options)
     lent: list = []
-    inputs = _by_rows(inputs, lent)
+    inputs = by_rows(inputs, lent)
     if lent and (tape is not None or present() is not None or options.get("adjoint")):
         raise ValueError(f"{made.key} cannot record an array of strides {lent[0][0].strides}; give array.contiguous()")
     if isinstance(tape, KnownTape):
@@ -132,14 +134,19 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
         wp.copy(array, rows)
 
 
-def _by_rows(values, lent: list) -> list:
-    """`values` with arrays in place of those whose rows are not side by side in memory, which device code cannot read (`kernels/preamble.py`).
+def _has_rows(array: wp.array) -> bool:
+    """Whether the entries of a row are side by side in memory: device code reads no others (`kernels/preamble.py`)."""
+    return array.is_contiguous or array.strides[-1] == wp.types.type_size_in_bytes(array.dtype)
 
-    `lent` gains the pairs (array, that in its place).
+
+def by_rows(values, lent: list) -> list:
+    """`values` with a contiguous copy in place of each array whose rows are not side by side in memory.
+
+    `lent` gains the pairs (array, its copy). Copy back what a kernel has written.
     """
     found = list(values)
     for k, x in enumerate(found):
-        if isinstance(x, wp.array) and not x.is_contiguous and x.strides[-1] != wp.types.type_size_in_bytes(x.dtype):
+        if isinstance(x, wp.array) and not _has_rows(x):
             found[k] = x.contiguous()
             lent.append((x, found[k]))
     return found

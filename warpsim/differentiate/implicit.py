@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import launch, twin, upload
+from warpsim.device.copies import by_rows, launch, twin, upload
 from warpsim.device.ranges import assign, fill
 from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
@@ -151,8 +151,12 @@ class StepAdjoint(Acting):
         found = {name: x.grad for name, x in zip(names, own, strict=True)}
         total = {name: x.grad if _has_gradient(x) else none for name, x in zip(names, given, strict=True)}
         total |= {"q_next_bar": r.q_next.grad, "v_next_bar": r.v_next.grad}
+        lent: list[tuple[wp.array, wp.array]] = []
+        total = dict(zip(total, by_rows(total.values(), lent), strict=True))
         found, total = struct(gradient.Inputs, **found), struct(gradient.Inputs, **total)
         self.step.dynamics.launch(gradient.add_found, self._entries, [r.flags, found, self.switches, total])
+        for array, rows in lent:
+            wp.copy(array, rows)
         if _has_gradient(r.wrench):
             inputs = [r.flags, self.wrench.grad, r.wrench.grad]
             self.step.dynamics.launch(gradient.finish_wrench, self.wrench.shape[1:], inputs)
@@ -168,6 +172,7 @@ class StepAdjoint(Acting):
         kept = {name: none if r.used[name] is None else r.used[name] for name in ("q", "v", "control", "tau")}
         kept |= {"q_next": r.q_next, "v_next": r.v_contact if self.spin else r.v_next}
         kept |= {"q_next_bar": r.q_next.grad, "v_next_bar": r.v_next.grad}
+        kept = dict(zip(kept, by_rows(kept.values(), []), strict=True))
         kept = self.device_model.struct(gradient.Inputs, **kept)
         inputs = [r.flags, self.device_model.q0, kept, self.switches, self.inputs]
         self.step.dynamics.launch(gradient.load_record, self._entries, inputs)
