@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two shapes touch."""
+"""Narrow phase: the features with which two shapes touch, and the distance, point and normal of each contact."""

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contacts of two boxes: separating axes, then face clipping, an edge pair, or the nearest features.
 
-The separation along each of the 15 axes (three faces of each box, nine edge pairs) bounds the distance from below;
-the largest is the signed distance φ of penetrating boxes. Separated boxes that face each other diagonally are
-farther; their distance is found from all vertices and edge pairs. Then one of these is reported:
+The separation along each of the 15 axes (three faces of each box, nine edge pairs) is a lower bound of the distance.
+The largest one is the signed distance φ of penetrating boxes. Separated boxes that face each other diagonally are
+farther apart; all vertices and edge pairs are searched for their distance. Then one of these is reported:
 
-- a face manifold, whenever its lowest point has the distance of the boxes: the overlap polygon of the reference face
-  and of the other box's most opposed face, projected along the normal. Its vertices are vertices of the incident
-  face, points where incident edges cross side planes of the reference, and vertices of the reference face; each
-  carries its own distance along the normal. Up to eight points. Between nearly parallel faces, and where an edge lies
-  in a face, "has the distance" means within FACE_BIAS, since several points at a slightly wrong depth are stable where
-  a single edge contact is not (boxes in a pile flip between the two at every other step); there alone can the smallest
-  φ err, and by no more.
-- else, in penetration, the edge pair of the largest separation, one point.
-- else the nearest features of the separated boxes (vertex–vertex, vertex–edge, …), one point at the exact distance.
+- A face manifold, if its lowest point has the distance of the boxes. It is the overlap polygon of the reference face
+  and of the other box's most opposed face (the incident face), projected along the normal. Its vertices are vertices of
+  the incident face, points where incident edges cross side planes of the reference, and vertices of the reference face.
+  Each has its own distance along the normal. There are up to eight. Between nearly parallel faces, and for an edge that
+  lies in a face, "has the distance" means within FACE_BIAS: several points at a slightly wrong depth are stable, a
+  single edge contact is not (boxes in a pile flip between the two at every other step). Only then can the smallest φ
+  be wrong, and by no more than FACE_BIAS.
+- Else, for penetrating boxes, the edge pair with the largest separation: one point.
+- Else the nearest features of the separated boxes (vertex–vertex, vertex–edge, …): one point at the exact distance.
 
-Everything is in axes of box A; R holds B's axes as columns, p its centre.
+Everything is in axes of box A. The columns of R are B's axes, p is B's centre.
 """
 
 import warp as wp
@@ -24,13 +24,13 @@ from ...real import func, mat33, real, struct, transform, vec3
 from .box_core import edge_code, face_code, nearest_box_feature, vertex_sign
 from .manifold import FIRST_EDGE, FIRST_FACE, NO_REFERENCE, Manifold, add_contact
 
-# Between nearly parallel faces a distance this fraction of the smallest half extent off still counts as the same.
+# Between nearly parallel faces, distances that differ by this fraction of the smallest half extent count as the same.
 FACE_BIAS = 1e-4
 FACE_ALIGNMENT = 0.999  # cosine (2.6°) above which two faces count as nearly parallel
-EDGE_ALIGNMENT = 0.005  # sine (0.3°) under which an edge counts as lying in a face
-# Squared sine under which a pair of edges has no axis of its own.
+EDGE_ALIGNMENT = 0.005  # sine (0.3°) below which an edge counts as lying in a face
+# Squared sine below which a pair of edges defines no separating axis.
 PARALLEL = {wp.float32: 1e-6, wp.float64: 1e-12}
-# Polygon points nearer than this fraction of the size are one: positions have no more digits, or more are of no use.
+# Polygon points nearer than this fraction of the size are the same: differences are rounding, or of no use.
 SAME_POINT = {wp.float32: 4e-6, wp.float64: 1e-7}
 
 parallel = float(PARALLEL[real])
@@ -39,7 +39,7 @@ same_point = float(SAME_POINT[real])
 
 @struct
 class Axes:
-    """Largest separation over A's faces, B's faces and edge pairs, and where each was found."""
+    """Largest separations over A's faces, B's faces and edge pairs, and the axis or edge pair of each."""
 
     face_a: real
     face_b: real
@@ -54,8 +54,8 @@ class Axes:
 class FacePair:
     """A reference face and the incident face in axes (first tangent, second tangent, outward normal) of the reference.
 
-    The incident face is center ± side_1 ± side_2, heights are above the reference face; `width` are the reference's
-    half extents (x, y) and the tolerance z. Codes: `axis_*` is the normal's axis, `up_*` 1 on its positive side.
+    The incident face is center ± side_1 ± side_2; heights are above the reference face. `width` is the reference's
+    half extents (x, y) and the tolerance (z). `axis_*` is the box axis of the normal, `up_*` is 1 on its positive side.
     """
 
     center: vec3
@@ -71,7 +71,7 @@ class FacePair:
 
 @struct
 class FaceContacts:
-    """A manifold, the smallest distance in it, and whether that is the distance of the boxes."""
+    """A manifold, its smallest distance, and whether this is the distance of the boxes."""
 
     manifold: Manifold
     lowest: real
@@ -89,7 +89,7 @@ class Nearest:
 
 @func
 def separations(R: mat33, p: vec3, h_a: vec3, h_b: vec3) -> Axes:
-    """The best of each family of axes."""
+    """The largest separation of each family of axes."""
     axes = Axes()
     p_b = wp.transpose(R) * p
     i = wp.int32(0)
@@ -130,7 +130,7 @@ def separations(R: mat33, p: vec3, h_a: vec3, h_b: vec3) -> Axes:
 
 @func
 def face_pair(R: mat33, p: vec3, h_r: vec3, h_i: vec3, axis: wp.int32, reference_is_b: wp.bool) -> FacePair:
-    """The reference's face along an axis toward p, and the other box's most opposed face (R, p: its pose)."""
+    """The reference's face along an axis toward p, and the most opposed face of the other box with the pose (R, p)."""
     pair = FacePair()
     f1 = (axis + 1) % 3
     f2 = (axis + 2) % 3
@@ -190,7 +190,7 @@ def over_face(x: vec3, width: vec3) -> wp.bool:
 
 @func
 def add_vertices(contacts: FaceContacts, pair: FacePair, margin: real) -> FaceContacts:
-    """Vertices of either face over the other; of the reference's, those that no incident vertex covers."""
+    """Add the vertices of either face over the other; of the reference's, those without an incident vertex at them."""
     face = FIRST_FACE + 2 * pair.axis_reference + pair.up_reference
     incident_face = FIRST_FACE + 2 * pair.axis_incident + pair.up_incident
     g1 = (pair.axis_incident + 1) % 3
@@ -225,7 +225,7 @@ def add_vertices(contacts: FaceContacts, pair: FacePair, margin: real) -> FaceCo
 
 @func
 def add_crossings(contacts: FaceContacts, pair: FacePair, margin: real) -> FaceContacts:
-    """Points where an edge of the incident face leaves the reference face through a side plane."""
+    """Add the points where an edge of the incident face leaves the reference face through a side plane."""
     face = FIRST_FACE + 2 * pair.axis_reference + pair.up_reference
     tolerance = pair.width[2]
     up = real(2 * pair.up_incident - 1)
@@ -277,7 +277,7 @@ def face_contacts(
 
 @func
 def edge_pair(R: mat33, p: vec3, i: wp.int32, j: wp.int32) -> wp.vec2i:
-    """The supporting edges along axis i of A and j of B for the normal that both are orthogonal to."""
+    """The edges along axis i of A and j of B that support the boxes for the normal orthogonal to both edges."""
     e = vec3(real(0.0), real(0.0), real(0.0))
     e[i] = real(1.0)
     n = wp.cross(e, vec3(R[0, j], R[1, j], R[2, j]))
@@ -347,7 +347,7 @@ def nearest_edges(best: Nearest, R: mat33, p: vec3, h_a: vec3, h_b: vec3) -> Nea
 
 @func
 def face_manifold(R: mat33, p: vec3, h_a: vec3, h_b: vec3, axes: Axes, distance: real, margin: real) -> FaceContacts:
-    """The manifold of A's or B's best face, accepted if its lowest point is at the given distance of the boxes.
+    """The manifold of A's or B's best face, accepted if its lowest point has the given distance of the boxes.
 
     The faces are tried from the larger separation to the smaller, A's first where they tie.
     """

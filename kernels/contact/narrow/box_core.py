@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A point against a box in the box's own axes: its distance, and the feature in whose Voronoi region it lies."""
+"""A point against a box, in the box's axes: signed distance, and the feature whose Voronoi region holds the point."""
 
 import warp as wp
 
@@ -47,7 +47,7 @@ def vertex_sign(code: wp.int32, bit: wp.int32) -> real:
 
 @func
 def edge_code(axis: wp.int32, next: real, after: real) -> wp.int32:
-    """Code of the edge along an axis on the sides given by the signs along axes axis+1 and axis+2 (mod 3)."""
+    """Code of the edge along an axis; `next` and `after` are its signs on the axes axis+1 and axis+2 (mod 3)."""
     code = FIRST_EDGE + 4 * axis
     if next > real(0.0):
         code = code + 1
@@ -58,7 +58,7 @@ def edge_code(axis: wp.int32, next: real, after: real) -> wp.int32:
 
 @func
 def face_code(axis: wp.int32, direction: real) -> wp.int32:
-    """Code of the face with normal along an axis on the side of the sign."""
+    """Code of the face with its normal along an axis, on the side of the sign of `direction`."""
     code = FIRST_FACE + 2 * axis
     if direction > real(0.0):
         code = code + 1
@@ -67,7 +67,7 @@ def face_code(axis: wp.int32, direction: real) -> wp.int32:
 
 @func
 def face_toward(direction: vec3) -> wp.int32:
-    """Code of the face whose outward normal is most aligned with a direction in box axes."""
+    """Code of the face whose outward normal is most aligned with `direction`, in box axes."""
     d = wp.abs(direction)
     if d[0] >= d[1] and d[0] >= d[2]:
         return code_from_signs(sign_of(direction[0]), 0, 0)
@@ -96,7 +96,7 @@ def box_distance(x: vec3, h: vec3) -> real:
 
 @func
 def nearest_box_feature(x: vec3, h: vec3) -> wp.int32:
-    """The feature nearest to a point: of its Voronoi region outside, the nearest face inside."""
+    """The feature nearest to a point: outside, the one whose Voronoi region holds it; inside, the nearest face."""
     sx = outside(x[0], h[0])
     sy = outside(x[1], h[1])
     sz = outside(x[2], h[2])

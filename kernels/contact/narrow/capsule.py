@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts of a capsule (geom A) with a capsule: the nearest features, and the ends of the overlap of parallel axes.
+"""Contacts of two capsules: the nearest features, and for parallel axes the ends of their overlap.
 
-A capsule's axis is held as centre, unit direction and half length, so that a capsule of zero length is a sphere.
+A capsule's axis is stored as centre, unit direction and half length, so that a capsule of zero length is a sphere.
 """
 
 import warp as wp
@@ -9,9 +9,9 @@ import warp as wp
 from ...real import func, real, struct, transform, vec3
 from .manifold import CAPSULE_AXIS, NO_REFERENCE, Manifold, add_contact
 
-# Squared sine of the angle under which two capsules count as parallel and get points at the ends of their overlap.
+# Squared sine of the angle below which two capsules count as parallel and get points at the ends of their overlap.
 NEARLY_PARALLEL = 1e-4
-# Squared sine under which the common perpendicular of two lines is not used: its direction has no digits left.
+# Squared sine below which the common perpendicular of two lines is not used: its direction is only rounding.
 PARALLEL = {wp.float32: 1e-8, wp.float64: 1e-12}
 
 parallel = float(PARALLEL[real])
@@ -19,7 +19,7 @@ parallel = float(PARALLEL[real])
 
 @struct
 class NearestAxes:
-    """Nearest features of two axes, their distance, and the height of the foot on axis A."""
+    """Nearest features of two axes, their distance, and the coordinate of the nearest point along axis A."""
 
     features: wp.vec2i
     distance: real
@@ -28,7 +28,7 @@ class NearestAxes:
 
 @func
 def axis_feature(z: real, half_length: real) -> wp.int32:
-    """Which feature of a capsule's axis is nearest to the point z of its line."""
+    """Code of the feature of a capsule's axis that is nearest to the point z of its line."""
     if z < -half_length:
         return 0
     if z > half_length:
@@ -38,11 +38,11 @@ def axis_feature(z: real, half_length: real) -> wp.int32:
 
 @func
 def nearest_axes(half_a: real, p: vec3, u: vec3, half_b: real) -> NearestAxes:
-    """Nearest features of the segments |z| ≤ half_a of the z axis and p + s u, |s| ≤ half_b."""
+    """Nearest features of two segments: |z| ≤ half_a on the z axis, and p + s u with |s| ≤ half_b."""
     nearest = NearestAxes()
     square = u[0] * u[0] + u[1] * u[1]  # ‖e_z × u‖²
     if square > real(parallel):
-        # The common perpendicular, where both of its feet are inside, joins the nearest points.
+        # If both feet of the common perpendicular are inside the segments, they are the nearest points.
         s = -(p[0] * u[0] + p[1] * u[1]) / square
         z = p[2] + s * u[2]
         if wp.abs(s) < half_b and wp.abs(z) < half_a:
@@ -76,7 +76,7 @@ def nearest_axes(half_a: real, p: vec3, u: vec3, half_b: real) -> NearestAxes:
 def add_limit(
     manifold: Manifold, upper: wp.int32, half_a: real, p: vec3, u: vec3, half_b: real, height: real, reach: real
 ) -> Manifold:
-    """Add the lower (0) or upper (1) end of the overlap, if it is not at `height` and nearer than `reach`."""
+    """Add the lower (0) or upper (1) end of the overlap, if it is nearer than `reach` and not at `height`."""
     end = real(2 * upper - 1)
     code_b = upper
     end_b = end * half_b
@@ -98,10 +98,10 @@ def add_limit(
 
 @func
 def capsule_capsule(X_a: transform, size_a: vec3, X_b: transform, size_b: vec3, margin: real) -> Manifold:
-    """The nearest features; for nearly parallel axes that overlap, also the other end(s) of the overlap.
+    """The nearest features; for nearly parallel axes that overlap, also the other end or ends of the overlap.
 
-    An overlap shares its end with the nearest features, so two points in all, or three where axes that are
-    nearly parallel cross; in order along axis A.
+    The nearest features are at one end of the overlap, so there are two points, or three if nearly parallel axes
+    cross. Points are in order along axis A.
     """
     manifold = Manifold()
     q = wp.transform_get_rotation(X_a)

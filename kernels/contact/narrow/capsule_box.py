@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contacts of a capsule (geom A) with a box (geom B), in the box's axes.
 
-The capsule's axis is a segment c + t u, |t| ≤ l. Outside the box its nearest features are found by enumeration (two
-ends, eight vertices, twelve edges); inside, the direction of least penetration by the separating axes (three faces,
-three edge directions). Along a face, a second point is where the segment ends or leaves the face.
+The capsule's axis is a segment c + t u, |t| ≤ l. If it is outside the box, enumeration finds the nearest features (two
+ends, eight vertices, twelve edges). If it meets the box, the separating axes give the direction of least penetration
+(three faces, three edge directions). Along a face there is a second point, where the segment ends or leaves the face.
 """
 
 import warp as wp
@@ -12,15 +12,16 @@ from ...real import func, real, struct, transform, vec3
 from .box_core import box_distance, edge_code, face_toward, nearest_box_feature, vertex_sign
 from .manifold import CAPSULE_AXIS, FIRST_EDGE, FIRST_FACE, NO_REFERENCE, Manifold, add_contact
 
-SEGMENT_END = -1  # a limit of the segment itself, in place of the side face that cuts it
-FACE_ALIGNMENT = 0.99  # cosine above which a contact normal counts as a face's and a second point is sought
+SEGMENT_END = -1  # code of a limit of an interval at an end of the segment; else the side face that cuts it
+FACE_ALIGNMENT = 0.99  # cosine above which a contact normal counts as a face's normal, and there may be a second point
 SAME_POINT = 0.01  # two points nearer than this fraction of the half length are one
-# Sine of the angle to a side face under which a segment is on one side of it as a whole, not cut: the cut has no digits.
+# Sine of the angle to a side face below which the face does not cut a segment: the cut would be only rounding. The
+# whole segment then is on one side of the face.
 ALONG_RIM = {wp.float32: 1e-3, wp.float64: 1e-6}
-# Squared sine under which a segment counts as parallel to an edge.
+# Squared sine below which a segment counts as parallel to an edge.
 PARALLEL = {wp.float32: 1e-8, wp.float64: 1e-12}
-# Fraction of the size below which distances are rounding: an axis nearer than this touches the box, and an edge less
-# deep than a face by less ties with it (the face is taken).
+# Distances below this fraction of the size are rounding. An axis nearer than this touches the box. If the depths of an
+# edge and a face differ by less, the face is taken.
 ROUNDING = {wp.float32: 1e-5, wp.float64: 1e-9}
 
 parallel = float(PARALLEL[real])
@@ -30,7 +31,7 @@ rounding = float(ROUNDING[real])
 
 @struct
 class Interval:
-    """The part lo ≤ t ≤ hi of the segment, and the face that cuts it at each limit (or SEGMENT_END)."""
+    """The part lo ≤ t ≤ hi of the segment, and the code of the face that cuts it at each limit (or SEGMENT_END)."""
 
     lo: real
     hi: real
@@ -61,7 +62,7 @@ def whole_segment(half_length: real) -> Interval:
 
 @func
 def narrow(interval: Interval, c: real, u: real, h: real, axis: wp.int32) -> Interval:
-    """The part of the interval with |c + t u| ≤ h, coordinates along a box axis."""
+    """The part of the interval with |c + t u| ≤ h; c, u and h are coordinates along a box axis."""
     if u == real(0.0):
         if wp.abs(c) > h:
             interval.hi = interval.lo - real(1.0)
@@ -138,7 +139,7 @@ def nearest_outside(c: vec3, u: vec3, half_length: real, h: vec3) -> Nearest:
 
 @func
 def clip_to_face(c: vec3, u: vec3, half_length: real, h: vec3, face: wp.int32) -> Interval:
-    """The part of the segment above a face; empty (lo > hi) when it passes beside it."""
+    """The part of the segment above a face; empty (lo > hi) if the segment passes beside the face."""
     axis = (face - FIRST_FACE) // 2
     interval = whole_segment(half_length)
     k = wp.int32(1)
@@ -161,7 +162,7 @@ def face_height(x: vec3, h: vec3, face: wp.int32) -> real:
 
 @func
 def add_limit(manifold: Manifold, end: wp.int32, side: wp.int32, face: wp.int32) -> Manifold:
-    """Add an end of the segment, or where it crosses a side face, against a face."""
+    """Add a contact with `face`: of an end of the segment, or of the point where the segment crosses a side face."""
     if side == SEGMENT_END:
         return add_contact(manifold, end, face, NO_REFERENCE)
     return add_contact(manifold, CAPSULE_AXIS, side, face)
@@ -215,7 +216,7 @@ def deep_contacts(c: vec3, u: vec3, half_length: real, h: vec3, reach: real) -> 
 
 @func
 def shallow_contacts(c: vec3, u: vec3, half_length: real, h: vec3, reach: real) -> Manifold:
-    """The nearest features and, above a face, the farther limit of the segment's part over it, ordered along it."""
+    """The nearest features and, above a face, the farther limit of the part over it; in order along the segment."""
     manifold = Manifold()
     nearest = nearest_outside(c, u, half_length, h)
     if nearest.distance >= reach:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manifolds of the general convex pairs: face polygons clipped against each other, parallel lines, reduction to eight.
+"""Manifolds of the general convex pairs: clipped face polygons, parallel lines, and reduction to eight points.
 
-Given the contact normal n, the reference is the face most aligned with it; the other geom contributes its most opposed
-face, or its line or point where it has no face that way. The overlap's corners are corners of the other face inside
-the reference, corners of the reference inside the other face, and points where sides cross, seen along the reference's
-normal. A cap counts as the octagon of its fixed rim points, and its lowest rim point joins where it is clearly lower.
-Each point is a feature contact with its own distance from `convex_features`; points at one place are listed once.
+The reference is the face most aligned with the contact normal n. The other geom contributes its most opposed face, or
+its line or point if it has no such face. Seen along the reference's normal, the overlap has three kinds of corners:
+corners of the other face inside the reference, corners of the reference inside the other face, and crossings of sides.
+A cap is the octagon of its fixed rim points; its lowest rim point is added if it is clearly lower. Each point is a
+feature contact with its distance from `convex_features`. Of points at the same place only the first is listed.
 """
 
 import warp as wp
@@ -19,11 +19,12 @@ from .shape import FIRST_CAP, NO_FEATURE, SIDE, MeshTable, Shape, corner_code, c
 
 MAX_CANDIDATES = wp.constant(63)
 MAX_CORNERS = wp.constant(64)
-CAP_ALIGNMENT = 0.7  # |cosine| of axis and normal above which a cylinder meets a face with its cap, else with its side
-# Of the radius: the lowest rim point joins a cap's fixed points when it is lower by more.
+CAP_ALIGNMENT = 0.7  # |cosine| of axis and normal from which on a cylinder meets a face with its cap, not its side
+# The lowest rim point is added to a cap's fixed points if it is lower by more than this fraction of the radius.
 CAP_BIAS = {wp.float32: 1e-5, wp.float64: 1e-7}
-LINES_PARALLEL = 1e-4  # squared sine under which two lines count as parallel, as of capsules
-# Of the size: a point this far outside a polygon is inside, and points this near each other are one.
+LINES_PARALLEL = 1e-4  # squared sine up to which two lines count as parallel, as for capsules
+# Relative to the size. INSIDE: a point this far outside a polygon still counts as inside. SAME_POINT: points nearer
+# than this are the same.
 INSIDE = {wp.float32: 1e-5, wp.float64: 1e-8}
 SAME_POINT = 1e-3
 SPREAD_DIRECTIONS = wp.constant(7)
@@ -34,7 +35,7 @@ cap_bias = float(CAP_BIAS[real])
 
 @struct
 class Candidates:
-    """`count` candidates in the arrays beside, and the smallest distance among them."""
+    """Number of candidates in the arrays `features`, `points` and `phi`, and the smallest distance among them."""
 
     count: wp.int32
     lowest: real
@@ -42,7 +43,7 @@ class Candidates:
 
 @func(inline=False)
 def pair_geometry(table: MeshTable, pair: Pair, feature: wp.vec3i):
-    """Contact geometry in axes of A."""
+    """Contact geometry of a feature contact, in axes of A."""
     identity = quat(real(0.0), real(0.0), real(0.0), real(1.0))
     return relative_geometry(table, pair.a, identity, pair.b, pair.q, pair.p, feature)
 
@@ -58,7 +59,7 @@ def add_candidate(
     points: wp.array(dtype=vec3),
     phi: wp.array(dtype=real),
 ) -> Candidates:
-    """Add a feature contact nearer than the margin, unless there is one at its place."""
+    """Add a feature contact if it is nearer than the margin and there is none at its place."""
     g = pair_geometry(table, pair, feature)
     if not (g.phi < margin) or found.count >= MAX_CANDIDATES:
         return found
@@ -85,8 +86,11 @@ def reduce(
     points: wp.array(dtype=vec3),
     phi: wp.array(dtype=real),
 ) -> Manifold:
-    """All candidates up to eight; of more the extreme ones in seven directions of the plane (e, f), and the lowest
-    where it is lower than these by more than the bias."""
+    """The manifold of all candidates if there are at most eight, else of a choice.
+
+    The choice is the extreme candidates in seven directions of the plane (e, f), and the lowest candidate if it is
+    lower than these by more than the bias.
+    """
     manifold = Manifold()
     k = wp.int32(0)
     if found.count <= MAX_POINTS:
@@ -126,7 +130,7 @@ def reduce(
 
 @func(inline=False)
 def opposed_feature(table: MeshTable, geom: Shape, d: vec3) -> wp.int32:
-    """The face, else line, else point feature with which a geom meets a plane, d its outward direction there."""
+    """The face, else line, else point feature with which a geom meets a plane; d is the geom's outward direction."""
     candidates = features_toward(table, geom, d)
     if geom.type == CYLINDER and wp.abs(d[2]) < real(CAP_ALIGNMENT):
         return SIDE
@@ -139,7 +143,10 @@ def opposed_feature(table: MeshTable, geom: Shape, d: vec3) -> wp.int32:
 
 @func(inline=False)
 def corner_points(table: MeshTable, pair: Pair, is_b: wp.bool, code: wp.int32, d: vec3, out: wp.array(dtype=vec3)):
-    """Corners of a face, or ends of a line, in axes of A; d is the direction in which rims are met."""
+    """Write the corners of a face, or ends of a line, in axes of A; return their number.
+
+    For rims d is the direction of the support point.
+    """
     geom = pair.a
     q = quat(real(0.0), real(0.0), real(0.0), real(1.0))
     p = vec3(real(0.0), real(0.0), real(0.0))
@@ -158,7 +165,7 @@ def corner_points(table: MeshTable, pair: Pair, is_b: wp.bool, code: wp.int32, d
 
 @func(inline=False)
 def contains(polygon: wp.array(dtype=vec3), n: wp.int32, normal: vec3, x: vec3, tolerance: real) -> wp.bool:
-    """Whether x is inside a polygon that is counterclockwise about the normal, seen along it."""
+    """Whether x is inside a polygon, seen along the normal; the polygon is counterclockwise about it."""
     k = wp.int32(0)
     while k < n:
         u = polygon[(k + 1) % n] - polygon[k]
@@ -180,7 +187,7 @@ def cross_sides(x_0: vec3, x_1: vec3, y_0: vec3, y_1: vec3, normal: vec3, tolera
     x = x_0 + (d_0 / (d_0 - d_1)) * (x_1 - x_0)
     along = wp.dot(x - y_0, y_1 - y_0)
     square = wp.dot(y_1 - y_0, y_1 - y_0)
-    # The plane's cut may be slanted: compare in the plane across the normal.
+    # The segments may be slanted: compare lengths in the plane across the normal.
     lift = wp.dot(normal, y_1 - y_0)
     along = along - wp.dot(normal, x - y_0) * lift
     square = square - lift * lift
@@ -189,7 +196,7 @@ def cross_sides(x_0: vec3, x_1: vec3, y_0: vec3, y_1: vec3, normal: vec3, tolera
 
 @func(inline=False)
 def swapped(reference_is_b: wp.bool, own: wp.int32, other: wp.int32, reference: wp.int32) -> wp.vec3i:
-    """A feature triple from the reference geom's feature and the other's."""
+    """A feature triple from the reference geom's feature `own` and the other geom's feature."""
     if reference_is_b:
         return wp.vec3i(other, own, reference)
     return wp.vec3i(own, other, reference)
@@ -199,7 +206,7 @@ def swapped(reference_is_b: wp.bool, own: wp.int32, other: wp.int32, reference: 
 def face_manifold(
     table: MeshTable, pair: Pair, normal: vec3, face: wp.int32, reference_is_b: wp.bool, bias: real, margin: real
 ):
-    """Contacts of a reference face, whose outward normal is given, and the smallest distance among them."""
+    """Contacts of a reference face with the given outward normal, and the smallest distance among them."""
     features = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
     points = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
     phi = wp.zeros(shape=(MAX_CANDIDATES,), dtype=real)
@@ -267,7 +274,7 @@ def face_manifold(
 
 @func(inline=False)
 def line_code(geom: Shape) -> wp.int32:
-    """The axis of a capsule or the side of a cylinder."""
+    """Code of a capsule's axis or a cylinder's side; NO_FEATURE for other geoms."""
     if geom.type == CAPSULE:
         return CAPSULE_AXIS
     if geom.type == CYLINDER:
@@ -277,7 +284,7 @@ def line_code(geom: Shape) -> wp.int32:
 
 @func(inline=False)
 def line_manifold(table: MeshTable, pair: Pair, n: vec3, recorded: wp.int32, margin: real):
-    """Contacts at the ends of the overlap of two parallel capsules or cylinders, and the smallest distance."""
+    """Contacts at the ends of the overlap of two parallel capsules or cylinders, and their smallest distance."""
     features = wp.zeros(shape=(4,), dtype=wp.vec3i)
     points = wp.zeros(shape=(4,), dtype=vec3)
     phi = wp.zeros(shape=(4,), dtype=real)
@@ -307,7 +314,7 @@ def line_manifold(table: MeshTable, pair: Pair, n: vec3, recorded: wp.int32, mar
 
 @func(inline=False)
 def lines_parallel(pair: Pair, n: vec3) -> wp.bool:
-    """Two capsules or cylinders whose axes are nearly parallel, and across the normal."""
+    """Whether two geoms are capsules or cylinders with nearly parallel axes that are across the normal."""
     if line_code(pair.a) == NO_FEATURE or line_code(pair.b) == NO_FEATURE:
         return False
     u = wp.quat_rotate(pair.q, vec3(real(0.0), real(0.0), real(1.0)))

@@ -2,12 +2,13 @@
 """Contacts of any pair of convex geoms with an ellipsoid, a cylinder or a mesh, and of a plane with one of these.
 
 The signed distance of two convex bodies is φ = max over unit n of s(n) = min_{x∈B} n·x − max_{x∈A} n·x, the
-separation along n. GJK, or EPA where the cores overlap, gives n roughly; then the features that each geom offers along
-n are tried in pairs: each pair gives its stationary normal (`convex_features`, by Newton's method where it is curved),
-and the pair wins whose normal has the largest s, evaluated with exact support points, faces first among equals. So
-curved and flat pairs both end at rounding. Where the normal is that of a face, or two axes are parallel, the manifold
-of `clip.py` is reported if its lowest point has the distance φ (within FACE_BIAS between nearly parallel
-faces), else the winning pair alone.
+separation along n. GJK, or EPA if the cores overlap, gives a rough n. Then the features of both geoms along n are tried
+in pairs. Each pair has a stationary normal (`convex_features`, by Newton's method for curved features). The pair whose
+normal has the largest s wins, with s from exact support points; among equals, faces win. So the normals of curved and
+flat pairs are exact up to rounding.
+
+If the normal is that of a face, or two axes are parallel, `clip.py` makes a manifold. It is reported if its lowest
+point has the distance φ (within FACE_BIAS between nearly parallel faces), else the winning pair alone.
 """
 
 import warp as wp
@@ -32,15 +33,16 @@ from .shape import (
     radius,
 )
 
-FACE_BIAS = 2e-5  # as in box.py, there of the smallest half extent, here of the size
+FACE_BIAS = 2e-5  # as in box.py, but relative to the size, not to the smallest half extent
 FACE_ALIGNMENT = 0.999  # cosine of normal and face normal above which a face manifold is tried
 LINE_ALIGNMENT = 2e-4  # angle [rad] to a face under which an axis lies along it
-PASSES = 4  # of trying features, each from the best normal so far
-# Of the size: differences of distance that are rounding.
+PASSES = 4  # rounds of trying features, each from the best normal so far
+# Differences of distance that are rounding, relative to the size.
 ROUNDING = {wp.float32: 3e-6, wp.float64: 1e-9}
-# Of the size: how far the distance of a feature pair may be from the best separation seen, before a frozen contact.
+# If the best pair's score is below the best separation seen by more than this (relative to the size), the contact is
+# frozen.
 LOOSE = {wp.float32: 1e-4, wp.float64: 2e-6}
-CAP_REACH = 0.5  # |cosine| of axis and plane normal above which the fixed points of the lower rim are tried
+CAP_REACH = 0.5  # |cosine| of axis and plane normal above which the lower rim's fixed points are tried
 
 rounding = float(ROUNDING[real])
 loose = float(LOOSE[real])
@@ -49,7 +51,10 @@ cap_bias = float(clip.CAP_BIAS[real])
 
 @struct
 class Best:
-    """The best feature pair with its normal and score, and the best normal of any pair tried with its separation."""
+    """The best feature pair with its normal and score, and the best normal of all pairs tried with its separation.
+
+    `separation` is the score, `top` the best normal.
+    """
 
     feature: wp.vec3i
     normal: vec3
@@ -66,7 +71,7 @@ def separation(table: MeshTable, pair: Pair, n: vec3) -> real:
 
 @func(inline=False)
 def off_feature(table: MeshTable, geom: Shape, code: wp.int32, x: vec3, n: vec3) -> real:
-    """How far a core point is from a feature, in the geom's axes; a curved one is met at its support point along n."""
+    """Distance of a core point x from a feature, in the geom's axes; of a curved one from its support point along n."""
     f = local_feature(table, geom, code)
     if f.kind == convex_features.POINT:
         identity = quat(real(0.0), real(0.0), real(0.0), real(1.0))
@@ -76,8 +81,11 @@ def off_feature(table: MeshTable, geom: Shape, code: wp.int32, x: vec3, n: vec3)
 
 @func(inline=False)
 def try_pair(best: Best, table: MeshTable, pair: Pair, a: wp.int32, b: wp.int32, recorded: wp.int32) -> Best:
-    """The better of the best pair and (a, b), by separation less twice what its distance differs from that and
-    less how far its points are off the features: only what touches there has the full score."""
+    """The better of the best pair and the pair (a, b), by score.
+
+    The score is the separation s, minus 2 |φ − s|, minus the distance of the pair's points from the features. So only a
+    pair that touches with these features has the full score.
+    """
     if a == NO_FEATURE or b == NO_FEATURE:
         return best
     feature = wp.vec3i(a, b, recorded)
@@ -101,7 +109,7 @@ def try_pair(best: Best, table: MeshTable, pair: Pair, a: wp.int32, b: wp.int32,
 
 @func(inline=False)
 def try_features(best: Best, table: MeshTable, pair: Pair, n: vec3) -> Best:
-    """The best of the pairs of features along n, faces first."""
+    """The best of `best` and the pairs of features along n, faces first."""
     recorded = record_normal(n)
     a = features_toward(table, pair.a, n)
     b = features_toward(table, pair.b, wp.quat_rotate_inv(pair.q, -n))
@@ -120,9 +128,10 @@ def try_features(best: Best, table: MeshTable, pair: Pair, n: vec3) -> Best:
 
 @func(inline=False)
 def settle(table: MeshTable, pair: Pair, n: vec3) -> Best:
-    """The winning pair with its normal recorded, tried again from the best normal seen until the two agree.
+    """The winning pair, with its normal recorded.
 
-    A frozen contact along the best normal, if no pair reaches its separation.
+    Features are tried again from the best normal seen until the winning pair has this normal's separation. If no pair
+    reaches it, the result is a frozen contact along the best normal.
     """
     best = Best()
     best.separation = real(-1e30)
@@ -164,7 +173,7 @@ def make_pair(table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_
 
 @func(inline=False)
 def accepted(lowest: real, along_normal: real, phi: real, aligned: wp.bool, size: real) -> wp.bool:
-    """Whether a manifold has the distance φ: its lowest point does, and so does the separation along its normal."""
+    """Whether a manifold has the distance φ: by its lowest point, and by the separation along its normal."""
     tolerance = real(rounding) * size
     if aligned:
         tolerance = wp.max(tolerance, real(FACE_BIAS) * size)
@@ -173,7 +182,10 @@ def accepted(lowest: real, along_normal: real, phi: real, aligned: wp.bool, size
 
 @func(inline=False)
 def lying(geom: Shape, n: vec3) -> real:
-    """Cosine by which a capsule or cylinder lies along a face with the normal n in its axes; 0 if it does not."""
+    """Cosine between n and the plane across the axis, if a capsule or cylinder lies along a face with the normal n.
+
+    n is in the geom's axes. The result is 0 if the geom does not lie along the face.
+    """
     if (geom.type == CAPSULE or geom.type == CYLINDER) and wp.abs(n[2]) < real(LINE_ALIGNMENT):
         return wp.sqrt(n[0] * n[0] + n[1] * n[1])
     return real(0.0)
@@ -183,7 +195,7 @@ def lying(geom: Shape, n: vec3) -> real:
 def convex_convex(
     table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: real, motion: Nearing
 ) -> Manifold:
-    """Contacts of two convex geoms, neither a plane."""
+    """Contacts of two convex geoms, of which neither is a plane."""
     pair = make_pair(table, geom_a, X_a, geom_b, X_b)
     near = nearest(table, pair, seen_in(wp.transform_get_rotation(X_a), motion), real(FACE_BIAS) * pair.size)
     if near.status == 1:
@@ -239,9 +251,9 @@ def convex_convex(
 
 @func(inline=False)
 def plane_cylinder(table: MeshTable, pair: Pair, margin: real) -> Manifold:
-    """The lowest points of both rims, before them the lower rim's fixed points when the cylinder stands.
+    """The lowest points of both rims; if the cylinder stands, the lower rim's fixed points come first.
 
-    The lower rim's lowest point is left out while it is not clearly lower than the fixed points.
+    The lower rim's lowest point is left out unless it is clearly lower than the fixed points.
     """
     manifold = Manifold()
     down = wp.quat_rotate_inv(pair.q, vec3(real(0.0), real(0.0), real(-1.0)))
@@ -269,7 +281,7 @@ def plane_cylinder(table: MeshTable, pair: Pair, margin: real) -> Manifold:
 
 @func(inline=False)
 def plane_mesh(table: MeshTable, pair: Pair, margin: real) -> Manifold:
-    """The vertices below the margin; of more than eight the extreme ones, in directions fixed to the mesh."""
+    """The vertices nearer than the margin; of more than eight the extreme ones, in directions fixed to the mesh."""
     features = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=wp.vec3i)
     points = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=vec3)
     phi = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=real)
@@ -294,7 +306,7 @@ def detect(
 ) -> Manifold:
     """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.
 
-    The features are those of `convex_features.evaluate`. Plane–plane gives none.
+    The features are those of `convex_features.evaluate`. The pair plane–plane has no contacts.
     """
     if geom_a.type == PLANE:
         pair = make_pair(table, geom_a, X_a, geom_b, X_b)

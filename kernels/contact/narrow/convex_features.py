@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contact geometry of a pair of features of any two convex geoms, smooth in poses and sizes.
 
-Adds to `features.py` the mesh's vertices, edges and faces and the curved features: the rim of a cylinder and the
-surface of an ellipsoid. A feature is a point, a line or a plane, or a curved point x(n), the support point of the
-feature along n. Against a plane or, for a rim, a point, x is closed-form. Else n is the root of
+This file adds to `features.py` the vertices, edges and faces of meshes, and the curved features: the rim of a cylinder
+and the surface of an ellipsoid. A feature is a point, a line, a plane, or a curved point x(n), the feature's support
+point along n. Against a plane, or a rim against a point, x has a closed form. Else n is the root of
 
     t(n) = (1 − n nᵀ)(x_b(−n) − x_a(n)) = 0,
 
-found by Newton steps (K_a + K_b + φ) δ = t(n), K the Hessian of the feature's support function, φ = n·(x_b − x_a).
-The start is the normal that `detect` found, kept in the contact's third code to 6e-5 rad in axes of geom A; with
-that start STEPS straight-line steps reach rounding, and so does the derivative of the last step, which alone carries
-the implicit function's derivative −t_n⁻¹ t_p. All features are exact in this sense, except a contact marked FROZEN:
-its normal is the recorded one, fixed to geom A.
+found by Newton steps (K_a + K_b + φ) δ = t(n). K is the Hessian of the feature's support function, φ = n·(x_b − x_a).
+The initial n is the normal that `detect` found. The contact's third code stores it to 6e-5 rad in axes of geom A. From
+there four steps without a loop (`curved_pair`) reach rounding. So does the derivative, which comes from the last step
+alone: that of the implicit function, −t_n⁻¹ t_p. All features are exact in this sense. The exception is a contact
+marked FROZEN: its normal is the recorded one, fixed to geom A.
 
-The third code (reference): NO_REFERENCE; r ≥ 0: face r / 2 of geom A (B if r is odd), against which a line is cut at
-the plane through the other feature, a side of that face, along its normal, or a vertex of that face is projected on
-the other geom's face along the normal; else −2 − s with the recorded normal in 30 bits s and bit FROZEN.
+The third code (reference) is one of
+
+- NO_REFERENCE.
+- r ≥ 0: face r // 2 of geom A (of B if r is odd), the reference face. Either one feature is a side of this face, and
+  the other geom's line is cut at the plane through the side along the face's normal. Or one feature is a vertex of this
+  face, which is projected on the other geom's face along the normal.
+- −2 − s: s holds the recorded normal in 30 bits, and the bit FROZEN.
 """
 
 import warp as wp
@@ -55,12 +59,12 @@ STRAIGHT = wp.constant(0)
 RIM = wp.constant(1)
 SURFACE = wp.constant(2)
 
-GRID = wp.constant(32767)  # points per axis of the grid of recorded normals, odd: the axes are exact
+GRID = wp.constant(32767)  # points per axis of the grid of recorded normals; odd, so that the axes are exact
 FROZEN = wp.constant(1 << 30)
-LARGEST_STEP = 0.3  # [rad] of a Newton step
-# Squared sine under which two lines have no common perpendicular: its direction has no digits left.
+LARGEST_STEP = 0.3  # [rad] largest Newton step
+# Squared sine below which two lines have no common perpendicular: its direction is only rounding.
 PARALLEL = {wp.float32: 1e-10, wp.float64: 1e-20}
-CONDITION = {wp.float32: 1e-6, wp.float64: 1e-12}  # relative determinant under which a Newton step is left out
+CONDITION = {wp.float32: 1e-6, wp.float64: 1e-12}  # relative determinant below which there is no Newton step
 
 condition = float(CONDITION[real])
 parallel = float(PARALLEL[real])
@@ -68,7 +72,7 @@ parallel = float(PARALLEL[real])
 
 @struct
 class Feature:
-    """Kind, curvature, point, direction (of a line) or outward normal, and radius of a feature."""
+    """A feature: kind, type of curvature, point, direction (of a line) or outward normal, and radius."""
 
     kind: wp.int32
     curve: wp.int32
@@ -79,7 +83,7 @@ class Feature:
 
 @func(inline=False)
 def fold(x: real, y: real) -> real:
-    """(1 − |y|) with the sign of x, for the lower half of the octahedron."""
+    """(1 − |y|) with the sign of x: maps the lower half of the octahedron to the outer part of the square."""
     if x < real(0.0):
         return wp.abs(y) - real(1.0)
     return real(1.0) - wp.abs(y)
@@ -245,7 +249,7 @@ def curvature(curve: wp.int32, q: quat, size: vec3, n: vec3, v: vec3) -> vec3:
 
 @func(inline=False)
 def normal_step(n: vec3, a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> vec3:
-    """One Newton step of t(n) = 0 on the sphere, or on the circle across the direction of a line."""
+    """n after one Newton step of t(n) = 0, on the sphere or, for a line, on the circle across its direction."""
     gap = b.p + bulge(b.curve, q_b, size_b, -n) - a.p - bulge(a.curve, q_a, size_a, n)
     phi = wp.dot(n, gap)
     e = orthogonal(n)
@@ -287,7 +291,7 @@ def across_line(n: vec3, u: vec3) -> vec3:
 
 @func(inline=False)
 def curved_pair(n_0: vec3, a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> ContactGeometry:
-    """Stationary distance between a curved feature and a curved one, a point or a line, from the normal n_0."""
+    """Stationary distance of a curved feature from a curved feature, a point or a line; n_0 is the initial normal."""
     n = n_0
     if a.kind == LINE:
         n = across_line(n_0, a.u)
@@ -308,14 +312,14 @@ def curved_pair(n_0: vec3, a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b:
 
 @func(inline=False)
 def nearest_on_rim(c: vec3, q: quat, size: vec3, x: vec3) -> vec3:
-    """The point of the rim around c nearest to x."""
+    """The point nearest to x on the rim with the centre c."""
     m = wp.quat_rotate_inv(q, x - c)
     return c + wp.quat_rotate(q, size[0] * unit_or(vec3(m[0], m[1], real(0.0)), vec3(real(1.0), real(0.0), real(0.0))))
 
 
 @func(inline=False)
 def flat_pair(a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b: vec3) -> ContactGeometry:
-    """A plane or face against a point, straight or curved."""
+    """A plane or face against a point or a curved feature."""
     if b.kind == FLAT:
         return against_flat(a.p + bulge(a.curve, q_a, size_a, -b.u), b.p, b.u, a.r, b.r, True)
     return against_flat(b.p + bulge(b.curve, q_b, size_b, -a.u), a.p, a.u, b.r, a.r, False)
@@ -323,7 +327,7 @@ def flat_pair(a: Feature, q_a: quat, size_a: vec3, b: Feature, q_b: quat, size_b
 
 @func(inline=False)
 def facing_line(f: Feature, geom: Shape, code: wp.int32, q: quat, d: vec3) -> Feature:
-    """A line to be cut: of a cylinder's side its straight line farthest along d, else the line itself."""
+    """The line to be cut: for a cylinder's side the line on it that is farthest along d, else the line itself."""
     if geom.type != CYLINDER or code != SIDE:
         return f
     g = Feature()
@@ -335,7 +339,7 @@ def facing_line(f: Feature, geom: Shape, code: wp.int32, q: quat, d: vec3) -> Fe
 
 @func(inline=False)
 def clipped_pair(own: Feature, other: Feature, face: Feature, face_is_b: wp.bool) -> ContactGeometry:
-    """Contacts of a face: the other's line cut by a side of the face, or its face above a vertex of the face."""
+    """Contact with a reference face: the other's line where a side of the face cuts it, or its face above a vertex."""
     x = own.p
     if other.kind == LINE:
         x = line_through_plane(other.p, other.u, own.p, wp.cross(face.u, own.u))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which features of two geoms touch: dispatch over the pairs of plane, sphere, capsule and box.
+"""Feature contacts of two geoms: dispatch over the pairs of plane, sphere, capsule and box.
 
-The result is discrete and not differentiated; `features.evaluate` gives distance, point and normal of each contact.
+The result is discrete and has no derivatives. `features.evaluate` computes distance, point and normal of each contact.
 """
 
 import warp as wp
@@ -21,8 +21,8 @@ def detect(
 ) -> Manifold:
     """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.
 
-    Types and sizes are MuJoCo's, X_a and X_b world poses. The first contact of a curved pair is the nearest one.
-    Pairs without a function (plane–plane) give an empty manifold.
+    Types and sizes are MuJoCo's; X_a and X_b are world poses. The first contact of a curved pair is the nearest one.
+    A pair without a function (plane–plane) gives an empty manifold.
     """
     if type_a == PLANE:
         if type_b == SPHERE:

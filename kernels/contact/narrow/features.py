@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contact geometry (signed distance, point, normal) of a given pair of features, smooth in poses and sizes.
 
-Every geom is a core (a point, a segment, a box or a half-space) grown by a radius, and every feature of a core is a
-point, a line or a plane. So nine pair types need six formulas: point–point, point–line, line–line, point–plane and
-two that first construct the point (see `manifold.py` for the codes). With the nearest core points x_a, x_b, the
-normal n from A into B and the radii r_a, r_b,
+Every geom is a core (a point, a segment, a box or a half-space) grown by a radius. Every feature of a core is a point,
+a line or a plane. So nine types of pairs need six formulas: point–point, point–line, line–line, point–plane, and two
+that first construct the point (see `manifold.py` for the codes). With the nearest core points x_a, x_b, the normal n
+from A into B and the radii r_a, r_b,
 
     φ = n·(x_b − x_a) − r_a − r_b        point = ½ (x_a + x_b + (r_a − r_b) n).
 
-`detect` decides which features touch and is not differentiated; these functions run in both the forward and the
-taped path, so the gradient is that of the computed values with the features held fixed. Written to the
-differentiation rules: no loops, real branches around roots and divisions. Positions are taken relative to geom A,
-so that float32 accuracy depends on the size of the geoms and not on where they are in the world.
+`detect` decides which features touch and has no derivatives. These functions run in the forward and the taped path, so
+the gradient is that of the computed values at fixed features. They follow the rules of differentiable code: no loops,
+and real branches around roots and divisions. Positions are relative to geom A, so that float32 accuracy depends on the
+size of the geoms and not on their place in the world.
 """
 
 import warp as wp
@@ -21,14 +21,14 @@ from ...real import func, mat33, quat, real, struct, transform, vec3
 from .box_core import vertex_sign
 from .manifold import BOX, CAPSULE, CAPSULE_AXIS, CYLINDER, ELLIPSOID, FIRST_EDGE, FIRST_FACE, HEIGHT_FIELD, MESH, PLANE
 
-# What a feature of a core is.
+# Kinds of features of a core.
 POINT = wp.constant(0)
 LINE = wp.constant(1)
 FLAT = wp.constant(2)
 
 UNBOUNDED = -1.0  # bounding radius that marks a plane
-SMALLEST_SQUARE = 1e-30  # squared length [m²] under which a direction is not defined (positive in float32 too)
-FRAME_SWITCH = 0.8  # a vector orthogonal to n starts from the x axis unless |n_x| exceeds this
+SMALLEST_SQUARE = 1e-30  # squared length [m²] below which a vector has no direction (positive in float32 too)
+FRAME_SWITCH = 0.8  # a vector orthogonal to n is made from the x axis, or from the y axis if |n_x| is larger than this
 
 
 @struct
@@ -42,7 +42,7 @@ class ContactGeometry:
 
 @func
 def box_sign(code: wp.int32, i: wp.int32) -> real:
-    """Component i of the outward signs of a box feature: 0 along the axes that the feature spans."""
+    """Component i of the outward signs of a box feature; 0 along the axes that the feature spans."""
     if code < FIRST_EDGE:
         return vertex_sign(code, i)
     if code < FIRST_FACE:
@@ -99,7 +99,7 @@ def local_direction(type: wp.int32, code: wp.int32) -> vec3:
 
 @func
 def local_outward(type: wp.int32, code: wp.int32) -> vec3:
-    """A direction that leaves the core at this feature, zero where none is distinguished."""
+    """A direction that points out of the core at this feature; zero if no direction is distinguished."""
     if type == BOX:
         return box_signs(code)
     if type == CAPSULE and code != CAPSULE_AXIS:
@@ -109,7 +109,7 @@ def local_outward(type: wp.int32, code: wp.int32) -> vec3:
 
 @func
 def core_radius(type: wp.int32, size: vec3) -> real:
-    """The radius by which the core is grown: of spheres and capsules."""
+    """The radius by which the core is grown; 0 unless the geom is a sphere or a capsule."""
     if type == PLANE or type == BOX:
         return real(0.0)
     return size[0]
@@ -141,7 +141,7 @@ def plane_distance_bound(X_plane: transform, X_geom: transform, radius: real) ->
 
 @func
 def unit_or(v: vec3, fallback: vec3) -> vec3:
-    """v / ‖v‖, or the fallback where v has no direction."""
+    """v / ‖v‖, or the fallback if v is too short to have a direction."""
     square = wp.dot(v, v)
     if square > real(SMALLEST_SQUARE):
         return v / wp.sqrt(square)
@@ -174,7 +174,10 @@ def orthogonal(u: num3) -> num3:
 
 @func
 def point_line(x: vec3, p: vec3, u: vec3, outward: vec3, r: real, r_line: real, line_is_b: wp.bool) -> ContactGeometry:
-    """A point and a line p + s u; where they coincide the normal is `outward` (from the point's geom) or any across u."""
+    """A point x and a line p + s u.
+
+    If x is on the line, the normal is `outward` (of the point's geom), or any direction across u.
+    """
     gap = across(p - x, u)
     foot = x + gap
     normal = unit_or(gap, unit_or(across(outward, u), orthogonal(u)))
@@ -202,8 +205,10 @@ def line_through_plane(x: vec3, u: vec3, p: vec3, n: vec3) -> vec3:
 def line_line(
     p_a: vec3, u_a: vec3, p_b: vec3, u_b: vec3, outward: vec3, r_a: real, r_b: real, parallel: real
 ) -> ContactGeometry:
-    """Common perpendicular of two lines, directed along `outward`, or from A to B where that is zero. `parallel`: squared sine under which
-    they have none."""
+    """Common perpendicular of two lines, directed along `outward`, or from A to B if `outward` is zero.
+
+    `parallel` is the squared sine below which the lines have no common perpendicular.
+    """
     c = wp.cross(u_a, u_b)
     square = wp.dot(c, c)
     r = p_b - p_a

@@ -2,14 +2,16 @@
 """Nearest points of two convex cores (GJK) and the direction of least penetration (EPA), as normals.
 
 Both work on the set D = {x_b − x_a} of two cores in axes of geom A, through its support points. GJK (Gilbert, Johnson,
-Keerthi 1988) finds its point nearest to the origin; the part of the simplex nearest to the origin is chosen among
-all that contain the newest vertex, by distance, which stays sound where determinants have lost their digits. EPA (van
-den Bergen 2001) grows a polytope inside D from an extreme tetrahedron, always outward from the face whose plane has
-the least signed distance: that face's distance is a lower, the support's height above the origin an upper bound of the
-depth. The tetrahedron need not contain the origin: planes with the origin outside have negative distance and
-are grown first.
+Keerthi 1988) finds the point of D nearest to the origin. Among all parts of the simplex that contain the newest
+vertex, it chooses the one nearest to the origin. It compares distances, which stay accurate when determinants are only
+rounding.
 
-Iterations are bounded; what is returned then is the best normal so far. Normals are refined by their features.
+EPA (van den Bergen 2001) grows a polytope inside D from an extreme tetrahedron. It always grows outward from the face
+whose plane has the least signed distance. This distance is a lower bound of the depth, and the support point's height
+above the origin is an upper bound. The tetrahedron need not contain the origin: planes with the origin outside have
+negative distance and are grown first.
+
+Iterations are bounded; at the bound the best normal so far is returned. The feature pairs refine the normals later.
 """
 
 import warp as wp
@@ -23,14 +25,14 @@ EPA_ITERATIONS = 56
 MAX_VERTICES = wp.constant(60)  # of EPA's polytope
 MAX_FACES = wp.constant(116)
 MAX_HORIZON = wp.constant(64)
-# All relative to the size: the gap between the bounds of the distance at which iteration ends; the distance under
-# which cores touch; the height above a face from which a point sees it.
+# All relative to the size. CONVERGED: gap between the bounds of the distance at which iteration ends. TOUCHING:
+# distance below which cores touch. VISIBLE: height above a face from which on a point sees it.
 CONVERGED = {wp.float32: 2e-6, wp.float64: 1e-10}
 TOUCHING = {wp.float32: 1e-5, wp.float64: 1e-9}
 VISIBLE = {wp.float32: 1e-6, wp.float64: 1e-13}
 EPA_CONVERGED = {wp.float32: 1e-5, wp.float64: 1e-7}
 ROUNDED = 1e-3  # radius of the ball of EPA's second run
-# Squared sine of the angle in a triangle under which it has no normal.
+# Squared sine of a triangle's angle below which the triangle has no normal.
 SLIVER = {wp.float32: 1e-10, wp.float64: 1e-22}
 
 mat43 = wp.types.matrix((4, 3), real)
@@ -43,7 +45,7 @@ sliver = float(SLIVER[real])
 
 @struct
 class Pair:
-    """Two shapes with B's pose (q, p) in axes of A, their size for tolerances, and a radius added to D."""
+    """Two shapes, B's pose (q, p) in axes of A, their size for tolerances, and a radius by which D is grown."""
 
     a: Shape
     b: Shape
@@ -55,7 +57,7 @@ class Pair:
 
 @struct
 class Nearest:
-    """Status (0 apart, 1 farther than asked, 2 touching or overlapping), the last normal with its separation."""
+    """Status (0 apart, 1 too far to touch, 2 touching or overlapping), and the best normal with its separation."""
 
     status: wp.int32
     n: vec3
@@ -64,7 +66,7 @@ class Nearest:
 
 @struct
 class Deepest:
-    """The best normal so far, the height of D above the origin along −n, and whether that is the least."""
+    """The best normal so far, the height of D above the origin along −n, and whether this height is the least."""
 
     n: vec3
     height: real
@@ -106,7 +108,7 @@ def keep(best: Simplex, v: vec3, count: wp.int32, w_0: vec3, w_1: vec3, w_2: vec
 
 @func(inline=False)
 def try_triangle(best: Simplex, w: vec3, x: vec3, y: vec3) -> Simplex:
-    """The projection of the origin on a triangle, where it is inside."""
+    """`keep` the projection of the origin on a triangle, if it is inside the triangle."""
     e = x - w
     f = y - w
     n = wp.cross(e, f)
@@ -139,7 +141,7 @@ def encloses(w: vec3, x: vec3, y: vec3, z: vec3) -> wp.bool:
 
 @func(inline=False)
 def reduce(simplex: Simplex, w: vec3) -> Simplex:
-    """The smallest part of the simplex with the new vertex w that holds the point nearest to the origin."""
+    """The smallest part of the simplex and the new vertex w that holds the point nearest to the origin."""
     best = Simplex()
     best.square = wp.dot(w, w)
     best.v = w
@@ -167,8 +169,11 @@ def reduce(simplex: Simplex, w: vec3) -> Simplex:
 
 @func
 def apart(pair: Pair, motion: Nearing, n: vec3, bound: real, distance: real, bias: real) -> wp.bool:
-    """Whether geoms with a separation `bound` of their cores along n, `distance` at most, cannot touch within a step. Their contact's normal
-    is a direction in which they are no more than `bias` nearer than they are: so far it is from n, whose cosine with it is bound/distance.
+    """Whether the geoms cannot touch within a step.
+
+    `bound` is the separation of the cores along n, a lower bound of their distance, and `distance` an upper bound. The
+    normal of a contact has a separation within `bias` of the distance. This bounds the angle between this normal and n:
+    its cosine is at least (bound − bias)/distance.
     """
     phi = bound - radius(pair.a) - radius(pair.b)
     if phi <= motion.margin or distance <= real(0.0):
@@ -179,7 +184,7 @@ def apart(pair: Pair, motion: Nearing, n: vec3, bound: real, distance: real, bia
 
 @func(inline=False)
 def nearest(table: MeshTable, pair: Pair, motion: Nearing, bias: real) -> Nearest:
-    """GJK: the point of D nearest to the origin, given up once it is seen that the motion leaves the geoms `apart`."""
+    """GJK: the point of D nearest to the origin. The search ends early if the motion leaves the geoms `apart`."""
     result = Nearest()
     v = motion.first
     if wp.dot(v, v) == real(0.0):
@@ -236,7 +241,7 @@ def add_face(
     j: wp.int32,
     k: wp.int32,
 ):
-    """Write face f with its plane; a sliver gets a plane that is never chosen nor seen."""
+    """Write face f with its plane. A sliver gets a plane that is never chosen and never seen."""
     e = vertex[j] - vertex[i]
     g = vertex[k] - vertex[i]
     n = wp.cross(e, g)
@@ -253,7 +258,7 @@ def add_face(
 
 @func(inline=False)
 def farther_across(table: MeshTable, pair: Pair, x: vec3, u: vec3, d: vec3, best: vec3) -> vec3:
-    """The support point along ±d or `best`, whichever is farthest from the line through x along u."""
+    """The farthest from the line through x along u: the support point along d, along −d, or `best`."""
     k = wp.int32(0)
     while k < 2:
         w = lowest(table, pair, real(2 * k - 1) * d)
@@ -300,7 +305,7 @@ def first_tetrahedron(table: MeshTable, pair: Pair, vertex: wp.array(dtype=vec3)
 
 @func(inline=False)
 def add_horizon(edge: wp.array(dtype=wp.vec2i), count: wp.int32, i: wp.int32, j: wp.int32) -> wp.int32:
-    """Add the directed edge i → j of a seen face, or remove its twin: what remains is the horizon."""
+    """Add the directed edge i → j of a seen face, or remove its twin j → i. The edges that remain are the horizon."""
     k = wp.int32(0)
     while k < count:
         if edge[k][0] == j and edge[k][1] == i:
@@ -390,8 +395,8 @@ def grow(table: MeshTable, pair: Pair) -> Deepest:
 def deepest(table: MeshTable, pair: Pair) -> vec3:
     """EPA: the unit normal from A into B along which the least motion separates the cores.
 
-    Where coplanar facets leave the polytope in pieces, the run is repeated with D rounded by a ball: all separations
-    shrink by its radius, so the normal is the same, and no four support points lie in a plane.
+    Coplanar facets may break the polytope. Then the run is repeated with D grown by a ball: all separations shrink by
+    the ball's radius, so the normal is the same, and no four support points lie in a plane.
     """
     best = grow(table, pair)
     if not best.converged:

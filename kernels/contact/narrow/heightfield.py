@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contacts of a height field (geom A) with a sphere, capsule, ellipsoid, cylinder, box or mesh.
 
-A height field is a grid of cells of two triangles; each triangle is the top of a vertical prism, kept as a convex mesh
-of the mesh table, so that every pair and every feature of the general narrow phase is at hand. The prisms under the
-other geom's bounding sphere are tried in order. What a prism has that the field has not is left out: except for its top,
-a contact counts only if no vertex of the cells around is farther out along the normal, for else a neighbour's surface
-is met there. If nothing is left, as in a narrow valley, the deepest contact with an upward normal is taken; what is
-buried so deep that a prism's wall is nearest is met by the top above it. Of more than eight points the extreme ones in
+A height field is a grid of cells of two triangles. Each triangle is the top of a vertical prism, stored as a convex
+mesh of the mesh table, so that the general narrow phase handles every pair and feature. The prisms under the bounding
+sphere of geom B are tried in order.
+
+Features of a prism that are not on the field's surface do not count. A contact with the top counts. Any other contact
+counts only if no vertex of the cells around is farther out along the normal: else a neighbour's surface is met there.
+If no contact is left, as in a narrow valley, the deepest contact with an upward normal is taken. If geom B is so deep
+that a prism's wall is nearest, the contact is with the top above it. Of more than eight points the extreme ones in
 directions of the field's plane are kept, and the lowest.
 
 A feature code of A is PRISM_CODES * prism + i: vertex i < 6 (0..2 on top), edge 6 + i, face 15 + i of the prism.
@@ -27,8 +29,8 @@ from .shape import FIRST_MESH_EDGE, FIRST_MESH_FACE, MeshTable, Shape, beyond_fe
 PRISM_CODES = wp.constant(32)
 FIRST_EDGE = wp.constant(6)
 FIRST_FACE = wp.constant(15)
-UPWARDS = 0.05  # least upward component of the normal of a contact taken for want of another
-OUTER = {wp.float32: 1e-4, wp.float64: 1e-6}  # of the cell's width: how far a neighbour may stand out
+UPWARDS = 0.05  # least upward component of the normal of a contact that is taken if no other is left
+OUTER = {wp.float32: 1e-4, wp.float64: 1e-6}  # largest height of a neighbour along the normal, over the cell's width
 MAX_CANDIDATES = wp.constant(48)
 
 outer = float(OUTER[real])
@@ -36,7 +38,7 @@ outer = float(OUTER[real])
 
 @func(inline=False)
 def pack(prism: wp.int32, code: wp.int32) -> wp.int32:
-    """A prism's feature as a feature of the field."""
+    """Code of a prism's feature as a feature of the field."""
     if code >= FIRST_MESH_FACE:
         return PRISM_CODES * prism + FIRST_FACE + code - FIRST_MESH_FACE
     if code >= FIRST_MESH_EDGE:
@@ -46,7 +48,7 @@ def pack(prism: wp.int32, code: wp.int32) -> wp.int32:
 
 @func(inline=False)
 def unpack(code: wp.int32) -> wp.int32:
-    """A field's feature as a feature of its prism."""
+    """Code of a field's feature as a feature of its prism."""
     i = code % PRISM_CODES
     if i >= FIRST_FACE:
         return FIRST_MESH_FACE + i - FIRST_FACE
@@ -67,7 +69,7 @@ def prism_shape(table: MeshTable, field: Shape, prism: wp.int32) -> Shape:
 def evaluate(
     table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, feature: wp.vec3i
 ) -> ContactGeometry:
-    """`convex_features.evaluate`, also of a height field as geom A."""
+    """`convex_features.evaluate`, also for a height field as geom A."""
     if geom_a.type == HEIGHT_FIELD:
         prism = prism_shape(table, geom_a, feature[0] // PRISM_CODES)
         own = wp.vec3i(unpack(feature[0]), feature[1], feature[2])
@@ -103,8 +105,11 @@ def outermost(table: MeshTable, field: Shape, prism: wp.int32, x: vec3, n: vec3,
 def substitute(
     table: MeshTable, prism: Shape, X_a: transform, geom_b: Shape, X_b: transform, feature: wp.vec3i, n: vec3
 ) -> wp.vec3i:
-    """For a contact that is not the field's: itself where its normal n is upwards, else the prism's top against the
-    point of geom B deepest below it, or −1 where that point is not below the top."""
+    """Substitute for a contact that does not count.
+
+    If its normal n points upwards, it is the contact itself. Else it is the prism's top with the point of geom B
+    deepest below it, or −1 if that point is not below the top.
+    """
     if n[2] > real(UPWARDS):
         return feature
     q_a = wp.transform_get_rotation(X_a)
@@ -122,7 +127,11 @@ def substitute(
 def field_contacts(
     table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, radius_b: real, margin: real
 ) -> Manifold:
-    """Contacts of the prisms under the bounding sphere of geom B, however it moves: one that is deep in some has the contact of another beside them."""
+    """Contacts of the prisms under the bounding sphere of geom B.
+
+    All prisms within the margin are tried, whatever the motion (`within`): a geom that is deep in some prisms may have
+    its contact at a prism beside them.
+    """
     features = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=wp.vec3i)
     points = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=vec3)
     phi = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=real)
@@ -199,7 +208,7 @@ def detect(
     table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, radius_b: real, margin: real,
     motion: Nearing,
 ) -> Manifold:  # fmt: skip
-    """`convex.detect`, also of a height field as geom A; `radius_b` is the bounding radius of geom B."""
+    """`convex.detect`, also for a height field as geom A; `radius_b` is the bounding radius of geom B."""
     if geom_a.type == HEIGHT_FIELD:
         return field_contacts(table, geom_a, X_a, geom_b, X_b, radius_b, margin)
     return detect_convex(table, geom_a, X_a, geom_b, X_b, margin, motion)

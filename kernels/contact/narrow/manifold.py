@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The feature codes of contact geometry and the manifold, a short list of feature contacts between two geoms.
+"""Feature codes of contact geometry, and the manifold: a short list of feature contacts between two geoms.
 
 A feature contact is a triple (feature_a, feature_b, reference) of integer codes; `features.evaluate` gives its
 geometry. Codes of a feature, by geom type:
@@ -14,15 +14,14 @@ geometry. Codes of a feature, by geom type:
 | box     | 8..19  | edge 8 + 4 i + k along axis i; bits 0 and 1 of k: positive side of axes i+1, i+2 (mod 3)    |
 | box     | 20..25 | face 20 + 2 i + s with normal along axis i, s = 1 on the positive side                      |
 
-`reference` is NO_REFERENCE, or the code of a reference face (20..25) that belongs to the same box as the other
-face or vertex of the triple, as follows:
+`reference` is NO_REFERENCE, or the code of a reference face (20..25) of a box. There are two cases:
 
-| (one feature, other feature, reference)                | what touches the reference face                                   |
-|--------------------------------------------------------|-------------------------------------------------------------------|
-| (edge or capsule axis, side face, reference face)      | the point where the line crosses the side face's plane            |
-| (face, vertex of the reference face, reference face)   | the point of the face's plane above that vertex along the normal  |
+| (one feature, other feature, reference)              | point that touches the reference face                         |
+|------------------------------------------------------|---------------------------------------------------------------|
+| (edge or capsule axis, side face, reference face)    | where the line crosses the side face's plane                  |
+| (face, vertex of the reference face, reference face) | on the face's plane, above that vertex along the normal       |
 
-In the first row the reference belongs to the box of the side face, in the second to the box of the vertex.
+The reference face belongs to the box of the side face in the first case, to the box of the vertex in the second.
 """
 
 import warp as wp
@@ -48,7 +47,8 @@ NO_REFERENCE = wp.constant(-1)
 MAX_POINTS = wp.constant(8)  # two quadrilaterals intersect in at most eight vertices
 
 features_type = wp.types.matrix((8, 3), wp.int32)
-# An entry whose index the compiler does not know is in memory on a GPU, and the whole list with it: there all rows are looked at, each in its registers.
+# On a GPU an array with an index that is unknown at compile time is kept in local memory as a whole. So the GPU code
+# compares k with every row: all indices are constants, and the list stays in registers.
 GET = "row.c[0] = features.data[ROW][0]; row.c[1] = features.data[ROW][1]; row.c[2] = features.data[ROW][2];"
 SET = "with.data[ROW][0] = row.c[0]; with.data[ROW][1] = row.c[1]; with.data[ROW][2] = row.c[2];"
 GET_ROW = "wp::vec_t<3, int> row;\nBODY\nreturn row;\n"
@@ -74,20 +74,20 @@ class Manifold:
 
 
 def at_row(body: str, entry: str) -> str:
-    """A body in C++ that does `entry` to row k."""
+    """C++ body that applies `entry` to row k."""
     each = "\n".join(f"if (k == {row}) {{ {entry.replace('ROW', str(row))} }}" for row in range(int(MAX_POINTS)))
     return by_device(body.replace("BODY", each), body.replace("BODY", entry.replace("ROW", "k")))
 
 
 @device.func_native(at_row(GET_ROW, GET))
 def row_of(features: features_type, k: int) -> wp.vec3i:
-    """Row k."""
+    """Row k of the list."""
     ...
 
 
 @device.func_native(at_row(SET_ROW, SET))
 def with_row(features: features_type, k: int, row: wp.vec3i) -> features_type:
-    """The list with another row k."""
+    """The list with row k replaced."""
     ...
 
 

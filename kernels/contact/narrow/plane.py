@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts of a plane (geom A) with a sphere, capsule or box: their points nearest to the plane, in code order."""
+"""Contacts of a plane (geom A) with a sphere, capsule or box: geom B's features near the plane, in code order."""
 
 import warp as wp
 
@@ -34,7 +34,7 @@ def plane_capsule(X_a: transform, X_b: transform, size_b: vec3, margin: real) ->
 
 @func
 def plane_box(X_a: transform, X_b: transform, size_b: vec3, margin: real) -> Manifold:
-    """All vertices nearer than the margin."""
+    """All vertices of the box nearer than the margin."""
     manifold = Manifold()
     X = wp.transform_multiply(wp.transform_inverse(X_a), X_b)
     slope = wp.quat_rotate_inv(wp.transform_get_rotation(X), vec3(real(0.0), real(0.0), real(1.0)))

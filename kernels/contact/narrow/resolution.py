@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a step resolves a pair of geoms: UNRESOLVED where one has passed the other or may have, or is half inside it.
+"""Whether a step resolves a pair of geoms: UNRESOLVED if one passed the other, may have, or is half inside it.
 
-v_n is the relative velocity along the normal at v0, φ the distance where the two are nearest, t a geom's least half-extent. Where φ < h |v_n|,
+v_n is the relative normal velocity at v0, φ the distance at the contact, and t the least half extent of a geom. If
+φ < h |v_n|, the tests are
 
-    −h v_n > 2 (t_a + t_b)      UNRESOLVED: one passes the whole other within the step, which sees normals and features of its start alone
-    −h v_n > ½ min(t_a, t_b)    SUSPECT: UNRESOLVED where φ₁ = φ + h u_n < −min(t_a, t_b), u the velocity that the solver lets them move with
-     h v_n > t_a + t_b + φ      UNRESOLVED: geoms that part and whose middles met within the step before
-     h v_n > ½ (t_a + t_b)      UNRESOLVED: geoms that part and still are inside each other, φ < −min(t_a, t_b)/10
+    −h v_n > 2 (t_a + t_b)      UNRESOLVED: one geom passes the whole other within the step, whose normals and features
+                                are those at its beginning
+    −h v_n > ½ min(t_a, t_b)    SUSPECT: UNRESOLVED if φ₁ = φ + h u_n < −min(t_a, t_b), where u is the velocity with
+                                which the solver's step moves the geoms
+     h v_n > t_a + t_b + φ      UNRESOLVED: geoms that part, and whose middles met within the step before
+     h v_n > ½ (t_a + t_b)      UNRESOLVED: geoms that part and are still inside each other, φ < −min(t_a, t_b)/10
 
-v0 is also the way that the last step went, so that a body that a force shot through a wall within one step is found at the next by how it
-parts. Planes never count: φ is signed at every depth, so that none can be passed.
+v0 is also the velocity of the last step's motion. So if a force drives a body through a wall within one step, the next
+step sees the two part fast. Pairs with a plane never count: φ is signed at every depth, so no geom can pass a plane.
 """
 
 import warp as wp
@@ -18,18 +21,19 @@ from ...flags import UNRESOLVED
 from ...real import func, real, vec2, vec3
 from .manifold import CAPSULE, CYLINDER, PLANE, SPHERE
 
-SUSPECT = wp.constant(
-    1 << 16
-)  # a bit of a world's contacts between `detect` and `look_after` alone, never one of its flags
-SHARE = 0.5  # of the thinner geom's half-extent the most that a step moves unlooked at, and of both together where geoms part
-WHOLE = 4.0  # times half of both half-extents: both geoms, from front to back
-INSIDE = 2.0  # times half of the thinner geom's half-extent: its middle is inside
-STILL_INSIDE = 0.2  # times that: deeper than contact leaves what it holds
+# A bit of `Contacts.flags` between `detect` and `look_after` only; it never becomes a flag of the world.
+SUSPECT = wp.constant(1 << 16)
+# Longest motion of a step without a test: this share of the smaller least half extent, or of the sum of both for geoms
+# that part (`longest_ways`). The factors below are relative to these ways.
+SHARE = 0.5
+WHOLE = 4.0  # times the way for geoms that part: both geoms, from front to back
+INSIDE = 2.0  # times the way for geoms that approach: the thinner geom's middle is inside
+STILL_INSIDE = 0.2  # times the way for geoms that approach: deeper than contact leaves geoms that it holds
 
 
 @func
 def thickness(type: wp.int32, size: vec3) -> real:
-    """Least half-extent [m] of a geom, not of a plane."""
+    """Least half extent [m] of a geom that is not a plane."""
     if type == SPHERE or type == CAPSULE:
         return size[0]
     if type == CYLINDER:
@@ -39,7 +43,10 @@ def thickness(type: wp.int32, size: vec3) -> real:
 
 @func
 def longest_ways(type_a: wp.int32, size_a: vec3, type_b: wp.int32, size_b: vec3) -> vec2:
-    """The ways along the normal [m] beyond which a step is looked at, of two geoms that approach each other and that part; infinite with a plane."""
+    """Longest motions along the normal [m] without a test: of geoms that approach, and of geoms that part.
+
+    Both are infinite for a pair with a plane.
+    """
     if type_a == PLANE or type_b == PLANE:
         return vec2(real(wp.inf), real(wp.inf))
     t_a = thickness(type_a, size_a)
@@ -49,7 +56,7 @@ def longest_ways(type_a: wp.int32, size_a: vec3, type_b: wp.int32, size_b: vec3)
 
 @func
 def looked_at(ways: vec2, phi: real, h: real, v_n: real) -> int:
-    """UNRESOLVED, SUSPECT or 0 of two geoms as a step begins; `ways`: `longest_ways`."""
+    """UNRESOLVED, SUSPECT or 0 for two geoms at the beginning of a step; `ways` is from `longest_ways`."""
     way = h * wp.abs(v_n)
     most = ways[0]
     if v_n > real(0.0):
@@ -66,5 +73,5 @@ def looked_at(ways: vec2, phi: real, h: real, v_n: real) -> int:
 
 @func
 def is_inside(ways: vec2, phi: real) -> bool:
-    """Whether a step leaves two geoms at the distance `phi` that are half inside each other."""
+    """Whether two geoms at the distance `phi` are half inside each other."""
     return phi < -real(INSIDE) * ways[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convex shapes as the general narrow phase sees them: support points, candidate features and polygon faces.
+"""Convex shapes for the general narrow phase: support points, candidate features and polygon faces.
 
-A shape is a core (point, segment, box, ellipsoid, cylinder, polytope) grown by a radius. Codes of the features of
-sphere, capsule, box and plane are those of `manifold.py`; further ones are
+A shape is a core (point, segment, box, ellipsoid, cylinder, polytope) grown by a radius. `manifold.py` has the feature
+codes of sphere, capsule, box and plane. The others are
 
 | type      | code            | feature                                                                           |
 |-----------|-----------------|-----------------------------------------------------------------------------------|
@@ -15,7 +15,7 @@ sphere, capsule, box and plane are those of `manifold.py`; further ones are
 | mesh      | i               | vertex i                                                                          |
 | mesh      | FIRST_MESH_EDGE + i, FIRST_MESH_FACE + i | edge i, face i                                           |
 
-For clipping, a cap counts as the octagon of its fixed points.
+For clipping, a cap is the octagon of its fixed points.
 """
 
 import warp as wp
@@ -42,15 +42,15 @@ class MeshTable:
     """Convex meshes as flat arrays (see `warpsim.model.hull`)."""
 
     vertex: wp.array(dtype=vec3)
-    extent: wp.array(dtype=real)  # per mesh, a length of the order of its size
-    edge: wp.array2d(dtype=int)  # two vertices, numbered within the mesh
-    edges_at: wp.array(dtype=int)  # of every vertex and one more: where its edges begin in `edge_at`
-    edge_at: wp.array(dtype=int)  # numbered within the mesh, ascending
-    face: wp.array2d(dtype=int)  # start and count in face_vertex and face_edge
+    extent: wp.array(dtype=real)  # per mesh: a length of the order of its size
+    edge: wp.array2d(dtype=int)  # per edge: two vertices, numbered within the mesh
+    edges_at: wp.array(dtype=int)  # per vertex, and one more: start of its edges in `edge_at`
+    edge_at: wp.array(dtype=int)  # edges, numbered within the mesh, ascending at each vertex
+    face: wp.array2d(dtype=int)  # per face: start and count in face_vertex and face_edge
     face_vertex: wp.array(dtype=int)
     face_edge: wp.array(dtype=int)
     face_normal: wp.array(dtype=vec3)
-    mesh_range: wp.array2d(dtype=int)  # start and count of vertices, edges, faces
+    mesh_range: wp.array2d(dtype=int)  # per mesh: start and count of vertices, edges, faces
     field_range: wp.array2d(dtype=int)  # per height field: its first prism (a mesh), rows and columns of cells
 
 
@@ -78,7 +78,7 @@ def rim_direction(k: wp.int32) -> vec3:
 
 @func(inline=False)
 def mesh_support(table: MeshTable, mesh: wp.int32, d: vec3) -> wp.int32:
-    """The vertex farthest along d, the first of equals; numbered within the mesh."""
+    """The vertex farthest along d, among equals the first; numbered within the mesh."""
     return farthest_vertex(table.vertex, table.mesh_range[mesh, 0], table.mesh_range[mesh, 1], d)
 
 
@@ -128,7 +128,7 @@ def extent(table: MeshTable, shape: Shape) -> real:
 
 @func(inline=False)
 def mesh_edge_toward(table: MeshTable, mesh: wp.int32, point: wp.int32, d: vec3) -> wp.int32:
-    """Of the edges at a vertex, the one least inclined against the plane across d."""
+    """The edge at a vertex with the least angle to the plane across d."""
     first = table.mesh_range[mesh, 2]
     start = table.mesh_range[mesh, 0]
     x = table.vertex[start + point]
@@ -212,7 +212,10 @@ def beyond_mesh_feature(table: MeshTable, mesh: wp.int32, code: wp.int32, x: vec
 
 @func(inline=False)
 def beyond_feature(table: MeshTable, shape: Shape, code: wp.int32, x: vec3) -> real:
-    """How far a point of the feature's line or plane is beyond the feature's ends or rim; 0 within and on points."""
+    """Distance of a point on the feature's line or plane beyond the feature's ends or rim.
+
+    0 inside the feature, and for a point feature.
+    """
     h = shape.size
     if shape.type == BOX:
         return wp.max(wp.max(wp.abs(x) - h), real(0.0))
@@ -229,7 +232,7 @@ def beyond_feature(table: MeshTable, shape: Shape, code: wp.int32, x: vec3) -> r
 
 @func(inline=False)
 def corners(table: MeshTable, shape: Shape, face: wp.int32) -> wp.int32:
-    """Number of corners of a flat feature; 2 for a side line or an axis, 1 for a point."""
+    """Number of corners of a flat feature; 2 for the line of a cylinder's side or an axis, 1 for a point."""
     if shape.type == BOX:
         return 4
     if shape.type == MESH:
@@ -243,7 +246,7 @@ def corners(table: MeshTable, shape: Shape, face: wp.int32) -> wp.int32:
 
 @func(inline=False)
 def box_face_sign(face: wp.int32, k: wp.int32, i: wp.int32) -> wp.int32:
-    """Bit of axis i of corner k of a box face, counterclockwise from outside."""
+    """Bit of axis i in the code of corner k of a box face; corners are counterclockwise from outside."""
     axis = (face - FIRST_FACE) // 2
     up = (face - FIRST_FACE) % 2
     turn = (i - axis + 3) % 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts of a sphere (geom A) with a sphere, capsule or box: the point, line or face nearest to its centre."""
+"""Contacts of a sphere (geom A) with a sphere, capsule or box: the feature of geom B nearest to A's centre."""
 
 import warp as wp
 
@@ -19,7 +19,7 @@ def sphere_sphere(X_a: transform, size_a: vec3, X_b: transform, size_b: vec3, ma
 
 @func
 def sphere_capsule(X_a: transform, size_a: vec3, X_b: transform, size_b: vec3, margin: real) -> Manifold:
-    """The end or the interior of the capsule's axis."""
+    """The nearest feature of the capsule's axis: an end or the interior."""
     manifold = Manifold()
     offset = wp.transform_get_translation(X_a) - wp.transform_get_translation(X_b)
     x = wp.quat_rotate_inv(wp.transform_get_rotation(X_b), offset)
@@ -36,7 +36,7 @@ def sphere_capsule(X_a: transform, size_a: vec3, X_b: transform, size_b: vec3, m
 
 @func
 def sphere_box(X_a: transform, size_a: vec3, X_b: transform, size_b: vec3, margin: real) -> Manifold:
-    """The box feature whose Voronoi region holds the centre, the nearest face when the centre is inside."""
+    """The box feature whose Voronoi region holds the sphere's centre; the nearest face if the centre is inside."""
     manifold = Manifold()
     offset = wp.transform_get_translation(X_a) - wp.transform_get_translation(X_b)
     x = wp.quat_rotate_inv(wp.transform_get_rotation(X_b), offset)
