@@ -2,12 +2,12 @@
 """A taut string between two points around a circle: which way it goes, where it touches, and the length of its arc.
 
 Everything is in the axes of the geom. The circle of a cylinder lies in its x-y plane, that of a sphere in the plane of
-the two ends and its center. n is the plane's normal, a_0 and a_1 are the ends projected into it, r is the radius, and l
-= ‖a‖.
+the two ends and its center. The plane has the normal n. The ends projected into it are a_0 and a_1, with l = ‖a‖; r is
+the radius.
 
-Around the outside, the string touches at t_0 = (r² a_0 + s r √(l_0² − r²) a_0 × n)/l_0², and at t_1 likewise with −s. s
-= 1 runs clockwise about n, s = −1 anticlockwise. Through the inside of a ring it touches at one point, where it makes
-equal angles φ with the radius on both sides:
+Around the outside, the string touches at t_0 = (r² a_0 + s r √(l_0² − r²) a_0 × n)/l_0², and at t_1 likewise with −s.
+For s = 1 it runs clockwise about n, for s = −1 anticlockwise. Through the inside of a ring it touches at one point,
+where it makes equal angles φ with the radius on both sides:
 
     f(φ) = asin(A sin φ) + asin(B sin φ) − 2 φ + G = 0,   A = r/l_0, B = r/l_1, G the angle between a_0 and a_1
 

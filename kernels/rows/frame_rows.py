@@ -2,9 +2,9 @@
 """Rows between two frames (theory §10): the error φ and its Jacobian, then R, v̂ and bounds by each row's law, and
 which rows are held.
 
-φ is taken where the velocity leads, at q ⊕ h v0, and the law acts on φ − h J v0. To first order that is φ at q. The
-second-order term makes the velocity at the end of the step satisfy φ = 0 to third order in h with one Newton step, as
-in SHAKE (Ryckaert et al. 1977). `kinds/` and `frames.py` define what a row measures; stops and servos of joints:
+φ is taken where the velocity leads, at q ⊕ h v0, and the law acts on φ − h J v0. To first order that is φ at q. With
+the second-order term, J(q) v at the end of the step holds φ to third order in h. This is SHAKE (Ryckaert et al. 1977)
+with one Newton step. `kinds/` and `frames.py` define what a row measures; stops and servos of joints:
 `coordinate_rows.py`.
 """
 

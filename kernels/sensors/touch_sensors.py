@@ -154,8 +154,10 @@ def find_touches(
     # out
     touches: wp.array3d(dtype=int),
 ):
-    """1 for contact points of a site's body whose normal, toward the other body's side, passes through the zone. Launch
-    over (worlds, sensors)."""
+    """1 for contact points of a site's body that push, if the ray along the normal into the other body hits the zone.
+
+    Launch over (worlds, sensors).
+    """
     w, s = wp.tid()
     X = wp.transform_inverse(zone_frame(zones, link_X, w, s))
     for c in range(contacts.count[w]):

@@ -92,7 +92,7 @@ def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
 
 
 def fingerprint(device) -> dict[str, str]:
-    """What decides the last bits of a simulation besides its input: the versions of the compilers and the kind of
+    """What decides the last bits of a simulation besides its input: the versions of the packages and the kind of
     device."""
     import warpsim
 
