@@ -3,7 +3,7 @@
 
 φ keeps its value at q0. The contact law needs the distance at the end of the step, φ0 + h v_n, and n·v at the middle
 of the step is the mean rate of φ to second order. A contact keeps its geometry of q0 if its normal turns by more than
-60° (the free motion carries a small body past the centre of another). So does contact between pressure fields.
+60° (the free motion carries a small body past the centre of another). So does hydroelastic contact.
 """
 
 import warp as wp

@@ -45,7 +45,7 @@ class Grid:
     near: wp.array3d(dtype=wp.int32)  # (worlds, ngeom, kept) the first candidates of each geom
     count: wp.array(dtype=wp.int32)  # (worlds,) candidates
     end: wp.array(dtype=wp.int32)  # (worlds,) end of the world's segment
-    overflow: wp.array(dtype=wp.int32)  # (worlds,) 1 where candidates ran out of slots
+    overflow: wp.array(dtype=wp.int32)  # (worlds,) 1 if there are more candidates than `capacity`
     candidate: wp.array(dtype=wp.int32)  # (2 worlds * capacity,) pairs, sorted within a world
     capacity: int
 

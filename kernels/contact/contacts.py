@@ -369,7 +369,7 @@ def look_after(
     # in and out
     contacts: Contacts,
 ):
-    """Resolve SUSPECT at the solution v: UNRESOLVED if v leaves such a pair of geoms half inside each other.
+    """Clear SUSPECT; raise UNRESOLVED if the solution v leaves a suspect pair of geoms half inside each other.
 
     Launch over worlds.
     """

@@ -37,7 +37,7 @@ class Scene:
     support_sign: wp.array2d(dtype=real)
     support_size: wp.array(dtype=int)
     expect_impacts: int  # 1: also find contacts that close if one of the two geoms is stopped
-    recovery: real  # [m/s] fastest separation of near-rigid geoms that overlap
+    recovery: real  # [m/s] recovery speed: overlapping near-rigid geoms separate no faster
 
 
 @struct
@@ -73,7 +73,7 @@ class Contacts:
     point: wp.array2d(dtype=vec3)
     frame: wp.array2d(dtype=mat33)
     J: wp.array4d(dtype=real)  # (worlds, max_contacts, 3, max_support)
-    recovery: wp.array2d(dtype=real)  # (worlds, max_contacts) [m/s] fastest separation, where near-rigid geoms overlap
+    recovery: wp.array2d(dtype=real)  # (worlds, max_contacts) [m/s] recovery speed (`calm_recovery`)
     # (c, tau_d) of hydroelastic contacts; no columns if there are none
     compliance: wp.array2d(dtype=vec2)
 

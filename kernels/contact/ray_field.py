@@ -117,7 +117,7 @@ def ray_field(o: vec3, d: vec3, fields: Fields, k: int) -> Hit:
         if found == 0:
             before = hit.t
             hit = cell_hit(hit, o, d, fields, k, i, j)
-            # where the ray leaves the cell
+            # t at which the ray leaves the cell, along x and along y
             t_x = real(wp.inf)
             t_y = real(wp.inf)
             if d[0] > real(0.0):

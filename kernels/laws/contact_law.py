@@ -64,7 +64,10 @@ class ContactState:
 
 @func
 def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
-    """Coefficient of a pair from those of its two geoms, by the pair's rule; without a rule the larger one."""
+    """Coefficient of a pair from those of its two geoms by the pair's rule; any other rule takes the larger one.
+
+    The result is 0 if both are 0, except for RULE_EXPLICIT.
+    """
     found = wp.max(a, b)
     if rule == RULE_FIRST:
         found = a

@@ -45,7 +45,7 @@ def compression(gamma_n: real, R_n: real, load: real, least: real) -> real:
     """c(γ_n) [m/s]; `least`: σ_m."""
     c = R_n * gamma_n
     if least < real(1.0) and gamma_n > load:
-        if gamma_n * least >= load:  # with no load, too, where the product underflows
+        if gamma_n * least >= load:  # >=: if load is 0 and the product underflows, no division by load
             c = R_n * (least * gamma_n - load * wp.log(least))
         else:
             c = R_n * load * (real(1.0) + wp.log(gamma_n / load))
