@@ -16,7 +16,7 @@ from warpsim.model.geometry import IDENTITY, combine_masses, compose, cross_matr
 
 SLACK = 1e-7  # relative violation that counts as rounding
 NOTHING = 1e-15  # kg m^2; a smaller inertia counts as zero with rounding
-LEAST_MASS = 1e-3  # kg, for moving links if none of them has a mass
+LEAST_MASS = 1e-3  # kg, given to a moving link without mass
 LEAST_INERTIA = 1e-6  # kg m^2
 # least share of the inertia that a joint moves with the joints beyond locked; a smaller inertia with them free counts
 # as none

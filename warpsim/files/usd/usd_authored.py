@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stage authors on simulated prims, and what of it was never asked for.
+"""The values that a stage authors on simulated prims, and those of them that were not read.
 
-`Authored` gives values and remembers whose. `unread` then goes through every authored property and applied schema of bodies, joints,
-colliders, articulation roots, scenes and materials: what nobody read gets a line of the report by the tables of `usd_known`, and a warning
-where it changes the motion.
+`Authored` returns values and remembers which were read. `unread` then goes through every authored property and applied
+schema of bodies, joints, colliders, articulation roots, scenes and materials. A property or schema that was not read
+gets a line of the report by the tables of `usd_known`, and a warning if it changes the motion.
 """
 
 import collections
@@ -17,7 +17,7 @@ from warpsim.model.model import ReportLine
 
 LIMITLESS = 1e30  # what some exporters write for infinity
 
-IMPLIED = {  # schemas that bring another with them, where their plugins are known
+IMPLIED = {  # schemas that apply another one, where their USD plugins are installed
     "NewtonCollisionAPI": "PhysicsCollisionAPI",
     "NewtonMeshCollisionAPI": "PhysicsMeshCollisionAPI",
     "MjcCollisionAPI": "PhysicsCollisionAPI",
@@ -30,14 +30,14 @@ IMPLIED = {  # schemas that bring another with them, where their plugins are kno
 
 
 class Authored:
-    """Authored values of prims by name, checked; those that were asked for count as read."""
+    """Checked values of prims by name; values that were returned count as read."""
 
     def __init__(self, warn, report: list):
         self.warn, self.report = warn, report
         self.read: set[tuple[str, str]] = set()
 
     def get(self, prim, name: str, default=None):
-        """The authored default value of an attribute, `default` without one."""
+        """The authored value of an attribute; `default` if it has none."""
         attribute = prim.GetAttribute(name)
         if not attribute or not attribute.HasAuthoredValue():
             return default
@@ -46,7 +46,7 @@ class Authored:
         return default if value is None else value
 
     def number(self, prim, name: str, default=None, low: float = -np.inf, infinite: bool = False):
-        """A finite number of at least `low`; with `infinite` the infinities, and what exporters write for them, too."""
+        """A finite number of at least `low`; with `infinite` also infinities, and what exporters write for them."""
         value = self.get(prim, name)
         if value is None:
             return default
@@ -59,7 +59,7 @@ class Authored:
         return float(value)
 
     def flag(self, prim, name: str, default: bool) -> bool:
-        """A bool; 0 and 1, and MuJoCo's words, count too."""
+        """A bool; 0 and 1 count too."""
         value = self.get(prim, name, default)
         if isinstance(value, str) or not isinstance(value, (bool, int)):
             raise ModelError(f"{prim.GetPath()}: {name} is {short(value)}; it must be true or false")
@@ -79,14 +79,14 @@ class Authored:
         return found
 
     def word(self, prim, name: str, words: tuple, default: str) -> str:
-        """One of some words."""
+        """One of `words`."""
         value = str(self.get(prim, name, default))
         if value not in words:
             raise ModelError(f"{prim.GetPath()}: {name} is {short(value)}; it must be one of {listed(words)}")
         return value
 
     def first(self, prim, choices, default=None):
-        """The first that is authored of `choices` (name, its value in SI or None); a warning where another says otherwise."""
+        """The first authored one of `choices` (name, value in SI or None); warns if another one has another value."""
         found = [(name, value) for name, value in choices if value is not None]
         for name, value in found[1:]:
             if not np.isclose(value, found[0][1], rtol=1e-4, atol=0.0):
@@ -102,13 +102,16 @@ class Authored:
         return [str(path) for path in relationship.GetTargets()]
 
     def passed(self, prim, *names: str) -> None:
-        """These were read elsewhere."""
+        """Mark properties that were read elsewhere."""
         self.read.update((str(prim.GetPath()), name) for name in names)
 
-    # What nobody asked for ---------------------------------------------------------------------------------------------
+    # What was not read -----------------------------------------------------------------------------------------------
 
     def unread(self, prims, kinematic) -> None:
-        """A line for each kind of authored property and applied schema that was not read; `kinematic(prim)`: whether a prim is fixed where it stands."""
+        """Report each kind of authored property and applied schema that was not read.
+
+        `kinematic(prim)` says whether a prim is fixed in the world.
+        """
         said: dict[tuple, list[str]] = collections.defaultdict(list)
         used: collections.Counter = collections.Counter()
         for prim in prims:
@@ -150,7 +153,7 @@ def applied(prim) -> list[str]:
 
 
 def imply(stage, prims, warn) -> None:
-    """Apply the schemas of UsdPhysics that others bring with them, in the session alone."""
+    """Apply the UsdPhysics schemas that other schemas imply, only in the session layer."""
     from pxr import Usd
 
     with Usd.EditContext(stage, stage.GetSessionLayer()):
@@ -177,10 +180,10 @@ def _sampled(prim, name: str) -> bool:
 
 
 def _outcome(prim, name: str, schemas, kinds) -> tuple[str, bool] | None:
-    """(Why it is not read, whether that changes the motion) of a property; None where it is read."""
+    """(Why a property is not read, whether that changes the motion); None if it is read."""
     attribute = prim.GetAttribute(name)
     if attribute and not attribute.HasAuthoredValue():
-        return None  # blocked, or a connection alone
+        return None  # blocked, or only a connection
     needs = known.needs(name)
     if needs is not None:
         return None if kinds & needs else (known.missing(name, needs), name != known.AXIS)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PhysX's, MuJoCo's and UsdPhysics' own attributes say of rigid bodies beside mass and pose: gravity, damping, velocities at the start."""
+"""What PhysX's, MuJoCo's and UsdPhysics' attributes say of rigid bodies beyond mass and pose.
+
+These are gravity, damping, and initial velocities.
+"""
 
 import numpy as np
 
@@ -7,20 +10,23 @@ from warpsim.model.builder_names import free_name
 from warpsim.model.geometry import rotation_matrix
 from warpsim.model.model import KeyframeParts, ReportLine
 
-START = "initial_state"  # name of the keyframe with the velocities at the start
+START = "initial_state"  # name of the keyframe with the initial velocities
 LOCAL = "physics:localSpaceVelocities"  # PhysX's customData: velocities are in the body's own axes
-ALIGNED = 1e-6  # relative, of inertia off the body's axes, and [m] of a COM off its origin
+ALIGNED = 1e-6  # relative, of inertia off the body's axes; and [m], of a COM off its origin
 
 
 def gravity_share(authored, prim) -> float:
-    """The share of a body's weight that is taken off it."""
+    """The share of a body's weight that is compensated."""
     off = authored.flag(prim, "physxRigidBody:disableGravity", False)
     share = authored.number(prim, "mjc:body:gravcomp", authored.number(prim, "mjc:gravcomp", 0.0))
     return 1.0 if off else share
 
 
 def damping(authored, prim, free: bool, mass: float, com, inertia, report: list, warn) -> np.ndarray:
-    """Damping (6,) of a free joint that slows a body at the rates [1/s] of PhysX; 0 with a warning where no joint can say it."""
+    """Damping (6,) of a free joint that slows a body at PhysX's rates [1/s].
+
+    0, with a warning, if no joint damping can represent the rates.
+    """
     linear, angular = (authored.number(prim, f"physxRigidBody:{k}Damping", 0.0, 0.0) for k in ("linear", "angular"))
     if not linear and not angular:
         return np.zeros(6)
@@ -37,10 +43,10 @@ def damping(authored, prim, free: bool, mass: float, com, inertia, report: list,
 
 
 def velocity(authored, prim, turn_of, units, pose, com) -> np.ndarray | None:
-    """Velocity (6,) of a free joint at the start, None at rest: of the origin in the world, of the rotation in the body's axes.
+    """Initial velocity (6,) of a free joint: of the origin in the world, of rotation in the body's axes; None at rest.
 
-    UsdPhysics' are those of the COM, in the space in which the prim stands, `turn_of(prim)` (3, 3) its axes in the world; with PhysX's
-    customData in the prim's own.
+    UsdPhysics gives the velocity of the COM in the axes of the prim's parent, or of the prim with PhysX's customData.
+    `turn_of(prim)` (3, 3) gives a prim's axes in the world.
     """
     linear, angular = (authored.numbers(prim, f"physics:{k}", 3, np.zeros(3)) for k in ("velocity", "angularVelocity"))
     if not linear.any() and not angular.any():
@@ -52,7 +58,7 @@ def velocity(authored, prim, turn_of, units, pose, com) -> np.ndarray | None:
 
 
 def add_start(b, velocities: dict[int, np.ndarray], targets: dict[str, float], warn) -> None:
-    """The keyframe of the velocities at the start, by joint of the builder, with the targets of drives as controls."""
+    """Add a keyframe with the initial velocities, by joint of the builder, and with the drives' targets as controls."""
     if not velocities:
         return
     name = free_name(START, b.keyframes)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints of a USD stage that close loops, and their counterparts here: constraints between two bodies.
+"""Loop joints of a USD stage, and their counterparts here: constraints between two bodies.
 
-The trees take all joints that they can (`warpsim.files.usd.usd_joints.span`); what is left, and what asks to be left out
-(`physics:excludeFromArticulation`), holds by a constraint: spherical a connect, fixed a weld, revolute a hinge, prismatic
-a slide, distance a distance. Ours are written so; couplings of joints and tendons, which the schema lacks, as customData.
+The trees take all joints that they can (`warpsim.files.usd.usd_joints.span`). The joints that are left, and those with
+`physics:excludeFromArticulation`, become constraints: spherical a connect, fixed a weld, revolute a hinge, prismatic a
+slide, distance a distance. Our export writes constraints this way, and couplings of joints and tendons, which the
+schema lacks, as customData.
 """
 
 import numpy as np
@@ -27,11 +28,11 @@ SCHEMA = {
     ConstraintType.DISTANCE: "DistanceJoint",
 }
 
-# Reading ---------------------------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------------------------------------
 
 
 def constraint_kind(joint: Joint) -> ConstraintType | None:
-    """The constraint that a joint is, None where there is none."""
+    """The constraint that represents a joint; None if there is none."""
     if joint.kind == "distance":
         return ConstraintType.DISTANCE
     if joint.kind == "ball":
@@ -44,7 +45,7 @@ def constraint_kind(joint: Joint) -> ConstraintType | None:
 
 
 def add_loop(b, joint: Joint, index: dict, poses: dict, refuse) -> None:
-    """Add the constraint of a joint that closes a loop; `index` has the builder's bodies, `poses` the stage's, by path."""
+    """Add the constraint of a loop joint; `index` maps paths to the builder's bodies, `poses` to the stage's poses."""
     label, kind = f"joint {joint.prim.GetPath()}", constraint_kind(joint)
     between = " and ".join(path or "the world" for path in joint.bodies)
     if joint.kind == "free" or (kind == ConstraintType.DISTANCE and joint.lengths is None):
@@ -90,7 +91,7 @@ def add_loop(b, joint: Joint, index: dict, poses: dict, refuse) -> None:
 
 
 def _violation(kind: ConstraintType, frames) -> float:
-    """How far the frames are from what the constraint asks, [m, rad]."""
+    """The violation of a constraint by its frames [m, rad]."""
     if kind == ConstraintType.DISTANCE:
         return 0.0
     motion = compose(inverse(frames[0]), frames[1])
@@ -104,7 +105,7 @@ def _violation(kind: ConstraintType, frames) -> float:
 
 
 def restore_order(b, own: dict, loops: list[Joint]) -> None:
-    """Put the constraints in the order of the model that was exported, where all of them are its own."""
+    """Sort the constraints as in the exported model, if all of them come from it."""
     place = {c["name"]: int(c["index"]) for c in own.get("constraints", [])}
     for joint in loops:
         kept = usd_extra.read(joint.prim).get("constraint", {})
@@ -114,11 +115,11 @@ def restore_order(b, own: dict, loops: list[Joint]) -> None:
         b.constraints.sort(key=lambda c: place[c.name])
 
 
-# Writing ---------------------------------------------------------------------------------------------------------------
+# Writing ------------------------------------------------------------------------------------------------------------
 
 
 def write_constraints(stage, model, body_paths, root_path) -> None:
-    """One UsdPhysics joint outside the articulation per constraint between bodies, under `root_path`."""
+    """Write one UsdPhysics joint outside the articulation per constraint between bodies, under `root_path`."""
     from pxr import Sdf, UsdGeom, UsdPhysics
 
     names = Names()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Newton's, PhysX's and MuJoCo's schemas say of contact beside UsdPhysics, as `ModelBuilder.add_geom` takes it."""
+"""What Newton's, PhysX's and MuJoCo's schemas say of contact beyond UsdPhysics, for `ModelBuilder.add_geom`."""
 
 import warnings
 
@@ -14,7 +14,7 @@ CONDIMS = (1, 3, 4, 6)
 
 
 def material_values(authored, prim, units) -> dict:
-    """Torsional and rolling friction [m], stiffness [N/m] and dissipation time [s] of a physics material, those that it gives."""
+    """Torsional and rolling friction [m], stiffness [N/m] and dissipation time [s] that a physics material gives."""
 
     def first(names, scale):
         values = [(name, authored.number(prim, name, infinite=True)) for name in names]
@@ -39,7 +39,10 @@ def material_values(authored, prim, units) -> dict:
 
 
 def collider_values(authored, prims, units) -> dict:
-    """Margin [m], condim and priority of a shape, and its (solref, solimp) as "soft", of the first of its prims that says any."""
+    """Margin [m], condim and priority of a shape, and its (solref, solimp) as "soft".
+
+    Each value comes from the first of the shape's prims that gives it.
+    """
     found: dict = {}
     for prim in prims:
         choices = []
@@ -62,9 +65,10 @@ def collider_values(authored, prims, units) -> dict:
 
 
 def soften(b, soft: dict[int, list], warn) -> None:
-    """Give geoms the stiffness and dissipation time of their `mjc:solref` and `mjc:solimp`, as of MJCF.
+    """Give geoms the stiffness and dissipation time of their `mjc:solref` and `mjc:solimp`, as in MJCF.
 
-    MuJoCo scales both by a weight of the geom's body at the start, which its compiler finds of the model as MJCF.
+    MuJoCo scales both by a weight of the geom's body in the initial state. Its compiler finds this weight from the
+    model written as MJCF.
     """
     from warpsim.files.mjcf.mjcf_constraints import compliance
     from warpsim.files.mjcf.mjcf_report import DEFAULT_SOLIMP, DEFAULT_SOLREF
@@ -78,7 +82,7 @@ def soften(b, soft: dict[int, list], warn) -> None:
         return
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what MJCF cannot say
+            warnings.simplefilter("ignore")  # about what MJCF cannot express
             m = b.build().to_mjspec().compile()
     except (ModelError, ValueError) as error:
         named = listed(b.geoms[g].name for g in laws)

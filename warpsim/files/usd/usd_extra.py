@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What UsdPhysics cannot say, or only in single precision, as JSON in `customData["warpsim"]` of our own stages.
+"""What UsdPhysics cannot express, or only in single precision, as JSON in `customData["warpsim"]` of our own stages.
 
-On the way back the schema's attributes rule: an exact value is taken only where it rounds to the attribute beside it, so
-that a stage edited by another program reads as edited. What the schema lacks comes from here alone.
+When a stage is read, the schema's attributes take precedence: an exact value counts only if it rounds to the attribute
+beside it. So a stage edited by another program reads as edited. What the schema lacks comes only from this data.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ from warpsim.model.sensor_types import ObjectType, SensorType
 from warpsim.model.tendon_paths import Pulley
 
 KEY = "warpsim:data"
-WORLDS = "warpsim:order"  # of the instancer that shows several worlds
-DRAWS = "warpsim:draws"  # on a mesh: the name of the geom that it draws, whose shape stands beside it
+WORLDS = "warpsim:order"  # on the instancer that shows several worlds
+DRAWS = "warpsim:draws"  # on a mesh: the name of the geom that it draws; the geom's shape is beside it
 FIELD_SIZE, FIELD_SHAPE, FIELD_DATA = "warpsim:fieldSize", "warpsim:fieldShape", "warpsim:fieldData"
-SINGLE = 2e-6  # relative difference that single precision and conversions of units may make
+SINGLE = 2e-6  # relative difference due to single precision and unit conversion
 
 
 def write(prim, data: dict) -> None:
@@ -30,7 +30,7 @@ def write(prim, data: dict) -> None:
 
 
 def read(prim) -> dict:
-    """What was kept on a prim; empty where there is nothing, or nothing that can be read."""
+    """The data kept on a prim; empty if there is none, or none that can be read."""
     return kept_json.loads(prim.GetCustomDataByKey(KEY)) or {}
 
 
@@ -44,9 +44,10 @@ def write_heights(prim, field) -> None:
 
 
 def read_heights(prim, points) -> tuple[np.ndarray, np.ndarray] | None:
-    """`(size (4,), data (rows, columns))` of the height field that a mesh with these points shows; None where they are no grid any more.
+    """`(size (4,), data (rows, columns))` of the height field that a mesh with these points shows.
 
-    Heights are what was kept where the points agree with it, else the points'.
+    Heights are the kept ones if the points agree with them, else those of the points. None if the points are no longer
+    the grid.
     """
     size, shape, heights = (prim.GetCustomDataByKey(key) for key in (FIELD_SIZE, FIELD_SHAPE, FIELD_DATA))
     if size is None or shape is None or heights is None:
@@ -66,9 +67,9 @@ def read_heights(prim, points) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def exact(value, better, floor: float = 1e-3):
-    """`better` where it is `value` in better precision, else `value`; the shape is that of `value`.
+    """`better` if it equals `value` up to rounding, else `value`; the shape is that of `value`.
 
-    Differences count relative to the largest entry, or to `floor` where all are smaller.
+    Differences are relative to the largest entry, or to `floor` if all entries are smaller.
     """
     value = np.asarray(value, float)
     try:
@@ -79,13 +80,13 @@ def exact(value, better, floor: float = 1e-3):
         return value
     finite = np.isfinite(value) & np.isfinite(better)
     scale = max(floor, float(np.abs(value[finite]).max(initial=0.0)))
-    with np.errstate(invalid="ignore"):  # of two infinities
+    with np.errstate(invalid="ignore"):  # the difference of two infinities
         same = np.where(finite, np.abs(value - better) <= SINGLE * scale, value == better)
     return better if same.all() else value
 
 
 def exact_pose(value, better):
-    """As `exact` for poses, whose quaternions may differ in sign."""
+    """`exact` for poses, whose quaternions may differ in sign."""
     value, better = np.asarray(value, float), np.asarray(better if better is not None else [], float)
     if better.shape != (7,):
         return value
@@ -95,7 +96,7 @@ def exact_pose(value, better):
 
 
 def world_data(model) -> dict:
-    """Of the whole model: rules and filters of contact, and the elements that UsdPhysics has no schema for."""
+    """Data of the whole model: contact rules and filters, and the elements that UsdPhysics has no schema for."""
     parts = ("q", "v", "control", *(["activation"] if model.na else []), *(["mocap"] if model.nmocap else []))
     found = {
         "version": 1,
@@ -123,7 +124,7 @@ def world_data(model) -> dict:
 
 
 def _actuator(model, a: int) -> dict:
-    """Every argument of `ModelBuilder.add_actuator`, and the bounds of what its sensor reads where they are others."""
+    """Every argument of `ModelBuilder.add_actuator`, and the bounds of what its sensor reads if they differ."""
     found = elements.actuator_arguments(model, a)
     for key, names in (("joint", model.joint_names), ("tendon", model.tendon_names)):
         found |= {key: names[found[key]]} if key in found else {}
@@ -134,7 +135,7 @@ def _actuator(model, a: int) -> dict:
 
 
 def add_actuator(b, data: dict) -> None:
-    """Add what was kept of an actuator; earlier files leave out what it has not."""
+    """Add a kept actuator; earlier files leave out arguments that the actuator does not have."""
     data = {"muscle": None} | data
     own, lengths = data.pop("own_range", None), data.pop("length_range", None)
     if data["muscle"] is not None:
@@ -146,7 +147,7 @@ def add_actuator(b, data: dict) -> None:
 
 
 def _tendon(model, t: int) -> dict:
-    """Every argument of `ModelBuilder.add_tendon`; of a path sites [i], geoms [g, side or -1], pulleys {divisor}."""
+    """Every argument of `ModelBuilder.add_tendon`; a path has sites [i], geoms [g, side or -1], pulleys {divisor}."""
     found = elements.tendon_arguments(model, t)
     if "joints" in found:
         return found | {"joints": {model.joint_names[j]: c for j, c in found["joints"].items()}}
@@ -160,7 +161,7 @@ def _tendon(model, t: int) -> dict:
 
 
 def add_tendon(b, data: dict) -> None:
-    """Add what was kept of a tendon."""
+    """Add a kept tendon."""
 
     def item(x):
         if isinstance(x, dict):
@@ -172,14 +173,14 @@ def add_tendon(b, data: dict) -> None:
 
 def _sensor(model, s: int) -> dict:
     ends = zip(model.sensor_object_type[s], model.sensor_object[s].tolist(), strict=True)
-    # a builder's joints have another order
+    # by name, because a builder's joints have another order
     named = [model.joint_names[i] if t == ObjectType.JOINT else i for t, i in ends]
     keys = ("type", "object_type", "size", "cutoff", "datatype", "constants")
     return {"name": model.sensor_names[s], "object": named} | {key: getattr(model, f"sensor_{key}")[s] for key in keys}
 
 
 def add_sensor(b, data: dict) -> None:
-    """Add what was kept of a sensor; `b` has all else."""
+    """Add a kept sensor; `b` already has all other elements."""
     kind, ends = SensorType(data["type"]), []
     for t, i in zip(data["object_type"], data["object"], strict=True):
         ends.append((ObjectType(t), i if isinstance(i, str) else int(i)))
@@ -188,7 +189,7 @@ def add_sensor(b, data: dict) -> None:
 
 
 def body_data(model, body: int) -> dict:
-    """Of a body: its place in the file's order, every argument of `ModelBuilder.add_body`, and its joints."""
+    """Data of a body: its index in the file's order, every argument of `ModelBuilder.add_body`, and its joints."""
     found = elements.body_arguments(model, body)
     joints = [elements.joint_arguments(model, int(j)) for j in np.flatnonzero(model.joint_body == body)]
     found = {key: value for key, value in found.items() if key not in ("mocap", "gravcomp") or value}
@@ -197,7 +198,7 @@ def body_data(model, body: int) -> dict:
 
 
 def geom_data(model, geom: int) -> dict:
-    """Of a geom: its place, every argument of `ModelBuilder.add_geom` but the mesh, and how it looks."""
+    """Data of a geom: its index, every argument of `ModelBuilder.add_geom` except the mesh, and how it looks."""
     found, material = {"index": geom} | elements.geom_arguments(model, geom), material_of(model, geom)
     if material is not None:
         image, mesh = material.texture, int(model.geom_mesh[geom])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which geoms of a USD stage touch: filtered pairs, collision groups, articulations whose links do not collide with each other.
+"""Which geoms of a USD stage touch: filtered pairs, collision groups, and articulations without self-collision.
 
-Pairs of whole bodies are excluded as bodies. What is finer, and groups, go into the masks of the geoms: geoms that are filtered alike are one class, a class
-has a bit, and takes the bits of the classes that it may touch; so there are at most 32 classes.
+Pairs of whole bodies are excluded as bodies. Finer pairs, and groups, go into the contact masks of the geoms: geoms
+with the same filters form a class. A class has one bit, and takes the bits of the classes that it may touch. So there
+are at most 32 classes.
 """
 
 import collections
@@ -22,7 +23,11 @@ SELF = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions"
 
 
 class Filters:
-    """Filters of a stage: `index` maps paths of bodies to the builder's, `geoms` the builder's geoms that touch to the path of their collider."""
+    """The filters of a stage.
+
+    `index` maps paths of bodies to builder indices. `geoms` maps the builder's touching geoms to the path of their
+    collider.
+    """
 
     def __init__(
         self, stage, b, authored, index: dict, geoms: dict[int, str], articulations: dict[str, list[list[str]]], warn
@@ -30,10 +35,10 @@ class Filters:
         self.stage, self.b, self.authored, self.warn = stage, b, authored, warn
         self.index, self.geoms, self.articulations = index, geoms, articulations
         self.scans = 0
-        self.apart: list[tuple[frozenset, frozenset]] = []  # sets of geoms that do not touch
+        self.apart: list[tuple[frozenset, frozenset]] = []  # pairs of sets of geoms that do not touch each other
 
     def add(self, prims) -> None:
-        """Read all filters of the prims and give them to the builder."""
+        """Read all filters of the prims and apply them to the builder."""
         from pxr import UsdPhysics
 
         pairs = collections.Counter()
@@ -70,14 +75,14 @@ class Filters:
         self.b.report.append(ReportLine(f"self-collisions of {path}", "used", why))
 
     def _members(self, path: str) -> frozenset:
-        """Geoms that a path of a filter stands for: of a body or articulation all of its bodies', else those at and below it."""
+        """The geoms that a filter's path names: those of a body or an articulation, else those at or below it."""
         trees = self.articulations.get(path, [[path]] if path in self.index else [])
         bodies = {self.index[p] for tree in trees for p in tree}
         below = (g for g, own in self.geoms.items() if own == path or own.startswith(path + "/"))
         return frozenset(below) | {g for g in self.geoms if self.b.geoms[g].body in bodies}
 
     def _pair(self, first: str, second: str) -> bool:
-        """Filter a pair; whether there was one."""
+        """Filter a pair; returns whether there was one."""
         a, b = self.index.get(first), self.index.get(second)
         if a is not None and b is not None and a != b:
             self.b.exclude(a, b)
@@ -92,7 +97,7 @@ class Filters:
         return True
 
     def _masks(self, groups) -> None:
-        """Give geoms masks where collision groups or pairs of them keep some apart."""
+        """Give geoms contact masks if collision groups or pairs of geoms keep some apart."""
         if not self.apart and not groups:
             return
         if len(self.geoms) < sum(geom.contype or geom.conaffinity for geom in self.b.geoms):
@@ -131,7 +136,7 @@ class Filters:
             self.b.report.append(ReportLine("collision groups", "mapped", why))
 
     def _bodies_apart(self, kinds, keys, allowed, names: str) -> None:
-        """Exclude pairs of bodies none of whose geoms may touch, where there are too many classes for masks."""
+        """Exclude pairs of bodies none of whose geoms may touch, if there are too many classes for masks."""
         of_body: dict[int, set[int]] = collections.defaultdict(set)
         for i, kind in enumerate(kinds):
             for g in keys[kind]:
@@ -155,7 +160,7 @@ class Filters:
             self.b.report.append(ReportLine(names, "mapped", f"to excluded pairs of {len(bodies)} bodies"))
 
     def _groups(self, groups):
-        """The groups of each collider that is in any, and whether colliders of some groups may touch."""
+        """The groups of each collider that is in any, and a function: whether colliders of some groups may touch."""
         from pxr import Sdf, UsdPhysics
 
         member: dict[str, list[str]] = collections.defaultdict(list)

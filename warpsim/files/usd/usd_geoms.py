@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of a USD stage to geoms of a `ModelBuilder`: those of our own export as they were, foreign ones by what the schemas say."""
+"""Shapes of a USD stage to geoms of a `ModelBuilder`.
+
+Shapes of our own export become the geoms that were written; foreign shapes follow the schemas.
+"""
 
 from warpsim.base.errors import ModelError
 from warpsim.files.meshes import convex_parts
@@ -10,8 +13,12 @@ from warpsim.model.elements import OPTIONAL, given_time
 
 
 class Geoms:
-    """Adds geoms; `touching` are those of foreign prims that may touch, with the path of their prim, `rounded` the spheres and
-    cylinders by path, `soft` MuJoCo's (solref, solimp) of those that have any."""
+    """Adds geoms to a builder.
+
+    - touching: geoms of foreign prims that may touch, with the path of their prim
+    - rounded: spheres and cylinders by path
+    - soft: MuJoCo's (solref, solimp) of the geoms that have any
+    """
 
     def __init__(self, b, reader):
         self.b, self.own, self.looks, self.counts = b, reader.own, reader.looks, reader.counts
@@ -27,7 +34,7 @@ class Geoms:
         self.soft: dict[int, list] = {}
 
     def add(self, rows) -> None:
-        """Geoms in the order that our export kept, else as they come: (body, shape)."""
+        """Add geoms from rows (body, shape), in the order that our export kept, else in the given order."""
         if rows and all("index" in shape.own for _, shape in rows):
             rows.sort(key=lambda row: int(row[1].own["index"]))
         for body, shape in rows:
@@ -61,7 +68,7 @@ class Geoms:
         self.counts[f"{shape.kind} geoms"] += 1
 
     def _foreign(self, body: int, shape) -> None:
-        """A foreign shape; a colliding mesh becomes hidden convex parts behind the mesh that is drawn."""
+        """Add a foreign shape; a colliding mesh becomes hidden convex parts behind the mesh that is drawn."""
         common = {"body": body, "pose": shape.pose, "density": 0.0, "rgba": shape.rgba}
         material = {key: shape.material[key] for key in ("friction", "restitution") if key in shape.material}
         material |= shape.material.get("more", {}) | shape.contact
@@ -71,7 +78,7 @@ class Geoms:
         if shape.material and shape.material["static"] != shape.material["friction"]:
             self.counts["static friction"] += 1
         law, soft = soft, self._pressure_field(shape)
-        if law is not None:  # it is the exact one, of which a material's is made
+        if law is not None:  # solref and solimp are exact, the material's values derive from them
             material = {key: x for key, x in material.items() if key not in ("stiffness", "dissipation_time")}
         if shape.kind != "mesh":
             options = {"name": shape.name, "visible": shape.visible, "hydroelastic": soft}
@@ -102,6 +109,6 @@ class Geoms:
             self.b.add_geom("mesh", mesh=mesh, name=shape.name, visible=shape.visible, **silent, **common)
 
     def _pressure_field(self, shape):
-        """The hydroelastic properties of a shape, as its sizes allow."""
+        """The hydroelastic properties of a shape, with a resolution that suits its size."""
         self.counts["pressure fields"] += shape.hydroelastic is not None
         return fitted(shape.hydroelastic, shape.kind, shape.size, f"geom {shape.prim.GetPath()}", self.report)

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Newton's, PhysX's and MuJoCo's USD schemas say of a joint beside UsdPhysics: armature, dry friction, damping, a spring, efforts, its start, what it mimics.
+"""What Newton's, PhysX's and MuJoCo's USD schemas say of a joint beyond UsdPhysics.
 
-`newton:*` of NewtonJointAPI and NewtonMimicAPI, `mjc:*` of MjcJointAPI and MjcEqualityJointAPI, `physxJoint:*`, `physxJointAxis:*` and
-`physxMimicJoint:*`, `state:*` of PhysicsJointStateAPI. Newton's and PhysX's angles are degrees; MuJoCo's gains are per radian, its angles by `mjc:compiler:angle`.
+These are armature, dry friction, damping, a spring, efforts, the initial state, and the joint that it mimics. The
+attributes are:
+
+- `newton:*` of NewtonJointAPI and NewtonMimicAPI
+- `mjc:*` of MjcJointAPI and MjcEqualityJointAPI
+- `physxJoint:*`, `physxJointAxis:*` and `physxMimicJoint:*`
+- `state:*` of PhysicsJointStateAPI
+
+Newton's and PhysX's angles are in degrees. MuJoCo's gains are per radian, and its angles follow `mjc:compiler:angle`.
 """
 
 import dataclasses
@@ -20,7 +27,10 @@ MIMICS = ("rotX", "rotY", "rotZ", "transX", "transY", "transZ", "angular", "line
 
 @dataclasses.dataclass
 class Values:
-    """Of one freedom of a joint, SI; `position` and `velocity` at the start where they are given, `offset` what MuJoCo counts positions from."""
+    """Values of one freedom of a joint, in SI.
+
+    `position` and `velocity` are the initial ones if they are given; `offset` is the origin of MuJoCo's positions.
+    """
 
     armature: float = 0.0
     damping: float = 0.0
@@ -34,13 +44,13 @@ class Values:
     gravity: bool = False
 
     def options(self) -> dict:
-        """As `ModelBuilder.add_joint` takes them."""
+        """The values as arguments of `ModelBuilder.add_joint`."""
         return {key: getattr(self, key) for key in ("armature", "damping", "friction", "stiffness", "reference")}
 
 
 @dataclasses.dataclass
 class Scales:
-    """From a stage's units to SI, of a hinge or a slide."""
+    """Factors from a stage's units to SI, for a hinge or a slide."""
 
     hinge: bool
     units: object
@@ -56,12 +66,12 @@ class Scales:
 
     @property
     def per_unit(self) -> float:
-        """Of gains by degree or length."""
+        """Factor of gains per degree or length."""
         return self.effort / self.unit
 
     @property
     def per_radian(self) -> float:
-        """Of gains by radian or length."""
+        """Factor of gains per radian or length."""
         return self.effort if self.hinge else self.effort / self.units.length
 
     @property
@@ -73,12 +83,12 @@ class Scales:
         return self.of(self.degrees)
 
     def of(self, degrees: bool) -> float:
-        """Of positions, in degrees or radians where they are angles."""
+        """Factor of positions; angles are in degrees or radians."""
         return self.unit if degrees or not self.hinge else 1.0
 
 
 def read_values(authored, prim, token: str, scales: Scales) -> Values:
-    """What is said of the freedom `token` (angular, linear, rotX …) of a joint."""
+    """The values of the freedom `token` (angular, linear, rotX …) of a joint."""
 
     def number(name, scale, low=0.0):
         value = authored.number(prim, name, low=low)
@@ -109,25 +119,26 @@ def read_values(authored, prim, token: str, scales: Scales) -> Values:
 
 
 def read_efforts(authored, prim, scale: float) -> tuple[tuple | None, bool]:
-    """What all actuators together may do, None without a limit, and whether gravity compensation counts."""
+    """The range of the sum of all actuators' efforts, or None, and whether it includes gravity compensation."""
     low, high = (authored.number(prim, f"mjc:actuatorfrcrange:{end}", 0.0) for end in ("min", "max"))
     limited = read_limited(authored, prim, "mjc:actuatorfrclimited", low, high)
     return ((low * scale, high * scale) if limited else None), authored.flag(prim, "mjc:actuatorgravcomp", False)
 
 
 def read_limited(authored, prim, name: str, low: float, high: float) -> bool:
-    """Whether a range of MuJoCo's counts: where it says so, or by itself where it is one."""
+    """Whether a range of MuJoCo's counts: if its flag says so or, for "auto", if low < high."""
     word = authored.word(prim, name, ("false", "true", "auto"), "auto")
     return word == "true" or (word == "auto" and low < high)
 
 
-# Mimic joints ------------------------------------------------------------------------------------------------------------
+# Mimic joints -------------------------------------------------------------------------------------------------------
 
 
 def add_mimics(b, authored, prims, single: dict, scales_of, warn) -> None:
-    """A joint constraint for every joint that follows another.
+    """Add a joint constraint for every joint that follows another.
 
-    `single` maps the paths of joints of one freedom to (index in the builder, `Values`, where it starts); `scales_of(path)` gives their scales.
+    `single` maps the paths of joints of one freedom to (index in the builder, `Values`, initial position).
+    `scales_of(path)` gives their scales.
     """
     for prim in prims:
         path = str(prim.GetPath())
@@ -151,7 +162,7 @@ def add_mimics(b, authored, prims, single: dict, scales_of, warn) -> None:
 
 
 def _couplings(authored, prim, warn):
-    """(leader, coefficient of each power and whether it is one of degrees, whether it is on) of each coupling of a joint."""
+    """Yield (leader, terms, active) of each coupling of a joint; terms are (coefficient, in degrees) of each power."""
     follows = bool({"NewtonMimicAPI", "MjcEqualityJointAPI"} & {*applied(prim)})
     leaders = authored.targets(prim, "newton:mimicJoint")
     leaders = leaders or (authored.targets(prim, "mjc:target") if follows else [])

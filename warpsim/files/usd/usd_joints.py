@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints of a USD stage and the kinematic trees they make.
+"""Joints of a USD stage, and the kinematic trees they form.
 
-A UsdPhysics joint holds a frame in each of two bodies; at zero the frames coincide. The trees are spanned from the world,
-then from articulation roots; a joint walked from body1 to body0 has its frames swapped and its axes turned round.
+A UsdPhysics joint holds a frame in each of two bodies; at zero the frames coincide. The trees are spanned from the
+world, then from articulation roots. A joint that a tree passes from body1 to body0 gets its frames swapped and its axes
+reversed.
 """
 
 import dataclasses
@@ -18,13 +19,13 @@ from warpsim.files.usd.usd_shapes import decompose_transform
 from warpsim.model.geometry import IDENTITY, axis_angle, compose, inverse, rotate, rotation_vector
 
 LARGEST = 1e9
-APART = 1e-3  # m and rad, between frames that should meet up to the joint's freedom
+APART = 1e-3  # m and rad, between frames that should coincide up to the joint's freedom
 TOKENS = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 
 
 @dataclasses.dataclass
 class Drive:
-    """Gains [N/m, N s/m or per rad], largest force, and targets, SI."""
+    """A drive: gains [N/m, N s/m or per rad], largest force, and targets, in SI."""
 
     stiffness: float
     damping: float
@@ -35,23 +36,23 @@ class Drive:
 
     @property
     def idle(self) -> bool:
-        """Whether it does nothing: without gains, or without force."""
+        """Whether the drive does nothing: it has no gains, or no force."""
         return (self.stiffness == 0 and self.damping == 0) or self.max_force == 0
 
 
 @dataclasses.dataclass
 class Freedom:
-    """One hinge or slide: unit axis in the joint frame, range None where unlimited."""
+    """One hinge or slide: unit axis in the joint frame; range None: unlimited."""
 
     hinge: bool
     axis: np.ndarray
     range: tuple | None
     drive: Drive | None
-    token: str = ""  # by which attributes name it: angular, linear, rotX …
+    token: str = ""  # its name in attributes: angular, linear, rotX …
     values: Values = dataclasses.field(default_factory=Values)
 
     def motion(self, value: float) -> np.ndarray:
-        """Pose (7,) of the second frame in the first at a position."""
+        """Pose (7,) of the second frame in the first at a position of the joint."""
         if self.hinge:
             return np.concatenate([np.zeros(3), axis_angle(self.axis, value)])
         return np.concatenate([value * self.axis, IDENTITY[3:]])
@@ -59,7 +60,7 @@ class Freedom:
 
 @dataclasses.dataclass
 class Joint:
-    """A joint between `bodies` (paths, None the world) with its `frames` (7,) in them."""
+    """A joint between `bodies` (paths; None: the world), with its `frames` (7,) in them."""
 
     prim: object
     name: str
@@ -69,22 +70,23 @@ class Joint:
     freedoms: list[Freedom]
     cone: tuple | None
     excluded: bool
-    touches: bool = False  # whether its bodies may
+    touches: bool = False  # whether its bodies may touch
     enabled: bool = True
-    lengths: tuple | None = None  # shortest and longest of a distance joint, None where it has neither
+    lengths: tuple | None = None  # shortest and longest length of a distance joint; None if it has no limit
     stacks: bool = False  # whether it adds its freedoms to those of another joint of the same two bodies
-    values: Values = dataclasses.field(default_factory=Values)  # of a ball
-    stacked: list["Joint"] = dataclasses.field(default_factory=list)  # that do
+    values: Values = dataclasses.field(default_factory=Values)  # of a ball joint
+    stacked: list["Joint"] = dataclasses.field(default_factory=list)  # the joints that add freedoms to this one
 
     @property
     def starts_apart(self) -> bool:
-        """Whether several freedoms together say where they start."""
+        """Whether several freedoms together give the initial position."""
         several = self.kind == "freedoms" and len(self.freedoms) > 1 and not self.stacked
         return several and any(f.values.position for f in self.freedoms)
 
     def reversed(self) -> "Joint":
-        """The same joint from the other body."""
-        freedoms = [dataclasses.replace(f, axis=-f.axis) for f in self.freedoms[::-1]]  # inverse of a product
+        """The same joint seen from the other body."""
+        # the order is reversed, as in the inverse of a product
+        freedoms = [dataclasses.replace(f, axis=-f.axis) for f in self.freedoms[::-1]]
         return dataclasses.replace(self, bodies=self.bodies[::-1], frames=self.frames[::-1], freedoms=freedoms)
 
     def pose(self, motion=IDENTITY) -> np.ndarray:
@@ -93,10 +95,11 @@ class Joint:
 
 
 def read_joint(prim, name: str, stage, owner, units, world_of, refuse) -> Joint | None:
-    """The joint of a prim; None where it is disabled and none of ours, or (told to `refuse`) of an unknown kind.
+    """The joint of a prim.
 
-    `owner(prim)` is the path of the rigid body that a prim belongs to (None: the world) with the body's pose,
-    `world_of(prim)` its 4x4 transform.
+    None for a disabled joint that is not ours, and for an unknown kind, which is told to `refuse`. `owner(prim)` gives
+    the path of the rigid body that a prim belongs to (None: the world), with the body's pose; `world_of(prim)` gives
+    the prim's 4x4 transform.
     """
     from pxr import UsdPhysics
 
@@ -137,7 +140,7 @@ def read_joint(prim, name: str, stage, owner, units, world_of, refuse) -> Joint 
 
 
 def _lengths(joint, units, label: str) -> tuple | None:
-    """Shortest and longest distance [m] of a distance joint; a negative attribute is none."""
+    """Shortest and longest distance [m] of a distance joint; a negative attribute means no limit."""
     low, high = (
         float(-1.0 if x is None else x) for x in (joint.GetMinDistanceAttr().Get(), joint.GetMaxDistanceAttr().Get())
     )
@@ -148,7 +151,7 @@ def _lengths(joint, units, label: str) -> tuple | None:
 
 
 def _end(joint, side: int, stage, owner, units, world_of, label: str):
-    """(path of the body or None, joint frame (7,) in it) of one end."""
+    """(path of the body or None, joint frame (7,) in it) of one end of a joint."""
     targets = getattr(joint, f"GetBody{side}Rel")().GetTargets()
     position = np.array(getattr(joint, f"GetLocalPos{side}Attr")().Get() or [0, 0, 0], float) * units.length
     turn = getattr(joint, f"GetLocalRot{side}Attr")().Get()
@@ -161,7 +164,7 @@ def _end(joint, side: int, stage, owner, units, world_of, label: str):
     local = np.concatenate([position, q / np.linalg.norm(q)])
     if target is None:
         matrix = units.matrix(np.eye(4))
-    elif owner(target)[0] == str(target.GetPath()):  # the usual case, without rounding through the world
+    elif owner(target)[0] == str(target.GetPath()):  # the usual case, without rounding by the way through the world
         _, scale = decompose_transform(world_of(target), label)
         return str(target.GetPath()), np.concatenate([local[:3] * np.abs(scale), local[3:]])
     else:
@@ -182,7 +185,7 @@ def _limit(value, hinge: bool, units) -> float:
 
 
 def _freedom(prim, hinge: bool, axis: int, low, high, token: str, units, label: str) -> list[Freedom]:
-    """One freedom, or none where the lower limit is above the upper: locked."""
+    """One freedom; none if the lower limit is above the upper: locked."""
     low = -_limit(None, hinge, units) if low is None else _limit(low, hinge, units)
     high = _limit(high, hinge, units)
     if low > high:
@@ -220,7 +223,7 @@ def _drive(prim, token: str, hinge: bool, units, label: str) -> Drive | None:
 
 
 def _six_axes(prim, units, label: str):
-    """Kind and freedoms of a generic joint: six axes, of which those with lower > upper limit are locked."""
+    """Kind and freedoms of a generic joint of six axes; axes whose lower limit is above the upper are locked."""
     from pxr import UsdPhysics
 
     freedoms: list[Freedom] = []
@@ -240,7 +243,7 @@ def _six_axes(prim, units, label: str):
 
 
 def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], float]:
-    """Motion between the frames as they stand: the joint's own part of it (7,), its values, and the rest [m, rad]."""
+    """Motion between a joint's frames in the stage: the joint's part of it (7,), its values, and the rest [m, rad]."""
     motion = compose(inverse(compose(parent_pose, joint.frames[0])), compose(pose, joint.frames[1]))
     if joint.kind == "ball" and not joint.freedoms:
         own = np.concatenate([np.zeros(3), motion[3:]])
@@ -253,7 +256,7 @@ def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], f
     freedom = joint.freedoms[0]
     axis, value = freedom.axis, freedom.values.position
     if value is not None:
-        pass  # as it says itself
+        pass  # the initial position that the joint itself gives
     elif freedom.hinge:
         value = 2 * float(np.arctan2(motion[4:] @ axis, motion[3]))
         value = (value + np.pi) % (2 * np.pi) - np.pi
@@ -266,12 +269,15 @@ def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], f
 
 
 def _size(motion) -> float:
-    """The largest component of a pose, in m, or in rad of its rotation."""
+    """The largest component of a pose: of its translation [m] or its rotation vector [rad]."""
     return float(max(np.abs(motion[:3]).max(), np.abs(rotation_vector(motion[3:])).max()))
 
 
 def _together(joint: Joint) -> tuple[np.ndarray, list[float]]:
-    """Motion (7,) of several freedoms one after another at the positions that they give, and these; turns their axes, which a builder takes at the start."""
+    """Motion (7,) of several freedoms in sequence at their initial positions, and these positions.
+
+    Turns their axes to the initial state, in which a builder takes them.
+    """
     values = [f.values.position or 0.0 for f in joint.freedoms]
     after, turned = IDENTITY, []
     for freedom, value in zip(joint.freedoms[::-1], values[::-1], strict=True):
@@ -282,7 +288,7 @@ def _together(joint: Joint) -> tuple[np.ndarray, list[float]]:
 
 
 def span(bodies: list[str], joints: list[Joint], roots: list[str]):
-    """Trees over the bodies: [(path, joint from its parent or None)], parents first, and the joints that close loops."""
+    """The trees over the bodies, as [(path, joint from its parent or None)] with parents first, and the loop joints."""
     at: dict = {}
     for joint in (j for j in joints if not j.excluded and j.kind != "distance"):
         for body in joint.bodies:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the properties and schemas of simulated prims: which are read of which prims, which are ignored, and which of these change the motion.
+"""Tables of the properties and schemas of simulated prims: which are read, which are ignored, which change the motion.
 
-Names are regular expressions. What is in no table is unknown: a line of the report, and a warning in the namespaces of physics.
+A table also says on which prims a property is read. Names are regular expressions. A name in no table is unknown: it
+gets a line of the report, and a warning if it is in a namespace of physics.
 """
 
 import functools
@@ -22,7 +23,7 @@ DISTANCES, DRAWN, MASSES = "distance joints", "shapes", "bodies and colliders wi
 
 
 def kinds_of(prim, schemas) -> set[str]:
-    """What a prim is, in the words of `needs`; of drives and limits with the axis, as "drive:rotX"."""
+    """The kinds of a prim, in the terms of `needs`; drives and limits with their axis, such as "drive:rotX"."""
     from pxr import UsdGeom, UsdPhysics
 
     found = {
@@ -55,10 +56,11 @@ def kinds_of(prim, schemas) -> set[str]:
     return found | ({DRAWN} if prim.IsA(UsdGeom.Xformable) else set())
 
 
-AXIS = "physics:axis"  # of other joints it means nothing
-TYPES = ("MjcActuator", "MjcTendon", "NewtonActuator")  # that are read, without a schema here
+AXIS = "physics:axis"  # on other joints it has no meaning
+# types that are read although this USD may have no schema for them
+TYPES = ("MjcActuator", "MjcTendon", "NewtonActuator")
 
-# (names, prims of which they are read)
+# (names, kinds of prims on which they are read)
 READ = (
     (r"physics:(rigidBodyEnabled|kinematicEnabled)", {BODY}),
     (r"physics:(mass|centerOfMass|diagonalInertia|principalAxes)|newton:inertia", {MASSES}),
@@ -87,14 +89,14 @@ PER_AXIS = re.compile(
 
 
 def missing(name: str, needs: set[str]) -> str:
-    """Why a property is not read of a prim that is none of those that have it."""
+    """Why a property is not read on a prim of another kind."""
     axis = PER_AXIS.fullmatch(name)
     if axis:
         return f"it counts with Physics{axis[1].capitalize()}API:{axis[2]}, on a joint with that axis, alone"
     return f"it is read of {' and '.join(sorted(needs))} alone"
 
 
-# Values with which what is ignored changes nothing ------------------------------------------------------------------------
+# Values with which an ignored property changes nothing ---------------------------------------------------------
 
 
 def _number(value) -> bool:
@@ -117,7 +119,7 @@ def _limitless(value) -> bool:
 
 
 def _default(value) -> bool:
-    """-inf or 0: the engine's own."""
+    """-inf or 0: the engine's own default."""
     return _zero(value) or (_number(value) and value <= 0) or value == -np.inf
 
 
@@ -141,7 +143,7 @@ SOLID = "masses are those of solids"
 LOOKS = "how it is drawn"
 KEPT = "kept by another program, without meaning for the motion"
 
-# (names, value with which nothing is lost, why, whether another value changes the motion)
+# (names, test for values with which nothing is lost, why it is ignored, whether another value changes the motion)
 IGNORED = (
     (r"physics:break(Force|Torque)", _limitless, "joints do not break", True),
     (r"physics:startsAsleep", _zero, "bodies do not sleep", True),
@@ -197,7 +199,8 @@ IGNORED = (
     (r"newton:contactAdhesion", _default, "adhesion is not simulated", True),
     (r"newton:contact_k[edfa]", _any, "give newton:contactStiffness on the material", True),
     (
-        r"newton:maxHullVertices|mjc:maxhullvert|physxConvex(Hull|Decomposition)Collision:.*|physxSDFMeshCollision:.*|newton:sdf\w+|"
+        r"newton:maxHullVertices|mjc:maxhullvert|physxConvex(Hull|Decomposition)Collision:.*|physxSDFMeshCollision:.*|"
+        r"newton:sdf\w+|"
         r"physxTriangleMesh\w*:.*|physxSphereFillCollision:.*|physxCookedData:.*",
         _any,
         HULL,
@@ -210,7 +213,7 @@ IGNORED = (
     (r"mjc:inertia", _of("legacy", "convex", "exact"), SOLID, True),
     (r"newton:shellThickness", _any, SOLID, False),
     (
-        r"mjc:(solref|solimp)(limit|friction)|mjc:margin",  # read of colliders
+        r"mjc:(solref|solimp)(limit|friction)|mjc:margin",  # margin is read on colliders
         _any,
         "limits are near-rigid and dry friction stiff, as those of MJCF",
         False,
@@ -235,26 +238,34 @@ IGNORED = (
     (r"physxMimicJoint:\w+:(naturalFrequency|dampingRatio)", _default, "the coupling is near-rigid", True),
     (r"physxMimicJoint:\w+:referenceJointAxis", _any, "the follower's joint has one freedom", False),
     (
-        r"(newton|mjc):(armature|damping|friction|frictionloss|stiffness|springref|ref|mimic\w+|coef\d)|physxJoint:armature|"
-        r"physxJointAxis:.*|state:.*|newton:\w+:(position|velocity)|physxRigidBody:\w+|physics:(velocity|angularVelocity)|"
-        r"(newton|mjc):(torsional|rolling)[fF]riction|(newton:contact|physxMaterial:compliantContact)(Stiffness|Damping)|"
-        r"newton:contactMargin|mjc:(margin|condim|priority|gravcomp|actuatorfrc.*|actuatorgravcomp)|physxCollision:restOffset|"
-        r"newton:selfCollisionEnabled|physxArticulation:enabledSelfCollisions|newton:(gravityEnabled|timeStepsPerSecond)",
+        r"(newton|mjc):(armature|damping|friction|frictionloss|stiffness|springref|ref|mimic\w+|coef\d)|"
+        r"physxJoint:armature|"
+        r"physxJointAxis:.*|state:.*|newton:\w+:(position|velocity)|physxRigidBody:\w+|physics:(velocity|"
+        r"angularVelocity)|"
+        r"(newton|mjc):(torsional|rolling)[fF]riction|(newton:contact|physxMaterial:compliantContact)(Stiffness|"
+        r"Damping)|"
+        r"newton:contactMargin|mjc:(margin|condim|priority|gravcomp|actuatorfrc.*|actuatorgravcomp)|"
+        r"physxCollision:restOffset|"
+        r"newton:selfCollisionEnabled|physxArticulation:enabledSelfCollisions|newton:(gravityEnabled|"
+        r"timeStepsPerSecond)",
         _zero,
         "not read of such a prim",
         True,
     ),
     (
-        r"primvars:.*|material:binding.*|extent|extentsHint|normals|velocities|accelerations|doubleSided|subdivisionScheme|"
+        r"primvars:.*|material:binding.*|extent|extentsHint|normals|velocities|accelerations|doubleSided|"
+        r"subdivisionScheme|"
         r"interpolateBoundary|faceVaryingLinearInterpolation|triangleSubdivisionRule|(corner|crease|hole)\w+|proxyPrim|"
-        r"inputs:.*|outputs:.*|info:.*|model:.*|semantic:.*|semantics:.*|omni:.*|ui:.*|userProperties:.*|warpsim:.*|collection:.*",
+        r"inputs:.*|outputs:.*|info:.*|model:.*|semantic:.*|semantics:.*|omni:.*|ui:.*|userProperties:.*|warpsim:.*|"
+        r"collection:.*",
         _any,
         LOOKS,
         False,
     ),
 )
 
-# Applied schemas: (names, why, whether they change the motion); those that are read, or whose attributes say all, are None
+# Applied schemas: (names, why not read, whether that changes the motion). The reason is None for schemas that are read,
+# or whose attributes say everything.
 SCHEMAS = (
     (
         r"Physics(RigidBody|Mass|Collision|MeshCollision|Material|FilteredPairs|ArticulationRoot)API|"
@@ -264,12 +275,14 @@ SCHEMAS = (
     ),
     (
         r"Physx(RigidBody|Articulation|Scene|Collision|Material|Joint)API|Physx(Limit|JointAxis|MimicJoint)API:\w+|"
-        r"Physx(ConvexHull|ConvexDecomposition|TriangleMesh|TriangleMeshSimplification|SDFMesh|SphereFill)\w*CollisionAPI",
+        r"Physx(ConvexHull|ConvexDecomposition|TriangleMesh|TriangleMeshSimplification|SDFMesh|"
+        r"SphereFill)\w*CollisionAPI",
         None,
         False,
     ),
     (
-        r"Newton(Scene|ArticulationRoot|Joint|Mass|Collision|MeshCollision|SDFCollision|Site|Material|Mimic|PDControl|MaxEffortClamping)API",
+        r"Newton(Scene|ArticulationRoot|Joint|Mass|Collision|MeshCollision|SDFCollision|Site|Material|Mimic|PDControl|"
+        r"MaxEffortClamping)API",
         None,
         False,
     ),
@@ -284,7 +297,7 @@ SCHEMAS = (
 
 
 def _finder(table):
-    """What finds the row of a name in a table, None where it is in none."""
+    """A function that finds the row of a name in a table; None if no row matches."""
     names = re.compile("|".join(f"(?P<row{k}>{row[0]})" for k, row in enumerate(table)))
 
     @functools.lru_cache(4096)
@@ -299,7 +312,7 @@ ignored, _read, _schema = _finder(IGNORED), _finder(READ), _finder(SCHEMAS)
 
 
 def needs(name: str) -> set[str] | None:
-    """The kinds of prims of which a property is read, None where it is no such property."""
+    """The kinds of prims on which a property is read; None for a property that is not read."""
     axis = PER_AXIS.fullmatch(name)
     if axis:
         return {f"{axis[1]}:{axis[2]}"}
@@ -308,7 +321,7 @@ def needs(name: str) -> set[str] | None:
 
 
 def schema(name: str) -> tuple[str, bool] | None:
-    """(Why an applied schema is not read, whether that changes the motion), None where it is read or is none of physics."""
+    """(Why an applied schema is not read, whether that changes the motion); None if it is read, or not of physics."""
     if not PHYSICS_SCHEMAS.match(name):
         return None
     _, why, warns = _schema(name) or (name, "an unknown schema, not simulated", True)
@@ -316,6 +329,6 @@ def schema(name: str) -> tuple[str, bool] | None:
 
 
 def unknown_type(prim) -> bool:
-    """Whether a prim is of a type of physics that is in no schema here."""
+    """Whether a prim has a physics type without a schema here."""
     name = str(prim.GetTypeName())
     return bool(PHYSICS_SCHEMAS.match(name)) and name not in TYPES and not prim.GetPrimTypeInfo().GetSchemaType()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a stage looks: preview surfaces, meshes of shapes, and a view of them, a camera and two lights beside `/World`.
+"""How a stage looks: preview surfaces, meshes of shapes, and `/View`, a camera and two lights beside `/World`.
 
-Blender gives materials to meshes alone, so that every shape is drawn by one. Colours of models are as displayed, sRGB; those of USD are
-linear. `/View` stands outside the default prim: a stage that refers to the file gets neither camera nor lights.
+Blender gives materials only to meshes, so a mesh draws every shape. Colours of models are sRGB, as displayed; USD's are
+linear. `/View` is outside the default prim: a stage that refers to the file gets neither camera nor lights.
 """
 
 import dataclasses
@@ -26,19 +26,19 @@ SKY_INTENSITY, SKY_COLOR = 0.5, (0.75, 0.86, 1.0)
 
 
 def linear(color) -> np.ndarray:
-    """Linear values, as USD has them, of sRGB ones in 0..1."""
+    """Linear values, as in USD, of sRGB values in 0..1."""
     c = np.asarray(color, float)
     return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
 
 
 def displayed(color) -> np.ndarray:
-    """sRGB values of linear ones in 0..1; inverts `linear`."""
+    """sRGB values of linear values in 0..1; the inverse of `linear`."""
     c = np.asarray(color, float)
     return np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.maximum(c, 0.0) ** (1 / 2.4) - 0.055)
 
 
 class Materials:
-    """Shared materials of one stage: preview surfaces by colour, physics materials by friction and restitution."""
+    """The shared materials of one stage: preview surfaces by colour, physics materials by friction and restitution."""
 
     def __init__(self, stage, path: str, model, images: Images):
         from pxr import UsdGeom
@@ -104,7 +104,7 @@ class Materials:
 
 
 def preview_surface(stage, path):
-    """A UsdPreviewSurface without colour yet: the material and its shader."""
+    """A UsdPreviewSurface without a colour: its material and its shader."""
     from pxr import Sdf, UsdShade
 
     material = UsdShade.Material.Define(stage, path)
@@ -116,7 +116,7 @@ def preview_surface(stage, path):
 
 
 def vertex_color_surface(stage, path):
-    """A material whose colour is the primvar displayColor of what it is bound to."""
+    """A material that takes its colour from the primvar displayColor of the prim it is bound to."""
     from pxr import Sdf, UsdShade
 
     material, shader = preview_surface(stage, path)
@@ -129,7 +129,7 @@ def vertex_color_surface(stage, path):
 
 
 def define_mesh(stage, path, vertices, faces):
-    """A mesh of triangles, with normals: shared at smooth corners, apart across edges."""
+    """A mesh of triangles with normals: shared at smooth corners, separate across edges."""
     from pxr import UsdGeom, Vt
 
     shape = UsdGeom.Mesh.Define(stage, path)
@@ -154,7 +154,7 @@ def define_floor(stage, path, half):
 
 
 def write_view(stage, centers, radii) -> None:
-    """A camera that sees all of some spheres, `centers (n, 3)` and `radii (n,)` [m], a sun and a sky."""
+    """Write a camera that sees all spheres `centers (n, 3)`, `radii (n,)` [m], a sun and a sky."""
     from pxr import Gf, Sdf, UsdGeom, UsdLux
 
     UsdGeom.Xform.Define(stage, VIEW)
@@ -178,7 +178,8 @@ def write_view(stage, centers, radii) -> None:
 
 
 def write_cameras(stage, model, paths, names: dict[str, Names]) -> None:
-    """The model's cameras, on their bodies at `paths` or in `/World/Cameras`; `names` are those taken below each."""
+    """Write the model's cameras, on their bodies at `paths` or in `/World/Cameras`; `names` are taken ones by
+    parent."""
     from pxr import Gf, UsdGeom
 
     for c, name in enumerate(model.camera_names):
@@ -195,7 +196,7 @@ def write_cameras(stage, model, paths, names: dict[str, Names]) -> None:
 
 
 def write_lens(camera, fovy: float, aperture) -> None:
-    """Width and height of the picture [mm] and the focal length that gives the vertical angle of view `fovy` [rad]."""
+    """Write a picture's width and height [mm], and the focal length for the vertical angle of view `fovy` [rad]."""
     camera.CreateHorizontalApertureAttr(float(aperture[0]))
     camera.CreateVerticalApertureAttr(float(aperture[1]))
     camera.CreateFocalLengthAttr(float(aperture[1] / 2 / np.tan(fovy / 2)))

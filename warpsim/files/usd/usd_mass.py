@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masses of the rigid bodies of a USD stage, by the rules of UsdPhysics (`UsdPhysics.RigidBodyAPI.ComputeMassProperties`).
+"""Masses of the rigid bodies of a USD stage, by UsdPhysics' rules (`UsdPhysics.RigidBodyAPI.ComputeMassProperties`).
 
-A body's own attributes win. What it leaves open follows from its colliding shapes. The density of a shape is its own, else the body's, else its
-material's, else 1000 kg/m^3. Angles between axes aside, everything is in SI and in the axes of the body.
+A body's own attributes take precedence. What they leave open follows from the body's colliding shapes. The density of a
+shape is its own, else the body's, else its material's, else 1000 kg/m^3. Values are in SI and in the axes of the body.
 """
 
 import numpy as np
@@ -15,17 +15,18 @@ from warpsim.model.geometry import combine_masses, nearest_rotation, rotation_ma
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
 LARGEST = 1e12
-POINT_RADIUS = 0.1  # m, of the sphere whose inertia USD gives a mass without shapes
+POINT_RADIUS = 0.1  # m, of the sphere whose inertia USD assumes for a mass without shapes
 MASS_NAMES = tuple(
     f"physics:{name}" for name in ("mass", "density", "centerOfMass", "diagonalInertia", "principalAxes")
 )
-ROTATIONS = 50  # of the Jacobi method, which needs a few
+ROTATIONS = 50  # most rotations of the Jacobi method, which needs a few
 
 
 def read_mass(prim, shapes, units, own: dict, stretch) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass, COM and inertia (3, 3) about it of a rigid body.
+    """Mass, COM and inertia (3, 3) about the COM of a rigid body.
 
-    `stretch (3, 3)` is the scale of the body's prim: its coordinates in the body's axes. `own` is what our export kept.
+    `stretch (3, 3)` takes the coordinates of the body's prim to the body's axes: it is the prim's scale. `own` is what
+    our export kept.
     """
     given = _Given(prim, f"body {prim.GetPath()}", units)
     if own and "mass" in own and given.api and np.isclose(given.mass, own["mass"], rtol=1e-5):
@@ -59,7 +60,10 @@ def read_mass(prim, shapes, units, own: dict, stretch) -> tuple[float, np.ndarra
 
 
 class _Given:
-    """What a prim with MassAPI says, in SI, in the prim's coordinates; a value that is left open is None, or 0 of mass and density."""
+    """What a prim with MassAPI gives, in SI and in the prim's coordinates.
+
+    A value that is left open is None; an open mass or density is 0.
+    """
 
     def __init__(self, prim, label: str, units):
         from pxr import UsdPhysics
@@ -85,7 +89,7 @@ class _Given:
             self.axes = rotation_matrix(q / np.linalg.norm(q))
 
     def inertia(self, axes) -> np.ndarray:
-        """The tensor of the moments about the prim's own principal axes, or about `axes` where it gives none; or its own tensor."""
+        """The inertia tensor: the given one, or that of the moments about the given axes, else about `axes`."""
         if self.tensor is not None:
             return self.tensor
         turn = axes if self.axes is None else self.axes
@@ -94,7 +98,7 @@ class _Given:
 
 
 def _full_inertia(prim, units, label: str):
-    """The tensor of NewtonMassAPI, which counts over moments and axes; None without one."""
+    """The tensor of NewtonMassAPI, which takes precedence over moments and axes; None without one."""
     given = prim.GetAttribute("newton:inertia").Get() if prim.HasAttribute("newton:inertia") else None
     if given is None or len(given) == 0:
         return None
@@ -114,7 +118,7 @@ def _amount(value, label: str) -> float:
 
 
 def _shape_mass(shape, given: "_Given", body_density: float, units):
-    """Mass, centre and inertia in body axes of a shape whose collider says `given`."""
+    """Mass, centre and inertia in body axes of a shape whose collider gives `given`."""
     own = given if shape.collider == shape.prim else _Given(shape.prim, f"geom {shape.prim.GetPath()}", units)
     density = own.density or given.density or body_density or shape.material.get("density", 0.0) or DEFAULT_DENSITY
     if shape.mesh is None:
@@ -128,13 +132,13 @@ def _shape_mass(shape, given: "_Given", body_density: float, units):
 
 
 def _collider_mass(shapes, body_density: float, units):
-    """Mass, centre and inertia in body axes of the shapes of one collider: of one, or of those below an Xform."""
+    """Mass, centre and inertia in body axes of the shapes of one collider: of one shape, or of those below an Xform."""
     given = _Given(shapes[0].collider, f"geom {shapes[0].collider.GetPath()}", units)
     mass, centre, inertia = combine_masses([_shape_mass(shape, given, body_density, units) for shape in shapes])
     if given.mass and mass > 0:
         mass, inertia = given.mass, inertia * given.mass / mass
     frame = nearest_rotation(shapes[0].frame[:3, :3])
-    if given.axes is not None:  # alone they turn the computed inertia, as in USD
+    if given.axes is not None:  # axes without moments turn the computed inertia, as in USD
         turn = frame @ given.axes @ frame.T
         inertia = turn @ inertia @ turn.T
     if given.com is not None:
@@ -147,7 +151,10 @@ def _collider_mass(shapes, body_density: float, units):
 
 
 def principal(inertia) -> tuple[np.ndarray, np.ndarray]:
-    """Moments (3,) and axes (3, 3), in columns, of an inertia, in the order of the axes that they are nearest to: by Jacobi rotations."""
+    """Principal moments (3,) and axes (3, 3), as columns, of an inertia, by Jacobi rotations.
+
+    The order is that of the coordinate axes that they are nearest to.
+    """
     moments, axes = np.array(inertia, float), np.eye(3)
     for _ in range(ROTATIONS):
         off = np.abs(np.triu(moments, 1))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo's own prims in USD: MjcActuator and MjcTendon, and what they act on: joints, bodies, and the sites of MjcSiteAPI and NewtonSiteAPI.
+"""MuJoCo's prims in USD, MjcActuator and MjcTendon, and NewtonActuator, with what they act on.
 
-Their numbers are MuJoCo's, in SI; MuJoCo's compiler is not there to fill in what it derives (length ranges and strengths of muscles).
+They act on joints, bodies, and the sites of MjcSiteAPI and NewtonSiteAPI. Their numbers are MuJoCo's, in SI. MuJoCo's
+compiler does not run here, so what it derives (length ranges and strengths of muscles) must be given.
 """
 
 import numpy as np
@@ -26,13 +27,13 @@ PARAMETERS = 10
 
 
 class _Left(Exception):
-    """Why a prim is left out."""
+    """The reason why a prim is left out."""
 
 
 class MujocoPrims:
-    """Adds tendons, actuators and ranges of efforts to a builder.
+    """Adds tendons, actuators and effort ranges to a builder.
 
-    `places` maps paths of prims to what the builder has of them: {"joint": {path: index}, "body": …, "site": …, "geom": …}.
+    `places` maps paths of prims to builder indices: {"joint": {path: index}, "body": …, "site": …, "geom": …}.
     """
 
     def __init__(self, b, authored, places: dict[str, dict[str, int]], scene, units, warn):
@@ -43,7 +44,7 @@ class MujocoPrims:
             self.disabled = {int(k) for k in authored.get(scene.prim, "mjc:option:actuatorgroupdisable", [])}
 
     def add(self, prims) -> None:
-        """Read every MjcTendon, then every MjcActuator; what is left out is told."""
+        """Read every MjcTendon, then every MjcActuator and NewtonActuator; warns of prims that are left out."""
         kinds = (("MjcTendon", self._tendon), ("MjcActuator", self._actuator), ("NewtonActuator", self._newton))
         for kind, method in kinds:
             these, added = [p for p in prims if str(p.GetTypeName()) == kind], 0
@@ -60,7 +61,7 @@ class MujocoPrims:
                 self.b.report.append(ReportLine(f"{kind} prims", "used", f"{added}"))
 
     def _range(self, prim, name: str, limited: str):
-        """A range (low, high), without limits where it does not count."""
+        """A range (low, high); infinite if it does not count."""
         low, high = (self.authored.number(prim, f"mjc:{name}:{end}", 0.0) for end in ("min", "max"))
         counts = read_limited(self.authored, prim, f"mjc:{limited}", low, high)
         if counts and not self.scene.auto_limits and self.authored.get(prim, f"mjc:{limited}") is None:
@@ -116,7 +117,7 @@ class MujocoPrims:
             raise _Left(str(error).split(": ", 1)[-1]) from None
 
     def _newton(self, prim) -> None:
-        """A position servo of NewtonPDControlAPI: effort = const + kp (target - q) - kd v, within its limit."""
+        """Add a position servo of NewtonPDControlAPI: effort = const + kp (target - q) - kd v, within its limit."""
         get, schemas = self.authored, set(applied(prim))
         others = schemas - {"NewtonPDControlAPI", "NewtonMaxEffortClampingAPI"}
         targets = get.targets(prim, "newton:targets")
@@ -137,7 +138,7 @@ class MujocoPrims:
         )
 
     def _target(self, prim) -> dict:
-        """What it acts on, as `ModelBuilder.add_actuator` takes it."""
+        """The target of an actuator, as arguments of `ModelBuilder.add_actuator`."""
         get = self.authored
         ends = {name: get.targets(prim, f"mjc:{name}") for name in ("target", "refSite", "sliderSite")}
         rod = get.number(prim, "mjc:crankLength", 0.0)
@@ -162,7 +163,7 @@ class MujocoPrims:
         raise _Left(f"its target {path or '(none)'} is no joint of one freedom, tendon, site or body")
 
     def _inherited(self, prim, target: dict, share: float):
-        """The control range that a position servo has of its joint's limits."""
+        """The control range that a position servo takes from its joint's limits."""
         joint = self.b.joints[target["joint"]] if "joint" in target else None
         if joint is None or not joint.limited:
             raise _Left("mjc:inheritRange needs a joint with limits")
@@ -181,7 +182,7 @@ class MujocoPrims:
         return None if np.isnan(rows).all() else MuscleRows(rows, np.array(lengths))
 
     def efforts(self, limits: dict[int, tuple], gravity: set[int]) -> None:
-        """Ranges of what actuators do to joints: of the one actuator that acts on it alone, else of their sum."""
+        """Add effort ranges of joints: to a joint's only actuator, else to the sum of its actuators."""
         b = self.b
         coupled = {j for tendon in b.tendons for j in tendon.coefficients}
         for j, (low, high) in limits.items():
@@ -226,7 +227,7 @@ class MujocoPrims:
         get.passed(prim, "mjc:rgba", "mjc:width", "mjc:group")
 
     def _order(self, prim, targets) -> list[int]:
-        """Which of its targets the path meets, one after another."""
+        """The indices of the targets along the path."""
         order = [int(k) for k in self.authored.get(prim, "mjc:path:indices", range(len(targets)))]
         if not order or not all(0 <= k < len(targets) for k in order):
             raise _Left("mjc:path:indices do not fit mjc:path")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening a USD stage that may read nothing outside the model's folder, and its units and axes.
+"""Open a USD stage that reads nothing outside the model's folder; its units and axes.
 
-USD composes a stage of layers: sublayers, references, payloads, value clips. Every layer is looked through before the
-stage is composed, and refused where it names a file outside. USD's reader of binary files can crash on a damaged one
-(measured: 1 in some hundred files with flipped bits), so files that are or name binary layers are first read to the end in
-a process of their own, which takes half a second. Its reader of text recurses, so brackets, and levels of paths, are
-counted first.
+USD composes a stage of layers: sublayers, references, payloads, value clips. Every layer is checked before the stage is
+composed, and refused if it names a file outside the folder. USD's reader of binary files can crash on a damaged file
+(measured: 1 in some hundred files with flipped bits). So files that are binary layers, or name layers, are first read
+to the end in a child process, which takes half a second. USD's reader of text recurses, so the depth of brackets and
+the levels of paths are counted first.
 """
 
 import collections
@@ -27,7 +27,7 @@ from warpsim.model.geometry import rotation_matrix
 
 TEXT = b"#usda"
 OPENED = re.compile(rb"""\"{3}|'{3}|["']|@@@|@|\#|//|/\*""")
-CLOSED = {  # strings, names of files and comments: what is in them opens nothing
+CLOSED = {  # strings, file names and comments: brackets in them do not count
     b'"""': re.compile(rb"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*+""", re.DOTALL),
     b"'''": re.compile(rb"""[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*+""", re.DOTALL),
     b'"': re.compile(rb'[^"\\\n]*(?:\\.[^"\\\n]*)*+', re.DOTALL),
@@ -45,14 +45,15 @@ DEPTH_BLOCK = 2**22
 MAX_LAYERS = 200
 PROBE_SECONDS = 300.0
 MAX_PRIMS = 200_000
-MAX_COMPOSED = 1_000_000  # prims, if every variant and reference counted
-MAX_SCHEMAS = 256  # applied to one prim: USD's time grows with their square
-MAX_CHAIN = 32  # references, payloads, inherits, specializes from prim to prim: USD's time grows with the cube
-FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)}  # to z up
+MAX_COMPOSED = 1_000_000  # prims, if each variant and each reference counts
+MAX_SCHEMAS = 256  # applied to one prim: USD's time grows with the square of their number
+# references, payloads, inherits, specializes from prim to prim: USD's time grows with the cube of their number
+MAX_CHAIN = 32
+FLIP_UP = {"Z": (1.0, 0.0, 0.0, 0.0), "Y": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)}  # rotation to z up
 
 
 def open_stage(path: pathlib.Path, packages=None, root=None):
-    """Open a stage. Raises `ModelError` for what is broken, too large, or reads outside."""
+    """Open a stage. Raises `ModelError` for a file that is broken, too large, or reads outside the model's folder."""
     _check_file(path)
     _check_depth(str(path))
     if not _plain_text(path):
@@ -61,13 +62,13 @@ def open_stage(path: pathlib.Path, packages=None, root=None):
 
 
 def _plain_text(path: pathlib.Path) -> bool:
-    """Whether a file is a text layer that names no other file, and that no reading of its quotes makes deep."""
+    """Whether a file is a text layer that names no file and is not deep, however its quotes are read."""
     data = path.read_bytes()
     return data.startswith(TEXT) and b"@" not in data and max(_depth(data), _levels(data)) <= MAX_USDA_DEPTH
 
 
 def _check_depth(name: str) -> None:
-    """Raise `ModelError` where text in a layer's file, or in a .usdz, is nested too deep, or has a path that is."""
+    """Raise `ModelError` if text in a layer's file or in a .usdz is nested too deep, or has too deep a path."""
     for inner, data in _texts(name):
         where = f"{name}[{inner}]" if inner else name
         for count, what in ((_depth, "nested"), (_levels, "a path in < >")):
@@ -77,7 +78,7 @@ def _check_depth(name: str) -> None:
 
 
 def _texts(name: str):
-    """(name inside, content) of the text layers in a file."""
+    """(name inside, content) of the text layers in a file; the name is "" unless the file is a package."""
     with open(name, "rb") as file:
         start = file.read(len(TEXT))
         if start == TEXT:
@@ -92,11 +93,11 @@ def _texts(name: str):
                         if data.startswith(TEXT):
                             yield info.filename, data
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
-            return  # USD says what is wrong
+            return  # USD reports the error
 
 
 def _depth(data: bytes) -> int:
-    """The largest number of brackets open at once in some stretch of a text."""
+    """The largest number of brackets that any stretch of a text opens and does not close."""
     level = lowest = deepest = 0
     for start in range(0, len(data), DEPTH_BLOCK):
         levels = level + np.cumsum(BRACKETS[np.frombuffer(data, np.uint8, min(DEPTH_BLOCK, len(data) - start), start)])
@@ -107,18 +108,17 @@ def _depth(data: bytes) -> int:
 
 
 def _levels(data: bytes) -> int:
-    """The largest number of levels of a path between < and > in a text: of prims, targets and variants."""
-    paths = PATHS.finditer(
-        data, 0, data.rfind(b">") + 1
-    )  # each < has its >: none is looked for to the end of the text again
+    """The largest number of levels of a path between < and > in a text; prims, targets and variants count."""
+    # the search ends at the last >, so that each < finds its > without a search to the end of the text
+    paths = PATHS.finditer(data, 0, data.rfind(b">") + 1)
     return max((sum(map(found.group().count, (b"/", b"[", b"{"))) for found in paths), default=0)
 
 
 def _bare(data: bytes) -> bytes:
-    """A text without its strings, names of files and comments, in time proportional to its size.
+    """A text without its strings, file names and comments, in time proportional to its size.
 
-    What opens and is never closed is text. A search that ended without finding the end is not repeated before that place: it would end there
-    again.
+    An opening that is never closed stays as text. If a search found no closing, an opening before its end is not
+    searched again: that search would end at the same place.
     """
     parts, at, copied, ended = [], 0, 0, dict.fromkeys(CLOSED, 0)
     while found := OPENED.search(data, at):
@@ -139,7 +139,7 @@ def _bare(data: bytes) -> bytes:
 
 
 def _survive(path: pathlib.Path, packages, root) -> None:
-    """Raise `ModelError` where reading all of a stage ends the process that does it, or takes too long."""
+    """Raise `ModelError` if a child process that reads all of a stage crashes or takes too long."""
     folders = [os.fspath(folder) for folder in dict(packages or {}).values()]
     code = "import sys; from warpsim.files.usd.usd_open import probe; probe(*sys.argv[1:])"
     try:
@@ -151,8 +151,10 @@ def _survive(path: pathlib.Path, packages, root) -> None:
 
 
 def probe(path: str, root: str, *folders: str) -> None:
-    """Read every value of a stage; what it raises is raised again by `open_stage` in the process that asked. A crash ends it at once: a handler
-    of crashes that prints stacks may wait for ever where memory is damaged.
+    """Read every value of a stage. Errors are ignored: `open_stage` meets them again in the calling process.
+
+    A crash must end the process at once, so crash handlers are reset: one that prints stacks may wait forever if memory
+    is damaged.
     """
     from pxr import Usd
 
@@ -202,11 +204,11 @@ def _open(path: pathlib.Path, packages=None, root=None):
 
 
 def usd_words(error: Exception) -> str:
-    """What an exception of USD says, without where in USD's source it was raised."""
+    """The message of a USD exception, without the place in USD's source."""
     try:
         said = [str(e.commentary) for e in error.args if hasattr(e, "commentary")]
     except UnicodeDecodeError:
-        return "text that is not UTF-8"  # quoted by USD as it is
+        return "text that is not UTF-8"  # USD quotes the text as it is
     words = re.sub(
         r"parse error matching \S*pxrInternal.*", "text that cannot be parsed", "; ".join(said or [str(error)])
     )
@@ -225,7 +227,7 @@ def _check_file(path: pathlib.Path) -> None:
 
 
 def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
-    """Look through every layer that the stage would be composed of."""
+    """Check every layer that the stage would be composed of."""
     waiting, seen = [str(path.absolute())], set()
     while waiting:
         name = waiting.pop()
@@ -241,7 +243,7 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
         if layer is None:
             raise ModelError(f"{path}: USD cannot read the layer {short(name)}")
         if not layer.dirty:
-            layer.Reload()  # where somebody holds it as it was before its file changed
+            layer.Reload()  # another holder may keep the layer as it was before its file changed
         if _has_clips(layer):
             raise ModelError(f"{path}: layer {short(name)} has value clips, which are not read; flatten the stage")
         for asset in layer.GetCompositionAssetDependencies():
@@ -256,9 +258,9 @@ def _check_layers(Sdf, path: pathlib.Path, folders: Folders) -> None:
 
 
 def _checked(absolute: str, name: str, path: pathlib.Path, folders: Folders, asset: str) -> str:
-    """The identifier by which USD will open a layer that layer `name` names, where that may be read.
+    """The identifier by which USD will open a layer that layer `name` names. Raises `ModelError` if it may not be read.
 
-    One that is not absolute by now is a name of USD's search path, which starts in the working directory.
+    An identifier that is still relative would be looked up in USD's search path, which starts in the working directory.
     """
     outer = absolute.split("[", 1)[0]
     if os.path.isabs(outer) and outer == name.split("[", 1)[0]:
@@ -275,7 +277,7 @@ def _checked(absolute: str, name: str, path: pathlib.Path, folders: Folders, ass
 
 
 class _Population:
-    """Upper bound of the prims that a stage has: references nested n deep, two at a time, are 2^n prims.
+    """Upper bound of the number of prims in a stage: references nested n deep, two at each level, are 2^n prims.
 
     Counts every arc (references, payloads, inherits, specializes, variants) as if all were composed.
     """
@@ -286,8 +288,9 @@ class _Population:
         self.Sdf, self.path = Sdf, path
         self.sizes: dict[tuple[str, str], int] = {}
         self.stacks: dict[str, list] = {}
-        self.schemas: collections.Counter = collections.Counter()  # applied to each, with what it refers to
-        self.chains: collections.Counter = collections.Counter()  # the longest that starts at each
+        # schemas applied to each prim, with those of the prims it refers to
+        self.schemas: collections.Counter = collections.Counter()
+        self.chains: collections.Counter = collections.Counter()  # the longest chain of references from each prim
 
     def check(self, layer) -> None:
         try:
@@ -311,13 +314,13 @@ class _Population:
         return self.stacks[layer.identifier]
 
     def size(self, layer, path, specs=None) -> int:
-        """Prims that one at a path of a layer and its sublayers stands for; `specs` are what they say there."""
+        """Number of prims that a path in a layer and its sublayers expands to; `specs` are its opinions there."""
         key = (layer.identifier, str(path))
         if key in self.sizes:
             return self.sizes[key]
         if specs is None:
             specs = [found for each in self.stack(layer) if (found := each.GetPrimAtPath(path))]
-        self.sizes[key] = 0  # of a cycle, which USD reports
+        self.sizes[key] = 0  # ends a cycle, which USD reports
         total, inside = int(bool(specs)), collections.defaultdict(list)
         for spec in specs:
             for child in spec.nameChildren:
@@ -342,17 +345,17 @@ class _Population:
             raise ModelError(f"{self.path}: {short(key[1])} has more than {MAX_SCHEMAS} applied schemas")
 
     def _join(self, key, others, arcs: int) -> None:
-        """A prim is composed of one of others, over so many arcs."""
+        """Record that a prim is composed of one of `others`, over `arcs` arcs."""
         self._apply(key, max((self.schemas[other] for other in others), default=0))
         self.chains[key] = max((self.chains[key], *(self.chains[other] + arcs for other in others)))
         if self.chains[key] > MAX_CHAIN:
             raise ModelError(
-                f"{self.path}: {short(key[1])} refers to a prim that refers to another, over more than {MAX_CHAIN} prims; "
-                "flatten the stage"
+                f"{self.path}: {short(key[1])} refers to a prim that refers to another, over more than {MAX_CHAIN} "
+                "prims; flatten the stage"
             )
 
     def target(self, key, layer, author, item) -> int:
-        """Prims that the target of an arc, which the sublayer `author` of `layer` names, stands for."""
+        """Number of prims that the target of an arc expands to; the sublayer `author` of `layer` names the target."""
         place = item
         if not isinstance(item, self.Sdf.Path):
             if item.assetPath:
@@ -388,7 +391,7 @@ def _has_clips(layer) -> bool:
 
 
 class Units:
-    """From a stage's units and up axis to metres, kilograms and z up."""
+    """Conversion from a stage's units and up axis to metres, kilograms and z up."""
 
     def __init__(self, stage):
         from pxr import UsdGeom, UsdPhysics
@@ -402,7 +405,7 @@ class Units:
         self.up = rotation_matrix(FLIP_UP.get(self.up_axis, FLIP_UP["Z"]))
 
     def matrix(self, transform) -> np.ndarray:
-        """A USD transform to the world as 4x4 acting on columns, in metres and z up."""
+        """A USD transform to the world as a 4x4 matrix that acts on columns, in metres and with z up."""
         m = np.array(transform, float).T
         if not np.isfinite(m).all():
             raise ModelError("a transform is not finite")

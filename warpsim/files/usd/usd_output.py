@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers written beside their destination and moved there when whole: one file, or a folder of value clips.
+"""Write layers beside their destination and move them there when they are whole: one file, or a folder of value clips.
 
-A saved `.usdc` layer drops its time samples from memory, so memory does not grow with the number of frames. `.usda` is text and is held in
-memory until the end.
+A saved `.usdc` layer drops its time samples from memory, so memory does not grow with the number of frames. `.usda` is
+text and stays in memory until the end.
 """
 
 import contextlib
@@ -14,21 +14,21 @@ from warpsim.base.checks import short, whole
 from warpsim.files.output import check_file, check_folder, replacing, target, usual_mode
 from warpsim.files.usd.usd_textures import Images
 
-SAVE_BYTES = 16 * 2**20  # of time samples between saves of the layer
+SAVE_BYTES = 16 * 2**20  # bytes of time samples between two saves of the layer
 SUFFIXES = (".usd", ".usdc", ".usda", ".usdz")
-CLIPS = ("stage.usda", "topology.usdc", "manifest.usda")  # in a folder, beside clip_0000.usdc …
+CLIPS = ("stage.usda", "topology.usdc", "manifest.usda")  # files in a folder of clips, beside clip_0000.usdc …
 CLIP = re.compile(r"clip_\d{4,}\.usdc")
 COPIED = ("upAxis", "metersPerUnit", "kilogramsPerUnit", "defaultPrim", "startTimeCode", "endTimeCode", "comment")
 COPIED += ("timeCodesPerSecond", "framesPerSecond")  # metadata of a stage
 ROOT = "/World"
-ARGUMENTS = ":SDF_FORMAT_ARGS:"  # what follows in a path are arguments of its format
-TEXTURES = "textures"  # folder of images among clips
+ARGUMENTS = ":SDF_FORMAT_ARGS:"  # text after it in a path are arguments of the file format
+TEXTURES = "textures"  # name of the folder of images beside clips
 
 
 class Output:
-    """A layer and its time samples on the way to `path`; nothing is left behind on an error.
+    """Writes a layer and its time samples to `path`; on an error nothing is left behind.
 
-    What OpenUSD cannot write, as on a full disk, becomes an `OSError` that names the file.
+    A failed write of OpenUSD, as on a full disk, becomes an `OSError` that names the file.
     """
 
     def __init__(self, path):
@@ -39,7 +39,7 @@ class Output:
         from pxr import Sdf
 
         self._stack = contextlib.ExitStack()
-        with self._stack:  # undone here if opening fails
+        with self._stack:  # the stack undoes everything if opening fails
             self._stack.enter_context(_told(self.path))
             self._done = self._stack.enter_context(replacing(self.path))
             self._mode = usual_mode(self._done.parent)
@@ -61,22 +61,25 @@ class Output:
         return None
 
     def sample(self, attribute, value, frame: int, count: int) -> None:
-        """Give an attribute of the stage its value at a frame, `count` bytes; save when enough have gathered."""
+        """Set an attribute's value, of `count` bytes, at a frame; save the layer after every `SAVE_BYTES`."""
         self.layer.SetTimeSample(attribute.GetPath(), float(frame), value)
         self.unsaved += count
         if self.unsaved >= SAVE_BYTES and not self.partial.endswith(".usda"):
             self.save()
 
     def begins(self, frame: int) -> bool:
-        """Whether a file begins with this frame, in which every attribute needs a value."""
+        """Whether a file begins with this frame; every attribute then needs a value."""
         return frame == 0
 
     def ends(self, frame: int) -> bool:
-        """Whether a file ends with this frame: a value that is not in it would be interpolated towards that of the next file."""
+        """Whether a file ends with this frame; every attribute then needs a value.
+
+        Without one, USD would interpolate towards the value in the next file.
+        """
         return False
 
     def save(self) -> None:
-        """Save what there is."""
+        """Save the samples so far."""
         _save(self.layer)
         self.unsaved = 0
 
@@ -107,7 +110,11 @@ class Output:
 
 
 class ClipOutput(Output):
-    """A folder: `stage.usda` to open, `topology.usdc` with all that does not move, `manifest.usda`, and `clip_0000.usdc` … of at most `frames` frames."""
+    """Writes a folder of value clips of at most `frames` frames each.
+
+    `stage.usda` is the file to open; `topology.usdc` has all that does not move. Beside them are `manifest.usda` and
+    the clips `clip_0000.usdc` …
+    """
 
     def __init__(self, path, frames: int):
         self.frames = whole(frames, "frames_per_file", 1)
@@ -119,7 +126,7 @@ class ClipOutput(Output):
             raise ValueError(f"{self.path} holds something else than a stage in clips; give another name, or remove it")
 
     def sample(self, attribute, value, frame: int, count: int) -> None:
-        """Give an attribute of the stage its value at a frame, in the clip of that frame."""
+        """Set an attribute's value, of `count` bytes, in the clip of the frame."""
         path = attribute.GetPath()
         if frame // self.frames != self._index:
             self._turn(frame // self.frames)
@@ -135,15 +142,18 @@ class ClipOutput(Output):
             self.save()
 
     def begins(self, frame: int) -> bool:
-        """Whether a file begins with this frame, in which every attribute needs a value."""
+        """Whether a clip begins with this frame; every attribute then needs a value."""
         return frame % self.frames == 0
 
     def ends(self, frame: int) -> bool:
-        """Whether a file ends with this frame: a value that is not in it would be interpolated towards that of the next file."""
+        """Whether a clip ends with this frame; every attribute then needs a value.
+
+        Without one, USD would interpolate towards the value in the next clip.
+        """
         return (frame + 1) % self.frames == 0
 
     def save(self) -> None:
-        """Save what there is."""
+        """Save the samples so far."""
         for layer in (self.layer, self._clip):
             if layer is not None:
                 _save(layer)
@@ -162,7 +172,7 @@ class ClipOutput(Output):
         return self._done / "topology.usdc"
 
     def _turn(self, index: int) -> None:
-        """Go on in another clip."""
+        """Continue in the clip with this index."""
         from pxr import Sdf
 
         self.save()
@@ -195,7 +205,7 @@ class ClipOutput(Output):
         self.images.write(self._done, self._mode)
 
     def _clip_data(self, end: float) -> dict:
-        """Value clips of `ROOT`, whose times are those of the stage."""
+        """The clip metadata of `ROOT`; the times of the clips are those of the stage."""
         from pxr import Gf, Sdf, Vt
 
         count = len(self._declared)
@@ -216,12 +226,15 @@ class ClipOutput(Output):
 
 
 def _is_ours(file: pathlib.Path) -> bool:
-    """Whether a folder of clips has such a file."""
+    """Whether a file belongs to a folder of clips."""
     return file.name in CLIPS or bool(CLIP.fullmatch(file.name)) or (file.name == TEXTURES and file.is_dir())
 
 
 def check_readable(path: pathlib.Path, also: str = "") -> None:
-    """Raise `ValueError` for a path that OpenUSD writes but cannot read: with control characters, arguments, or one of the characters `also`."""
+    """Raise `ValueError` for a path that OpenUSD can write but not read.
+
+    Such a path has control characters, format arguments, or one of the characters in `also`.
+    """
     full = str(path.absolute())
     wrong = [c for c in full if ord(c) < 32 or 127 <= ord(c) < 160 or c in also]
     wrong += [ARGUMENTS] if ARGUMENTS in full else []
@@ -230,7 +243,7 @@ def check_readable(path: pathlib.Path, also: str = "") -> None:
 
 
 def _declare(layer, attribute) -> None:
-    """The attribute in a layer, without a value."""
+    """Declare an attribute in a layer, without a value."""
     from pxr import Sdf
 
     spec = Sdf.JustCreatePrimAttributeInLayer(
@@ -251,7 +264,7 @@ def _save(layer) -> None:
 
 
 def _reload(path) -> None:
-    """What is in memory of a file that was replaced is read again."""
+    """Read again what is in memory of a file that was replaced."""
     from pxr import Sdf
 
     stale = Sdf.Layer.Find(str(path))
@@ -261,7 +274,7 @@ def _reload(path) -> None:
 
 @contextlib.contextmanager
 def _told(path):
-    """Errors of USD become an `OSError` that names the path."""
+    """Turn errors of USD into an `OSError` that names the path."""
     from pxr import Tf
 
     try:

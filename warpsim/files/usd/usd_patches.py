@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches between pressure fields in USD: one mesh for each pair of geoms and world, whose polygons change from frame to frame.
+"""Contact patches of hydroelastic contact in USD: one mesh per pair of geoms and world, whose polygons vary by frame.
 
-`/World/Patches/<A>_<B>`, of several worlds `/World/Patches/World_<w>/<A>_<B>`: points, faceVertexCounts, faceVertexIndices and extent are time
-samples, empty while the geoms are apart. Primvars at the vertices: `pressure` [Pa], and displayColor by the scale of `fixed_share`.
+The meshes are `/World/Patches/<A>_<B>`; with several worlds `/World/Patches/World_<w>/<A>_<B>`. Points,
+faceVertexCounts, faceVertexIndices and extent are time samples, empty while the geoms are apart. Primvars at the
+vertices are `pressure` [Pa], and displayColor by the scale of `fixed_share`.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ ROOT, MATERIALS = "/World/Patches", "/World/Materials"
 
 
 def write_patches(output, stage, trajectory, rows, chosen, origins) -> None:
-    """Write the patches of the chosen worlds, which stand at `origins (worlds, 3)`, at the frames that are rows of the trajectory."""
+    """Write the patches of the chosen worlds at `origins (worlds, 3)`; the rows of the trajectory are the frames."""
     from pxr import UsdGeom
 
     model = trajectory.model
@@ -65,13 +66,13 @@ class _PatchMesh:
             self.clear(0)
 
     def set(self, frame: int, patch, origin, colors) -> None:
-        """The polygons of a frame."""
+        """Write the polygons of a frame."""
         points = np.ascontiguousarray(np.concatenate(patch.vertices) + origin, np.float32)
         counts = np.array([len(x) for x in patch.vertices], np.int32)
         self._write(frame, points, counts, np.concatenate(patch.pressure), linear(colors))
 
     def clear(self, frame: int) -> None:
-        """No polygons from this frame on."""
+        """Write no polygons from this frame on."""
         if not self._empty:
             nothing = np.zeros((0, 3), np.float32)
             self._write(frame, nothing, np.zeros(0, np.int32), np.zeros(0), nothing)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pressure-field contact in USD: attributes `warpsim:hydroelastic:*` of prims with PhysicsCollisionAPI.
+"""Hydroelastic contact in USD: attributes `warpsim:hydroelastic:*` of prims with PhysicsCollisionAPI.
 
-`modulus` (inf: rigid) [mass/(length s²)], `resolution`, `thickness` and `margin` [length] in the stage's units, doubles; of a
-field of tetrahedra also `vertices`, `tetrahedra` and `pressure`.
+They are doubles in the stage's units: `modulus` (inf: rigid) [mass/(length s²)], `resolution`, `thickness` and `margin`
+[length]. A field of tetrahedra also has `vertices`, `tetrahedra` and `pressure`.
 """
 
 import numpy as np
@@ -41,7 +41,10 @@ def write_pressure_field(prim, model, geom: int) -> None:
 
 
 def read_pressure_field(prim, units, label: str) -> Hydroelastic | None:
-    """What a prim's attributes say, in SI; None without any. Raises `ModelError` naming prim, attribute, value and fix."""
+    """Hydroelastic properties from a prim's attributes, in SI; None if it has none.
+
+    Raises `ModelError` that names prim, attribute, value and fix.
+    """
     found = {}
     for name in (*NUMBERS, *ARRAYS):
         attribute = prim.GetAttribute(PREFIX + name)

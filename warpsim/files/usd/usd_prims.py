@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""USD prims of a `Model`: geoms as gprims with meshes that draw them, bodies with mass, joints, in OpenUSD's Physics schema.
+"""USD prims of a `Model` in OpenUSD's Physics schema: geoms and the meshes that draw them, bodies with mass, joints.
 
 Units are SI (metersPerUnit 1, kilogramsPerUnit 1), Z up; USD's angles are in degrees. Bodies are siblings under one
-Xform, since UsdPhysics allows no rigid body inside another. What the schema cannot say (armature, dry friction, chains
-of joints, actuators) is kept in `customData["warpsim"]`, see `warpsim.files.usd.usd_extra`.
+Xform, because UsdPhysics allows no rigid body inside another. `customData["warpsim"]` keeps what the schema cannot
+express: armature, dry friction, chains of joints, actuators (`warpsim.files.usd.usd_extra`).
 """
 
 import warnings
@@ -27,11 +27,10 @@ PRIMITIVES = (GeomType.SPHERE, GeomType.CAPSULE, GeomType.CYLINDER, GeomType.BOX
 
 
 def write_geom(stage, model, geom: int, parent, names: Names, materials, *, physics=True, half=None):
-    """Write one geom below `parent`: its shape, and the mesh that draws it where the shape is none itself.
+    """Write one geom below `parent`: its shape, and a mesh that draws it if it is none. Returns the shape's path.
 
-    The shape, of the geom's own name, has the physics and is a guide; the mesh is what renderers see. Without `physics` there is the mesh alone.
-    `half (2,)`: half sides [m] that a plane is given; by default its own, or GROUND_HALF_SIZE where it is infinite. Returns the path of
-    the shape.
+    The shape has the geom's name and the physics, and is a guide; renderers see the mesh. Without `physics` only the
+    mesh is written. `half (2,)`: half sides [m] of a plane; by default its own, or GROUND_HALF_SIZE if it is infinite.
     """
     from pxr import UsdPhysics
 
@@ -71,7 +70,7 @@ def write_geom(stage, model, geom: int, parent, names: Names, materials, *, phys
 
 
 def _drawn(stage, model, geom: int, path, half):
-    """The mesh of a geom, in its axes."""
+    """The mesh that draws a geom, in the geom's axes."""
     kind = GeomType(model.geom_type[geom])
     if kind == GeomType.PLANE:
         return define_floor(stage, path, half)
@@ -111,7 +110,7 @@ def _primitive(stage, model, geom: int, path, half):
 
 
 def write_mass(prim, model, body: int) -> None:
-    """Rigid body with mass [kg], centre of mass [m], principal moments [kg m^2] and their axes."""
+    """Write a rigid body with mass [kg], centre of mass [m], principal moments [kg m^2] and their axes."""
     from pxr import UsdPhysics
 
     UsdPhysics.RigidBodyAPI.Apply(prim)
@@ -127,7 +126,7 @@ def write_mass(prim, model, body: int) -> None:
 
 
 def write_joints(stage, model, body_paths, root_path) -> None:
-    """One UsdPhysics joint per body that is not free, under `root_path`; articulation roots; filtered pairs."""
+    """Write articulation roots, filtered pairs, and under `root_path` a UsdPhysics joint per body that is not free."""
     from pxr import Sdf, UsdGeom, UsdPhysics
 
     UsdGeom.Scope.Define(stage, root_path)
@@ -160,7 +159,7 @@ def write_joints(stage, model, body_paths, root_path) -> None:
 
 
 def _define_joint(stage, model, body: int, joints, path):
-    """The joint prim of a body with its frames: identity of the two frames is the position q0."""
+    """The joint prim of a body with its frames: the two frames coincide at the position q0."""
     from pxr import UsdPhysics
 
     pose = body_pose(model, body)
@@ -196,7 +195,7 @@ def _define_joint(stage, model, body: int, joints, path):
 
 
 def _generic_joint(stage, model, joints, path):
-    """Several joints of one body as one six-axis joint: exact frames where their axes are orthogonal and share an anchor."""
+    """Several joints of one body as one six-axis joint; exact if their axes are orthogonal and share an anchor."""
     from pxr import UsdPhysics
 
     joint = UsdPhysics.Joint.Define(stage, path)
@@ -222,8 +221,8 @@ def _generic_joint(stage, model, joints, path):
     if not exact:
         warnings.warn(
             f"body {model.body_names[model.joint_body[joints[0]]]!r} has joints "
-            f"{[model.joint_names[j] for j in joints]} that UsdPhysics has no joint for (axes not orthogonal, or several "
-            "anchors); the motion is exported exactly, the joint without limits and in customData only",
+            f"{[model.joint_names[j] for j in joints]} that UsdPhysics has no joint for (axes not orthogonal, or "
+            "several anchors); the motion is exported exactly, the joint without limits and in customData only",
             stacklevel=2,
         )
         return joint, np.array(anchor), np.eye(3)
@@ -244,7 +243,7 @@ def _generic_joint(stage, model, joints, path):
 
 
 def _complete(axes) -> np.ndarray:
-    """Rotation matrix whose first columns are the given orthonormal axes; a third one may be flipped to be right-handed."""
+    """Rotation matrix whose first columns are the orthonormal `axes`; a third may be flipped to be right-handed."""
     if len(axes) == 1:
         return _frame(axes[0])
     return np.stack([axes[0], axes[1], np.cross(axes[0], axes[1])], axis=-1)
@@ -260,7 +259,7 @@ def _frame(axis) -> np.ndarray:
 
 
 def _limits(model, j) -> tuple[float, float]:
-    """Limits relative to q0, in degrees or metres; infinite where unlimited."""
+    """Limits relative to q0, in degrees or metres; infinite for an unlimited joint."""
     if not model.joint_limited[j]:
         return -np.inf, np.inf
     low, high = model.joint_range[j] - model.q0[model.joint_q[j]]
@@ -269,7 +268,7 @@ def _limits(model, j) -> tuple[float, float]:
 
 
 def _drive(prim, model, j, token: str) -> None:
-    """The joint's spring and damper as a drive (USD: per degree for angles)."""
+    """Write the joint's spring and damper as a drive; USD's gains of angles are per degree."""
     from pxr import UsdPhysics
 
     dof = int(model.joint_v[j])

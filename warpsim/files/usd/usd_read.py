@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""USD Physics stages to a `Model`: rigid bodies, joints with limits and drives, shapes, masses, materials.
+"""Convert USD Physics stages to a `Model`: rigid bodies, joints with limits and drives, shapes, masses, materials.
 
-Read by `usd-core`; only files in the model's folder are opened (`warpsim.files.usd.usd_open`). What our own export keeps beside
-the schema (`warpsim.files.usd.usd_extra`) makes a model read back as it was written. What is used, mapped, ignored and refused:
-`model.report` and docs/usd.md.
+`usd-core` reads the stage; only files in the model's folder are opened (`warpsim.files.usd.usd_open`). Our own export
+keeps data beyond the schema (`warpsim.files.usd.usd_extra`), so that a model reads back exactly as it was written.
+`model.report` and docs/usd.md say what is used, mapped, ignored and refused.
 """
 
 import collections
@@ -49,7 +49,11 @@ ONE_FREEDOM = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
 
 @dataclasses.dataclass
 class Body:
-    """A rigid body of the stage: pose in the world, scale of its prim's coordinates in its axes, shapes, and what our export kept."""
+    """A rigid body of the stage.
+
+    `pose` is in the world; `stretch` is the scale of its prim's coordinates in the body's axes; `own` is what our
+    export kept.
+    """
 
     prim: object
     name: str
@@ -61,7 +65,7 @@ class Body:
 
 
 def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=None, decompose=False) -> Model:
-    """Load a USD stage. See `warpsim.load` for the arguments; raises `ModelError` naming the file and the prim."""
+    """Load a USD stage. See `warpsim.load` for the arguments. Raises `ModelError` that names the file and the prim."""
     path = pathlib.Path(path)
     reader = None
     try:
@@ -78,15 +82,16 @@ def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=N
     except ModelError:
         raise
     except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, MemoryError) as error:
-        what = f"{type(error).__name__} {usd_words(error)}"  # pxr's are RuntimeErrors
+        what = f"{type(error).__name__} {usd_words(error)}"  # pxr's errors are RuntimeErrors
         raise ModelError(f"{path}: an attribute or customData is not what it should be: {what}") from error
     finally:
         if reader is not None:
-            vars(reader).clear()  # a stage that lives on keeps its layers as they were read, also for the next load
+            # a stage that stays alive keeps its layers as they were read, which the next load would get
+            vars(reader).clear()
 
 
 class _Reader:
-    """Goes through a stage once, then builds."""
+    """Reads a stage once, then builds the model."""
 
     def __init__(self, stage, path: pathlib.Path, decompose, packages=None, root=None):
         from pxr import UsdGeom
@@ -100,14 +105,15 @@ class _Reader:
         self.cameras: list[tuple] = []  # path of the body, name, pose in it, vertical angle of view
         self.roots: list[str] = []
         self.refused: list[tuple[str, str, str]] = []  # element, what is wrong with it, what to do
-        self.warned: dict[str, list[str]] = collections.defaultdict(list)  # elements by what is said of them
+        self.warned: dict[str, list[str]] = collections.defaultdict(list)  # elements by the sentence about them
         self.shaped: set[str] = set()  # paths of colliders with a shape
         self.sites: list[tuple] = []  # path of the body, shape
-        self.single: dict[str, tuple] = {}  # joints of one freedom by path: (index in the builder, values, start)
+        # joints of one freedom by path: (index in the builder, values, initial position)
+        self.single: dict[str, tuple] = {}
         self.places: dict[str, dict[str, int]] = {kind: {} for kind in ("joint", "tendon", "site")}
-        self.starts: dict[int, np.ndarray] = {}  # velocities at the start by joint of the builder
+        self.starts: dict[int, np.ndarray] = {}  # initial velocities by joint of the builder
         self.efforts: dict[int, tuple] = {}
-        self.compensated: set[int] = set()  # joints whose effort limits count gravity compensation
+        self.compensated: set[int] = set()  # joints whose effort limits include gravity compensation
         self.report: list[ReportLine] = []
         self.authored = Authored(self.warn, self.report)
         self.looks = Looks(path, packages, root, self.report)
@@ -122,7 +128,7 @@ class _Reader:
         return self.units.matrix(self.cache.GetLocalToWorldTransform(prim))
 
     def owner(self, prim) -> tuple[str | None, np.ndarray]:
-        """Path and pose of the rigid body that a prim belongs to; None and the origin for the world."""
+        """Path and pose of the rigid body that a prim belongs to; None and the identity for the world."""
         while prim and not prim.IsPseudoRoot():
             body = self.bodies.get(str(prim.GetPath()))
             if body is not None:
@@ -135,12 +141,12 @@ class _Reader:
         self.refused.append((element, what, fix))
 
     def warn(self, element: str, what: str, status: str = "ignored") -> None:
-        """Something that is left out, or is not where it is looked for, said once for all of the file."""
+        """Report an element that is left out or changed, and add it to the one warning of the file."""
         self.report.append(ReportLine(element, status, what))
         self.warned[what].append(element)
 
     def unique(self, prim, kind: str) -> str:
-        """The element's own name, or the prim's; the path where that is taken."""
+        """A unique name: the element's own or the prim's name, or the path if that is taken."""
         name = prim.GetCustomDataByKey("warpsim:name") or prim.GetName()
         if name in self.names[kind] or (kind == "body" and name == "world"):
             name = str(prim.GetPath())
@@ -151,7 +157,10 @@ class _Reader:
     # Reading ---------------------------------------------------------------------------------------------------------
 
     def prims(self) -> list:
-        """Every active prim, with those of instances, without the prototypes of point instancers and those outside the default prim."""
+        """Every active prim, including those of instances.
+
+        Prototypes of point instancers, and prims that references copy into the default prim, are left out.
+        """
         from pxr import Usd, UsdGeom
 
         copied = prototypes(self.stage)
@@ -160,7 +169,8 @@ class _Reader:
             if prim.IsA(UsdGeom.PointInstancer):
                 if prim.GetCustomDataByKey(usd_extra.WORLDS) is not None:
                     raise ModelError(
-                        f"{prim.GetPath()} shows several worlds of a trajectory, without their physics; write the model by model.to_usd, or one "
+                        f"{prim.GetPath()} shows several worlds of a trajectory, without their physics; write the "
+                        "model by model.to_usd, or one "
                         "world by trajectory.to_usd(..., worlds=[0])"
                     )
                 self.warn(f"point instancer {prim.GetPath()}", "its copies are not read")
@@ -175,7 +185,7 @@ class _Reader:
         return found
 
     def read(self) -> None:
-        """Gather scene, bodies, shapes and joints."""
+        """Read the scene, bodies, shapes and joints."""
         from pxr import UsdGeom, UsdPhysics
 
         prims = self.all = self.prims()
@@ -214,7 +224,7 @@ class _Reader:
         self._tree()
 
     def _tree(self) -> None:
-        """Span the trees and refuse what cannot be simulated of the joints."""
+        """Span the kinematic trees, and refuse features of their joints that cannot be simulated."""
         for joint in self.joints:
             joint.stacks = self._stacks(joint)
         self.order, self.loops = span(list(self.bodies), self.joints, self.roots)
@@ -237,7 +247,7 @@ class _Reader:
                     freedom.drive = None
 
     def _stacks(self, joint: Joint) -> bool:
-        """Whether a joint adds freedoms to a body that has some: as MuJoCo's joints do, or where the articulation says so."""
+        """Whether a joint adds freedoms to those of its body, as MuJoCo's joints do, or if the articulation says so."""
         if joint.kind not in ("freedoms", "ball") or (joint.kind == "freedoms" and len(joint.freedoms) != 1):
             return False
         if "MjcJointAPI" in applied(joint.prim):
@@ -253,7 +263,7 @@ class _Reader:
         return Scales(hinge, self.units, self.scene.degrees)
 
     def _joint_values(self, joint: Joint, alone: bool) -> None:
-        """Armature, friction and the rest of each freedom of a joint of a tree, which may be all that its body has."""
+        """Read armature, friction and further values of a joint of a tree; `alone`: its body has no other joint."""
         for freedom in joint.freedoms:
             freedom.values = read_values(self.authored, joint.prim, freedom.token, self._scales(freedom.hinge))
         moved = any(f.values.position for f in joint.freedoms)
@@ -264,7 +274,7 @@ class _Reader:
 
     @staticmethod
     def _rotation_limit(joint: Joint) -> bool:
-        """Whether the cone of a spherical joint is MuJoCo's limit of its whole rotation."""
+        """Whether the cone of a spherical joint is MuJoCo's limit of the whole rotation."""
         return "MjcJointAPI" in applied(joint.prim) and joint.cone[0] == joint.cone[1] > 0
 
     def _body(self, prim) -> None:
@@ -284,7 +294,7 @@ class _Reader:
             self.report.append(ReportLine(f"body {prim.GetPath()}", "mapped", why))
 
     def _articulation(self, prim) -> None:
-        """The body that an articulation root names: itself, or the first below it."""
+        """Add the first body of an articulation root, the prim itself or the first below it, to the roots of trees."""
         from pxr import UsdPhysics
 
         if prim.IsA(UsdPhysics.Joint):
@@ -294,7 +304,7 @@ class _Reader:
         self.roots.extend(below[:1])
 
     def _camera(self, prim) -> None:
-        """A camera of a foreign stage; ours are kept in customData."""
+        """Read a camera of a foreign stage; our export keeps its cameras in customData."""
         from pxr import UsdGeom
 
         path, to_body = self._in_body(prim)
@@ -311,7 +321,7 @@ class _Reader:
         self.cameras.append((path, self.unique(prim, "camera"), pose, 2 * np.arctan(height / 2 / focal)))
 
     def _in_body(self, prim) -> tuple[str | None, np.ndarray]:
-        """The body that a prim belongs to, and its transform there."""
+        """The body that a prim belongs to, and the prim's transform in that body."""
         path, pose = self.owner(prim)
         to_body = self.world_of(prim)
         if path is not None:
@@ -362,7 +372,7 @@ class _Reader:
         (self.static if body is None else body.shapes).append(shape)
 
     def _site(self, prim, path, to_body) -> None:
-        """A frame that MuJoCo's and Newton's schemas mark on a gprim."""
+        """Read a site: a frame that MuJoCo's or Newton's schemas mark on a prim."""
         label = f"site {prim.GetPath()}"
         pose, _ = decompose_transform(to_body, label, shear=True)
         try:
@@ -375,7 +385,7 @@ class _Reader:
         self.sites.append((path, str(prim.GetPath()), self.unique(prim, "site"), shape.pose if drawn else pose, looks))
 
     def _collider(self, prim):
-        """The prim with PhysicsCollisionAPI that a gprim belongs to: itself, or what is above it up to its body; None."""
+        """The prim with PhysicsCollisionAPI of a gprim: itself, or one above it up to its body; None without one."""
         from pxr import UsdGeom, UsdPhysics
 
         first = prim
@@ -389,7 +399,7 @@ class _Reader:
         return None
 
     def _empty_colliders(self, prims) -> None:
-        """A line for what has PhysicsCollisionAPI above its shapes, and a warning where there is none."""
+        """Report prims with PhysicsCollisionAPI above their shapes, and warn of those without shapes."""
         from pxr import UsdGeom, UsdPhysics
 
         for prim in prims:
@@ -438,12 +448,15 @@ class _Reader:
         return b
 
     def _stands(self, prim) -> bool:
-        """Whether a prim does not move with a body that does."""
+        """Whether a prim of a foreign stage belongs to no body that moves."""
         path = self.owner(prim)[0]
         return not self.own and (path is None or not self.bodies[path].moves)
 
     def _foreign_rest(self, b: ModelBuilder) -> None:
-        """What other schemas than UsdPhysics say: mimic joints, MuJoCo's tendons and actuators, filters, flags, velocities at the start."""
+        """Add what schemas other than UsdPhysics say.
+
+        These are mimic joints, MuJoCo's tendons and actuators, filters, flags, and initial velocities.
+        """
         self.places["body"] = {path: k for path, k in self.index.items() if path is not None}
         scales = {str(j.prim.GetPath()): self._scales(j.freedoms[0].hinge) for j in self.joints if j.freedoms}
         joints = [joint.prim for joint in self.joints]
@@ -458,10 +471,10 @@ class _Reader:
         add_start(b, self.starts, self.targets, self.warn)
 
     def _articulations(self) -> dict[str, list[list[str]]]:
-        """The trees that each articulation root stands for, by its path: the bodies of each."""
+        """The trees of each articulation root, by its path: a list of the bodies of each tree."""
         from pxr import UsdPhysics
 
-        tree: dict[str, str] = {}  # the first body of each one's tree
+        tree: dict[str, str] = {}  # per body: the first body of its tree
         for path, joint in self.order:
             parent = None if joint is None else joint.bodies[0]
             tree[path] = path if parent is None else tree[parent]
@@ -479,7 +492,7 @@ class _Reader:
         return found
 
     def _file_order(self, order):
-        """In the order that our export kept where there is one and parents come first, else as spanned."""
+        """The bodies in the order that our export kept, if all have one and parents come first; else as spanned."""
         if not all("index" in self.bodies[path].own for path, _ in order):
             return order
         kept = sorted(order, key=lambda item: int(self.bodies[item[0]].own["index"]))
@@ -553,7 +566,7 @@ class _Reader:
         return free_name(name, {j.name for j in b.joints})
 
     def _add_joint(self, b: ModelBuilder, index: int, joint: Joint, q0) -> None:
-        """Add the joints that a foreign USD joint stands for, and actuators for its drives."""
+        """Add the joints that represent a foreign USD joint, and actuators for its drives."""
         anchor = joint.frames[1][:3]
         freedoms = list(joint.freedoms)
         single = len(freedoms) == 1 and joint.kind == "freedoms"
@@ -590,7 +603,7 @@ class _Reader:
             self.counts["ball joints"] += 1
 
     def _remember(self, j: int, values: Values) -> None:
-        """What is done with a joint's values once the rest of the model is there."""
+        """Remember values of a joint that are used once the rest of the model is read."""
         if values.velocity:
             self.starts[j] = np.array([values.velocity])
         if values.efforts is not None:
@@ -599,14 +612,14 @@ class _Reader:
 
     @staticmethod
     def _turned(joint: Joint, turn):
-        """A rotation in the joint frame as one in the body's axes."""
+        """A rotation in the joint frame, expressed in the body's axes."""
         if turn is None:
             return None
         frame = np.concatenate([np.zeros(3), joint.frames[1][3:]])
         return compose(compose(frame, np.concatenate([np.zeros(3), turn])), inverse(frame))[3:]
 
     def _add_drive(self, b: ModelBuilder, name: str, drive, offset: float) -> None:
-        """A position or velocity actuator that does what the drive does; `offset` is what positions count from."""
+        """Add a position or velocity actuator equivalent to a drive; positions count from `offset`."""
         if drive.stiffness == 0 and drive.damping == 0:
             self.report.append(
                 ReportLine(f"drive of joint {name!r}", "ignored", "it has neither stiffness nor damping")
@@ -625,7 +638,7 @@ class _Reader:
         self.counts["drives"] += 1
 
     def _add_own_joints(self, b: ModelBuilder, index: int, body: Body, joint: Joint | None, pose) -> bool:
-        """Add a body's joints as our export kept them, in agreement with the schema; False where they disagree."""
+        """Add a body's joints as our export kept them; False if they disagree with the schema."""
         kept = body.own["joints"]
         free = [k["type"] for k in kept] == ["free"]
         if free != (joint is None):
@@ -654,7 +667,7 @@ class _Reader:
         return True
 
     def _add_constraints(self, b: ModelBuilder) -> None:
-        """Joints that close loops, and the tendons and couplings that our export kept."""
+        """Add the joints that close loops, sites, cameras, and the tendons and constraints that our export kept."""
         poses = {path: body.pose for path, body in self.bodies.items()} | {None: IDENTITY}
         for joint in self.loops:
             add_loop(b, joint, self.index, poses, self.refuse)
@@ -675,7 +688,7 @@ class _Reader:
         self.counts["tendons"] = len(b.tendons)
 
     def _own_rest(self, b: ModelBuilder) -> None:
-        """Explicit pairs, actuators and keyframes that our export kept; targets of drives as a keyframe."""
+        """Add the pairs, actuators, sensors and keyframes that our export kept, and a keyframe of drive targets."""
         add_pairs(b, self.own.get("pairs", []))
         for actuator in self.own.get("actuators", []):
             usd_extra.add_actuator(b, actuator)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images on the geoms of a USD stage: the file of the UsdUVTexture behind `diffuseColor`, and where the corners of a mesh lie in it.
+"""Images on the geoms of a USD stage: the file of the UsdUVTexture behind `diffuseColor`, and texture coordinates.
 
-Only files in the model's folder and packages are read, and those in the stage's own package. An image that cannot be read is left out
-with a line in the report that names its prim and file.
+Only files in the model's folder and packages, and in the stage's own package, are read. An image that cannot be read is
+left out, with a line in the report that names its prim and file.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ from warpsim.files.usd.usd_looks import displayed
 from warpsim.model.looks import FIELDS, Texture, VisualMaterial, checked_texture
 from warpsim.model.model import ReportLine
 
-KEPT = "look"  # in the data of a geom of our own export
+KEPT = "look"  # key in the data of a geom of our own export
 
 
 class Looks:
@@ -29,7 +29,7 @@ class Looks:
         self.images: dict[str, bytes | None] = {}
 
     def own(self, shape) -> VisualMaterial | None:
-        """The material that our export kept of a geom, with the image that the stage has now."""
+        """The material that our export kept of a geom, with the stage's current image."""
         kept = shape.own.get(KEPT)
         if not isinstance(kept, dict):
             return None
@@ -44,7 +44,7 @@ class Looks:
         return VisualMaterial(texture, **{key: kept[key] for key in FIELDS})
 
     def own_mesh(self, shape, material: VisualMaterial | None) -> tuple | None:
-        """The mesh of such a geom; its coordinates in the image were written with the repetition in them."""
+        """The mesh of such a geom; its written texture coordinates include the repetition, which is removed."""
         kept = shape.own.get(KEPT)
         if shape.mesh is None or material is None or material.texture is None or not kept.get("uv"):
             return shape.mesh
@@ -58,7 +58,7 @@ class Looks:
         return (*shape.mesh, uv)
 
     def foreign(self, shape) -> tuple[VisualMaterial | None, tuple | None, dict]:
-        """Material, mesh and colour of a foreign shape that has an image."""
+        """Material, mesh and colour of a foreign shape with an image."""
         shader = _image_shader(shape.prim)
         if shader is None:
             return None, shape.mesh, {}
@@ -79,7 +79,7 @@ class Looks:
         return VisualMaterial(Texture(name, data)), (*shape.mesh, uv), {"rgba": (*colour, shape.rgba[3])}
 
     def _image(self, prim, shader) -> bytes | None:
-        """The file of a UsdUVTexture; None, and a line in the report, where it cannot be read."""
+        """The file of a UsdUVTexture; None, with a line in the report, if it cannot be read."""
         asset = _file(shader)
         key = asset.resolvedPath or asset.path
         if key not in self.images:
@@ -114,7 +114,7 @@ class Looks:
 
 
 def _image_shader(prim):
-    """The UsdUVTexture that is the diffuse colour of what is bound to a prim, or None."""
+    """The UsdUVTexture of the diffuse colour of the material bound to a prim, or None."""
     from pxr import UsdShade
 
     material = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial()[0]
@@ -123,7 +123,7 @@ def _image_shader(prim):
 
 
 def _source(given, kind: str):
-    """The shader of a kind that an input is connected to, or None."""
+    """The shader of type `kind` that an input is connected to, or None."""
     from pxr import UsdShade
 
     sources = given.GetConnectedSources()[0] if given else []
@@ -135,7 +135,7 @@ def _source(given, kind: str):
 
 
 def _file(shader):
-    """The asset of a UsdUVTexture; that of an empty path where there is none."""
+    """The asset of a UsdUVTexture; one with an empty path if there is none."""
     from pxr import Sdf
 
     given = shader.GetInput("file")
@@ -144,14 +144,14 @@ def _file(shader):
 
 
 def _varname(shader) -> str:
-    """The primvar that a UsdUVTexture is laid by."""
+    """The primvar with the texture coordinates of a UsdUVTexture."""
     reader = _source(shader.GetInput("st"), "UsdPrimvarReader_float2")
     given = reader.GetInput("varname") if reader else None
     return str(given.Get() or "st") if given else "st"
 
 
 def read_coordinates(prim, faces, name: str = "st") -> np.ndarray | None:
-    """`(m, 3, 2)` of the triangles `faces` that a polygon mesh was read as; None where it has none that fit."""
+    """Texture coordinates `(m, 3, 2)` of the triangles `faces` of a polygon mesh; None if it has none that fit."""
     from pxr import UsdGeom
 
     from warpsim.files.usd.usd_shapes import fan

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trajectory has beside poses, as attributes and primvars of an animated stage: diagnostics per world, contact forces per body.
+"""Diagnostics per world and contact forces per body, as attributes and primvars of an animated stage.
 
-Of prims: `warpsim:<diagnostic>` on the Xform of each world, `warpsim:contactForce` [N] on those of its bodies. Of instances: arrays
-`warpsim:<diagnostic>` of all worlds on the instancer, and the primvar `warpsim:contactForce` of each instance. A row of them belongs to the step
-before its frame; the first frame has those of the first step. A value is written where it changes.
+- on prims: `warpsim:<diagnostic>` on the Xform of each world, `warpsim:contactForce` [N] on those of its bodies
+- on instances: arrays `warpsim:<diagnostic>` of all worlds on the instancer, and the primvar `warpsim:contactForce` of
+  each instance
+
+A row belongs to the step before its frame; the first frame has the values of the first step. A value is written only
+where it changes.
 """
 
 import numpy as np
@@ -14,11 +17,14 @@ from warpsim.files.usd.usd_worlds import ROBOTS
 from warpsim.model.host_kinematics import row_chunks
 
 FORCE = "warpsim:contactForce"
-SCALAR_BYTES = 120  # what one sample of a number takes in an unsaved layer
+SCALAR_BYTES = 120  # memory of one sample of a number in an unsaved layer
 
 
 class Recorded:
-    """Diagnostics and contact forces of the chosen worlds; `ValueError` where there are none or their shapes do not fit."""
+    """Diagnostics and contact forces of the chosen worlds.
+
+    Raises `ValueError` if there are none, or shapes do not fit.
+    """
 
     def __init__(self, trajectory, chosen, diagnostics: bool, contact_forces):
         self.trajectory, self.chosen = trajectory, chosen
@@ -38,7 +44,7 @@ class Recorded:
             raise ValueError("a trajectory without steps has neither diagnostics nor contact forces to write")
 
     def on_prims(self, output, rows, owners: list, bodies: list[list]) -> None:
-        """Write both on the prims of the chosen worlds, and on those of each one's bodies."""
+        """Write both on the prims of the chosen worlds and on the prims of their bodies."""
         from pxr import Sdf
 
         for name in self.names:
@@ -56,7 +62,7 @@ class Recorded:
                     one.set(value, vec3(value), frame, SCALAR_BYTES)
 
     def on_instances(self, output, stage, rows, drawn) -> None:
-        """Write both on the instancer of the chosen worlds, whose instances are the drawn bodies of each."""
+        """Write both on the instancer of the chosen worlds, whose instances are the drawn bodies of each world."""
         from pxr import Sdf, UsdGeom, Vt
 
         prim = stage.GetPrimAtPath(ROBOTS)
@@ -74,7 +80,7 @@ class Recorded:
                 output.sample(attribute, Vt.Vec3fArray.FromNumpy(values), frame, values.nbytes)
 
     def _rows(self, name: str, rows):
-        """(frame, values of the chosen worlds) of a diagnostic."""
+        """Yield (frame, values of the chosen worlds) of a diagnostic."""
         frame = 0
         for part in row_chunks(_steps(rows), 8 * self.trajectory.worlds):
             for values in self.trajectory.rows(name, part):
@@ -82,7 +88,7 @@ class Recorded:
                 frame += 1
 
     def _kind(self, name: str):
-        """USD's type of a diagnostic, its array and NumPy's."""
+        """USD's type of a diagnostic, its USD array, and its NumPy type."""
         from pxr import Sdf, Vt
 
         dtype, types = self.trajectory.rows(name, [0]).dtype, Sdf.ValueTypeNames
@@ -107,14 +113,17 @@ def _check_name(name: str, forces: bool) -> None:
 
 
 class _Held:
-    """Samples of an attribute where its value changes; it keeps the value up to the frame before, also where USD interpolates."""
+    """Writes samples of an attribute only where its value changes.
+
+    It repeats the old value at the frame before a change, so that interpolation keeps the value until then.
+    """
 
     def __init__(self, output, attribute):
         self.output, self.attribute = output, attribute
         self.known = self.value = self.frame = None
 
     def set(self, known, value, frame: int, count: int) -> None:
-        """`known` is the value as what can be compared, `value` as what is written, in `count` bytes."""
+        """Set a value: `known` is its form for comparison, `value` its form in USD, of `count` bytes."""
         begins = self.output.begins(frame)
         if known == self.known and not (begins or self.output.ends(frame)):
             return
@@ -125,5 +134,5 @@ class _Held:
 
 
 def _steps(rows) -> np.ndarray:
-    """The step that led to each row; of row 0 the first one."""
+    """The step that led to each row; for row 0 the first step."""
     return np.maximum(np.asarray(rows) - 1, 0)

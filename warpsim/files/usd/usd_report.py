@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a stage that was read: lines of the report for what was counted, and the text of its one warning."""
+"""Report lines for what was counted in a stage, and the text of its one warning."""
 
 from warpsim.base.checks import listed
 from warpsim.model.model import ReportLine
 
-MOST = 40  # sentences of a warning; the report has all
+MOST = 40  # sentences in the warning; the report has all
 WORDS = {
     "Scene": ("physics scenes", "used", ": gravity; the first counts"),
     "drawn": ("meshes and curves that draw", "ignored", ": the shapes and tendons that they draw count"),
@@ -16,7 +16,7 @@ WORDS = {
 
 
 def counted(counts, units, bodies: int) -> list[ReportLine]:
-    """Lines of bodies, units, and of everything that was counted."""
+    """Lines for bodies, units, and everything that was counted."""
     scales = f"metersPerUnit {units.length:g}, kilogramsPerUnit {units.mass:g}, up axis {units.up_axis}"
     lines = [ReportLine("bodies", "used", str(bodies)), ReportLine("units", "mapped", f"{scales}: SI, z up")]
     for what, count in sorted((what, count) for what, count in counts.items() if count):
@@ -26,7 +26,7 @@ def counted(counts, units, bodies: int) -> list[ReportLine]:
 
 
 def told(warned: dict[str, list[str]]) -> str:
-    """One text of what is said of which elements."""
+    """One text from the sentences and the elements that each is about."""
     said = [f"{listed(elements)}: {what}" for what, elements in warned.items()]
     rest = len(said) - MOST
     return "; ".join(said[:MOST]) + (f"; and {rest} more" if rest > 0 else "")

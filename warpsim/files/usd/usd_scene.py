@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scenes say: gravity, the default step, the medium, and MuJoCo's flags that turn things off."""
+"""What physics scenes say: gravity, the default step, the medium, and MuJoCo's disable flags."""
 
 import numpy as np
 
 from warpsim.base.errors import ModelError
 from warpsim.model.model import ReportLine
 
-EARTH = 9.81  # m/s^2, where the scene gives none
+EARTH = 9.81  # m/s^2, if the scene gives no gravity
 FLAGS = (
     "actuation",
     "clampctrl",
@@ -24,7 +24,7 @@ STEPS = ("newton:timeStepsPerSecond", "physxScene:timeStepsPerSecond")
 
 
 class Scene:
-    """The first scene of a stage, which counts; without one, the defaults."""
+    """The first scene of a stage, the only one that counts; the defaults without one."""
 
     def __init__(self, scenes, authored, units, report: list, warn):
         self.prim, self.authored, self.units, self.report = scenes[0] if scenes else None, authored, units, report
@@ -44,7 +44,7 @@ class Scene:
         self.auto_limits = on("mjc:compiler:autoLimits")
 
     def gravity(self) -> np.ndarray:
-        """Acceleration (3,) [m/s^2], z up."""
+        """The gravitational acceleration (3,) [m/s^2], with z up."""
         from pxr import UsdPhysics
 
         direction, strength = np.zeros(3), EARTH
@@ -79,7 +79,7 @@ class Scene:
         return found
 
     def medium(self) -> dict:
-        """Density [kg/m^3], viscosity [Pa s] and wind [m/s] that bodies move in, as a builder's attributes."""
+        """Density [kg/m^3], viscosity [Pa s] and wind [m/s] of the medium, as a builder's attributes."""
         if self.prim is None or ("spring" in self.off and "damper" in self.off):
             return {}
         units, get = self.units, self.authored
@@ -91,7 +91,7 @@ class Scene:
         return {"density": density, "viscosity": viscosity, "wind": wind} if density or viscosity or wind.any() else {}
 
     def turn_off(self, b) -> None:
-        """Let a builder's elements be without what MuJoCo's flags turn off."""
+        """Disable in a builder what MuJoCo's flags disable."""
         if "filterparent" in self.off:
             b.filter_parent = False
         if "contact" in self.off:

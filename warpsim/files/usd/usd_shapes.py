@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Geoms of a USD stage: gprims to shapes with material and mass, as `ModelBuilder.add_geom` takes them."""
+"""Geoms of a USD stage: gprims to shapes with material and mass, as arguments of `ModelBuilder.add_geom`."""
 
 import dataclasses
 
@@ -16,8 +16,8 @@ from warpsim.model.geometry import IDENTITY, compose, matrix_quaternion, nearest
 from warpsim.model.hydroelastic import Hydroelastic
 
 MAX_POINTS = 4_000_000
-SHEAR = 1e-5  # relative, of a transform that counts as rotation and scale
-AXES = {  # turn z into the axis: quaternions, scalar first
+SHEAR = 1e-5  # relative shear up to which a transform counts as rotation and scale
+AXES = {  # quaternions, scalar first, that turn z to the axis
     "X": np.array([np.sqrt(0.5), 0, np.sqrt(0.5), 0]),
     "Y": np.array([np.sqrt(0.5), -np.sqrt(0.5), 0, 0]),
     "Z": np.array([1.0, 0, 0, 0]),
@@ -27,7 +27,7 @@ OWN_FIELDS = (*GEOM, "rgba", "visible", "max_hull_vertices", "fluid")
 
 
 class Unsupported(ModelError):
-    """A transform or shape that is sound and cannot be simulated: what is wrong with it, and the fix."""
+    """A sound transform or shape that cannot be simulated: what is wrong with it, and the fix."""
 
     def __init__(self, label: str, what: str, fix: str):
         super().__init__(f"{label}: {what}; {fix}")
@@ -36,7 +36,10 @@ class Unsupported(ModelError):
 
 @dataclasses.dataclass
 class Shape:
-    """A shape in the axes of its body; `mesh` (vertices, faces) in its own, `own` the arguments that our export kept."""
+    """A shape in the axes of its body.
+
+    `mesh` is (vertices, faces) in the shape's own axes; `own` are the arguments that our export kept.
+    """
 
     prim: object
     name: str
@@ -50,17 +53,18 @@ class Shape:
     visible: bool
     material: dict
     own: dict
-    collider: object  # the prim with PhysicsCollisionAPI: its own, an Xform above it, or None
-    frame: np.ndarray  # 4x4: the coordinates of the collider, else of the prim, to the body's axes
+    collider: object  # the prim with PhysicsCollisionAPI: the shape's own, an Xform above it, or None
+    frame: np.ndarray  # 4x4: from the coordinates of the collider, else of the prim, to the body's axes
     hydroelastic: Hydroelastic | None = None
     hfield: tuple | None = None
-    contact: dict = dataclasses.field(default_factory=dict)  # more arguments of a foreign one
+    contact: dict = dataclasses.field(default_factory=dict)  # further arguments of a foreign shape
 
 
 def decompose_transform(matrix, label: str, shear: bool = False):
-    """Pose (7,) and scale (3,) of a 4x4 transform; a mirrored one has a negative last scale.
+    """Pose (7,) and scale (3,) of a 4x4 transform; a mirroring transform has a negative last scale.
 
-    Raises `ModelError` for a sheared one (unless `shear`, which then returns its nearest rotation and scale None).
+    Raises `ModelError` for a sheared transform. With `shear` it returns the nearest rotation and the scale None
+    instead.
     """
     linear = matrix[:3, :3]
     scale = np.linalg.norm(linear, axis=0)
@@ -78,9 +82,10 @@ def decompose_transform(matrix, label: str, shear: bool = False):
 def read_shape(
     prim, to_body, units, name: str, own_names: bool, collider=None, frame=None, authored=None
 ) -> Shape | None:
-    """The shape of a gprim, None for one that is no solid (curves, points). `to_body` 4x4: prim to body axes, metres.
+    """The shape of a gprim; None for a gprim that is no solid (curves, points).
 
-    `collider` is the prim with PhysicsCollisionAPI that the gprim belongs to, `frame` its transform; `authored` gives what other schemas say of contact.
+    `to_body` is the 4x4 transform from prim to body axes, in metres. `collider` is the prim with PhysicsCollisionAPI
+    that the gprim belongs to, `frame` its transform. `authored` gives what other schemas say of contact.
     """
     from pxr import UsdGeom, UsdPhysics
 
@@ -115,12 +120,29 @@ def read_shape(
     else:
         own = {}
     if kind == "plane" and own:
-        size = np.array(own["size"], float)  # an infinite one is drawn finite
+        size = np.array(own["size"], float)  # an infinite plane is drawn finite
     material, contact = _material(prim, units, authored if touches else None), {}
     if touches and authored is not None:
         contact = collider_values(authored, [prim] if collider == prim else [prim, collider], units)
-    return Shape(prim, name, kind, size, np.asarray(pose, float), mesh, touches, approximation, _rgba(prim), not hidden,
-                 material, own, collider, to_body if frame is None else frame, read_pressure_field(prim, units, label) if touches else None, hfield, contact)  # fmt: skip
+    return Shape(
+        prim,
+        name,
+        kind,
+        size,
+        np.asarray(pose, float),
+        mesh,
+        touches,
+        approximation,
+        _rgba(prim),
+        not hidden,
+        material,
+        own,
+        collider,
+        to_body if frame is None else frame,
+        read_pressure_field(prim, units, label) if touches else None,
+        hfield,
+        contact,
+    )
 
 
 def _primitive(prim, to_body, units, label: str):
@@ -175,7 +197,7 @@ def _cone(radius: float, half: float, sides: int = 24):
 
 
 def _mesh(prim, to_body, units, label: str):
-    """A polygon mesh as triangles in metres, its scale applied to the points."""
+    """A polygon mesh as triangles in metres, with its scale applied to the points."""
     from pxr import UsdGeom
 
     mesh = UsdGeom.Mesh(prim)
@@ -203,7 +225,7 @@ def _mesh(prim, to_body, units, label: str):
 
 
 def fan(counts, corners) -> np.ndarray:
-    """Triangles of polygons, from the first corner of each."""
+    """Triangles of polygons, each a fan from the polygon's first corner."""
     starts = np.cumsum(counts) - counts
     triangles = np.repeat(np.arange(len(counts)), counts - 2)
     step = np.arange(len(triangles)) - np.repeat(np.cumsum(counts - 2) - (counts - 2), counts - 2) + 1
@@ -221,7 +243,10 @@ def _rgba(prim) -> tuple:
 
 
 def _material(prim, units, authored=None) -> dict:
-    """Friction, restitution and density of the bound physics material, and what other schemas say of it under "more"; empty without one."""
+    """Friction, restitution and density of the bound physics material; empty without one.
+
+    What other schemas say of it is under "more".
+    """
     from pxr import UsdPhysics, UsdShade
 
     material = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")[0]

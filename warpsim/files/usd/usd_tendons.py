@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spatial tendons in USD: linear BasisCurves whose points move, one prim per tendon, one curve per segment of its path (`tendon_lines.py`)."""
+"""Spatial tendons in USD: linear BasisCurves with moving points (`tendon_lines.py`).
+
+There is one prim per tendon, and one curve per segment of its path.
+"""
 
 import numpy as np
 
@@ -14,7 +17,7 @@ WIDTH, COLOR = 0.006, (0.75, 0.2, 0.15)  # m, sRGB: models have neither
 
 
 class Tendons:
-    """The curves of one world, below `parent`; none where the model has no spatial tendons."""
+    """The curves of one world, below `parent`; none if the model has no spatial tendons."""
 
     def __init__(self, stage, model, parent: str):
         from pxr import Sdf, UsdGeom, UsdShade, Vt
@@ -43,14 +46,14 @@ class Tendons:
             self.curves.append((curve, curve.CreatePointsAttr()))
 
     def still(self, model, q) -> None:
-        """The points at one position."""
+        """Write the points at one position."""
         if self.curves:
             for points in tendon_frames(model, np.asarray(q)[None, None], [0], 0):
                 self._each(points, lambda attribute, value, _: attribute.Set(value))
             self._extents()
 
     def stream(self, output, trajectory, rows, world: int) -> None:
-        """The points at rows of a world."""
+        """Write the points of a world at the rows."""
         if not self.curves:
             return
         frames = tendon_frames(trajectory.model, trajectory.q, rows, world, trajectory.mocap)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images on geoms in a stage: files beside it, their coordinates `st` on meshes, and the surfaces that show them.
+"""Images on geoms in a stage: files beside it, texture coordinates `st` on meshes, and the surfaces that show them.
 
-Every image is one file, however many geoms have it. A cube of six squares is cut along its edges on the mesh that it is on, whose
-triangles then lie on one square each.
+Each image is one file, however many geoms use it. A mesh with a cube map of six squares is cut along the edges of the
+cube, so that each triangle lies on one square.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ ST = "st"
 
 
 class Images:
-    """The image files of one stage, in a folder beside it that is called `folder`."""
+    """The image files of one stage, in the folder `folder` beside it."""
 
     def __init__(self, folder: str):
         self.folder = folder
@@ -30,12 +30,12 @@ class Images:
         """The path of an image, relative to the stage; the file is written with the stage."""
         if texture not in self.names:
             plain = re.sub(r"[^A-Za-z0-9_-]+", "_", texture.name)[:60].strip("_") or "image"
-            digest = hashlib.sha256(texture.data).hexdigest()[:8]  # another image never takes its place
+            digest = hashlib.sha256(texture.data).hexdigest()[:8]  # so that no other image takes its place
             self.names[texture] = f"{plain}_{digest}{texture.suffix}"
         return f"./{self.folder}/{self.names[texture]}"
 
     def write(self, place: pathlib.Path, mode: int | None = None) -> None:
-        """Write the files into the folder, in `place`; one that is there with the same content stays."""
+        """Write the files into the folder inside `place`; a file with the same content stays."""
         if not self.names:
             return
         folder = check_folder(place / self.folder)
@@ -57,7 +57,7 @@ def has_image(model, geom: int) -> bool:
 
 
 def write_coordinates(prim, model, geom: int) -> None:
-    """Give the mesh that draws a geom the coordinates of its image, as the primvar `st`."""
+    """Give the mesh that draws a geom its texture coordinates, as the primvar `st`."""
     from pxr import Sdf, UsdGeom, Vt
 
     mesh = UsdGeom.Mesh(prim)
@@ -71,10 +71,10 @@ def write_coordinates(prim, model, geom: int) -> None:
 
 
 def shine(shader, material: VisualMaterial) -> None:
-    """Roughness, and what else a UsdPreviewSurface has of a material.
+    """Set the roughness and the further inputs of a UsdPreviewSurface from a material.
 
-    MuJoCo's `shininess` s is the exponent 128 s of Blinn's highlight, as wide as that of the roughness (2 / (128 s + 2))^(1/4);
-    `reflectance` becomes a clear coat.
+    MuJoCo's `shininess` s is the exponent 128 s of Blinn's highlight. The roughness (2 / (128 s + 2))^(1/4) gives a
+    highlight of the same width. `reflectance` becomes a clear coat.
     """
     from pxr import Sdf
 
@@ -88,7 +88,7 @@ def shine(shader, material: VisualMaterial) -> None:
 
 
 def show_image(stage, surface, shader, path: str, material: VisualMaterial, color) -> None:
-    """Let an image, times a linear colour (3,), be the diffuse colour of a preview surface, and what it emits."""
+    """Use an image, times a linear colour (3,), as the diffuse and emissive colour of a preview surface."""
     from pxr import Gf, Sdf, UsdShade
 
     parent = surface.GetPath()

@@ -22,7 +22,7 @@ class Names:
 
 
 def keep_name(prim, name: str) -> None:
-    """Keep the element's own name where it was not a valid prim name."""
+    """Keep the element's name in customData, and as the display name if it is no valid prim name."""
     if prim.GetName() != name:
         prim.SetDisplayName(name)
     prim.SetCustomDataByKey("warpsim:name", name)

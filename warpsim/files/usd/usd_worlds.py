@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many worlds in one stage, on a grid: as point instancers, or as prims of their own names.
+"""Many worlds in one stage, on a grid: as point instancers, or as prims with names.
 
-`instanced`: `/World/Robots` has one prototype per body, `positions` (float) and half-precision `orientations` per frame, world by world: 20 bytes.
-`named`: `/World/Worlds/World_<w>/<body>` are Xforms with translate and orient samples that refer to shared prototypes, as instances.
-Horizontal ground planes stand once, other fixed geoms once per world.
+- `instanced`: `/World/Robots` has one prototype per body. Per frame it has `positions` (float) and half-precision
+  `orientations`, world by world: 20 bytes per body.
+- `named`: `/World/Worlds/World_<w>/<body>` are Xforms with translate and orient samples. They refer to shared
+  prototypes, as instances.
+
+Horizontal ground planes are written once, other fixed geoms once per world.
 """
 
 import numpy as np
@@ -17,13 +20,14 @@ from warpsim.model.host_kinematics import body_component_chunks, body_poses
 from warpsim.model.model import GeomType
 
 ROBOTS, WORLDS, PROTOTYPES = "/World/Robots", "/World/Worlds", "/World/Prototypes"
-XFORM_SAMPLE_BYTES = 400  # what one translate and one orient sample of a body take in an unsaved layer
+XFORM_SAMPLE_BYTES = 400  # memory of one translate and one orient sample of a body in an unsaved layer
 
 
 def continuous_signs(quaternions, before, axis: int = -1) -> np.ndarray:
-    """Quaternions `(frames, ..., 4)`, or with their components along another axis, with signs flipped so that each is nearest to the one before it.
+    """Quaternions `(frames, ..., 4)` with signs flipped so that each is nearest to the one before it.
 
-    `before (..., 4)` precedes the first. Interpolating viewers then turn the short way.
+    Their components are along `axis`. `before (..., 4)` precedes the first. Viewers that interpolate then turn the
+    short way.
     """
     chain = np.concatenate([before[None], quaternions])
     flips = np.where(np.sum(chain[1:] * chain[:-1], axis=axis, keepdims=True) < 0, -1.0, 1.0)
@@ -31,7 +35,7 @@ def continuous_signs(quaternions, before, axis: int = -1) -> np.ndarray:
 
 
 def stream_instances(output, stage, trajectory, rows, chosen, origins, spacing: float):
-    """Write the chosen worlds as point instancers; returns the bodies drawn."""
+    """Write the chosen worlds as point instancers; returns the bodies that are drawn."""
     from pxr import UsdGeom, Vt
 
     model = trajectory.model
@@ -69,7 +73,10 @@ def stream_instances(output, stage, trajectory, rows, chosen, origins, spacing: 
 
 
 def _packed(places, turns) -> tuple[np.ndarray, np.ndarray]:
-    """`(rows, instances, 3)` float32 and `(rows, instances, 4)` float16 of components `(bodies, 3, rows, worlds)` and `(rows, bodies, 4, worlds)`."""
+    """Instance arrays `(rows, instances, 3)` float32 and `(rows, instances, 4)` float16 (x, y, z, w).
+
+    The arguments are components `(bodies, 3, rows, worlds)` and `(rows, bodies, 4, worlds)`.
+    """
     rows, bodies, _, worlds = turns.shape
     points = np.empty((rows, worlds, bodies, 3), np.float32)
     points[...] = places.transpose(2, 3, 0, 1)
@@ -81,7 +88,7 @@ def _packed(places, turns) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stream_named(output, stage, trajectory, rows, chosen, origins, spacing: float) -> tuple[list, list]:
-    """Write the chosen worlds as named prims; returns those of the worlds and of each one's bodies."""
+    """Write the chosen worlds as named prims; returns the prims of the worlds, and those of each world's bodies."""
     from pxr import UsdGeom
 
     model = trajectory.model
@@ -116,7 +123,7 @@ def stream_named(output, stage, trajectory, rows, chosen, origins, spacing: floa
 
 
 def stream_poses(output, trajectory, rows, chosen, ops) -> None:
-    """Translate and orient samples of the bodies that move; `ops` are those of every body of every chosen world, world by world."""
+    """Write translate and orient samples of the moving bodies; `ops` has all bodies of each chosen world in turn."""
     from pxr import Gf, Sdf
 
     model = trajectory.model
@@ -138,14 +145,14 @@ def stream_poses(output, trajectory, rows, chosen, ops) -> None:
 
 
 def moves(model, body: int) -> bool:
-    """Whether anything moves a body: a joint below the world, or mocap."""
+    """Whether a body can move: it has a joint above it, or hangs on a mocap body."""
     link = model.body_link[body]
     root = model.tree_link[model.link_tree[link]]
     return bool(model.ancestors(int(link))) or bool(model.body_mocap[model.link_body[root]] >= 0)
 
 
 def _write_prototypes(stage, root: str, model, drawn, materials) -> dict:
-    """One Xform per drawn body with the meshes of its visible geoms; their paths by body."""
+    """Write one Xform per drawn body with the meshes of its visible geoms; returns their paths by body."""
     from pxr import Sdf, UsdGeom
 
     names, targets = Names(), {}
@@ -160,7 +167,7 @@ def _write_prototypes(stage, root: str, model, drawn, materials) -> dict:
 
 
 def _write_static(stage, model, materials, origins, spacing: float) -> None:
-    """Geoms fixed to the world: horizontal planes once, over the whole grid; every other one at each world's origin."""
+    """Write geoms fixed to the world: horizontal planes once, over the whole grid; others at each world's origin."""
     from pxr import UsdGeom, Vt
 
     names = Names()
@@ -168,7 +175,7 @@ def _write_static(stage, model, materials, origins, spacing: float) -> None:
     reach = float(np.abs(origins[:, :2]).max()) + max(spacing, usd_prims.GROUND_HALF_SIZE)
     rest = np.setdiff1d(np.flatnonzero((model.geom_body < 0) & model.geom_visible), floors)
     UsdGeom.Xform.Define(stage, "/World/Static")
-    for geom in floors:  # a finite size is one world's; every world needs its floor
+    for geom in floors:  # a finite size is that of one world; every world needs its floor
         usd_prims.write_geom(stage, model, int(geom), "/World/Static", names, materials, half=(reach, reach))
     if len(rest) == 0:
         return

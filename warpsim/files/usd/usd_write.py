@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenUSD export: a model, one world with physics, or many worlds on a grid (`usd_worlds.py`).
+"""OpenUSD export of a model, of one world with physics, or of many worlds on a grid (`usd_worlds.py`).
 
-Frames are written a chunk at a time and the layer is saved as it grows (`usd_output.py`): memory does not grow with the number of frames,
-and a stored trajectory is read as it is written (measured in `benchmarks/usd_streaming.py`). One frame of a recording is one time code.
+Frames are written in chunks, and the layer is saved as it grows (`usd_output.py`). So memory does not grow with the
+number of frames, and a stored trajectory is read as it is written (measured in `benchmarks/usd_streaming.py`). One
+frame of a recording is one time code.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ from warpsim.model.host_kinematics import body_pose_chunks, body_poses
 from warpsim.state.trajectory import warn_undrawn, world_indices
 
 FORMS = ("instanced", "named")
-VIEWED = 5  # frames of a run that the camera of the stage sees all of
+VIEWED = 5  # number of frames that the stage's camera shows entirely
 
 
 def write_model(model, path, q=None) -> None:
@@ -54,7 +55,8 @@ def write_trajectory(
 ) -> None:
     """Write an animated stage; the arguments are those of `Trajectory.to_usd`.
 
-    One world, unless a form is asked for: `/World/Robot/<body>` Xforms with translate and orient samples, geoms, masses, joints and materials.
+    A single world, without `form`, is written as Xforms `/World/Robot/<body>` with translate and orient samples, geoms,
+    masses, joints and materials.
     """
     if flag(patches, "patches"):
         refuse_without_fields(trajectory.model)
@@ -70,7 +72,7 @@ def write_trajectory(
     warn_undrawn(trajectory)
     rows, rate = frame_rows(trajectory.clock(), fps)
     spacing = default_spacing(model) if spacing is None else positive(spacing, "spacing", "m")
-    origins = grid_origins(len(chosen), spacing)  # that of one world is 0
+    origins = grid_origins(len(chosen), spacing)  # the origin of a single world is 0
     with Output(path) if frames_per_file is None else ClipOutput(path, frames_per_file) as output:
         stage = _new_stage(output.layer, model)
         stage.SetStartTimeCode(0)
@@ -122,7 +124,7 @@ def _new_stage(layer, model):
 
 
 def _write_view(stage, trajectory, rows, chosen, origins) -> None:
-    """A camera that sees every world at `VIEWED` of the frames, and lights; of a large grid the worlds at its edges say where it ends."""
+    """Write lights and a camera that sees all worlds at `VIEWED` frames; for a grid, the outer worlds decide."""
     viewed = rows[np.unique(np.linspace(0, len(rows) - 1, VIEWED).astype(int))]
     at_edge = (origins[:, :2] == origins[:, :2].min(axis=0)) | (origins[:, :2] == origins[:, :2].max(axis=0))
     seen = np.flatnonzero(at_edge.any(axis=1))
@@ -135,7 +137,10 @@ def _write_view(stage, trajectory, rows, chosen, origins) -> None:
 
 
 def _write_world(stage, model, poses, images) -> tuple[list, list]:
-    """Bodies at `poses (nbody, 7)`, geoms, joints and materials of one world; returns the bodies' prims and (translate, orient)."""
+    """Write bodies at `poses (nbody, 7)`, geoms, joints and materials of one world.
+
+    Returns the bodies' prims, and their (translate, orient) ops.
+    """
     from pxr import Usd, UsdGeom
 
     materials = Materials(stage, "/World/Materials", model, images)
