@@ -60,9 +60,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     requires_grad : bool
         Whether steps can be recorded on a `wp.Tape`. Default: False.
     max_contacts : int, optional
-        Slots for contact points per world. Default: as many as the model's pairs of geoms can have, but at most 32 to
-        64 for a model of one tree, depending on its geoms, and 16 more for each further tree; more where the initial
-        state needs them. Contact points beyond it raise the flag CONTACT_OVERFLOW.
+        Slots for contact points per world. Contact points beyond them raise the flag CONTACT_OVERFLOW. Default: the
+        number that the model's pairs of geoms can have, but at most 32 to 64 for a model of one tree, depending on its
+        geoms, plus 16 for each further tree. The default is larger if the initial state needs more.
     recovery_speed : float or (float, float), optional
         Largest speed (m/s, rad/s) at which near-rigid contact recovers from overlap and joints return from beyond their
         limits. One number counts for both, None means no limit. Contacts and limits with a given stiffness keep their
@@ -198,7 +198,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     @property
     def dt(self) -> float:
-        """Step [s]."""
+        """Time step [s]."""
         return self._stepper.dt
 
     @dt.setter
@@ -209,7 +209,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     @property
     def threads(self) -> int:
-        """Threads of the CPU that share the worlds of a step."""
+        """CPU threads that share the worlds of a step."""
         return self.device_model.threads
 
     def __repr__(self) -> str:
@@ -326,8 +326,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         Notes
         -----
         Under a `wp.Tape` a step keeps copies of its inputs and of the parameters that have been accessed, so you may
-        write to them afterwards. What goes wrong in a world sets its entry of `diagnostics.flags` (docs/step.md): a NaN
-        in what a world is given raises NONFINITE there, and its positions and velocities stay what they were.
+        write to them afterwards. A fault in a world sets its entry of `diagnostics.flags` (docs/step.md). For example,
+        a NaN in the inputs of a world raises NONFINITE there, and its positions and velocities stay unchanged.
 
         Examples
         --------

@@ -37,7 +37,7 @@ from warpsim.state.repeats import Repeats
 from warpsim.state.spare_states import SpareStates
 from warpsim.tree.dynamics import Dynamics
 
-ARRAYS_PER_COPY = 6  # of `words.copy_arrays`
+ARRAYS_PER_COPY = 6  # arrays per launch of `words.copy_arrays`
 
 # Imported for their registration: the backward passes of contact models and integrators.
 ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
@@ -126,7 +126,7 @@ class Stepper:
         self.parameters = self.device_model.parameters
         self.requires_grad = self.parameters.requires_grad
         if self.requires_grad:
-            step_adjoint(integrator)  # refuses what has no backward pass
+            step_adjoint(integrator)  # raises for an integrator without backward pass
         self.diagnostics = Diagnostics(step)
         self.replay = Replay(self.device, self.parameters, self.worlds, self.device_model.threads)
         self._compiled = False  # whether the kernels of a step are compiled
@@ -316,7 +316,7 @@ class Stepper:
     def plain_step(
         self, state: State, control=None, tau=None, wrench=None, substeps: int = 1, out: State | None = None
     ) -> State:
-        """`Simulator.step` where no tape records, with `state` and `substeps` checked."""
+        """`Simulator.step` outside of a tape, with `state` and `substeps` checked."""
         self.set_forces(control, tau, wrench)
         captured = capturing(self.device)  # the graph writes to its states at every replay
         uses = USES_IN_PASSING if out is None else 1

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forces besides contact and rows: springs, actuators, wrenches."""
+"""Forces other than contact and rows: springs, actuators, wrenches."""

@@ -47,7 +47,7 @@ def end_frame(table: Table, link_X: wp.array2d(dtype=transform), w: int, k: int,
 
 @func
 def reference_link(topology: Topology, d: int) -> int:
-    """The link at whose origin the motion of dof d is taken."""
+    """The link whose origin is the reference point of the motion of dof d."""
     return topology.tree_reference[topology.link_tree[topology.dof_link[d]]]
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host side of what pulls along lines."""
+"""Host side of actuators and lines (spatial tendons, actuators on sites and cranks)."""

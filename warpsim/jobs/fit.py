@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ws.fit_worlds`."""
+"""`ws.fit_worlds`: the number of worlds that fit into memory."""
 
 from typing import Any
 

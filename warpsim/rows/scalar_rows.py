@@ -65,12 +65,12 @@ class Row:
 
     @property
     def between(self) -> bool:
-        """Whether it measures between two frames."""
+        """Whether the row measures between two frames."""
         return self.traits & int(BETWEEN) != 0
 
     @property
     def on_line(self) -> bool:
-        """Whether it measures the length of a line."""
+        """Whether the row measures the length of a line."""
         return max(self.lines) >= 0
 
 

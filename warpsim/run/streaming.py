@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout that goes into a store while it is simulated (docs/stores.md)."""
+"""Rollouts that write a store while they simulate (docs/stores.md)."""
 
 import concurrent.futures
 import contextlib

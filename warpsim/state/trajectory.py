@@ -112,17 +112,17 @@ class Trajectory(NamesOfTrajectory):
 
     @property
     def frames(self) -> int:
-        """Rows recorded, T + 1."""
+        """Number of recorded rows, T + 1."""
         return int(self.q.shape[0])
 
     @property
     def steps(self) -> int:
-        """Steps recorded, T."""
+        """Number of recorded steps, T."""
         return self.frames - 1
 
     @property
     def worlds(self) -> int:
-        """Worlds recorded."""
+        """Number of recorded worlds."""
         return int(self.q.shape[1])
 
     @property

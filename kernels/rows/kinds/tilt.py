@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tilt of B's z axis out of A's, about e = x or y of A, b = R_Aᵀ z_B:
+"""Tilt of B's z axis against A's, about the axis e = x or y of A, with b = R_Aᵀ z_B:
 
 φ = eᵀ (z × b),   a = R_A (b_z e − (eᵀb) z): the z axes agree
 """
