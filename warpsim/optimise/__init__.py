@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimisers over worlds: iLQR, sampling MPC and identification, on rollouts and Jacobians of a `Simulator` (docs/optimisers.md)."""
+"""Optimizers over worlds: iLQR, sampling MPC and identification, on rollouts and Jacobians of a `Simulator`.
+
+See docs/optimisers.md.
+"""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small quadratic programs with bounds, many at a time: projected Newton (Bertsekas 1982; Tassa, Mansard, Todorov 2014, §III-B).
+"""Batches of small quadratic programs with bounds: projected Newton (Bertsekas 1982; Tassa, Mansard, Todorov 2014,
+§III-B).
 
     min_x ½ xᵀH x + gᵀx,    low ≤ x ≤ high
 
-Every program stops on its own, so that none depends on the others of the batch.
+Every program stops separately, so its result does not depend on the others in the batch.
 """
 
 import numpy as np
@@ -11,13 +12,17 @@ import numpy as np
 from warpsim.optimise.cost import total
 
 ITERATIONS = 50
-TOLERANCE = 1e-9  # of the gradient of the free variables, relative to |g|; a Newton step on the right set is exact
+# on the gradient of the free variables, relative to |g|; a Newton step with the right free set is exact
+TOLERANCE = 1e-9
 ARMIJO = 1e-4
-STEPS = 0.5 ** np.arange(12)  # tried at once
+STEPS = 0.5 ** np.arange(12)  # step lengths, all tried at once
 
 
 def box_qp(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x `(batch, m)` and which variables are free `(batch, m)`, of positive definite H `(batch, m, m)`, g, low and high `(batch, m)`."""
+    """Minimizers x `(batch, m)` and which variables are free `(batch, m)`.
+
+    H `(batch, m, m)` is positive definite; g, low and high are `(batch, m)`.
+    """
     x = np.clip(np.zeros_like(g), low, high)
     scale, done = TOLERANCE * np.abs(g).max(-1, initial=0.0), np.zeros(len(g), bool)
     for _ in range(ITERATIONS):
@@ -27,7 +32,7 @@ def box_qp(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> t
         if done.all():
             break
         step = -masked_solve(H, slope[..., None], free)[..., 0]
-        if ((x + step >= low) & (x + step <= high)).all():  # every line search below takes the whole step
+        if ((x + step >= low) & (x + step <= high)).all():  # every line search below would take the whole step
             x = np.where(done[:, None], x, x + step)
             continue
         trial = np.clip(x + STEPS[:, None, None] * step, low, high)
@@ -35,14 +40,14 @@ def box_qp(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> t
         change = total(slope * move) + 0.5 * total(move * _times(H, move))
         good = change <= ARMIJO * total(slope * move)
         best = np.argmax(good, axis=0)
-        done = done | ~good.any(0)  # rounding: nothing lowers it further
+        done = done | ~good.any(0)  # rounding: no step lowers the objective further
         x = np.where(done[:, None], x, trial[best, np.arange(len(x))])
     slope = g + _times(H, x)
     return x, ~(((x <= low) & (slope > 0)) | ((x >= high) & (slope < 0)))
 
 
 def masked_solve(H: np.ndarray, right: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """H⁻¹ right of the free variables `(batch, m, n)`, 0 in the rows of the others."""
+    """H⁻¹ right for the free variables `(batch, m, n)`; 0 in the rows of the others."""
     if free.all():
         return np.linalg.solve(H, right)
     pairs = free[:, :, None] & free[:, None, :]

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of physical parameters that lead to physical parameters, from wherever they are.
+"""Steps of physical parameters that always lead to physical parameters.
 
 | parameter | a step x |
 |---|---|
 | masses, frictions, stiffnesses of geoms | p exp(x) |
-| "inertial" of a body: mass, COM and inertia | added to the log-Cholesky coordinates of its pseudo-inertia matrix (Rucker & Wensing 2022) |
+| "inertial" of a body: mass, COM and inertia | adds to the log-Cholesky coordinates of its pseudo-inertia (Rucker &
+Wensing 2022) |
 | others | p + x, within the bounds that a simulator has for them |
 
-The pseudo-inertia P = [[Σ, h], [hᵀ, m]], h = m c, Σ = ½ tr(I) 1 - I + m c cᵀ, is the second moment of the mass in body axes: it is
-positive definite exactly if a body of positive density has this inertia, the triangle inequalities among it. P = U Uᵀ with
-U = e^α [[e^d1, s12, s13, t1], [0, e^d2, s23, t2], [0, 0, e^d3, t3], [0, 0, 0, 1]] is so for every (α, d, s, t).
+The pseudo-inertia P = [[Σ, h], [hᵀ, m]], h = m c, Σ = ½ tr(I) 1 - I + m c cᵀ, is the second moment of the mass in body
+axes. P is positive definite exactly if a body of positive density has this inertia; this includes the triangle
+inequalities. P = U Uᵀ is positive definite for every (α, d, s, t), with U = e^α [[e^d1, s12, s13, t1], [0, e^d2, s23,
+t2], [0, 0, e^d3, t3], [0, 0, 0, 1]].
 
-Coordinates that are physical everywhere are curved, and the motion is nearly linear in P itself: along the narrow valleys of what is hard to
-see a straight step p + (∂p/∂x) x goes further. `move(..., straight=True)` makes that one where it is physical.
+These coordinates are physical everywhere but curved, while the motion is nearly linear in P itself. Along the narrow
+valleys of poorly observed parameters a straight step p + (∂p/∂x) x goes further. `move(..., straight=True)` takes that
+step where it is physical.
 """
 
 import numpy as np
@@ -22,18 +25,19 @@ from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.model.parameters import SPECS
 
 INERTIAL = "inertial"
-MEMBERS = ("body_mass", "body_com", "body_inertia")  # of INERTIAL
-REACH = 2.0  # the longest step of a logarithm, and of log-Cholesky coordinates
-NARROWEST = 1e-9  # least ratio of the eigenvalues of P: a step beyond it is not made
-# By their logarithms. Frictions among them: at 0 the motion has no derivative by them.
+MEMBERS = ("body_mass", "body_com", "body_inertia")  # the parameters of INERTIAL
+REACH = 2.0  # longest step of a logarithm, and of log-Cholesky coordinates
+NARROWEST = 1e-9  # least ratio of the eigenvalues of P; no step goes below it
+# Parameters that step by their logarithms. These include frictions: at 0 the motion has no derivative with respect to
+# them.
 LOGARITHMS = ("body_mass", "geom_stiffness", "geom_friction", "joint_friction", "tendon_friction", "muscle_force")
-# Without steps: rotations, unit vectors, switches, ordered pairs, an inertia without its mass.
+# Parameters without steps: rotations, unit vectors, switches, ordered pairs, an inertia without its mass.
 WITHOUT = ("joint_pose", "joint_axis", "geom_pose", "body_active", "body_inertia", "joint_range", "tendon_range")
 WITHOUT += ("control_range", "force_range", "actuator_length_range", "muscle_curve")
 
 
 class Entries:
-    """The entries `(elements, ...)` of one parameter, as they are or by their logarithms."""
+    """The entries `(elements, ...)` of one parameter, stepped directly or by their logarithms."""
 
     def __init__(self, model: Model, name: str, elements):
         self.name, self.parameters, self.log = name, (name,), name in LOGARITHMS
@@ -48,7 +52,7 @@ class Entries:
         self.least, self.most = -np.inf if least is None else least, np.inf if most is None else most
 
     def check(self, values: dict[str, np.ndarray]) -> None:
-        """Raise `ValueError` where parameters `(worlds, ...)` are nothing to start from."""
+        """Raise `ValueError` where parameters `(worlds, ...)` are no valid initial values."""
         p = self._flat(values)
         bad = np.argwhere(~np.isfinite(p) | (self.log & (p <= 0)))
         if len(bad):
@@ -62,12 +66,12 @@ class Entries:
         return values[self.name].reshape(len(values[self.name]), -1)[:, self.columns]
 
     def bounds(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The steps that may be made `(worlds, size)`."""
+        """Bounds of the allowed steps `(worlds, size)`."""
         p = self._flat(values)
         return (np.full_like(p, -REACH), np.full_like(p, REACH)) if self.log else (self.least - p, self.most - p)
 
     def move(self, values: dict[str, np.ndarray], x: np.ndarray, straight: bool) -> None:
-        """Make the step x `(worlds, size)`, in place."""
+        """Take the step x `(worlds, size)`, in place."""
         p = self._flat(values)
         if self.log:
             p = p * np.where(straight & (x > -0.5), 1.0 + x, np.exp(x))
@@ -76,13 +80,13 @@ class Entries:
         values[self.name].reshape(len(p), -1)[:, self.columns] = p
 
     def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Which entries of a parameter a step moves, and ∂entries/∂x `(worlds, entries, size)`."""
+        """Which entries of a parameter a step changes, and ∂entries/∂x `(worlds, entries, size)`."""
         p = self._flat(values)
         return self.columns, (p if self.log else np.ones_like(p))[..., None] * np.eye(self.size)
 
 
 class PseudoInertia:
-    """Mass, COM and inertia of one body, by z = (α, d1, d2, d3, s12, s23, s13, t1, t2, t3)."""
+    """Mass, COM and inertia of one body, with coordinates z = (α, d1, d2, d3, s12, s23, s13, t1, t2, t3)."""
 
     size, NAMES = 10, ("α", "d1", "d2", "d3", "s12", "s23", "s13", "t1", "t2", "t3")
     ROWS, COLUMNS = np.array([0, 1, 0, 0, 1, 2]), np.array([1, 2, 2, 3, 3, 3])  # of s12, s23, s13, t1, t2, t3
@@ -92,7 +96,7 @@ class PseudoInertia:
         self.labels = [f"{INERTIAL}[{self.name}].{part}" for part in self.NAMES]
 
     def matrix(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """P `(worlds, 4, 4)`."""
+        """Pseudo-inertia P `(worlds, 4, 4)`."""
         return pseudo_inertia(*(values[name][:, self.body] for name in MEMBERS))
 
     def check(self, values: dict[str, np.ndarray]) -> None:
@@ -101,30 +105,31 @@ class PseudoInertia:
         if not _is_physical(P).all():
             raise ValueError(
                 f"body {self.name!r} has an inertia that no density has (its pseudo-inertia matrix has the eigenvalue "
-                f"{np.linalg.eigvalsh(P).min():.3g}); start from a positive mass and moments of which two are larger than the third"
+                f"{np.linalg.eigvalsh(P).min():.3g}); start from a positive mass and moments of which two are larger "
+                "than the third"
             )
 
     def bounds(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The steps that may be made `(worlds, 10)`."""
+        """Bounds of the allowed steps `(worlds, 10)`."""
         reach = np.full((len(values["body_mass"]), 10), REACH)
         return -reach, reach
 
     def coordinates(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """z `(worlds, 10)`."""
+        """Coordinates z `(worlds, 10)`."""
         U = np.linalg.cholesky(self.matrix(values)[:, ::-1, ::-1])[:, ::-1, ::-1]
         U, last = U / U[:, 3:, 3:], U[:, 3, 3:]
         logs = np.log(np.diagonal(U, axis1=1, axis2=2)[:, :3])
         return np.concatenate([np.log(last), logs, U[:, self.ROWS, self.COLUMNS]], axis=1)
 
     def factor(self, z: np.ndarray) -> np.ndarray:
-        """U `(worlds, 4, 4)`."""
+        """Factor U `(worlds, 4, 4)`."""
         U = np.zeros((len(z), 4, 4))
         U[:, range(3), range(3)], U[:, 3, 3] = np.exp(z[:, 1:4]), 1.0
         U[:, self.ROWS, self.COLUMNS] = z[:, 4:]
         return np.exp(z[:, :1, None]) * U
 
     def move(self, values: dict[str, np.ndarray], x: np.ndarray, straight: bool) -> None:
-        """Make the step x `(worlds, 10)`, in place; the bits of a world that it leaves stay."""
+        """Take the step x `(worlds, 10)`, in place; worlds with a zero step keep their bits."""
         U = self.factor(self.coordinates(values) + x)
         P = U @ np.swapaxes(U, -1, -2)
         if straight:
@@ -137,7 +142,7 @@ class PseudoInertia:
             values[name][moves, self.body] = value[moves]
 
     def _slopes(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """∂P/∂x `(10, worlds, 4, 4)`."""
+        """Derivatives ∂P/∂x `(10, worlds, 4, 4)`."""
         U = self.factor(self.coordinates(values))
         dU = np.zeros((10, *U.shape))
         dU[0], dU[range(4, 10), :, self.ROWS, self.COLUMNS] = U, U[:, 3, 3]
@@ -147,7 +152,7 @@ class PseudoInertia:
         return dP + np.swapaxes(dP, -1, -2)
 
     def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Which entries of a parameter a step moves, and ∂entries/∂x `(worlds, entries, 10)`."""
+        """Which entries of a parameter a step changes, and ∂entries/∂x `(worlds, entries, 10)`."""
         dP, (m, c, _) = self._slopes(values), _split(self.matrix(values))
         dm, dh = dP[..., 3, 3], dP[..., :3, 3]
         if name == "body_mass":
@@ -162,7 +167,7 @@ class PseudoInertia:
 
 
 def pseudo_inertia(mass, com, inertia) -> np.ndarray:
-    """P `(..., 4, 4)` of mass `(...)`, COM `(..., 3)` and inertia about it `(..., 3, 3)`."""
+    """P `(..., 4, 4)` of mass `(...)`, COM `(..., 3)` and the inertia about the COM `(..., 3, 3)`."""
     mass, com = np.asarray(mass, float)[..., None], np.asarray(com, float)
     P = np.zeros((*com.shape[:-1], 4, 4))
     half = 0.5 * np.trace(inertia, axis1=-2, axis2=-1)[..., None, None] * np.eye(3)
@@ -173,7 +178,7 @@ def pseudo_inertia(mass, com, inertia) -> np.ndarray:
 
 
 def _is_physical(P: np.ndarray) -> np.ndarray:
-    """Whether some positive density has the pseudo-inertia, and no nearly flat one `(worlds,)`."""
+    """Whether a positive density has the pseudo-inertia `(worlds,)`; nearly flat bodies are excluded."""
     eigenvalues = np.linalg.eigvalsh(P)
     return eigenvalues[:, 0] > NARROWEST * eigenvalues[:, -1]
 
@@ -189,7 +194,7 @@ def _outer(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _names(model: Model, name: str) -> list[str]:
-    """What the entries of a parameter's first axis are called; degrees of freedom by their joints."""
+    """Names of the entries on a parameter's first axis; degrees of freedom are named by their joints."""
     if name == "gravity":
         return ["x", "y", "z"]
     kind = name.split("_")[0]
@@ -203,7 +208,7 @@ def _names(model: Model, name: str) -> list[str]:
 
 
 def elements_of(model: Model, name: str, elements) -> np.ndarray:
-    """Indices on a parameter's first axis of elements by name or index; None: all."""
+    """Indices on a parameter's first axis of the elements given by name or index; None: all."""
     names = _names(model, "body_mass" if name == INERTIAL else name)
     if elements is None:
         return np.arange(len(names))
@@ -224,7 +229,7 @@ def elements_of(model: Model, name: str, elements) -> np.ndarray:
 
 
 def charts(model: Model, parameters) -> list:
-    """The steps of every parameter asked for: {name: elements}."""
+    """The charts of all requested parameters, given as {name: elements}."""
     if not isinstance(parameters, dict) or not parameters:
         raise ValueError(
             f"parameters is {short(parameters)}; give a dict: a parameter's name and its elements (None: all)"

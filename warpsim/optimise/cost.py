@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Cost`: what a motion costs, as residuals of states and controls, and its Gauss-Newton model.
+"""`Cost`: the cost of a motion, from residuals of states and controls, and its Gauss-Newton model.
 
     Σ_k ℓ(x_k, u_k) + ℓ_T(x_T),    ℓ = ½ ‖r‖² + s,    ∇ℓ = Jᵀr + ∇s,    ∇²ℓ ≈ JᵀJ,    J = ∂r/∂(δq, δv, u)
 
-in the tangent space of v. Residuals are NumPy functions of arrays of any leading shape; without Jacobians of their own they are
-differentiated by central differences, all perturbations in one call.
+in the tangent space of v. Residuals are NumPy functions of arrays with any leading shape. Where no Jacobian is given,
+central differences evaluate all perturbations in one call.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,13 @@ from warpsim.base.checks import numbers, short
 if TYPE_CHECKING:
     from warpsim.model.model import Model
 
-MOVE = 6e-6  # of a central difference: the cube root of the rounding of float64
+MOVE = 6e-6  # step of a central difference: the cube root of the rounding error of float64
 
 
 def total(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    """The sum along an axis, in one order whatever the other axes are: the same bits for any number of worlds."""
+    """The sum along an axis, in an order that does not depend on the other axes: the same bits for any number of
+    worlds.
+    """
     if not x.shape[axis]:
         return np.zeros(np.delete(x.shape, axis))
     return np.take(np.cumsum(x, axis), -1, axis)
@@ -35,12 +37,20 @@ class Cost:
         cost = ws.Cost(lambda q, v, u: (0.3 * u, -v[..., 0]))     # ½ ‖0.3 u‖² - forward speed
         cost = ws.Cost(running, lambda q, v: 10.0 * np.concatenate([model.difference(goal, q), v], -1))
 
-    Each returns residuals r, which cost ½ ‖r‖²; or (r, s) with a further cost s that is no square (a reward is negative), which
-    enters a second-order model by its gradient alone; r may be None. Arrays are q `(..., knots, worlds, nq)`, v, u in a running
-    cost, and `(..., worlds, nq)`, v in a terminal one; r has a last axis of its own, s none. More leading axes come for
-    differences and samples, so that a reference `(knots, worlds, n)` broadcasts.
-    `running_jacobian`, `terminal_jacobian`: functions of the same arguments that return ∂r `(..., residuals, 2 nv + nu)`, or 2 nv,
-    in the order δq, δv, u; or (∂r, ∂s) with ∂s `(..., 2 nv + nu)`. None: central differences.
+    Parameters
+    ----------
+    running, terminal : callable
+        Return residuals r, which cost ½ ‖r‖², or (r, s) with an additional cost s that is not a square (a reward is
+        negative). A second-order model uses only the gradient of s. r may be None.
+    running_jacobian, terminal_jacobian : callable
+        Functions of the same arguments. They return ∂r `(..., residuals, 2 nv + nu)` (terminal: 2 nv) in the order δq,
+        δv, u, or (∂r, ∂s) with ∂s `(..., 2 nv + nu)`. None: central differences.
+
+    Notes
+    -----
+    A running cost gets q `(..., knots, worlds, nq)`, v and u; a terminal cost gets q `(..., worlds, nq)` and v. r has
+    one more axis at the end, s has none. Differences and samples add leading axes, so a reference `(knots, worlds, n)`
+    broadcasts.
     """
 
     running: Callable | None
@@ -57,7 +67,7 @@ class Cost:
             raise ValueError("a Cost needs a running or a terminal function")
 
     def value(self, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """`(..., worlds)` of motions q, v `(..., knots + 1, worlds, n)` under controls u; inf where it is not finite."""
+        """Costs `(..., worlds)` of motions q, v `(..., knots + 1, worlds, n)` under controls u; inf where not finite."""
         cost = np.zeros(np.broadcast_shapes(q.shape[:-3], u.shape[:-3]) + (q.shape[-2],))
         if self.running is not None:
             cost = cost + total(_cost(self.running, "running", (q[..., :-1, :, :], v[..., :-1, :, :], u)), -2)
@@ -66,7 +76,7 @@ class Cost:
         return np.where(np.isfinite(cost), cost, np.inf)
 
     def model(self, model: "Model", q: np.ndarray, v: np.ndarray, u: np.ndarray) -> Any:
-        """Gradients and Hessians of one motion: running `(knots, worlds, 2 nv + nu, ...)`, terminal `(worlds, 2 nv, ...)`."""
+        """Gradients, Hessians of a motion: running `(knots, worlds, 2 nv + nu, ...)`, terminal `(worlds, 2 nv, ...)`."""
         n = 2 * model.nv
         running = np.zeros((*u.shape[:-1], n + model.nu)), np.zeros((*u.shape[:-1], *[n + model.nu] * 2))
         if self.running is not None:
@@ -78,7 +88,7 @@ class Cost:
 
 
 def residuals(function: Callable, name: str, point: tuple) -> tuple[np.ndarray, np.ndarray | None]:
-    """r `(..., n)` and s `(...)` or None of what a cost function returns, checked."""
+    """r `(..., n)`, and s `(...)` or None, from the result of a cost function, checked."""
     found = function(*point)
     r, s = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
     shape = np.broadcast_shapes(*(x.shape[:-1] for x in point))
@@ -102,7 +112,7 @@ def _cost(function: Callable, name: str, point: tuple) -> np.ndarray:
 
 
 def gauss_newton(model, function: Callable, jacobian: Callable | None, name: str, point: tuple):
-    """Gradient `(..., n)` and Hessian `(..., n, n)` of ½ ‖r‖² + s at (q, v) or (q, v, u)."""
+    """Gradient `(..., n)` and Gauss-Newton Hessian `(..., n, n)` of ½ ‖r‖² + s at (q, v) or (q, v, u)."""
     r, _ = residuals(function, name, point)
     J, slope = derivative(model, function, jacobian, name, point)
     JT = np.swapaxes(J, -1, -2)

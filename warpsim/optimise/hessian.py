@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hessian_vector`: products of a loss's Hessian with directions, by central differences of exact gradients.
 
-    H p ≈ (g(x + ε p) − g(x − ε p)) / 2ε, at ε and at ε/2, whose difference is the error that is stated
+    H p ≈ (g(x + ε p) − g(x − ε p)) / 2ε, at ε and at ε/2; the difference of the two is the stated error
 
-All points of all directions are replicas of the worlds of one wide simulator: one rollout and one backward pass.
+The points of all directions are replicas of the worlds in one wide simulator: one rollout and one backward pass.
 """
 
 import dataclasses
@@ -119,7 +119,7 @@ def hessian_vector(
     reach = np.abs(P / _units(objective, point)).max(axis=1, initial=0.0)
     steps = np.divide(size, reach, out=np.zeros_like(reach), where=reach > 0)
     points = point + (SIDES[:, None] * steps[:, None, None]) * P[:, None]
-    each = max(1, WIDEST // (len(SIDES) * objective.sim.worlds))  # directions at a time
+    each = max(1, WIDEST // (len(SIDES) * objective.sim.worlds))  # directions per batch
     chunks = [_gradients(objective, points[k : k + each].reshape(-1, point.size)) for k in range(0, len(P), each)]
     gradients = np.concatenate([g for g, _ in chunks]).reshape(len(P), len(SIDES), -1)
     finite = np.concatenate([f for _, f in chunks]).reshape(len(P), -1).all(axis=1)
@@ -142,7 +142,7 @@ def _vectors(values, n: int, name: str, dimensions: tuple[int, ...]) -> np.ndarr
 
 
 def _step_size(sim) -> float:
-    """Where the error of a central difference, ε², is that of the gradients over ε."""
+    """Relative step size at which a central difference's error, ε², equals the gradients' error over ε."""
     return float(max(sim.solver.relative_tolerance(sim.dtype), np.finfo(sim.dtype).eps) ** (1 / 3))
 
 
@@ -158,7 +158,7 @@ def _units(objective: Objective, point: np.ndarray) -> np.ndarray:
 
 
 def _gradients(objective: Objective, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gradients (points, n), each that of `objective` at a point, and where all worlds stayed finite."""
+    """Gradients (points, n) of `objective` at each point, and where all worlds stayed finite."""
     sim, worlds = objective.sim, objective.sim.worlds
     wide = replicas(sim, len(points), requires_grad=True).sim
     values = [{name: array.numpy() for name, array in objective.arrays(x).items()} for x in points]
@@ -178,7 +178,7 @@ def _gradients(objective: Objective, points: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _pull_loss(objective: Objective, trajectory: Trajectory) -> None:
-    """Add the gradient of the loss of a trajectory to those of its rows."""
+    """Add the gradient of the loss of a trajectory to the gradients of its rows."""
     tape = wp.Tape()
     _, seeds = objective.seeds(tape, trajectory)
     for array, seed in seeds.items():
@@ -187,7 +187,7 @@ def _pull_loss(objective: Objective, trajectory: Trajectory) -> None:
 
 
 def _part(trajectory: Trajectory, part: slice) -> Trajectory:
-    """The trajectory of some worlds, in the memory of all."""
+    """The trajectory of some worlds, in the memory of the whole one."""
     final = trajectory.final
     memory = {name: x[part] if x.size else x for name, x in final.memory.items()}
     rows = {name: getattr(trajectory, name) for name in ("q", "v", "time", "activation", "mocap")}

@@ -3,8 +3,8 @@
 
     min_θ ½ Σ_k ‖r(q_k, v_k)‖²,    x_{k+1} = f(x_k, u_k; θ),    ∂x_{k+1}/∂z = A_k ∂x_k/∂z + (∂f/∂θ) (∂θ/∂z)
 
-with z a step from the parameters so far (`charts.py`). The sensitivities run forward through the Jacobians of all steps, which are
-found at once (`sim.linearize`); each iteration tries several dampings side by side.
+with z a step from the best parameters so far (`charts.py`). The sensitivities run forward through the Jacobians of all
+steps, which `sim.linearize` computes at once. Each iteration tries several dampings side by side.
 """
 
 from collections.abc import Callable
@@ -26,24 +26,26 @@ from warpsim.optimise.replicas import Motion, jacobians, replicas
 from warpsim.simulator import Simulator
 from warpsim.state import State
 
-DAMPINGS = 10.0 ** np.arange(-1.0, 3.0)  # tried at once, of the damping so far
-FIRST, LEAST, MOST, RAISE = 1e-3, 1e-12, 1e12, 1e3  # damping relative to the diagonal of JᵀJ
-FLOOR = 1e-12  # of the diagonal's largest entry: coordinates that nothing depends on stay
-STILL, SHOWN = 1e-10, 1e-6  # a step so short is none, along what has so much of the diagonal
+DAMPINGS = 10.0 ** np.arange(-1.0, 3.0)  # factors on the present damping, all tried at once
+# damping relative to the diagonal of JᵀJ: first, least and greatest value, and the factor after a failure
+FIRST, LEAST, MOST, RAISE = 1e-3, 1e-12, 1e12, 1e3
+FLOOR = 1e-12  # relative to the diagonal's largest entry: coordinates that nothing depends on stay
+STILL, SHOWN = 1e-10, 1e-6  # steps below STILL count as none; SHOWN: floor of the diagonal there, relative
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
-    """What `identify` found. `groups` is the number of worlds, or 1 where all share their parameters.
+    """The result of `identify`. `groups` is the number of worlds, or 1 where all share their parameters.
 
     parameters   name -> (worlds, ...), to assign: `sim.parameters[name] = found.parameters[name]`
     cost         (groups,) ½ Σ ‖r‖²; inf where the motion is not finite
-    history      (iterations + 1, groups)
-    status       (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or "nonfinite"
-    labels       what is unknown, entry by entry
-    information  (groups, len(labels), len(labels)) JᵀJ by steps z from the parameters found (masses and frictions: relative ones;
-                 `warpsim/optimise/charts.py`). With residuals in units of their noise its inverse is the covariance of z, and
-                 an eigenvalue near 0 belongs to what the motions do not show
+    history      (iterations + 1, groups) cost before each iteration and after the last
+    status       (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or
+    "nonfinite"
+    labels       names of the unknowns, entry by entry
+    information  (groups, len(labels), len(labels)) JᵀJ with respect to steps z from the parameters found (masses and
+    frictions: relative steps; `warpsim/optimise/charts.py`). If residuals are in units of their noise, its inverse is
+    the covariance of z. An eigenvalue near 0 marks a combination that the motions do not show.
     """
 
     parameters: dict[str, np.ndarray]
@@ -73,19 +75,36 @@ def identify(
     tolerance: float = 1e-9,
     substeps: int = 1,
 ) -> Identification:
-    """The parameters with which the motions from `state` under `controls` have the least residuals, from those of `sim` on.
+    """Find the parameters that minimize the residuals of the motions from `state` under `controls`.
 
-        def residual(q, v):                       # q (..., knots + 1, worlds, nq): what was seen, in units of its noise
+        def residual(q, v):                       # q (..., knots + 1, worlds, nq): measured, in units of the noise
             return np.concatenate([model.difference(seen_q, q) / 0.005, (v - seen_v) / 0.05], axis=-1)
 
         found = ws.identify(sim, state, controls, residual, {"body_mass": ["pole"], "joint_damping": None})
 
-    `parameters`: names of `sim.parameters`, each with the elements (names, indices, or None: all) that are unknown, and
-    "inertial": mass, COM and inertia of a body together. Masses stay positive, inertias those of a positive density, the rest
-    within its bounds. `shared`: one set of parameters explains all worlds; else each world has its own. `residual` and `jacobian`
-    (optional, ∂r by δq, δv) take and return arrays as a `ws.Cost` does. A world has converged once an iteration lowers its
-    cost by less than `tolerance` of it. `substeps` divide sim.dt. `sim` and `state` are only read. Raises `ValueError` naming the
-    argument.
+    Parameters
+    ----------
+    sim, state : Simulator, State
+        The simulator, whose parameters are the initial guess, and the initial states. Both are only read.
+    controls : array
+        Controls `(knots, worlds, nu)` of the recorded motions.
+    residual, jacobian : callable
+        Take and return arrays as a `ws.Cost` does. `jacobian` (optional) returns ∂r with respect to (δq, δv).
+    parameters : dict
+        Names of `sim.parameters`, each with its unknown elements (names, indices, or None: all). "inertial" stands for
+        mass, COM and inertia of a body together. Masses stay positive, inertias stay those of a positive density, and
+        the rest stays within its bounds.
+    shared : bool
+        One set of parameters explains all worlds; else each world has its own.
+    tolerance : float
+        A world has converged once an iteration lowers its cost by less than this fraction.
+    substeps : int
+        Number of parts that sim.dt is divided into.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
     """
     if not isinstance(sim, Simulator):
         raise ValueError(f"sim is a {type(sim).__name__}; give a Simulator")

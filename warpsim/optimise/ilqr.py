@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ilqr`: iterative LQR with control limits, in all worlds at once.
 
-Gauss-Newton differential dynamic programming: the motion is linearised at every knot (`sim.linearize`), a backward sweep solves the
-quadratic model, min over δu within the limits (box-DDP: Tassa, Mansard, Todorov 2014), and its feedback is rolled out with several
-step sizes side by side, of which each world takes its best. An iteration costs one rollout of worlds × step sizes, one
-linearisation of worlds × knots, and small matrices on the host.
+This is Gauss-Newton differential dynamic programming. The motion is linearized at every knot (`sim.linearize`). A
+backward sweep solves the quadratic model, a minimum over δu within the limits (box-DDP: Tassa, Mansard, Todorov 2014).
+Its feedback is rolled out with several step sizes side by side, and each world takes its best. An iteration costs one
+rollout of worlds × step sizes, one linearization of worlds × knots, and small matrices on the host.
 """
 
 import numpy as np
@@ -21,11 +21,11 @@ from warpsim.simulator import Simulator
 from warpsim.state import State
 
 STEP_SIZES = 10.0 ** np.linspace(0.0, -3.0, 8)
-ACCEPTED = 1e-4  # least part of the promised reduction
-LONG_STEP = 0.3  # from which on the regularisation falls
-LEAST, MOST, GROWTH = 1e-6, 1e10, 4.0  # of the regularisation: it grows by GROWTH, GROWTH², ... as steps fail
-FALL = 0.1  # of the regularisation after a long step
-JITTER = 1e-13  # of the trace of ∂²/∂u²: what rounding takes from a semidefinite matrix
+ACCEPTED = 1e-4  # least fraction of the predicted reduction for a step to be accepted
+LONG_STEP = 0.3  # step size from which on the regularization decreases
+LEAST, MOST, GROWTH = 1e-6, 1e10, 4.0  # bounds of the regularization; it grows by GROWTH, GROWTH², ... as steps fail
+FALL = 0.1  # factor on the regularization after a long step
+JITTER = 1e-13  # times the trace of ∂²/∂u²: offsets the rounding of a semidefinite matrix
 
 
 @holds
@@ -41,28 +41,48 @@ def ilqr(
     regularisation: float = 0.0,
     substeps: int = 1,
 ) -> Plan:
-    """Controls `(knots, worlds, nu)` that lower `cost` from `state` on, beginning with `controls`; a local optimum per world.
+    """Find controls `(knots, worlds, nu)` that lower `cost` from `state` on: a local optimum per world.
 
-    `limits`: (low, high) within the model's control ranges, which always hold. A world has converged once an iteration
-    lowers its cost, or can promise to lower it, by less than `tolerance` of it. `regularisation` of ∂²/∂u² at first, in units of
-    cost per control²; it adapts per world. `substeps` divide a knot's sim.dt, as in `sim.step`. No cost ever rises, and a
-    world's plan does not depend on the others. `sim` and `state` are only read. Solvers whose Jacobians have no closed form take the
-    general way of `sim.linearize`. Raises `ValueError` naming the argument.
+    Parameters
+    ----------
+    sim, state : Simulator, State
+        The simulator and the initial states. Both are only read. Solvers whose Jacobians have no closed form use the
+        general path of `sim.linearize`.
+    controls : array
+        The initial guess.
+    limits : tuple
+        (low, high) within the model's control ranges, which always apply.
+    tolerance : float
+        A world has converged once an iteration lowers its cost, or predicts to lower it, by less than this fraction.
+    regularisation : float
+        Initial regularization of ∂²/∂u², in units of cost per control². It adapts per world.
+    substeps : int
+        Number of parts that a knot's sim.dt is divided into, as in `sim.step`.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
+
+    Notes
+    -----
+    No cost ever rises, and a world's plan does not depend on the other worlds.
     """
     u, low, high = checked_problem(sim, state, controls, cost, limits)
     if sim.model.na:
         raise ValueError(
-            f"ilqr plans states of q and v, and actuators of model {sim.model.name!r} have activations besides; use ws.mppi"
+            f"ilqr plans states of q and v, and actuators of model {sim.model.name!r} have activations besides; use "
+            "ws.mppi"
         )
     iterations, substeps = whole(iterations, "iterations", 0), whole(substeps, "substeps", 1)
     tolerance = number(tolerance, "tolerance", "it must not be negative", lambda x: 0.0 <= x < np.inf)
     mu = number(regularisation, "regularisation", "it must not be negative", lambda x: 0.0 <= x < np.inf)
-    with tape_paused(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is looked for
+    with tape_paused(), np.errstate(over="ignore", invalid="ignore"):  # non-finite values are handled explicitly
         return _Search(sim, state, u, cost, low, high, mu, substeps).run(iterations, tolerance)
 
 
 class _Search:
-    """The state of a search: per world the best motion so far, its cost, its regularisation and whether it goes on."""
+    """The state of a search: per world the best motion so far, its cost, its regularization, and whether it goes on."""
 
     def __init__(self, sim, state, u, cost, low, high, mu, substeps):
         self.sim, self.model, self.cost, self.low, self.high = sim, sim.model, cost, low, high
@@ -87,13 +107,13 @@ class _Search:
         return Plan(m.controls[:, 0], q, v, self.value, np.array(history), self.status, self.gains)
 
     def _roll(self, policy):
-        """The motions of all step sizes under a policy, and their costs `(step sizes, worlds)`, inf where not finite."""
+        """The motions of all step sizes under a policy, and their costs `(step sizes, worlds)`; inf if not finite."""
         motion = replicas(self.sim, len(STEP_SIZES), self.substeps).roll(self.start, self.knots, policy)
         values = self.cost.value(*(np.moveaxis(x, 1, 0) for x in (motion.q, motion.v, motion.controls)))
         return motion, np.where(motion.finite, values, np.inf)
 
     def _iterate(self, going: np.ndarray, tolerance: float) -> None:
-        """One sweep back and one rollout, for the worlds that go on."""
+        """One backward sweep and one rollout, for the worlds that go on."""
         q, v, u = self.motion.q[:, 0], self.motion.v[:, 0], self.motion.controls[:, 0]
         A, B, _ = jacobians(self.sim, self.motion)
         running, terminal = self.cost.model(self.model, q, v, u)
@@ -127,18 +147,19 @@ class _Search:
         self.status[converged] = "converged"
 
     def _regularise(self, failed: np.ndarray, long: np.ndarray) -> None:
-        """Less after a long step that helps, more after one that does not, faster and faster."""
+        """Decrease the regularization after a long step; increase it, faster each time, after a failed one."""
         less = np.where(FALL * self.mu < LEAST, 0.0, FALL * self.mu)
         self.mu = np.where(failed, np.maximum(self.growth * self.mu, LEAST), np.where(long, less, self.mu))
         self.growth = np.where(failed, self.growth * GROWTH, GROWTH)
 
 
 def backward(F, g, H, g_end, H_end, mu, low, high):
-    """Riccati's sweep with limits: the step `(knots, worlds, nu)` of the controls, its feedback `(knots, worlds, nu, n)`, and the
-    linear and quadratic change of cost (2, worlds) that the step promises.
+    """Riccati sweep with limits.
 
-    F = (A, B) `(knots, worlds, n, n + nu)`; g, H: gradient and Hessian of the running cost by (x, u), g_end, H_end of the terminal
-    cost by x; mu `(worlds,)` is added to the diagonal of Q_uu; low, high `(knots, worlds, nu)` bound the step.
+    Returns the step `(knots, worlds, nu)` of the controls, its feedback `(knots, worlds, nu, n)`, and the linear and
+    quadratic change of cost (2, worlds) that the step predicts. F = (A, B) `(knots, worlds, n, n + nu)`. g, H: gradient
+    and Hessian of the running cost with respect to (x, u); g_end, H_end: of the terminal cost with respect to x. mu
+    `(worlds,)` is added to the diagonal of Q_uu. low, high `(knots, worlds, nu)` bound the step.
     """
     knots, worlds, n, m = *F.shape[:3], low.shape[-1]
     step, gain, promise = np.zeros((knots, worlds, m)), np.zeros((knots, worlds, m, n)), np.zeros((2, worlds))
@@ -147,7 +168,8 @@ def backward(F, g, H, g_end, H_end, mu, low, high):
         F_T = np.swapaxes(F[k], -1, -2)
         q, Q = g[k] + _times(F_T, V_x), H[k] + F_T @ V_xx @ F[k]
         q_x, q_u, Q_xx, Q_ux, Q_uu = q[:, :n], q[:, n:], Q[:, :n, :n], Q[:, n:, :n], Q[:, n:, n:]
-        more = mu + JITTER * np.trace(Q_uu, axis1=-2, axis2=-1) + 1e-100  # the last for what no cost knows of
+        # 1e-100 is for controls that no cost depends on
+        more = mu + JITTER * np.trace(Q_uu, axis1=-2, axis2=-1) + 1e-100
         R = Q_uu + more[:, None, None] * np.eye(m)
         du, free = box_qp(R, q_u, low[k], high[k])
         K = -masked_solve(R, Q_ux, free)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reach`: inverse kinematics by damped least squares, in all worlds at once (Wampler 1986; Nakamura and Hanafusa 1986).
+"""`reach`: inverse kinematics by damped least squares, in all worlds at once (Wampler 1986; Nakamura and Hanafusa
+1986).
 
-Each iteration solves (JᵀJ + (λ² + w²) I) δ = Jᵀ e + w² (posture ⊖ q) with the errors e of all targets, q ← q ⊕ δ. A step costs one call
-of `sim.kinematics` and one of `sim.jacobian` for each target.
+Each iteration solves (JᵀJ + (λ² + w²) I) δ = Jᵀ e + w² (posture ⊖ q) with the errors e of all targets, then q ← q ⊕ δ.
+A step costs one call of `sim.kinematics`, and one of `sim.jacobian` per target.
 """
 
 import typing
@@ -18,11 +19,14 @@ from warpsim.model.geometry import quaternion_multiply, rotation_vector
 from warpsim.model.model import JointType
 from warpsim.simulator import Simulator
 
-SMALLEST = 1e-12  # of a step, below which it is not scaled
+SMALLEST = 1e-12  # shorter steps are not scaled
 
 
 class Reach(typing.NamedTuple):
-    """`q (worlds, nq)`, and by target in the order given `position_error` [m] and `rotation_error` [rad], each (worlds, targets)."""
+    """`q (worlds, nq)`, and the errors of the targets in the given order.
+
+    `position_error` [m] and `rotation_error` [rad] are (worlds, targets).
+    """
 
     q: np.ndarray
     position_error: np.ndarray
@@ -42,14 +46,31 @@ def reach(
     largest_step: float = 0.3,
     mocap: Numbers | None = None,
 ) -> Reach:
-    """Positions near `q` (nq,) or (worlds, nq) at which bodies have the poses of `targets`.
+    """Find positions near `q` at which bodies have the poses of `targets`.
 
-    `targets`: body (name or index) to a pose (7,) or (worlds, 7), `[x y z qw qx qy qz]` of its frame in the world, as `sim.kinematics` gives it. Lengths
-    count in metres beside angles in radians; `damping` λ and the weight w of `posture` (nq,) or (worlds, nq) are in the same measure, and no
-    coordinate of v moves by more than `largest_step` in one iteration. `mocap (nmocap, 7)` or (worlds, nmocap, 7): where the mocap bodies are, None: where
-    the model has them. Hinges and slides stay within their ranges. The result is the
-    last iterate, whatever its errors: a world whose target is out of reach ends as near as its damping lets it. Float64 simulators are
-    meant; `sim` is only read.
+    Parameters
+    ----------
+    sim : Simulator
+        Only read; preferably float64.
+    q : (nq,) or (worlds, nq)
+        The initial guess.
+    targets : dict
+        Body (name or index) -> pose (7,) or (worlds, 7), `[x y z qw qx qy qz]` of its frame in the world, as
+        `sim.kinematics` gives it.
+    damping : float
+        λ. Errors in meters and radians have equal weight; λ and w are in the same units.
+    posture, posture_weight : (nq,) or (worlds, nq), float
+        Preferred positions, and their weight w.
+    largest_step : float
+        Limit on the change of every coordinate of v in one iteration.
+    mocap : (nmocap, 7) or (worlds, nmocap, 7)
+        Poses of the mocap bodies; None: their poses in the model.
+
+    Returns
+    -------
+    Reach
+        The last iterate, whatever its errors. A world whose target is out of reach ends as near as its damping allows.
+        Hinges and slides stay within their ranges.
     """
     if not isinstance(sim, Simulator):
         raise ValueError(f"sim is a {type(sim).__name__}; give a Simulator")
@@ -92,12 +113,12 @@ def _rows(values, size: int, worlds: int, label: str) -> np.ndarray:
 
 
 def _ranges(model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Limits of hinges and slides, and their places in q."""
+    """Limits of hinges and slides, and their indices in q."""
     kinds = np.isin(model.joint_type, (JointType.HINGE, JointType.SLIDE)) & np.asarray(model.joint_limited, bool)
     return model.joint_range[kinds, 0], model.joint_range[kinds, 1], np.asarray(model.joint_q)[kinds]
 
 
 def _errors(pose: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """(..., 6) turn [rad] and way [m] from pose to goal, in world axes, the rows of `sim.jacobian`."""
+    """(..., 6) rotation [rad] and translation [m] from pose to goal, in world axes, as the rows of `sim.jacobian`."""
     turn = quaternion_multiply(goal[..., 3:], pose[..., 3:] * (1.0, -1.0, -1.0, -1.0))
     return np.concatenate([rotation_vector(turn), goal[..., :3] - pose[..., :3]], axis=-1)

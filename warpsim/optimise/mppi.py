@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mppi`: model predictive path integral control, by sampling (Williams, Aldrich, Theodorou 2017; Williams et al. 2018).
+"""`mppi`: model predictive path integral control, by sampling (Williams, Aldrich, Theodorou 2017; Williams et al.
+2018).
 
-Samples are worlds: of each start, controls u + ε with ε normal noise within the limits are rolled out side by side, and the plan
-moves by their mean with the weights w ∝ exp(-cost / temperature). No derivatives: costs may be of any shape.
+Samples are worlds. From each initial state, controls u + ε, with ε normal noise within the limits, are rolled out side
+by side. The plan moves by the mean of ε with the weights w ∝ exp(-cost / temperature). No derivatives are used, so
+costs may be of any form.
 """
 
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ from warpsim.optimise.replicas import replicas
 from warpsim.simulator import Simulator
 from warpsim.state import State
 
-NOISE = 0.25  # of the range of a control, where none is given
+NOISE = 0.25  # fraction of a control's range, where no noise is given
 
 
 @holds
@@ -39,14 +41,34 @@ def mppi(
     seed: int | Sequence[int] = 0,
     substeps: int = 1,
 ) -> Plan:
-    """Controls `(knots, worlds, nu)` that lower `cost` from each world of `state`, beginning with `controls`.
+    """Find controls `(knots, worlds, nu)` that lower `cost` from each world of `state`.
 
-    `samples` of each world, the first without noise. `temperature` in units of the cost: the smaller, the fewer samples
-    count (`Plan.effective_samples`). `noise`: standard deviation of the controls, a number or (nu,); None is a quarter of the
-    range. `correlation` of the noise from knot to knot, 0 (white) to 1 exclusive. `limits`: (low, high) within the
-    model's control ranges, which always hold. `seed`: a whole number or a sequence of them, of which, and of the world's index alone, the
-    noise depends: the same call gives the same plan, for any number of worlds. `substeps` divide a knot's sim.dt, as in `sim.step`.
-    `sim` and `state` are only read. Samples that are not finite have no weight. Raises `ValueError` naming the argument.
+    Parameters
+    ----------
+    sim, state : Simulator, State
+        The simulator and the initial states. Both are only read.
+    controls : array
+        The initial guess.
+    samples : int
+        Samples per world; the first has no noise. Non-finite samples have no weight.
+    temperature : float
+        In units of the cost: the smaller, the fewer samples count (`Plan.effective_samples`).
+    noise : float or (nu,)
+        Standard deviation of the controls; None: a quarter of the range.
+    correlation : float
+        Correlation of the noise from knot to knot, from 0 (white) to below 1.
+    limits : tuple
+        (low, high) within the model's control ranges, which always apply.
+    seed : int or sequence of int
+        The noise depends only on the seed and the world's index: the same call gives the same plan, for any number of
+        worlds.
+    substeps : int
+        Number of parts that a knot's sim.dt is divided into, as in `sim.step`.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
     """
     u, low, high = checked_problem(sim, state, controls, cost, limits)
     samples, iterations = whole(samples, "samples", 2), whole(iterations, "iterations", 1)
@@ -71,7 +93,7 @@ def mppi(
 
 
 def _rolled(sim, state, controls, cost, substeps):
-    """Motions `(samples, knots + 1, worlds, n)` of controls `(samples, knots, worlds, nu)`, and costs `(samples, worlds)`."""
+    """Motions `(samples, knots + 1, worlds, n)` under controls `(samples, knots, worlds, nu)`, and their costs."""
     samples, knots, worlds, nu = controls.shape
     wide = replicas(sim, samples)
     flat = np.ascontiguousarray(np.moveaxis(controls, 0, 1)).reshape(knots, samples * worlds, nu)
@@ -84,7 +106,9 @@ def _rolled(sim, state, controls, cost, substeps):
 
 
 def _weights(costs: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-    """Weights `(samples, worlds)`, and how many samples they amount to `(worlds,)`; none where no cost is finite."""
+    """Weights `(samples, worlds)`, and the effective number of samples `(worlds,)`; zero weights where no cost is
+    finite.
+    """
     least = costs.min(axis=0)
     finite = np.isfinite(least)
     weights = np.where(finite, np.exp(-(costs - np.where(finite, least, 0.0)) / temperature), 0.0)
@@ -93,7 +117,7 @@ def _weights(costs: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndar
 
 
 def _correlated(white: np.ndarray, rho: float) -> np.ndarray:
-    """First-order noise of unit variance along the knots, axis 1."""
+    """First-order noise of unit variance along the knots (axis 1)."""
     for k in range(1, white.shape[1] if rho else 0):
         white[:, k] = rho * white[:, k - 1] + np.sqrt(1.0 - rho * rho) * white[:, k]
     return white

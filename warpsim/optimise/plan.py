@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Plan`: what an optimiser of controls found; `MPC`: a policy that plans anew as it goes. And the arguments that all share."""
+"""`Plan`: the result of an optimizer of controls. `MPC`: a policy that replans as it goes. Shared argument checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from warpsim.optimise.cost import Cost
 from warpsim.simulator import Simulator
 from warpsim.state import State
 
-SLACK = 1e-6  # of the range, by which rounding may put a control beyond a limit
+SLACK = 1e-6  # times the range: how far rounding may move a control beyond a limit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """Controls, one plan per world, and the motion that they make.
+    """Controls, one plan per world, and the resulting motion.
 
     controls           (knots, worlds, nu)
     q, v               (knots + 1, worlds, nq), nv: the motion, without noise or feedback
     cost               (worlds,); inf where the motion is not finite
     history            (iterations + 1, worlds): the cost of the plan before each iteration and after the last
-    status             (worlds,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or "nonfinite" (the
-                       first motion, or its cost, is not finite: the controls are those given)
+    status             (worlds,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or
+    "nonfinite" (the first motion, or its cost, is not finite; the controls are the given ones)
     gains              (knots, worlds, nu, 2 nv) of `ilqr`: u + K (δq, v - v̂), δq = model.difference(q̂, q); else None
     effective_samples  (worlds,) of `mppi`: 1 / Σ w² of the last iteration's weights; else None
     """
@@ -51,13 +51,14 @@ class Plan:
 
 
 class MPC:
-    """Receding horizon: a policy for `sim.rollout` that plans anew every `every` steps, from the plan before, shifted.
+    """Receding horizon: a policy for `sim.rollout` that replans every `every` steps, from the shifted previous plan.
 
         policy = ws.MPC(lambda state, controls, step: ws.ilqr(sim, state, controls, cost, iterations=2), controls)
         trajectory = sim.rollout(state, policy, steps=200)
 
-    `plan(state, controls, step)` returns a `Plan`, or controls `(knots, worlds, nu)`; `controls`: the first guess. The last row of a
-    plan is repeated behind it. `policy.plan` is the plan in use. A policy that was interrupted while it planned can go on.
+    `plan(state, controls, step)` returns a `Plan`, or controls `(knots, worlds, nu)`; `controls` is the first guess.
+    Shifting a plan repeats its last row. `policy.plan` is the plan in use. A policy that was interrupted while planning
+    can continue.
     """
 
     controls: np.ndarray
@@ -70,7 +71,8 @@ class MPC:
         self._make, self.controls, self.every = plan, numbers(controls, "controls"), whole(every, "every", 1)
         if self.controls.ndim != 3 or self.controls.shape[0] < self.every:
             raise ValueError(
-                f"controls has shape {self.controls.shape}; give (knots, worlds, nu) with at least every = {self.every} knots"
+                f"controls has shape {self.controls.shape}; give (knots, worlds, nu) with at least every = "
+                f"{self.every} knots"
             )
         self.plan: Plan | None = None
         self.step = 0
@@ -90,12 +92,12 @@ class MPC:
 
 
 def shifted(controls: np.ndarray, steps: int) -> np.ndarray:
-    """Controls so many knots later; the last row is repeated."""
+    """Controls shifted by `steps` knots; the last row is repeated."""
     return np.concatenate([controls[steps:], np.repeat(controls[-1:], steps, axis=0)])
 
 
 def checked_problem(sim, state, controls, cost, limits):
-    """The arguments that every optimiser of controls takes: controls within limits (low, high), each `(knots, worlds, nu)`."""
+    """Checked arguments of optimizers of controls: controls within limits (low, high), each `(knots, worlds, nu)`."""
     if not isinstance(sim, Simulator):
         raise ValueError(f"sim is a {type(sim).__name__}; give a Simulator")
     sim._stepper.check_state(state)
@@ -119,7 +121,8 @@ def checked_problem(sim, state, controls, cost, limits):
         if not (low <= high).all():
             w, i = np.argwhere(low > high)[0]
             raise ValueError(
-                f"limits leave nothing of the range of actuator {sim.model.actuator_names[i]!r}, {ranges[w, i].tolist()}"
+                f"limits leave nothing of the range of actuator {sim.model.actuator_names[i]!r}, "
+                f"{ranges[w, i].tolist()}"
             )
     slack = SLACK * np.maximum(1.0, np.abs(u))
     bad = np.argwhere((u < low - slack) | (u > high + slack))
@@ -133,7 +136,7 @@ def checked_problem(sim, state, controls, cost, limits):
 
 
 def checked_controls(sim: Simulator, controls) -> np.ndarray:
-    """Finite controls `(knots, worlds, nu)` from those of a caller: NumPy, Warp, or lists."""
+    """Finite controls `(knots, worlds, nu)` from a caller's NumPy or Warp array or lists."""
     u = numbers(controls.numpy() if hasattr(controls, "numpy") else controls, "controls")
     shape = (sim.worlds, sim.model.nu)
     if u.ndim != 3 or u.shape[1:] != shape or not len(u):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Replicas`: the worlds of a simulator several times side by side, in one wide simulator.
+"""`Replicas`: several copies of a simulator's worlds side by side, in one wide simulator.
 
-Candidates of a line search, samples, and the knots of a trajectory that is to be linearised are all worlds: one launch steps or
-differentiates all of them. World c · worlds + w of the wide simulator is replica c of world w. Wide simulators are kept with the
-simulator that they were made for; its parameters are copied anew at every use, and nothing of it is written.
+Candidates of a line search, samples, and the knots of a trajectory to linearize are all worlds: one launch steps or
+differentiates all of them. World c · worlds + w of the wide simulator is replica c of world w. Wide simulators are
+cached with the original simulator, which is only read. Each use copies its parameters again.
 """
 
 import dataclasses
@@ -17,16 +17,16 @@ from warpsim.kernels.flags import NONFINITE
 from warpsim.simulator import Simulator
 from warpsim.state import State
 
-KEPT = 8  # wide simulators per simulator
-WIDEST = 1024  # worlds that are linearised at a time: some 10 kB to 100 kB each
+KEPT = 8  # cached wide simulators per simulator
+WIDEST = 1024  # worlds linearized at a time, about 10 kB to 100 kB each
 _kept: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass
 class Motion:
-    """Rolled-out replicas: `arrays[name] (knots * substeps + 1, replicas, worlds, ...)` are all that their states hold.
+    """Rolled-out replicas: `arrays[name] (knots * substeps + 1, replicas, worlds, ...)` hold their whole states.
 
-    `controls (knots, replicas, worlds, nu)`; `finite (replicas, worlds)`: whether the flag NONFINITE stayed down.
+    `controls (knots, replicas, worlds, nu)`; `finite (replicas, worlds)`: whether the flag NONFINITE was never set.
     """
 
     arrays: dict[str, np.ndarray]
@@ -53,7 +53,7 @@ class Motion:
         )
 
     def updated(self, worlds: np.ndarray, other: "Motion") -> "Motion":
-        """This motion with the chosen worlds (a mask) of another."""
+        """This motion, with the chosen worlds (a mask) replaced by those of another."""
 
         def mixed(mine, its):
             return np.where(worlds.reshape(-1, *[1] * (mine.ndim - 3)), its, mine)
@@ -69,7 +69,7 @@ class Replicas:
     def __init__(self, sim: Simulator, copies: int, substeps: int, requires_grad: bool):
         self.copies, self.substeps, self.worlds = copies, substeps, sim.worlds
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the start: `sim` has said it
+            warnings.simplefilter("ignore")  # warnings about the initial state, which `sim` has already given
             self.sim = Simulator(
                 sim.model,
                 copies * sim.worlds,
@@ -89,26 +89,29 @@ class Replicas:
         self._jacobians: dict = {}
 
     def linearize(self, control: np.ndarray, parameters: tuple[str, ...]) -> dict[str, np.ndarray]:
-        """Jacobians `(copies, worlds, ...)` by name at the state loaded last, into arrays that are kept: then a graph is replayed."""
+        """Jacobians `(copies, worlds, ...)` by name at the last loaded state.
+
+        They are written into persistent arrays, so that a captured graph can be replayed.
+        """
         out = self.sim.linearize(self.state, control, parameters=parameters, out=self._jacobians.get(parameters))
         self._jacobians[parameters] = out
         shape = (self.copies, self.worlds)
         return {name: x.numpy().reshape(*shape, *x.shape[1:]).astype(float) for name, x in out.arrays().items()}
 
     def refresh(self, parameters) -> None:
-        """Take the parameters of the simulator that was replicated."""
+        """Copy the parameters of the original simulator."""
         for name in {*parameters.expanded, *self.sim.parameters.expanded}:
             values = parameters.stored(name).numpy()
             self.set(name, np.broadcast_to(values, (self.worlds, *values.shape[1:])))
 
     def set(self, name: str, values: np.ndarray) -> None:
-        """A parameter `(worlds, ...)` or `(copies, worlds, ...)` of every replica."""
+        """Set a parameter `(worlds, ...)` or `(copies, worlds, ...)` in every replica."""
         shape = (self.copies, self.worlds, *self.sim.parameters.stored(name).numpy().shape[1:])
         values = np.broadcast_to(values, shape).reshape(-1, *shape[2:])
         self.sim.parameters[name].assign(np.ascontiguousarray(values, dtype=self.sim.dtype))
 
     def load(self, arrays: dict[str, np.ndarray]) -> State:
-        """A state of arrays `(worlds, ...)` or `(copies, worlds, ...)` by name."""
+        """A state from arrays `(worlds, ...)` or `(copies, worlds, ...)` by name."""
         for name, array in self.state.arrays().items():
             own = array.numpy()
             values = np.broadcast_to(arrays[name], (self.copies, self.worlds, *own.shape[1:]))
@@ -138,11 +141,11 @@ class Replicas:
 
 
 def replicas(sim: Simulator, copies: int, substeps: int = 1, requires_grad: bool = False) -> Replicas:
-    """The wide simulator of so many copies of each world, with the parameters that `sim` has now."""
+    """The wide simulator with `copies` replicas of each world, with the present parameters of `sim`."""
     kept = _kept.setdefault(sim, {})
     key = (copies, substeps, requires_grad, sim.dt)
     found = kept.pop(key, None) or Replicas(sim, copies, substeps, requires_grad)
-    kept[key] = found  # the youngest is the last
+    kept[key] = found  # the most recent one is last
     while len(kept) > KEPT:
         del kept[next(iter(kept))]
     found.refresh(sim.parameters)
@@ -150,8 +153,10 @@ def replicas(sim: Simulator, copies: int, substeps: int = 1, requires_grad: bool
 
 
 def jacobians(sim: Simulator, motion: Motion, parameters: dict[str, np.ndarray] | None = None):
-    """`A (knots, worlds, 2nv, 2nv)`, `B (knots, worlds, 2nv, nu)` of a motion of one replica, and the derivatives
-    `(knots, worlds, 2nv, entries)` by each parameter, given with its values `(worlds, ...)`; over all substeps of a knot.
+    """Jacobians over all substeps of a knot, of a motion of one replica.
+
+    Returns `A (knots, worlds, 2nv, 2nv)`, `B (knots, worlds, 2nv, nu)`, and the derivatives `(knots, worlds, 2nv,
+    entries)` with respect to each parameter, which is given with its values `(worlds, ...)`.
     """
     parameters = parameters or {}
     rows, substeps = len(motion.arrays["q"]) - 1, motion.substeps

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangles with a pressure at every corner, cut into bands of equal steps of it: what draws one colour per mesh shows them by several."""
+"""Triangles with a pressure at every corner, cut into bands of equal pressure steps.
+
+Formats with one color per mesh show the pressure by one mesh per band.
+"""
 
 import numpy as np
 
@@ -9,12 +12,16 @@ BANDS = 12
 
 
 def band_colors() -> np.ndarray:
-    """The colour `(BANDS, 3)` of each band, in 0..1."""
+    """The color `(BANDS, 3)` of each band, in 0..1."""
     return pressure_colors((np.arange(BANDS) + 0.5) / BANDS)
 
 
 def bands(corners: np.ndarray, pressure: np.ndarray, largest: float) -> list[np.ndarray]:
-    """Triangles `(n, 3, 3)` of each band between 0 and `largest` [Pa], of triangles `(n, 3, 3)` with the pressure `(n, 3)`, which is linear on each."""
+    """Triangles `(n, 3, 3)` of each band between 0 and `largest` [Pa].
+
+    The input triangles `(n, 3, 3)` have the pressures `(n, 3)` at their corners; the pressure is linear on each
+    triangle.
+    """
     found = []
     for k in range(1, BANDS):
         below, corners, pressure = _cut(corners, pressure, largest * k / BANDS)
@@ -23,7 +30,7 @@ def bands(corners: np.ndarray, pressure: np.ndarray, largest: float) -> list[np.
 
 
 def _cut(corners, pressure, level: float):
-    """The parts below a level, then those above it and their pressures."""
+    """The parts of the triangles below a level, then those above it, and their pressures."""
     order = np.argsort(pressure, axis=1, kind="stable")
     p, x = np.take_along_axis(pressure, order, axis=1), np.take_along_axis(corners, order[..., None], axis=1)
     lower = (p < level).sum(axis=1)
@@ -45,13 +52,13 @@ def _cut(corners, pressure, level: float):
 
 
 def _at(x, p, rows, i: int, j: int, level: float) -> np.ndarray:
-    """Where the level is on the edges from corner i to corner j."""
+    """The points at which the level cuts the edges from corner i to corner j."""
     share = (level - p[rows, i]) / (p[rows, j] - p[rows, i])
     return x[rows, i] + share[:, None] * (x[rows, j] - x[rows, i])
 
 
 def largest_triangles(parts: list[np.ndarray], most: int) -> tuple[list[np.ndarray], bool]:
-    """The bands with the `most` largest of their triangles, and whether there were more."""
+    """The bands reduced to the `most` largest of all their triangles, and whether any were dropped."""
     if sum(map(len, parts)) <= most:
         return parts, False
     area = [np.linalg.norm(np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0]), axis=1) for x in parts]

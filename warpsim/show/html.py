@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One stand-alone web page of a trajectory: viser's built client and a recording of the scene in a single file.
+"""A trajectory as one stand-alone web page: viser's built client and a recording of the scene in a single file.
 
-Worlds stand side by side on a ground grid; the page has play, pause, scrub and speed controls, and needs no network.
-Geoms of one shape are one batched mesh, so a frame is two small arrays per shape; their last bits are rounded away
-(0.1 mm, 1e-3 rad) so that the recording compresses.
+Worlds stand side by side on a ground grid. The page has play, pause, scrub and speed controls, and needs no network.
+Geoms of one shape are one batched mesh, so a frame is two small arrays per shape. Their last bits are rounded away (0.1
+mm, 1e-3 rad) so that the recording compresses.
 """
 
 import dataclasses
@@ -36,13 +36,13 @@ from warpsim.state.trajectory import warn_undrawn, world_indices
 DEFAULT_WORLDS = 64
 POSITION_STEP = 2.0**-13  # m
 QUATERNION_STEP = 2.0**-11
-MOST_TRIANGLES = 10_000  # of patches in a frame
+MOST_TRIANGLES = 10_000  # most triangles of patches in one frame
 PATCH_STEP = 2.0**-16  # m
-PATCH_GAMMA = 1.3  # less than that of the stage: patches are seen through geoms
+PATCH_GAMMA = 1.3  # less than the stage's, because patches are seen through geoms
 
 
 def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=None, patches: bool = False) -> None:
-    """Write the page; the arguments are those of `Trajectory.to_html`. By default the first 64 worlds are shown."""
+    """Write the page; arguments are those of `Trajectory.to_html`. By default it shows the first 64 worlds."""
     if flag(patches, "patches"):
         refuse_without_fields(trajectory.model)
         trajectory = dataclasses.replace(trajectory, model=see_through(trajectory.model))
@@ -66,7 +66,7 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
         )
     shown = _Patches(trajectory, rows, chosen, origins) if patches else None
     strings = Strings(trajectory, rows, chosen, origins)
-    server = quiet_server("127.0.0.1", 0)  # which nobody is meant to visit
+    server = quiet_server("127.0.0.1", 0)  # nobody visits this server
     try:
         page = _record(server, trajectory, rows, rate, chosen, origins, groups, shown, strings)
     finally:
@@ -78,14 +78,14 @@ def write_html(trajectory, path, worlds=None, fps: float | None = 30.0, spacing=
 
 
 def _titled(page: str, title: str) -> str:
-    """The page with our title, and without what would ask the network."""
+    """The page with our title, and without network requests."""
     escaped = title.replace("&", "&amp;").replace("<", "&lt;")
     start, end = page.find("<title>"), page.find("</title>")
     return page if start < 0 or end < start else page[: start + 7] + escaped + page[end:]
 
 
 class _Patches:
-    """The patches of every frame as triangles in bands of pressure, a mesh for each band."""
+    """The patches of every frame as triangles in bands of pressure, one mesh per band."""
 
     def __init__(self, trajectory, rows, chosen, origins):
         model, self.frames = trajectory.model, []
@@ -98,7 +98,7 @@ class _Patches:
         self._handles: list = []
 
     def add(self, server) -> None:
-        """The meshes, as in the first frame."""
+        """Add the meshes of the first frame."""
         for k, color in enumerate(band_colors()):
             self._handles.append(
                 server.scene.add_mesh_simple(
@@ -115,7 +115,7 @@ class _Patches:
         self.show(0)
 
     def show(self, frame: int) -> None:
-        """Move the meshes to a frame."""
+        """Update the meshes to a frame."""
         parts, cut = largest_triangles(bands(*self.frames[frame], self.largest), MOST_TRIANGLES)
         self.cut += cut
         for handle, part in zip(self._handles, parts, strict=True):
@@ -127,7 +127,7 @@ class _Patches:
                 handle.vertices = vertices
 
     def legend(self) -> str:
-        """What the colours mean, as a corner of the page."""
+        """A legend of the colors, for a corner of the page."""
         colors = [f"rgb({r} {g} {b})" for r, g, b in np.round(255 * band_colors()).astype(int).tolist()]
         steps = ", ".join(
             f"{c} {100 * k / len(colors):.2f}% {100 * (k + 1) / len(colors):.2f}%" for k, c in enumerate(colors)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A curve in the terminal that grows while something learns; where there is no terminal, a line now and then."""
+"""A learning curve that grows in the terminal; without a terminal, a line from time to time."""
 
 import numpy as np
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT = 64, 8  # [characters]
-EVERY = 10  # rounds between lines where nothing can be drawn over
+EVERY = 10  # iterations between lines without a terminal
 
 
 def text_curve(values, width: int = WIDTH, height: int = HEIGHT) -> str:
-    """Numbers as columns of blocks, means of neighbours where they are too many; the scale is beside them. Empty for no numbers."""
+    """Values as columns of blocks, with the scale beside them; too many values are averaged. Empty without values."""
     values = np.asarray([x for x in values if x is not None and np.isfinite(x)], float)
     if not len(values):
         return ""
@@ -25,12 +25,17 @@ def text_curve(values, width: int = WIDTH, height: int = HEIGHT) -> str:
 
 
 def line(row: dict) -> str:
-    """One round in a line."""
-    return f"{row['iteration']:5d}  {row['env_steps']:>12,} env-steps  return {row['return']:8.1f}  ({row['episodes']:,} episodes)"
+    """One iteration as a line."""
+    return (
+        f"{row['iteration']:5d}  {row['env_steps']:>12,} env-steps  return {row['return']:8.1f}  "
+        f"({row['episodes']:,} episodes)"
+    )
 
 
 class LiveCurve:
-    """`add(row)` draws the returns so far on a rich console; rows have iteration, env_steps, return (or None) and episodes."""
+    """`add(row)` draws the returns so far on a rich console; rows have iteration, env_steps, return (or None) and
+    episodes.
+    """
 
     def __init__(self, console):
         self.console, self.returns, self.live = console, [], None
@@ -48,7 +53,7 @@ class LiveCurve:
             self.live.__exit__(*error)
 
     def add(self, row: dict) -> None:
-        """A round more."""
+        """Add an iteration."""
         self.returns.append(row["return"])
         if row["return"] is None:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a notebook shows of a `Trajectory`: a static table and a picture of its end, in one piece of HTML without scripts or links."""
+"""A notebook's view of a `Trajectory`: a table and an image of its end, as static HTML without scripts or links."""
 
 import base64
 import html
@@ -10,13 +10,15 @@ import numpy as np
 from warpsim.base.checks import short
 from warpsim.state import FLAG_NAMES
 
-PICTURED = 9  # worlds
+PICTURED = 9  # worlds in the image
 WIDTH, HEIGHT = 480, 270
 
 
 def trajectory_html(trajectory) -> str:
-    """Sizes, times, what the solver says of the last step, and a picture of the last row's first worlds. Reads the ends of a stored
-    trajectory alone."""
+    """HTML with sizes, times, the solver's report of the last step, and an image of the last row's first worlds.
+
+    It reads only the ends of a stored trajectory.
+    """
     rows = {
         "model": short(trajectory.model.name),
         "worlds": f"{trajectory.worlds:,}",
@@ -26,7 +28,8 @@ def trajectory_html(trajectory) -> str:
     if trajectory.steps:
         rows |= _last_step(trajectory)
     cells = "".join(
-        f'<tr><th style="text-align:left">{html.escape(name)}</th><td style="text-align:left">{html.escape(text)}</td></tr>'
+        f'<tr><th style="text-align:left">{html.escape(name)}</th><td '
+        f'style="text-align:left">{html.escape(text)}</td></tr>'
         for name, text in rows.items()
     )
     table = f"<table><caption>Trajectory</caption>{cells}</table>"
@@ -36,7 +39,7 @@ def trajectory_html(trajectory) -> str:
 
 
 def _last_step(trajectory) -> dict[str, str]:
-    """Diagnostics of the last step, those there are. Flags are sticky: a world that ever raised one has it there."""
+    """The recorded diagnostics of the last step. Flags are sticky: they count every world that ever raised one."""
     last = {name: trajectory.rows(name, [trajectory.steps - 1])[0] for name in trajectory.diagnostics}
     found: dict[str, str] = {}
     if "contacts" in last:

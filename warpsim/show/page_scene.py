@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scene that viser's pages show: geoms of one shape as one batched mesh, ground, sky, light and the first view."""
+"""The scene of viser's pages: one batched mesh per shape of geom, ground, sky, light and the initial view."""
 
 import numpy as np
 
@@ -9,19 +9,19 @@ from warpsim.model.model import GeomType
 
 SKY = (0.62, 0.76, 0.92)
 TILES = ((150, 162, 178), (122, 136, 156))
-HAZE = (219, 230, 241)  # what the floor fades into
-GAMMA = 1.7  # viser's tone mapping washes colours out; this brings them back
+HAZE = (219, 230, 241)  # color that the floor fades into
+GAMMA = 1.7  # viser's tone mapping washes colors out; this compensates
 FIELD_OF_VIEW = np.radians(40.0)
-# A recording has viser's map of surroundings as well as one lamp: its client puts the map back at every loop, and loads it anew where it was
-# taken away. Colours are as much darker there.
+# Factor on colors in a recording, which has viser's environment map besides the lamp: viser's client restores
+# the map in every loop, even where the scene has removed it.
 RECORDED = 0.62
-ROOM = 1.25  # of each geom's radius in the first view
-ASPECT = 1.1  # width over height that the first view has room in, beside the panel
-NEAR, FAR = 0.01, 1000.0  # m, where viser's camera begins and ends to see, unless the scene is smaller or larger
+ROOM = 1.25  # factor on each geom's radius in the initial view
+ASPECT = 1.1  # width over height of the initial view's free area, beside the panel
+NEAR, FAR = 0.01, 1000.0  # m, clipping distances of viser's camera, adapted to smaller or larger scenes
 
 
 def shape_groups(model) -> list[np.ndarray]:
-    """Visible geoms by equal shape, each group one batched mesh."""
+    """Visible geoms grouped by equal shape; each group is one batched mesh."""
     drawn: dict[tuple, list[int]] = {}
     for g in np.flatnonzero(model.geom_visible):
         kind = GeomType(model.geom_type[g])
@@ -33,14 +33,16 @@ def shape_groups(model) -> list[np.ndarray]:
 
 
 def add_group(server, model, group, frame, under: str = "", shade: float = 1.0):
-    """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major; `shade`: of a recording `RECORDED`."""
+    """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major; `shade`: factor on colors, `RECORDED` in a
+    recording.
+    """
     vertices, faces = triangles(model, int(group[0]))
     placed = frame[:, group].reshape(-1, 7)
     colors = np.tile(np.round(255 * shade * geom_colors(model)[group, :3] ** GAMMA).astype(np.uint8), (len(frame), 1))
     alpha = float(model.geom_rgba[group[0], 3])
     kind = GeomType(model.geom_type[group[0]])
     return server.scene.add_batched_meshes_simple(
-        f"{under}/robots/{int(group[0])}",  # of names two may be one path
+        f"{under}/robots/{int(group[0])}",  # two names may give the same path
         vertices=vertices.astype(np.float32),
         faces=faces.astype(np.uint32),
         batched_positions=placed[:, :3],
@@ -53,7 +55,9 @@ def add_group(server, model, group, frame, under: str = "", shade: float = 1.0):
 
 
 def set_up(server, model, origins, frame, under: str = "", shade: float = 1.0) -> None:
-    """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`; `shade` as in `add_group`."""
+    """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`; `shade` is as in
+    `add_group`.
+    """
     scene = server.scene
     scene.set_up_direction("+z")
     scene.world_axes.visible = False
@@ -79,8 +83,10 @@ def set_up(server, model, origins, frame, under: str = "", shade: float = 1.0) -
 
 
 def framed_spheres(model, frame) -> tuple[np.ndarray, np.ndarray]:
-    """Centres `(n, 3)` and radii `(n,)` of what the first view has in it, of the geoms at `frame (worlds, ngeom, 7)`: all that is drawn but the
-    ground, or the ground where there is nothing else."""
+    """Centers `(n, 3)` and radii `(n,)` of what the initial view contains, for the geoms at `frame (worlds, ngeom, 7)`.
+
+    These are all visible geoms except the ground, or the ground where there is nothing else.
+    """
     drawn = model.geom_visible & (model.geom_type != GeomType.PLANE)
     radii = bounding_radii(model)
     if (drawn & (model.geom_type != GeomType.HFIELD)).any():
@@ -95,7 +101,7 @@ def framed_spheres(model, frame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def add_floor(scene, height: float, centre, size: float, under: str, shade: float) -> None:
-    """A checkered square: two batches of one-metre tiles would be many, so one mesh per colour."""
+    """A checkered square of one mesh per color, because batches of one-meter tiles would be large."""
     tile = 2.0 ** np.round(np.log2(size / 40))
     count = int(np.ceil(size / tile))
     start = np.round(centre[:2] / (2 * tile)) * 2 * tile

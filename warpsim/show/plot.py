@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One figure that says how a rollout went: a picture, heights, energy, contacts, momentum error and base paths; of an arm its joints.
+"""One figure of a rollout: an image, heights, energy, contacts, momentum error, and base paths or an arm's joints.
 
-Drawn with matplotlib's object interface on its own canvas, so that it works without a display and leaves the caller's
-pyplot state alone.
+It is drawn with matplotlib's object interface on its own canvas. It works without a display and leaves the caller's
+pyplot state unchanged.
 """
 
 import pathlib
@@ -15,11 +15,11 @@ from warpsim.model.host_kinematics import body_poses
 from warpsim.model.model import JointType
 from warpsim.state.trajectory import world_indices
 
-LINES = 8  # worlds drawn as single lines; all others are in the bands
-PICTURED = 9  # worlds in the picture
-NAMED = 10  # joints that are drawn
+LINES = 8  # worlds drawn as single lines; bands summarize all worlds
+PICTURED = 9  # worlds in the image
+NAMED = 10  # most joints drawn
 PICTURE_SIZE = (1200, 480)  # pixels
-POINTS = 1000  # rows drawn at most: more than a plot's pixels
+POINTS = 1000  # most rows drawn; a plot has fewer pixels
 BLUE, RED, GREY = "#2f6fb0", "#c4473a", "#8a919c"
 
 
@@ -39,8 +39,8 @@ def check_plot(path) -> pathlib.Path:
 def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None = None):
     """Figure of a trajectory, saved to `path` (PNG, PDF, SVG) if given, and returned.
 
-    `worlds`: None for all, n for the first n, or a list. Lines are single worlds, bands the 5th to 95th percentile of
-    all chosen ones. `tolerance` draws the solver's stopping tolerance beside the momentum error.
+    `worlds`: None for all, n for the first n, or a list. Lines are single worlds; bands are the 5th to 95th percentile
+    of all chosen worlds. `tolerance` draws the solver's stopping tolerance beside the momentum error.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -65,7 +65,7 @@ def plot_trajectory(trajectory, path=None, worlds=None, tolerance: float | None 
     _picture(figure.add_subplot(grid[0, :]), trajectory, chosen)
     left, right = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1:3, 1])
     joints = _single_joints(trajectory.model)
-    if len(joints) and (_stands(trajectory.model) or (base == base[:1]).all()):  # an arm, whose base stands still
+    if len(joints) and (_stands(trajectory.model) or (base == base[:1]).all()):  # an arm with a fixed base
         _joints(left, trajectory, rows, int(chosen[0]), joints, "q")
         _joints(right, trajectory, rows, int(chosen[0]), joints, "v")
     else:
@@ -98,18 +98,18 @@ def _first_moving(model) -> int | None:
 
 
 def _stands(model) -> bool:
-    """Whether hinges and balls alone join the first body that moves to the world: its origin may go round one."""
+    """Whether only hinges and balls join the first moving body to the world; its origin may then move on a circle."""
     kinds = model.joint_type[np.asarray(model.joint_body) == _first_moving(model)]
     return len(kinds) > 0 and bool(np.isin(kinds, (JointType.HINGE, JointType.BALL)).all())
 
 
 def _single_joints(model) -> np.ndarray:
-    """The hinges and slides."""
+    """The joints that are hinges or slides."""
     return np.flatnonzero(np.isin(model.joint_type, (JointType.HINGE, JointType.SLIDE)))
 
 
 def _joints(axes, trajectory, rows, world: int, joints, name: str) -> None:
-    """Positions "q" or velocities "v" of hinges and slides over time, in one world, each with its name."""
+    """Plot positions "q" or velocities "v" of hinges and slides over time, in one world, each with its name."""
     model = trajectory.model
     places = model.joint_q[joints] if name == "q" else model.joint_v[joints]
     values = trajectory.rows(name, rows)[:, world][:, places[:NAMED]]
@@ -122,7 +122,7 @@ def _joints(axes, trajectory, rows, world: int, joints, name: str) -> None:
 
 
 def _base_positions(trajectory, rows, chosen) -> np.ndarray:
-    """Positions `(rows, worlds, 3)` [m] of the first body that moves, or of the world's origin."""
+    """Positions `(rows, worlds, 3)` [m] of the first moving body, or of the world's origin."""
     model = trajectory.model
     body = _first_moving(model)
     if body is None:
@@ -153,7 +153,7 @@ def _picture(axes, trajectory, chosen) -> None:
 
 
 def _series(axes, time, values, label: str) -> None:
-    """Some worlds as lines over time, all worlds as a band and a median; `values (rows, worlds)`."""
+    """Plot some worlds as lines over time, and all worlds as a band and a median; `values (rows, worlds)`."""
     values = np.asarray(values, dtype=float)
     if values.shape[1] > 2:
         low, middle, high = np.nanpercentile(values, [5, 50, 95], axis=1)
@@ -165,7 +165,7 @@ def _series(axes, time, values, label: str) -> None:
 
 
 def _errors(axes, trajectory, chosen, tolerance) -> None:
-    """Largest momentum error over the worlds, per step; every step is read, none thinned away."""
+    """Plot the largest momentum error over the worlds, per step; every step is read, none is skipped."""
     worst = np.zeros(trajectory.steps)
     for start in range(0, trajectory.steps, 256):
         rows = np.arange(start, min(start + 256, trajectory.steps))
@@ -187,7 +187,7 @@ def _errors(axes, trajectory, chosen, tolerance) -> None:
 
 
 def _paths(axes, base) -> None:
-    """Paths of the bases from above, each from where it started; a ring marks the end."""
+    """Plot the paths of the bases from above, each relative to its beginning; a ring marks the end."""
     path = base[..., :2] - base[:1, :, :2]
     for world in range(min(path.shape[1], 256)):
         axes.plot(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small NumPy ray caster for pictures of models: sun with shadows, sky light, checkered floor, no GPU and no display.
+"""A small NumPy ray caster for images of models: sun with shadows, sky light, checkered floor; no GPU, no display.
 
-Each geom is intersected only with the rays inside its bounding sphere on screen, and each shadow only with the points
-inside its bounding sphere seen from the sun, so that a picture takes about a second.
+Each geom is intersected only with the rays inside its bounding sphere on screen. Each shadow is tested only for the
+points inside the geom's bounding sphere seen from the sun. An image thus takes about a second.
 """
 
 import concurrent.futures
@@ -30,16 +30,16 @@ from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import GeomType, Mesh
 from warpsim.show.bands import band_colors, bands
 
-SUN = np.array([-0.45, -0.55, 0.95]) / np.linalg.norm([-0.45, -0.55, 0.95])  # towards the sun
+SUN = np.array([-0.45, -0.55, 0.95]) / np.linalg.norm([-0.45, -0.55, 0.95])  # direction to the sun
 SUN_COLOR = np.array([1.0, 0.95, 0.86])
 SKY_LOW, SKY_HIGH = np.array([0.86, 0.91, 0.96]), np.array([0.45, 0.64, 0.88])
 GROUND_LIGHT = np.array([0.42, 0.40, 0.38])
 TILES = np.array([[0.60, 0.65, 0.71], [0.47, 0.53, 0.61]])
 FAR = 1e9
-BANDS = 4  # of rows, shared by threads
-PIECE = 1 << 15  # points shaded at a time: what they need stays in the caches
-PAIRS = 1 << 16  # of faces and rays tried at a time
-COARSE = 8  # rays per ray at which the floor's share of sky light is found
+BANDS = 4  # bands of rows, distributed over threads
+PIECE = 1 << 15  # points shaded at a time, so that their data stays in the caches
+PAIRS = 1 << 16  # pairs of faces and rays tested at a time
+COARSE = 8  # image rays per ray at which the floor's share of sky light is computed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Camera:
 
 @dataclasses.dataclass(frozen=True)
 class _Solid:
-    """One geom in the world: centre (3,), rotation (3, 3), bounding radius, colour (3,)."""
+    """One geom in the world: center (3,), rotation (3, 3), bounding radius, color (3,)."""
 
     kind: GeomType
     size: np.ndarray
@@ -78,12 +78,12 @@ class _Solid:
     radius: float
     color: np.ndarray
     mesh: object = None
-    terrain: bool = False  # the camera need not see all of it
-    darkens: bool = True  # takes light from others
+    terrain: bool = False  # the camera need not show all of it
+    darkens: bool = True  # casts shadows
 
 
 def render_png(model, q, path, camera: Camera | None = None, width: int = 960, height: int = 540, **options) -> None:
-    """Write a PNG of `model` at `q`; options as in `render_image`."""
+    """Write a PNG of `model` at `q`; options are as in `render_image`."""
     from matplotlib.image import imsave
 
     path = check_file(path)
@@ -104,11 +104,18 @@ def render_image(
     patches: bool = False,
     mocap=None,
 ) -> np.ndarray:
-    """Picture `(height, width, 3)` uint8 of one world `q (nq,)`, or of several `(worlds, nq)` on a grid `spacing` apart.
+    """Image `(height, width, 3)` uint8 of one world `q (nq,)`, or of several `(worlds, nq)` on a grid `spacing` apart.
 
-    Without a camera one is placed to see every body. `samples` squared rays per pixel smooth the edges. `patches`: those between pressure fields
-    are seen through their geoms, coloured up to the largest pressure of the picture. `mocap (nmocap, 7)` or (worlds, nmocap, 7): where the mocap
-    bodies are; None: where the model has them.
+    Parameters
+    ----------
+    camera : Camera
+        None: placed so that it shows every body.
+    samples : int
+        `samples` squared rays per pixel smooth the edges.
+    patches : bool
+        Show patches between pressure fields through their geoms, colored up to the image's largest pressure.
+    mocap : (nmocap, 7) or (worlds, nmocap, 7)
+        Poses of the mocap bodies; None: their poses in the model.
     """
     if flag(patches, "patches"):
         refuse_without_fields(model)
@@ -140,7 +147,7 @@ def render_image(
 
 
 def _image(solids, floor, camera: Camera, width: int, height: int, samples: int) -> np.ndarray:
-    """Linear colours `(height, width, 3)`."""
+    """Linear colors `(height, width, 3)`."""
     cast = functools.partial(_cast, solids, floor, camera, width * samples, height * samples)
     edges = np.linspace(0, height * samples, BANDS + 1).astype(int).tolist()
     with concurrent.futures.ThreadPoolExecutor(min(BANDS, usable_cores())) as pool:
@@ -149,7 +156,7 @@ def _image(solids, floor, camera: Camera, width: int, height: int, samples: int)
 
 
 def _patch_solids(model, q, mocap, origins) -> list[_Solid]:
-    """The patches of each world as meshes, one for each band of pressure."""
+    """The patches of each world as meshes, one per band of pressure."""
     (worlds,) = patch_frames(model, q[None], [0], np.arange(len(q)), None if mocap is None else mocap[None])
     placed = [triangles_of(above_floors(model, patches)) for patches in worlds]
     largest = max(float(p.max(initial=0.0)) for _, p in placed)
@@ -166,7 +173,7 @@ def _patch_solids(model, q, mocap, origins) -> list[_Solid]:
 
 
 def fit_camera(solids, aspect: float, fov: float = 30.0) -> Camera:
-    """A camera that looks down on all solids from the front right, as near as shows them all."""
+    """A camera that looks down on all solids from the front right, as near as it can show them all."""
     if not solids:
         return Camera((3, -4, 2.5), (0, 0, 0), fov)
     centers, radii = np.array([s.center for s in solids]), np.array([s.radius for s in solids])
@@ -195,7 +202,7 @@ def _solids(model, q, mocap, origins, without=()) -> list[_Solid]:
 
 
 def _terrain(vertices, faces, center, rotation, color) -> list[_Solid]:
-    """A height field in tiles of some 50 triangles, so that a ray meets few of them."""
+    """A height field in tiles of about 50 triangles, so that a ray tests few of them."""
     middle = vertices[faces].mean(axis=1)
     tiles = max(1, round(np.sqrt(len(faces) / 50)))
     low, high = middle.min(axis=0), middle.max(axis=0)
@@ -213,7 +220,7 @@ def _terrain(vertices, faces, center, rotation, color) -> list[_Solid]:
 
 
 def _cast(solids, floor, camera: Camera, width: int, height: int, first: int, last: int) -> np.ndarray:
-    """Linear colours `(rows * width, 3)` of the rows first to last of the picture."""
+    """Linear colors `(rows * width, 3)` of the image's rows first to last."""
     eye, (right, up, forward) = np.asarray(camera.eye, float), camera.frame()
     half = np.tan(np.radians(camera.fov) / 2)
     x = (2 * (np.arange(width) + 0.5) / width - 1) * half * width / height
@@ -237,7 +244,7 @@ def _cast(solids, floor, camera: Camera, width: int, height: int, first: int, la
         nearer = t < depth[window]
         depth[window][nearer], owner[window][nearer], normals[window][nearer] = t[nearer], index, normal[nearer]
     open_ = None
-    if floor is not None:  # smooth, so every fourth ray will do
+    if floor is not None:  # smooth, so a coarse grid of rays suffices
         coarse = _openness(solids, floor, eye, rays[::COARSE, ::COARSE])
         open_ = _finer(_finer(coarse, width).T, last - first).T.ravel()
     hits = (depth.ravel(), owner.ravel(), normals.reshape(-1, 3))
@@ -245,7 +252,7 @@ def _cast(solids, floor, camera: Camera, width: int, height: int, first: int, la
 
 
 def _finer(rows: np.ndarray, count: int) -> np.ndarray:
-    """Rows of `count` values between those of `rows`, of which each stands for `COARSE`."""
+    """Interpolate rows to `count` values; each given row stands for `COARSE`."""
     at = np.clip((np.arange(count) - (COARSE - 1) / 2) / COARSE, 0, rows.shape[1] - 1)
     left = np.minimum(at.astype(int), max(rows.shape[1] - 2, 0))
     share = (at - left).astype(np.float32)
@@ -253,7 +260,7 @@ def _finer(rows: np.ndarray, count: int) -> np.ndarray:
 
 
 def _window(solid, eye, frame, half, width, height):
-    """Slices of the picture that hold a solid's bounding sphere; None outside the view."""
+    """Slices of the image that contain a solid's bounding sphere; None outside the view."""
     right, up, forward = frame
     offset = solid.center - eye
     ahead = float(offset @ forward)
@@ -290,7 +297,7 @@ def _shade(solids, floor, eye, rays, depth, owner, normals, open_) -> np.ndarray
         base = palette[np.maximum(who, 0)] if len(palette) else np.empty((len(at), 3), np.float32)
         base[on_floor] = _tiles(points[part][on_floor], depth[at[on_floor]])
         near = np.ones(len(at), np.float32)
-        if floor is not None:  # less sky reaches what is near the floor
+        if floor is not None:  # less sky light reaches points near the floor
             near = np.where(on_floor, open_[at], 0.65 + 0.35 * np.clip((points[part][:, 2] - floor) / 0.5, 0, 1))
         lit = facing[part] * ~dark[part]
         color = base * _light(normals[at], near.astype(np.float32), lit)
@@ -304,7 +311,7 @@ def _shade(solids, floor, eye, rays, depth, owner, normals, open_) -> np.ndarray
 
 
 def _light(normals, near, lit) -> np.ndarray:
-    """Light of sun, sky and ground `(n, 3)`; `near`: share of sky light that gets there."""
+    """Light of sun, sky and ground `(n, 3)`; `near`: share of sky light that reaches the point."""
     light = lit[:, None] * (0.85 * SUN_COLOR).astype(np.float32)
     light += ((0.5 + 0.5 * normals[:, 2]) * near)[:, None] * (0.42 * (SKY_LOW - GROUND_LIGHT)).astype(np.float32)
     light += near[:, None] * (0.42 * GROUND_LIGHT).astype(np.float32)
@@ -317,7 +324,7 @@ def _farthest(solids, eye) -> float:
 
 
 def _tiles(points, distance) -> np.ndarray:
-    """One-metre checkers that blend to their mean where they would flicker."""
+    """One-meter checkers that blend to their mean where they would alias."""
     even = (np.floor(points[:, 0]) + np.floor(points[:, 1])).astype(int) & 1
     mean = 0.5 + (even - 0.5) * np.clip(1.2 - distance / 120.0, 0, 1)
     table = (TILES[0] + (TILES[1] - TILES[0]) * np.linspace(0, 1, 257)[:, None]) ** 2.2
@@ -325,11 +332,11 @@ def _tiles(points, distance) -> np.ndarray:
 
 
 def _shadowed(solids, points, candidates) -> np.ndarray:
-    """Which points the sun does not reach; only `candidates` are tested."""
+    """Which points are in the sun's shadow; only `candidates` are tested."""
     dark = np.zeros(len(points), dtype=bool)
     first = np.cross(SUN, [0.0, 0.0, 1.0])
     first /= np.linalg.norm(first)
-    plane = np.stack([first, np.cross(SUN, first)], axis=-1)  # what the sun sees: two coordinates across its rays
+    plane = np.stack([first, np.cross(SUN, first)], axis=-1)  # coordinates across the sun's rays
     index = np.flatnonzero(candidates)
     seen = points[index] @ plane
     order = np.argsort(seen[:, 0])
@@ -346,7 +353,7 @@ def _shadowed(solids, points, candidates) -> np.ndarray:
 
 
 def _openness(solids, floor: float, eye, rays) -> np.ndarray:
-    """Share `(h, w)` of sky light that reaches the floor along `rays (h, w, 3)`: each solid near above takes some."""
+    """Share `(h, w)` of sky light that reaches the floor along `rays (h, w, 3)`; each solid near above reduces it."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = (floor - eye[2]) / rays[..., 2]
     index = np.flatnonzero((t.ravel() > 0) & (t.ravel() < FAR))
@@ -368,7 +375,7 @@ def _openness(solids, floor: float, eye, rays) -> np.ndarray:
 
 
 def _intersect(solid, origin, rays, normals: bool = True):
-    """Distances `(...)` along unit rays `(..., 3)` from `origin`, FAR where they miss, and world normals."""
+    """Distances `(...)` along unit rays `(..., 3)` from `origin`, FAR without a hit, and world normals."""
     o, d = (origin - solid.center) @ solid.rotation, rays @ solid.rotation
     o = np.broadcast_to(o, d.shape)
     size = solid.size
@@ -392,7 +399,7 @@ def _intersect(solid, origin, rays, normals: bool = True):
 
 
 def _outward(solid, p) -> np.ndarray:
-    """Direction out of the surface at points `p (..., 3)` on it, in the solid's axes, of any length."""
+    """Outward normal, of any length, at surface points `p (..., 3)`, in the solid's axes."""
     size = solid.size
     if solid.kind == GeomType.ELLIPSOID:
         return p / size**2
@@ -407,7 +414,7 @@ def _outward(solid, p) -> np.ndarray:
 
 
 def _dot(a, b):
-    """Products over the last axis, several times as fast as `np.sum` for so few."""
+    """Dot product over the last axis; several times as fast as `np.sum` for short axes."""
     return np.einsum("...i,...i->...", a, b)
 
 
@@ -416,7 +423,7 @@ def _nearest(t, valid):
 
 
 def _sphere(o, d, radius):
-    """Also for rays that are not unit: t is along d."""
+    """Distance to a sphere. Rays need not be unit vectors: t is along d."""
     a, b, c = _dot(d, d), _dot(o, d), _dot(o, o) - radius**2
     root = b * b - a * c
     t = (-b - np.sqrt(np.maximum(root, 0))) / a
@@ -483,9 +490,11 @@ def _mesh(solid, o, d):
 
 
 def _candidates(rays, low, high):
-    """Pieces (face, ray) of the pairs whose ray `(n, 2)` lies in the rectangle of the face, `low` and `high (faces, 2)`.
+    """Chunks (face, ray) of the pairs whose ray `(n, 2)` lies in the rectangle of the face, `low` and `high (faces,
+    2)`.
 
-    Rays are sorted into columns of as many each, and cells of those: the cells of a face in one column are consecutive.
+    Rays are sorted into columns of equal count, and each column into cells. A face's cells in one column are
+    consecutive.
     """
     near = np.flatnonzero(((rays >= low.min(axis=0)) & (rays <= high.max(axis=0))).all(axis=1))
     rays = rays[near]
@@ -514,13 +523,13 @@ def _candidates(rays, low, high):
 
 
 def _runs(lengths) -> tuple[np.ndarray, np.ndarray]:
-    """Of runs of these lengths one after the other: the run of each entry, and its place in it."""
+    """For consecutive runs of these lengths: the run of each entry, and its index in the run."""
     run = np.repeat(np.arange(len(lengths)), lengths)
     return run, np.arange(len(run)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _flatten(o, d, vertices):
-    """Rays `(n, 2)` and vertices `(m, 2)` as seen along rays from one point, or along parallel rays."""
+    """Rays `(n, 2)` and vertices `(m, 2)` projected along rays from one point, or along parallel rays."""
     pinhole = len(o) > 0 and np.ptp(o, axis=0).max() < 1e-12
     axis = (-o[0] if pinhole and np.linalg.norm(o[0]) > 0 else d[:1].sum(axis=0)) if len(d) else np.array([0, 0, 1.0])
     axis = axis / np.linalg.norm(axis)
@@ -533,6 +542,6 @@ def _flatten(o, d, vertices):
 
 
 def _bounds(corners):
-    """Lower and upper corners `(faces, 2, 2)` of faces seen flat `(faces, 3, 2)`; infinite where one is behind the eye."""
+    """Lower and upper corners `(faces, 2, 2)` of projected faces `(faces, 3, 2)`; infinite if a corner is behind the eye."""
     low, high = corners.min(axis=1), corners.max(axis=1)
     return np.stack([np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)], axis=1)

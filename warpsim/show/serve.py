@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder as a web page: for this machine, or behind a token for others."""
+"""Serve a folder as a web page: on this machine only, or to others behind a token."""
 
 import functools
 import hmac
@@ -12,11 +12,10 @@ from collections.abc import Callable
 
 
 def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> None:
-    """Serve a folder until Ctrl-C; `ready(link)` is called once it is there.
+    """Serve a folder until Ctrl-C; `ready(link)` is called once the page is up.
 
-    On this machine alone, requests that came under another name are refused (`refusal`); elsewhere everything is under a path that nobody can
-    guess, and the rest is refused.
-    Raises `OSError` where it cannot listen.
+    On this machine only, requests under another host name are refused (`refusal`). Elsewhere everything is under an
+    unguessable path, and all other requests are refused. Raises `OSError` where the port cannot be opened.
     """
     token = "" if is_loopback(host) else f"/{secrets.token_urlsafe(16)}"
 
@@ -55,13 +54,18 @@ def serve(folder: str, port: int, host: str, ready: Callable[[str], None]) -> No
 
 
 def refusal(hosts: list[str], origins: list[str]) -> str:
-    """Why a page of this machine does not answer a request with these `Host` and `Origin` headers; "" where it does.
+    """Why a page of this machine refuses a request with these `Host` and `Origin` headers; "" where it answers.
 
-    A browser sends the name that its page asked for. Another name than this machine's, whose address somebody turned to it (DNS rebinding), and a
-    page of another origin, which any site may open a websocket from, are refused. Any port will do, as through `ssh -L`; without `Origin` asks no page.
+    A browser sends the host name that its page asked for. Two kinds of requests are refused: a host name other than
+    this machine's, which somebody has pointed to this address (DNS rebinding), and a page of another origin, because
+    any site may open a websocket. Any port is allowed, as through `ssh -L`. Requests without `Origin` do not come from
+    a page.
     """
     if len(hosts) != 1 or not is_loopback(_name(hosts[0])):
-        return f"this page answers to localhost, 127.0.0.1 and [::1], not to {', '.join(hosts)[:80] or 'a request without Host'}"
+        return (
+            "this page answers to localhost, 127.0.0.1 and [::1], "
+            f"not to {', '.join(hosts)[:80] or 'a request without Host'}"
+        )
     for origin in origins:
         scheme, _, place = origin.partition("://")
         if scheme not in ("http", "https") or place.lower() != hosts[0].lower():
@@ -70,7 +74,7 @@ def refusal(hosts: list[str], origins: list[str]) -> str:
 
 
 def _name(host: str) -> str:
-    """The name in a `Host` header, without its port; "" for what is none."""
+    """The host name in a `Host` header, without its port; "" where the header is invalid."""
     found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:@/\s]+))(?::\d{1,5})?", host)
     return "" if found is None else (found.group(1) or found.group(2)).lower()
 
@@ -78,5 +82,5 @@ def _name(host: str) -> str:
 def is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, of whatever address
+    except ValueError:  # a name, not an address
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spatial tendons on viser's pages: the pieces of their paths as thick lines, which move."""
+"""Spatial tendons on viser's pages: the straight pieces of their paths as thick moving lines."""
 
 from collections.abc import Iterator
 
@@ -11,12 +11,12 @@ from warpsim.forces.lines import line_tendons
 
 COLOR = (190, 60, 50)
 THICKNESS = 3.0  # pixels
-MOST_PIECES = 20_000  # in a frame: of more the tendons of the first worlds are drawn
-PLACE_STEP = 2.0**-11  # m, finer places are rounded away so that a recording compresses
+MOST_PIECES = 20_000  # in a frame; above it, only the tendons of the first worlds are drawn
+PLACE_STEP = 2.0**-11  # m, positions are rounded to this so that a recording compresses
 
 
 def pieces_of(model) -> np.ndarray:
-    """Rows `(n, 2)` of the points of `tendon_frames` that a straight piece joins."""
+    """Rows `(n, 2)`: the two points of `tendon_frames` that each straight piece joins."""
     counts = [n for t in line_tendons(model) for n in tendon_counts(model, int(t))]
     starts = np.cumsum([0, *counts])[:-1]
     rows = [np.arange(start, start + n - 1) for start, n in zip(starts, counts, strict=True)]
@@ -25,19 +25,19 @@ def pieces_of(model) -> np.ndarray:
 
 
 def in_corner(text: str, bottom: int) -> str:
-    """A note so many pixels above the lower left corner of a page."""
+    """A note `bottom` pixels above the lower left corner of a page."""
     style = f"position:fixed;left:12px;bottom:{bottom}px;z-index:10;font:12px sans-serif;color:#223;pointer-events:none"
     return f'<div style="{style}">{text}</div>'
 
 
 class _Lines:
-    """The straight pieces of a model's tendons on a page, under a path of it."""
+    """The straight pieces of a model's tendons on a page, under one of its paths."""
 
     def __init__(self, model, path: str):
         self.pieces, self.path, self._handle = pieces_of(model), path, None
 
     def draw(self, server, points: np.ndarray) -> None:
-        """Move them to `points (n, 2, 3)`; without any they are hidden."""
+        """Move the pieces to `points (n, 2, 3)`; without points they are hidden."""
         if self._handle is None and len(points):
             options = {"thickness": THICKNESS, "thickness_units": "screen"}
             self._handle = server.scene.add_line_segments(self.path, points, COLOR, **options)
@@ -49,7 +49,7 @@ class _Lines:
 
 
 class Strings(_Lines):
-    """The tendons of the chosen worlds in the frames of a trajectory, each about its world's origin."""
+    """The tendons of the chosen worlds in a trajectory's frames, each about its world's origin."""
 
     def __init__(self, trajectory, rows, chosen, origins):
         super().__init__(trajectory.model, "/tendons")
@@ -62,19 +62,19 @@ class Strings(_Lines):
             self.frames = [tendon_frames(*own, int(w), trajectory.mocap) for w in chosen[:shown]]
 
     def show(self, server) -> None:
-        """The next frame."""
+        """Show the next frame."""
         if not self.frames:
             return
         placed = [next(frames)[self.pieces] + origin for frames, origin in zip(self.frames, self.origins, strict=True)]
         self.draw(server, (np.round(np.concatenate(placed) / PLACE_STEP) * PLACE_STEP).astype(np.float32))
 
     def note(self) -> str:
-        """What is not drawn, for a corner of the page."""
+        """What is not drawn, as a note for a corner of the page."""
         return in_corner(f"tendons of the first {len(self.frames)} worlds", 40) if self.left_out else ""
 
 
 class LiveStrings(_Lines):
-    """The tendons of worlds that are shown live, each about its origin, under a path of the page."""
+    """The tendons of live worlds, each about its origin, under a path of the page."""
 
     def __init__(self, model, origins: np.ndarray, under: str):
         super().__init__(model, f"{under}/tendons")
@@ -83,7 +83,9 @@ class LiveStrings(_Lines):
             self._points = TendonPoints(model, len(self.origins), wp.get_preferred_device())
 
     def show(self, server, q: np.ndarray, mocap: np.ndarray | None) -> None:
-        """Those at `q (worlds shown, nq)` and `mocap (worlds shown, nmocap, 7)`; what is not finite is left out."""
+        """Show the tendons at `q (worlds shown, nq)` and `mocap (worlds shown, nmocap, 7)`; non-finite ones are left
+        out.
+        """
         if not len(self.pieces):
             return
         few = len(self.origins)

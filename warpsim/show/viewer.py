@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Viewer`: a simulator in the browser, stepped live."""
+"""`Viewer`: a live simulator in the browser."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,33 +22,51 @@ if TYPE_CHECKING:
     from warpsim.simulator import Simulator
     from warpsim.state import State
 
-LATE = 0.2  # s that the clock may be behind before it starts anew
+LATE = 0.2  # s that the steps may lag the clock before the clock restarts
 OF_FREEDOMS = (
     "joint_stiffness",
     "joint_damping",
     "joint_armature",
     "joint_friction",
     "joint_reference",
-)  # a row for each of the velocities
+)  # one row per velocity
 NOT_DRAWN = ("geom_size", "geom_pose")
-REST = 0.05  # s between looks at the controls while paused
+REST = 0.05  # s between checks of the controls while paused
 
 
 class Viewer:
-    """A page that steps a simulator: play, pause, single steps, speed, reset, sliders of actuators and parameters,
-    bodies that can be dragged.
+    """A page that steps a simulator: play, pause, single steps, speed, reset, sliders, draggable bodies.
+
+    Sliders set actuators and parameters.
 
         with ws.Viewer(sim) as view:
             view.run()                                  # until the page's owner presses Ctrl-C
 
-        with ws.Viewer(sim, state, port=0) as view:     # an own loop, which the page can pause
+        with ws.Viewer(sim, state, port=0) as view:     # your own loop, which the page can pause
             while view.running:
                 view.step(policy(view.state))
 
-    `state` is where it begins and what *Reset* goes back to (default `sim.state()`). `worlds`: as `Trajectory.to_html`,
-    by default the first 64; they stand `spacing` [m] apart. The page is at `view.url`, on this machine alone, and asks
-    nothing of the network; in a notebook the viewer shows itself. Raises `OSError` for a port in use (0 takes a free
-    one) and `ImportError` without viser.
+    Parameters
+    ----------
+    state : State
+        The initial state, to which *Reset* returns (default `sim.state()`).
+    worlds
+        As in `Trajectory.to_html`; by default the first 64.
+    spacing : float
+        Distance between worlds [m].
+    port : int
+        0 takes a free port.
+
+    Raises
+    ------
+    OSError
+        The port is in use.
+    ImportError
+        viser is not installed.
+
+    Notes
+    -----
+    The page is at `view.url`, on this machine only, and needs no network. In a notebook the viewer shows itself.
     """
 
     sim: "Simulator"
@@ -82,12 +100,12 @@ class Viewer:
         self.url = self._shown.url
         self._layers = Layers(self._shown.server, sim.model, sim)
         self._drag: Drag | None = None
-        self._dragging: int | None = None  # the visitor who does
-        self._synced = self._restart = False  # the program steps itself; and is to begin anew
-        self._stepped = True  # so that the contacts of the last step are this state's
+        self._dragging: int | None = None  # the visitor who is dragging
+        self._synced = self._restart = False  # the program steps by itself; it should restart
+        self._stepped = True  # whether the contacts of the last step belong to this state
         self._next = self._due = self._told = time.perf_counter()
         self.on_reset: Callable | None = None
-        self._told_of = ""  # what was clicked last
+        self._told_of = ""  # what was last clicked
         self._paces: list[tuple[float, float]] = []
         self._make_panel()
         self._shown.on_drag(self._on_drag)
@@ -107,7 +125,7 @@ class Viewer:
         self._curves = Curves(server.gui, panel.plots, self.sim)
 
     def _entries(self, name: str) -> list[str]:
-        """The entries of a parameter, by the element and the number in its row."""
+        """The entries of a parameter, named by element and index in its row."""
         shape = self.sim.parameters.stored(name).numpy().shape[1:]
         element = self._rows_of(name)
         rows = element if len(shape) and len(element) == shape[0] else [str(k) for k in range(shape[0] if shape else 1)]
@@ -115,7 +133,7 @@ class Viewer:
         return [f"{row} {index}".strip() for row in rows for index in rest]
 
     def _rows_of(self, name: str) -> Sequence[str]:
-        """The names of a parameter's rows, where they have any."""
+        """The names of a parameter's rows, where they have names."""
         model, kind = self.sim.model, name.split("_")[0]
         if name in OF_FREEDOMS:
             joints = np.searchsorted(model.joint_v, np.arange(model.nv), side="right") - 1
@@ -143,7 +161,7 @@ class Viewer:
         if name in NOT_DRAWN:
             self._panel.warn(f"{name} acts from now on; the page goes on drawing the model's own")
 
-    # what the visitor does --------------------------------------------------------------------------------------------
+    # visitor input ----------------------------------------------------------------------------------------------------
 
     def _on_click(self, k: int, geom: int) -> None:
         """A geom was clicked: look at its world."""
@@ -155,8 +173,10 @@ class Viewer:
         self._told_of = plain(f"{model.geom_names[geom]} of {name}")
 
     def _on_drag(self, phase: str, who: int, k: int, geom: int, place: np.ndarray, target: np.ndarray) -> None:
-        """A geom is dragged: a spring from where it was grabbed to the pointer. One visitor drags at a time, others
-        wait until they let go."""
+        """A geom is dragged: a spring acts from the grabbed point to the pointer.
+
+        One visitor drags at a time; others wait until that one lets go.
+        """
         world, body = int(self._shown.worlds[k]), int(self.sim.model.geom_body[geom])
         if phase == "start" and body >= 0:
             self._wishes.ask(lambda: self._grab(who, world, body, place))
@@ -179,7 +199,7 @@ class Viewer:
             self._drag.target = target
 
     def _let_go(self, who: int | None = None) -> None:
-        """No drag; of a visitor: not theirs."""
+        """End the drag; with `who`, only a drag of that visitor."""
         if who is None or self._dragging == who:
             self._drag, self._dragging = None, None
             self._shown.hide_pull()
@@ -193,11 +213,11 @@ class Viewer:
 
     @holds
     def step(self, control: Numbers | None = None, *, tau: Numbers | None = None, mocap: Numbers | None = None) -> Any:
-        """One step of the simulator, when the page plays: waits while it is paused, and keeps to the clock times the
-        page's speed.
+        """One step of the simulator while the page plays. It waits while paused, and keeps the page's speed times real
+        time.
 
-        `control (worlds, nu)`: None is what the sliders say. `mocap (worlds, nmocap, 7)`: None is where they are, or
-        are dragged to. Returns the new `state`.
+        `control (worlds, nu)`: None takes the sliders. `mocap (worlds, nmocap, 7)`: None keeps the present poses, or
+        follows a drag. Returns the new `state`.
         """
         self._wait()
         if self.running:
@@ -206,8 +226,10 @@ class Viewer:
 
     @holds
     def run(self, policy: Callable | None = None, seconds: float | None = None) -> Any:
-        """Step until Ctrl-C, `close()`, or for so many simulated seconds. `policy(state)` gives the control, else the
-        sliders do."""
+        """Step until Ctrl-C, `close()`, or for `seconds` of simulated time.
+
+        `policy(state)` gives the control; without it the sliders do.
+        """
         if policy is not None and not callable(policy):
             raise ValueError(f"policy is {short(policy)}; give a function of the state that returns the control")
         steps = np.inf if seconds is None else round(positive(seconds, "seconds", "s") / self.sim.dt)
@@ -225,10 +247,11 @@ class Viewer:
 
     @holds
     def sync(self, state: "State", seconds: float | None = None) -> Any:
-        """Show a state that the program stepped to itself: waits while the page is paused, and until the clock has come
-        to it. Returns the state to go on with: this one, or the start after a *Reset*. Neither sliders nor drags act.
+        """Show a state that the program has stepped itself. It waits while paused, and until real time has reached the
+        state.
 
-        `seconds`: simulated time since the last one; None is what the two states say.
+        Returns the state to continue from: the given one, or the initial state after a *Reset*. Sliders and drags have
+        no effect. `seconds`: simulated time since the last call; None takes the difference of the two states.
         """
         self.sim._stepper.check_state(state)
         if seconds is None:
@@ -242,7 +265,7 @@ class Viewer:
 
     @holds
     def show(self, state: "State | None" = None) -> None:
-        """Draw a state now, the viewer's own or another that it then goes on with."""
+        """Draw a state now: the viewer's own, or a given one, which the viewer then continues from."""
         if state is not None:
             self.sim._stepper.check_state(state)
             self.state = state
@@ -251,8 +274,10 @@ class Viewer:
 
     @holds
     def reset(self) -> None:
-        """Back to the start, in all worlds; a program that steps itself gives `on_reset`, which returns its new
-        state."""
+        """Return all worlds to the initial state.
+
+        A program that steps by itself gives `on_reset`, which returns its new state.
+        """
         state = self._start.clone() if self.on_reset is None else self.on_reset()
         self.sim._stepper.check_state(state)
         self.state, self._stepped, self._restart = state, False, True
@@ -261,7 +286,7 @@ class Viewer:
         self._draw()
 
     def close(self) -> None:
-        """End the page."""
+        """Close the page."""
         if self.running:
             self._wishes.closed = True
             self._shown.stop()
@@ -281,11 +306,11 @@ class Viewer:
         return f'<iframe src="{self.url}" width="100%" height="600" style="border:0"></iframe>'
 
     def _seconds(self, state) -> float:
-        """Simulated time of the world that is looked at."""
+        """Simulated time of the selected world."""
         return float(state.time.numpy()[self._shown.worlds[self._wishes.world]])
 
     def _wait(self, seconds: float | None = None) -> None:
-        """Until a step of so many seconds may be made: while paused, and until the clock has come to it."""
+        """Wait until a step of `seconds` may be made: not paused, and real time has reached it."""
         wishes = self._wishes
         wishes.work()
         paused = False
@@ -305,7 +330,7 @@ class Viewer:
             if not wishes.playing:
                 return self._wait(seconds)
             now = time.perf_counter()
-            self._due = min(self._due, now + seconds / wishes.speed)  # the speed may have been raised
+            self._due = min(self._due, now + seconds / wishes.speed)  # the speed may have increased
         self._due += seconds / wishes.speed
 
     def _advance(self, control, tau=None, mocap=None) -> None:
@@ -332,10 +357,10 @@ class Viewer:
             done = time.perf_counter()
             self._next = max(
                 self._next + 1.0 / self.fps, done + (done - now)
-            )  # on a busy machine half of the time is the steps'
+            )  # on a busy machine the steps get half of the time
 
     def _poses(self) -> np.ndarray:
-        """Poses of the bodies `(worlds, nbody, 7)`."""
+        """Body poses `(worlds, nbody, 7)`."""
         return self.sim.kinematics(self.state.q, self.state.mocap).numpy()
 
     def _draw(self) -> None:
@@ -360,10 +385,10 @@ class Viewer:
             shown.show_pull(pose[:3] + rotate(pose[3:], self._drag.point), self._drag.target, k)
         shown.follow(
             k if wishes.follow and self._drag is None else None
-        )  # else the pointer would pull away from the body that it pulls
+        )  # else the pointer would move away from the dragged body
 
     def _tell(self, now: float) -> None:
-        """Simulated time, pace and rate, twice a second; how a bad world is marked."""
+        """Show simulated time, speed and rate twice a second, and mark bad worlds."""
         seconds = self._seconds(self.state)
         self._paces = [(t, s) for t, s in self._paces if t > now - 1.0] + [(now, seconds)]
         if now - self._told < 0.5:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `warpsim` and the programs beside it: demo, bench, the compile check for CUDA."""
+"""The command `warpsim` and its programs: demo, bench, the compile check for CUDA."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`warpsim bench`: speed, cold start and memory beside mujoco_warp and MuJoCo C, in one run on one machine.
 
-Every engine gets the same model (Euler integrator and Newton solver for the peers, because mujoco_warp refuses the
-files' RK4 and PGS), the same step, the same start states, settled on the ground under random controls, and the same
-random controls. Engines take turns in every repeat. On the CPU the clock is the process's CPU time.
+Every engine gets the same model, the same step, the same initial states (settled on the ground under random controls),
+and the same random controls. The peers use the Euler integrator and the Newton solver, because mujoco_warp refuses the
+files' RK4 and PGS. Engines take turns in every repeat. On the CPU the clock is the process's CPU time.
 """
 
 import datetime
@@ -26,13 +26,13 @@ import warp as wp
 from warpsim.tools.bench_engines import ENGINES, Scene
 from warpsim.tools.demo import robot_path
 
-SETTLED = 64  # distinct start states; more worlds repeat them, with controls of their own
-OWN_SECONDS = 0.1  # of its own steps that every engine makes before the clock starts
+SETTLED = 64  # distinct initial states; further worlds repeat them, with different controls
+OWN_SECONDS = 0.1  # s of steps that every engine makes before the clock starts
 LEAST_STEPS, MOST_STEPS = 8, 2000
 
 
 def run(*, models, worlds, engines, repeats, world_steps, settle, device, cold_start, out) -> dict:
-    """Run the comparison, print the tables, write `<out>/bench.json` and `<out>/bench.md`; the results as a dict."""
+    """Run the comparison, print the tables, and write `<out>/bench.json` and `<out>/bench.md`; returns the results."""
     from rich.console import Console
 
     console = Console(highlight=False, width=max(120, Console().width))
@@ -93,7 +93,7 @@ def machine(device) -> dict:
 
 
 def make_scene(name: str, settle: float) -> Scene:
-    """The MuJoCo model with overridden options, and start states after `settle` seconds of random controls."""
+    """The MuJoCo model with overridden options, and its initial states after `settle` seconds of random controls."""
     path = name if name.endswith((".xml", ".urdf")) else robot_path(name)
     mj_model = mujoco.MjModel.from_xml_path(path)
     mj_model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
@@ -113,7 +113,7 @@ def make_scene(name: str, settle: float) -> Scene:
 
 
 def random_controls(mj_model, rng, shape) -> np.ndarray:
-    """Uniform in the control ranges, `(*shape, nu)`; an actuator without a range gets [-1, 1]."""
+    """Uniform controls in the control ranges, `(*shape, nu)`; an actuator without a range gets [-1, 1]."""
     limited = mj_model.actuator_ctrllimited.astype(bool)
     low = np.where(limited, mj_model.actuator_ctrlrange[:, 0], -1.0)
     high = np.where(limited, mj_model.actuator_ctrlrange[:, 1], 1.0)
@@ -121,7 +121,7 @@ def random_controls(mj_model, rng, shape) -> np.ndarray:
 
 
 def _race(scene: Scene, worlds: int, engines, repeats: int, world_steps: int, device, console) -> list[dict]:
-    """All engines at one number of worlds, taking turns; one row per engine."""
+    """Run all engines at one number of worlds, taking turns; one row per engine."""
     steps = min(max(LEAST_STEPS, -(-world_steps // worlds)), MOST_STEPS)
     own = max(1, round(OWN_SECONDS / scene.dt))
     controls = random_controls(scene.mj_model, np.random.default_rng(1), (own + steps, worlds))
@@ -141,8 +141,10 @@ def _race(scene: Scene, worlds: int, engines, repeats: int, world_steps: int, de
 
 
 def by_turns(runners: dict, repeats: int, own: int, last: int) -> dict[str, list[float]]:
-    """Seconds of the steps from `own` to `last` by engine, once per round; those before, each engine's own, are off the
-    clock."""
+    """Seconds that each engine takes for the steps from `own` to `last`, once per round.
+
+    The steps before `own` are not timed; each engine makes them itself.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     for runner in runners.values():
         runner.restart()
@@ -171,7 +173,7 @@ first_step(sys.argv[1], sys.argv[2], sys.argv[3])
 
 
 def _cold_start(scene: Scene, engine: str, device) -> dict:
-    """Seconds from a fresh process with an empty kernel cache to the end of the first step: wall, and CPU."""
+    """Wall and CPU seconds from a fresh process, with an empty kernel cache, to the end of the first step."""
     with tempfile.TemporaryDirectory() as cache:
         environment = dict(os.environ, WARP_CACHE_PATH=cache)
         before, start = os.times(), time.perf_counter()
@@ -188,7 +190,7 @@ HEADINGS = (
 
 
 def table_rows(result: dict) -> list[list[str]]:
-    """The cells of the comparison, as text."""
+    """The cells of the comparison as text."""
     peer = {(r["model"], r["worlds"]): r for r in result["rows"] if r["engine"] == "mujoco_warp"}
     cells = []
     for r in result["rows"]:
@@ -235,7 +237,7 @@ def _cold_line(row: dict) -> str:
 
 
 def markdown(result: dict) -> str:
-    """The same tables for a file, with machine, versions and date."""
+    """The same tables in Markdown, with machine, versions and date."""
     m = result["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     lines = [
@@ -260,6 +262,7 @@ SETTING_NOTE = (
     "warpsim: SAP and symplectic Euler, float32. mujoco_warp: Newton and Euler, overridden in the model because it "
     "refuses the files' PGS and RK4; float32, its step replayed from a graph. mujoco: Newton and Euler, float64, "
     "`mujoco.rollout` on one thread. Solver tolerances are each engine's default, or the file's. Contacts are each "
-    "engine's own count per world at the end (warpsim's includes contacts that may close within a step). Speed-up is over "
+    "engine's own count per world at the end (warpsim's includes contacts that may close within a step). Speed-up is "
+    "over "
     "mujoco_warp; e_m is warpsim's certificate, the worst momentum error over all worlds."
 )

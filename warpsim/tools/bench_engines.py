@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines of `warpsim bench` behind one small interface, and what each of them costs.
+"""The engines of `warpsim bench` behind one small interface, and their memory use.
 
-An engine is made for a scene, a number of worlds and a table of controls; `restart()` goes to the start states,
-`remember()` makes the present state the start, `advance(first, last)` makes these steps and waits for them, and
-`facts()` says what the state is like afterwards.
+An engine is made for a scene, a number of worlds and a table of controls. `restart()` returns to the initial states;
+`remember()` makes the present state the initial one; `advance(first, last)` makes these steps and waits for them;
+`facts()` describes the final state.
 """
 
 import dataclasses
@@ -12,19 +12,19 @@ import mujoco
 import numpy as np
 import warp as wp
 
-SPARE = 1.5  # room for contacts and rows above what settling needed
+SPARE = 1.5  # factor of room for contacts and rows above what settling needed
 
 
 @dataclasses.dataclass
 class Scene:
-    """A model with the options that all engines run, and start states `q (n, nq)`, `v (n, nv)`."""
+    """A model with the options that all engines run, and initial states `q (n, nq)`, `v (n, nv)`."""
 
     name: str
     path: str
     mj_model: mujoco.MjModel
     q: np.ndarray
     v: np.ndarray
-    contacts: int  # most contacts and constraint rows of a world while settling, by MuJoCo
+    contacts: int  # most contacts and constraint rows of a world during settling, by MuJoCo
     rows: int
 
     @property
@@ -32,7 +32,7 @@ class Scene:
         return float(self.mj_model.opt.timestep)
 
     def starts(self, worlds: int) -> tuple[np.ndarray, np.ndarray]:
-        """Start states of `worlds` worlds, the settled ones over and over."""
+        """Initial states of `worlds` worlds, cycling through the settled ones."""
         chosen = np.arange(worlds) % len(self.q)
         return self.q[chosen], self.v[chosen]
 
@@ -45,7 +45,7 @@ class WarpsimEngine:
 
         self.on_gpu = device.is_cuda
         self.sim = warpsim.Simulator(warpsim.load(scene.path), worlds, dt=scene.dt, device=device, threads=1)
-        # A row of an array on the device costs more than a step of one world.
+        # Slicing a device array costs more than a step of one world.
         self.controls = wp.array(controls, dtype=wp.float32, device=device) if self.on_gpu else controls
         self.start = self.sim.state(*scene.starts(worlds))
         self.state = self.start.clone()
@@ -58,7 +58,7 @@ class WarpsimEngine:
 
     def advance(self, first: int, last: int) -> None:
         for step in range(first, last):
-            control = self.controls[step] if self.controls.size else None  # no indexing of nothing
+            control = self.controls[step] if self.controls.size else None  # an empty array cannot be indexed
             self.sim.step(self.state, control, out=self.state)
         wp.synchronize_device(self.sim.device)
 
@@ -85,8 +85,8 @@ class MujocoWarpEngine:
         mujoco.mj_forward(scene.mj_model, mj_data)
         with wp.ScopedDevice(device):
             self.model = mujoco_warp.put_model(scene.mj_model)
-            self.model.opt.warn_overflow = 0  # it would print in the timed loop; facts() says so instead
-            # Its own choice of sizes, more where settling needed more.
+            self.model.opt.warn_overflow = 0  # it would print in the timed loop; facts() reports overflow instead
+            # Its default sizes, increased where settling needed more.
             sizes = {"nconmax": max(SPARE * scene.contacts, 48), "njmax": max(SPARE * scene.rows, 64)}
             sizes = {name: int(size) for name, size in sizes.items()}
             self.sizes, self.data = sizes, mujoco_warp.put_data(scene.mj_model, mj_data, nworld=worlds, **sizes)
@@ -95,7 +95,7 @@ class MujocoWarpEngine:
             start = {"qpos": wp.array(q, dtype=wp.float32), "qvel": wp.array(v, dtype=wp.float32)}
             self.start = start | {"qacc_warmstart": wp.zeros_like(self.data.qacc_warmstart)}
             self.restart()
-            mujoco_warp.step(self.model, self.data)  # compiles; capture cannot
+            mujoco_warp.step(self.model, self.data)  # compiles, which capture cannot do
             with wp.ScopedCapture() as capture:
                 mujoco_warp.step(self.model, self.data)
         self.graph = capture.graph
@@ -167,7 +167,7 @@ ENGINES = {"warpsim": WarpsimEngine, "mujoco_warp": MujocoWarpEngine, "mujoco": 
 
 
 def first_step(engine: str, path: str, device: str) -> None:
-    """Load a robot and finish one step of one world: what a cold start is."""
+    """Load a robot and finish one step of one world; this is the cold start."""
     if engine == "warpsim":
         import warpsim
 
@@ -186,7 +186,7 @@ def first_step(engine: str, path: str, device: str) -> None:
 
 
 def _array_bytes(value, found: dict[int, int]) -> None:
-    """Bytes of every distinct Warp array in a (nested) dataclass, by address."""
+    """Collect the bytes of every distinct Warp array in a (nested) dataclass, by address."""
     if isinstance(value, wp.array):
         if value.ptr:
             found[value.ptr] = value.capacity

@@ -24,12 +24,12 @@ ROBOT_FILES = (
     ".usda",
     ".usdc",
     ".usdz",
-)  # what `view` steps; anything else is a store
+)  # files that `view` steps; anything else is a store
 
 
 @dataclasses.dataclass
 class Run:
-    """Roll out a robot file in many worlds, print a summary, and write what is asked for."""
+    """Roll out a robot file in many worlds, print a summary, and write the requested outputs."""
 
     model: Positional[str]
     """MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz) file."""
@@ -116,7 +116,7 @@ class Run:
         self._check_outputs()
 
     def _check_outputs(self) -> None:
-        """Refuse what could not be written in the end, before anything is computed."""
+        """Refuse outputs that cannot be written, before anything is computed."""
         import importlib.util
 
         from warpsim.files.output import check_file
@@ -151,7 +151,7 @@ class Run:
 
 @dataclasses.dataclass
 class Resume:
-    """Go on with a run that was interrupted, from its store alone, with the same bits."""
+    """Continue an interrupted run from its store alone, with the same bits."""
 
     store: Positional[str]
     """A Zarr store that `warpsim run --store` or `sim.rollout(store=…)` has begun: a path or a URL."""
@@ -171,7 +171,7 @@ class Resume:
 
 @dataclasses.dataclass
 class Replay:
-    """Step again through what `on_fault` has written of a world that went wrong, and on from there."""
+    """Repeat the steps of a faulty world that `on_fault` has written, and continue from there."""
 
     fault: Positional[str]
     """A folder that a simulator with on_fault has written."""
@@ -205,7 +205,7 @@ class Replay:
 
 
 def _finite(value):
-    """What JSON can say: None in place of a number that is not finite."""
+    """The value as JSON allows it: None for a number that is not finite."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -215,7 +215,7 @@ def _finite(value):
 
 @dataclasses.dataclass
 class Info:
-    """What is in a robot file, and what became of every feature of it."""
+    """List the contents of a robot file, and how each of its features is handled."""
 
     model: Positional[str]
     """MJCF (.xml, .mjcf), URDF (.urdf) or USD (.usd, .usda, .usdc, .usdz) file."""
@@ -227,7 +227,7 @@ class Info:
     def __call__(self) -> None:
         from warpsim import load
 
-        # What cannot be simulated is part of the answer here, so it is reported and not an error.
+        # Features that cannot be simulated are part of the report, so they raise no error here.
         model = load(self.model, actuators=self.actuators, unsupported="report")
         facts = describe(model)
         if self.json:
@@ -292,7 +292,7 @@ def describe(model) -> dict:
         for c, name in enumerate(model.constraint_names)
     ]
     soft = model.geom_hydroelastic_modulus
-    if not all(modulus != modulus for modulus in soft):  # NaN: none
+    if not all(modulus != modulus for modulus in soft):  # NaN: not soft
         for row, modulus in zip(facts["geoms"], soft.tolist(), strict=True):
             row["hydroelastic"] = (
                 None if modulus != modulus else "rigid" if modulus == float("inf") else f"{modulus:g} Pa"
@@ -320,9 +320,11 @@ def _print_info(facts: dict) -> None:
 
     console = _console()
     console.print(
-        f"[bold]{escape(facts['name'])}[/bold]: nq {facts['nq']}, nv {facts['nv']}, nu {facts['nu']}; {facts['nbody']} bodies "
+        f"[bold]{escape(facts['name'])}[/bold]: nq {facts['nq']}, nv {facts['nv']}, nu {facts['nu']}; "
+        f"{facts['nbody']} bodies "
         f"in {facts['ntree']} trees, {facts['njoint']} joints, {facts['ngeom']} geoms, {facts['pairs']} pairs that may "
-        f"touch; {facts['mass']:.4g} kg, dt {facts['dt']:g} s, keyframes: {escape(', '.join(facts['keyframes'])) or 'none'}",
+        f"touch; {facts['mass']:.4g} kg, dt {facts['dt']:g} s, keyframes: "
+        f"{escape(', '.join(facts['keyframes'])) or 'none'}",
         highlight=False,
         soft_wrap=True,
     )
@@ -475,7 +477,7 @@ class Bench:
 
 @dataclasses.dataclass
 class Demo:
-    """Roll out a robot in 256 worlds on the ground, and leave a USD stage, a web page and a picture."""
+    """Roll out a robot in 256 worlds on the ground, and write a USD stage, a web page and an image."""
 
     worlds: int = 256
     """Independent copies."""
@@ -496,7 +498,7 @@ class Demo:
 
 @dataclasses.dataclass
 class Devices:
-    """Devices, versions, and what works here."""
+    """List devices, versions, and available features."""
 
     json: bool = False
     """Print JSON."""
@@ -517,7 +519,7 @@ class Devices:
 
 
 def environment() -> dict:
-    """Devices, versions of what matters, and what is available, as plain data."""
+    """Devices, relevant versions and available features, as plain data."""
     import importlib.metadata
     import importlib.util
     import platform
@@ -569,15 +571,18 @@ def _can_compile_cuda() -> bool:
 
 
 def _printable() -> None:
-    """A character that the terminal's encoding lacks is shown as a question mark; else it would end the command."""
+    """Print a question mark for characters that the terminal's encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _quiet() -> None:
-    """Warp's start-up banner and compile lines go (WARPSIM_VERBOSE=1 keeps them); warnings are one line each, MuJoCo's
-    too instead of in a log file."""
+    """Suppress Warp's start-up banner and compile lines (WARPSIM_VERBOSE=1 keeps them), and print warnings as one line
+    each.
+
+    MuJoCo's warnings are printed too, instead of going to a log file.
+    """
     import warnings
 
     import mujoco
@@ -611,8 +616,11 @@ COMMANDS = {
 
 
 def main(args=None) -> int:
-    """Run one command. The exit code is 0; 2 after a one-line message about what is wrong with the request; 128 and the
-    number of the signal that ended it (130: Ctrl-C)."""
+    """Run one command and return the exit code.
+
+    The code is 0; 2 after a one-line message about an invalid request; 128 plus the number of the signal that ended it
+    (130: Ctrl-C).
+    """
     from warpsim.base.errors import Stopped
     from warpsim.device.interrupts import ended_by_signals
 

@@ -14,8 +14,10 @@ from tyro.conf import Positional
 
 @dataclasses.dataclass
 class Train:
-    """Train a policy for a task by PPO, and leave its checkpoint, curve, page and USD stage in a folder. Ctrl-C ends it
-    after the iteration at work, and `--resume` goes on."""
+    """Train a policy for a task by PPO, and write its checkpoint, curve, page and USD stage to a folder.
+
+    Ctrl-C ends the training after the present iteration; `--resume` continues it.
+    """
 
     task: Positional[str]
     """A task by name, such as hopper, ant or quadruped; an unknown one is answered with all names. Of your own: module:Class, as my_tasks:Track for
@@ -65,7 +67,8 @@ class Train:
                 new.write_text(json.dumps(result) + "\n")
         seconds, page = sum(result["cpu_seconds"].values()), pathlib.Path(self.out) / "policy.html"
         screen.print(
-            f"{result['task']}: return {result['return']:.0f}, distance {result['distance']:.2f} m (means of {len(result['returns'])} episodes) "
+            f"{result['task']}: return {result['return']:.0f}, distance {result['distance']:.2f} m (means of "
+            f"{len(result['returns'])} episodes) "
             f"after {result['env_steps']:,} env-steps and {seconds:.0f} s of processor time"
             + (f"; {page} shows it" if page.exists() else "")
             + (
@@ -80,7 +83,7 @@ class Train:
 
 @dataclasses.dataclass
 class Play:
-    """Judge and show the policy of a training."""
+    """Evaluate and show a trained policy."""
 
     folder: Positional[str]
     """What `warpsim train --out` wrote."""
@@ -116,13 +119,16 @@ class Play:
                 check_file(path, suffixes)
         judged = play(self.folder, html=self.html, usd=self.usd, **options)
         console().print(
-            f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m (means of {len(judged['returns'])} episodes)",
+            f"return {judged['return']:.0f}, distance {judged['distance']:.2f} m (means of {len(judged['returns'])} "
+            "episodes)",
             highlight=False,
         )
 
 
 def find_modules_here() -> None:
-    """Modules of tasks may lie in the current folder, as for `python -m`; installed ones of the same name go before."""
+    """Let task modules be imported from the current folder, as with `python -m`; installed modules of the same name go
+    first.
+    """
     if not sys.flags.safe_path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
@@ -130,4 +136,4 @@ def find_modules_here() -> None:
 def console(stderr: bool = False):
     from rich.console import Console
 
-    return Console(stderr=stderr, force_jupyter=False)  # lines there too, as all that a cell prints
+    return Console(stderr=stderr, force_jupyter=False)  # print lines there too, as other output of a notebook cell

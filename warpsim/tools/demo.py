@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job in one command: a robot in many worlds on the ground, then a USD stage, a web page and a picture."""
+"""The main use in one command: a robot in many worlds on the ground, as a USD stage, a web page and an image."""
 
 import pathlib
 import time
@@ -8,11 +8,11 @@ from warpsim import Simulator, load
 from warpsim.tools.runs import perturbed_start, print_summary, smooth_controls, timed_rollout
 
 ROBOT = "humanoid"
-DT = 0.01  # s; three times the file's step, which the convex solver takes in its stride
-CONTROL = 0.4  # of the control range
+DT = 0.01  # s; three times the file's step, which the convex solver allows
+CONTROL = 0.4  # fraction of the control range
 NOISE = 0.05  # rad, rad/s, m/s
 SHOWN = 64  # worlds in the USD stage and on the page
-# The picture: these many worlds at this part of the rollout, seen from just above the crowd.
+# Worlds in the image, and its time as a fraction of the rollout, seen from just above the crowd.
 PICTURED = 144
 PICTURE_TIME = 0.1
 EYE, TARGET, FIELD_OF_VIEW = (6.5, -11.5, 3.6), (1.0, 0.0, -1.2), 36.0  # m, m, degrees

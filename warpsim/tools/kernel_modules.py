@@ -4,19 +4,21 @@
     python -m warpsim.tools.kernel_modules [--machine-code all]
 
 The copies of every file of `warpsim.kernels` for both scalar types (`copies.py`), with and without adjoints, register
-their Warp modules; each is compiled for sm_90, two at a time. Fails on an error, and on a kernel that wants more shared
-memory than a block may have. A module whose hash passed before is not compiled again.
+their Warp modules. Each module is compiled for sm_90, two at a time. The check fails on an error, and on a kernel that
+needs more shared memory than a block may have. A module whose hash passed before is not compiled again.
 
-Every module is compiled to PTX, and those of float64, whose registers and structs are the larger ones, on to machine
-code, which takes as long again; `--machine-code all` does so for all of them, `none` for none. `--dtype float32` is
-half of it all, the modules of one type; `--without _8` leaves out copies whose text is that of others but for a
-constant.
+Every module is compiled to PTX. Modules of float64, whose registers and structs are larger, are also compiled to
+machine code, which takes as long again. `--machine-code all` does so for all modules, `none` for none. `--dtype
+float32` compiles the modules of one type, half of all. `--without _8` leaves out copies whose text differs from that of
+others only by a constant.
 
-The PTX shows that results have the same bits on every run: modules with adjoints, of both scalar types, may not have
-any atomic instruction on real numbers, whose order changes from run to run, and of the other kernels only those that
-add to what one thread alone writes (`OWN_SUMS`). `--atomics` prints every such instruction with its kernel. It shows as
-well that no module of approximate divisions (`fast_math` of `kernels/real.py`) takes sines or cosines, which would be
-approximations too.
+The PTX shows that results have the same bits on every run. Modules with adjoints, of both scalar types, must not
+contain atomic instructions on real numbers, whose order changes from run to run. Of the other kernels only those that
+add to what one thread alone writes (`OWN_SUMS`) may contain them. `--atomics` prints every such instruction with its
+kernel.
+
+The PTX also shows that no module with approximate divisions (`fast_math` of `kernels/real.py`) contains sines or
+cosines, which would be approximate too.
 """
 
 import argparse
@@ -45,12 +47,12 @@ from warpsim.kernels.real import Entry
 
 ARCH = 90  # sm_90: H100, H200
 SHARED_MEMORY_LIMIT = 227 * 1024  # bytes a block may use on sm_90
-WORKERS = 2  # each holds NVRTC and LLVM: some 1 GB
+WORKERS = 2  # each holds NVRTC and LLVM, about 1 GB
 PREFIX = f"{kernels.__name__}_"
 SMALL = tuple(f"_{lanes}" for lanes in PARTS)
-# Files of which kernels are launched in each variant. Copies with spin rows and by conjugate gradients: the solvers and
-# what shares their modules. Copies with dual numbers: rates. Copies for part of a warp: solvers, and kernels whose
-# lanes share something. Copies of one lane: what one thread does for an island.
+# Files whose kernels are launched in each variant. Copies with spin rows or conjugate gradients: the solvers and the
+# files that share their modules. Copies with dual numbers: rates. Copies for part of a warp: solvers, and kernels whose
+# lanes share data. Copies of one lane: the work of one thread for an island.
 VARIANTS = {
     "": ("",),
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
@@ -59,13 +61,13 @@ VARIANTS = {
     "_dual": ("differentiate.pressure_rates",),
     "_1": ("solve.cone_qp.island_qp",),
 } | dict.fromkeys(SMALL, ("solve.sap.",))
-# What is not launched in these copies: small islands, what is launched only without these; in the plain copy rates and
-# what has a copy of one lane.
+# Files of these variants that are not launched. Small islands run only without these variants. The plain copy runs
+# neither rates nor files with a copy of one lane.
 IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
 IDLE[""] = ("differentiate.pressure_rates", "solve.cone_qp.island_qp")
-ADJOINTS = "_grad"  # how the names of modules with adjoints end
-# Kernels without an adjoint that add to an array by `+=`, and the threads that they are launched over: each adds to
-# entries of its own world, tree or row.
+ADJOINTS = "_grad"  # name ending of modules with adjoints
+# Kernels without an adjoint that add to an array by `+=`, and their launch dimensions. Each thread adds only to entries
+# of its own world, tree or row.
 OWN_SUMS = {
     "actuator_force": "worlds",
     "effective_damping": "worlds",
@@ -88,13 +90,13 @@ OWN_SUMS = {
     "link_reactions": "(worlds, trees)",
     "smooth_motion": "(worlds, trees, lanes): a lane has a joint and its actuators",
 }
-# Of atomic instructions: those on real numbers, and those on bits, by which additions can be made.
+# Atomic instructions on real numbers, and on bits, by which additions can be implemented.
 SINE = re.compile(r"^\s*(?:@\S+\s+)?(?:sin|cos)\.approx", re.MULTILINE)
 ATOMIC = re.compile(r"^\s*(?:@\S+\s+)?((?:atom|red)(?:\.[\w:]+)*\.(?:f|bf|b)\d+\w*)\b", re.MULTILINE)
 
 
 class Compiled(NamedTuple):
-    """What came of one module; `error` is None where all is well."""
+    """The result of compiling one module; `error` is None on success."""
 
     name: str
     kernels: int
@@ -105,7 +107,7 @@ class Compiled(NamedTuple):
 
 
 def build_all() -> dict[str, wp.Module]:
-    """Copy every file in every variant; the modules with kernels that this registers, by name."""
+    """Copy every file in every variant; returns the registered modules that have kernels, by name."""
     for info in sorted(pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."), key=lambda info: info.name):
         file = importlib.import_module(info.name)
         for real in SCALARS.values():
@@ -126,7 +128,7 @@ def has_shares(found) -> bool:
 
 
 def _is_launched(name: str, module: wp.Module) -> bool:
-    """Whether a Warp module is of a file that is used in its variant; others are copied with these."""
+    """Whether a Warp module belongs to a file that its variant uses; other files are only copied along."""
     package, _, file = name.removeprefix(PREFIX).partition(".")
     suffix = package.removeprefix("float32").removeprefix("float64")
     used = file.startswith(VARIANTS[suffix]) or (suffix in SMALL and has_shares(module.kernels.values()))
@@ -134,14 +136,14 @@ def _is_launched(name: str, module: wp.Module) -> bool:
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
-    """Compile one module for sm_90, to "ptx" or to "cubin", unless that is in `known`; the result, and its hash and
+    """Compile one module for sm_90, to "ptx" or "cubin", unless it is in `known`; returns the result, and hash and
     form.
 
-    Those with adjoints are compiled to PTX in either case, to be searched for atomic instructions, and those of
-    approximate divisions, for sines.
+    Modules with adjoints are always compiled to PTX, which is searched for atomic instructions. So are modules with
+    approximate divisions, which are searched for sines.
     """
     wp.config.log_level = wp.LOG_WARNING
-    wp.init()  # which finds the folder of the kernel cache
+    wp.init()  # finds the folder of the kernel cache
     module = _modules()[name]
     module.options["block_dim"] = block_of(module.kernels.values())
     start = time.perf_counter()
@@ -170,7 +172,7 @@ def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compile
 
 @contextlib.contextmanager
 def _compiled(module: wp.Module, form: str):
-    """Folder with what a module is compiled to; PTX that the emulator has kept is not made again."""
+    """Folder with a compiled module; PTX that the emulator has kept is reused."""
     kept = kept_ptx(module)
     if form == "ptx" and list(kept.glob("*.ptx")):
         yield kept
@@ -181,15 +183,16 @@ def _compiled(module: wp.Module, form: str):
 
 
 def kept_ptx(module: wp.Module) -> pathlib.Path:
-    """Where `benchmarks.gpu` keeps the PTX of a module for sm_90 and the blocks of its options, and Warp's notes:
-    beside Warp's own cache."""
+    """Where `benchmarks.gpu` keeps a module's PTX for sm_90, the blocks of its options, and Warp's notes: beside Warp's
+    cache.
+    """
     block = module.options["block_dim"]
     digest = module.get_module_hash(block).hex()[:16]
     return pathlib.Path(wp.config.kernel_cache_dir) / f"ptx_sm{ARCH}" / f"{module.name}_{digest}_{block}"
 
 
 def atomics(ptx: str) -> dict[str, collections.Counter]:
-    """Atomic instructions on real numbers, or on bits, in a PTX text: how many of each, by entry or function."""
+    """Numbers of atomic instructions on real numbers, and on bits, in a PTX text, by entry or function."""
     found = {}
     heads = list(re.finditer(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", ptx))
     for head, end in zip(heads, [x.start() for x in heads[1:]] + [len(ptx)], strict=True):
@@ -199,7 +202,7 @@ def atomics(ptx: str) -> dict[str, collections.Counter]:
 
 
 def refused_atomics(module: str, found) -> list[str]:
-    """The entries and functions among `found` that may not have any."""
+    """The entries and functions among `found` that must not have atomic instructions."""
     kernel = {entry: entry.split("_cuda_kernel_")[0].rpartition("_")[0] for entry in found}
     return [entry for entry in found if module.endswith(ADJOINTS) or kernel[entry] not in OWN_SUMS]
 
@@ -216,7 +219,7 @@ def _atomics_in(directory: pathlib.Path) -> dict[str, collections.Counter]:
 
 
 def print_atomics() -> None:
-    """Every atomic instruction on real numbers in the float32 modules, by entry."""
+    """Print every atomic instruction on real numbers in the float32 modules, by entry."""
     total = collections.Counter()
     for name, module in _modules().items():
         if not name.startswith(f"{PREFIX}float32"):
@@ -274,7 +277,7 @@ def main(argv=None) -> int:
     failed, passed = 0, set()
     print(f"{'module':44s} kernels   form  seconds  shared bytes", flush=True)
     with concurrent.futures.ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
-        # In the order of the names, so that two runs can be compared.
+        # sorted by name, so that two runs can be compared
         for result, digest in pool.map(compile_module, names, forms, itertools.repeat(known)):
             note = "  unchanged" if digest in known else ""
             line = f"{result.name.removeprefix(PREFIX):44s} {result.kernels:7d} {result.form:>6s} {result.seconds:8.1f}"
@@ -285,7 +288,7 @@ def main(argv=None) -> int:
                 print(re.sub(r"^", "    ", result.error, flags=re.MULTILINE), flush=True)
             else:
                 passed.add(digest)
-    if stamp:  # a run of one scalar type keeps what is known of the other
+    if stamp:  # a run of one scalar type keeps the stamps of the other
         stamp.parent.mkdir(parents=True, exist_ok=True)
         whole = asked.dtype == "both" and not asked.without
         stamp.write_text(json.dumps(sorted(passed if whole else passed | known)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `warpsim run`, the demo and the bench share: random controls and starts, a timed rollout, its summary."""
+"""Shared by `warpsim run`, the demo and the bench: random controls and initial states, a timed rollout, its summary."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ from warpsim.model.model import JOINT_NV, JointType
 from warpsim.run.streaming import run_into_store
 from warpsim.state import FLAG_NAMES
 
-SLOWEST, FASTEST = 0.5, 1.5  # Hz, the band of random controls
+SLOWEST, FASTEST = 0.5, 1.5  # Hz, frequency band of random controls
 
 
 def smooth_controls(model, worlds: int, steps: int, dt: float, seed: int = 0, amplitude: float = 1.0) -> np.ndarray:
@@ -33,17 +33,17 @@ def smooth_controls(model, worlds: int, steps: int, dt: float, seed: int = 0, am
 
 
 def perturbed_start(model, worlds: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Initial `q (worlds, nq)`, `v (worlds, nv)`: the model's pose at rest plus normal noise.
+    """Initial `q (worlds, nq)`, `v (worlds, nv)`: the model's initial position plus normal noise.
 
     `noise` [rad, m, rad/s, m/s] moves hinges and slides (within their limits), turns ball and free joints, and sets v.
-    Free joints keep their place.
+    Free joints keep their position.
     """
     rng = np.random.default_rng(seed)
     q = np.tile(np.asarray(model.q0, dtype=float), (worlds, 1))
     v = noise * rng.standard_normal((worlds, model.nv))
     moving = np.array([JOINT_NV[JointType(kind)] for kind in model.joint_type], dtype=int)
     delta = np.zeros_like(v)
-    for first, count in zip(model.joint_v, moving, strict=True):  # the last three of a free joint turn it
+    for first, count in zip(model.joint_v, moving, strict=True):  # of a free joint, the last three turn it
         turning = slice(first + max(count - 3, 0), first + count)
         delta[:, turning] = noise * rng.standard_normal((worlds, min(count, 3)))
     q = model.displace(q, delta)
@@ -55,7 +55,9 @@ def perturbed_start(model, worlds: int, noise: float, seed: int = 0) -> tuple[np
 
 @contextlib.contextmanager
 def progress_bar(what: str, steps: int):
-    """A callable(step) that moves a bar on the terminal's error stream; it shows nothing where there is no terminal."""
+    """A callable(step) that advances a progress bar on the terminal's error stream; without a terminal it shows
+    nothing.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -67,10 +69,10 @@ def progress_bar(what: str, steps: int):
 
 
 def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every: int = 1, store=None):
-    """Roll out with a progress bar; the trajectory and its summary, a dict of plain numbers.
+    """Roll out with a progress bar; returns the trajectory and its summary, a dict of plain numbers.
 
-    The first step, on a copy of the state, loads and compiles the kernels and is timed on its own. With `store`, a
-    path, frames go there as they come, and SIGINT, SIGTERM or SIGHUP raises `Stopped` once they are on disk.
+    The first step, on a copy of the state, loads and compiles the kernels and is timed separately. With `store`, a
+    path, frames are written as they come. SIGINT, SIGTERM or SIGHUP then raises `Stopped` once they are on disk.
     """
     start = time.perf_counter()
     with progress_bar("compiling kernels (the first run only)", 0):
@@ -119,7 +121,7 @@ def summarise(sim, trajectory, steps: int, compile_seconds: float, seconds: floa
 
 
 def print_summary(summary: dict, console) -> None:
-    """The summary as a table."""
+    """Print the summary as a table."""
     from rich.table import Table
 
     s = summary

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a live page may be: at an address of this machine alone, at a port that is free."""
+"""The address of a live page: on this machine only, at a free port."""
 
 import http
 import os
@@ -13,19 +13,21 @@ _MEETING = threading.Lock()
 
 
 def checked_address(host: str, port: int) -> tuple[str, int]:
-    """Host and a free port, any where `port` is 0.
+    """The host, and a free port where `port` is 0.
 
-    Raises `ValueError` for a host that others reach (whoever opens the page may move the robots) and `OSError` for a port in use.
+    Raises `ValueError` for a host that others can reach, because whoever opens the page may move the robots. Raises
+    `OSError` for a port in use.
     """
     if not isinstance(host, str) or not is_loopback(host):
         raise ValueError(
-            f"host is {short(host)}; a live page takes orders from whoever opens it, so it listens at this machine alone "
+            f"host is {short(host)}; a live page takes orders from whoever opens it, so it listens at this machine "
+            "alone "
             "(127.0.0.1, ::1 or localhost); from another one use ssh -L"
         )
     if whole(port, "port", 0) >= 1 << 16:
         raise ValueError(f"port is {port}; give 0 to 65535")
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        if os.name == "posix":  # a port that was closed a moment ago is free
+        if os.name == "posix":  # a recently closed port is free
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -38,7 +40,7 @@ def checked_address(host: str, port: int) -> tuple[str, int]:
 
 
 def need_viser(page: str) -> None:
-    """Raise `ImportError` for a page without viser."""
+    """Raise `ImportError` for a page if viser is missing."""
     try:
         import rich  # noqa: F401
         import viser  # noqa: F401
@@ -47,20 +49,22 @@ def need_viser(page: str) -> None:
 
 
 def quiet_server(host: str, port: int):
-    """A `viser_server` that does not announce itself: neither in this thread nor, in the end, in its own."""
+    """A `viser_server` that prints no announcement, neither from this thread nor later from its own."""
     import rich
 
     console = rich.get_console()
-    with console.capture():  # what this thread prints, and no other
+    with console.capture():  # captures what this thread prints, and nothing else
         server = viser_server(host, port)
     server.get_event_loop().call_soon_threadsafe(console.begin_capture)
     return server
 
 
 def viser_server(host: str, port: int):
-    """A viser server at an address of this machine that answers to this machine's names, and to pages of its own, alone (`refusal`).
+    """A viser server on this machine that answers only requests to this machine's names, and only its own pages
+    (`refusal`).
 
-    viser makes its websocket server itself, and has no argument for a check: the call is met on its way. Raises `RuntimeError` where it does not come.
+    viser makes its websocket server itself, and takes no argument for a check. The check is added by intercepting the
+    call. Raises `RuntimeError` where the call does not occur.
     """
     import viser
     import websockets.asyncio.server as sockets
@@ -69,7 +73,7 @@ def viser_server(host: str, port: int):
 
     def serve_checked(handler, *place, process_request=None, **options):
         if place[:1] != (host,) or not getattr(handler, "__module__", "").startswith("viser."):
-            return serve(handler, *place, process_request=process_request, **options)  # of another thread's server
+            return serve(handler, *place, process_request=process_request, **options)  # another thread's server
 
         def check(connection, request):
             why = refusal(request.headers.get_all("Host"), request.headers.get_all("Origin"))
@@ -89,6 +93,7 @@ def viser_server(host: str, port: int):
     if not met:
         server.stop()
         raise RuntimeError(
-            f"viser {viser.__version__} makes its server in a way that is not known here, so that it would answer to any site"
+            f"viser {viser.__version__} makes its server in a way that is not known here, so that it would answer to "
+            "any site"
         )
     return server

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of the world that is looked at: energy, the solver's certificate, contacts, and any joint."""
+"""Curves of the selected world: energy, the solver's certificate, contacts, and any joint."""
 
 import collections
 
@@ -7,15 +7,15 @@ import numpy as np
 
 from warpsim.model.model import JointType
 
-SECONDS = 10.0  # that a curve shows
+SECONDS = 10.0  # length of a curve [s]
 MOST_POINTS = 400
-SMALLEST = 1e-16  # that a logarithm is taken of
+SMALLEST = 1e-16  # least value on a logarithmic axis
 OF_A_STEP = ("certificate", "contacts")
 COLORS = ("#2f6fb2", "#d8652b", "#3b9a57", "#8d5fb8")
 
 
 def curve_names(model) -> list[str]:
-    """What can be plotted."""
+    """Names of the curves that can be plotted."""
     joints = [
         f"joint {name}"
         for name, kind in zip(model.joint_names, model.joint_type, strict=True)
@@ -25,7 +25,7 @@ def curve_names(model) -> list[str]:
 
 
 class Curves:
-    """Plots in the page's panel, made when first asked for."""
+    """Plots in the page's panel, created on first use."""
 
     def __init__(self, gui, folder, sim):
         self.gui, self.folder, self.sim, self.model = gui, folder, sim, sim.model
@@ -34,13 +34,16 @@ class Curves:
         self._world = -1
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Discard all points."""
         for kept in self._kept.values():
             kept.clear()
 
     def add(self, shown: set, state, world: int, stepped: bool = True) -> None:
-        """Take a point of every curve that is shown, and draw them; remove the others. With another world they begin
-        anew. `stepped`: whether the solver's last step is that of this state."""
+        """Add a point to every selected curve and draw it; remove the other curves. With another world the curves
+        restart.
+
+        `stepped`: whether the solver's last step is that of this state.
+        """
         if world != self._world:
             self._world = world
             self.clear()

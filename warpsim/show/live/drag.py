@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A body held by the mouse: a damped spring from the point that was grabbed to where the pointer is.
+"""A body held by the mouse: a damped spring from the grabbed point to the pointer.
 
-The spring is as stiff as m ω², with m the mass that the point offers, 3 over the trace of J M⁻¹ Jᵀ, which makes it safe to take explicitly,
-and ζ = 0.7. A mocap body, which no force moves, follows the pointer with the same ω.
+The stiffness is m ω², with m the effective mass at the point, 3 over the trace of J M⁻¹ Jᵀ, so an explicit spring is
+stable. The damping ratio is ζ = 0.7. A mocap body, which no force moves, follows the pointer with the same ω.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from warpsim.model.geometry import rotate
 
 OMEGA = 12.0  # rad/s
-LARGEST_TURN = 0.3  # ω h that an explicit spring may have
+LARGEST_TURN = 0.3  # largest ω h of an explicit spring
 DAMPING = 0.7
 
 
@@ -32,14 +32,17 @@ class Drag:
         self.mass = 3.0 / mobility if mobility > 1e-12 else 0.0
 
     def moved(self, state, seconds: float) -> np.ndarray:
-        """Poses of the mocap bodies `(worlds, nmocap, 7)` after so many seconds, the dragged one nearer to the pointer."""
+        """Poses of the mocap bodies `(worlds, nmocap, 7)` after `seconds`, the dragged one nearer to the pointer."""
         poses = state.mocap.numpy().astype(float)
         pose = poses[self.world, self.mocap]
         pose[:3] += -np.expm1(-OMEGA * seconds) * (self.target - pose[:3] - rotate(pose[3:], self.point))
         return poses
 
     def wrench(self, state, poses: np.ndarray, com: np.ndarray) -> np.ndarray:
-        """`(worlds, nbody, 6)` torque about each COM and force, world axes; `poses (nbody, 7)` and `com (nbody, 3)` of the world."""
+        """`(worlds, nbody, 6)` torque about each COM, and force; world axes.
+
+        `poses (nbody, 7)` and `com (nbody, 3)` are those of the world.
+        """
         pose = poses[self.body]
         arm = rotate(pose[3:], self.point)
         motion = self.sim.body_velocity(state).numpy()[self.world, self.body].astype(float)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be shown besides the geoms, of the world that is looked at: contacts, forces, frames, centres of mass, inertias, joint axes, patches."""
+"""Optional layers of the selected world: contacts, forces, frames, centers of mass, inertias, joint axes, patches."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ LAYERS = (
     "patches",
 )
 OF_A_STEP = ("contact points", "contact forces", "patches")
-FORCE_LENGTH = 1.0  # of the model's size, of a force as large as its weight
+FORCE_LENGTH = 1.0  # times the model's size, for a force equal to its weight
 CONTACT_COLOR, FORCE_COLOR, AXIS_COLOR = (235, 60, 60), (250, 190, 40), (90, 60, 220)
 COM_COLOR, INERTIA_COLOR = (30, 30, 30), (60, 160, 90)
 CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
@@ -28,7 +28,7 @@ EDGES = np.array([(a, b) for a in range(8) for b in range(a + 1, 8) if np.abs(CO
 
 
 class Layers:
-    """The handles of what is shown, made when first asked for; `refresh` moves them to a state."""
+    """The handles of the layers, created on first use; `refresh` moves them to a state."""
 
     def __init__(self, server, model, sim=None):
         self.server, self.model, self.sim = server, model, sim
@@ -51,7 +51,10 @@ class Layers:
         return tuple(name for name in LAYERS if possible.get(name, self.model.nbody > 0))
 
     def refresh(self, shown: set, world: int, poses: np.ndarray, origin: np.ndarray) -> None:
-        """Show these layers of a world, with `poses (nbody, 7)` of its bodies, whose origin is at `origin`; hide the others."""
+        """Show these layers of a world, and hide the others.
+
+        `poses (nbody, 7)` are those of its bodies, whose origin is at `origin`.
+        """
         for name in set(self._handles) - set(shown):
             self._handles.pop(name).remove()
         contacts = self.sim.last_contacts if {"contact points", "contact forces"} & shown else None
@@ -73,7 +76,7 @@ class Layers:
             self._patches(world, origin)
 
     def _drawn(self, name: str, count: int):
-        """What is on the page under a name, seen only while there is something to draw; None if nothing was yet."""
+        """The page's handle of this name, visible only while there is something to draw; None before that."""
         handle = self._handles.get(name)
         if handle is not None and handle.visible != bool(count):
             handle.visible = bool(count)
@@ -183,7 +186,7 @@ def _placed(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def _inertia_box(model, body: int) -> np.ndarray:
-    """Corners `(8, 3)` in body axes of the uniform box of this mass and inertia; none of a body without either."""
+    """Corners `(8, 3)` in body axes of the uniform box of this mass and inertia; none for a body without them."""
     mass, inertia = float(model.body_mass[body]), model.body_inertia[body]
     if mass <= 0 or not inertia.any():
         return np.zeros((0, 3))

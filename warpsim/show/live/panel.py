@@ -12,12 +12,12 @@ MARKUP = '!"#$&()*+-.:<=>@[\\]^_`{|}~'
 
 
 def plain(text: str) -> str:
-    """Text as Markdown that shows it as it is, whatever is in it."""
+    """Text escaped for Markdown."""
     return "".join(f"&#{ord(c)};" if c in MARKUP else c for c in text)
 
 
 class Panel:
-    """The widgets. `tell` shows a line about what happens; `ended` says that nothing more will."""
+    """The widgets. `tell` shows a status line; `ended` shows that the program has ended."""
 
     def __init__(self, server, wishes: Wishes, worlds: np.ndarray, layers=(), curves=(), title: str = "warpsim"):
         self.server, self.wishes, gui = server, wishes, server.gui
@@ -42,7 +42,7 @@ class Panel:
                     self._more(curves[MOST_SLIDERS:])
 
     def tab(self, name: str):
-        """Another page of widgets."""
+        """Add a tab of widgets."""
         return self._tabs.add_tab(name)
 
     def tell(self, text: str) -> None:
@@ -51,7 +51,7 @@ class Panel:
             self.status.content = text
 
     def warn(self, text: str) -> None:
-        """A note on the pages that are open."""
+        """Show a notification on all open pages."""
         for client in self.server.get_clients().values():
             client.add_notification("warpsim", text, auto_close_seconds=8.0, color="red")
 
@@ -63,7 +63,7 @@ class Panel:
             (chosen.add if box.value else chosen.discard)(name)
 
     def _more(self, names) -> None:
-        """A list for the curves that have no box of their own; one of them is shown."""
+        """A list for the curves without a checkbox; it shows one of them."""
         none, wishes = "none", self.wishes
         other = self.server.gui.add_dropdown("another", [none, *names], initial_value=none)
 
@@ -113,13 +113,13 @@ class Panel:
                     wishes.ask(self._look)
 
     def _look(self) -> None:
-        """Show the parameter of the world that is looked at; there may be none."""
+        """Update the parameter shown for the selected world, if there is one."""
 
     def on_reset(self) -> None:
-        """What the button does; the viewer gives its own."""
+        """Callback of the reset button; the viewer replaces it."""
 
     def add_controls(self, model) -> None:
-        """Sliders of the actuators; they act where the program gives no control, or where the visitor takes over."""
+        """Sliders of the actuators. They act where the program gives no control, or where the visitor takes over."""
         if not model.nu:
             return
         gui, wishes = self.server.gui, self.wishes
@@ -148,8 +148,11 @@ class Panel:
             self.wishes.control[actuator] = float(slider.value)
 
     def add_parameters(self, names: list[str], entries, read, write) -> None:
-        """A parameter, one of its entries, and its value. `entries(name)` lists them, `read(name, entry)` gives the value in the world that is
-        looked at, `write(name, entry, value, everywhere)` sets it between two steps."""
+        """Widgets for a parameter, one of its entries, and the entry's value.
+
+        `entries(name)` lists the entries. `read(name, entry)` returns the value in the selected world. `write(name,
+        entry, value, everywhere)` sets it between two steps.
+        """
         gui, wishes = self.server.gui, self.wishes
         with self.tab("Parameters"):
             name = gui.add_dropdown("parameter", names, initial_value="gravity" if "gravity" in names else names[0])
@@ -183,11 +186,11 @@ class Panel:
             def _(_event) -> None:
                 given = (name.value, entry.options.index(entry.value), float(value.value), bool(everywhere.value))
                 wishes.ask(lambda: write(*given))
-                wishes.ask(look)  # what was refused, or is of a lower precision
+                wishes.ask(look)  # the value may have been refused or rounded
 
 
 def slider_range(limits: np.ndarray) -> tuple[float, float]:
-    """From and to of a slider: the control's own range, of an open end as far as 1 beyond 0 and the other end."""
+    """Bounds of a slider: the control's range. An infinite bound is replaced by 1 beyond 0 and the other bound."""
     low, high = map(float, limits)
     if not np.isfinite(low):
         low = min(-1.0, high - 1.0) if np.isfinite(high) else -1.0

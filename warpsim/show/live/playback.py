@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stored rollout on a live page: frames are read when they are shown, and frames that are added while it is open are found."""
+"""A stored rollout on a live page. Frames are read when shown; frames added meanwhile are found."""
 
 import time
 
@@ -13,16 +13,16 @@ from warpsim.show.live.shown import Shown
 from warpsim.show.live.wishes import Wishes
 from warpsim.state.trajectory import Trajectory, host_array
 
-LOOK = 1.0  # s between looks at what was added to the store
-REST = 0.02  # s between looks at the controls
-DRAWN = 40.0  # frames a second at most
+LOOK = 1.0  # s between checks for frames added to the store
+REST = 0.02  # s between checks of the controls
+DRAWN = 40.0  # most frames drawn per second
 
 
 class Playback:
     """The page of a store at `path`: the live page's Run tab, with a slider over the frames.
 
-    It reads a frame at a time, so its memory does not grow with the run; at the end it waits for more, or begins anew where nothing is added.
-    `worlds`, `port` and `host` as of `Viewer`.
+    It reads one frame at a time, so its memory does not grow with the run. At the end it waits for more frames, or
+    restarts where none are added. `worlds`, `port` and `host` are as in `Viewer`.
     """
 
     def __init__(self, path, worlds=None, port: int = 8080, host: str = "127.0.0.1"):
@@ -36,11 +36,11 @@ class Playback:
 
     @property
     def frames(self) -> int:
-        """That the store has, as far as is known."""
+        """Number of frames in the store, as far as known."""
         return len(self._times)
 
     def run(self, seconds: float | None = None) -> None:
-        """Play until Ctrl-C, `close()`, or for so many seconds of the clock."""
+        """Play until Ctrl-C, `close()`, or for `seconds` of real time."""
         last = started = time.perf_counter()
         clock = float(self._times[self.frame])
         try:
@@ -63,7 +63,7 @@ class Playback:
         self.frame = min(frame, self.frames - 1)
 
     def close(self) -> None:
-        """End the page."""
+        """Close the page."""
         if not self._wishes.closed:
             self._wishes.closed = True
             self._shown.stop()
@@ -75,7 +75,7 @@ class Playback:
         self.close()
 
     def _advance(self, clock: float, passed: float) -> float:
-        """Move `frame` on; the time [s] that is shown."""
+        """Advance `frame`; returns the time [s] that is shown."""
         times, wishes = self._times, self._wishes
         if wishes.steps > 0:
             self.seek(self.frame + 1)
@@ -85,13 +85,13 @@ class Playback:
             self.frame = self.frames - 1
             return float(times[-1])
         clock += passed * wishes.speed
-        if clock > times[-1] + LOOK * wishes.speed and self.frame == self.frames - 1:  # nothing was added meanwhile
+        if clock > times[-1] + LOOK * wishes.speed and self.frame == self.frames - 1:  # no frame was added meanwhile
             clock = float(times[0])
         self.frame = max(int(np.searchsorted(times, clock, side="right")) - 1, 0)
         return clock
 
     def _look(self) -> None:
-        """Find the frames that were added since."""
+        """Look for frames added since the last check."""
         self._looked = time.perf_counter()
         try:
             found = Trajectory.load(self.path, self._trajectory.model)
@@ -101,10 +101,10 @@ class Playback:
             self._readable = False
             self._lost(error)
             return
-        if not self._readable:  # it is back
+        if not self._readable:  # the store is readable again
             self._readable, self._drawn = True, -1
         times = found.clock()
-        if not np.array_equal(times[: self.frames], self._times):  # another run
+        if not np.array_equal(times[: self.frames], self._times):  # another run has replaced it
             self._drawn = -1
         self._trajectory, self._times = found, times
         self.frame = min(self.frame, self.frames - 1)
@@ -112,12 +112,12 @@ class Playback:
             self._slider.max = max(self.frames - 1, 1)
 
     def _lost(self, error: Exception) -> None:
-        """The store is not there, or is another: what is shown stays."""
+        """The store is missing or replaced; the page keeps what it shows."""
         self._drawn = self.frame
         self._panel.tell(plain(f"the store cannot be read: {str(error).splitlines()[0]}"))
 
     def _poses(self, frame: int) -> np.ndarray:
-        """Of the bodies in all worlds `(worlds, nbody, 7)`."""
+        """Poses of the bodies in all worlds `(worlds, nbody, 7)`."""
         run = self._trajectory
         mocap = None if run.mocap is None else host_array(run.mocap[frame])
         return host_kinematics.body_poses(run.model, host_array(run.q[frame]), mocap)
@@ -151,7 +151,7 @@ class Playback:
 
         @self._slider.on_update
         def _(event) -> None:
-            if event.client is not None:  # a visitor's, not our own
+            if event.client is not None:  # set by a visitor, not by this program
                 frame = int(self._slider.value)
                 self._wishes.ask(lambda: self.seek(frame))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The geoms of the chosen worlds on a page, and what the mouse does to them."""
+"""The geoms of the chosen worlds on a page, and mouse events on them."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from warpsim.show.strings import LiveStrings
 from warpsim.state.trajectory import world_indices
 
 DEFAULT_WORLDS = 64
-LEAST_SHIFT = 1e-3  # of the largest geom's radius, at most [m]
-MOVING = "/moving"  # what everything is under that a followed world shifts: the cameras stay where their visitors have put them
+LEAST_SHIFT = 1e-3  # times the largest geom's radius, at most this many [m]
+MOVING = "/moving"  # parent path of what shifts with a followed world; the cameras stay where their visitors put them
 PULL_COLOR = (250, 120, 30)
 
 
@@ -51,7 +51,7 @@ class Shown:
         return placed.astype(np.float32)
 
     def place(self, poses: np.ndarray) -> None:
-        """Move all geoms to the poses of bodies `(all worlds, nbody, 7)`; what is not finite stays where it was."""
+        """Move all geoms to the poses of bodies `(all worlds, nbody, 7)`; non-finite ones stay in place."""
         frame = self._frame(poses)
         bad = ~np.isfinite(frame).all(axis=(1, 2))
         with self.server.atomic():
@@ -74,7 +74,7 @@ class Shown:
         self._strings.show(self.server, q[self.worlds], None if mocap is None else mocap[self.worlds])
 
     def follow(self, k: int | None) -> None:
-        """Let the scene move so that the geoms of a world stay where they are on the page, None: let it be."""
+        """Shift the scene so that a world's geoms stay in place on the page; None: stop following."""
         centre = None if k is None or not np.isfinite(self._root[k]).all() else self._root[k].copy()
         if centre is not None and self._centre is not None:
             shift = centre - self._centre
@@ -85,11 +85,11 @@ class Shown:
         self._centre = centre
 
     def in_world(self, k: int, place) -> np.ndarray:
-        """A place on the page in the axes of the k-th world shown, wherever following has moved the scene."""
+        """A position on the page in the axes of the k-th shown world, corrected for the shift of following."""
         return np.asarray(place) - self._offset - self.origins[k]
 
     def show_pull(self, start: np.ndarray, end: np.ndarray, k: int) -> None:
-        """The spring between a body that is dragged and the pointer."""
+        """Draw the spring between a dragged body and the pointer."""
         points = (np.stack([start, end])[None] + self.origins[k]).astype(np.float32)
         if self._pull is None:
             options = {"thickness": 3.0, "thickness_units": "screen"}
@@ -98,12 +98,12 @@ class Shown:
             self._pull.points, self._pull.visible = points, True
 
     def hide_pull(self) -> None:
-        """No spring."""
+        """Hide the spring."""
         if self._pull is not None:
             self._pull.visible = False
 
     def on_click(self, function) -> None:
-        """`function(k, geom)` when a geom of the k-th world shown is clicked."""
+        """Call `function(k, geom)` when a geom of the k-th shown world is clicked."""
         for handle, group in zip(self.handles, self.groups, strict=True):
 
             async def clicked(event, group=group) -> None:
@@ -113,8 +113,11 @@ class Shown:
             handle.on_click(clicked)
 
     def on_drag(self, function) -> None:
-        """`function(phase, who, k, geom, place, target)` while a geom is dragged: "start", "update", "end"; `who` drags, and the places are in the
-        axes of the world shown."""
+        """Call `function(phase, who, k, geom, place, target)` while a geom is dragged.
+
+        The phases are "start", "update" and "end"; `who` drags. `place` and `target` are in the axes of the shown
+        world.
+        """
         for handle, group in zip(self.handles, self.groups, strict=True):
 
             async def dragged(event, group=group) -> None:
@@ -127,12 +130,12 @@ class Shown:
             handle.on_drag(dragged)
 
     def stop(self) -> None:
-        """End the page."""
+        """Close the page."""
         self.server.stop()
 
 
 def open_server(host: str, port: int):
-    """A viser server, quiet, and its address."""
+    """A quiet viser server, and its address."""
     need_viser("live")
     host, port = checked_address(host, port)
     server = quiet_server(host, port)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the visitor of a live page has asked for. Callbacks of the page write it, in threads of their own; the loop reads it."""
+"""The requests of a live page's visitors. The page's callbacks write them from their threads; the loop reads them."""
 
 import dataclasses
 import queue
@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 @dataclasses.dataclass
 class Wishes:
-    """`playing`, single `steps` still to make, `speed` over real time, the `world` that is looked at, what is shown, and jobs to be done
-    between two steps."""
+    """`playing`, `steps` still to make, `speed` over real time, the selected `world`, what is shown, and queued jobs.
+
+    Jobs run between two steps.
+    """
 
     playing: bool = True
     steps: int = 0
@@ -24,16 +26,16 @@ class Wishes:
     jobs: queue.SimpleQueue = dataclasses.field(default_factory=queue.SimpleQueue)
 
     def ask(self, job: Callable[[], None]) -> None:
-        """Have something done between two steps, by the thread that steps."""
+        """Queue a job, which the stepping thread runs between two steps."""
         self.jobs.put(job)
 
     def work(self) -> None:
-        """Do all that was asked."""
+        """Run all queued jobs."""
         while not self.jobs.empty():
             self.jobs.get()()
 
     def take_step(self) -> bool:
-        """Whether a step is to be made now; counts a single one."""
+        """Whether to make a step now; counts down single steps."""
         if self.steps > 0:
             self.steps -= 1
             return True
