@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step's derivatives: the residual on the tape, and closed forms."""
+"""Derivatives of a step: the residual for tapes, and closed forms."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns ∂r/∂x of controls and of the parameters of actuators and joints' rows (theory §3.5).
+"""Columns ∂r/∂x of controls, and of the parameters of actuators and joint rows (theory §3.5).
 
-An actuator's force is s · (1, ℓ, ℓ̇) with s = gain u + bias, within its limits: of a joint's actuator in
-`actuators.py`, or the impulse of a scalar row (`kernels/rows/kinds/servo.py`), whose slopes are those of its law. At a
-limit it changes with the limit only.
+An actuator's force is s · (1, ℓ, ℓ̇) with s = gain u + bias, within its limits. It is the force of `actuators.py`, or
+the impulse of a scalar row (`kernels/rows/kinds/servo.py`), whose slopes are those of the row's law. At a limit, the
+force changes only with the limit.
 """
 
 import warp as wp
@@ -19,7 +19,7 @@ from .row_slopes import RowSlopes
 
 @struct
 class FirstColumns:
-    """−1 for none."""
+    """The first column of each variable; −1 if it has none."""
 
     control: int
     actuator_gain: int
@@ -42,7 +42,10 @@ def add_entries(
     by_high: real,
     X: wp.array3d(dtype=real),
 ):
-    """X −= ∂f in row d, from the slopes of f by the law gain u + bias of actuator a and by its limits."""
+    """X −= ∂f in row d.
+
+    `by_law`, `by_low`, `by_high`: slopes of f with respect to the law gain u + bias and to the limits of actuator a.
+    """
     g = w % actuators.gain.shape[0]
     by_control = real(0.0)
     for i in range(3):
@@ -80,7 +83,7 @@ def add_force(
     force: real,
     X: wp.array3d(dtype=real),
 ):
-    """X −= factor ∂f in row d, where f is `force` within its limits and changes by s with the law."""
+    """X −= factor ∂f in row d. f is `force` within its limits; `s`: its slope with respect to the law."""
     limit = clamped(force, actuators.force_range, w, a)
     by_law = factor * s
     by_low = real(0.0)
@@ -106,9 +109,9 @@ def actuator_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """Forces of `actuators.py`: a damping gain acts on the new velocity v, one that feeds energy in on v0.
+    """Columns of the forces of `actuators.py`.
 
-    Launch over worlds.
+    A gain that damps acts on the new velocity v, one that feeds energy in on v0. Launch over worlds.
     """
     w = wp.tid()
     nv = v.shape[1]
@@ -147,7 +150,7 @@ def row_parameter_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """Controls and parameters of the rows of joints and actuators. Launch over worlds."""
+    """Columns of controls and parameters, for the rows of joints and actuators. Launch over worlds."""
     w = wp.tid()
     for k in range(table.kind.shape[0]):
         owner = table.owner[k]

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configuration changes about contact impulses: the contacts' part of the columns ∂r/∂q (theory §3.5).
+"""How contact impulses change with the configuration: the contacts' part of the columns ∂r/∂q (theory §3.5).
 
-A contact puts the wrench f = Fγ at its point p on body B and −f on A. Dof e of its support (those that move one body and not
-the other) moves the one on side s = ±1 with the twist (ω; u) at p. Features frozen, that changes φ, p and n
-(`contact_variation.py`), turns the frame by θ = n × δn (its spin about n does not matter, friction is isotropic), and
+A contact puts the wrench f = Fγ at its point p on body B, and −f on A. Its support are the dofs that move one body and
+not the other. Dof e of the support moves the body on its side s = ±1 with the twist (ω; u) at p. With features frozen,
+this changes φ, p and n (`contact_variation.py`). It turns the frame by θ = n × δn (the spin about n does not matter,
+because friction is isotropic), and
 
     δv_c = Fᵀ(δ(V_B − V_A)(p) − θ × u_c),   δγ = γ_φ δφ + γ_v δv_c,   δf = θ × f + F δγ,   δ(moment about p) = δp × f.
 
-The generalised force Σ S_d·wrench changes also because S_d turns with e where e moves d: (S_e × S_d)·f = −S_d·(S_e ×* f),
-so that there the change counts as seen from the moving body. Dofs that move both bodies change nothing here.
+The generalized force Σ S_d·wrench also changes because S_d turns with e, where e moves d: (S_e × S_d)·f = −S_d·(S_e ×*
+f). There the change therefore counts as seen from the moving body. Dofs that move both bodies change nothing here.
 
-The slopes of γ are generated from the law (`laws/contact_law.py`), once for each contact; `weight_slopes.py` uses those by
-the effective mass, `parameter_slopes.py` those by parameters. Contact between pressure fields has a c and a τ_d that
-change too.
+The slopes of γ are generated from the law (`laws/contact_law.py`), once for each contact. `weight_slopes.py` uses those
+with respect to the effective mass, `parameter_slopes.py` those with respect to parameters. Contact between pressure
+fields has a c and a τ_d that change too.
 """
 
 import warp as wp
@@ -38,11 +39,11 @@ class Flow:
 
 @struct
 class Changes:
-    """(worlds, C, M), per dof of the support: Fᵀδf and the moment about p, the latter in world axes."""
+    """Changes (worlds, C, M) per dof of the support: Fᵀδf, and the moment about p in world axes."""
 
     force: wp.array3d(dtype=vec3)
     torque: wp.array3d(dtype=vec3)
-    turned_force: wp.array3d(dtype=vec3)  # as seen from what the dof moves
+    turned_force: wp.array3d(dtype=vec3)  # as seen from the body that the dof moves
     turned_torque: wp.array3d(dtype=vec3)
 
 
@@ -51,19 +52,19 @@ class Changes:
 
 @func
 def arm_of(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, link: int, point: vec3) -> vec3:
-    """The point from the reference point of the link's tree."""
+    """The point, from the reference point of the link's tree."""
     return point - wp.transform_get_translation(link_X[w, topology.tree_reference[topology.link_tree[link]]])
 
 
 @func
 def shifted(a: vec6, arm: vec3) -> vec6:
-    """The motion about the point at `arm`."""
+    """The motion `a` about the point at `arm`."""
     return sp.join(sp.angular(a), sp.velocity_at(a, arm))
 
 
 @func
 def first_turning(topology: Topology, e: int) -> int:
-    """The first dof of its own joint that turns with dof e."""
+    """The first dof of e's joint that turns with e."""
     l = topology.dof_link[e]
     first = e
     if topology.link_type[l] == joints.BALL:
@@ -90,7 +91,7 @@ def velocity_about(topology: Topology, flow: Flow, w: int, link: int, point: vec
 
 @func
 def velocity_before(topology: Topology, flow: Flow, w: int, link: int) -> vec6:
-    """Velocity of what the link's joint does not move; the linear velocity of a free joint counts as such."""
+    """Velocity of the part that the link's joint does not move. It includes the linear velocity of a free joint."""
     V = vec6()
     parent = topology.link_parent[link]
     if parent >= 0:
@@ -115,14 +116,17 @@ def law_slopes(
     # out
     law: wp.array3d(dtype=ContactState),
 ):
-    """Slopes of γ of every contact that acts, by all that its law acts on. Launch over (worlds, max_contacts)."""
+    """Slopes of γ of every active contact with respect to all inputs of its law.
+
+    Launch over (worlds, max_contacts).
+    """
     w, c = wp.tid()
     if c < contacts.count[w] and G[w, c][2, 2] != real(0.0):
         s = loaded_state(scene, material, contacts, contacts.compliance, options, loads, w, c)
         s.phi = contacts.phi[w, c]
         s.weight = weight[w, c]
         s.v_c = u_c[w, c] + v_hat[w, c]
-        entries = int(3)  # not unrolled: what is generated is long
+        entries = int(3)  # not unrolled: the generated code is long
         for i in range(entries):
             e = vec3()
             e[i] = real(1.0)
@@ -131,7 +135,7 @@ def law_slopes(
 
 @func
 def impulse_change(law: wp.array3d(dtype=ContactState), w: int, c: int, phi: real, v_c: vec3, compliance: vec2) -> vec3:
-    """δγ of a contact by the changes of φ, v_c, and (c, τ_d) between pressure fields."""
+    """δγ of a contact from the changes of φ, v_c, and (c, τ_d) between pressure fields."""
     change = vec3()
     for i in range(3):
         change[i] = law[w, c, i].phi * phi + wp.dot(law[w, c, i].v_c, v_c)
@@ -141,7 +145,7 @@ def impulse_change(law: wp.array3d(dtype=ContactState), w: int, c: int, phi: rea
 
 @func
 def along_twist(slope: wp.array3d(dtype=vec6), w: int, c: int, first: int, twist: vec6) -> vec3:
-    """Three rows of a contact's slopes, from `first` on, along a twist."""
+    """Three rows of a contact's slopes, from `first` on, times a twist."""
     return vec3(
         wp.dot(slope[w, c, first], twist), wp.dot(slope[w, c, first + 1], twist), wp.dot(slope[w, c, first + 2], twist)
     )
@@ -161,7 +165,7 @@ def contact_changes(
     # out
     changes: Changes,
 ):
-    """Change of the wrench of every contact that acts. Launch over (worlds, max_contacts, max_support)."""
+    """Change of the wrench of every active contact. Launch over (worlds, max_contacts, max_support)."""
     w, c, k = wp.tid()
     if c >= contacts.count[w]:
         return
@@ -177,7 +181,7 @@ def contact_changes(
     twist = shifted(flow.dof_S[w, e], arm)
     omega = sp.angular(twist)
     u = sp.linear(twist)
-    # Geometry: of B past A, and for side A of both, less that.
+    # Geometry: B moves past A. For side A: both move, minus B.
     F = contacts.frame[w, c]
     n = vec3(F[0, 2], F[1, 2], F[2, 2])
     delta_phi = s * wp.dot(slope[w, c, 0], twist)
@@ -219,7 +223,7 @@ def contact_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """X −= δ(Jᵀγ) by the dofs of the support, contact after contact. Launch over worlds."""
+    """X −= δ(Jᵀγ) with respect to the dofs of the support, contact by contact. Launch over worlds."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         if G[w, c][2, 2] != real(0.0):

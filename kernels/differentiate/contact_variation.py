@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How distance, point and normal of a contact change as geom B moves past geom A with the features frozen.
+"""How distance, point and normal of a contact change as geom B moves past geom A, with the features frozen.
 
-Row i of `slope` is the gradient of component i of (φ, p, n) by the motion (ω; u) of B about the contact's point: one
-adjoint of `features.evaluate` per row. Motions of A follow, because a motion of both geoms carries everything along.
+Row i of `slope` is the gradient of component i of (φ, p, n) with respect to the motion (ω; u) of B about the contact
+point: one adjoint of `features.evaluate` per row. Motions of A follow from it, because a motion of both geoms moves
+everything along.
 """
 
 import warp as wp
@@ -40,7 +41,7 @@ def vary(
     # out
     value: wp.array3d(dtype=real),
 ):
-    """One component of (φ, p, n) after a motion of geom B. Its adjoint is launched over (worlds, max_contacts, ROWS)."""
+    """One component of (φ, p, n) after a motion of geom B. Its adjoint: launch over (worlds, max_contacts, ROWS)."""
     w, c, i = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
@@ -67,7 +68,7 @@ def vary_convex(
     # out
     value: wp.array3d(dtype=real),
 ):
-    """As the simple pairs' kernel."""
+    """`vary` for convex pairs."""
     w, c, i = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]

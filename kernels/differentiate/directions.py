@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jacobians times directions, and directions between the tangent space and coordinates.
+"""Jacobians times directions, and conversion of directions between the tangent space and coordinates.
 
 For a quaternion q of any length, q' = q ∘ (1, δ/2): δq = T δ and δ = 4 Tᵀ δq/|q|², T as in `reverse_jacobian.py`.
 Changes of |q| have no effect.
@@ -41,7 +41,10 @@ def to_tangent(
     # out
     d: wp.array3d(dtype=real),
 ):
-    """Changes of coordinates as tangent vectors, the first columns of d. Launch over (worlds, dofs, directions)."""
+    """Convert changes of coordinates to tangent vectors, the first columns of d.
+
+    Launch over (worlds, dofs, directions).
+    """
     w, j, k = wp.tid()
     i = coordinate[j]
     x = dq[k, w, i]
@@ -65,7 +68,10 @@ def to_coordinates(
     # out
     dq: wp.array3d(dtype=real),
 ):
-    """Tangent vectors, the first columns of d, as changes of coordinates. Launch over (worlds, dofs, directions)."""
+    """Convert tangent vectors, the first columns of d, to changes of coordinates.
+
+    Launch over (worlds, dofs, directions).
+    """
     w, j, k = wp.tid()
     i = coordinate[j]
     if axis[j] == PLAIN:

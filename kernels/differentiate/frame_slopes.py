@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the state changes about the rows between frames: their `RowSlopes` (`row_slopes.py`), exact.
+"""Exact `RowSlopes` (`row_slopes.py`) of the rows between frames: how they change with the state.
 
-    γ = −(J v − v̂(φ))/R,   φ = φ(q ⊕ h v0) − h J(q) v0:   ∂φ/∂q_e = J'_e ∂q'/∂q − h ∂J/∂q_e v0,   ∂φ/∂v0_e = J'_e ∂q'/∂v0 − h J_e
+    γ = −(J v − v̂(φ))/R,   φ = φ(q ⊕ h v0) − h J(q) v0:
+    ∂φ/∂q_e = J'_e ∂q'/∂q − h ∂J/∂q_e v0,   ∂φ/∂v0_e = J'_e ∂q'/∂v0 − h J_e
 
-with J' where v0 leads, J_i = s_i a · m_i of an axis a and the motion m_i of dof i about B's origin p, and
+J' is the Jacobian at the position that v0 leads to. J_i = s_i a · m_i with an axis a and the motion m_i of dof i about
+B's origin p, and
 
     ∂J_i/∂q_e = s_i (δa · m_i + a · δm_i),   δm_i = S_e × S_i where i turns with e, and ω_i × δp for velocities.
 
-p moves with B, and a · m by `dispatch.axis_slope`; a motion of A and B turns a by ω, so that A's motions follow.
-The least weight Σ_i c_i/M_ii of a row between bodies changes with c_i and, for e below i, by ∂M_ii = −2 (S_e × S_i) · I_e S_i,
-I_e the inertia of e's subtree.
+p moves with B. `dispatch.axis_slope` gives the change of a · m with B. A motion of A and B together turns a by ω, which
+gives A's motions. The least weight Σ_i c_i/M_ii of a row between bodies changes with c_i and, for e below i, by ∂M_ii =
+−2 (S_e × S_i) · I_e S_i, with I_e the inertia of e's subtree.
 """
 
 import warp as wp
@@ -67,9 +69,9 @@ def body_turns(
             d_e = rows.support[k, e]
             twist = motion_of(topology, here, w, d_e, point)
             omega = sp.angular(twist)
-            slope = wp.dot(by_b, twist)  # of a · m, by a
+            slope = wp.dot(by_b, twist)  # of a · m, through a
             delta_p = sp.linear(twist)
-            if table.a[k, e] < real(0.0):  # A moves: as A and B together, less B
+            if table.a[k, e] < real(0.0):  # A moves: A and B together, minus B
                 delta_p = vec3()
                 turned = sp.join(wp.cross(omega, sp.angular(axis)), wp.cross(omega, sp.linear(axis)))
                 slope = wp.dot(turned, own) - slope
@@ -81,14 +83,14 @@ def body_turns(
 
 @func
 def lead(topology: Topology, d: int, v0: wp.array2d(dtype=real), h: real, w: int) -> mat33:
-    """The rotation exp(h v0) of the joint of a dof that rotates in three ways."""
+    """The rotation exp(h v0) of the joint of a dof, which is a ball joint's or a free joint's rotation."""
     j = first_turning(topology, d)
     return wp.quat_to_matrix(joints.quaternion_exp(h * vec3(v0[w, j], v0[w, j + 1], v0[w, j + 2])))
 
 
 @func
 def turns_in_three(topology: Topology, d: int) -> bool:
-    """Whether a dof belongs to the rotations of a ball or free joint."""
+    """Whether a dof is a rotation of a ball or free joint."""
     l = topology.dof_link[d]
     kind = topology.link_type[l]
     return kind == joints.BALL or (kind == joints.FREE and d >= topology.link_v[l] + 3)
@@ -96,7 +98,7 @@ def turns_in_three(topology: Topology, d: int) -> bool:
 
 @func
 def follow(topology: Topology, rows: Rows, k: int, v0: wp.array2d(dtype=real), h: real, w: int, slopes: RowSlopes):
-    """From J' in gamma_v: J' ∂q'/∂q in gamma_q, J' ∂q'/∂v0 in gamma_v."""
+    """From J' in gamma_v to J' ∂q'/∂q in gamma_q and J' ∂q'/∂v0 in gamma_v."""
     e = int(0)
     while e < rows.support_size[k]:
         d = rows.support[k, e]
@@ -161,7 +163,7 @@ def moves(topology: Topology, e: int, link: int) -> bool:
 
 @func
 def share_change(topology: Topology, table: Table, place: Place, w: int, k: int, point: vec3, d: int, e: int) -> real:
-    """∂c_d/∂q_e of the summand c_d/M_dd in the least weight of a row that measures positions."""
+    """∂c_d/∂q_e of the term c_d/M_dd in the least weight of a row that measures positions."""
     link = topology.dof_link[d]
     reference = topology.tree_reference[topology.link_tree[link]]
     o = wp.transform_get_translation(place.link_X[w, reference])
@@ -169,7 +171,7 @@ def share_change(topology: Topology, table: Table, place: Place, w: int, k: int,
     arm = point - o
     turn = vec6()
     if moves(topology, e, link) and d >= first_turning(topology, e):
-        # Both about the reference point of d's own tree, to which e then belongs.
+        # Both about the reference point of d's tree, to which e then belongs.
         turn = sp.cross_motion(place.dof_S[w, e], own)
     delta_p = vec3()
     if moves(topology, e, table.link[k, 1]):
@@ -212,7 +214,7 @@ def floor_by_dofs(
     k: int,
     tree: int,
 ):
-    """by_dof ← ∂floor/∂q of one tree; y holds c_d/M_dd² of the support."""
+    """by_dof ← ∂floor/∂q of one tree. The caller fills y with c_d/M_dd² of the support."""
     measures = (table.traits[k] & ANGULAR) == 0
     point = wp.transform_get_translation(end_frame(table, here.link_X, w, k, 1))
     for e in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
@@ -234,7 +236,7 @@ def floor_by_dofs(
 
 @func
 def floor_by_inertias(topology: Topology, here: Place, inertias: Inertias, weights: Weights, w: int):
-    """∂floor by inertial parameters: −Σ_d c_d/M_dd² S_d · δI S_d."""
+    """∂floor with respect to inertial parameters: −Σ_d c_d/M_dd² S_d · δI S_d."""
     for k in range(inertias.link.shape[0]):
         l = inertias.link[k]
         slope = real(0.0)
@@ -263,7 +265,7 @@ def floor_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """X −= Jᵀ ∂γ/∂floor ∂floor of the rows whose weight is the least one. Launch over worlds."""
+    """X −= Jᵀ ∂γ/∂floor ∂floor, for the rows whose weight is the least one. Launch over worlds."""
     w = wp.tid()
     for d in range(inertia.shape[1]):
         weights.y[w, d] = vec3()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into the backward pass of a step and what comes out of it, one launch each; sums and norms of gradients.
+"""Inputs and outputs of the backward pass of a step, one launch each; sums and norms of gradients.
 
-A world that stands still (NONFINITE) passes no gradient: its backward pass runs at the initial pose, at rest and from a
-seed of zero, so that nothing that is not finite reaches the gradients that worlds share. A tree that is switched off
-(body_active) hands its gradients on as they are.
+A world that stands still (NONFINITE) passes no gradient. Its backward pass runs at the initial pose, at rest and from a
+seed of zero, so that nothing infinite reaches the gradients that worlds share. A tree that is switched off
+(body_active) hands its gradients on unchanged.
 """
 
 import warp as wp
@@ -14,7 +14,7 @@ from ..real import func, kernel, real, struct
 
 @struct
 class Inputs:
-    """Inputs, result and seed of a step, or their gradients. Those of the step at hand are in arrays whose addresses stay."""
+    """Inputs, result and seed of a step, or their gradients. The arrays for the current step keep their addresses."""
 
     q: wp.array2d(dtype=real)
     v: wp.array2d(dtype=real)
@@ -37,7 +37,7 @@ class Switches:
 
 @func
 def given_or_zero(source: wp.array2d(dtype=real), w: int, i: int) -> real:
-    """An optional input: 0 where the array is empty."""
+    """An optional input; 0 where the array is empty."""
     x = real(0.0)
     if source.shape[0] > 0:
         x = source[w, i]
@@ -89,7 +89,7 @@ def load_record(
 
 @func
 def add(found: wp.array2d(dtype=real), w: int, i: int, total: wp.array2d(dtype=real)):
-    """total += found, where the total is wanted."""
+    """total += found, where `total` is not empty."""
     if total.shape[0] > 0:
         total[w, i] = total[w, i] + found[w, i]
 
@@ -102,7 +102,7 @@ def add_found(
     # in and out
     total: Inputs,
 ):
-    """Add the gradients found to those of the inputs (which may be empty), `total`, and clear those of the result."""
+    """Add the gradients found to those of the inputs, `total` (which may be empty), and clear those of the result."""
     w, i = wp.tid()
     moves = flags[w] & NONFINITE == 0
     if i < found.q.shape[1]:
@@ -176,7 +176,7 @@ def finish_memory(
     before_bar: wp.array2d(dtype=real),
     after_bar: wp.array2d(dtype=real),
 ):
-    """Add the gradient found, clear that at the end of the step."""
+    """Add the gradient found, and clear the gradient at the end of the step."""
     w, i = wp.tid()
     after_bar[w, i] = real(0.0)
     if flags[w] & NONFINITE == 0:
@@ -187,7 +187,7 @@ def finish_memory(
 def norm(q_bar: wp.array2d(dtype=real), v_bar: wp.array2d(dtype=real), result: wp.array(dtype=real)):
     """Euclidean norm of a state's gradient; not finite where an entry is not. Launch over worlds."""
     w = wp.tid()
-    total = wp.float64(0.0)  # the square of a large float32 is not finite
+    total = wp.float64(0.0)  # float64, because the square of a large float32 overflows
     for i in range(q_bar.shape[1]):
         total += wp.float64(q_bar[w, i]) * wp.float64(q_bar[w, i])
     for i in range(v_bar.shape[1]):
@@ -205,7 +205,7 @@ def move(source: wp.array2d(dtype=real), target: wp.array2d(dtype=real)):
 
 @kernel
 def differ(a: wp.array2d(dtype=real), b: wp.array2d(dtype=real), result: wp.array(dtype=int)):
-    """result <- 1 where a world's values are not the same."""
+    """result <- 1 where a world's values differ."""
     w, i = wp.tid()
     if a[w, i] != b[w, i]:
         result[w] = 1
@@ -213,14 +213,14 @@ def differ(a: wp.array2d(dtype=real), b: wp.array2d(dtype=real), result: wp.arra
 
 @kernel
 def load_rows(source: wp.array2d(dtype=real), target: wp.array2d(dtype=real)):
-    """target <- source, whose rows are one per world or one for all. Launch over `target`."""
+    """target <- source, which has one row per world or one for all. Launch over `target`."""
     w, i = wp.tid()
     target[w, i] = source[w % source.shape[0], i]
 
 
 @kernel
 def pass_on(stays: wp.array(dtype=int), source: wp.array2d(dtype=real), target: wp.array2d(dtype=real)):
-    """target += source in the worlds that stay, source <- 0 in all. Launch over (worlds, n)."""
+    """target += source in the worlds that stay, and source <- 0 in all. Launch over (worlds, n)."""
     w, i = wp.tid()
     if stays[w] != 0:
         target[w, i] = target[w, i] + source[w, i]

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adjoint by hand of DRNEA(dq) = S^T (sum over subtrees of wrench) + the joints' own part, at its root dq.
+"""The adjoint, by hand, of DRNEA(dq) = S^T (sum over subtrees of wrench) + the joints' own part, at its root dq.
 
-A link that its joints have displaced by T, its COM frame by (A, p) with the logarithm xi = (phi; rho), has the momentum
+The joints have displaced a link by T, and its COM frame by (A, p) with the logarithm xi = (phi; rho). The link has the
+momentum
 
     mu = dlog_xi^T F,   F = G xi / h,
 
-in the frame of world axes at its COM. A gradient mu_bar is a motion m there. With z = dlog_xi m, mu_bar·mu = z·F, so that
+in the frame of world axes at its COM. A gradient mu_bar is a motion m there. With z = dlog_xi m, mu_bar·mu = z·F, so
+that the gradient with respect to
 
-    by xi           xi_bar = G z/h + the derivative of F·dlog_xi m by xi,  and  dlog_xi^T xi_bar is a wrench W on the displaced link
-    by the inertia  G_bar = z xi^T / h
-    by the COM      A^T (the force of W) + (the force of mu) × (the rotation of m), T fixed
+    xi           is xi_bar = G z/h + the derivative of F·dlog_xi m; dlog_xi^T xi_bar is a wrench W on the displaced link
+    the inertia  is G_bar = z xi^T / h
+    the COM      is A^T (the force of W) + (the force of mu) × (the rotation of m), at fixed T
 
-W, summed up over subtrees and taken back through the displacement of the parent, meets the joint's own displacement: a turn by
-phi_J about its axis and a slide. `root_adjoint` of `variational_adjoint.py` uses W with the motion subspace at q' instead.
+W is summed over subtrees and taken back through the displacement of the parent. It then acts on the joint's own
+displacement: a turn by phi_J about its axis, and a slide. `root_adjoint` of `variational_adjoint.py` uses W with the
+motion subspace at q' instead.
 """
 
 import warp as wp
@@ -29,13 +32,13 @@ from .tree_adjoint import BodyBars, Links, product_gradient, wants_any
 
 @func
 def square_slope(phi: vec3, a: vec3, b: vec3) -> vec3:
-    """The derivative of a·(phi × (phi × b)) by phi."""
+    """The derivative of a·(phi × (phi × b)) with respect to phi."""
     return wp.dot(phi, b) * a + wp.dot(phi, a) * b - (real(2.0) * wp.dot(a, b)) * phi
 
 
 @func
 def dlog_slope(log: lie.Logarithm, beta_2: real, rho: vec3, F: vec6, m: vec6) -> vec6:
-    """The derivative of F·dlog_xi m by xi."""
+    """The derivative of F·dlog_xi m with respect to xi."""
     phi = log.phi
     tau = spatial.angular(F)
     f = spatial.linear(F)
@@ -57,7 +60,7 @@ def dlog_slope(log: lie.Logarithm, beta_2: real, rho: vec3, F: vec6, m: vec6) ->
 def add_pose(
     X_bar: wp.array2d(dtype=transform), link_X: wp.array2d(dtype=transform), w: int, l: int, turn: vec3, f: vec3
 ):
-    """The gradient of a link's pose += a torque about its origin and a force."""
+    """Add a torque about a link's origin and a force to the gradient of the link's pose."""
     r = wp.transform_get_rotation(link_X[w, l])
     old = X_bar[w, l]
     r_bar = wp.transform_get_rotation(old) + (quat(turn[0], turn[1], turn[2], real(0.0)) * r) * real(2.0)
@@ -69,7 +72,7 @@ def add_inertial(
     link_X: wp.array2d(dtype=transform), bars: BodyBars, w: int, l: int, body: int, by_mass: real, by_com: vec3,
     by_inertia: mat33,
 ):  # fmt: skip
-    """The gradients of a body's mass, COM and inertia, the latter two from world axes."""
+    """Add to the gradients of a body's mass, COM and inertia. The latter two are given in world axes."""
     R = wp.quat_to_matrix(wp.transform_get_rotation(link_X[w, l]))
     if bars.mass.shape[0] > 0:
         bars.mass[w, body] = bars.mass[w, body] + by_mass
@@ -81,10 +84,10 @@ def add_inertial(
 
 @struct
 class Wrenches:
-    """Of the links in an interval, about o."""
+    """Wrenches on the links in an interval, about o."""
 
     mu: wp.array2d(dtype=vec6)  # momenta
-    W: wp.array2d(dtype=vec6)  # what gradients of the momenta are on the displaced links
+    W: wp.array2d(dtype=vec6)  # the gradients of the momenta, as wrenches on the displaced links
 
 
 @kernel
@@ -104,8 +107,10 @@ def momentum_adjoint(
     X_bar: wp.array2d(dtype=transform),
     bars: BodyBars,
 ):
-    """`mu_bar` += the motion of the links under `seed`; from it the gradients of poses and bodies with the displacements, in
-    `work` (A, dr), fixed, and `found`. Launch over (worlds, trees).
+    """Add the motion of the links under `seed` to `mu_bar`, and find the gradients that follow from it.
+
+    These are the gradients of poses and bodies at fixed displacements, which are (A, dr) in `work`, and `found`. Launch
+    over (worlds, trees).
     """
     w, tree = wp.tid()
     reference = topology.tree_reference[tree]
@@ -156,7 +161,10 @@ def momentum_adjoint(
 
 @func
 def through_parent(work: Motion, arm: vec3, F: vec6, w: int, parent: int) -> vec6:
-    """The wrench that F on a displaced link is before its parent's displacement, about o; `arm`: the parent's joint from o."""
+    """Take the wrench F on a displaced link back through its parent's displacement. All about o.
+
+    `arm`: the parent's joint from o.
+    """
     f = spatial.linear(F)
     A = work.A[w, parent]
     d = work.dr[w, parent] - A * arm
@@ -176,7 +184,10 @@ def add_axes(
     # out
     S_bar: wp.array2d(dtype=vec6),
 ):
-    """From the wrench F about o on the joint's own displacement, a turn about the point at `arm` and a slide, to the gradient of S."""
+    """Add to the gradient of S, from the wrench F about o on the joint's own displacement.
+
+    The displacement is a turn about the point at `arm`, and a slide.
+    """
     f = spatial.linear(F)
     zero = vec3(real(0.0), real(0.0), real(0.0))
     if kind == joints.SLIDE:
@@ -203,7 +214,7 @@ def add_axes(
 
 @func
 def weight_gradient(U: vec6, g: vec3) -> vec10:
-    """The gradient of U·(h × g; m g) by the inertia: of the weight's power under the motion U."""
+    """The gradient of U·(h × g; m g) with respect to the inertia: of the power of the weight under the motion U."""
     by_moment = wp.cross(g, spatial.angular(U))
     x = vec10()
     x[0] = wp.dot(spatial.linear(U), g)
@@ -214,12 +225,12 @@ def weight_gradient(U: vec6, g: vec3) -> vec10:
 
 @struct
 class Node:
-    """What the balance of a node reads of its dofs, or its gradients."""
+    """What the balance of a node reads per dof, or the gradients of that."""
 
     v: wp.array2d(dtype=real)  # (worlds, nv)
     D: wp.array2d(dtype=real)  # (worlds, nv) damping
     force: wp.array2d(dtype=real)  # (worlds, nv)
-    armature: wp.array2d(dtype=real)  # (1 or worlds, nv); as a gradient it may be empty, as the next
+    armature: wp.array2d(dtype=real)  # (1 or worlds, nv); a gradient may be empty, also in the next line
     gravity: wp.array(dtype=vec3)  # (1 or worlds,)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What controls, activations and the state change about actuators' laws s: from columns ∂r/∂s to those of (q, v0, activation, u).
+"""How actuator laws s change with controls, activations and the state.
 
-The law of an actuator depends on its own control, activation, length and velocity alone (`kernels/forces/activation.py`, `muscle.py`), so
-that one adjoint of all laws, seeded with a component of s, gives the slopes of all actuators.
+From columns ∂r/∂s, these kernels fill those of (q, v0, activation, u). The law of an actuator depends only on its own
+control, activation, length and velocity (`kernels/forces/activation.py`, `muscle.py`). One adjoint of all laws, seeded
+with a component of s, therefore gives the slopes of all actuators.
 """
 
 import warp as wp
@@ -13,7 +14,7 @@ from ..real import func, kernel, real, struct
 
 @struct
 class LawSlopes:
-    """∂s/∂x of every actuator, (worlds, nu, 3), and those of the next activations."""
+    """∂s/∂x of every actuator, (worlds, nu, 3), and the slopes of the next activations."""
 
     control: wp.array3d(dtype=real)
     activation: wp.array3d(dtype=real)
@@ -25,7 +26,7 @@ class LawSlopes:
 
 @kernel
 def seed_law(component: int, law_bar: wp.array3d(dtype=real)):
-    """The adjoint of one component of every law. Launch over (worlds, nu)."""
+    """Seed the adjoint of one component of every law. Launch over (worlds, nu)."""
     w, a = wp.tid()
     for i in range(3):
         law_bar[w, a, i] = real(0.0)
@@ -43,7 +44,7 @@ def keep_law_slopes(
     # out
     slopes: LawSlopes,
 ):
-    """Launch over (worlds, nu)."""
+    """Keep the gradients of one component of every law as slopes. Launch over (worlds, nu)."""
     w, a = wp.tid()
     slopes.control[w, a, component] = control_bar[w, a]
     slopes.activation[w, a, component] = real(0.0)
@@ -73,7 +74,7 @@ def law_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """The columns of q, v0, activations and controls gain what they change about the laws. Launch over worlds."""
+    """Add to the columns of q, v0, activations and controls what they change through the laws. Launch over worlds."""
     w = wp.tid()
     nv = X.shape[1]
     for a in range(index.shape[0]):
@@ -98,7 +99,7 @@ def activation_rows(
     A: wp.array3d(dtype=real),
     B: wp.array3d(dtype=real),
 ):
-    """The rows of the next activations, which depend on their own control and activation alone. Launch over (worlds, nu)."""
+    """Rows of the next activations, which depend only on their own control and activation. Launch over (worlds, nu)."""
     w, a = wp.tid()
     if index[a] >= 0:
         row = first_row + index[a]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rigid law of contacts whose class is known: impulses and errors of its equations, on the tape (theory §5; DLCP (12))."""
+"""The rigid law of contacts with known classes: impulses and errors on the tape (theory §5; DLCP (12))."""
 
 import warp as wp
 
@@ -13,7 +13,7 @@ touching = TOUCHING[real]
 
 @func
 def tangent_impulse(kind: int, f: real, bound: real) -> real:
-    """f of a clamping row, ±bound of one at its bound, else 0."""
+    """f for a clamping row, ±bound for a row at its bound, else 0."""
     found = real(0.0)
     if kind == CLAMPING:
         found = f

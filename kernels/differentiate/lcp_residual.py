@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backward pass through rigid contact (Werling et al., §4 and §5; theory §5).
 
-With the classes of the solved LCP (C clamping, U at a bound, f_U = E f_C) a step obeys
+With the classes of the solved LCP (C clamping, U at a bound, f_U = E f_C), a step obeys
 
     r = A (v − v*) − Bᵀf_C = 0,  B = J_C + EᵀJ_U;      c = J_C v + R f_C − t = 0
 
-and so, for the adjoint v̄ of v, p̄ = −wᵀ∂r/∂p − λᵀ∂c/∂p with
+and therefore, for the adjoint v̄ of v, p̄ = −wᵀ∂r/∂p − λᵀ∂c/∂p with
 
     Qᵀλ = B A⁻¹v̄,  w = A⁻¹(v̄ − J_Cᵀλ),  Q = J_C A⁻¹Bᵀ + R.
 
-Redundant contacts make Q singular; f_C and λ are of least norm then, and where impulses n of no effect on the clamping rows move
-others (corners that slide different ways), n = (I − Q⁺Q) B A⁻¹v̄ ≠ 0, the rule of least norm changes the motion. It adds
+Redundant contacts make Q singular; f_C and λ then are of least norm. Some impulses n have no effect on the clamping
+rows but move other rows (corners that slide different ways): n = (I − Q⁺Q) B A⁻¹v̄ ≠ 0. Where they exist, the rule of
+least norm changes the motion. It adds
 
     sᵀ∂Q n = sᵀ∂J_C a + u·∂Bᵀn − uᵀ∂A a,  s = Q⁺ᵀf_C,  a = A⁻¹Bᵀn,  u = A⁻¹J_Cᵀs,
 
-the adjoints of A a − Bᵀn and J_C a. Scalar rows have R > 0 and join in as γ = clamp(−(Jv − v̂)/R), the law that SAP's residual
-has them in: they are in Q, but not in c, and their own ∂J and ∂R are left out of sᵀ∂Q n. First come the solves,
-then r and c for the tape. Cost 8 |C|³ per world.
+the adjoints of A a − Bᵀn and J_C a. Scalar rows have R > 0. They enter as γ = clamp(−(Jv − v̂)/R), the law of SAP's
+residual: they are in Q but not in c, and their own ∂J and ∂R are left out of sᵀ∂Q n. The solves come first in this
+file, then r and c for the tape. Cost 8 |C|³ per world.
 """
 
 import numpy as np
@@ -41,32 +42,33 @@ SEPARATING, CLAMPING, UPPER = (
     wp.constant(lcp_classes.UPPER),
 )
 
-# Rank of the scaled Q: pivots above this part of the first. Sliding contacts make it nearly singular without redundancy.
+# The rank of the scaled Q counts pivots above this fraction of the first one. Sliding contacts make Q nearly singular
+# without redundancy.
 RANK_LEVEL = {wp.float32: 1e-4, wp.float64: 2e-11}
 
-# Sliding speeds below this many machine epsilons of `System.speed` are none.
+# Sliding speeds below this many machine epsilons of `System.speed` count as none.
 TIED_EPSILONS = 1e2
 
-# Distance [m] up to which a contact counts as an overlap in the derivative. A gap that a step has closed is 0 to rounding, which
-# must not choose, contact by contact, between the slopes of t above and below.
+# Distance [m] up to which a contact counts as an overlap in the derivative. A gap that a step has closed is 0 up to
+# rounding. Rounding must not choose, contact by contact, between the slopes of t above and below 0.
 TOUCHING = {wp.float32: 1e-6, wp.float64: 1e-10}
 
 
 @struct
 class System:
-    """The linear system of the classes, N = 3 max_contacts + scalar rows; its matrices: see `Matrices`."""
+    """The linear system of the classes, N = 3 max_contacts + scalar rows. For its matrices see `Matrices`."""
 
-    classes: wp.array2d(dtype=int)  # (worlds, N) S, C, ±U of a row by its source
+    classes: wp.array2d(dtype=int)  # (worlds, N) class S, C, ±U of a row, by its source
     bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*
     clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
     pivots: wp.array2d(dtype=int)
-    singular: wp.array(dtype=int)  # (worlds,) 1: Q is
+    singular: wp.array(dtype=int)  # (worlds,) 1: Q is singular
     speed: wp.array(dtype=real)  # (worlds,) largest J v* of a listed row, per 1/√diag
     tau: wp.array2d(dtype=real)  # of the factor, see `dense.Orthogonal`
     diagonal: wp.array2d(dtype=real)
     tau_Z: wp.array2d(dtype=real)
     diagonal_Z: wp.array2d(dtype=real)
-    scale: wp.array2d(dtype=real)  # of clamped row and unknown: 1/√diag
+    scale: wp.array2d(dtype=real)  # 1/√diag, of clamped rows and unknowns
     r: wp.array2d(dtype=real)
     y: wp.array2d(dtype=real)
     f: wp.array2d(dtype=real)  # impulses of the clamped rows
@@ -77,7 +79,7 @@ class System:
 
 @struct
 class Matrices:
-    """(n, n) of one world with n listed rows, in `Scratch`."""
+    """Matrices (n, n) of one world with n listed rows, in `Scratch`."""
 
     W: wp.array2d(dtype=real)
     K: wp.array2d(dtype=real)  # factor of Q or Qᵀ
@@ -86,17 +88,17 @@ class Matrices:
 
 @struct
 class Null:
-    """What the rule of least norm adds to a gradient, 0 where Q is regular: seeds and arguments of the residual."""
+    """What the rule of least norm adds to a gradient: seeds and arguments of the residual. 0 where Q is regular."""
 
-    f: wp.array2d(dtype=vec3)  # (worlds, max_contacts) n, in the place of f
-    v: wp.array2d(dtype=real)  # (worlds, nv) A⁻¹Bᵀn, in the place of v
+    f: wp.array2d(dtype=vec3)  # (worlds, max_contacts) n, replaces f
+    v: wp.array2d(dtype=real)  # (worlds, nv) A⁻¹Bᵀn, replaces v
     error_bar: wp.array2d(dtype=vec3)  # s
     seed: wp.array2d(dtype=real)  # −A⁻¹J_Cᵀs
 
 
 @struct
 class Law:
-    """Of the normal rows: w = J v − t ≥ 0, see `contact_lcp.py`."""
+    """The law of the normal rows, w = J v − t ≥ 0, see `contact_lcp.py`."""
 
     phi: wp.array2d(dtype=real)  # (worlds, max_contacts)
     pair: wp.array2d(dtype=int)  # of geoms
@@ -129,7 +131,7 @@ def normal_target(problem: Problem, scene: Scene, law: Law, dual: Dual, system: 
 
 @kernel
 def find_bounces(problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: wp.array2d(dtype=real), system: System):
-    """Which contacts have the target of an impact. Launch over (worlds, N)."""
+    """Find the contacts that have the target of an impact. Launch over (worlds, N)."""
     w, r = wp.tid()
     if r >= dual.count[w]:
         return
@@ -153,9 +155,10 @@ def classify(
     x: wp.array2d(dtype=real),
     system: System,
 ):
-    """Classes of the listed rows at the solution v (`problem.v0`), x (worlds, 3 max_contacts), by x_i − w_i/W_ii.
+    """Classes of the listed rows at the solution, from the sign of x_i − w_i/W_ii.
 
-    Launch over (worlds, N), after `find_bounces` and `find_speed`.
+    The solution is v (`problem.v0`) and x (worlds, 3 max_contacts). Launch over (worlds, N), after `find_bounces` and
+    `find_speed`.
     """
     w, r = wp.tid()
     if r >= dual.count[w]:
@@ -170,14 +173,14 @@ def classify(
         w_n = row_dot(problem, w, dual.source[w, n], problem.v0[w])
         w_n -= normal_target(problem, scene, law, dual, system, w, n, c)
         x_n = x[w, 3 * c + 2]
-        # x_n = 0 is exact where the solution separates. Where it touches all the same (the fourth corner of a box, w = 0 by those
-        # of the others), the rounding of w_n must not make it one of those that clamp.
+        # x_n = 0 is exact where the solution separates. Where such a contact still touches (the fourth corner of a box,
+        # held at w = 0 by the others), the rounding of w_n must not make it clamp.
         if x_n > real(0.0) and entry(problem, dual, w, n, n) * x_n > w_n:
             kind = CLAMPING
         if axis != 2 and kind == CLAMPING:
             W_rr = entry(problem, dual, w, r, r)
             trial = W_rr * x[w, source] - row_dot(problem, w, source, problem.v0[w])
-            # At its bound and at rest is a row that sticks: its impulse has come there along those of no effect.
+            # A row at its bound and at rest sticks: impulses without effect have brought it to the bound.
             bound = W_rr * problem.mu[w, c] * x_n + real(tied) * system.speed[w] * wp.sqrt(W_rr)
             if trial > bound or problem.mu[w, c] == real(0.0):
                 kind = UPPER
@@ -196,9 +199,10 @@ def classify(
 
 @kernel
 def escape(problem: Problem, dual: Dual, chosen: wp.array(dtype=int), system: System):
-    """Where chosen: normal rows whose impulse the loss wants smaller, ∂ℓ/∂f = J A⁻¹v̄ < 0, separate, others clamp.
+    """Change the classes of normal rows in the chosen worlds.
 
-    A contact that changes has no friction. Launch over (worlds, N), after `solve_smooth` has filled z.
+    Rows whose impulse the loss wants smaller, ∂ℓ/∂f = J A⁻¹v̄ < 0, separate; others clamp. A contact that changes has
+    no friction. Launch over (worlds, N), after `solve_smooth` has filled z.
     """
     w, r = wp.tid()
     if r >= dual.count[w] or chosen[w] == 0:
@@ -222,14 +226,14 @@ def escape(problem: Problem, dual: Dual, chosen: wp.array(dtype=int), system: Sy
 
 @kernel
 def reserve(dual: Dual, scratch: Scratch):
-    """Memory for the matrices. Launch over worlds."""
+    """Reserve memory for the matrices. Launch over worlds."""
     w = wp.tid()
     take(scratch, w, wp.int64(3) * square(dual.count[w]))
 
 
 @kernel
 def find_speed(problem: Problem, dual: Dual, system: System):
-    """`speed`. Launch over worlds."""
+    """Find `speed`. Launch over worlds."""
     w = wp.tid()
     fastest = real(0.0)
     for r in range(dual.count[w]):
@@ -241,7 +245,7 @@ def find_speed(problem: Problem, dual: Dual, system: System):
 
 @func
 def matrices(dual: Dual, scratch: Scratch, w: int) -> Matrices:
-    """Those of one world."""
+    """The matrices of one world."""
     n = dual.count[w]
     o = Matrices()
     o.W = matrix(scratch, w, wp.int64(0), n, n)
@@ -252,7 +256,7 @@ def matrices(dual: Dual, scratch: Scratch, w: int) -> Matrices:
 
 @func
 def orthogonal(system: System, of: Matrices, w: int) -> Orthogonal:
-    """The views of `qr_factor` for one world."""
+    """The arrays of one world for `qr_factor`."""
     o = Orthogonal()
     o.Z = of.Z
     o.tau = system.tau[w]
@@ -266,7 +270,7 @@ def orthogonal(system: System, of: Matrices, w: int) -> Orthogonal:
 
 @func
 def set_scale(problem: Problem, system: System, dual: Dual, w: int, m: int):
-    """`scale` from the diagonal of W; rows that move nothing take the largest entry's."""
+    """Set `scale` from the diagonal of W. Rows that move nothing take the largest entry."""
     largest = real(0.0)
     for a in range(m):
         r = system.clamped[w, a]
@@ -281,7 +285,7 @@ def set_scale(problem: Problem, system: System, dual: Dual, w: int, m: int):
 
 @func
 def side(problem: Problem, system: System, dual: Dual, w: int, r: int) -> real:
-    """E of a listed row: ±μ of a tangent at its bound, 0 of every other row."""
+    """E of a listed row: ±μ of a tangent at its bound, 0 for every other row."""
     slots = problem.contact_pair.shape[1]
     source = dual.source[w, r]
     E = real(0.0)
@@ -296,7 +300,10 @@ def side(problem: Problem, system: System, dual: Dual, w: int, r: int) -> real:
 
 @func
 def first_tangent(problem: Problem, dual: Dual, w: int, r: int) -> int:
-    """The first listed row of the contact whose normal row is r; r where it has no tangents, or is no normal row."""
+    """The first listed row of the contact whose normal row is r.
+
+    This is r itself, where the contact has no tangents or r is not a normal row.
+    """
     slots = problem.contact_pair.shape[1]
     source = dual.source[w, r]
     first = int(r)
@@ -308,7 +315,7 @@ def first_tangent(problem: Problem, dual: Dual, w: int, r: int) -> int:
 
 @func(inline=False)
 def factor_Q(problem: Problem, dual: Dual, system: System, o: Matrices, w: int, transposed: int) -> wp.vec2i:
-    """(|C|, rank) and the factor of the scaled Q, or of Qᵀ."""
+    """Factor the scaled Q, or Qᵀ. Returns (|C|, rank)."""
     slots = problem.contact_pair.shape[1]
     m = int(0)
     for r in range(dual.count[w]):
@@ -336,7 +343,7 @@ def factor_Q(problem: Problem, dual: Dual, system: System, o: Matrices, w: int, 
 
 @func
 def solve_scaled(system: System, o: Matrices, w: int, found: wp.vec2i):
-    """y ← the solution of least norm for the right-hand side r, over the clamped rows."""
+    """y ← the least-norm solution for the right-hand side r, over the clamped rows."""
     for a in range(found[0]):
         system.r[w, a] = system.r[w, a] * system.scale[w, a]
     qr_solve(o.K, found[0], found[1], orthogonal(system, o, w), system.r[w], system.y[w])
@@ -363,7 +370,7 @@ def impulses(
     system: System,
     gamma: wp.array2d(dtype=vec3),
 ):
-    """Impulses of the contacts where the classes were chosen: f_C = Q⁺(t − J v*). Launch over worlds."""
+    """Impulses of the contacts in worlds where the classes were chosen: f_C = Q⁺(t − J v*). Launch over worlds."""
     w = wp.tid()
     if chosen[w] == 0 or scratch.turn[w] != turn:
         return
@@ -467,7 +474,7 @@ def split(
     w: int,
     found: wp.vec2i,
 ):
-    """f̄ ← Q⁺Q f̄, f ← Q⁺Q f, and n = (I − Q⁺Q) f̄ with A⁻¹Bᵀn into `null`."""
+    """f̄ ← Q⁺Q f̄, f ← Q⁺Q f. Write n = (I − Q⁺Q) f̄ and A⁻¹Bᵀn into `null`."""
     slots = problem.contact_pair.shape[1]
     project(problem, dual, system, o, w, found, system.f_bar[w])
     for a in range(found[0]):
@@ -509,7 +516,7 @@ def solve_adjoint(
     error_bar: wp.array2d(dtype=vec3),
     null: Null,
 ):
-    """−w and, per contact, −λ from z = A⁻¹v̄; and the rule of least norm. Launch over worlds."""
+    """−w and, per contact, −λ, from z = A⁻¹v̄; then the terms of the rule of least norm. Launch over worlds."""
     w = wp.tid()
     if scratch.turn[w] != turn:
         return
@@ -567,7 +574,7 @@ def to_tangent(
     q_bar: wp.array2d(dtype=real),
     g: wp.array2d(dtype=real),
 ):
-    """The gradient by displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
+    """The gradient with respect to displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
     w, d = wp.tid()
     g[w, d] = tangent_part(coordinate, axis, q, q_bar, w, d)
 
@@ -580,7 +587,7 @@ def add_tangent(
     g: wp.array2d(dtype=real),
     q_bar: wp.array2d(dtype=real),
 ):
-    """q̄ += the gradient, orthogonal to quaternions, with the tangent part g. Launch over worlds."""
+    """q̄ += the gradient with the tangent part g that is orthogonal to quaternions. Launch over worlds."""
     w = wp.tid()
     for d in range(g.shape[1]):
         i = coordinate[d]
@@ -606,7 +613,7 @@ def bounce(
     g: wp.array2d(dtype=real),
     change: wp.array2d(dtype=real),
 ):
-    """g ← Xᵀg, and the change Xᵀg − g, with the X of the time of collision (theory §5). Launch over worlds.
+    """g ← Xᵀg, and change ← Xᵀg − g, with the X of the time of collision (theory §5). Launch over worlds.
 
     X = I − A⁻¹Nᵀ(N A⁻¹Nᵀ)⁺(I + e) N, N the normal rows of the contacts that bounce in this step.
     """
@@ -659,6 +666,6 @@ def squared_norm(v_bar: wp.array2d(dtype=real), tau_bar: wp.array2d(dtype=real),
 
 @kernel
 def choose(derivative: wp.array(dtype=real), other: wp.array(dtype=real), chosen: wp.array(dtype=int)):
-    """1 where the other gradient is the larger. Launch over worlds."""
+    """chosen ← 1 where the other gradient is larger. Launch over worlds."""
     w = wp.tid()
     chosen[w] = wp.where(other[w] > derivative[w], 1, 0)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jacobians of one step of symplectic Euler and SAP: the linear systems H δv = −∂r/∂x δx for all x at once (theory §3.5).
+"""Jacobians of one step of symplectic Euler and SAP: solve H δv = −∂r/∂x δx for all x at once (theory §3.5).
 
     r(v; q, v0, u, p) = h RNEA(q, v0, (v − v0)/h) + h D v − h force(q, v0, u) − Jᵀγ = 0,   ∂r/∂v = H = A + JᵀGJ
 
-The columns ∂r/∂x fill X (worlds, nv, n): by q in the tangent space of v, by v0, by the controls, by generalised forces and by
-parameters. Here are those of springs and forces; of RNEA in `rnea_derivative.py`, of the rest in the files `*_slopes.py`.
-X ← H⁻¹X by the factor that the solver left, and the rows of the Jacobians follow from δv = −X and q' = q ⊕ h v.
+The columns ∂r/∂x fill X (worlds, nv, n): with respect to q (in the tangent space of v), v0, controls, generalized
+forces and parameters. This file has those of springs and forces, `rnea_derivative.py` those of RNEA, `*_slopes.py` the
+rest. X ← H⁻¹X uses the factor that the solver left. The rows of the Jacobians follow from δv = −X and q' = q ⊕ h v.
 """
 
 import warp as wp
@@ -47,7 +47,7 @@ def spring_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """Springs; a rotation's deflection log(rest⁻¹ q) changes by dlog δ. Launch over (worlds, links)."""
+    """Columns of springs. A rotation's deflection log(rest⁻¹ q) changes by dlog δ. Launch over (worlds, links)."""
     w, l = wp.tid()
     kind = topology.link_type[l]
     j = topology.link_v[l]
@@ -68,7 +68,7 @@ def spring_columns(
 
 @kernel
 def force_columns(h: real, first: int, X: wp.array3d(dtype=real)):
-    """Generalised forces: X = −h 1. Launch over (worlds, nv)."""
+    """Columns of generalized forces: X = −h 1. Launch over (worlds, nv)."""
     w, d = wp.tid()
     X[w, d, first + d] = -h
 
@@ -127,9 +127,9 @@ def store_jacobian(
     # out
     Y: wp.array3d(dtype=real),
 ):
-    """Rows (δq', δv') of the columns first … of X: δv' = −X, δq' = h δv', for rotations h dexp(h v') δv'.
+    """Rows (δq', δv') of the Jacobians, from the columns of X from `first` on.
 
-    Launch over (worlds, links).
+    δv' = −X, δq' = h δv', for rotations h dexp(h v') δv'. Launch over (worlds, links).
     """
     w, l = wp.tid()
     kind = topology.link_type[l]
@@ -153,7 +153,10 @@ def store_jacobian(
 
 @kernel
 def add_position(topology: Topology, h: real, v: wp.array2d(dtype=real), A: wp.array3d(dtype=real)):
-    """δq' += δq where the velocity stays: for rotations exp(h v')ᵀ δq. Not of bodies that spin (`spin_slopes.py`). Launch over (worlds, links)."""
+    """δq' += δq at fixed velocity; for rotations exp(h v')ᵀ δq. Spinning bodies: see `spin_slopes.py`.
+
+    Launch over (worlds, links).
+    """
     w, l = wp.tid()
     if is_spinning(topology, h, v, w, l):
         return

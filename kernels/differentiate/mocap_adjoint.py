@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of the poses of mocap bodies: from their links (`tree/mocap.py`) to the input, as an array and in the tangent space.
+"""Gradients of the poses of mocap bodies, from those of their links (`tree/mocap.py`).
 
-A gradient of a link's pose is the wrench F about its origin with F·V the change that the motion V of the link stands for
-(`tree_adjoint.py`).
+They are found in coordinates and in the tangent space. The gradient of a link's pose is the wrench F about its origin:
+F·V is the change of the loss when the link moves by V (`tree_adjoint.py`).
 """
 
 import warp as wp
@@ -22,7 +22,10 @@ def load_mocap(
     # out
     loaded: wp.array3d(dtype=real),
 ):
-    """Load the poses of a record; those of the model where the world stands still. Launch over (worlds, mocap bodies, 7)."""
+    """Load the poses of a record, or the model's where the world stands still.
+
+    Launch over (worlds, mocap bodies, 7).
+    """
     w, i, k = wp.tid()
     loaded[w, i, k] = rest[0, i, k]
     if flags[w] & NONFINITE == 0:
@@ -38,7 +41,10 @@ def add_wrench(
     # out
     link_pose_bar: wp.array2d(dtype=transform),
 ):
-    """Adds the gradient of the links' poses from the wrenches on their trees, about o. Launch over (worlds, mocap bodies)."""
+    """Add the gradient of the links' poses, from the wrenches on their trees about o.
+
+    Launch over (worlds, mocap bodies).
+    """
     w, i = wp.tid()
     l = mocap_link[i]
     p = wp.transform_get_translation(link_X[w, l])
@@ -66,9 +72,9 @@ def add_mocap(
     before_bar: wp.array3d(dtype=real),
     after_bar: wp.array3d(dtype=real),
 ):
-    """Adds the gradient of the poses at the start of a step, which are those at its end, and clears the latter.
+    """Add the gradient of the poses at the start of a step, which are those at its end, and clear the latter.
 
-    That of a quaternion is orthogonal to it. Launch over (worlds, mocap bodies).
+    The gradient of a quaternion is orthogonal to it. Launch over (worlds, mocap bodies).
     """
     w, i = wp.tid()
     if flags[w] & NONFINITE == 0:
@@ -95,9 +101,10 @@ def gather(
     # out
     jacobian: wp.array3d(dtype=real),
 ):
-    """Row `at[w]` of a Jacobian by the poses, six columns for each: its translation in world axes, its rotation in body axes.
+    """Row `at[w]` of a Jacobian with respect to the poses.
 
-    Launch over (worlds, mocap bodies).
+    Each pose has six columns: its translation in world axes, then its rotation in body axes. Launch over (worlds, mocap
+    bodies).
     """
     w, i = wp.tid()
     l = mocap_link[i]

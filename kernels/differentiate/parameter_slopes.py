@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns ∂r/∂p of physical parameters p (theory §3.5), r as in `linearize.py`; none is taped.
+"""Columns ∂r/∂p of physical parameters p (theory §3.5), with r as in `linearize.py`. None of this is taped.
 
-Inertias: RNEA is linear in them, ∂r = h S_d · (δI A + V ×* δI V); what they change through the effective masses is added in
-`weight_slopes.py`. Springs are differentiated in place; the slopes of contacts come from `contact_slopes.py`, and of
-actuators and joints' rows see `actuator_slopes.py`.
+RNEA is linear in the inertias, ∂r = h S_d · (δI A + V ×* δI V). `weight_slopes.py` adds what they change through the
+effective masses. Springs are differentiated here. The slopes of contacts come from `contact_slopes.py`, those of
+actuators and joint rows from `actuator_slopes.py`.
 """
 
 import warp as wp
@@ -26,20 +26,20 @@ ARMATURE = wp.constant(3)
 
 @struct
 class Bodies:
-    """What inertias are made of."""
+    """The parameters and kinematics that the inertia columns read."""
 
     mass: wp.array2d(dtype=real)
     com: wp.array2d(dtype=vec3)
     link_X: wp.array2d(dtype=transform)
     link_V: wp.array2d(dtype=vec6)
-    link_A: wp.array2d(dtype=vec6)  # with gravity's share
+    link_A: wp.array2d(dtype=vec6)  # includes gravity
     dof_S: wp.array2d(dtype=vec6)
     a: wp.array2d(dtype=real)
 
 
 @struct
 class ContactFirst:
-    """First columns, −1 where not asked for; of gravity and masses, what Coulomb's law depends on."""
+    """First columns, −1 if not asked for. Gravity and masses are those that Coulomb's law depends on."""
 
     friction: int
     stiffness: int
@@ -82,7 +82,7 @@ def inertia_columns(
     inertias: Inertias,
     X: wp.array3d(dtype=real),
 ):
-    """δI of every inertial parameter, and its column but for the effective masses. Launch over (worlds, n)."""
+    """δI of every inertial parameter, and its column without the effective masses. Launch over (worlds, n)."""
     w, k = wp.tid()
     column = inertias.first + k
     if kind[k] == ARMATURE:
@@ -112,7 +112,10 @@ def gravity_columns(
     first: int,
     X: wp.array3d(dtype=real),
 ):
-    """Gravity acts as an acceleration −g of the world; `composite` inertias of subtrees. Launch over (worlds, nv)."""
+    """Columns of gravity, which acts as an acceleration −g of the world.
+
+    `composite`: inertias of subtrees. Launch over (worlds, nv).
+    """
     w, d = wp.tid()
     f = sp.linear(sp.momentum(composite[w, topology.dof_link[d]], dof_S[w, d]))
     for k in range(3):
@@ -121,7 +124,7 @@ def gravity_columns(
 
 @kernel
 def damping_columns(h: real, v: wp.array2d(dtype=real), first: int, X: wp.array3d(dtype=real)):
-    """Linear damping acts on the new velocity. Launch over (worlds, nv)."""
+    """Columns of linear damping, which acts on the new velocity. Launch over (worlds, nv)."""
     w, d = wp.tid()
     X[w, d, first + d] = h * v[w, d]
 
@@ -137,9 +140,10 @@ def spring_parameter_columns(
     first_reference: int,
     X: wp.array3d(dtype=real),
 ):
-    """K (q − reference): by K and by the reference; either may be −1. Launch over (worlds, links).
+    """Columns of K (q − reference), with respect to K and to the reference; either may be −1.
 
-    A rotation's deflection log(exp(ref)⁻¹ q) changes by −dlogᵀ dexp(ref) δref: the change comes from the left.
+    A rotation's deflection log(exp(ref)⁻¹ q) changes by −dlogᵀ dexp(ref) δref, because the change comes from the left.
+    Launch over (worlds, links).
     """
     w, l = wp.tid()
     kind = topology.link_type[l]
@@ -184,8 +188,11 @@ def contact_parameter_columns(
     bodies: int,
     X: wp.array3d(dtype=real),
 ):
-    """Parameters of the law of every contact that acts: of its two geoms, gravity, and the masses of bodies in that of
-    the world. Launch over worlds."""
+    """Columns of the parameters of the law of every active contact.
+
+    These are the parameters of its two geoms, gravity, and the masses of bodies that the law of the world reads. Launch
+    over worlds.
+    """
     w = wp.tid()
     for c in range(contacts.count[w]):
         if G[w, c][2, 2] != real(0.0):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns ∂r/∂p of what pressure fields are made of: moduli, sizes, thicknesses and dissipation times (theory §3.5, §9).
+"""Columns ∂r/∂p of the parameters of pressure fields: moduli, sizes, thicknesses, dissipation times (theory §3.5, §9).
 
-A parameter changes φ, p, n, c and τ_d of a contact at rest poses, and with them its wrench as in `contact_slopes.py`; what δp changes about the effective
-mass is added in `weight_slopes.py`.
+A parameter changes φ, p, n, c and τ_d of a contact at fixed poses, and with them its wrench as in `contact_slopes.py`.
+`weight_slopes.py` adds what δp changes through the effective mass.
 """
 
 import warp as wp
@@ -18,9 +18,9 @@ from .pressure_slopes import LAW, vec12
 
 @struct
 class FieldColumns:
-    """Slopes of contacts by the parameters of their two geoms, and where their columns begin, −1 where not asked for."""
+    """Slopes with respect to the parameters of a contact's two geoms, and first columns (−1: not asked for)."""
 
-    soft: wp.array(dtype=int)  # the geom S of every pair
+    soft: wp.array(dtype=int)  # the soft geom S of every pair
     slope: wp.array3d(dtype=vec12)  # (worlds, C, 9); no columns where nothing was asked for
     dissipation_times: wp.array2d(dtype=real)
     modulus: int
@@ -31,7 +31,7 @@ class FieldColumns:
 
 @func
 def field_column(scene: Scene, columns: FieldColumns, w: int, p: int, k: int) -> int:
-    """The column of entry k of the slopes, −1: none."""
+    """The column of entry k of the slopes; −1 if it has none."""
     s = columns.soft[p - scene.point_pairs]
     o = scene.pair_geom[p, 0] + scene.pair_geom[p, 1] - s
     g = s
@@ -52,7 +52,7 @@ def field_column(scene: Scene, columns: FieldColumns, w: int, p: int, k: int) ->
             first = columns.thickness
         else:
             tau = columns.dissipation_times[w % columns.dissipation_times.shape[0], g]
-            if not (tau == tau):  # the default, of the step size
+            if not (tau == tau):  # not a number: the default, which depends on the step size
                 first = int(-1)
     column = int(-1)
     if first >= 0:
@@ -84,7 +84,7 @@ def field_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """X −= δ(Jᵀγ) by the parameters asked for, contact after contact. Launch over worlds."""
+    """X −= δ(Jᵀγ) with respect to the requested parameters, contact by contact. Launch over worlds."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         pair = contacts.pair[w, c]

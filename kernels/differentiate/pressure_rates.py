@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates of the contacts between pressure fields along directions, by their forward text with dual numbers (theory §9).
+"""Rates of contacts between pressure fields along directions: the forward code with dual numbers (theory §9).
 
-A *direction* is a motion (ω; u) of geom O past the soft geom S, about the origin of S, or a change of a parameter of the
-fields. The cells that meet, the polygons that count, the patches and quadrants are those that the step found. The kernels
-are launched in the dual copy; each thread, or all lanes of a world, has one direction.
+A *direction* is a motion (ω; u) of geom O past the soft geom S, about the origin of S, or a change of a parameter of
+the fields. The cells that meet, the polygons that count, the patches and the quadrants are those that the step found.
+The kernels are launched in the copy with dual numbers. Each thread, or all lanes of a world, has one direction.
 """
 
 import warp as wp
@@ -47,7 +47,7 @@ from ..number.num import (
 )
 from ..real import func, kernel, real, struct, transform, vec3, vec4
 
-# Directions: motions of O about three axes of the world and along them, then by twos for S and O.
+# Directions: rotations of O about the world's three axes, translations along them, then parameters, each for S and O.
 MOTIONS = wp.constant(6)
 MODULUS = wp.constant(6)
 SIZE = wp.constant(8)  # three of S, three of O
@@ -69,7 +69,7 @@ class Pair:
 
 @func
 def unit(i: int) -> vec3:
-    """The unit vector along axis i; 0 for what is no axis."""
+    """The unit vector along axis i; 0 if i is not an axis."""
     e = vec3()
     if i >= 0 and i < 3:
         e[i] = real(1.0)
@@ -78,13 +78,13 @@ def unit(i: int) -> vec3:
 
 @func
 def one_if(same: bool) -> real:
-    """1 where it is the same, else 0."""
+    """1 if `same`, else 0."""
     return wp.where(same, real(1.0), real(0.0))
 
 
 @func
 def moving_side(side: Side, modulus: real, size: vec3, thickness: real) -> Side:
-    """A side with these rates."""
+    """A side whose parameters have these rates."""
     moving = side
     form = side.form
     form.size = with_rates(values_of(form.size), size)
@@ -143,7 +143,7 @@ def has_polygons(scene: Scene, fields: Fields, p: int) -> bool:
 
 @func
 def clear(target: Rates, w: int, c: int, count: int):
-    """No rates for `count` contacts from c on."""
+    """Clear the rates of `count` contacts from c on."""
     for q in range(count):
         for i in range(target.rate.shape[2]):
             target.rate[w, c + q, i, target.direction] = real(0.0)
@@ -162,7 +162,7 @@ def polygon_point_rates(
     # out
     rate: wp.array4d(dtype=real),
 ):
-    """Rates of the contacts that are polygons of their own, or quarters of one. Launch over (worlds, C, directions)."""
+    """Rates of contacts that are one polygon each, or a quarter of one. Launch over (worlds, C, directions)."""
     w, c, d = wp.tid()
     P = wp.zeros(shape=(ROOM,), dtype=num3)
     begins = bool(False)
@@ -251,7 +251,7 @@ def patch_point_rates(
     seeds = int(0)
     first = int(0)
     last = int(0)
-    before = wp.vec2i(-1, -1)  # pair and patch of the points before
+    before = wp.vec2i(-1, -1)  # pair and patch of the previous points
     c = int(0)
     while c < contacts.count[w]:
         p = contacts.pair[w, c]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients of contacts between pressure fields, from their rates along directions (`pressure_rates.py`, theory §9).
 
-`rate (worlds, C, RATES, directions)` holds the rates of φ, p, n, c and τ_d of every contact along each direction, p and n
-in world axes, with S at rest. `turn_slopes` turns the rates along the six motions of O into gradients with respect to a
-motion (ω; u) of geom B past geom A about the contact point, as in `contact_variation.py`. On a tape `pressure_geometry`
-gives contacts: what the step found, plus rate times change, whose value is 0.
+`rate (worlds, C, RATES, directions)` holds the rates of φ, p, n, c and τ_d of every contact along each direction, p and
+n in world axes, with S at rest. `turn_slopes` turns the rates along the six motions of O into gradients with respect to
+a motion (ω; u) of geom B past geom A about the contact point, as in `contact_variation.py`. On a tape
+`pressure_geometry` gives contacts: what the step found, plus rate times change, whose value is 0.
 """
 
 import warp as wp
@@ -19,10 +19,10 @@ from ..tree import spatial as sp
 from ..tree.plant import Plant
 from .pressure_rates import MOTIONS
 
-vec12 = wp.types.vector(12, real)  # by the directions that are no motions
+vec12 = wp.types.vector(12, real)  # of the directions that are parameters
 
 RATES = 9  # φ, p, n, c, τ_d
-LAW = wp.constant(7)  # where c and τ_d begin
+LAW = wp.constant(7)  # first row of c and τ_d
 
 
 @kernel
@@ -38,8 +38,11 @@ def turn_slopes(
     law_slope: wp.array3d(dtype=vec6),
     parameter_slope: wp.array3d(dtype=vec12),
 ):
-    """Gradients of (φ, p, n) and (c, τ_d) with respect to a motion of geom B about the contact point, and of all nine with
-    respect to parameters where that array has columns. Launch over (worlds, C)."""
+    """Gradients with respect to a motion of geom B about the contact point, and with respect to parameters.
+
+    The former are of (φ, p, n) and (c, τ_d), the latter of all nine, where that array has columns. Launch over (worlds,
+    C).
+    """
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
@@ -52,7 +55,7 @@ def turn_slopes(
                 turn = vec3(rate[w, c, i, 0], rate[w, c, i, 1], rate[w, c, i, 2])
                 shift = vec3(rate[w, c, i, 3], rate[w, c, i, 4], rate[w, c, i, 5])
                 turn += wp.cross(arm, shift)
-                if o == scene.pair_geom[p, 0]:  # B is S: A moves back past it, and then all is carried along
+                if o == scene.pair_geom[p, 0]:  # B is S: A moves back past it, then everything moves along
                     turn = -turn
                     shift = -shift
                     if i >= 1 and i < 4:
@@ -78,7 +81,7 @@ def turn_slopes(
 
 @struct
 class Frozen:
-    """What a step found; nothing of it has a gradient."""
+    """What a step found; nothing here has a gradient."""
 
     geom_X: wp.array2d(dtype=transform)
     slope: wp.array3d(dtype=vec6)
@@ -92,7 +95,7 @@ class Frozen:
 
 @func
 def small_motion(X: transform, X_0: transform, point: vec3) -> vec6:
-    """The small motion (ω; u) about `point` from X_0 to X."""
+    """The small motion (ω; u) about `point` that leads from X_0 to X."""
     r = wp.transform_get_rotation(X) * wp.quat_inverse(wp.transform_get_rotation(X_0))
     omega = real(2.0) * vec3(r[0], r[1], r[2])
     x_0 = wp.transform_get_translation(X_0)
@@ -101,7 +104,7 @@ def small_motion(X: transform, X_0: transform, point: vec3) -> vec6:
 
 @func
 def changed(x: real, x_0: real) -> real:
-    """x − x_0, whose value is 0; without a gradient where x is no number."""
+    """x − x_0, whose value is 0. Without a gradient where x is not a number."""
     change = real(0.0)
     if x_0 - x_0 == real(0.0):
         change = x - x_0
@@ -113,7 +116,7 @@ def parameter_changes(
     frozen: Frozen, size: wp.array2d(dtype=vec3), modulus: wp.array2d(dtype=real), thickness: wp.array2d(dtype=real),
     dissipation_time: wp.array2d(dtype=real), w: int, s: int, o: int,
 ) -> vec12:  # fmt: skip
-    """What the parameters differ by from those of the step, in the order of the directions."""
+    """Differences of the parameters from those of the step, in the order of the directions."""
     i = w % size.shape[0]
     e = w % modulus.shape[0]
     t = w % thickness.shape[0]
@@ -131,7 +134,7 @@ def parameter_changes(
 
 @func
 def rows_times(slope: wp.array3d(dtype=vec6), w: int, c: int, i: int, x: vec6) -> vec3:
-    """Three rows from the i-th on."""
+    """Three rows from the i-th on, times x."""
     return vec3(wp.dot(slope[w, c, i], x), wp.dot(slope[w, c, i + 1], x), wp.dot(slope[w, c, i + 2], x))
 
 
@@ -158,7 +161,10 @@ def pressure_geometry(
     frame: wp.array2d(dtype=mat33),
     compliance: wp.array2d(dtype=vec2),
 ):
-    """Distance, point, frame and law of the contacts between pressure fields; `soft`: which geom of every pair is S. Launch over (worlds, C)."""
+    """Distance, point, frame and law of the contacts between pressure fields, on a tape.
+
+    `soft`: which geom of every pair is S. Launch over (worlds, C).
+    """
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]

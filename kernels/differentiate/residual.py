@@ -3,9 +3,9 @@
 
     r(v; q, v0, tau, p) = h RNEA(q, v0, (v - v0)/h) + h D v - h force(q, v0) - J^T gamma(J v; R, v_hat, mu) - rows = 0
 
-which is A (v - v*) - J^T gamma without A ever being formed (theory §3.5, §7). Contact features are frozen. The effective
-inverse mass w of a contact enters R as a value; its derivative dw = 2 G : (dJ Y) - (Y G Y^T) : dM, Y = M^-1 J^T,
-G = W / (9 w), is added by `weight_adjoint` between the two halves of the tape.
+This is A (v - v*) - J^T gamma, but A is never formed (theory §3.5, §7). Contact features are frozen. The effective
+inverse mass w of a contact enters R as a value. `weight_adjoint` adds its derivative dw = 2 G : (dJ Y) - (Y G Y^T) :
+dM, Y = M^-1 J^T, G = W / (9 w), between the two halves of the tape.
 """
 
 import warp as wp
@@ -38,7 +38,7 @@ def contact_geometry(
     point: wp.array2d(dtype=vec3),
     frame: wp.array2d(dtype=mat33),
 ):
-    """Distance, point and frame of every simple contact with its features frozen. Launch over (worlds, max_contacts)."""
+    """Distance, point and frame of every simple contact, with features frozen. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
@@ -70,7 +70,7 @@ def contact_jacobian(
     # out
     J: wp.array4d(dtype=real),
 ):
-    """Jacobians of the chosen contacts. Launch over (worlds, max_contacts)."""
+    """Jacobians of the contacts with chosen = choice. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w] and chosen[w, c] == choice:
         p = contacts.row[w, c]
@@ -119,7 +119,10 @@ def mass_adjoint(
     I_bar: wp.array2d(dtype=vec10),
     armature_bar: wp.array2d(dtype=real),
 ):
-    """Adds the gradient of `mass_entries` and of the sums over subtrees in it; the last may be empty. Launch over (worlds, trees)."""
+    """Add the gradient of `mass_entries`, including its sums over subtrees. `armature_bar` may be empty.
+
+    Launch over (worlds, trees).
+    """
     w, tree = wp.tid()
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         parent = topology.link_parent[l]
@@ -177,7 +180,7 @@ def contact_rate(
     # out
     v_c: wp.array2d(dtype=vec3),
 ):
-    """v_c = J v; `v_c` comes in as zero. Launch over (worlds, slots): contacts, then their spin rows."""
+    """v_c = J v. The caller zeroes `v_c`. Launch over (worlds, slots): contacts, then their spin rows."""
     w, c = wp.tid()
     of = c % contacts.pair.shape[1]
     if of < contacts.count[w]:
@@ -197,7 +200,10 @@ def contact_friction(
     # out
     mu: wp.array2d(dtype=real),
 ):
-    """μ of every contact: of its pair, where `slides` at its rate when the step begins. Launch over (worlds, max_contacts)."""
+    """μ of every contact: that of its pair; where `slides`, at its rate when the step begins.
+
+    Launch over (worlds, max_contacts).
+    """
     w, c = wp.tid()
     if c < contacts.count[w]:
         if slides == 0:
@@ -236,7 +242,7 @@ def add_mass_adjoint(
     G: mat33,
     M_bar: wp.array3d(dtype=real),
 ):
-    """M_bar -= Y G Y^T on the entries that `mass_entries` writes; each off-diagonal one stands for two."""
+    """M_bar -= Y G Y^T on the entries that `mass_entries` writes. Each off-diagonal entry stands for two."""
     for d in range(nv):
         x = G * z[w, d]
         begin = topology.dof_begin[d]
@@ -249,7 +255,7 @@ def add_mass_adjoint(
 
 @struct
 class WeightBars:
-    """Gradients of the weights of contacts and rows, and of what they follow from."""
+    """Gradients of the weights of contacts and rows, and of the arrays that the weights follow from."""
 
     weight: wp.array2d(dtype=real)
     row_weight: wp.array2d(dtype=real)
@@ -273,7 +279,7 @@ def weight_adjoint(
     # in and out
     bars: WeightBars,
 ):
-    """Adds the gradient of the contact and row weights to those of J and M. Launch over worlds."""
+    """Add the gradient of the contact and row weights to those of J and M. Launch over worlds."""
     w = wp.tid()
     nv = z.shape[1]
     for c in range(contacts.count[w]):

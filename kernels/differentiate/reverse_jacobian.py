@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a Jacobian by reverse passes: the seed of a row in the tangent space, and gradients back in that of the inputs.
+"""Rows of a Jacobian by reverse passes: the seed of a row, and the gradients of the inputs, in tangent spaces.
 
-With q' = q ∘ (1, δ/2) for a unit quaternion, δq = T δ, TᵀT = 1/4: the covector of δ_k is 4 T e_k, and a gradient g by q is Tᵀ g.
+With q' = q ∘ (1, δ/2) for a unit quaternion, δq = T δ, TᵀT = 1/4: the covector of δ_k is 4 T e_k. A gradient g with
+respect to q becomes Tᵀ g.
 """
 
 import warp as wp
@@ -10,7 +11,7 @@ from ..flags import NONFINITE
 from ..real import func, kernel, real
 from .gradient import Switches, is_on
 
-PLAIN = 3  # axis of a degree of freedom that is no rotation of a quaternion; those have 0, 1, 2
+PLAIN = 3  # axis of a degree of freedom that is not a rotation of a quaternion; rotations have 0, 1, 2
 
 vec4 = wp.types.vector(4, real)
 
@@ -39,7 +40,7 @@ def tangent_part(
     w: int,
     d: int,
 ) -> real:
-    """The gradient by δ_d of the displacement q ⊕ δ, from that by q."""
+    """The gradient with respect to δ_d of the displacement q ⊕ δ, from the gradient with respect to q."""
     i = coordinate[d]
     x = real(0.0)
     if axis[d] == PLAIN:
@@ -88,7 +89,10 @@ def seed(
 
 @kernel
 def seed_activation(at: wp.array(dtype=int), flags: wp.array(dtype=int), activation_bar: wp.array2d(dtype=real)):
-    """Adjoint of entry `at[w]` of the next (q, v, activation), which is an activation; 0 where the world stands still. Launch over worlds."""
+    """Adjoint of entry `at[w]` of the next (q, v, activation), an activation; 0 where the world stands still.
+
+    Launch over worlds.
+    """
     w = wp.tid()
     na = activation_bar.shape[1]
     for i in range(na):
@@ -99,7 +103,7 @@ def seed_activation(at: wp.array(dtype=int), flags: wp.array(dtype=int), activat
 
 @kernel
 def next_row(at: wp.array(dtype=int)):
-    """Launch over worlds."""
+    """Advance `at` by one row. Launch over worlds."""
     w = wp.tid()
     at[w] = at[w] + 1
 
@@ -117,9 +121,10 @@ def gather_state(
     # out
     A: wp.array3d(dtype=real),
 ):
-    """Row of the Jacobian by (q, v): of the identity in a tree that is switched off; not finite where the step is not.
+    """Row of the Jacobian with respect to (q, v).
 
-    Launch over (worlds, nv).
+    It is a row of the identity in a tree that is switched off, and not finite where the step is not. Launch over
+    (worlds, nv).
     """
     w, d = wp.tid()
     row = at[w]
@@ -147,7 +152,7 @@ def gather(
     # out
     jacobian: wp.array3d(dtype=real),
 ):
-    """Row of the Jacobian by another input, whose columns begin at `first`. Launch over (worlds, entries)."""
+    """Row of the Jacobian with respect to another input, columns from `first` on. Launch over (worlds, entries)."""
     w, j = wp.tid()
     x = bar[w, j]
     if flags[w] & NONFINITE != 0:
@@ -162,7 +167,10 @@ def add_velocity_rows(
     # out
     jacobian: wp.array3d(dtype=real),
 ):
-    """The rows of v', and those of q' at fixed v' with P ∂v'/∂x added, P = ∂q'/∂v'. Launch over (worlds, 2 nv + na, entries)."""
+    """The rows of v', and those of q': the rows at fixed v', plus P ∂v'/∂x with P = ∂q'/∂v'.
+
+    Launch over (worlds, 2 nv + na, entries).
+    """
     w, row, j = wp.tid()
     nv = P.shape[1]
     x = rows[w, row, j]

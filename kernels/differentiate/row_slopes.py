@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the state changes about scalar rows: their part of the columns ∂r/∂q and ∂r/∂v0 (theory §3.5).
+"""How scalar rows change with the state: their part of the columns ∂r/∂q and ∂r/∂v0 (theory §3.5).
 
-Every kind of row says how its own data change with the dofs of its support, in a `RowSlopes`; the rest is the same for all:
+Every kind of row gives the changes of its own data with the dofs of its support, in a `RowSlopes`. The rest is the same
+for all kinds:
 
     γ = clamp(−(J v − v̂)/R):   δγ = γ_q δq + γ_v δv0 − G δJ v,   X −= δJᵀγ + Jᵀδγ.
 
-∂γ/∂w, by the effective mass, is used in `weight_slopes.py`. Here: rows on coordinates (`coordinate_rows.py`),
-φ = φ(q ⊕ h v0) − h J v0 where they lead; those between frames: `frame_slopes.py`.
+`weight_slopes.py` uses ∂γ/∂w, with respect to the effective mass. This file has rows on coordinates
+(`coordinate_rows.py`), with φ = φ(q ⊕ h v0) − h J v0 where they look ahead. Rows between frames are in
+`frame_slopes.py`.
 """
 
 import warp as wp
@@ -21,12 +23,12 @@ from ..tree import joints
 
 @struct
 class RowSlopes:
-    """(worlds, rows, …) of active rows, `width` the largest support."""
+    """Slopes (worlds, rows, …) of active rows. `width`: the largest support."""
 
-    J_q: wp.array4d(dtype=real)  # (…, width, width) ∂J_i/∂q_e; no rows where no row of the model has any
+    J_q: wp.array4d(dtype=real)  # (…, width, width) ∂J_i/∂q_e; empty where no row of the model has any
     gamma_q: wp.array3d(dtype=real)  # (…, width) ∂γ/∂q_e at fixed J, R, v
     gamma_v: wp.array3d(dtype=real)  # (…, width) ∂γ/∂v0_e
-    law: wp.array2d(dtype=RowState)  # ∂γ/∂x of every number x that the law acts on
+    law: wp.array2d(dtype=RowState)  # ∂γ/∂x of every input x of the law
     gamma_w: wp.array2d(dtype=real)  # ∂γ/∂w
     gamma_floor: wp.array2d(dtype=real)  # ∂γ by the least w of rows between frames (`frame_rows.py`)
 
@@ -45,7 +47,7 @@ def law_slopes(
     # out
     slopes: RowSlopes,
 ):
-    """∂γ of every row by what its law has acted on. Launch over (worlds, rows)."""
+    """∂γ of every row with respect to the inputs of its law. Launch over (worlds, rows)."""
     w, k = wp.tid()
     if rows.R[w, k] > real(0.0):
         s = row_state(table, constants, h, sigma, w, k)
@@ -72,7 +74,7 @@ def law_slopes(
 def coordinate_turns(
     table: Table, rows: Rows, q: wp.array2d(dtype=real), found: vec4, w: int, k: int, slopes: RowSlopes
 ):
-    """J_q: of a ball joint's stop J = φ_x r/‖r‖, δr = dlog δq; of φ(x, y) φ_yy b bᵀ."""
+    """J_q. For a ball joint's stop J = φ_x r/‖r‖, δr = dlog δq; for φ(x, y) it is φ_yy b bᵀ."""
     size = rows.support_size[k]
     for e in range(size):
         for j in range(size):
@@ -134,7 +136,7 @@ def row_columns(
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """X −= δ(Jᵀγ) of all rows but for R. Launch over worlds."""
+    """X −= δ(Jᵀγ) of all rows, at fixed R. Launch over worlds."""
     w = wp.tid()
     nv = v.shape[1]
     has_turns = slopes.J_q.shape[1] > 0

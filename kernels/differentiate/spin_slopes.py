@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of the free motion of bodies that spin (`integrate/spin.py`): its adjoint, and its rows of the Jacobians of a step.
+"""Derivatives of the free motion of spinning bodies (`integrate/spin.py`): its adjoint, and its rows of the Jacobians.
 
-With δθ the rotation of a body in its own axes, c the offset of its centre of mass, a prime for the end of the step,
+With δθ the rotation of a body in its own axes, c the offset of its center of mass, and a prime for the end of the step,
 
     (δω', δθ') = `vary_turn` along (δω, δJ),  δθ' += Qᵀ δθ,   δV = δv + R (δθ × (ω × c) + δω × c + ω × δc)
     δx' = δx + h δV + R (δθ × c + δc) − R' (δθ' × c + δc),   δv' = δV − R' (δθ' × (ω' × c) + δω' × c + ω' × δc).
@@ -21,7 +21,7 @@ from .weight_slopes import Inertias
 
 @struct
 class Bars:
-    """Gradients of the result and of the inputs; of parameters those asked for, else empty."""
+    """Gradients of the result and of the inputs. Those of parameters are empty unless asked for."""
 
     q_next: wp.array2d(dtype=real)
     v_next: wp.array2d(dtype=real)
@@ -47,7 +47,7 @@ def add_inertia_bars(
     topology: Topology, h: real, bodies: Bodies, s: Spinner, omega_bar: vec3,
     turn_bar: vec3, offset_bar: vec3, w: int, l: int, bars: Bars,
 ):  # fmt: skip
-    """The gradients of the masses, centres of mass, inertias and armature of a body."""
+    """Add to the gradients of mass, center of mass, inertia and armature of a body."""
     body_com = bodies.plant.body_com
     still = vec3()
     G = mat33()
@@ -96,7 +96,7 @@ def spin_adjoint(
     # in and out
     bars: Bars,
 ):
-    """Adds the gradient of `spin`, and clears that of q' of bodies that spin. Launch over (worlds, links)."""
+    """Add the gradient of `spin`, and clear that of q' of spinning bodies. Launch over (worlds, links)."""
     w, l = wp.tid()
     kind = topology.link_type[l]
     j = topology.link_v[l]
@@ -145,7 +145,7 @@ def spin_adjoint(
             bars.q_next[w, topology.link_q[l] + k] = real(0.0)
 
 
-# Rows of the Jacobians of a step, (δq', δv') of spinning bodies, from δv of the solution in the rows of δv'.
+# Rows (δq', δv') of the Jacobians of a step for spinning bodies. The rows of δv' come in with δv of the solution.
 
 
 @func
@@ -156,7 +156,7 @@ def end_of(s: Spinner, x: vec3) -> vec3:
 
 @kernel
 def spin_rows(topology: Topology, h: real, bodies: Bodies, v: wp.array2d(dtype=real), Y: wp.array3d(dtype=real)):
-    """The rows of the columns in Y whose q stays. Launch over (worlds, links)."""
+    """Rows of the columns in Y that do not change q. Launch over (worlds, links)."""
     w, l = wp.tid()
     if is_spinning(topology, h, v, w, l):
         s = spinner(topology, h, bodies, v, w, l)
@@ -191,7 +191,7 @@ def spin_rows(topology: Topology, h: real, bodies: Bodies, v: wp.array2d(dtype=r
 
 @kernel
 def spin_position(topology: Topology, h: real, bodies: Bodies, v: wp.array2d(dtype=real), A: wp.array3d(dtype=real)):
-    """What a change of q does where the solution stays. Launch over (worlds, links)."""
+    """The effect of a change of q at a fixed solution. Launch over (worlds, links)."""
     w, l = wp.tid()
     if is_spinning(topology, h, v, w, l):
         s = spinner(topology, h, bodies, v, w, l)
@@ -224,7 +224,10 @@ def spin_inertias(
     # in and out
     Y: wp.array3d(dtype=real),
 ):
-    """What inertial parameters do where the solution stays: those from `first` on, whose columns Y has. Launch over (worlds, columns)."""
+    """The effect of inertial parameters at a fixed solution. Y has the columns of the parameters from `first` on.
+
+    Launch over (worlds, columns).
+    """
     w, column = wp.tid()
     carried = inertias.link[first + column]
     l = int(0)

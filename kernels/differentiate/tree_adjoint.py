@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adjoints of the tree passes by hand: what a motion of the links does to poses, motion subspaces, inertias, and to RNEA.
+"""Adjoints of the tree passes by hand: how poses, motion subspaces, inertias and RNEA change as the links move.
 
-In world axes about o all of these follow a link that moves with the motion vector V (Featherstone 2008, chapter 2; X a pose, S a
-column of its joint, I its inertia, f_o the part of o's own motion):
+In world axes about o, all of these follow a link that moves with the motion vector V (Featherstone 2008, chapter 2; X a
+pose, S a column of its joint, I its inertia):
 
-    δX = V X,   δS = V × S,   δI = V ×* I − I V ×,   and under a motion of o alone as under the opposite one of the link.
+    δX = V X,   δS = V × S,   δI = V ×* I − I V ×.
 
-So a gradient of them is a wrench F on the link, F·V the change it stands for. Wrenches are summed up over subtrees as forces
-are, and the gradient of a joint's coordinates is Sᵀ F. No angle, no quaternion product is met again on the way back. Gradients of
+A motion of o alone (`f_o` in the code) has the effect of the opposite motion of the link. The gradient of these arrays
+is therefore a wrench F on the link: F·V is the change of the loss. Wrenches are summed over subtrees as forces are, and
+the gradient of a joint's coordinates is Sᵀ F. The way back meets no angle and no quaternion product again. Gradients of
 quaternions come out orthogonal to them.
 """
 
@@ -27,7 +28,7 @@ def rotational(I: vec10) -> mat33:
 
 @func
 def rotational_gradient(I_bar: vec10) -> mat33:
-    """The symmetric B with B : δ(rotational inertia) the change that `I_bar` stands for."""
+    """The symmetric B such that B : δ(rotational inertia) is the change that `I_bar` stands for."""
     half = real(0.5)
     xy = half * I_bar[7]
     xz = half * I_bar[8]
@@ -67,7 +68,10 @@ def pose_wrench(X: transform, X_bar: transform, o: vec3) -> vec6:
 
 @func
 def quaternion_gradient(q: wp.array2d(dtype=real), w: int, i: int, turn: vec3, world: bool) -> quat:
-    """2 (turn ⊗ r) / |q|, or 2 (r ⊗ turn) / |q| for a torque in body axes, r = q/|q| stored at q[w, i:i+4]."""
+    """2 (turn ⊗ r) / |q| for a torque in world axes, 2 (r ⊗ turn) / |q| in body axes, with r = q/|q|.
+
+    q is stored at q[w, i:i+4].
+    """
     r = quat(q[w, i + 1], q[w, i + 2], q[w, i + 3], q[w, i])
     scale = real(2.0) / wp.dot(r, r)
     t = quat(turn[0], turn[1], turn[2], real(0.0))
@@ -88,7 +92,7 @@ def add_quaternion(q_bar: wp.array2d(dtype=real), w: int, i: int, x: quat):
 
 @struct
 class BodyBars:
-    """Gradients of the parameters of bodies; of those not asked for empty."""
+    """Gradients of the parameters of bodies. Those not asked for are empty."""
 
     mass: wp.array2d(dtype=real)
     com: wp.array2d(dtype=vec3)
@@ -102,7 +106,7 @@ def wants_any(bars: BodyBars) -> bool:
 
 @func
 def add_body_gradient(X: transform, I: vec10, I_bar: vec10, bars: BodyBars, w: int, body: int, com: vec3):
-    """From the gradient of a link's inertia to those of its body's mass, COM and inertia; `com` from o."""
+    """From the gradient of a link's inertia to those of its body's mass, COM and inertia. `com`: from o."""
     B = rotational_gradient(I_bar)
     if bars.mass.shape[0] > 0:
         x = I_bar[0] + wp.dot(com, first_moment(I_bar)) + wp.trace(B) * wp.dot(com, com) - wp.dot(com, B * com)
@@ -135,7 +139,7 @@ def position_adjoint(
     q_bar: wp.array2d(dtype=real),
     bars: BodyBars,
 ):
-    """Adds the gradient of `Dynamics.position` to those of q and of the bodies.
+    """Add the gradient of `Dynamics.position` to those of q and of the bodies.
 
     Launch over (worlds, trees).
     """
@@ -152,7 +156,7 @@ def position_adjoint(
         n = joints.dofs(kind)
         skip = int(0)
         if kind == joints.FREE:
-            skip = 3  # the axes of its translations stand still
+            skip = 3  # the axes of its translations do not turn
         X = link_X[w, l]
         F = pose_wrench(X, X_bar[w, l], o)
         for d in range(j + skip, j + n):
@@ -194,7 +198,7 @@ def position_adjoint(
 
 @func
 def product_gradient(x: vec6, y: vec6) -> vec10:
-    """The gradient of xᵀ I y by I."""
+    """The gradient of xᵀ I y with respect to I."""
     a = sp.angular(x)
     b = sp.angular(y)
     v = sp.linear(x)
@@ -216,7 +220,7 @@ def product_gradient(x: vec6, y: vec6) -> vec10:
 
 @struct
 class Links:
-    """What dynamics read of the links, or its gradients, about the tree's reference."""
+    """What dynamics reads of the links, about the tree's reference, or the gradients of that."""
 
     S: wp.array2d(dtype=vec6)  # (worlds, nv) motion subspaces
     I: wp.array2d(dtype=vec10)  # (worlds, nlink) inertias
@@ -225,7 +229,7 @@ class Links:
 
 @struct
 class MotionBars:
-    """Gradients of what inverse dynamics read besides; all but `a` may be empty."""
+    """Gradients of the other inputs of inverse dynamics. All but `a` may be empty."""
 
     v: wp.array2d(dtype=real)
     a: wp.array2d(dtype=real)
@@ -250,10 +254,10 @@ def rnea_adjoint(
     bar: Links,
     motion: MotionBars,
 ):
-    """Adds the gradient of `passes.rnea`, after it. Launch over worlds.
+    """Add the gradient of `passes.rnea`, after it. Launch over worlds.
 
-    With U the motion of the links under tau_bar, tau_bar·tau = Σ U·(I A + V ×* I V): U goes down the trees as V does, and I U,
-    the gradient of A, comes up, summed over subtrees.
+    With U the motion of the links under tau_bar, tau_bar·tau = Σ U·(I A + V ×* I V). U goes down the trees as V does. I
+    U, the gradient of A, comes up, summed over subtrees.
     """
     w = wp.tid()
     g_bar = vec3(real(0.0), real(0.0), real(0.0))
@@ -313,7 +317,10 @@ def velocity_adjoint(
     S_bar: wp.array2d(dtype=vec6),
     v_bar: wp.array2d(dtype=real),
 ):
-    """Adds the gradient of `passes.link_velocity`, whose sums over subtrees `V_bar` becomes; that of v may be empty. Launch over (worlds, trees)."""
+    """Add the gradient of `passes.link_velocity`.
+
+    `V_bar` is overwritten by its sums over subtrees; `v_bar` may be empty. Launch over (worlds, trees).
+    """
     w, tree = wp.tid()
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The equations of a variational step, written to be taped, and the linear solves of its backward pass (theory §3.5, §6).
+"""The taped equations of a variational step, and the linear solves of its backward pass (theory §3.5, §6).
 
-An interval leads from q to q' = q (+) dq. With mu the momentum of a link in it (`drnea.py`), both ends obey one equation,
+An interval leads from q to q' = q (+) dq. With mu the momentum of a link in it (`drnea.py`), both ends obey one
+equation,
 
-    S^T sum_subtree (mu - I V - c weight) + armature (dq/h - v) + (c/h) D dq - c F = impulse,
+    S^T sum_subtree (mu - I V - c weight) + armature (dq/h - v) + (c/h) D dq - c F = impulse.
 
-at the start with c = h/2, v the velocity before the node's impulse and S, I, F at q: DRNEA, whose root is dq; at the end
-with c = -h/2, no impulse and S, I, F at q': its root v is the Legendre velocity. D is that of the start at both ends.
-Displacements and momenta are about o, the reference point of the tree passes at q, whose adjoints reach everything else;
-in world axes mu is the same wrench at both ends.
+At the start c = h/2, v is the velocity before the node's impulse, and S, I, F are at q. This is DRNEA, whose root is
+dq. At the end c = -h/2, there is no impulse, and S, I, F are at q'. Its root v is the Legendre velocity. Both ends use
+the D of the start. Displacements and momenta are about o, the reference point of the tree passes at q, whose adjoints
+reach everything else. In world axes mu is the same wrench at both ends.
 """
 
 import warp as wp
@@ -24,7 +25,7 @@ from ..tree.passes import Topology
 
 @func
 def reference(topology: Topology, link_X: wp.array2d(dtype=transform), w: int, tree: int) -> vec3:
-    """The point o of a tree that its spatial vectors are about."""
+    """The point o of a tree, which its spatial vectors are about."""
     return wp.transform_get_translation(link_X[w, topology.tree_reference[tree]])
 
 
@@ -37,7 +38,7 @@ def mean_velocity(
     # out
     v: wp.array2d(dtype=real),
 ):
-    """v with q_next = q (+) h v, to the rounding of q. Launch over (worlds, links)."""
+    """v with q_next = q (+) h v, up to the rounding of q. Launch over (worlds, links)."""
     w, l = wp.tid()
     kind = topology.link_type[l]
     i = topology.link_q[l]
@@ -63,7 +64,7 @@ def momenta_about_reference(
     # out
     mu: wp.array2d(dtype=vec6),
 ):
-    """mu of every link about o, from those about r that the root search has left in `work`. Launch over (worlds, links)."""
+    """mu of every link about o, from mu about r that the root search left in `work`. Launch over (worlds, links)."""
     w, l = wp.tid()
     arm = joint_point(topology, joint_anchor, link_X, w, l) - reference(topology, link_X, w, topology.link_tree[l])
     mu[w, l] = drnea.moved_wrench(work.mu[w, l], arm)
@@ -82,7 +83,10 @@ def node_wrench(
     # out
     wrench: wp.array2d(dtype=vec6),
 ):
-    """sum_subtree (mu - I V - c weight) at one node: I, V about its own o, that of link_X_node. Launch over (worlds, trees)."""
+    """sum_subtree (mu - I V - c weight) at one node. I and V are about the node's own o, that of link_X_node.
+
+    Launch over (worlds, trees).
+    """
     w, tree = wp.tid()
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
@@ -118,7 +122,10 @@ def node_balance(
     # out
     r: wp.array2d(dtype=real),
 ):
-    """The left-hand side at one node, from `node_wrench` there; S about its own o. Launch over (worlds, trees)."""
+    """The left-hand side at one node, from its `node_wrench`. S is about the node's own o.
+
+    Launch over (worlds, trees).
+    """
     w, tree = wp.tid()
     for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
         own = armature[w % armature.shape[0], d] * (dq[w, d] / h - v[w, d])
@@ -139,8 +146,10 @@ def node_impulse(
     impulse: wp.array2d(dtype=real),
     r: wp.array2d(dtype=real),
 ):
-    """impulse = r = A (v - v*), A = M + h D/2, from the entries of M that `residual.mass_entries` writes; `impulse` comes
-    in as zero. Launch over (worlds, nv)."""
+    """impulse = r = A (v - v*), A = M + h D/2, from the entries of M that `residual.mass_entries` writes.
+
+    The caller zeroes `impulse`. Launch over (worlds, nv).
+    """
     w, d = wp.tid()
     begin = topology.dof_begin[d]
     end = topology.tree_v[topology.link_tree[topology.dof_link[d]] + 1]
@@ -155,7 +164,10 @@ def node_impulse(
 
 @func
 def add_momentum_gradient(topology: Topology, work: Motion, elimination: Elimination, turned: Frame, w: int, tree: int):
-    """work.u += S~^T N^T mu_bar, from N^T mu_bar about r + dr of every link in work.wrench, which is summed up and cleared."""
+    """work.u += S~^T N^T mu_bar.
+
+    N^T mu_bar about r + dr of every link is in work.wrench, which is summed over subtrees and cleared.
+    """
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     for k in range(end - first):
@@ -181,7 +193,7 @@ def transposed_momentum(
     w: int,
     l: int,
 ) -> vec6:
-    """N^T U about r + dr, U a motion about o."""
+    """N^T U about r + dr. U: a motion about o."""
     o = reference(topology, link_X, w, topology.link_tree[l])
     m = drnea.moved_motion(U, joint_point(topology, joint_anchor, link_X, w, l) - o)
     a = spatial.angular(m)
@@ -209,11 +221,11 @@ def root_adjoint(
     # out
     seed: wp.array2d(dtype=real),
 ):
-    """seed = -(df/ddq)^-T (dq_bar + (dmu/ddq)^T mu_bar) at the root dq of DRNEA, in O(links). Launch over (worlds, trees).
+    """seed = -(df/ddq)^-T (dq_bar + (dmu/ddq)^T mu_bar) at the root dq of DRNEA, in O(links).
 
-    df/ddq = S^T (sum over common subtrees of N) S~ is transposed by exchanging S with S~, and N with N^T, whose rows are
-    about r + dr and whose columns are about r: the elimination of Newton's method then solves with it. `mu_bar`: the
-    gradients of the momenta, about o.
+    df/ddq = S^T (sum over common subtrees of N) S~ is transposed by exchanging S with S~, and N with N^T. The rows of
+    N^T are about r + dr and its columns about r. The elimination of Newton's method then solves with it. `mu_bar`: the
+    gradients of the momenta, about o. Launch over (worlds, trees).
     """
     w, tree = wp.tid()
     for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
@@ -260,7 +272,7 @@ def velocity_adjoint(
     # out
     seed: wp.array2d(dtype=real),
 ):
-    """seed = M^-1 v_bar: the equation of the Legendre velocity has the derivative -M."""
+    """seed = M^-1 v_bar, because the equation of the Legendre velocity has the derivative -M."""
     w, tree = wp.tid()
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         work.wrench[w, l] = vec6()
@@ -282,7 +294,7 @@ def impulse_adjoint(
     # in, out
     v_bar: wp.array2d(dtype=real),
 ):
-    """The impulse i = A (v - v*) stands in f(dq) = i: impulse_bar = -root_seed, v_bar += A impulse_bar."""
+    """impulse_bar = -root_seed, v_bar += A impulse_bar, for the impulse i = A (v - v*) in f(dq) = i."""
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Effective inverse masses and the columns ∂r/∂x: R is proportional to w, and w changes with every joint and inertia.
+"""Effective inverse masses w in the columns ∂r/∂x: R is proportional to w, and w changes with every joint and inertia.
 
-    W = J Y, Y = M⁻¹Jᵀ, w = ‖W‖_F/3:   δw = 2 Γ : (δJ Y) − (Y Γ Yᵀ) : δM,   Γ = W/(9 w);   a scalar row has w = W, Γ = 1.
+    W = J Y, Y = M⁻¹Jᵀ, w = ‖W‖_F/3:   δw = 2 Γ : (δJ Y) − (Y Γ Yᵀ) : δM,   Γ = W/(9 w).
 
-With Γ = C Cᵀ the columns y_a of YC are velocities of the tree. With V_a the link velocities that they give and P_a the
-momenta of the subtrees, dof e changes y_aᵀMy_a, y fixed, by −2 P_a · (S_e × V_a⁻), V⁻ that of what e does not move; an
-inertia δI of one link by V_a · δI V_a. The part of δJ is the change of the contact's velocity, as in `contact_slopes.py`.
-Two tree passes per constraint, one thread per world.
+A scalar row has w = W, Γ = 1. With Γ = C Cᵀ, the columns y_a of YC are velocities of the tree. Let V_a be the link
+velocities under y_a, and P_a the momenta of the subtrees. At fixed y, dof e changes y_aᵀMy_a by −2 P_a · (S_e × V_a⁻),
+with V⁻ the velocity of the part that e does not move. An inertia δI of one link changes it by V_a · δI V_a. The part of
+δJ is the change of the contact's velocity, as in `contact_slopes.py`. Two tree passes per constraint, one thread per
+world.
 """
 
 import warp as wp
@@ -28,7 +29,7 @@ from .row_slopes import RowSlopes
 
 @struct
 class Weights:
-    """What the solver knows of every constraint, and scratch."""
+    """Arrays of the solver for every constraint, and scratch."""
 
     M_factor: wp.array3d(dtype=real)
     contact_w: wp.array2d(dtype=real)  # (worlds, C)
@@ -42,15 +43,15 @@ class Weights:
 
 @struct
 class Inertias:
-    """Per parameter the change of the inertia of a link, or of the armature of a dof (link −1 − dof)."""
+    """Change of a link's inertia per parameter, or of the armature of a dof (link −1 − dof)."""
 
-    first: int  # column of X
+    first: int  # its column of X
     link: wp.array(dtype=int)  # (n,)
     I: wp.array2d(dtype=vec10)  # (worlds, n)
     w: wp.array2d(dtype=real)  # (worlds, n) scratch: ∂w
 
 
-# What every weight needs: the trees of a support, scratch cleared, and X += coefficient ∂w.
+# Shared by all weights: the trees of a support, cleared scratch, and X += coefficient ∂w.
 
 
 @func
@@ -60,7 +61,7 @@ def tree_of(topology: Topology, d: int) -> int:
 
 @func
 def next_tree(topology: Topology, support: wp.array1d(dtype=int), size: int, i: int) -> int:
-    """The first place after i in a support whose dof belongs to another tree."""
+    """The first index after i in a support whose dof belongs to another tree."""
     begin = topology.dof_begin[support[i]]
     k = int(i + 1)
     while k < size and topology.dof_begin[support[k]] == begin:
@@ -70,7 +71,7 @@ def next_tree(topology: Topology, support: wp.array1d(dtype=int), size: int, i: 
 
 @func
 def clear(topology: Topology, inertias: Inertias, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int):
-    """y = 0 on the trees of a support, and no slopes by inertias."""
+    """Clear y on the trees of a support, and the slopes with respect to inertias."""
     for k in range(inertias.link.shape[0]):
         inertias.w[w, k] = real(0.0)
     i = int(0)
@@ -92,7 +93,7 @@ def add_row(
     coefficient: real,
     x: wp.array1d(dtype=real),
 ):
-    """x += coefficient ∂w, x one row of X."""
+    """x += coefficient ∂w, with x one row of X."""
     i = int(0)
     while i < size:
         tree = tree_of(topology, support[i])
@@ -106,7 +107,7 @@ floor = real(cone.INVERSE_MASS_FLOOR)
 
 @func
 def semidefinite_root(A: mat33) -> mat33:
-    """Lower triangular C with C Cᵀ = A, by Cholesky; a column without a pivot is 0."""
+    """Lower triangular C with C Cᵀ = A, by Cholesky. A column without a pivot is 0."""
     C = mat33()
     for j in range(3):
         pivot = A[j, j]
@@ -126,7 +127,7 @@ def semidefinite_root(A: mat33) -> mat33:
 def times_inverse_mass(
     topology: Topology, weights: Weights, w: int, support: wp.array1d(dtype=int), size: int
 ) -> mat33:
-    """y ← M⁻¹y on the trees of a support, from y = Jᵀ; W."""
+    """y ← M⁻¹y on the trees of a support, from y = Jᵀ. Returns W."""
     W = mat33()
     i = int(0)
     while i < size:
@@ -165,7 +166,7 @@ def move_tree(topology: Topology, flow: Flow, weights: Weights, w: int, tree: in
 
 @func
 def column_before(topology: Topology, weights: Weights, w: int, link: int, a: int) -> vec6:
-    """V⁻ of column a: see `contact_slopes.velocity_before`."""
+    """V⁻ of column a, see `contact_slopes.velocity_before`."""
     V = vec6()
     parent = topology.link_parent[link]
     if parent >= 0:
@@ -190,7 +191,7 @@ def by_mass_matrix(topology: Topology, flow: Flow, weights: Weights, w: int, tre
 
 @func
 def by_inertias(topology: Topology, inertias: Inertias, weights: Weights, w: int, tree: int, n: int):
-    """∂w by the parameters that belong to the tree: −Σ_a V_a · δI V_a."""
+    """∂w with respect to the parameters of the tree: −Σ_a V_a · δI V_a."""
     for k in range(inertias.link.shape[0]):
         l = inertias.link[k]
         slope = real(0.0)
@@ -249,13 +250,16 @@ def by_geometry(
     c: int,
     C: mat33,
 ) -> vec3:
-    """Adds ∂w/∂q through J: 2 Σ_a δ(V_B − V_A)_a(p) · (FC)_a; turning the frame does not change w. Half of ∂w/∂p."""
+    """Add ∂w/∂q through J: 2 Σ_a δ(V_B − V_A)_a(p) · (FC)_a. Returns half of ∂w/∂p.
+
+    Turning the frame does not change w.
+    """
     pair = contacts.pair[w, c]
     p = contacts.point[w, c]
     a_link = scene.geom_link[scene.pair_geom[pair, 0]]
     b_link = scene.geom_link[scene.pair_geom[pair, 1]]
     FC = contacts.frame[w, c] * C
-    k_p = vec3()  # what δp is multiplied with
+    k_p = vec3()  # the factor of δp
     for a in range(3):
         spin = sp.angular(column_of_link(topology, flow, weights, w, b_link, a, p))
         spin -= sp.angular(column_of_link(topology, flow, weights, w, a_link, a, p))

@@ -249,7 +249,7 @@ def centre_of(I: vec10) -> vec3:
 def pivot_of(
     topology: Topology, joint_anchor: wp.array(dtype=vec3), link_X: wp.array2d(dtype=transform), I: vec10, w: int, l: int
 ) -> vec3:  # fmt: skip
-    """The point that a body turns about, from o: its center of mass, or a ball joint's anchor."""
+    """A body's center of turning, from o: its center of mass, or a ball joint's anchor."""
     a = centre_of(I)
     if topology.link_type[l] == joints.BALL:
         anchor = wp.transform_point(link_X[w, l], joint_anchor[topology.link_joint[l]])
