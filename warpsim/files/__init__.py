@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot files, stores, outputs."""
+"""Read and write robot files, trajectory stores and other outputs."""
 
 from warpsim.base.registry import register
 

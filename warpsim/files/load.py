@@ -25,12 +25,12 @@ URDF_SUFFIXES = (".urdf",)
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 URDF_DEFAULTS = {"merge_fixed": False, "base": "fixed", "visuals": True}
 FOR_URDF = "merge_fixed, base and visuals are for URDF files; other files say so themselves"
-LONGEST_WORD = 500  # longest word that an error quotes in full
+LONGEST_WORD = 500  # characters; an error shortens words of this length or more
 
 
 @contextlib.contextmanager
 def _readable():
-    """Cut words of `LONGEST_WORD` characters or more (names, prim paths) out of the middle of error messages."""
+    """Shorten very long words of a file (names, prim paths) in error messages, by cutting out their middle."""
     try:
         yield
     except ModelError as error:

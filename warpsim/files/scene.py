@@ -65,7 +65,7 @@ def bounding_radii(model) -> np.ndarray:
 
 
 def extent(model, q=None) -> tuple[np.ndarray, np.ndarray]:
-    """Corners `(3,), (3,)` [m] of a box around the moving geoms at `q` (default the initial pose)."""
+    """Corners `(3,), (3,)` [m] of a box around the moving geoms at `q` (default: the initial state)."""
     poses = geom_poses(model, body_poses(model, model.q0 if q is None else q))[..., :3]
     radii = bounding_radii(model)[:, None]
     shown = np.flatnonzero(model.geom_visible & (model.geom_type != GeomType.PLANE) & (model.geom_body >= 0))
@@ -117,7 +117,10 @@ def shown_spheres(model, bodies, origins=0.0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def default_spacing(model) -> float:
-    """Distance [m] between neighbouring worlds: one and a half times the model's width at its initial pose."""
+    """Distance [m] between neighbouring worlds, from the model's size in the initial state.
+
+    One and a half times its width, but at least 1.1 times its height and 0.1 m.
+    """
     low, high = extent(model)
     return float(max(1.5 * (high - low)[:2].max(), 1.1 * (high - low)[2], 0.1))
 

@@ -9,6 +9,7 @@ each if needed:
 - a kind of element: {name: {field: value}}; {"mjcf": ..., "value": ...} if the two differ by more than rounding
 - "shape": {geom: mesh or height field in double precision, and the pose}; "field": {geom: tetrahedra of a pressure
   field}
+- "hull": {geom: most vertices of its convex hull}
 - "order": {kind: names}, if MuJoCo numbers bodies and the elements on them differently
 - "aids": sites that replace frames of constraints
 - "constraints": those that MJCF does not have; "tendons": those that do nothing

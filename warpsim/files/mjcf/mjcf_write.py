@@ -97,7 +97,7 @@ class _Writer:
         self.aids, self.sites = find_aids(self.b)
 
     def text(self) -> str:
-        """The whole text."""
+        """The whole MJCF text. Warns of what MuJoCo will do differently."""
         tree = self.tree()
         m = self.compiled(tree)
         soft = geom_softness(self.b, m), constraint_softness(self.b, m)

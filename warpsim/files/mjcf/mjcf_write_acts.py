@@ -27,7 +27,7 @@ def body_name(b, index: int) -> str:
 
 
 def write_contacts(b, root: xml.Element) -> None:
-    """Excluded bodies and explicit pairs."""
+    """Write excluded bodies and explicit pairs."""
     section = add(root, "contact")
     for first, second in sorted(b.excluded):
         add(section, "exclude", body1=body_name(b, first), body2=body_name(b, second))
@@ -38,7 +38,7 @@ def write_contacts(b, root: xml.Element) -> None:
 
 
 def write_tendons(b, root: xml.Element) -> None:
-    """Fixed and spatial tendons."""
+    """Write fixed and spatial tendons."""
     section = add(root, "tendon")
     for t, tendon in enumerate(b.tendons):
         reference = np.array(tendon.reference, float)
@@ -175,7 +175,7 @@ def _target(b, target) -> dict:
 
 
 def _law(actuator) -> dict:
-    """Gain, bias and gear."""
+    """The attributes of gain, bias and gear."""
     gear = actuator.gear[: max(np.flatnonzero(actuator.gear), default=0) + 1]
     found = {"gear": unless(gear, (1.0,)), "gainprm": actuator.gain}
     if actuator.gain[1:].any():

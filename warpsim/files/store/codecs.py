@@ -43,7 +43,7 @@ class _Exact:
 
 
 class Blosc(_Exact, BloscCodec):
-    """Blosc with LZ4."""
+    """The decompressor of Blosc, only for LZ4."""
 
     def codec(self):
         return self._blosc_codec
@@ -56,7 +56,7 @@ class Blosc(_Exact, BloscCodec):
 
 
 class Zstd(_Exact, ZstdCodec):
-    """Zstandard."""
+    """The decompressor of Zstandard."""
 
     room = STORE_ROOM
 

@@ -123,8 +123,7 @@ def _strengthen(beyond: dict, light: set, done: set, warn, link, why: str) -> No
 
 
 def _check_pose(links, share, done, strengthen) -> None:
-    """Strengthen links whose joints move almost no inertia; hinges and slides are at `share` of their range (None:
-    0)."""
+    """Strengthen links whose joints move almost no inertia; hinges and slides at `share` of their range (None: 0)."""
     # per link: inertia (6, 6) of everything beyond its joint, about its origin, with the joints beyond locked
     locked: dict[str, np.ndarray] = {}
     free: dict[str, np.ndarray] = {}  # the same with the joints beyond free

@@ -66,7 +66,7 @@ class Authored:
         return bool(value)
 
     def numbers(self, prim, name: str, size: int, default=None):
-        """`size` finite numbers."""
+        """The authored array of `size` finite numbers; `default` if there is none."""
         value = self.get(prim, name)
         if value is None:
             return default
@@ -79,7 +79,7 @@ class Authored:
         return found
 
     def word(self, prim, name: str, words: tuple, default: str) -> str:
-        """One of `words`."""
+        """The authored word, which must be one of `words`; `default` if there is none."""
         value = str(self.get(prim, name, default))
         if value not in words:
             raise ModelError(f"{prim.GetPath()}: {name} is {short(value)}; it must be one of {listed(words)}")

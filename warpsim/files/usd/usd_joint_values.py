@@ -54,7 +54,7 @@ class Scales:
 
     hinge: bool
     units: object
-    degrees: bool  # of MuJoCo's angles
+    degrees: bool  # whether MuJoCo's angles are in degrees
 
     @property
     def inertia(self) -> float:

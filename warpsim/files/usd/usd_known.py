@@ -200,8 +200,7 @@ IGNORED = (
     (r"newton:contact_k[edfa]", _any, "give newton:contactStiffness on the material", True),
     (
         r"newton:maxHullVertices|mjc:maxhullvert|physxConvex(Hull|Decomposition)Collision:.*|physxSDFMeshCollision:.*|"
-        r"newton:sdf\w+|"
-        r"physxTriangleMesh\w*:.*|physxSphereFillCollision:.*|physxCookedData:.*",
+        r"newton:sdf\w+|physxTriangleMesh\w*:.*|physxSphereFillCollision:.*|physxCookedData:.*",
         _any,
         HULL,
         False,
@@ -239,25 +238,21 @@ IGNORED = (
     (r"physxMimicJoint:\w+:referenceJointAxis", _any, "the follower's joint has one freedom", False),
     (
         r"(newton|mjc):(armature|damping|friction|frictionloss|stiffness|springref|ref|mimic\w+|coef\d)|"
-        r"physxJoint:armature|"
-        r"physxJointAxis:.*|state:.*|newton:\w+:(position|velocity)|physxRigidBody:\w+|physics:(velocity|"
-        r"angularVelocity)|"
-        r"(newton|mjc):(torsional|rolling)[fF]riction|(newton:contact|physxMaterial:compliantContact)(Stiffness|"
-        r"Damping)|"
-        r"newton:contactMargin|mjc:(margin|condim|priority|gravcomp|actuatorfrc.*|actuatorgravcomp)|"
-        r"physxCollision:restOffset|"
-        r"newton:selfCollisionEnabled|physxArticulation:enabledSelfCollisions|newton:(gravityEnabled|"
-        r"timeStepsPerSecond)",
+        r"physxJoint:armature|physxJointAxis:.*|state:.*|newton:\w+:(position|velocity)|physxRigidBody:\w+|"
+        r"physics:(velocity|angularVelocity)|(newton|mjc):(torsional|rolling)[fF]riction|"
+        r"(newton:contact|physxMaterial:compliantContact)(Stiffness|Damping)|newton:contactMargin|"
+        r"mjc:(margin|condim|priority|gravcomp|actuatorfrc.*|actuatorgravcomp)|physxCollision:restOffset|"
+        r"newton:selfCollisionEnabled|physxArticulation:enabledSelfCollisions|"
+        r"newton:(gravityEnabled|timeStepsPerSecond)",
         _zero,
         "not read of such a prim",
         True,
     ),
     (
         r"primvars:.*|material:binding.*|extent|extentsHint|normals|velocities|accelerations|doubleSided|"
-        r"subdivisionScheme|"
-        r"interpolateBoundary|faceVaryingLinearInterpolation|triangleSubdivisionRule|(corner|crease|hole)\w+|proxyPrim|"
-        r"inputs:.*|outputs:.*|info:.*|model:.*|semantic:.*|semantics:.*|omni:.*|ui:.*|userProperties:.*|warpsim:.*|"
-        r"collection:.*",
+        r"subdivisionScheme|interpolateBoundary|faceVaryingLinearInterpolation|triangleSubdivisionRule|"
+        r"(corner|crease|hole)\w+|proxyPrim|inputs:.*|outputs:.*|info:.*|model:.*|semantic:.*|semantics:.*|omni:.*|"
+        r"ui:.*|userProperties:.*|warpsim:.*|collection:.*",
         _any,
         LOOKS,
         False,

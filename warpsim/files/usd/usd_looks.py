@@ -178,8 +178,7 @@ def write_view(stage, centers, radii) -> None:
 
 
 def write_cameras(stage, model, paths, names: dict[str, Names]) -> None:
-    """Write the model's cameras, on their bodies at `paths` or in `/World/Cameras`; `names` are taken ones by
-    parent."""
+    """Write the model's cameras, on bodies at `paths` or in `/World/Cameras`; `names` are those taken, by parent."""
     from pxr import Gf, UsdGeom
 
     for c, name in enumerate(model.camera_names):
