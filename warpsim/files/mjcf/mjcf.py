@@ -227,7 +227,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
     names = element_names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
     soft = pressure_fields(m)
     for g in range(m.ngeom):
-        signed_distance_field = m.geom_type[g] == 8  # a signed distance field keeps its mesh
+        signed_distance_field = m.geom_type[g] == 8  # it keeps its mesh
         kind = GeomType.MESH if signed_distance_field else GeomType(m.geom_type[g])
         stiffness, time = contact_material(m, g)
         rgba = _rgba(m, g)

@@ -31,9 +31,12 @@ def compliance(m, solref, solimp, weight: float) -> tuple[float, float | None]:
     """Stiffness [N/m, N m/rad] and dissipation time [s] of `solref`/`solimp`; rigid for MuJoCo's defaults.
 
     MuJoCo drives the violation r towards a_ref = -b r' - k r and applies the force d/(1-d) (a_ref - a)/w. Here w is the
-    inverse effective mass `weight` and d the impedance. At its full width d = solimp[1]. solref = (t, zeta) gives b =
-    2/(d t), k = 1/(d t^2 zeta^2); a negative solref = (-K, -B) gives b = B/d, k = K/d. At rest (a = 0) this is a spring
-    of stiffness d/(1-d) k/w with the dissipation time b/k; it is rigid if w = 0.
+    inverse effective mass `weight` and d the impedance; at its full width d = solimp[1].
+
+    - solref = (t, zeta): b = 2/(d t), k = 1/(d t^2 zeta^2)
+    - a negative solref = (-K, -B): b = B/d, k = K/d
+
+    At rest (a = 0) this is a spring of stiffness d/(1-d) k/w with the dissipation time b/k; it is rigid if w = 0.
     """
     solref, solimp = np.array(solref), np.array(solimp)
     if np.allclose(solref, DEFAULT_SOLREF) and np.allclose(solimp[:5], DEFAULT_SOLIMP):

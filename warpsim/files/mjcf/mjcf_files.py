@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read an MJCF model with everything it names into one text and a virtual file system; MuJoCo then reads no disk.
 
-This module parses the XML once, and expands includes. Each file that the XML names is searched only in the model's
+This module parses the XML once, and expands includes. Each file that the XML names is looked up only in the model's
 folder and packages, and read here. MuJoCo gets its bytes under a name made of their hash, so that no other file on disk
 can take its place. Sub-models are treated alike. Skins are not read, because they are not drawn. Textures are
 `mjcf_textures.Source`s, and MuJoCo sees one pixel of each.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile a `mujoco.MjSpec` by the rules for files (`mjcf_files`): MuJoCo opens no file.
 
-The user's spec stays unchanged. In a copy, each mesh and height field from a file is searched in the spec's assets,
+The user's spec stays unchanged. In a copy, each mesh and height field from a file is looked up in the spec's assets,
 then only in the model's folder and packages. It is read here and given to MuJoCo as bytes. MuJoCo sees one pixel for
 each texture from a file (`mjcf_textures`). Skins from files are left out.
 """

@@ -15,6 +15,7 @@ Layout, version 2 (no pickles; readable by any Zarr v3 library):
     mocap_given   (steps, worlds, nmocap, 7), if the run was given poses of mocap bodies
     sources/      the `state_dict` of a callable source of controls
     model/        the Model's arrays; names, scalars, keyframes' names and the report as JSON attributes
+    fault/        only in fault dumps: tau, wrench and the contact points of the step (`warpsim.run.fault_watch`)
 
 A shard holds `block` frames of a `column` of worlds. A column's commit is written last and in one piece. So anything
 that a crash left beyond the commit is ignored, and written again.

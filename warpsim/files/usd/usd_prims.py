@@ -27,7 +27,7 @@ PRIMITIVES = (GeomType.SPHERE, GeomType.CAPSULE, GeomType.CYLINDER, GeomType.BOX
 
 
 def write_geom(stage, model, geom: int, parent, names: Names, materials, *, physics=True, half=None):
-    """Write one geom below `parent`: its shape, and a mesh that draws it if it is none. Returns the shape's path.
+    """Write one geom below `parent`: its shape, and, if this is no mesh, one that draws it. Returns the shape's path.
 
     The shape has the geom's name and the physics, and is a guide; renderers see the mesh. Without `physics` only the
     mesh is written. `half (2,)`: half sides [m] of a plane; by default its own, or GROUND_HALF_SIZE if it is infinite.

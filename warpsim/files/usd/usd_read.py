@@ -170,8 +170,7 @@ class _Reader:
                 if prim.GetCustomDataByKey(usd_extra.WORLDS) is not None:
                     raise ModelError(
                         f"{prim.GetPath()} shows several worlds of a trajectory, without their physics; write the "
-                        "model by model.to_usd, or one "
-                        "world by trajectory.to_usd(..., worlds=[0])"
+                        "model by model.to_usd, or one world by trajectory.to_usd(..., worlds=[0])"
                     )
                 self.warn(f"point instancer {prim.GetPath()}", "its copies are not read")
                 walk.PruneChildren()
