@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of the device code, launches, replay and records."""
+"""Copies of the device code, launches, replay of graphs, and recording."""

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels with adjoints, one thread per world: gradients of the same bits on every run.
+"""Kernels with adjoints run one thread per world: gradients have the same bits on every run.
 
-The adjoint of reading an array adds to its gradient. Threads of one launch that read the same entry, as all contacts of a world
-read its velocities, would add to it by atomic instructions, whose order on a GPU changes from run to run, and with it the
-rounding. So a kernel that is written for threads over (worlds, n, ...) has an adjoint over worlds alone, made of the same text:
+The adjoint of reading an array adds to its gradient. If threads of one launch read the same entry, as all contacts of a
+world read its velocities, their adjoints would add to it by atomic instructions. The order of these on a GPU changes
+from run to run, and the rounding with it. So a kernel written for threads over (worlds, n, ...) has an adjoint over
+worlds alone, generated from the same text:
 
     w, c = wp.tid()             w = wp.tid()
-    body                        for c in range(c_extent):           (no further than the body's own `if c < n:`)
+    body                        for c in range(c_extent):           (up to the bound of the body's own `if c < n:`)
                                     body
 
-Every array that has a gradient is one of rows per world, which `arguments` sees to, so that a thread adds to its own rows only, in
-the order of the program, and without atomic instructions (`kernels/sums.py`). Parameters that all worlds share have gradients per
-world for that, `(worlds, …)`; `Parameters.shared_gradient` sums them up, in a fixed order too.
+`arguments` ensures that every array with a gradient has one row per world. A thread then adds to its own rows only, in
+program order and without atomic instructions (`kernels/sums.py`). Parameters that all worlds share therefore have
+gradients per world, `(worlds, …)`; `Parameters.shared_gradient` sums them, also in a fixed order.
 """
 
 import ast
@@ -25,13 +26,13 @@ from warpsim.device.ranges import first_and_count
 from warpsim.kernels import ranges
 from warpsim.kernels.preamble import warp_module
 
-SUMS = "plain_sums"  # of kernels/sums.py
+SUMS = "plain_sums"  # a function of kernels/sums.py
 
 
 def with_adjoint(entry, module_name: str) -> wp.Kernel:
-    """The kernel with an adjoint of what `kernels.real.kernel` has made in a copy, from the same text.
+    """Make the kernel with an adjoint from the text of a copy's kernel (`kernels.real.kernel`).
 
-    `extents` of the result is the number of extents that its arguments end with, see `arguments`.
+    `extents` of the result is the number of extents at the end of its arguments, see `arguments`.
     """
     source = entry.source
     tree, axes = serial(source)
@@ -47,7 +48,7 @@ def with_adjoint(entry, module_name: str) -> wp.Kernel:
 
 
 def serial(source) -> tuple[ast.Module, list[str]]:
-    """The function of a kernel as a loop within each world, and the names of the indices that it loops over."""
+    """Rewrite a kernel as a loop within each world; return it and the names of the loop indices."""
     tree = ranges.parsed(source)
     function = tree.body[0]
     first = 1 if ast.get_docstring(function) is not None else 0
@@ -56,8 +57,8 @@ def serial(source) -> tuple[ast.Module, list[str]]:
     inner = ast.Module(body, [])
     if not names or any(isinstance(x, ast.Return) or ranges.is_index(x) for x in ast.walk(inner)):
         raise ValueError(
-            f"{source.__module__}.{source.__name__} has an adjoint: it must begin with `w, … = wp.tid()`, the world first, ask "
-            "for no other index, and leave out what it does not do by `if`, not by `return`"
+            f"{source.__module__}.{source.__name__} has an adjoint: it must begin with `w, … = wp.tid()`, the world "
+            "first, ask for no other index, and leave out what it does not do by `if`, not by `return`"
         )
     extents, body = _extents(names, body)
     for axis, extent in reversed(extents.items()):
@@ -70,10 +71,12 @@ def serial(source) -> tuple[ast.Module, list[str]]:
 
 
 def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
-    """`dim`, `inputs` and `options` of a launch: the range of worlds, with its first as a further argument, and for the kernel
-    with an adjoint worlds alone, with extents as further arguments.
+    """Adapt `dim`, `inputs` and `options` of a launch.
 
-    Raises `ValueError` for an array whose gradient is not one of rows per world: threads would add to it all at once.
+    A kernel over a range of worlds gets the first world as additional argument. A kernel with an adjoint is launched
+    over worlds alone and gets the other extents as additional arguments.
+
+    Raises `ValueError` for an array whose gradient has not one row per world: threads would add to it concurrently.
     """
     worlds, *extents = (dim,) if isinstance(dim, int) else dim
     further = []
@@ -83,8 +86,8 @@ def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
         for label, array in _arrays(kernel, inputs):
             if array.grad is not None and array.size and array.shape[0] != worlds:
                 raise ValueError(
-                    f"{kernel.key}: {label} has a gradient and the shape {array.shape}; its first axis must be that of the "
-                    f"{worlds} worlds, for the gradient is added up per world"
+                    f"{kernel.key}: {label} has a gradient and the shape {array.shape}; its first axis must be that of "
+                    f"the {worlds} worlds, for the gradient is added up per world"
                 )
         further, extents = extents, []
     if ranges.takes_first_world(kernel):
@@ -96,7 +99,7 @@ def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
 
 
 def _arrays(kernel: wp.Kernel, inputs):
-    """The arrays among arguments and in the structs among them, with what they are called."""
+    """Yield (label, array) for the arrays among the arguments and in their structs."""
     found = [(argument.label, value) for argument, value in zip(kernel.adj.args, inputs, strict=False)]
     while found:
         label, value = found.pop()
@@ -107,10 +110,10 @@ def _arrays(kernel: wp.Kernel, inputs):
 
 
 def _extents(names: list[str], body: list[ast.stmt]) -> tuple[dict[str, str], list[ast.stmt]]:
-    """The extents of the loops by index, from the outermost one, and their body.
+    """Extents of the loops by index, from the outermost, and their body.
 
-    A body that does nothing but `if c < n and …: …` needs no more than n turns, where n is known before the loop over c: made of
-    no names that the body makes, nor of the indices of that loop and those within.
+    If the body is only `if c < n and …: …`, the loop over c ends at n, provided n is known before that loop: the
+    expression uses no names that the body assigns, nor the indices of this loop and of inner ones.
     """
     extents = {axis: _extent(axis) for axis in names[1:]}
     while len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse:
@@ -139,7 +142,7 @@ def _extent(axis: str) -> str:
 
 
 def _indices(statement: ast.stmt) -> list[str]:
-    """The names that `w, … = wp.tid()` gives the indices."""
+    """Names of the indices in `w, … = wp.tid()`."""
     if not isinstance(statement, ast.Assign) or not ranges.is_index(statement.value):
         return []
     target = statement.targets[0]

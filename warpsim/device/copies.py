@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of the device code per scalar type (`kernels/real.py`), and launches of their kernels.
 
-Host code imports a file of `warpsim.kernels` like any other and names what it wants of it: `launch(sap.solve, real, ...)`
-launches a kernel, `copy(sap.Workspace, real)()` makes a struct, `real` being `wp.float32` or `wp.float64`.
+Host code imports a file of `warpsim.kernels` like any other module. `launch(sap.solve, real, ...)` launches a kernel
+and `copy(sap.Workspace, real)()` makes a struct, where `real` is `wp.float32` or `wp.float64`.
 """
 
 import dataclasses
@@ -25,25 +25,31 @@ from warpsim.kernels.number.dual import dual_type
 from warpsim.kernels.ranges import takes_first_world
 from warpsim.kernels.real import Entry, adjoint_module
 
-# Threads per block: one thread, or one warp, does a whole tree or world, so small blocks spread a few thousand over a GPU. `block_of` knows those
-# that are larger.
+# Threads per block. One thread or one warp handles a whole tree or world, so small blocks spread a few thousand of them
+# over a GPU. `block_of` returns larger blocks where kernels ask for them.
 BLOCK = 32
 WARP = 32
-PARTS = (8, 16)  # of it that are the lanes of a small world
+PARTS = (8, 16)  # lanes per world of small models
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 COMPILERS = 4  # threads that compile kernels
 SOURCE = warpsim.kernels.__name__
-# Warp's own lock around hashing and code generation, so that no module is hashed while kernels are added to it; and one thread
-# at a time makes a copy: two sets of kernels of the same names in one Warp module would not fit each other.
+# Warp's own lock around hashing and code generation: no module is hashed while kernels are added to it. One thread at a
+# time makes a copy: two sets of kernels with the same names in one Warp module would not match.
 _DECLARING = getattr(wp._src.codegen, "_codegen_lock", None) or threading.RLock()
 _copies: dict = {}
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """In the place of a scalar type: the copy of the device code whose contacts have spin rows (`kernels/laws/spin_cone.py`), or whose SAP solves by
-    conjugate gradients. What only some models need would else be in the machine code of all. `lanes`: so many threads of a warp do the work of a world
-    (`kernels/linalg/lanes.py`). `dual`: `num` is a dual number (`kernels/number/num.py`)."""
+    """A variant of the device code, used in place of a scalar type.
+
+    A separate copy keeps code that only some models need out of the machine code of all.
+
+    - `spin`: contacts have spin rows (`kernels/laws/spin_cone.py`).
+    - `cg`: SAP solves by conjugate gradients.
+    - `lanes`: lanes per world on CUDA (`kernels/linalg/lanes.py`).
+    - `dual`: `num` is a dual number (`kernels/number/num.py`).
+    """
 
     real: type
     spin: bool = False
@@ -58,7 +64,7 @@ class Variant:
 
 
 def variant(real: type, spin: bool = False, cg: bool = False, lanes: int = WARP, dual: bool = False):
-    """The scalar type itself where nothing is asked for beyond it."""
+    """A `Variant`, or the scalar type itself if no option differs from the default."""
     return Variant(real, spin, cg, lanes, dual) if spin or cg or lanes < WARP or dual else real
 
 
@@ -66,9 +72,10 @@ _adjoints: dict[str, dict[str, wp.Kernel]] = {}
 
 
 def copy(item, real, taped: bool = False):
-    """The copy for scalar type `real`, or a `Variant` of it, of a file of device code, a kernel or a struct.
+    """The copy of a file of device code, a kernel or a struct for the scalar type or `Variant` `real`.
 
-    A kernel is the one with an adjoint if it has no other, or if `taped` and it has both. A `wp.Kernel` is its own copy.
+    A kernel that has an adjoint only, or both forms with `taped`, is returned with the adjoint. A `wp.Kernel` is its
+    own copy.
     """
     key = (item, real, taped)
     if key not in _copies:
@@ -79,7 +86,7 @@ def copy(item, real, taped: bool = False):
 
 
 def upload(values, kind, device, ndim: int = 1) -> wp.array:
-    """Host numbers as a device array of `ndim` axes; `kind`: a scalar type, or a vector, matrix or transform of one."""
+    """Copy host numbers to a device array of `ndim` axes; `kind`: a scalar, vector, matrix or transform type."""
     scalar = getattr(kind, "_wp_scalar_type_", kind)
     values = np.ascontiguousarray(values, dtype=wp.dtype_to_numpy(scalar))
     if not values.size:
@@ -89,14 +96,14 @@ def upload(values, kind, device, ndim: int = 1) -> wp.array:
 
 
 def struct(item, real, device=None, /, **values):
-    """A struct of the copy for `real`; host numbers become device arrays of the type that their field declares."""
+    """Make a struct of the copy for `real`; host numbers become device arrays of the declared types."""
     made = copy(item, real)()
     fill_struct(made, device, values)
     return made
 
 
 def fill_struct(made, device, values: dict) -> None:
-    """Set fields of a struct, see `struct`."""
+    """Set fields of a struct as `struct` does."""
     for name, value in values.items():
         declared = made._cls.vars[name].type
         if isinstance(declared, wp.array) and not isinstance(value, wp.array):
@@ -107,11 +114,14 @@ def fill_struct(made, device, values: dict) -> None:
 
 
 def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False, **options) -> None:
-    """`wp.launch` of the copy of a kernel, see `copy`; `options` are those of `wp.launch`. Blocks are of `block_of` threads, for
-    which `cuda-check` compiles: with another number Warp compiles the module again."""
+    """Launch the copy of a kernel, see `copy`; `options` are those of `wp.launch`.
+
+    Blocks have `block_of` threads, for which `cuda-check` compiles; with another number Warp would compile the module
+    again.
+    """
     over = (dim,) if isinstance(dim, int) else tuple(dim)
     if 0 in over:
-        return  # over nothing
+        return  # nothing to launch
     tape, made = active_tape(), copy(kernel, real, taped)
     if is_listed(made):
         return
@@ -135,14 +145,14 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
 
 
 def _has_rows(array: wp.array) -> bool:
-    """Whether the entries of a row are side by side in memory: device code reads no others (`kernels/preamble.py`)."""
+    """Whether the last axis of an array is contiguous, as device code needs it (`kernels/preamble.py`)."""
     return array.is_contiguous or array.strides[-1] == wp.types.type_size_in_bytes(array.dtype)
 
 
 def by_rows(values, lent: list) -> list:
-    """`values` with a contiguous copy in place of each array whose rows are not side by side in memory.
+    """Replace each array whose last axis is not contiguous by a contiguous copy.
 
-    `lent` gains the pairs (array, its copy). Copy back what a kernel has written.
+    Pairs (array, copy) are appended to `lent`. The caller copies back what a kernel has written.
     """
     found = list(values)
     for k, x in enumerate(found):
@@ -153,27 +163,27 @@ def by_rows(values, lent: list) -> list:
 
 
 def block_of(kernels) -> int:
-    """Threads per block on CUDA, of the kernels of a Warp module."""
+    """Threads per block on CUDA for the kernels of a Warp module."""
     return BLOCK * max((getattr(x, "warps", 1) for x in kernels), default=1)
 
 
 def load(kernels, device) -> None:
-    """Compile and load the Warp modules of kernels in parallel, the last first: the solver's take longest."""
+    """Compile and load the Warp modules of kernels in parallel, the last first: those of the solver take longest."""
     modules = list({id(kernel.module): kernel.module for kernel in reversed(kernels)}.values())
     workers = wp.config.load_module_max_workers or min(usable_cores(), COMPILERS)
     blocks = [block_of(module.kernels.values()) if device.is_cuda else BLOCK for module in modules]
-    for block in sorted(set(blocks), reverse=True):  # the solver's are the larger ones
+    for block in sorted(set(blocks), reverse=True):  # the solver's blocks are the larger ones
         chosen = [module for module, its in zip(modules, blocks, strict=True) if its == block]
         load_together(device, chosen, block, workers)
 
 
 def lanes_for(count: int) -> int:
-    """Threads of a warp that a world gets on CUDA, of whose dofs, or other things, each has one: no more than have something to do."""
+    """Lanes per world on CUDA: the smallest of 8, 16, 32 that is at least `count`; 32 for larger counts."""
     return next((lanes for lanes in PARTS if count <= lanes), WARP)
 
 
 def twin(array: wp.array) -> wp.array:
-    """The same numbers as an array with a gradient of its own; `array` must live as long."""
+    """A second array on the same memory with its own gradient; `array` must live as long."""
     return wp.array(
         ptr=array.ptr, dtype=array.dtype, shape=array.shape, device=array.device, copy=False, requires_grad=True
     )
@@ -185,7 +195,7 @@ def scalar_types(real) -> types.ModuleType:
 
 
 def adjoints_of(copied: types.ModuleType) -> dict[str, wp.Kernel]:
-    """The kernels with an adjoint of a copied file, by name; all made at once, because a new one has the others compiled anew."""
+    """All kernels with an adjoint of a copied file, by name; made at once, since each new one recompiles the others."""
     name = copied.__name__
     with _DECLARING:
         if name not in _adjoints:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads a step may use: what this process was given of the machine."""
+"""Number of threads of a step: the cores that this process may use."""
 
 import os
 import pathlib
@@ -7,11 +7,11 @@ import sys
 
 from warpsim.base.checks import whole
 
-WORLDS_PER_THREAD = 32  # with fewer, waking a thread costs more than it saves
+WORLDS_PER_THREAD = 32  # with fewer worlds, waking a thread costs more than it saves
 
 
 def step_threads(threads: int | None, device, worlds: int) -> int:
-    """`threads` as given to a simulator, checked; None is the default."""
+    """Check the simulator's `threads`; None: the default."""
     if threads is None:
         return 1 if device.is_cuda else default_threads(worlds)
     threads = whole(threads, "threads", 1)
@@ -23,27 +23,27 @@ def step_threads(threads: int | None, device, worlds: int) -> int:
 
 
 def default_threads(worlds: int) -> int:
-    """Threads of a step on the CPU unless it is said: 1 below 64 worlds, and for a worker of a pool that fills the cores."""
+    """Default threads on the CPU: one per 32 worlds, up to the cores; 1 in workers of a pool that fills the cores."""
     if "PYTEST_XDIST_WORKER" in os.environ or _in_ray_worker():
         return 1
     return max(1, min(usable_cores(), worlds // WORLDS_PER_THREAD))
 
 
 def usable_cores() -> int:
-    """Cores by affinity, by the limit of the control group, and by OMP_NUM_THREADS, the least of them."""
+    """The smallest of the cores by affinity, the limit of the control group, and OMP_NUM_THREADS."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits = [affinity, _group_limit(), _omp_limit()]
     return min(limit for limit in limits if limit is not None)
 
 
 def _omp_limit() -> int | None:
-    """OMP_NUM_THREADS, of a list its first number; None where it is not set or no number."""
+    """OMP_NUM_THREADS, the first number of a list; None if it is unset or not a number."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) > 0 else None
 
 
 def _group_limit(root: pathlib.Path = pathlib.Path("/")) -> int | None:
-    """Whole cores that the control group and those above it leave, the least; None without a limit. Linux only."""
+    """Smallest number of whole cores that the control group and its parents allow; None without a limit. Linux only."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -60,7 +60,7 @@ def _group_limit(root: pathlib.Path = pathlib.Path("/")) -> int | None:
 
 
 def _quota(group: pathlib.Path) -> list[int]:
-    """The limit in whole cores of one control group, if it has one."""
+    """Limit of one control group in whole cores, if it has one."""
     try:
         if (group / "cpu.max").exists():
             quota, period = (group / "cpu.max").read_text().split()

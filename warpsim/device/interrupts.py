@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals that end a program: they come soon and leave nothing half done. Those that its starter has it ignore (`nohup`, a job in the background) stay ignored."""
+"""Handling of signals that end a program: they act soon and leave nothing half done.
+
+Signals that the parent process set to be ignored (`nohup`, a background job) stay ignored.
+"""
 
 import concurrent.futures
 import contextlib
@@ -13,7 +16,10 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
 
 @contextlib.contextmanager
 def _caught(numbers, act):
-    """Within, the first of these signals calls `act(number)`; a second one acts as usual. In the main thread alone, where Python takes signals."""
+    """Inside, the first of these signals calls `act(number)`; a second one acts as usual.
+
+    It works in the main thread only, where Python handles signals.
+    """
     main = threading.current_thread() is threading.main_thread()
     usual = {number: signal.getsignal(number) for number in numbers} if main else {}
     usual = {number: handler for number, handler in usual.items() if handler not in (signal.SIG_IGN, None)}
@@ -36,14 +42,14 @@ def _caught(numbers, act):
 
 @contextlib.contextmanager
 def stop_requests():
-    """A list of the signals that came within to end the program, for a loop to look at."""
+    """Yield a list of the ending signals received inside, for a loop to check."""
     found: list[int] = []
     with _caught(ENDING, found.append):
         yield found
 
 
 def ended_by_signals():
-    """SIGTERM and SIGHUP end what is within as an exception would, so that nothing is left behind; the exit code is theirs."""
+    """Inside, SIGTERM and SIGHUP raise `SystemExit` with their exit code, so that cleanup runs."""
 
     def end(number: int) -> None:
         raise SystemExit(128 + number)
@@ -53,10 +59,10 @@ def ended_by_signals():
 
 @contextlib.contextmanager
 def undisturbed():
-    """Ctrl-C waits until the end: into a capture that is begun and not ended every later launch would go, unexecuted."""
+    """Delay Ctrl-C to the end: a capture that began and did not end would take all later launches, unexecuted."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield  # only the main thread is interrupted, and not where something else than Python does it
+        yield  # other threads are not interrupted; a handler outside Python stays
         return
     caught: list[tuple] = []
     signal.signal(signal.SIGINT, lambda *arguments: caught.append(arguments))
@@ -69,7 +75,10 @@ def undisturbed():
 
 
 def load_together(device, modules: list[wp.Module], block: int, workers: int) -> None:
-    """`wp.force_load`, by so many threads. When it is interrupted the modules in work are finished behind the caller's back, and no others begun."""
+    """`wp.force_load` of modules by `workers` threads.
+
+    On an interrupt, threads finish the modules that they have begun in the background and begin no others.
+    """
 
     def load(module: wp.Module) -> None:
         wp.force_load(device, modules=[module], block_dim=block, max_workers=0)

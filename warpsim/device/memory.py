@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes on the device that an object of this package holds, and how far indices reach there."""
+"""Device memory: arrays side by side, borrowed memory, index limits, and the bytes that an object holds."""
 
 import math
 
 import warp as wp
 
-LARGEST_INDEX = 2**31 - 1  # of the device's integers, and of the length of an array
+LARGEST_INDEX = 2**31 - 1  # limit of 32-bit device integers and of array lengths
 
 
-GRAIN = 32  # [bytes] what lies within a world's row begins at a multiple of it
+GRAIN = 32  # [bytes] alignment of parts of a world's row
 
 
 class SideBySide:
-    """Arrays (worlds, …) of zeros by name, `shapes[name]` the shape in a world and the dtype; what they have of a world lies side by side in its row of
-    `whole`, so that a `Lender` of it has long rows."""
+    """Arrays (worlds, …) of zeros by name; all parts of one world lie side by side in its row of `whole`.
+
+    `shapes[name]` is the shape in a world and the dtype. A `Lender` of `whole` then has long rows.
+    """
 
     def __init__(self, worlds: int, shapes: dict[str, tuple[tuple[int, ...], type]], device):
         begin, end = {}, 0
@@ -31,7 +33,7 @@ def _aligned(size: int) -> int:
 
 
 def _part(owner: wp.array, begin: int, shape: tuple[int, ...], kind) -> wp.array:
-    """The array (worlds, …) of this shape that begins so many bytes into each row of `owner`."""
+    """View (worlds, …) of this shape that begins `begin` bytes into each row of `owner`."""
     if 0 in shape:
         return wp.zeros(shape, dtype=kind, device=owner.device)
     item = wp.types.type_size_in_bytes(kind)
@@ -43,9 +45,9 @@ def _part(owner: wp.array, begin: int, shape: tuple[int, ...], kind) -> wp.array
 
 
 class Lender:
-    """Memory of `arrays (worlds, …)` that nobody needs for a while, given out again: every world has its part within its own rows.
+    """Lends the memory of `arrays (worlds, …)` that are idle for a while; each world's part stays in its own rows.
 
-    What is taken may hold anything, and holds nothing any more once the owner of `arrays` writes to them.
+    A borrowed array has undefined contents at first and becomes invalid once the owner of `arrays` writes to them.
     """
 
     def __init__(self, arrays):
@@ -53,7 +55,7 @@ class Lender:
         self._used = [0] * len(self._rows)
 
     def take(self, array: wp.array) -> wp.array:
-        """An array like this one in borrowed memory; itself where no row has room for it."""
+        """An array like this one in borrowed memory, or the array itself if no row has room for it."""
         row = array.strides[0] if array.size else 0
         for k, (owner, size) in enumerate(self._rows):
             if row and self._used[k] + row <= size and owner.shape[0] == array.shape[0]:
@@ -64,14 +66,16 @@ class Lender:
 
 
 def adopt(own, other, names) -> None:
-    """Put arrays of `other`, an object or a struct, in the place of those of these names that `own` has."""
+    """Replace the named arrays of `own` by those of `other`, an object or a struct."""
     for name in names:
         setattr(own, name, getattr(other, name))
 
 
 def array_bytes(value) -> int:
-    """Bytes of every distinct allocation that `value` reaches: arrays and their gradients, lists, dicts, structs, and objects
-    of this package or derived from it."""
+    """Bytes of all distinct allocations that `value` reaches.
+
+    It follows arrays and their gradients, lists, dicts, structs, and objects of this package or derived from it.
+    """
     found: dict[int, int] = {}
     _collect(value, found, set())
     return sum(found.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that replay graphs beside the one that asks for it; they are kept, and shared by all simulators of a process."""
+"""Threads that replay graphs beside the calling one; all simulators of a process share and keep them."""
 
 import collections
 import os
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 
 class _Worker(threading.Thread):
-    """Makes the calls in its inbox; None there is answered in `answers` by the exception of the call before, or None.
+    """Runs the calls in its inbox. On None it puts the exception of the previous call, or None, in `answers`.
 
-    A daemon: at the end of the process nobody waits for it.
+    A daemon: the process does not wait for it at exit.
     """
 
     def __init__(self):
@@ -34,20 +34,21 @@ class _Worker(threading.Thread):
                 error = raised
 
     def result(self) -> BaseException | None:
-        """Wait for what was asked, and return its exception."""
+        """Wait for the call and return its exception, or None."""
         self.inbox.put(None)
         return self.answers.get()
 
 
 _idle: list[_Worker] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # threads do not live on in a forked process
+    os.register_at_fork(after_in_child=_idle.clear)  # a forked process has none of these threads
 
 
 def together(calls: Sequence[Callable[[], object]], threads: int) -> None:
-    """Make the calls in so many threads, this one among them, each taking the next call that is left, and wait for all.
+    """Run the calls in `threads` threads, the calling one included, each taking the next call left; wait for all.
 
-    Raises what one of them raised. An interrupt (Ctrl-C) is raised when all are done: none writes to memory afterwards.
+    Raises the exception of a call. An interrupt (Ctrl-C) is raised when all calls are done: no thread writes to memory
+    afterwards.
     """
     left = collections.deque(calls)
     busy: list[_Worker] = []
@@ -83,12 +84,12 @@ def _worker() -> _Worker:
 
 
 def _results(worker: _Worker) -> list[BaseException | None]:
-    """The exception of a worker's call, after those that interrupted the wait for it."""
+    """The exception of a worker's call, preceded by the interrupts that occurred while waiting for it."""
     interrupts: list[BaseException | None] = []
     while True:
         try:
             error = worker.result()
-            if not interrupts:  # else it may have an answer left over
+            if not interrupts:  # after an interrupt an answer may be left over
                 _idle.append(worker)
             return [*interrupts, error]
         except BaseException as raised:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches over a range of worlds: what one thread of several does of a step (device: `kernels/ranges.py`).
+"""Launches over a range of worlds, the part of a step that one of several threads does (device: `kernels/ranges.py`).
 
-Worlds do not depend on each other, so each thread can go through all launches of a step over worlds of its own, without waiting
-for the others in between. A launch is recorded once per range, into one graph each (`replay.py`): inside `over(range)`
-`launch` takes the worlds of that range only, and so do `assign` and `fill` here in place of `wp.copy` and `zero_`. Anything else
-that lands in such a graph would be done by every thread, to all worlds, and is refused: `NotDivisible`.
+Worlds do not depend on each other, so each thread can do all launches of a step for its own worlds without waiting for
+the others in between. Launches are recorded once per range, into one graph each (`replay.py`). Inside `over(range)`
+`launch` covers the worlds of that range only; so do `assign` and `fill`, which replace `wp.copy` and `zero_`. Every
+thread would apply any other operation in such a graph to all worlds, so it is refused: `NotDivisible`.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import warp as wp
 
 @dataclasses.dataclass(frozen=True)
 class Worlds:
-    """The worlds from `first` to before `end`, the `index`-th range of `count` worlds in all."""
+    """Worlds `first` to `end` − 1, the `index`-th range of `count` worlds in all."""
 
     first: int
     end: int
@@ -28,11 +28,11 @@ class Worlds:
 
 
 class NotDivisible(RuntimeError):
-    """What a graph is captured of is not all over a range of worlds."""
+    """Some operations of a captured graph are not restricted to a range of worlds."""
 
 
 class _Recording(threading.local):
-    """Per thread: the range that is recorded, how many operations are cut to it, and the list that `listed` fills."""
+    """Per thread: the range being recorded, the number of operations restricted to it, and the list of `listed`."""
 
     worlds: Worlds | None = None
     known = 0
@@ -44,20 +44,20 @@ _recording = _Recording()
 
 
 def split(worlds: int, parts: int) -> list[Worlds]:
-    """Ranges of all worlds that differ by one world at most; no more than there are worlds."""
+    """Split the worlds into `parts` ranges, at most one per world, whose sizes differ by at most 1."""
     parts = max(1, min(parts, worlds))
     ends = [worlds * (i + 1) // parts for i in range(parts)]
     return [Worlds(first, end, i, worlds) for i, (first, end) in enumerate(zip([0, *ends], ends, strict=False))]
 
 
 def present() -> Worlds | None:
-    """The range that is being recorded; None: launches are over all worlds."""
+    """The range being recorded; None: launches cover all worlds."""
     return _recording.worlds
 
 
 @contextlib.contextmanager
 def over(worlds: Worlds):
-    """Launches inside, which a graph is captured of, are over these worlds. Raises `NotDivisible` for what is not cut to them."""
+    """Restrict captured launches inside to these worlds. Raises `NotDivisible` for operations over all worlds."""
     _recording.worlds, _recording.known = worlds, 0
     try:
         yield
@@ -70,8 +70,10 @@ def over(worlds: Worlds):
 
 @contextlib.contextmanager
 def listed():
-    """A list of the kernels that are launched inside. Launches, and `assign`, `fill` and sorts of this file, are not
-    executed."""
+    """Yield a list of the kernels that are launched inside.
+
+    Launches, and `assign`, `fill` and sorts of this file, are not executed.
+    """
     _recording.kernels = found = []
     try:
         yield found
@@ -80,7 +82,7 @@ def listed():
 
 
 def is_listed(*kernels) -> bool:
-    """Whether this thread is inside `listed`, whose list then gains the kernels."""
+    """Whether this thread is inside `listed`; if so, append the kernels to its list."""
     if _recording.kernels is None:
         return False
     _recording.kernels += kernels
@@ -89,7 +91,7 @@ def is_listed(*kernels) -> bool:
 
 @contextlib.contextmanager
 def cut():
-    """What is recorded inside keeps to the range of worlds."""
+    """Count the operations recorded inside as restricted to the range of worlds."""
     if _recording.worlds is None or _recording.nested:
         yield
         return
@@ -102,7 +104,7 @@ def cut():
 
 
 def rows(array: wp.array) -> wp.array:
-    """The rows of an array (worlds, …) in the range that is being recorded; all of them where none is."""
+    """Rows of an array (worlds, …) in the range being recorded; all rows if there is none."""
     worlds = _recording.worlds
     if worlds is None or not array.size:
         return array
@@ -120,7 +122,7 @@ def assign(target: wp.array, source: wp.array) -> None:
 
 
 def fill(target: wp.array, value=0) -> None:
-    """Every entry of target (worlds, …) is `value`."""
+    """Set every entry of target (worlds, …) to `value`."""
     if is_listed():
         return
     own = rows(target)
@@ -137,7 +139,7 @@ def sort_segments(keys: wp.array, values: wp.array, count: int, begin: wp.array,
 
 
 def first_and_count(kernel: wp.Kernel, worlds: int) -> tuple[int, int]:
-    """First world and number of worlds of a launch over `worlds`, which the kernel takes its range of."""
+    """First world and number of worlds of a launch over `worlds`, for a kernel that takes a range."""
     own = _recording.worlds
     if own is None:
         return 0, worlds
@@ -147,6 +149,6 @@ def first_and_count(kernel: wp.Kernel, worlds: int) -> tuple[int, int]:
 
 
 def operations() -> int:
-    """Operations that this thread's capture in progress on the CPU holds so far."""
+    """Number of operations in this thread's current CPU capture."""
     core = wp._src.context.runtime.core
     return int(core.wp_apic_get_operation_count(core.wp_apic_get_recording_state()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The active tape, and values whose gradient nobody would record."""
+"""The active tape: pausing it, recording without execution, and refusing gradients that it would lose."""
 
 import contextlib
 import sys
@@ -9,7 +9,7 @@ import warp as wp
 
 @contextlib.contextmanager
 def tape_paused():
-    """Launches inside are not recorded on the active tape."""
+    """Do not record launches inside on the active tape."""
     runtime = wp._src.context.runtime
     tape, runtime.tape = runtime.tape, None
     try:
@@ -20,7 +20,7 @@ def tape_paused():
 
 @contextlib.contextmanager
 def values_known(known: bool = True):
-    """Launches inside are not made, because what they write is there already; the active tape takes them down, if there is one."""
+    """Record launches inside on the active tape, if any, without executing them: their outputs are computed already."""
     if not known:
         yield
         return
@@ -36,18 +36,19 @@ def values_known(known: bool = True):
 
 
 class KnownTape(wp.Tape):
-    """A tape that takes launches down without making them: what they write is there already."""
+    """A tape that records launches without executing them: their outputs are computed already."""
 
 
 def active_tape():
-    """The tape that is recording, or None."""
+    """The recording tape, or None."""
     return wp._src.context.runtime.tape
 
 
 def refuse_torch_gradient(values, name: str) -> None:
-    """Raise where `values` is a torch tensor whose gradient would be lost.
+    """Raise if `values` is a torch tensor whose gradient would be lost.
 
-    Torch does not see what happens here. A leaf tensor may still be given while a Warp tape records: its `grad` is shared.
+    Torch does not see operations of this package. A leaf tensor is accepted while a Warp tape records: its `grad` is
+    shared.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(values, getattr(torch, "Tensor", ())):

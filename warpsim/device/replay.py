@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches captured as graphs and replayed: a launch then costs 0.2 µs instead of 7 to 21, on the CPU as on a GPU.
+"""Capture and replay of launches as graphs: a launch then costs 0.2 µs instead of 7 to 21, on the CPU and on a GPU.
 
-With several threads on the CPU what is launched over all worlds is one graph per range of worlds (`ranges.py`), and the threads
-take these graphs one after the other.
+With several threads on the CPU, launches over all worlds become one graph per range of worlds (`ranges.py`); the
+threads take these graphs from a common list.
 """
 
 import contextlib
@@ -17,20 +17,20 @@ from warpsim.device.ranges import NotDivisible, Worlds, operations, over, split
 from warpsim.device.threads import turn
 
 GRAPHS_KEPT = 16
-# A capture takes as long as some twenty steps between states without a graph of their own, which replay that of the step and launch its copies: so many
-# before it of steps whose results may not come to the same place again.
+# A capture takes as long as about twenty steps between states without a graph of their own, which replay the step's
+# graph and launch copies. So steps whose results may not reach the same arrays again run this often before a capture.
 USES_IN_PASSING = 16
-# Ranges per thread, so that none waits long for one that is slower, and the least worlds of such a range; graphs take time
-# and memory, so with many threads it is one range each.
+# Ranges per thread, so that no thread waits long for a slower one, and the smallest size of such a range. Graphs take
+# time and memory, so many threads get one range each.
 RANGES_PER_THREAD, FEW_THREADS, LEAST_WORLDS = 2, 8, 32
 
 _capture_streams: dict[int, wp.Stream] = {}
 
-Stages = list[list[wp.Graph]]  # one after the other; the graphs of a stage at the same time
+Stages = list[list[wp.Graph]]  # stages run in sequence, the graphs of a stage concurrently
 
 
 def capturing(device) -> bool:
-    """Whether this thread is capturing a graph on this device, here or in a capture of a user's own."""
+    """Whether this thread is capturing a graph on this device, in this package or in the user's code."""
     if device.is_cuda:
         return device.is_capturing
     capture = wp._src.context.runtime._apic_capture
@@ -39,8 +39,10 @@ def capturing(device) -> bool:
 
 @contextlib.contextmanager
 def capture_stream(device):
-    """Launches inside go to a stream of their own on CUDA, which forbids captures on the legacy stream, torch's default; the
-    graph is launched on whatever stream is current then."""
+    """Send launches inside to a separate stream on CUDA, which forbids captures on the legacy stream, torch's default.
+
+    The graph is launched on the stream that is current at that time.
+    """
     if not device.is_cuda:
         yield
         return
@@ -51,10 +53,10 @@ def capture_stream(device):
 
 
 class Replay:
-    """The graphs of one device. `parameters`: their expansion changes addresses, so every graph is made anew then.
+    """The graphs of one device. All graphs are captured again when `parameters` expand, which changes addresses.
 
-    Graphs hold addresses: a key must name every array whose address can change between uses. On the CPU `worlds` are divided
-    over `threads`.
+    Graphs contain addresses: a key must name every array whose address can change between uses. On the CPU `threads`
+    threads divide the `worlds`.
     """
 
     def __init__(self, device, parameters, worlds: int, threads: int):
@@ -62,18 +64,18 @@ class Replay:
         each = min(RANGES_PER_THREAD, worlds // (LEAST_WORLDS * threads)) if 1 < threads <= FEW_THREADS else 1
         self.ranges = split(worlds, threads * max(1, each))
         self.capturing = False
-        self._dividing = False  # whether a graph of `run` itself is being captured
+        self._dividing = False  # whether `run` itself is capturing a graph
         self._stages: Stages = []  # of the capture in progress
-        self._graphs: dict[tuple, Stages] = {}  # the one used last is the last
+        self._graphs: dict[tuple, Stages] = {}  # in order of last use
         self._version = 0
-        self._uses: dict[tuple, int] = {}  # of keys without graphs; the one used last is the last
+        self._uses: dict[tuple, int] = {}  # of keys without graphs, in order of last use
 
     def clear(self) -> None:
-        """Forget all graphs, because an array has moved."""
+        """Drop all graphs: an array has moved."""
         self._graphs.clear()
 
     def found(self, key: tuple) -> Stages | None:
-        """The graphs of `run` for this key, which are used now; None where there are none yet, or none any more."""
+        """The graphs of `run` for this key, marked as used last; None if there are none."""
         if self._version != self.parameters.version:
             self.clear()
             self._version = self.parameters.version
@@ -83,7 +85,7 @@ class Replay:
         return stages
 
     def capture(self, function) -> Stages:
-        """What `function()` launches, for `play`; nothing is executed. What it gives to `run` is divided, the rest is not."""
+        """Capture the launches of `function()` for `play`, without executing them; only those in `run` are divided."""
         self.capturing, self._stages = True, []
         try:
             with turn(self.device), capture_stream(self.device):
@@ -97,7 +99,7 @@ class Replay:
         return self._stages
 
     def play(self, stages: Stages) -> None:
-        """Replay what was captured."""
+        """Replay captured graphs."""
         for graphs in stages:
             if len(graphs) == 1:
                 wp.capture_launch(graphs[0])
@@ -105,16 +107,16 @@ class Replay:
             together([functools.partial(wp.capture_launch, graph) for graph in graphs], self.threads)
 
     def run(self, key: tuple, launch, *, divided: bool = True, compile=None, uses: int = 1) -> None:
-        """Run `launch` by replaying its graphs, which are captured once `key` has been used as often as `uses` says.
+        """Run `launch` by replaying its graphs, which are captured once `key` has been used `uses` times.
 
-        Capture cannot compile: the first use does, unless `compile()` is given, with which the first use is captured.
-        `divided`: all that is launched is over worlds that do not depend on each other. Otherwise `launch` may `run` what is.
+        A capture cannot compile: the first use compiles, unless `compile()` is given; then the first use is captured.
+        `divided`: all launches are over worlds that do not depend on each other. Otherwise `launch` may call `run` for
+        those that are.
         """
         if self._dividing or (self.capturing and not (divided and len(self.ranges) > 1)):
             launch()
-        elif not self.capturing and capturing(
-            self.device
-        ):  # a graph of the user's own, which takes launches, not graphs
+        # The user captures a graph, which takes launches, not graphs.
+        elif not self.capturing and capturing(self.device):
             launch()
         elif self.capturing:
             self._end_stage()
@@ -128,7 +130,7 @@ class Replay:
             self.play(self._find(key, launch, divided, compile))
 
     def _is_new(self, key: tuple, uses: int) -> bool:
-        """Whether a key has not been used as often as `uses` says, before its graphs are captured; this use is counted."""
+        """Whether a key has been used fewer than `uses` times before its capture; counts this use."""
         known = self._uses.pop(key, 0)
         if known >= uses:
             return False
@@ -138,7 +140,7 @@ class Replay:
         return True
 
     def _find(self, key: tuple, launch, divided: bool, compile) -> Stages:
-        """The graphs of a key, captured where there are none."""
+        """The graphs of a key, captured if there are none."""
         stages = self.found(key)
         if stages is None:
             if compile is not None:
@@ -150,7 +152,7 @@ class Replay:
         return stages
 
     def _divide(self, launch) -> Stages:
-        """One graph per range of worlds; one of all where they cannot be divided, with a warning."""
+        """Capture one graph per range of worlds, or a single one, with a warning, if launches cannot be divided."""
         self._dividing = True
         try:
             if len(self.ranges) == 1:
@@ -158,8 +160,8 @@ class Replay:
             return [[self._graph(launch, worlds) for worlds in self.ranges]]
         except NotDivisible as reason:
             warnings.warn(
-                f"part of a step runs on one thread of {self.threads}: {reason}, as those of own contact models and integrators "
-                "may be; Simulator(threads=1) does the same without this warning",
+                f"part of a step runs on one thread of {self.threads}: {reason}, as those of own contact models and "
+                "integrators may be; Simulator(threads=1) does the same without this warning",
                 stacklevel=2,
             )
             return [[self._graph(launch)]]
@@ -167,7 +169,7 @@ class Replay:
             self._dividing = False
 
     def _graph(self, launch, worlds: Worlds | None = None) -> wp.Graph:
-        """What `launch()` launches, over a range of worlds or all."""
+        """Capture the launches of `launch()` over a range of worlds, or over all."""
         within = contextlib.nullcontext() if worlds is None else over(worlds)
         with (
             undisturbed(),
@@ -184,7 +186,7 @@ class Replay:
             wp.capture_begin(self.device)
 
     def _end_stage(self) -> None:
-        """End the graph in progress, if there is one; one that holds nothing is left out."""
+        """End the graph in progress, if any; drop it if it is empty."""
         with undisturbed():
             if not capturing(self.device):
                 return

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several threads in one process, each with simulators of its own: what Warp shares between threads, made safe.
+"""Several threads in one process, each with its own simulators: makes safe what Warp shares between threads.
 
-Warp keeps the tape that records and the CPU capture in progress in two attributes of its one runtime object, so a launch
-of another thread lands on a tape that is not its own, or is written into a graph while that is being recorded, which
-ends the process. Here both become attributes per thread (the native recorder of CPU captures is per thread already).
-A module is loaded by one thread at a time; different ones in parallel. Kernels are declared by one thread at a time (`copies.py`).
-Replayed graphs take no lock, so stepping on the CPU runs in parallel.
+Warp stores the recording tape and the CPU capture in progress in attributes of its one runtime object. A launch of
+another thread would land on a foreign tape, or be written into a graph while that is recorded, which ends the process.
+Here these become attributes per thread (the native recorder of CPU captures is per thread already). One thread at a
+time loads a module; different modules load in parallel. One thread at a time declares kernels (`copies.py`). Replayed
+graphs take no lock, so stepping on the CPU runs in parallel.
 
-A CUDA device has one stream for all threads, and a capture there takes in whatever is launched meanwhile: host calls
-take turns there, which costs nothing where the kernels run one after the other anyway.
+A CUDA device has one stream for all threads, and a capture on it includes whatever is launched meanwhile. Host calls
+therefore take turns on CUDA; this costs nothing where kernels run in sequence anyway.
 
-One simulator has one workspace. `Use` refuses a call on it while another thread is in one.
+A simulator has one workspace: `Use` refuses a call on it while another thread is inside one.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ PER_THREAD = ("tape", "_apic_capture", "_apic_graph")  # attributes of Warp's ru
 
 
 class PerThread:
-    """An attribute with one value per thread, None until it is set there."""
+    """An attribute with one value per thread, None until the thread sets it."""
 
     def __init__(self):
         self._local = threading.local()
@@ -43,12 +43,12 @@ class PerThread:
 
 
 def turn(device):
-    """A context in which no other thread launches or captures on this device, where that matters: CUDA."""
+    """A context in which no other thread launches or captures on this device, if it is a CUDA device."""
     return TURN if device.is_cuda else _ANY_TIME
 
 
 def in_turn(method: Method) -> Method:
-    """A method that launches on `self.device`, in its `turn`."""
+    """Decorator of a method that launches on `self.device`: runs it in `turn`."""
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
@@ -61,7 +61,7 @@ def in_turn(method: Method) -> Method:
 
 
 def alone(method: Method) -> Method:
-    """A method that one thread at a time runs, whatever the device: what builds a simulator, and initialises Warp."""
+    """Decorator of a method that one thread at a time may run, on any device, such as a constructor; starts Warp."""
 
     @functools.wraps(method)
     def call(*arguments, **named):
@@ -73,10 +73,10 @@ def alone(method: Method) -> Method:
 
 
 class Use:
-    """Refuses calls on one simulator while another thread is in a call on it; calls of the same thread may be nested.
+    """Refuses calls on one simulator while another thread is inside a call; calls of the same thread may be nested.
 
-    `run` takes the lock in a `with` statement, of which Ctrl-C finds the lock either taken and to be released, or not taken. A thread that comes in
-    the same instant as another one waits for it.
+    `run` takes the lock in a `with` statement, so that Ctrl-C finds it either taken and to be released, or not taken. A
+    thread that comes at the same instant as another waits for it.
     """
 
     def __init__(self):
@@ -106,13 +106,17 @@ class Use:
         names = [thread.name for thread in threading.enumerate() if thread.ident == owner]
         raise RuntimeError(
             f"{function.__qualname__} was called in thread {threading.current_thread().name!r} while "
-            f"{f'thread {names[0]!r}' if names else 'another thread'} is in {call.__qualname__ if call else 'a call'} of the same simulator, which has one workspace; "
+            f"{f'thread {names[0]!r}' if names else 'another thread'} is in "
+            f"{call.__qualname__ if call else 'a call'} of the same simulator, which has one workspace; "
             "let that call return first, or make a Simulator for each thread (docs/threads.md)"
         )
 
 
 def exclusive(method: Method) -> Method:
-    """A method of an object whose `_use` is that of a simulator, which no other thread may use meanwhile; its launches are made `in_turn`."""
+    """Decorator of a method whose object has the `_use` of a simulator: no other thread may use that meanwhile.
+
+    Its launches run `in_turn`.
+    """
     taking_turns = in_turn(method)
 
     @functools.wraps(method)
@@ -121,7 +125,7 @@ def exclusive(method: Method) -> Method:
         try:
             if self.device.is_cuda or use._lock.locked():
                 return use.run(taking_turns, (self, *arguments), named)
-            with use._lock:  # as `run`, which takes a third longer
+            with use._lock:  # the same as `run`, which takes a third longer
                 try:
                     use._owner, use._call = threading.get_ident(), method
                     return method(self, *arguments, **named)
@@ -134,7 +138,7 @@ def exclusive(method: Method) -> Method:
 
 
 def unshared(method: Method) -> Method:
-    """As `exclusive`, for a method that makes its launches through others."""
+    """`exclusive` for a method that launches through other methods."""
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
@@ -147,7 +151,10 @@ def unshared(method: Method) -> Method:
 
 
 def holds(function: Method) -> Method:
-    """A function of a simulator, its first argument or that argument's `sim`, which no other thread may use meanwhile."""
+    """Decorator of a function of a simulator, or of an object with a `sim`: no other thread may use that meanwhile.
+
+    The simulator or the object is the first argument.
+    """
 
     @functools.wraps(function)
     def call(*arguments, **named):
@@ -159,7 +166,7 @@ def holds(function: Method) -> Method:
 
 
 def _one_at_a_time(load):
-    """`Module.load`, by one thread at a time per module: the second finds it loaded."""
+    """Wrap `Module.load`: one thread at a time loads a module, and a second one finds it loaded."""
     locks = threading.Lock()
 
     @functools.wraps(load)
@@ -183,7 +190,7 @@ def _install() -> None:
         value = vars(present).get(name) if present is not None else None
         attribute = PerThread()
         setattr(runtime, name, attribute)
-        attribute.__set__(present, value)  # this thread's, if it is recording just now
+        attribute.__set__(present, value)  # this thread may be recording now
     wp.Module.load = _one_at_a_time(wp.Module.load)
 
 
