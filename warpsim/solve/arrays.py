@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that users hand to the solvers as functions: read in float64, checked with errors that name the element, and
-given back as what they came as. Leading axis: worlds; without it, one world."""
+"""Input arrays of the solvers as functions: read as float64 and checked, with errors that name the element.
+
+Results come back as the type of the input. The leading axis is that of worlds; without it there is one world.
+"""
 
 import numpy as np
 import warp as wp
@@ -10,12 +12,12 @@ from warpsim.device.copies import SCALARS
 
 # Largest asymmetry |A − Aᵀ| accepted, relative to the largest entry: storage in float32.
 ASYMMETRY = 1e-5
-# Most negative eigenvalue of a semidefinite matrix that counts as rounding, relative to the largest.
+# A negative eigenvalue of a semidefinite matrix above −INDEFINITE × the largest one counts as rounding.
 INDEFINITE = 1e-6
 
 
 def host(value, name: str = "an array") -> np.ndarray:
-    """The array as NumPy float64; what holds no numbers is an error that calls it `name`."""
+    """The array as NumPy float64; a value that holds no numbers raises an error that calls it `name`."""
     return checks.numbers(value.numpy() if isinstance(value, wp.array) else value, name)
 
 
@@ -25,7 +27,7 @@ def first_device_array(*values) -> wp.array | None:
 
 
 def batch(owner: str, name: str, value, shape, text: str, *, infinite: bool = False) -> np.ndarray:
-    """`value` as a contiguous float64 array of `shape` (worlds first); a missing leading axis is the same for all worlds.
+    """`value` as a contiguous float64 array of `shape` (worlds first); without a leading axis all worlds share it.
 
     Raises ValueError with the shape `text`, or with the first entry that is NaN (or infinite, unless `infinite`).
     """
@@ -83,7 +85,7 @@ def check_dtype(owner: str, dtype: str):
 
 
 def check_tolerance(owner: str, tolerance: float | None) -> None:
-    """Raise unless the tolerance is None or between 0 and 1."""
+    """Raise unless the tolerance is None or in (0, 1)."""
     checks.tolerance(tolerance, f"{owner}: tolerance")
 
 
@@ -94,7 +96,7 @@ def to_device(value: np.ndarray, kind, device) -> wp.array:
 
 
 def allocate(struct, device, shapes: dict) -> None:
-    """Zeros for every array of a Warp struct: `shapes[name]` if it is there, else `shapes[ndim]`."""
+    """Allocate zeros for every array of a Warp struct, of shape `shapes[name]` if present, else `shapes[ndim]`."""
     for name, variable in struct._cls.vars.items():
         shape = shapes[name] if name in shapes else shapes[variable.type.ndim]
         setattr(struct, name, wp.zeros(shape, dtype=variable.type.dtype, device=device))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The law of contact in a step: R, v̂ and μ of every contact from its material, and its impulse on the tape (theory §3.1)."""
+"""The law of contact in a step: R, v̂ and μ of every contact from its material, and its impulse (theory §3.1)."""
 
 import warp as wp
 
@@ -12,34 +12,34 @@ from warpsim.tree.dynamics import Dynamics
 
 
 class ContactLaw:
-    """SAP's law, γ = P(−R⁻¹(v_c − v̂)), near-rigid where geoms have no stiffness; a law of another kind derives from it.
+    """SAP's law, γ = P(−R⁻¹(v_c − v̂)), near-rigid where geoms have no stiffness. Other laws derive from it.
 
-    `options`: what has `beta` and `sigma`. `weight (worlds, max_contacts)`: the inverse effective mass w of each contact.
-    `attach` it to the problem that a solver reads.
+    `options` has `beta` and `sigma`. `weight (worlds, max_contacts)` is the inverse effective mass w of each contact.
+    `attach` connects the law to the problem that a solver reads.
     """
 
     def __init__(self, options, dynamics: Dynamics, collision: Collision):
         self.options, self.dynamics, self.collision = options, dynamics, collision
         self.device_model, self.types = dynamics.device_model, dynamics.device_model.types
         self.weight = dynamics.array(collision.capacity, self.types.real)
-        self.compliance = collision.contacts.compliance  # what `record` reads; a backward pass has its own
+        self.compliance = collision.contacts.compliance  # `record` reads it; a backward pass has its own
 
     def attach(self, problem) -> None:
-        """Give the problem the arrays R, v̂ and μ, which `regularise` fills."""
+        """Allocate the problem's arrays R, v̂ and μ, which `regularise` fills."""
         array, t, C = self.dynamics.array, self.types, self.collision.slots
         self.problem = problem
         problem.R, problem.v_hat, problem.mu = array(C, t.vec3), array(C, t.vec3), array(C, t.real)
         self.R, self.v_hat = problem.R, problem.v_hat
-        self.mu = problem.mu  # what `record` reads; a backward pass has its own
+        self.mu = problem.mu  # `record` reads it; a backward pass has its own
 
     def share(self, other: "ContactLaw") -> None:
-        """Fill the arrays of another law, where that is of the same kind."""
+        """Use the arrays of another law of the same kind."""
         if type(other) is type(self):
             self.weight, self.R, self.v_hat = other.weight, other.R, other.v_hat
             self.problem.R, self.problem.v_hat, self.problem.mu = other.R, other.v_hat, other.problem.mu
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
-        """R, v̂, μ and w of the contacts that were detected, at the velocity v. `z`: scratch (worlds, nv)."""
+        """Compute R, v̂, μ and w of the detected contacts at the velocity v. `z`: scratch (worlds, nv)."""
         collision, laws = self.collision, copy(pair_laws.Laws, self.types.real)()
         laws.R, laws.v_hat, laws.mu, laws.weight = self.R, self.v_hat, self.problem.mu, self.weight
         inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
@@ -50,20 +50,20 @@ class ContactLaw:
             collision.spin.launch(laws)
 
     def _slide(self, v: wp.array) -> None:
-        """μ of the contacts at the velocity v, where friction depends on it."""
+        """Set μ of the contacts at the velocity v, if friction depends on it."""
         if self.collision.slides:
             inputs = [self.collision.scene, self.collision.contacts, self.collision.friction(), v, self.problem.mu]
             self.dynamics.launch(stribeck.slide, self.collision.capacity, inputs)
 
     def law_options(self, h: float):
-        """What the law of all contacts depends on in a step of h."""
+        """Options of the law of all contacts in a step of h."""
         made = copy(contact_law.LawOptions, self.types.real)()
         made.h, made.beta, made.sigma = h, self.options.beta, self.options.sigma
         made.tau_share = made.beta
         return made
 
     def loads(self):
-        """What a law says of the loads that contacts bear: nothing."""
+        """Loads that contacts bear; none in this law."""
         loads = copy(pair_laws.Loads, self.types.real)()
         for name in ("gravity", "body_mass"):
             setattr(loads, name, self.device_model.parameters.stored(name))
@@ -71,13 +71,16 @@ class ContactLaw:
         return loads
 
     def solve(self, solver, h: float, v0: wp.array) -> None:
-        """Solve the problem, as often as the law needs it. `v0`: the velocity that the step began with."""
+        """Solve the problem, as many times as the law needs. `v0`: velocity at the beginning of the step."""
         solver.launch()
 
     def record(
         self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array
     ) -> None:
-        """γ of the contacts on the tape, features frozen, from arrays (worlds, max_contacts); `dynamics`: that of the tape."""
+        """Record γ of the contacts, with frozen features, on the tape of `dynamics`.
+
+        The arrays are (worlds, max_contacts).
+        """
         collision = self.collision
         inputs = [collision.scene, collision.contacts, collision.material(), self.law_options(h), self.loads()]
         law = taped_contacts.contact_impulse if collision.spin is None else spin_rows.contact_impulse

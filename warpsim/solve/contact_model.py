@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `Simulator` asks of its `solver`: a description of contact. `ws.SAP`, `ws.Compliant`, `ws.LCP`, `ws.NoContact` are kinds."""
+"""Contact models, the `solver` of a `Simulator`: `ws.SAP`, `ws.Compliant`, `ws.LCP` and `ws.NoContact`."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,42 +17,43 @@ if TYPE_CHECKING:
 
 
 def is_contact_model(value: Any) -> bool:
-    """Whether a value is a description of contact, not its class."""
+    """Whether a value is an instance of a contact model, not its class."""
     return isinstance(value, ContactModel)
 
 
 class ContactModel:
-    """Base of all descriptions of contact. A new kind derives from it and names its `workspace`; what it does not override is
-    as for SAP: the regularised law of contact, and gradients of its solution, which are those of whoever solves that law.
+    """Base of all contact models.
+
+    A new kind derives from it and names its `workspace`. What it does not override is as for SAP: the regularised law
+    of contact, and gradients of its solution, which hold for any solver of that law.
     """
 
-    workspace: ClassVar[type | None] = (
-        None  # the `ContactSolver` that steps are solved with, made with `options=` this description
-    )
-    name: ClassVar[str]  # of the contact, in messages; else that of the class
+    # The `ContactSolver` that solves steps; it is made with `options=` this model.
+    workspace: ClassVar[type | None] = None
+    name: ClassVar[str]  # of the contact model in messages; default: the name of the class
     collides: ClassVar[bool] = True  # whether geoms meet
     has_restitution: ClassVar[bool] = False  # models geom_restitution
     has_hertz: ClassVar[bool] = False  # models geom_hertz_modulus
-    has_pyramid: ClassVar[bool] = False  # friction is bounded in each tangent direction by itself
-    is_exact: ClassVar[bool] = False  # a finite stiffness counts as it is, without the near-rigid limit
-    follows_bend: bool = True  # errors of constraints count what the path bends within the step
-    limits_recovery: bool = True  # from overlap, by the simulator's `recovery_speed`
-    kinks_at_touch: ClassVar[bool] = False  # slopes differ on the sides of φ = 0
+    has_pyramid: ClassVar[bool] = False  # each tangent direction has its own friction bound
+    is_exact: ClassVar[bool] = False  # a finite stiffness is used as it is, without the near-rigid limit
+    follows_bend: bool = True  # constraint errors include the bend of the path within the step
+    limits_recovery: bool = True  # recovery from overlap is limited by the simulator's `recovery_speed`
+    kinks_at_touch: ClassVar[bool] = False  # slopes differ on the two sides of φ = 0
     has_closed_form: ClassVar[bool] = False  # `linearize` knows the derivatives of its law
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
-    heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] of a body that it holds
-    # The options of SAP with the β and σ that rows, and contacts without a law of their own, are regularised with. `sap.py` sets the
-    # default, convex SAP: its class derives from this one.
+    heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] heaviest body that contact supports
+    # SAP options whose β and σ regularise rows, and contacts without their own law. `sap.py` sets the default, convex
+    # SAP: its class derives from this one.
     regularisation: "SAP"
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Name in messages."""
         return getattr(self, "name", type(self).__name__)
 
     @property
     def repeated_by(self) -> "SAP":
-        """The options of SAP that a step is solved again with for its gradient: `regularisation`, whose law is the convex one."""
+        """SAP options with which a step is solved again for its gradient: `regularisation` with the convex law."""
         return dataclasses.replace(self.regularisation, approximation="convex", supported_load=None)
 
     def relative_tolerance(self, dtype: str) -> float:
@@ -60,7 +61,7 @@ class ContactModel:
         return self.regularisation.relative_tolerance(dtype)
 
     def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
-        """The workspace for steps; see `ContactSolver`. `wide`: a deep float32 tree, whose A and v* come in float64."""
+        """The workspace for steps, see `ContactSolver`. `wide`: a deep float32 tree, whose A and v* are in float64."""
         if self.workspace is None:
             raise ValueError(
                 f"{self.label} names no workspace; set `workspace` to a ContactSolver, or have a make_solver"
@@ -68,11 +69,11 @@ class ContactModel:
         return self.workspace(*size, options=self, **keywords)
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """How R, v̂ and μ of contacts follow from their material."""
+        """The law that computes R, v̂ and μ of contacts from their material."""
         return ContactLaw(self.regularisation, dynamics, collision)
 
     def refuse(self, model: Model, integrator: Any, dtype: str, requires_grad: bool) -> str | None:
-        """Why this cannot simulate the model so, naming the value and the fix; None where it can."""
+        """Why this model of contact cannot simulate `model`, naming the value and the fix; None if it can."""
         if requires_grad and model.geom_hertz_modulus.any():
             geom = model.geom_names[int(np.argmax(model.geom_hertz_modulus > 0))]
             return (
@@ -81,8 +82,8 @@ class ContactModel:
             )
         if model.has_spin and self.collides and not self.has_spin:
             return (
-                f"{self.label} contact has no torsional and rolling friction, which {self.spin_pair(model)}; use ws.SAP(), or "
-                "condim 3: dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))"
+                f"{self.label} contact has no torsional and rolling friction, which {self.spin_pair(model)}; use "
+                "ws.SAP(), or condim 3: dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))"
             )
         why = ignored_material(model, self.label, self.has_restitution, self.has_hertz) if self.collides else None
         pair = mixed_pair(model, model.geom_hertz_modulus, model.geom_stiffness)
@@ -96,21 +97,21 @@ class ContactModel:
 
     @staticmethod
     def spin_pair(model: Model) -> str:
-        """Which pair of geoms has torsional friction, for messages."""
+        """The pair of geoms with torsional friction, for messages."""
         pair = int(np.argmax(model.pair_condim > 3))
         names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[pair])
         return f"condim {model.pair_condim[pair]} is (geoms {names})"
 
     def refuse_alone(self) -> str | None:
-        """Why `ws.solve_contact` cannot solve one convex problem with this; None where it can."""
+        """Why `ws.solve_contact` cannot solve a single convex problem with this model; None if it can."""
         return f"solver is {self!r}; give a SAP(...) or a Compliant(...)."
 
     def alone(self) -> "ContactModel":
-        """The description that `ws.solve_contact` solves with."""
+        """The contact model that `ws.solve_contact` uses."""
         return self
 
     def ignored_parameters(self, requires_grad: bool) -> dict[str, str]:
-        """Parameters that have no effect, or no gradient, and why."""
+        """Parameters without effect, or without gradient, and the reasons."""
         found = {}
         if not self.has_restitution:
             found["geom_restitution"] = (
@@ -123,7 +124,7 @@ class ContactModel:
         return found
 
     def check_parameter(self, parameters: Parameters, name: str, values: np.ndarray) -> None:
-        """Raise `ValueError` where contact has no law with `values` assigned to a parameter."""
+        """Raise `ValueError` if contact has no law for `values` assigned to a parameter."""
         laws = ("geom_hertz_modulus", "geom_stiffness")
         if not self.has_hertz or name not in laws:
             return
@@ -132,6 +133,6 @@ class ContactModel:
         if pair is not None:
             a, b = (model.geom_names[g] for g in pair)
             raise ValueError(
-                f"geoms {a!r} and {b!r} may touch, one with a hertz_modulus and the other with a stiffness; give both a "
-                "hertz_modulus, or both a stiffness, or let one be near-rigid"
+                f"geoms {a!r} and {b!r} may touch, one with a hertz_modulus and the other with a stiffness; give both "
+                "a hertz_modulus, or both a stiffness, or let one be near-rigid"
             )

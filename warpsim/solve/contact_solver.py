@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every contact solver of a simulator has: the problem that it reads, its solution, and how it launches."""
+"""Base of the contact solvers of a simulator: the problem that they read, their solution, and how they launch."""
 
 import functools
 
@@ -10,18 +10,22 @@ from warpsim.device.copies import SCALARS, WARP, copy, launch, variant
 from warpsim.device.threads import alone
 from warpsim.kernels.solve import problem as problems
 
-# Threads per block: a thread solves a whole island or world, and small blocks spread them over a GPU.
+# Threads per block: one thread solves a whole island or world, and small blocks spread them over a GPU.
 BLOCK = 32
 
 
 class ContactSolver:
     """Problem and solution of one fixed size; nothing is allocated after construction.
 
-    `tree_v (trees + 1,)`: the diagonal blocks of A, by first dof. `row_support (K, Mr)`, padded, with `row_support_size`:
-    the dofs of the scalar rows. `problem` (struct) is otherwise filled by the caller with its own arrays, field by field,
-    and `solution` (struct) holds the results; see `kernels/solve/problem.py`. `spin`: contacts have spin rows in as many slots more, see
-    `kernels/solve/sap/contact_laws.py`; of solvers that know them, as `cg`, by conjugate gradients. A subclass has `launch()`, which solves every
-    world off the tape and returns `solution`. `has_upper`: whether a factor that it keeps is UᵀDL, not LᵀDL.
+    - `tree_v (trees + 1,)`: the diagonal blocks of A, by first dof.
+    - `row_support (K, Mr)`, padded, with `row_support_size`: the dofs of the scalar rows.
+    - `problem` (struct): the caller fills the remaining fields with its own arrays. `solution` (struct): the results;
+      see `kernels/solve/problem.py`.
+    - `spin`: contacts have spin rows in as many additional slots (`kernels/solve/sap/contact_laws.py`); `cg`: conjugate
+      gradients. Both are for solvers that support them.
+    - `has_upper`: whether a stored factor is UᵀDL, not LᵀDL.
+
+    A subclass has `launch()`, which solves every world off the tape and returns `solution`.
     """
 
     has_upper = False
@@ -53,48 +57,50 @@ class ContactSolver:
         self.rows = len(self.row_support)
         self.scalar, self.spin = SCALARS[dtype], spin
         self.code, self.cg = variant(self.scalar, spin, cg), cg  # the copy of the device code
-        self.lanes = WARP  # threads of a warp that do the work of an island
+        self.lanes = WARP  # lanes per island on CUDA
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
-    certified_later = False  # whether the end of the step certifies the solution, see `warpsim/integrate/fusion.py`
-    has_factor = True  # whether Jacobians of a step find a factor of the problem's matrix, or need none
+    certified_later = False  # whether the end of the step certifies the solution (`warpsim/integrate/fusion.py`)
+    has_factor = True  # whether Jacobians of a step have a factor of the problem's matrix, or need none
 
     def state_memory(self) -> dict:
-        """The arrays that a step hands to the next, by name."""
+        """Arrays that a step passes to the next, by name."""
         return {}
 
     def prepare(self, collision, restitution, h: float) -> None:
-        """Take what the launches read besides the problem: contacts, restitution of the geoms, step."""
+        """Set the inputs of launches besides the problem: contacts, restitution of the geoms, step."""
 
     def start_at(self, v: wp.array) -> None:
-        """Start at v `(worlds, nv)`, which is near the solution."""
+        """Take v `(worlds, nv)`, which is near the solution, as initial guess."""
         self.problem.v0 = v
 
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
-        """Float64 arrays whose rounded values the problem holds: of deep trees, for who can use them."""
+        """Attach the float64 arrays of deep trees whose rounded values the problem holds, for solvers that use them."""
 
     def idle(self) -> list[wp.array]:
-        """Arrays (worlds, …) that may hold anything when a launch begins, and whose contents nobody needs between steps."""
+        """Arrays (worlds, …) whose contents are undefined between steps and at the beginning of a launch."""
         return []
 
     def share(self, other: "ContactSolver") -> None:
-        """Work in the memory of another solver of this size, which works at other times, where that is known to be of the same kind; not in that of its
-        solution, nor of what a step hands to the next."""
+        """Use the workspace of another solver of the same kind and size that never runs at the same time.
+
+        Solutions, and arrays that a step passes to the next, stay separate.
+        """
 
     def complete(self) -> None:
-        """The struct `problem` is filled: take what depends on its sizes."""
+        """Allocate arrays that depend on the sizes of the filled `problem`."""
 
     @functools.cached_property
     def lag_error(self) -> wp.array:
-        """How far the worst contact of each world was from Coulomb's law `(worlds,)` [m/s]; 0 of solvers that solve another law."""
+        """Distance of the worst contact of each world from Coulomb's law `(worlds,)` [m/s]; 0 for other laws."""
         return self.zeros(self.worlds)
 
     def zeros(self, shape, kind=None) -> wp.array:
         return wp.zeros(shape, dtype=self.scalar if kind is None else kind, device=self.device)
 
     def _problem(self):
-        """The problem struct with the tables that are fixed."""
+        """The problem struct with its constant tables."""
         sizes = np.diff(self.tree_v)
         table = copy(problems.Problem, self.code)()
         for name, value in {
@@ -119,10 +125,10 @@ class ContactSolver:
 
     @property
     def launched(self):
-        """The copy of the device code whose kernels are launched; its structs are those of `code`."""
+        """The copy of the device code whose kernels are launched; it has the structs of `code`."""
         return variant(self.scalar, self.spin, self.cg, self.lanes)
 
     def run(self, kernel, dim, inputs, lanes: int | None = None) -> None:
-        """Launch off the tape; on CUDA that of a copy with so many lanes."""
+        """Launch off the tape; `lanes`: on CUDA, that of the copy with so many lanes per world."""
         code = variant(self.scalar, self.spin, self.cg, lanes) if lanes and self.device.is_cuda else self.launched
         launch(kernel, code, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)

@@ -11,10 +11,11 @@ from warpsim.solve.scratch import Scratch
 
 
 class Delassus:
-    """W = J A⁻¹ Jᵀ and u* = J v* of every world, over the rows that are active; `dual` (struct) holds them.
+    """W = J A⁻¹ Jᵀ and u* = J v* of every world over the active rows; `dual` (struct) holds them.
 
-    `solver`: the `ContactSolver` whose problem it is. Tangents of contacts with μ = 0 are rows only with `all_tangents`. With
-    `keep_W=False` W lives within a solve alone: `list_rows` at first, `multiply` for the worlds of a turn in `Scratch`.
+    `solver`: the `ContactSolver` of the problem. Tangents of contacts with μ = 0 are rows only with `all_tangents`.
+    With `keep_W=False` W exists only within a solve: call `list_rows` first, then `multiply` per turn, which puts W in
+    `Scratch`.
     """
 
     def __init__(self, solver, all_tangents: bool = True, keep_W: bool = True):
@@ -44,11 +45,11 @@ class Delassus:
         self._launch(delassus.solve_rows, (self.worlds, self.size), [problem, self.A_factor, self.dual])
 
     def multiply(self, problem, scratch: Scratch, turn: int) -> None:
-        """W of the worlds of one turn, the first of their matrices (rows, rows) in `scratch`, after `list_rows`."""
+        """W of the worlds of one turn, the first matrix (rows, rows) of each in `scratch`, after `list_rows`."""
         self._launch(delassus.multiply_turn, self.worlds, [problem, self.dual, scratch.data, turn])
 
     def recover(self, problem, impulse: wp.array, solution) -> None:
-        """v = v* + A⁻¹Jᵀγ and the impulses of contacts and rows, from the listed ones `(worlds, size)`."""
+        """v = v* + A⁻¹Jᵀγ and the impulses of contacts and rows from the listed impulses `(worlds, size)`."""
         self._launch(delassus.apply, self.worlds, [problem, self.dual, impulse, solution.v])
         inputs = [problem, self.dual, impulse, solution.gamma, solution.row_gamma]
         self._launch(delassus.scatter, self.worlds, inputs)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The solver of a scene in which nothing can touch or hold anything: v = v*."""
+"""The solver of a scene without possible contacts or rows: v = v*."""
 
 from warpsim.solve.contact_solver import ContactSolver
 
 
 class FreeSolver(ContactSolver):
-    """Reads v* alone, of which the solution is another name."""
+    """The solution's v is the array v* itself."""
 
     def complete(self) -> None:
         self.solution.v = self.problem.v_star

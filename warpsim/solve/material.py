@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contact material that a contact model would ignore or has no law for: refused, naming the geom and the fix."""
+"""Refuses contact material that a contact model would ignore or has no law for, naming the geom and the fix."""
 
 import numpy as np
 
@@ -7,13 +7,16 @@ from warpsim.model.model import Model
 
 
 def ignored_material(model: Model, name: str, restitution: bool, hertz: bool) -> str | None:
-    """Why a model does not suit a contact model called `name`, which knows `restitution` and `hertz`'s law or not."""
+    """Why the contact model `name` would ignore material of the model; None if it would not.
+
+    `restitution`, `hertz`: whether the contact model has them.
+    """
     if model.geom_restitution.any() and not restitution:
         worst = int(np.argmax(model.geom_restitution))
         return (
-            f"geom {model.geom_names[worst]!r} has restitution {model.geom_restitution[worst]:g}, which {name} contact does not model; "
-            "simulate with solver=ws.LCP(), which does, or set the restitution to 0 (and give a stiffness and a small dissipation_time "
-            "for a softer bounce)"
+            f"geom {model.geom_names[worst]!r} has restitution {model.geom_restitution[worst]:g}, which {name} "
+            "contact does not model; simulate with solver=ws.LCP(), which does, or set the restitution to 0 (and "
+            "give a stiffness and a small dissipation_time for a softer bounce)"
         )
     modulus = model.geom_hertz_modulus
     if modulus.any() and not hertz:
@@ -26,7 +29,9 @@ def ignored_material(model: Model, name: str, restitution: bool, hertz: bool) ->
 
 
 def mixed_pair(model: Model, modulus: np.ndarray, stiffness: np.ndarray) -> tuple[int, int] | None:
-    """The first pair of geoms with Hertz's law on one side, which is named first, and a linear spring on the other: no law.
+    """The first pair of geoms with Hertz's law on one side, named first, and a linear spring on the other.
+
+    Such a pair has no law.
 
     `modulus`, `stiffness`: (ngeom,) or (worlds, ngeom).
     """

@@ -10,10 +10,16 @@ from warpsim.solve.sap.sap import SAP
 
 @dataclasses.dataclass(frozen=True)
 class NoContact(ContactModel):
-    """Switch contact off; `limits` are the options of the solver that handles joint limits and dry friction."""
+    """Switch contact off: geoms pass through each other.
+
+    Parameters
+    ----------
+    limits : SAP
+        Options of the solver of joint limits and dry friction.
+    """
 
     limits: SAP = dataclasses.field(default_factory=SAP)
-    name: ClassVar[str] = "SAP"  # whose rules rows follow
+    name: ClassVar[str] = "SAP"  # rows follow SAP's rules
     collides: ClassVar[bool] = False
     has_closed_form: ClassVar[bool] = True
 
@@ -30,5 +36,5 @@ class NoContact(ContactModel):
         return self.limits.make_solver(*size, **keywords)
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """How R, v̂ and μ of contacts follow from their material."""
+        """The law that computes R, v̂ and μ of contacts from their material."""
         return self.limits.make_law(dynamics, collision)

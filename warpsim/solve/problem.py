@@ -3,7 +3,7 @@
 
     find v, γ:  A (v − v*) = Jᵀγ,  γ_i = P(−R_i⁻¹ (J_i v − v̂_i)) in the friction cone of contact i
 
-Matrices are dense here; the device code receives J with one support that lists all dofs.
+Matrices are dense here; the device code gets J with a single support that lists all dofs.
 """
 
 from dataclasses import dataclass
@@ -29,12 +29,41 @@ OWNER = "ContactProblem"
 class ContactProblem:
     """One convex contact problem per world.
 
-    A (worlds, nv, nv) SPD; J (worlds, 3 nc, nv), rows t1, t2, n per contact; v_star, v0 (worlds, nv), v0 default v_star;
-    mu (worlds, nc) or one number. Without the leading axis: one world. `contacts (worlds,)`: how many contacts of each world count.
-    Either R (worlds, nc, 3) > 0 in the order t, t, n with R[0] = R[1], and v_hat (worlds, nc, 3); or phi (worlds, nc) [m],
-    dt [s], stiffness [N/m] (default ∞, near-rigid), dissipation_time [s] (default β dt/π) and M (default A) for the
-    effective inverse mass w = ‖J M⁻¹ Jᵀ‖_F/3 of each contact. Arrays may be NumPy, lists or wp.array.
-    Raises ValueError naming the array, the value and the fix.
+    Give either R and v_hat, or phi and dt with the optional stiffness, dissipation_time and M. Arrays may be NumPy,
+    lists or wp.array. Without the leading axis there is one world.
+
+    Parameters
+    ----------
+    A : array (worlds, nv, nv)
+        Symmetric positive definite.
+    J : array (worlds, 3 nc, nv)
+        Rows t1, t2, n per contact.
+    v_star : array (worlds, nv)
+        Velocity of the free motion.
+    mu : array (worlds, nc) or number
+        Friction coefficients.
+    R : array (worlds, nc, 3)
+        Regularisation > 0 in the order t, t, n, with R[..., 0] = R[..., 1].
+    v_hat : array (worlds, nc, 3)
+    v0 : array (worlds, nv)
+        Initial guess; None: v_star.
+    phi : array (worlds, nc)
+        Signed distances [m].
+    stiffness : array (worlds, nc) or number
+        [N/m]; None: ∞, near-rigid.
+    dissipation_time : array (worlds, nc) or number
+        [s]; None: β dt/π.
+    dt : float
+        Step [s].
+    M : array (worlds, nv, nv)
+        For the effective inverse mass w = ‖J M⁻¹ Jᵀ‖_F/3 of each contact; None: A.
+    contacts : array (worlds,)
+        Number of contacts that each world uses, from the first; None: all.
+
+    Raises
+    ------
+    ValueError
+        Names the array, the value and the fix.
     """
 
     like: Array | None
@@ -173,8 +202,20 @@ class ContactProblem:
 
 @dataclass(frozen=True, repr=False)
 class ContactSolution(ShownByShapes):
-    """v (worlds, nv) [m/s, rad/s]; impulse (worlds, nc, 3) [N s] on B in the contact frame (t1, t2, n), 0 in padding;
-    iterations, momentum_error, flags (worlds,); flags: bit 1 not converged (best iterate), bit 2 non-finite."""
+    """Solution of `solve_contact`.
+
+    Attributes
+    ----------
+    v : array (worlds, nv)
+        Velocities [m/s, rad/s].
+    impulse : array (worlds, nc, 3)
+        Impulses [N s] on B in the contact frame (t1, t2, n); 0 in unused slots.
+    iterations : array (worlds,)
+    momentum_error : array (worlds,)
+        The solver's error.
+    flags : array (worlds,)
+        Bits: 1 not converged (v is the best iterate), 2 non-finite.
+    """
 
     v: Any
     impulse: Any
@@ -189,12 +230,28 @@ def solve_contact(
     dtype: str = "float64",
     device: DeviceName | None = None,
 ) -> ContactSolution:
-    """Solve every world of `problem`; NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
+    """Solve every world of a contact problem.
 
-    `solver`: SAP(...), in the velocities, or Compliant(...), in the impulses; the solution is the same. R and v_hat that
-    are not given follow SAP's rule. One convex problem is solved, SAP() is SAP(approximation="convex"); the lagged law and the
-    supported load, which belong to the step of a simulator, are refused. dtype "float64" or "float32" is the arithmetic of the solve;
-    device defaults to that of the problem's Warp arrays. The problem is checked and laid out on the host: inside a simulation use the simulator.
+    Parameters
+    ----------
+    problem : ContactProblem
+    solver : SAP or Compliant
+        SAP solves in the velocities, Compliant in the impulses; both have the same solution. None: SAP(). Missing R and
+        v_hat follow SAP's rule. SAP() means SAP(approximation="convex"): the lagged law and the supported load belong
+        to the step of a simulator and are refused.
+    dtype : "float64" or "float32"
+        Arithmetic of the solve.
+    device
+        None: the device of the problem's Warp arrays.
+
+    Returns
+    -------
+    ContactSolution
+        NumPy arrays, or Warp arrays if the problem was given as Warp arrays. The leading axis is always that of worlds.
+
+    Notes
+    -----
+    The problem is checked and laid out on the host: inside a simulation use the simulator.
     """
     solver = SAP() if solver is None else solver
     if not is_contact_model(solver):
@@ -223,7 +280,7 @@ def solve_contact(
 
 
 def fill_problem(solver: ContactSolver, problem: ContactProblem, options: SAP, dtype: str):
-    """Lay the dense problem out in the solver's arrays: one pair whose support is every dof."""
+    """Copy the dense problem to the solver's arrays: one pair whose support is all dofs."""
     S, device = SCALARS[dtype], solver.device
     vec3 = wp.types.vector(3, S)
     W, nv, nc = problem.worlds, problem.nv, problem.contact_slots

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory for dense matrices that live within one solve: how much there is, and the turns that worlds take in it.
+"""Size of the memory for dense matrices within one solve, and the turns that worlds take in it.
 
-The rule: a window of 1/32 of what all worlds would need at full capacity, or of what one world needs if that is more, and room
-for one world beyond it. Worlds need the square of their active rows, so all find room at once while they have on average no more
-than 1/√32 = 0.18 of the rows that their capacity allows. Where they have more, the launches of the second turn find work too, and
-so on; the last of the turns is for worlds that are all full, so that no number of rows is too much.
+The rule: a window of 1/32 of the memory that all worlds would need at full capacity, or the need of one world if that
+is more, plus room for one world. A world needs the square of its active rows, so all worlds fit at once while they
+have on average at most 1/√32 = 0.18 of the rows of their capacity. With more rows, the launches of the second turn
+also find worlds, and so on. The last turn serves worlds that are all full, so no number of rows is too many.
 """
 
 import warp as wp
@@ -14,16 +14,16 @@ from warpsim.device.memory import LARGEST_INDEX
 from warpsim.device.ranges import Worlds, cut, present
 from warpsim.kernels.solve import scratch
 
-# The window's part of what all worlds need at full capacity. Every turn costs launches, also those without worlds.
+# Size of the window relative to the need of all worlds at full capacity. Every turn costs launches, even if empty.
 WINDOW = 1 / 32
 
 
 class Scratch:
-    """`data` (struct), and the number of `turns`: launches for worlds of turn 0, 1, ... `turns` − 1 meet every world once.
+    """The memory `data` (struct) and the number of `turns`; launches for all turns cover every world once.
 
-    `largest`: numbers that a world needs at most. `window`: part of what all worlds need, see above; 1: every world has the
-    memory that it needs at most, at all times. A range of worlds that a thread steps has memory of its own. Raises `ValueError`
-    where the window is larger than an array may be.
+    `largest`: most numbers that one world needs. `window`: size relative to the need of all worlds, see above; 1: every
+    world always has all the memory that it can need. A range of worlds that a thread steps has its own memory. Raises
+    `ValueError` if the window is longer than an array may be.
     """
 
     def __init__(self, worlds: int, largest: int, scalar, device, window: float | None = None):
@@ -34,7 +34,7 @@ class Scratch:
         self._of: dict[Worlds | None, tuple] = {None: self._allocate(0, worlds)}
 
     def _allocate(self, first: int, worlds: int) -> tuple:
-        """`data` and `turns` of so many worlds."""
+        """`data` and `turns` for `worlds` worlds."""
         largest, data = self.largest, copy(scratch.Scratch, self.scalar)()
         whole, one = worlds * largest, max(largest, 1)
         data.window = max(one, int(self.window * whole))
@@ -43,8 +43,9 @@ class Scratch:
             data.window, size = max(one, whole), whole
         if size > LARGEST_INDEX:
             raise ValueError(
-                f"worlds is {worlds}: the solver's matrices take up to {largest} numbers each, and their window of {size} numbers is "
-                f"longer than 32-bit indices reach ({LARGEST_INDEX}); use fewer worlds in one simulator, or a smaller max_contacts"
+                f"worlds is {worlds}: the solver's matrices take up to {largest} numbers each, and their window of "
+                f"{size} numbers is longer than 32-bit indices reach ({LARGEST_INDEX}); use fewer worlds in one "
+                "simulator, or a smaller max_contacts"
             )
         data.first, data.begin, data.turn = first, self.begin, self.turn
         with cut():
@@ -67,5 +68,5 @@ class Scratch:
         return self._present()[1]
 
     def clear(self, run) -> None:
-        """Before worlds take their memory in a step; `run`: as `ContactSolver.run`."""
+        """Mark all memory as free at the beginning of a step; `run`: see `ContactSolver.run`."""
         run(scratch.clear, self.worlds, [self.data])

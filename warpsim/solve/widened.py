@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A contact solver in float64 on a float32 problem: what it reads is widened before every launch, its solution rounded."""
+"""A float64 contact solver for a float32 problem: widens its inputs before every launch and rounds its solution."""
 
 import warp as wp
 
@@ -8,7 +8,7 @@ from warpsim.tree.wide import narrow, widen
 
 
 class WidenedSolver(ContactSolver):
-    """`inner`: the solver in float64, of the same sizes."""
+    """`inner` is the float64 solver of the same sizes."""
 
     COPIED = ("A", "v_star", "v0", "J", "R", "v_hat", "mu", "row_J", "row_R", "row_v_hat", "row_lower", "row_upper")
     SHARED = ("contacts", "contact_pair", "support", "support_size")
@@ -20,13 +20,13 @@ class WidenedSolver(ContactSolver):
         self.copied, self.given = self.COPIED, ()
 
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
-        """Float64 arrays to read in the place of those of the problem."""
+        """Attach float64 arrays that replace those of the problem."""
         problem = self.inner.problem
         problem.A, problem.v_star, problem.v0 = A, v_star, v0
         self.given = ("A", "v_star", "v0")
 
     def complete(self) -> None:
-        """Make room for what is copied."""
+        """Allocate the arrays to copy to."""
         problem = self.inner.problem
         self.copied = tuple(name for name in self.copied if name not in self.given)
         for name in self.SHARED:

@@ -19,29 +19,36 @@ from warpsim.solve.sap.sap import find_islands, islands_workspace, newton_worksp
 from warpsim.solve.widened import WidenedSolver
 
 NEAR_RIGID_STIFFNESS = 1e10  # [N/m] of contacts without one
-# B_t = this/h, as Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
+# B_t = this/h as in Drumwright, §6.4: friction creeps by 1e-6 m/s per N s.
 TANGENTIAL_DAMPING = 1e6  # [N]
 
-# Of the residual, in which a gap of δ leaves γ uncertain by √δ; and what is still accepted where rounding ends above it (one
-# body under another of 10⁶ times its mass: 5e-11).
+# Tolerances of the residual; a gap of δ leaves γ uncertain by √δ. Residuals up to DEFAULT_ACCEPTED are accepted where
+# rounding prevents smaller ones (one body under another of 10⁶ times its mass: 5e-11).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
 DEFAULT_ACCEPTED = {"float32": 1e-4, "float64": 1e-9}
-# The method goes on to this fraction of the tolerance, where that costs little.
+# The method continues to this fraction of the tolerance while that costs little.
 GOAL = {"float32": 0.3, "float64": 1e-2}
 
 
 @dataclass(frozen=True)
 class Compliant(ContactModel):
-    """Options of compliant contact: every constraint an implicit spring and damper, solved in the impulses.
+    """Options of compliant contact: every constraint is an implicit spring and damper, solved in the impulses.
 
-    tolerance: of the relative residual of the quadratic program; None is 1e-11 in float64, with a flag above 1e-9 only, and
-    1e-4 in float32.
-    stiffness [N/m]: of a contact between geoms that give none; None: such contact is near-rigid, 1e10 N/m, and overlaps recover
-    at the simulator's `recovery_speed`. tangential_damping [N s/m]: B_t of friction in stiction;
-    None is 1e6 N/dt, and creep is friction force/B_t. jdot: constraints (welds, joints, couplings) count J̇v, the bend of the
-    path within the step: gaps fall with dt³ instead of dt², but large steps gain energy. max_iterations: factorisations
-    before a world is given back with its best point and the not-converged flag. `diagnostics.momentum_error` is the
-    residual of the quadratic program.
+    Parameters
+    ----------
+    tolerance : float
+        Of the relative residual of the quadratic program, which `diagnostics.momentum_error` reports. None: 1e-11 in
+        float64, flagged only above 1e-9, and 1e-4 in float32.
+    stiffness : float
+        [N/m] of a contact between geoms without stiffness. None: near-rigid, 1e10 N/m, and overlaps recover at the
+        simulator's `recovery_speed`.
+    tangential_damping : float
+        [N s/m] B_t of friction in stiction; creep is friction force/B_t. None: 1e6 N/dt.
+    jdot : bool
+        Constraints (welds, joints, couplings) include J̇v, the bend of the path within the step. Gaps then fall with
+        dt³ instead of dt², but large steps gain energy.
+    max_iterations : int
+        Factorisations before a world is returned with its best point and the not-converged flag.
     """
 
     tolerance: float | None = None
@@ -49,7 +56,7 @@ class Compliant(ContactModel):
     tangential_damping: float | None = None
     jdot: bool = False
     max_iterations: int = 40
-    formulation: InitVar[str | None] = None  # of earlier versions, refused
+    formulation: InitVar[str | None] = None  # of earlier versions; refused
     has_hertz: ClassVar[bool] = True
     is_exact: ClassVar[bool] = True
 
@@ -62,8 +69,8 @@ class Compliant(ContactModel):
         checks.whole(self.max_iterations, "Compliant: max_iterations", 1)
         if formulation is not None:
             raise ValueError(
-                "Compliant: formulation is no option any more, leave it out; the programs of the paper as printed are in "
-                "papers/ccs of the repository (papers.ccs.program.PrintedSimulator)"
+                "Compliant: formulation is no option any more, leave it out; the programs of the paper as printed are "
+                "in papers/ccs of the repository (papers.ccs.program.PrintedSimulator)"
             )
 
     def relative_tolerance(self, dtype: str) -> float:
@@ -72,17 +79,20 @@ class Compliant(ContactModel):
 
     @property
     def contact_stiffness(self) -> float:
-        """K [N/m] where the geoms give none."""
+        """K [N/m] of contacts whose geoms give none."""
         return NEAR_RIGID_STIFFNESS if self.stiffness is None else float(self.stiffness)
 
     @property
     def limits_recovery(self) -> bool:
-        """Contact between geoms without a stiffness is near-rigid unless these options give one."""
+        """True unless these options give a stiffness: contact between geoms without one is then near-rigid."""
         return self.stiffness is None
 
     @property
     def heaviest(self) -> float:  # type: ignore[override]
-        """A body that sinks 1 cm into near-rigid contact at a single point; what a given stiffness bears is for its giver to know."""
+        """[kg] of a body that sinks 1 cm into near-rigid contact at a single point.
+
+        Users who give a stiffness must know what it bears.
+        """
         return super().heaviest if self.stiffness is not None else 0.01 * NEAR_RIGID_STIFFNESS / 10.0
 
     @property
@@ -90,7 +100,7 @@ class Compliant(ContactModel):
         return self.jdot
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """How R, v̂ and μ of contacts follow from their material."""
+        """The law that computes R, v̂ and μ of contacts from their material."""
         return CompliantLaw(self, dynamics, collision)
 
     def make_solver(self, *size: Any, wide: bool = False, **keywords: Any) -> Any:
@@ -133,7 +143,7 @@ class CompliantContact(ContactSolver):
     """Workspace and launches of the quadratic program, in float64."""
 
     def __init__(self, *size, options: Compliant | None = None, precision: str = "float64", **keywords):
-        """`precision`: the dtype whose tolerances hold."""
+        """`precision`: the dtype whose default tolerances apply."""
         super().__init__(*size, **keywords)
         options = Compliant() if options is None else options
         self.options = copy(island_newton.Options, self.scalar)()
@@ -168,7 +178,7 @@ class CompliantContact(ContactSolver):
 
 
 class WideCompliant(WidenedSolver):
-    """`CompliantContact` on a float32 problem: R of near-rigid contact is 1e-9 of W, which float32 does not see."""
+    """`CompliantContact` for a float32 problem: R of near-rigid contact is 1e-9 of W, below float32's resolution."""
 
     COPIED = tuple(name for name in WidenedSolver.COPIED if name != "v0")
 

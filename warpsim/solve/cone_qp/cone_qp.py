@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cone QPs as arrays: `solve_cone_qp` checks and scales each world's program and hands it to Clarabel (theory §4.3)."""
+"""Cone QPs as arrays: `solve_cone_qp` checks and scales each world's program and calls Clarabel (theory §4.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,30 +17,30 @@ from warpsim.solve.cone_qp.second_order import Program, scaled_program
 
 # Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
-# 9 to 15 factorizations are usual, 25 very hard; without strict complementarity the last digits come slowly.
+# 9 to 15 factorizations are usual, 25 for very hard programs; without strict complementarity the last digits are slow.
 DEFAULT_ITERATIONS = 50
 
-NOT_CONVERGED = 1  # bit of `flags`: x is the best point met, `residual` its own
-NON_FINITE = 2  # bit of `flags`: data that are not finite, or too large to be scaled; x = 0
+NOT_CONVERGED = 1  # bit of `flags`: x is the best point found, with its `residual`
+NON_FINITE = 2  # bit of `flags`: data are not finite, or too large to be scaled; x = 0
 INFEASIBLE = 4  # bit of `flags`: no x meets the constraints (certified)
-UNBOUNDED = 8  # bit of `flags`: the cost falls without end (certified)
+UNBOUNDED = 8  # bit of `flags`: the cost has no lower bound (certified)
 
-# Clarabel goes on to this fraction of the tolerance. Newton's method ends it, in so many steps at most: a gap of δ
-# leaves x uncertain by √δ. The residual that is rounding.
+# Clarabel continues to this fraction of the tolerance. At most NEWTON_STEPS Newton steps follow: a gap of δ leaves x
+# uncertain by √δ. A residual below EXACT is rounding.
 GOAL = 1e-2
 NEWTON_STEPS = 3
 EXACT = 1e-14
-# Infeasibility of an iterate that Clarabel accepts: the projection and Newton's method take it away.
+# Infeasibility at which Clarabel accepts an iterate; the projection and Newton's method remove it.
 FEASIBILITY = 1e-8
-MOST_ITERATIONS = 25  # of an attempt: what takes more goes astray
-# What Clarabel adds to its factors, and the fraction of the step to the boundary, in turn until one solves the program.
-# The first is exact for near-rigid contact, the last is Clarabel's own choice.
+MOST_ITERATIONS = 25  # of one attempt: an attempt that takes more diverges
+# Attempts in order until one solves the program: (regularization of Clarabel's factors, fraction of the step to the
+# boundary). The first is exact for near-rigid contact, the last has Clarabel's own values.
 ATTEMPTS = ((1e-14, 0.99), (1e-10, 0.9), (1e-8, 0.99))
-# Certificates: κ > τ/RATIO, and what should vanish is this small relative to what should not.
+# Certificates: κ > τ/CERTIFICATE_RATIO, and quantities that should vanish are below CERTIFICATE relative to the others.
 CERTIFICATE_RATIO = 1e-6
 CERTIFICATE = 1e-8
 
-# Variables of one cone, by the kind given to `solve_cone_qp`.
+# Number of variables of one cone, by its kind in `solve_cone_qp`.
 CONE_SIZES = {"halfline": 1, "friction2d": 2, "friction": 3}
 
 OWNER = "solve_cone_qp"
@@ -151,9 +151,9 @@ def solve_cone_qp(
 
 
 def solve_worlds(data: dict[str, np.ndarray], tolerance: float, max_iterations: int) -> dict[str, np.ndarray]:
-    """The arrays of a `ConeQPSolution` for checked data, worlds first.
+    """Solve checked data, worlds first; return the arrays of a `ConeQPSolution`.
 
-    H, g, A, q as in `solve_cone_qp`; `variables`, `rows`, `cones` (worlds,): how many count; `start`, `size`, `mu`
+    H, g, A, q as in `solve_cone_qp`; `variables`, `rows`, `cones` (worlds,): numbers in use; `start`, `size`, `mu`
     (worlds, C): first variable, number of variables and friction coefficient of every cone.
     """
     worlds, m, n = data["A"].shape
@@ -182,7 +182,7 @@ def _solve(program: Program, tolerance: float, max_iterations: int):
     """(x, y, residual, factorizations, flags) in the program's variables."""
     best, count, flags = (np.zeros(len(program.g)), np.zeros(len(program.q)), np.inf), 0, NOT_CONVERGED
     size = cost = 1.0
-    if not program.g.any():  # only the rows say how large the cost is
+    if not program.g.any():  # only the rows determine the size of the cost
         size, cost = program.units(np.linalg.lstsq(program.A, program.q)[0])
     for attempt in ATTEMPTS:
         if best[2] <= tolerance or count >= max_iterations:
@@ -218,7 +218,7 @@ def _clarabel(program: Program, tolerance: float, iterations: int, regularizatio
     from scipy.sparse import csc_matrix
 
     n, m, axes = len(program.g), len(program.q), np.eye(len(program.g))
-    rows = [program.A, axes[program.fixed], np.zeros((1, n))]  # a row of zeros, too: Clarabel asks for one
+    rows = [program.A, axes[program.fixed], np.zeros((1, n))]  # Clarabel needs at least one row: a row of zeros
     kinds = [clarabel.NonnegativeConeT(m), clarabel.ZeroConeT(len(rows[1])), clarabel.NonnegativeConeT(1)]
     for block in program.cones:
         rows.append(axes[[block[-1], *block[:-1]]])
@@ -239,7 +239,7 @@ def _clarabel(program: Program, tolerance: float, iterations: int, regularizatio
 
 
 def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
-    """The data of `solve_worlds`, with errors that name what is wrong."""
+    """Check the arguments and return the data of `solve_worlds`; errors name what is wrong."""
     H = arrays.host(H, f"{OWNER}: H")
     if H.ndim not in (2, 3) or H.shape[-1] != H.shape[-2]:
         raise ValueError(f"{OWNER}: H has shape {H.shape}; give (worlds, n, n) or (n, n).")
@@ -267,7 +267,7 @@ def _check(H, g, A, q, cones, variables, rows) -> dict[str, np.ndarray]:
 
 
 def cone_blocks(cones) -> list[tuple[np.ndarray, Any, int]]:
-    """(variables, μ, number of the entry) of every cone of a description; μ is 0 for half-lines."""
+    """(variables, μ, index of the entry) of every cone of a description; μ is 0 for half-lines."""
     blocks, at = [], 0
     for i, entry in enumerate(
         checks.several(cones, f"{OWNER}: cones", "give a list of pairs such as ('friction', 0.5).")
@@ -300,7 +300,7 @@ def _described(cones) -> int:
 
 
 def _cone_table(cones, worlds: int, n: int, variables: np.ndarray) -> dict[str, np.ndarray]:
-    """start, size, mu (worlds, C) and the count per world from the description of x."""
+    """start, size, mu (worlds, C) and the number of cones per world, from the description of x."""
     blocks = cone_blocks(cones)
     if cones and _described(cones) != n:
         raise ValueError(

@@ -12,22 +12,22 @@ import numpy as np
 
 # Passes of Ruiz's equilibration.
 EQUILIBRATIONS = 8
-# Relative residuals are taken with respect to this at least: scaled data are of order 1.
+# Lower limit of the denominator of relative residuals; scaled data are of order 1.
 FLOOR = 1e-6
 # Singular values below this fraction of the largest are 0: redundant rows.
 RANK = 1e-12
-# A cone whose point is this close to the boundary, relative to its size, is on it.
+# A point is on the boundary of its cone if its distance to it, relative to its size, is below this.
 BOUNDARY = 1e-7
-# The least derivative of the projection across the slope of a cone.
+# Smallest derivative of the projection along the circumference of a cone.
 LEAST_SLOPE = 1e-12
-# Sizes of x and of the cost below this are 0.
+# Sizes of x and of the cost below this count as 0.
 LEAST_UNIT = 1e-30
 
 
 def second_order(blocks, n: int) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """(T, cones, fixed) of `cone_blocks`: T x is in second-order cones, of these variables.
+    """(T, cones, fixed) of `cone_blocks`: T x is in second-order cones; `cones` lists the variables of each.
 
-    `fixed` are the tangents of cones with μ = 0, which are 0.
+    `fixed` marks the tangents of cones with μ = 0, which are 0.
     """
     T, cones, fixed = np.ones(n), [], np.zeros(n, dtype=bool)
     for block, mu, _ in blocks:
@@ -43,9 +43,9 @@ def second_order(blocks, n: int) -> tuple[np.ndarray, list[np.ndarray], np.ndarr
 def linearise(H, A, cones, fixed, shifted, pushing):
     """The derivative of the natural map: (basis, curvature, inverse).
 
-    The columns of `basis` are the directions in which x can move: those of nonzero derivative V of the projection at
-    `shifted` = x − u. `curvature` is (1 − V)/V along each, and `inverse` that of the matrix of the moving variables and
-    of the rows that are `pushing`.
+    The columns of `basis` are the directions in which x can move, those with a nonzero derivative V of the projection
+    at `shifted` = x − u. `curvature` is (1 − V)/V along each. `inverse` is that of the matrix of the moving variables
+    and of the rows that are `pushing`.
     """
     n = len(H)
     columns, curvature = [], []
@@ -73,7 +73,7 @@ def linearise(H, A, cones, fixed, shifted, pushing):
     basis, curvature = np.array(columns).reshape(-1, n).T, np.array(curvature)
     rows = -A[pushing] @ basis
     K = np.block([[basis.T @ H @ basis + np.diag(curvature), rows.T], [rows, np.zeros((len(rows), len(rows)))]])
-    # Curvature would drown the rest in rounding.
+    # Scaled, because a large curvature would drown the other entries in rounding.
     scale = np.concatenate([1.0 / np.sqrt(1.0 + curvature), np.ones(len(rows))])
     outer = np.outer(scale, scale)
     return basis, curvature, outer * np.linalg.pinv(outer * K, rcond=RANK, hermitian=True)
@@ -97,11 +97,11 @@ class Program:
     q: np.ndarray
     cones: list[np.ndarray]
     fixed: np.ndarray
-    scale_x: np.ndarray  # what x and y of the program are multiplied by
+    scale_x: np.ndarray  # factors from x and y of the program to the user's
     scale_y: np.ndarray
 
     def is_finite(self) -> bool:
-        """Whether all its numbers are."""
+        """Whether all numbers of the program are finite."""
         arrays = (self.H, self.g, self.A, self.q, self.scale_x, self.scale_y)
         return all(np.isfinite(array).all() for array in arrays)
 
@@ -110,7 +110,7 @@ class Program:
         return float(x @ self.H @ x + np.abs(x) @ np.abs(self.g))
 
     def units(self, x: np.ndarray) -> tuple[float, float]:
-        """The sizes of x and of the cost there; 1 where there is none."""
+        """Sizes of x and of the cost at x; 1 where they vanish."""
         size, cost = float(np.abs(x).max(initial=0.0)), self.value(x)
         return (size if size > LEAST_UNIT else 1.0), (cost if cost > LEAST_UNIT else 1.0)
 
@@ -120,7 +120,7 @@ class Program:
         return replace(self, H=H, g=g, q=q)
 
     def project(self, x: np.ndarray) -> np.ndarray:
-        """P x."""
+        """P x, the projection on the cones."""
         x = np.where(self.fixed, 0.0, x)
         for block in self.cones:
             t, axis = x[block[:-1]], x[block[-1]]
@@ -137,7 +137,7 @@ class Program:
         return np.where(self.fixed, 0.0, self.H @ x + self.g - self.A.T @ y)
 
     def residual(self, x: np.ndarray, y: np.ndarray) -> float:
-        """The largest of the relative infeasibility of rows and duals and the relative gap of a point in its cones."""
+        """Largest of the relative infeasibilities of rows and duals and the relative gap, for a point in its cones."""
 
         def size(*vectors):
             return max(FLOOR, *(np.abs(vector).max(initial=0.0) for vector in vectors))
@@ -151,7 +151,7 @@ class Program:
         return float(max(primal, dual, gap))
 
     def newton(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(x, y) after a step of Newton's method on the natural map, in its cones."""
+        """(x, y) after one Newton step on the natural map, projected on its cones."""
         u, v = self.slope(x, y), self.A @ x - self.q
         shifted = x - u
         miss, pushing = x - self.project(shifted), y > v
@@ -166,8 +166,8 @@ class Program:
 def scaled_program(H, g, A, q, blocks) -> Program:
     """The program of (H, g, A, q) and `cone_blocks` in scaled variables: x = b D x̃, y = (b/c) E ỹ.
 
-    D, alike inside a cone, and E bring the rows of [H Aᵀ; A 0] to a largest entry of 1 (Ruiz). b is a guess of the size
-    of x, and c makes H̃ and g̃ at most 1.
+    D (constant inside a cone) and E scale the largest entry of each row of [H Aᵀ; A 0] to 1 (Ruiz). b estimates the
+    size of x, and c scales H̃ and g̃ to at most 1.
     """
     n, m = len(g), len(q)
     T, cones, fixed = second_order(blocks, n)
@@ -183,9 +183,9 @@ def scaled_program(H, g, A, q, blocks) -> Program:
         D *= d
     D, E = D[:n], D[n:]
     H, A, g, q = K[:n, :n], K[n:, :n], D * g, E * q
-    empty = ~A.any(axis=1)  # 0 ≥ q: met by any slack, or by none
+    empty = ~A.any(axis=1)  # 0 ≥ q: satisfied by every slack, or by none
     largest = [np.abs(x).max(initial=0.0) for x in (H, g, q[~empty])]
-    # b: the geometric mean of what the rows say of the size of x, |q|, and the unconstrained minimum, |g|/|H|.
+    # b: geometric mean of two estimates of the size of x: |q| from the rows, |g|/|H| from the unconstrained minimum.
     guesses = [x for x in (largest[2], largest[1] / largest[0] if largest[0] else 0.0) if x > 0.0]
     b = float(np.prod(np.power(guesses, 1.0 / max(len(guesses), 1))))
     c = 1.0 / (max(largest[0], largest[1] / b) or 1.0)

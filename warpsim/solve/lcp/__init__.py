@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LCP."""
+"""Boxed LCPs and rigid contact."""

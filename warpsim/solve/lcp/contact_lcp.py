@@ -23,15 +23,27 @@ if TYPE_CHECKING:
 class LCP(ContactModel):
     """Options of rigid contact as a boxed LCP (friction pyramid, restitution), solved by pivoting.
 
-    tolerance: of the residual, relative to the largest free velocity; None is 1e-10 in float64 and 1e-4 in float32.
-    error_reduction: part of an overlap that a step takes back, 0 to 1, at the recovery speed at most. The default 0 leaves overlaps.
-    restitution_threshold [m/s]: contacts that approach more slowly do not bounce, so that bodies come to rest. warm_start: start from the impulses of the
-    last step. A world without a solution to the tolerance is flagged not converged, with its residual as
-    `diagnostics.momentum_error`; `diagnostics.iterations` counts factorisations (of the island that took the most), and
-    `sim.warm_start_hits` says where the guess was right at the first one.
-    bounce_correction: gradients through impacts with restitution are those of the continuous motion, whose impact moves in
-    time; False gives the derivative of the step. saddle_escape: gradients take contacts that hold the loss back for separated
-    where that makes them larger (docs/gradients.md). The motion is the same with either.
+    A world without a solution to the tolerance is flagged as not converged; `diagnostics.momentum_error` has its
+    residual. `diagnostics.iterations` counts factorisations (of the island that took the most). `sim.warm_start_hits`
+    tells where the initial guess was right at the first factorisation.
+
+    Parameters
+    ----------
+    tolerance : float
+        Of the residual, relative to the largest free velocity. None: 1e-10 in float64, 1e-4 in float32.
+    error_reduction : float
+        Fraction of an overlap, 0 to 1, that one step removes, at most at the recovery speed. The default 0 leaves
+        overlaps.
+    restitution_threshold : float
+        [m/s] Contacts that approach more slowly do not bounce, so that bodies come to rest.
+    warm_start : bool
+        Start from the impulses of the previous step.
+    bounce_correction : bool
+        Gradients through impacts with restitution are those of the continuous motion, whose impact moves in time;
+        False: the derivative of the step. The motion is the same.
+    saddle_escape : bool
+        Gradients treat contacts that hold the loss back as separated where that makes the gradients larger
+        (docs/gradients.md). The motion is the same.
     """
 
     tolerance: float | None = None
@@ -60,14 +72,20 @@ class LCP(ContactModel):
 
     def refuse(self, model: "Model", integrator: Any, dtype: str, requires_grad: bool) -> str | None:
         if requires_grad and integrator.contact_solves > 1:
-            return f"{type(integrator).__name__}(passes={integrator.passes}) has no gradients with LCP(); use passes=1, or ws.SAP()"
+            return (
+                f"{type(integrator).__name__}(passes={integrator.passes}) has no gradients with LCP(); use passes=1, "
+                "or ws.SAP()"
+            )
         if requires_grad and self.saddle_escape and not integrator.ends_in_contact:
             return (
                 f"LCP(saddle_escape=True) has no gradients with {type(integrator).__name__}(); use another integrator"
             )
         if requires_grad and model.has_spin:
             pair = self.spin_pair(model)
-            return f"LCP() has no gradients of torsional and rolling friction, which {pair}; use ws.SAP(), or requires_grad=False"
+            return (
+                f"LCP() has no gradients of torsional and rolling friction, which {pair}; use ws.SAP(), or "
+                "requires_grad=False"
+            )
         if model.point_pairs < len(model.pair_geom):
             names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[model.point_pairs])
             return (
@@ -77,7 +95,7 @@ class LCP(ContactModel):
 
 
 class LCPContact(ContactSolver):
-    """Workspace and launches: Delassus matrix, LCP, velocities. `prepare` gives what is not in the problem struct."""
+    """Workspace and launches: Delassus matrix, LCP, velocities. `prepare` sets inputs that the problem lacks."""
 
     def __init__(self, *size, options: LCP | None = None, **keywords):
         super().__init__(*size, **keywords)
@@ -96,9 +114,13 @@ class LCPContact(ContactSolver):
         self.memory.count = self.zeros(W, int)
         self.memory.key = self.zeros((W, 4 * self.max_contacts), int)
         self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
-        self.guess = self.impulse = self.zeros((W, N))  # the one is read before the other is written
+        self.guess = self.impulse = self.zeros((W, N))  # guess is read before impulse is written
         data = self.lcp.problem
-        data.A, data.rows, data.x = self.delassus.dual.W, self.delassus.dual.count, self.guess  # A: in the scratch
+        data.A, data.rows, data.x = (
+            self.delassus.dual.W,
+            self.delassus.dual.count,
+            self.guess,
+        )  # A lies in the scratch memory
         data.b, data.hi, data.findex = self.boxed.b, self.boxed.hi, self.boxed.findex
         self.lcp.options.guess = IMPULSES if self.options.warm_start else NOTHING
         result = self.lcp.solution
@@ -109,12 +131,12 @@ class LCPContact(ContactSolver):
         return [self.delassus.dual.Y]
 
     def state_memory(self) -> dict:
-        """The arrays that a step hands to the next."""
+        """Arrays that a step passes to the next."""
         names = ("count", "key", "contact_x", "row_x")
         return {f"lcp_{name}": getattr(self.memory, name) for name in names}
 
     def prepare(self, collision, restitution, h: float) -> None:
-        """What the launches read besides the problem: contacts, restitution of the geoms, step."""
+        """Set the inputs of launches besides the problem: contacts, restitution of the geoms, step."""
         self.collision, self.restitution, self.h = collision, restitution, h
 
     def launch(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxed LCPs: `solve_lcp` for problems given as arrays, and the workspace and launch of `kernels/solve/lcp/lcp.py` (theory §5)."""
+"""Boxed LCPs: `solve_lcp` for problems given as arrays, and the workspace of `kernels/solve/lcp/lcp.py` (theory §5)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,10 +31,10 @@ OWNER = "solve_lcp"
 class LCPSolver:
     """Workspace and launch for one fixed size; nothing is allocated after construction.
 
-    `problem` (struct) is filled by the caller with its own arrays, field by field: A (worlds, n, n), b, hi, findex, classes
-    (worlds, n), rows (worlds,). `options.guess = 1` tries `problem.classes` first. `solution` (struct) holds the results:
-    x, classes (worlds, n), residual, factorizations, hit, status (worlds,). With `scratch` worlds share memory for matrices, in
-    turns, and A lies there.
+    The caller fills `problem` (struct) with its own arrays, field by field: A (worlds, n, n), b, hi, findex, classes
+    (worlds, n), rows (worlds,). `options.guess = 1` tries `problem.classes` first. `solution` (struct) holds the
+    results: x, classes (worlds, n), residual, factorizations, hit, status (worlds,). With `scratch`, worlds share
+    memory for matrices in turns, and A lies there.
     """
 
     @alone
@@ -71,9 +71,21 @@ class LCPSolver:
 
 @dataclass(frozen=True, repr=False)
 class LCPSolution(ShownByShapes):
-    """x (worlds, n); residual (worlds,): largest |x − mid(l, x − w, u)| relative to the largest |b|, in variables scaled
-    to a unit diagonal of A; classes (worlds, n), see `solve_lcp`; factorizations, warm_start_hits (worlds,);
-    flags (worlds,): bit 1 no solution to the tolerance (x is the best point met), bit 2 non-finite data (x = 0)."""
+    """Solution of `solve_lcp`.
+
+    Attributes
+    ----------
+    x : array (worlds, n)
+    residual : array (worlds,)
+        Largest abs(x − mid(l, x − w, u)) relative to the largest abs(b), in variables scaled to a unit diagonal of A.
+    classes : array (worlds, n)
+        0 separating (x = 0), 1 clamping (w = 0), ±2 at the upper (lower) bound, ±3 tied (at a bound with w = 0).
+    factorizations : array (worlds,)
+    warm_start_hits : array (worlds,)
+        1: the given classes were right at the first factorization.
+    flags : array (worlds,)
+        Bits: 1 no solution to the tolerance (x is the best point found), 2 non-finite data (x = 0).
+    """
 
     x: Any
     residual: Any
@@ -100,16 +112,41 @@ def solve_lcp(
         row i with findex[i] < 0:   0 ≤ x_i ≤ hi_i;         with findex[i] = j ≥ 0:   |x_i| ≤ hi_i x_j
         x_i at its lower bound: w_i ≥ 0;   at its upper bound: w_i ≤ 0;   between: w_i = 0
 
-    A (worlds, n, n) symmetric positive semidefinite, of any rank; b, hi (worlds, n), hi ≥ 0, ∞ allowed where findex < 0;
-    findex (n,) or (worlds, n). A missing leading axis: the same for every world (for A: one world). `rows (worlds,)`: the first rows of each world that
-    count. NumPy in, NumPy out, and wp.array in, wp.array out (leading axis worlds, always).
+    Parameters
+    ----------
+    A : array (worlds, n, n) or (n, n)
+        Symmetric positive semidefinite, of any rank; (n, n): one world.
+    b : array (worlds, n)
+        Here and below, all worlds share an array without a leading axis.
+    hi : array (worlds, n)
+        Upper bounds or friction coefficients ≥ 0; ∞ is allowed where findex < 0.
+    findex : array (worlds, n)
+        −1, or the row whose x scales the friction bound.
+    classes : array (worlds, n)
+        Classes of an earlier solution, tried first (warm start); None: no guess.
+    rows : array (worlds,)
+        Number of rows that each world uses, from the first; None: all.
+    tolerance : float
+        Of the residual. None: 1e-10 in float64, 1e-4 in float32. Up to ten times that is accepted where rounding of A x
+        causes it (one machine epsilon of the largest scaled abs(x)).
+    dtype : "float64" or "float32"
+    device
+        None: the device of the problem's Warp arrays.
 
-    Solutions are of least norm among those with the same classes, where one of them is. `classes` come back per row: 0
-    separating (x = 0), 1 clamping (w = 0), ±2 at its upper (or lower) bound, ±3 tied (at a bound with w = 0). Handed in as
-    `classes=` they are tried first (warm start). `tolerance` of the residual: None is 1e-10 in float64, 1e-4
-    in float32; up to ten times that where rounding of A x leaves it (one machine epsilon of the largest scaled |x|).
-    Friction is never dropped: a world without a solution to the tolerance is flagged, with its residual.
-    Raises ValueError naming the array, the value and the fix.
+    Returns
+    -------
+    LCPSolution
+        NumPy arrays, or Warp arrays if A, b, hi or findex is one. The leading axis is always that of worlds. Friction
+        is never dropped: a world without a solution to the tolerance is flagged, with its residual.
+
+    Raises
+    ------
+    ValueError
+        Names the array, the value and the fix.
+
+    Notes
+    -----
+    x has least norm among the solutions with the same classes, if that x is a solution.
     """
     scalar = arrays.check_dtype(OWNER, dtype)
     arrays.check_tolerance(OWNER, tolerance)

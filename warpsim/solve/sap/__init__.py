@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SAP."""
+"""The SAP contact solver, with the convex and the lagged law."""

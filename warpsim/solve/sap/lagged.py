@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The law of `SAP(approximation="lagged")`: Coulomb's, at the fixed point of the lag, and the solver that finds it (theory §3.6)."""
+"""`SAP(approximation="lagged")`: Coulomb's law at the fixed point of the lag, and its solver (theory §3.6)."""
 
 import warp as wp
 
@@ -13,11 +13,11 @@ from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver, find_islands
 
 KRYLOV_VECTORS = 6
-LAG = ("missed", "dv", "v", "kept_v", "R", "v_hat", "gamma", "row_gamma")  # what a launch writes before it reads it
+LAG = ("missed", "dv", "v", "kept_v", "R", "v_hat", "gamma", "row_gamma")  # a launch writes these before it reads them
 
 
 class LaggedLaw(ContactLaw):
-    """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens with the load that it bears."""
+    """Coulomb's law with R, v̂ and μ of SAP; near-rigid contact stiffens under its load."""
 
     def attach(self, problem) -> None:
         super().attach(problem)
@@ -42,9 +42,10 @@ class LaggedLaw(ContactLaw):
 
 
 class LaggedSolver(SAPSolver):
-    """Workspace and launches of `kernels/solve/sap/lagged.py`; the problem has `weight` and `load` besides SAP's arrays.
+    """Workspace and launches of `kernels/solve/sap/lagged.py`; the problem has `weight`, `load` besides SAP's arrays.
 
-    With `keep_factor`, `solve_adjoint` works after `launch`. It starts at v0 where that is near the solution, or where `start_at` says, and else at v*.
+    With `keep_factor`, `solve_adjoint` works after `launch`. The initial state is v0 where that is near the solution or
+    set by `start_at`, else v*.
     """
 
     has_upper = True
@@ -57,7 +58,7 @@ class LaggedSolver(SAPSolver):
         for name in LAG:
             setattr(self.lag, name, self.scratch.arrays[f"lag_{name}"])
         self.lag.G = self.zeros((W, C if self.options.keep_factor else 0), self.work.newton.G.dtype)
-        # The convex surrogate's rates are read while it is solved only, and u_c is written when the solution is found.
+        # Rates are read only while the convex surrogate is solved, and u_c is written only once the solution is found.
         self.lag.p, self.lag.delta, self.lag.row_delta = self.work.dv_c, self.work.u_c, self.work.row_u_c
         large = cg and C > surrogate.MANY_CONTACTS
         self.lag.slip, self.lag.slip_change = (self.zeros((W, C if large else 0)) for _ in range(2))
@@ -85,12 +86,12 @@ class LaggedSolver(SAPSolver):
 
     @property
     def lag_error(self) -> wp.array:
-        """How far the worst contact of each world was from Coulomb's law `(worlds,)` [m/s]."""
+        """Distance of the worst contact of each world from Coulomb's law `(worlds,)` [m/s]."""
         return self.lag.error
 
     @property
     def tries_first(self) -> bool:
-        """Whether islands that may be larger than a warp holds are tried by a kernel without other starts, whose code and registers are few."""
+        """Whether a kernel without restarts, which has less code and fewer registers, first tries larger islands."""
         return self.as_on_gpu and (self.nv > UNKNOWNS or not self.small_first)
 
     def errors(self) -> list[wp.array]:
@@ -116,6 +117,6 @@ class LaggedSolver(SAPSolver):
         return self.solution
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
-        """seed = −(∂r/∂v)⁻ᵀ v̄ `(worlds, nv)` at the last solution, NaN where that is singular; needs `keep_factor`."""
+        """seed = −(∂r/∂v)⁻ᵀ v̄ `(worlds, nv)` at the last solution; NaN where singular; needs `keep_factor`."""
         inputs = [self.problem, self.work, self.lag, v_bar, seed]
         self.run(lagged.solve_lagged_adjoint, (self.worlds, self.trees), inputs)

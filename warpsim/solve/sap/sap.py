@@ -21,13 +21,13 @@ from warpsim.tree.wide import narrow
 
 # Relative tolerance per dtype when the user gives none (theory §3.3).
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-6}
-# ε_a [√J]: ends the iteration of a world at rest.
+# ε_a [√J]: lets the iteration of a world at rest stop.
 ABSOLUTE_TOLERANCE = 1e-16
 
 APPROXIMATIONS = ("convex", "lagged")
 LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 VECTORS = ("p_star", "m", "j_c", "dv", "dp")  # (worlds, nv)
-# "auto" changes to conjugate gradients above this many dofs in a world of several trees.
+# "auto" uses conjugate gradients above this many dofs in a world with several trees.
 AUTO_CG_DOFS = 2400
 
 NOT_CONVERGED = sap.NOT_CONVERGED
@@ -36,17 +36,29 @@ NON_FINITE = sap.NON_FINITE
 
 @dataclass(frozen=True)
 class SAP(ContactModel):
-    """Options of the convex contact solver (Castro, Permenter, Han: SAP).
+    """Options of the SAP contact solver (Castro, Permenter, Han).
 
-    tolerance: stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖); None is 1e-6 in float64 and 1e-4 in float32.
-    beta: near-rigid limit, Rn ≥ β²/(4π²) w. sigma: stiction regularisation, Rt = σ w: what sticks creeps at σ w h f under a tangential
-    force f. 1e-4 is for grippers (docs/contact_models.md).
-    line_search: "exact" or "backtracking". linear_solver: "cholesky" (direct, H is nv × nv), "cg" (conjugate gradients,
-    H is never formed), or "auto": direct up to some hundred bodies.
-    max_iterations: Newton steps before a world is given back with its best iterate and the not-converged flag.
-    approximation: "lagged" (Coulomb's law, solved with the step: theory §3.6), "convex" (the paper's: contacts that slide hover
-    at μ|v_t|(h + τ_d)); None is "lagged" in a `Simulator` and "convex" in `solve_contact`. supported_load: near-rigid contact
-    stiffens under more than half its own weight, so that light bodies under heavy ones do not sink; None wherever the law is lagged.
+    Parameters
+    ----------
+    tolerance : float
+        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). None: 1e-6 in float64, 1e-4 in float32.
+    beta : float
+        Near-rigid limit, Rn ≥ β²/(4π²) w.
+    sigma : float
+        Regularisation of stiction, Rt = σ w: a sticking contact creeps at σ w h f under a tangential force f. 1e-4 is
+        for grippers (docs/contact_models.md).
+    line_search : "exact" or "backtracking"
+    linear_solver : "auto", "cholesky" or "cg"
+        "cholesky": direct, H is nv × nv. "cg": conjugate gradients, H is never formed. "auto": direct up to some
+        hundred bodies.
+    max_iterations : int
+        Newton steps before a world is returned with its best iterate and the not-converged flag.
+    approximation : "lagged" or "convex"
+        "lagged": Coulomb's law, solved together with the step (theory §3.6). "convex": the law of the paper; sliding
+        contacts hover at μ ‖v_t‖ (h + τ_d). None: "lagged" in a `Simulator`, "convex" in `solve_contact`.
+    supported_load : bool
+        Near-rigid contact stiffens under more than half its own weight, so that light bodies under heavy ones do not
+        sink. None: True wherever the law is lagged.
     """
 
     tolerance: float | None = None
@@ -89,12 +101,12 @@ class SAP(ContactModel):
         return self.is_lagged and self.supported_load is not False
 
     def smoothed(self, amount: float) -> "SAP":
-        """The same options with contact softened for a search by gradients: R_t = s w and R_n ≥ s w with s = `amount`.
+        """These options with softer contact for a gradient-based search: R_t = s w and R_n ≥ s w with s = `amount`.
 
-        Sticking and resting contacts then answer to forces, where the true ones have gradients of almost 0. The price is a
-        bias, which a continuation to s → 0 takes back (the default is s = 1e-3 and 0.025): under a tangential force f a
-        contact creeps at s w h f, under a load f_n it gives by s w h² f_n (1 + 2√s), w its effective inverse mass (one body:
-        some 1/m). Amounts below `sigma` and β²/4π² leave these as they are.
+        Sticking and resting contacts then respond to forces, where the true ones have gradients near 0. The price is a
+        bias, which a continuation to s → 0 removes (the default is s = 1e-3 and 0.025). Under a tangential force f a
+        contact creeps at s w h f; under a load f_n it yields by s w h² f_n (1 + 2√s), where w is its effective inverse
+        mass (about 1/m for one body). Amounts below `sigma` and β²/4π² change nothing.
         """
         rule = "give a number of at least 0, such as 0.1 to 10"
         checks.number(amount, "SAP: smoothing", rule, lambda x: 0.0 <= x < np.inf)
@@ -114,19 +126,19 @@ class SAP(ContactModel):
         return (WideSAP if wide else self.solver_of(*size))(*size, options=self, **keywords)
 
     def solver_of(self, worlds: int, tree_v: Any, max_contacts: int, *rows: Any) -> Any:
-        """What solves problems of this size; without contacts the law of contact does not matter."""
+        """The solver class for problems of this size; without contacts the law of contact does not matter."""
         from warpsim.solve.sap.lagged import LaggedSolver
 
         return LaggedSolver if self.is_lagged and max_contacts else SAPSolver
 
     def make_law(self, dynamics: Any, collision: Any) -> Any:
-        """How R, v̂ and μ of contacts follow from their material."""
+        """The law that computes R, v̂ and μ of contacts from their material."""
         from warpsim.solve.sap.lagged import LaggedLaw
 
         return (LaggedLaw if self.is_lagged else ContactLaw)(self, dynamics, collision)
 
     def alone(self) -> "SAP":
-        """Convex, unless that is asked otherwise."""
+        """These options with the convex law, unless an approximation is given."""
         return dataclasses.replace(self, approximation="convex") if self.approximation is None else self
 
     def refuse_alone(self) -> str | None:
@@ -138,7 +150,7 @@ class SAP(ContactModel):
         )
 
     def direct_or_cg(self, tree_v: Any) -> str:
-        """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on nothing but the model."""
+        """ "cholesky" or "cg" for a scene whose trees begin at the dofs `tree_v`; depends on the model only."""
         if self.linear_solver != "auto":
             return self.linear_solver
         return "cg" if len(tree_v) > 2 and tree_v[-1] > AUTO_CG_DOFS else "cholesky"
@@ -148,15 +160,18 @@ ContactModel.regularisation = SAP(approximation="convex")
 
 
 def envelope_columns(solver: ContactSolver) -> int:
-    """Columns of matrices in an envelope: rows of every island have room for whole chunks from its first column on, and for two such rows
-    where a factor has an upper triangle (`triangles.py`)."""
+    """Columns of a matrix in an envelope.
+
+    Rows of every island have room for whole chunks from its first column on, and for two such rows where a factor has
+    an upper triangle (`triangles.py`).
+    """
     if solver.has_upper:
         return solver.nv + 2 * CHUNK - 1
     return padded(solver.nv) if solver.trees < 2 else solver.nv + CHUNK - 1
 
 
 def newton_shapes(solver: ContactSolver, direct: bool) -> dict[str, tuple]:
-    """Shape in a world and dtype of what a Newton system writes before it reads it: matrix, slopes of contacts and rows."""
+    """Shape per world and dtype of the arrays that a Newton system writes before it reads them."""
     couplings = solver.max_contacts // 2 if solver.spin else 0
     return {
         "H": ((solver.nv if direct else 0, envelope_columns(solver)), solver.scalar),
@@ -166,7 +181,10 @@ def newton_shapes(solver: ContactSolver, direct: bool) -> dict[str, tuple]:
 
 
 def newton_workspace(solver: ContactSolver, direct: bool, given: dict[str, wp.array] | None = None):
-    """The Newton system of every island of a solver's problem, with a matrix or for conjugate gradients. `given`: arrays of `newton_shapes`."""
+    """The Newton systems of all islands of a solver's problem, with a matrix or for conjugate gradients.
+
+    `given`: arrays of `newton_shapes`.
+    """
     W, nv, cg, zeros = solver.worlds, solver.nv, not direct, solver.zeros
     system = copy(newton.Newton, solver.code)()
     for name, (shape, kind) in newton_shapes(solver, direct).items():
@@ -202,7 +220,7 @@ def find_islands(solver: ContactSolver) -> None:
 
 
 class SAPSolver(ContactSolver):
-    """Workspace and launches of the SAP sap. With `keep_factor`, `solve_adjoint` works after `launch`."""
+    """Workspace and launches of the SAP solver. With `keep_factor`, `solve_adjoint` works after `launch`."""
 
     def __init__(self, *size, options: SAP | None = None, keep_factor: bool = False, **keywords):
         options = SAP() if options is None else options
@@ -221,14 +239,14 @@ class SAPSolver(ContactSolver):
         self.work = self._workspace()
 
     def lanes_of_island(self) -> int:
-        """Threads of a warp that do the work of an island: a lane has a dof, and a scalar row, of which a dof's two limits are not met at once."""
+        """Lanes per island: one per dof, and one per scalar row; the two limits of a dof are never active at once."""
         by_dof = np.bincount(self.row_support[self.row_support_size == 1, 0], minlength=1)
         rows = np.sum(-(-by_dof // 2)) + np.sum(self.row_support_size != 1)
         return lanes_for(max(self.nv, rows)) if self.small_first else WARP
 
     @property
     def small_first(self) -> bool:
-        """Whether islands that one warp holds are solved by a kernel of their own, whose iterations take a third of the instructions."""
+        """Whether a separate kernel, with a third of the instructions, solves islands that one warp holds."""
         return self.as_on_gpu and self.has_factor and not self.spin
 
     def start_at(self, v: wp.array) -> None:
@@ -251,7 +269,7 @@ class SAPSolver(ContactSolver):
         )
 
     def _scratch_shapes(self) -> dict[str, tuple]:
-        """Shape in a world and dtype of what every launch writes before it reads it, by name."""
+        """Shape per world and dtype, by name, of the arrays that every launch writes before it reads them."""
         C, K, nv, S = self.max_contacts, self.rows, self.nv, self.scalar
         found = newton_shapes(self, direct=self.has_factor)
         found |= dict.fromkeys(VECTORS, ((nv,), S))
@@ -285,12 +303,12 @@ class SAPSolver(ContactSolver):
         return self.solution
 
     def errors(self) -> list[wp.array]:
-        """Of every island, and of every world, how far its worst contact is from Coulomb's law; empty where that is not the law."""
+        """Errors of every island and every world with respect to Coulomb's law; empty for other laws."""
         return [self.zeros((0, 0)), self.zeros(0)]
 
     @property
     def slopes(self) -> wp.array:
-        """G = −∂γ/∂v_c `(worlds, max_contacts)` at the last solution; needs `keep_factor`, as the next."""
+        """G = −∂γ/∂v_c `(worlds, max_contacts)` at the last solution; needs `keep_factor`."""
         return self.work.newton.G
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
@@ -300,7 +318,7 @@ class SAPSolver(ContactSolver):
 
 
 class WideSAP(WidenedSolver):
-    """SAP in float64 on a float32 problem, but with the A, v* and v0 that are attached; its solution is rounded."""
+    """SAP in float64 for a float32 problem, with A, v* and v0 as attached; its solution is rounded."""
 
     def __init__(self, *size, options: SAP, dtype: str, **keywords):
         double = dataclasses.replace(options, tolerance=options.relative_tolerance(dtype))
