@@ -247,9 +247,10 @@ def centre_of(I: vec10) -> vec3:
 
 @func
 def pivot_of(
-    topology: Topology, joint_anchor: wp.array(dtype=vec3), link_X: wp.array2d(dtype=transform), I: vec10, w: int, l: int
+    topology: Topology, joint_anchor: wp.array(dtype=vec3), link_X: wp.array2d(dtype=transform), I: vec10, w: int,
+    l: int,
 ) -> vec3:  # fmt: skip
-    """A body's center of turning, from o: its center of mass, or a ball joint's anchor."""
+    """The point that a body turns about, from o: its center of mass, or the anchor of a ball joint."""
     a = centre_of(I)
     if topology.link_type[l] == joints.BALL:
         anchor = wp.transform_point(link_X[w, l], joint_anchor[topology.link_joint[l]])

@@ -4,11 +4,13 @@
     m(v) = M(q^θ)(v − v0) − h k(q^θ, v^θ) = h r(v),   r(v) = RNEA(q^θ, v^θ, (v − v0)/h) − force(q^θ, v^θ)
     v^θ = θ v + (1 − θ) v0,   q^θ = q0 ⊕ h θ v^θ       (implicit Euler θ = 1, midpoint rule θ = 1/2; both have θvq = θ)
 
-`force` holds joint springs and dampers, actuators within their limits, tau, and wrenches on bodies, all at (q^θ, v^θ). The
-Jacobian dr/dv is exact: the derivatives of RNEA along dq = h θ² dexp(h θ v^θ), dv = θ, da = 1/h, and the slopes of the
-forces. It is not symmetric: LU with threshold pivoting, without fill-in on a tree. A step along the Newton direction is
-halved until ‖D m‖ falls, D = diag(A)^(−1/2); the iteration ends at ‖D m‖ ≤ ε · scale, where the scale adds up the momentum,
-the impulses of all forces, and that of the tree's weight, all in the same norm.
+`force` contains joint springs and dampers, actuators within their limits, tau, and wrenches on bodies, all at (q^θ,
+v^θ). The Jacobian dr/dv is exact: the derivatives of RNEA along dq = h θ² dexp(h θ v^θ), dv = θ, da = 1/h, and the
+slopes of the forces. It is not symmetric, and is factored by LU with threshold pivoting, which has no fill-in on a
+tree.
+
+A step along the Newton direction is halved until ‖D m‖ falls, D = diag(A)^(−1/2). The iteration ends at ‖D m‖ ≤ ε ·
+scale. The scale adds up the momentum, the impulses of all forces, and that of the tree's weight, all in the same norm.
 """
 
 import warp as wp
@@ -29,17 +31,17 @@ CONVERGED = wp.constant(0)
 NOT_CONVERGED = wp.constant(sap.NOT_CONVERGED)
 NON_FINITE = wp.constant(sap.NON_FINITE)
 
-# A shortened step is accepted when the residual falls by this share of what a linear residual would.
+# A shortened step is accepted when the residual falls by at least this share of the fall of a linear residual.
 DECREASE = 1e-4
-# A step shorter than this share of Newton's means that the residual cannot fall any more.
+# A step shorter than this share of the Newton step means that the residual cannot fall any more.
 SHORTEST_STEP = 1e-3
-# The factor of an earlier Jacobian is used again while each step with it divides the residual by this at least.
+# The factor of an earlier Jacobian is reused while each step with it divides the residual by at least this.
 KEPT_REDUCTION = 10.0
 
 
 @struct
 class Load:
-    """What acts on it."""
+    """The forces on the tree."""
 
     actuators: Actuators
     tree_actuator: wp.array(dtype=int)  # (trees + 1,) first row of `actuator` of each tree
@@ -77,7 +79,7 @@ class Newton:
     motion: Motion  # at q^θ, as `sweep`
     sweep: Sweep
     q: wp.array2d(dtype=real)  # (worlds, nq) q^θ
-    v: wp.array2d(dtype=real)  # (worlds, nv) v on trial
+    v: wp.array2d(dtype=real)  # (worlds, nv) trial velocity
     v_theta: wp.array2d(dtype=real)
     a: wp.array2d(dtype=real)  # (v − v0)/h
     link_X: wp.array2d(dtype=transform)  # at q^θ
@@ -88,7 +90,7 @@ class Newton:
     dq: wp.array2d(dtype=vec6)  # motion of q^θ per unit of v
     J: wp.array3d(dtype=real)  # dr/dv, then its factor, stored by trees
     pivot: wp.array2d(dtype=int)
-    evaluations: wp.array2d(dtype=int)  # (worlds, trees) of r
+    evaluations: wp.array2d(dtype=int)  # (worlds, trees) evaluations of r
     status: wp.array2d(dtype=int)  # (worlds, trees)
 
 
@@ -99,7 +101,7 @@ def gravity_of(plant: Plant, w: int) -> vec3:
 
 @func(inline=False)
 def apply_wrench(topology: Topology, problem: Problem, work: Newton, w: int, l: int):
-    """f_l ← f_l − wrench, and how it changes when the link turns."""
+    """f_l ← f_l − wrench, and how the wrench changes when the link turns."""
     motion, sweep = work.motion, work.sweep
     wrench = problem.load.wrench
     body = topology.link_body[l]
@@ -117,7 +119,7 @@ def apply_wrench(topology: Topology, problem: Problem, work: Newton, w: int, l: 
 
 @func(inline=False)
 def inertial_force(topology: Topology, problem: Problem, w: int, tree: int, work: Newton):
-    """r ← RNEA(q^θ, v^θ, (v − v0)/h) of the velocity on trial; wrenches are subtracted on the way."""
+    """r ← RNEA(q^θ, v^θ, (v − v0)/h) at the trial velocity. Wrenches are subtracted on the way."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     h, theta = problem.scheme.h, problem.scheme.theta
@@ -170,7 +172,7 @@ def drive_force(actuators: Actuators, work: Newton, law: vec3, w: int, a: int, i
 
 @func(inline=False)
 def residual(topology: Topology, problem: Problem, w: int, tree: int, work: Newton):
-    """r of the velocity on trial."""
+    """r at the trial velocity."""
     inertial_force(topology, problem, w, tree, work)
     plant, load, actuators = problem.plant, problem.load, problem.load.actuators
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
@@ -200,7 +202,7 @@ def residual(topology: Topology, problem: Problem, w: int, tree: int, work: Newt
 
 @func
 def turn_columns(work: Newton, c: real, angle: real, w: int, j: int) -> mat33:
-    """dq = c S dexp(angle v^θ) of the three rotations that start at j; the matrix dexp."""
+    """Write dq = c S dexp(angle v^θ) for the three rotations that start at j. Returns the matrix dexp."""
     motion = work.motion
     dexp = joints.rotation_dexp(angle * vec3(work.v_theta[w, j], work.v_theta[w, j + 1], work.v_theta[w, j + 2]))
     for i in range(3):
@@ -260,7 +262,7 @@ def linearise(topology: Topology, problem: Problem, w: int, tree: int, work: New
             j = topology.link_v[l]
             law = forces.actuator_law(actuators, w, a)
             f = drive_force(actuators, work, law, w, a, topology.link_q[l], j)
-            if f[0] == f[1]:  # at its limit the force does not change
+            if f[0] == f[1]:  # the force is within its limits; at a limit it does not change
                 ratio = actuators.gear[a, 0]
                 slope = ratio * ratio * (c_q * law[1] + theta * law[2])
                 work.J[w, j, j - begin] = work.J[w, j, j - begin] - slope
@@ -268,7 +270,7 @@ def linearise(topology: Topology, problem: Problem, w: int, tree: int, work: New
 
 @func(inline=False)
 def set_weights(topology: Topology, problem: Problem, w: int, tree: int, work: Newton):
-    """diag(A), A ≈ h dr/dv, at the first velocity; never below diag(M), which keeps it positive."""
+    """diag(A), A ≈ h dr/dv, at the first velocity; at least diag(M), which keeps it positive."""
     armature = problem.plant.joint_armature
     begin = topology.tree_v[tree]
     for d in range(begin, topology.tree_v[tree + 1]):
@@ -280,7 +282,7 @@ def set_weights(topology: Topology, problem: Problem, w: int, tree: int, work: N
 
 @func(inline=False)
 def residual_norm(topology: Topology, problem: Problem, w: int, tree: int, work: Newton) -> vec2:
-    """(‖D m‖, scale) of the velocity on trial [√J]."""
+    """(‖D m‖, scale) at the trial velocity [√J]."""
     residual_sq = real(0.0)
     impulse_sq = real(0.0)
     momentum_sq = real(0.0)
@@ -296,7 +298,7 @@ def residual_norm(topology: Topology, problem: Problem, w: int, tree: int, work:
 
 @func
 def newton_step(topology: Topology, w: int, tree: int, work: Newton):
-    """dv ← −J⁻¹ r from the factor."""
+    """dv ← −J⁻¹ r, with the factor of J."""
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     for d in range(begin, end):
@@ -309,7 +311,7 @@ def search(
     topology: Topology, problem: Problem, guess: wp.array2d(dtype=real), w: int, tree: int, work: Newton,
     v_star: wp.array2d(dtype=real),
 ) -> int:  # fmt: skip
-    """v* from the guess on, and how the search ended; the last velocity that the residual is evaluated at is v*."""
+    """Search v* from the guess. Returns how the search ended. v* is the last velocity of a residual evaluation."""
     scheme = problem.scheme
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
@@ -317,7 +319,7 @@ def search(
         v_star[w, d] = guess[w, d]
         work.v[w, d] = guess[w, d]
     size = vec2()
-    alpha = real(0.0)  # share of the Newton step on trial; 0 at the guess, and where a trial has been given up
+    alpha = real(0.0)  # trial share of the Newton step; 0 at the guess, and where a trial was given up
     kept = int(0)  # 1 while the factor is that of an earlier Jacobian
     stalled = int(0)
     evaluations = int(0)
@@ -374,9 +376,10 @@ def free_motion(
     # out
     v_star: wp.array2d(dtype=real),
 ):
-    """v* from the guess on, where a residual that is not finite gives a v* that is not. Launch over (worlds, trees).
+    """Search v* from the guess. Launch over (worlds, trees).
 
-    `restarts` of 1: from v0 on where the search from the guess fails.
+    `restarts` of 1: search again from v0 where the search from the guess fails. A residual that is not finite gives a
+    v* that is not finite.
     """
     w, tree = wp.tid()
     state = search(topology, problem, guess, w, tree, work, v_star)
@@ -393,12 +396,15 @@ def factor_root(
     # in, out
     work: Newton,
 ):
-    """The factor of dm/dv / h at the root that `free_motion` has found, NaN where it is singular. Launch over (worlds, trees)."""
+    """The factor of dm/dv / h at the root that `free_motion` has found; NaN where it is singular.
+
+    Launch over (worlds, trees).
+    """
     w, tree = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
-    if work.evaluations[w, tree] > 1 or work.status[w, tree] != CONVERGED:  # else J is there, and no factor yet
-        if problem.load.wrench.shape[0] > 0:  # whose rotation `linearise` has summed up over subtrees
+    if work.evaluations[w, tree] > 1 or work.status[w, tree] != CONVERGED:  # else J is there, but not factored yet
+        if problem.load.wrench.shape[0] > 0:  # `linearise` has summed the rotation of wrenches over subtrees
             for d in range(begin, end):
                 work.v[w, d] = v_star[w, d]
             residual(topology, problem, w, tree, work)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time stepping around the contact solve: free motion and finiteness (theory §2).
 
-Every step needs the first kernels, and symplectic Euler no others; part "schemes" is what the other theta-schemes add. Their
-free motion where it is implicit is in `free_motion.py`.
+Every step needs the first kernels, and symplectic Euler needs no others. Part "schemes" has what the other
+theta-schemes add. The free motion of implicit schemes is in `free_motion.py`.
 """
 
 import warp as wp
@@ -27,7 +27,7 @@ def factor_both(
     h: real, D: wp.array1d(dtype=real), begin: int, end: int, A: wp.array2d(dtype=real),
     M_factor: wp.array2d(dtype=real), A_factor: wp.array2d(dtype=real),
 ):  # fmt: skip
-    """A ← M + h D in place, and the factors of M and A, which are one where nothing damps. By all lanes."""
+    """A ← M + h D in place, and the factors of M and A, which are the same where nothing damps. By all lanes."""
     team_copy_lower(A, begin, end, M_factor, begin, 0)
     team_ltdl_factor_block(M_factor, begin, end)
     damped = wp.int32(0)
@@ -94,12 +94,15 @@ def free_motion(
     A_factor: wp.array3d(dtype=real),
     v_star: wp.array2d(dtype=real),
 ):
-    """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A. Launch over (worlds, trees, lanes)."""
+    """v* = v0 + h (M + h D)^-1 (force - D v0 - bias), and the factors of M and A.
+
+    Launch over (worlds, trees, lanes).
+    """
     w, tree, _lane = wp.tid()
     team_free_motion(topology, h, v0, force, bias, D, w, tree, A, M_factor, A_factor, v_star)
 
 
-# The free motion of deep trees that nothing touches or holds, by articulated bodies (`passes.aba`) instead of by M.
+# The free motion of deep trees that nothing touches or holds: by articulated bodies (`passes.aba`) instead of M.
 
 
 @kernel(part="articulated")
@@ -113,7 +116,11 @@ def damped(
     damped_armature: wp.array2d(dtype=real),
     tau: wp.array2d(dtype=real),
 ):
-    """Armature + h D and force − D v0, with which a of the undamped tree is that of (M + h D) a = force − D v0 − c. Launch over (worlds, dofs)."""
+    """Armature + h D and force − D v0.
+
+    With them, the acceleration a of the undamped tree solves (M + h D) a = force − D v0 − c. Launch over (worlds,
+    dofs).
+    """
     w, d = wp.tid()
     damped_armature[w, d] = armature[w % armature.shape[0], d] + h * D[w, d]
     tau[w, d] = force[w, d] - D[w, d] * v0[w, d]
@@ -128,14 +135,14 @@ def accelerated(h: real, v0: wp.array2d(dtype=real), a: wp.array2d(dtype=real), 
 
 @struct
 class Ends:
-    """The state that a step advances, and what it has found."""
+    """The state that a step advances, and the results of the step."""
 
-    q: wp.array2d(dtype=real)  # in and out, as the next three
+    q: wp.array2d(dtype=real)  # in and out, also in the next three
     v: wp.array2d(dtype=real)
     time: wp.array(dtype=wp.float64)
     flags: wp.array(dtype=int)
     q_next: wp.array2d(dtype=real)
-    v_next: wp.array2d(dtype=real)  # the solution, and what bodies that spin become (`spin.py`)
+    v_next: wp.array2d(dtype=real)  # the solution; for spinning bodies the end of their free motion (`spin.py`)
     contact_flags: wp.array(dtype=int)
 
 
@@ -160,7 +167,7 @@ def team_commit(
     now = ends.time[w]
     if not (now - now == wp.float64(0.0)):
         bad = int(1)
-    sync()  # what follows may be written over what was read
+    sync()  # all reads end here, before the arrays may be overwritten
     if bad == 1:
         flag = flag | NONFINITE
     elif flag & NONFINITE == 0:
@@ -191,15 +198,16 @@ def commit(
     # in and out
     ends: Ends,
 ):
-    """Accept the step where it is finite; else the world keeps its last finite state, flagged. Launch over (worlds, lanes).
+    """Accept the step where it is finite. Elsewhere the world keeps its last finite state and is flagged.
 
-    A world whose NONFINITE flag is set stands still until it is reset; a tree whose root body is inactive stands still.
+    A world whose NONFINITE flag is set stands still until it is reset. A tree whose root body is inactive stands still.
+    Launch over (worlds, lanes).
     """
     w, _lane = wp.tid()
     team_commit(topology, plant, h, solver_status, w, ends)
 
 
-# The theta-schemes besides symplectic Euler.
+# The theta-schemes other than symplectic Euler.
 
 
 @kernel(twin=True, part="schemes")
@@ -216,8 +224,8 @@ def effective_damping(
 ):
     """D <- share D + span K, with D and K the damping and stiffness of joints and actuators at (q, v).
 
-    A = M + h D then: share = theta, span = h theta theta_vq of the scheme. An actuator at its limit counts nothing, nor
-    does a gain that feeds energy in, nor an actuator that a row stands for. Launch over worlds.
+    Then A = M + h D, with share = theta, span = h theta theta_vq of the scheme. Left out are actuators at their limit,
+    gains that feed energy in, and actuators that a row replaces. Launch over worlds.
     """
     w = wp.tid()
     for d in range(D.shape[1]):
@@ -233,7 +241,8 @@ def effective_damping(
                 ratio = actuators.gear[a, 0]
                 total = law[0] + law[1] * (ratio * q[w, topology.link_q[l]]) + law[2] * (ratio * v[w, j])
                 if total == clamped(total, actuators.force_range, w, a):
-                    # At 0 the derivative is that of what takes energy out, as in `actuator_force`; `min` has none.
+                    # At 0 take the derivative of a gain that takes energy out, as in `actuator_force`. `min` has no
+                    # derivative there.
                     damping_gain = wp.where(law[2] <= real(0.0), law[2], real(0.0))
                     stiffness_gain = wp.where(law[1] <= real(0.0), law[1], real(0.0))
                     D[w, j] += -ratio * ratio * (share * damping_gain + span * stiffness_gain)
@@ -274,7 +283,7 @@ def contact_stage(
     M_factor: wp.array3d(dtype=real),
     A_factor: wp.array3d(dtype=real),
 ):
-    """A of the second stage and the factors of M and A. Launch over (worlds, trees, lanes)."""
+    """A of the second stage, and the factors of M and A. Launch over (worlds, trees, lanes)."""
     w, tree, _lane = wp.tid()
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """DRNEA, the discrete inverse dynamics of a tree of links, and the articulated-body solves that go with it. O(links).
 
-Lee, Liu, Park, Srinivasa, *A Linear-Time Variational Integrator for Multibody Systems*, algorithm 2. Everything is in world
-axes at q^k, each link about its own joint point r_l, which lies in the link and in its parent. The displacement of a link
-from q^k to q^(k+1), T^(k+1) (T^k)^-1: x -> r_l + dr_l + (I + A_l)(x - r_l), follows down the tree p -> l
+Lee, Liu, Park, Srinivasa, *A Linear-Time Variational Integrator for Multibody Systems*, algorithm 2. Everything is in
+world axes at q^k. Each link is described about its own joint point r_l, which lies in the link and in its parent. The
+displacement of a link from q^k to q^(k+1), T^(k+1) (T^k)^-1: x -> r_l + dr_l + (I + A_l)(x - r_l), follows down the
+tree p -> l
 
     A_l = A_p + B + A_p B,   B = exp[a dq] - I,   dr_l = dr_p + A_p (r_l - r_p)
 
-from dq = q^(k+1) - q^k without T^(k+1) and without the difference of two poses. With xi the logarithm of the displacement
-of the COM frame, G the inertia in world axes, V the velocity at q^k and mu = [dlog_xi]^T G xi / h,
+from dq = q^(k+1) - q^k, without T^(k+1) and without the difference of two poses. With xi the logarithm of the
+displacement of the COM frame, G the inertia in world axes, V the velocity at q^k and mu = [dlog_xi]^T G xi / h,
 
     DRNEA(dq) = S^T sum_subtree (mu - G V - h/2 weight) + armature (dq/h - v) + D dq/2 - h/2 F(q^k)
 
-vanishes at the end of the step, with the same momentum mu there: in world axes it is a wrench that does not change on the
-way. F holds all forces but gravity and the linear damping D. Momenta are subtracted link by link, before any sum: what
-rounding does to them is then no more than a rounding of the links' velocities, however long the chain (summed first, as
-p = M v, it would be amplified by the condition of M, 1e4 for ten links).
+vanishes at the solution of the step. The end of the step has the same momentum mu: in world axes it is a wrench that
+does not change on the way. F contains all forces except gravity and the linear damping D.
+
+Momenta are subtracted link by link, before any sum. Their rounding is then no more than a rounding of the links'
+velocities, however long the chain is. If they were summed first, as p = M v, the condition of M would amplify it (1e4
+for ten links).
 """
 
 import warp as wp
@@ -38,7 +41,7 @@ class Frame:
 
 @struct
 class Factor:
-    """M + h D/2 as the articulated-body algorithm factors it (Featherstone 2008, table 7.1)."""
+    """M + h D/2, factored by the articulated-body algorithm (Featherstone 2008, table 7.1)."""
 
     J: wp.array2d(dtype=mat33)  # (worlds, links) blocks [[J, H], [H^T, M]] about r: rigid, then articulated
     H: wp.array2d(dtype=mat33)
@@ -55,8 +58,8 @@ class Motion:
     A: wp.array2d(dtype=mat33)  # (worlds, links) R^(k+1) R^kT - I
     dr: wp.array2d(dtype=vec3)  # (worlds, links) displacement of r
     mu: wp.array2d(dtype=vec6)  # (worlds, links) momentum (angular about r; linear) in the interval
-    wrench: wp.array2d(dtype=vec6)  # (worlds, links) what a backward sweep accumulates
-    rate: wp.array2d(dtype=vec6)  # (worlds, links) what a forward sweep accumulates
+    wrench: wp.array2d(dtype=vec6)  # (worlds, links) accumulated by a backward sweep
+    rate: wp.array2d(dtype=vec6)  # (worlds, links) accumulated by a forward sweep
     u: wp.array2d(dtype=real)  # (worlds, nv) right-hand side of a solve, reduced by the backward sweep
 
 
@@ -162,7 +165,7 @@ def factor_tree(
     w: int,
     tree: int,
 ):
-    """Articulated inertias of M + half_h D, from the rigid ones in `factor`, which they replace."""
+    """Articulated inertias of M + half_h D. They replace the rigid ones in `factor`."""
     row = w % armature.shape[0]
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
@@ -208,7 +211,10 @@ def factor_tree(
 
 @func
 def reduce_tree(topology: Topology, frame: Frame, factor: Factor, work: Motion, w: int, tree: int) -> real:
-    """Backward half of a solve for f = S^T (sum of work.wrench) + work.u: work.u reduced; returns f^T (M..)^-1 f."""
+    """Backward half of a solve for f = S^T (sum of work.wrench) + work.u. It reduces work.u.
+
+    Returns f^T (M..)^-1 f.
+    """
     norm = real(0.0)
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
@@ -294,7 +300,7 @@ def displace(topology: Topology, frame: Frame, work: Motion, w: int, l: int):
 
 @func
 def joint_impulse(equation: Equation, dq: real, w: int, d: int) -> real:
-    """The part of DRNEA - impulse that the joint itself bears: rotor, damper, forces."""
+    """The part of DRNEA - impulse that the joint itself contributes: rotor, damper, forces."""
     rotor = equation.armature[w % equation.armature.shape[0], d] * (dq / equation.h - equation.v[w, d])
     damper = real(0.5) * equation.damping[w, d] * dq
     return rotor + damper - real(0.5) * equation.h * equation.force[w, d] - equation.impulse[w, d]
@@ -302,7 +308,7 @@ def joint_impulse(equation: Equation, dq: real, w: int, d: int) -> real:
 
 @func
 def evaluate_link(topology: Topology, frame: Frame, equation: Equation, work: Motion, w: int, l: int):
-    """Displacement and momentum of link l at work.dq, and what link and joint add to DRNEA, in work.wrench and work.u."""
+    """Displacement and momentum of link l at work.dq. Its share of DRNEA goes to work.wrench, its joint's to work.u."""
     start = topology.link_v[l]
     for i in range(joints.dofs(topology.link_type[l])):
         work.u[w, start + i] = joint_impulse(equation, work.dq[w, start + i], w, start + i)
@@ -319,7 +325,10 @@ def evaluate_link(topology: Topology, frame: Frame, equation: Equation, work: Mo
 def evaluate_tree(
     topology: Topology, frame: Frame, factor: Factor, equation: Equation, work: Motion, step: real, w: int, tree: int
 ):
-    """Forward sweep: dq <- dq + step (M..)^-1 f of the reduced work.u, unless step = 0; then every link at the new dq."""
+    """Forward sweep: dq <- dq + step (M..)^-1 f of the reduced work.u, unless step = 0.
+
+    Then it evaluates every link at the new dq.
+    """
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         if step != real(0.0):
             kind = topology.link_type[l]
@@ -343,7 +352,7 @@ def residual_tree(
     w: int,
     tree: int,
 ):
-    """Backward sweep after `evaluate_tree`, or after a solve that overwrote its wrenches: DRNEA(dq) - impulse."""
+    """DRNEA(dq) - impulse. Backward sweep after `evaluate_tree`, or after a solve that overwrote its wrenches."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     for l in range(first, end):

@@ -3,12 +3,13 @@
 
     RIQN     dq <- dq - h (M + h D/2)^-1 f(dq), the matrix at q^k (Lee, Liu, Park, Srinivasa, algorithm 3)
     Newton   dq <- dq - (df/ddq)^-1 f(dq); the derivative is S^T (sum over common subtrees of N) S~, with N the derivative
-             of a body's momentum by its displacement and S~ the motion subspace at q^(k+1), so the articulated-body
-             elimination solves with it exactly, without forming it (the paper's algorithm 4 forms it, O(n^2), to solve O(n^3))
+             of a body's momentum with respect to its displacement and S~ the motion subspace at q^(k+1). The articulated-
+             body elimination solves with it exactly, without forming it. The paper's algorithm 4 forms it in O(n^2) and
+             solves in O(n^3).
     Broyden  "good" updates of RIQN's inverse, kept as the list of steps (Kelley, Iterative Methods, 1995, section 7.3)
 
-f is measured in the metric M^-1: f^T M^-1 f is twice the kinetic energy of the velocity M^-1 f it stands for, and comes out
-of the backward half of the solve.
+f is measured in the metric M^-1: f^T M^-1 f is twice the kinetic energy of the velocity M^-1 f. The backward half of
+the solve gives it.
 """
 
 import numpy as np
@@ -25,11 +26,11 @@ from .drnea import Equation, Factor, Frame, Motion, Root
 
 NOT_CONVERGED = wp.constant(problem.NOT_CONVERGED)
 
-# Round-off: below this many machine epsilons (relative to the momentum), a residual that an iteration has not halved never
-# will be. Chains of 10 to 200 links settle at 2 to 4, in float64 and in float32.
+# Round-off level in machine epsilons, relative to the momentum. A residual below it that an iteration has not halved
+# will not fall any more. Chains of 10 to 200 links settle at 2 to 4, in float64 and in float32.
 ROUND_OFF_EPSILONS = 16.0
-STALL_SHRINK = 0.25  # of the squared residual
-# Steps that Broyden's update remembers; then it starts anew.
+STALL_SHRINK = 0.25  # shrink factor of the squared residual
+# Steps that Broyden's update remembers before it starts anew.
 BROYDEN_MEMORY = 20
 
 
@@ -58,7 +59,7 @@ round_off = ROUND_OFF_EPSILONS * float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
 @struct
 class Options:
-    """When a search ends."""
+    """Stopping criteria of a search."""
 
     tolerance: real  # residual over momentum
     max_evaluations: int
@@ -84,7 +85,10 @@ def judge(
     w: int,
     tree: int,
 ) -> bool:
-    """Count an evaluation of squared residual `norm`, remember its dq if it is the best; whether the search is over."""
+    """Count an evaluation with the squared residual `norm`, and remember its dq if it is the best.
+
+    Returns whether the search is over.
+    """
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     root.evaluations[w, tree] = root.evaluations[w, tree] + 1
@@ -96,7 +100,7 @@ def judge(
     stalled = norm > real(STALL_SHRINK) * previous and root.least[w, tree] <= real(round_off * round_off) * scale
     if norm <= options.tolerance * options.tolerance * scale or stalled:
         root.status[w, tree] = 0
-    # x - x is 0 for finite x only
+    # x - x is 0 only for finite x
     return (
         root.status[w, tree] == 0
         or not (norm - norm == real(0.0))
@@ -117,7 +121,7 @@ def conclude(
     w: int,
     tree: int,
 ):
-    """Go back to the best iterate if the last is not it; its residual and error."""
+    """Return to the best iterate if the last is not the best. Find its residual and error."""
     least = root.least[w, tree]
     if not (norm <= least):
         for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
@@ -169,8 +173,10 @@ def broyden_step(
     w: int,
     tree: int,
 ):
-    """dq += s_n = z / (1 - s_(n-1).z / |s_(n-1)|^2), z = prod_j (1 + s_(j+1) s_j^T / |s_j|^2) (-h M^-1 f), with M^-1 f in
-    work.u, and remember it and its square behind the `count` earlier ones."""
+    """dq += s_n = z / (1 - s_(n-1).z / |s_(n-1)|^2), z = prod_j (1 + s_(j+1) s_j^T / |s_j|^2) (-h M^-1 f).
+
+    M^-1 f is in work.u. The step s_n and its square are stored behind the `count` earlier ones.
+    """
     begin = topology.tree_v[tree]
     end = topology.tree_v[tree + 1]
     for d in range(begin, end):
@@ -211,7 +217,7 @@ def broyden(
     root: Root,
     residual: wp.array2d(dtype=real),
 ):
-    """Broyden's method from the guess in `work`, which starts anew after BROYDEN_MEMORY steps."""
+    """Broyden's method from the guess in `work`. It starts anew after BROYDEN_MEMORY steps."""
     w, tree = wp.tid()
     start(root, w, tree)
     first = options.first_step
@@ -248,10 +254,10 @@ def times_inertia(M: mat33, I: vec10) -> mat33:
 
 @func
 def momentum_derivative(I: vec10, A: mat33, dr: vec3, h: real) -> Blocks:
-    """N of one body: rows are momenta about r, columns motions of its displaced self about r + dr.
+    """N of one body: rows are momenta about r, columns are motions of the displaced body about r + dr.
 
-    About the COM at the start, [dlog]^T G xi / h changes by ([dlog]^T G/h + Q) dlog, Q the derivative of [dlog_xi]^T F by xi,
-    F = G xi / h fixed; dlog = [[L, 0], [B, L]].
+    About the COM at the start, [dlog]^T G xi / h changes by ([dlog]^T G/h + Q) dlog. Q is the derivative of [dlog_xi]^T
+    F with respect to xi, at fixed F = G xi / h. dlog = [[L, 0], [B, L]].
     """
     N = Blocks()
     e = drnea.com(I)
@@ -342,7 +348,7 @@ def eliminate_tree(
             u = work.u[w, d] + drnea.along(slides, axis, F)
             x = u / D
             F -= column * x
-            norm += wp.abs(u * x)  # far from the root D may be negative
+            norm += wp.abs(u * x)  # abs, because D may be negative far from the root
             work.u[w, d] = x
             row = row / D
             elimination.row[w, d] = row
@@ -369,7 +375,7 @@ def eliminate_tree(
 
 @func
 def newton_step(topology: Topology, frame: Frame, work: Motion, elimination: Elimination, w: int, tree: int):
-    """Forward sweep: dq <- dq - (df/ddq)^-1 f from the reduced work.u, at the displacement it was reduced at."""
+    """Forward sweep: dq <- dq - (df/ddq)^-1 f from the reduced work.u, at the displacement where it was reduced."""
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         kind = topology.link_type[l]
         parent = topology.link_parent[l]

@@ -6,7 +6,7 @@
     end_step     at q' = q (+) dq: the Legendre velocity v' = M(q')^-1 p' of the node, p' the momentum that the interval
                  hands on, with its half of the forces at q'
 
-The state is (q, v): M(q) v is all that a step needs to know of the one before.
+The state is (q, v): a step needs nothing of the step before but M(q) v.
 """
 
 import warp as wp
@@ -26,7 +26,7 @@ DYNAMICS = wp.constant(2)  # IG3: dq = h v + h^2/2 a, a the acceleration at (q, 
 GUESSES = {"current": 0, "euler": 1, "dynamics": 2}
 
 
-# Launched over (worlds, trees) unless they say otherwise.
+# Launch over (worlds, trees) unless the docstring says otherwise.
 
 
 @func
@@ -109,7 +109,7 @@ def joint_motion(topology: Topology, frame: Frame, v: wp.array2d(dtype=real), w:
 
 @func
 def link_momentum(I: vec10, V: vec6, dv: vec3) -> vec6:
-    """Momentum about r of a body with velocity V, its COM faster by dv."""
+    """Momentum about r of a body with velocity V, whose COM is faster by dv."""
     e = drnea.com(I)
     omega = angular(V)
     impulse = I[0] * (linear(V) + wp.cross(omega, e) + dv)
@@ -118,7 +118,7 @@ def link_momentum(I: vec10, V: vec6, dv: vec3) -> vec6:
 
 @func
 def inertial_force(I: vec10, omega: vec3, a: vec6) -> vec6:
-    """Wrench about r that gives a body its acceleration a (angular; of r) at angular velocity omega."""
+    """Wrench about r that gives a body the acceleration a (angular; of r) at the angular velocity omega."""
     e = drnea.com(I)
     alpha = angular(a)
     force = I[0] * (linear(a) + wp.cross(alpha, e) + wp.cross(omega, wp.cross(omega, e)))
@@ -128,7 +128,7 @@ def inertial_force(I: vec10, omega: vec3, a: vec6) -> vec6:
 
 @func
 def velocity_acceleration(offset: vec3, V_parent: vec6, a_parent: vec6, joint: vec6) -> vec6:
-    """Acceleration (angular; of r) of a link whose joint accelerations are 0, from that of its parent."""
+    """Acceleration (angular; of r) of a link with zero joint accelerations, from that of its parent."""
     omega = angular(V_parent)
     alpha = angular(a_parent)
     turn = alpha + wp.cross(omega, angular(joint))
@@ -150,8 +150,8 @@ def begin_step(
 ):
     """Momenta G V + (h/2) weight at the node, factor of M + h D/2, and the guess for dq.
 
-    Of IG3 the first half is put in work.dq, h v, and of the rest, h^2/2 (M + h D/2)^-1 (F - D v - c), the reduced
-    right-hand side in work.u: the root search adds it.
+    For IG3, work.dq gets the first part, h v. Work.u gets the reduced right-hand side of the rest, h^2/2 (M + h D/2)^-1
+    (F - D v - c), which the root search adds.
     """
     w, tree = wp.tid()
     h = equation.h
@@ -208,7 +208,8 @@ def end_step(
 ):
     """Legendre velocity at q': v <- v + M(q')^-1 (S'^T sum_subtree (mu - G' V' + h/2 weight) + …), from an estimate v.
 
-    What the search left of DRNEA is taken off the momentum that is carried on, so that it does not add up over steps.
+    The residual of DRNEA that the search left is subtracted from the momentum that is handed on, so that it does not
+    add up over steps.
     """
     w, tree = wp.tid()
     h = equation.h
@@ -221,7 +222,7 @@ def end_step(
         start = topology.link_v[l]
         V = joint_motion(topology, frame_end, v, w, l) + drnea.parent_rate(topology, frame_end, work, w, l)
         work.rate[w, l] = V
-        # The momentum mu of the interval, and what is left of DRNEA, about where r is now.
+        # The momentum mu of the interval and the residual of DRNEA, about the displaced r.
         mu = drnea.moved_wrench(work.mu[w, l], -work.dr[w, l])
         work.wrench[w, l] = mu - link_momentum(frame_end.inertia[w, l], V, -g)
         left = vec6()
@@ -266,7 +267,7 @@ def impulse_of(
 
 @kernel
 def keep_jump(flags: wp.array(dtype=int), jump_next: wp.array2d(dtype=real), jump: wp.array2d(dtype=real)):
-    """A world that stands still keeps its own."""
+    """Keep `jump_next` as `jump`. A world that stands still keeps its old one."""
     w, d = wp.tid()
     if flags[w] & NONFINITE == 0:
         jump[w, d] = jump_next[w, d]
@@ -280,7 +281,10 @@ def report(
     error: wp.array(dtype=real),
     status: wp.array(dtype=int),
 ):
-    """The worst of a world's trees, and with `add` of the contact solve that is there. Launch over worlds."""
+    """Report the worst of a world's trees. With `add`, combine it with the report of the contact solve.
+
+    Launch over worlds.
+    """
     w = wp.tid()
     most = int(0)
     worst = real(0.0)
@@ -298,7 +302,7 @@ def report(
     status[w] = bits
 
 
-# The velocities of a step that are sums of others; launched over (worlds, nv).
+# Velocities of a step that are sums of others. Launch over (worlds, nv).
 
 
 @kernel(twin=True, part="velocities")
@@ -338,7 +342,7 @@ def extrapolate(h: real, v: wp.array2d(dtype=real), dq: wp.array2d(dtype=real), 
 
 @func
 def read_vector(v: wp.array2d(dtype=real), w: int, begin: int, end: int) -> vec3:
-    """Up to three coordinates in a row; 0 for those that the vector has not."""
+    """Up to three consecutive coordinates; 0 for those that the vector does not have."""
     y = real(0.0)
     z = real(0.0)
     if end - begin > 1:
@@ -361,12 +365,14 @@ def jump_of(
     jump: wp.array2d(dtype=real),
     v_next: wp.array2d(dtype=real),
 ):
-    """Half of what contact changed the velocity by, no longer than half of what the free motion did; v_next = v_free + jump.
+    """jump = half of what contact changed the velocity by, limited to what half a step of free motion changed it by.
 
-    Lengths are those of vectors of coordinates: contact changes a ball that begins to roll along a table by less than the pull along
-    it, and by just as much as the pull onto it. At rest contact undoes what the free motion did, and the lengths are equal. `tie` [s]
-    is 0, and in a backward pass h times the solver's tolerance: then the derivative is that of the bound, whichever of them round-off
-    makes the shorter. Launch over (worlds, vectors).
+    Then v_next = v_free + jump. Both lengths are those of vectors of coordinates. Contact changes a ball that begins to
+    roll along a table by less than the pull along the table, and by just as much as the pull onto it. At rest contact
+    undoes the free motion, and both lengths are equal.
+
+    `tie` [s] is 0 in a step, and h times the solver's tolerance in a backward pass. The derivative is then that of the
+    bound, whichever length round-off makes the shorter. Launch over (worlds, vectors).
     """
     w, i = wp.tid()
     begin = vector_begin[i]
@@ -376,7 +382,7 @@ def jump_of(
     y = x
     least = tie * wp.length(gravity[w % gravity.shape[0]])
     if wp.length(x) > wp.length(bound) - least:
-        y = -bound  # what round-off leaves of both has no direction
+        y = -bound  # both are round-off and have no direction
         if wp.length(bound) > least:
             y = x * (wp.length(bound) / wp.length(x))
     for k in range(end - begin):
