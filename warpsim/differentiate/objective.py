@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from warpsim.base.annotations import Numbers
+from warpsim.base.annotations import Array, Numbers
 from warpsim.base.checks import choice, numbers, positive, short
 from warpsim.base.extras import import_or_explain
 from warpsim.base.reprs import show
@@ -270,12 +270,12 @@ class Objective:
         value, seeds = self.seeds(run.tape, run.trajectory)
         return value, {name: x.numpy().astype(float) for name, x in run.gradients(grads=seeds).items()}
 
-    def arrays(self, x: Numbers) -> dict[str, wp.array]:
+    def arrays(self, x: Numbers) -> dict[str, Array]:
         """All inputs of the rollout at x by name, with the worlds' axis."""
         values = {n: device_array(self.sim, n, value, self.shapes[n]) for n, value in self.unpack(x).items()}
         return self._fixed | values
 
-    def seeds(self, tape: wp.Tape, trajectory: Trajectory) -> tuple[np.ndarray, dict[wp.array, wp.array]]:
+    def seeds(self, tape: wp.Tape, trajectory: Trajectory) -> tuple[np.ndarray, dict[Array, Array]]:
         """The loss of a trajectory, and the seeds of a backward pass. `tape` records a Warp loss."""
         return self._warp_loss(tape, trajectory) if self.framework == "warp" else self._torch_loss(trajectory)
 

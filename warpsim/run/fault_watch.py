@@ -4,7 +4,6 @@
 import pathlib
 import time
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from warpsim.run.description import describe_simulator, fingerprint, simulator_a
 from warpsim.run.rollout import RECORDED
 from warpsim.run.streaming import STEPS, checkpoint_arrays, restored_state
 from warpsim.state import FLAG_NAMES, State
-
-if TYPE_CHECKING:
-    pass
 
 FOLDER = "warpsim-faults"
 # What a fault folder keeps of each contact point, and the shape of one entry.

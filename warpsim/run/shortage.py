@@ -7,15 +7,11 @@ import os
 import pathlib
 import traceback
 import typing
-from typing import TYPE_CHECKING
 
 from warpsim.base.checks import short, whole
 from warpsim.device.memory import LARGEST_INDEX, array_bytes
 from warpsim.device.threads import Method
 from warpsim.run.inputs import device_called
-
-if TYPE_CHECKING:
-    pass
 
 SHARE = 0.9  # of the free memory; the rest is for states, graphs and the code of kernels
 SAMPLES = 32, 96  # numbers of worlds; memory grows linearly in between and beyond

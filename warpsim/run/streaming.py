@@ -5,7 +5,6 @@ import concurrent.futures
 import contextlib
 import signal
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -22,9 +21,6 @@ from warpsim.run.description import describe_simulator, fingerprint
 from warpsim.run.randomness import RandomControls
 from warpsim.run.rollout import RECORDED, Frames, with_progress
 from warpsim.state import State
-
-if TYPE_CHECKING:
-    pass
 
 COMMIT_SECONDS = 5.0  # Most seconds of simulation that a killed process loses, if a step takes less.
 PARAMETERS, STEPS = "parameters/", "steps"  # Entries of a checkpoint besides the state.
