@@ -13,9 +13,7 @@ FRAMEWORKS = ("numpy", "torch", "jax")
 
 
 class Arrays:
-    """One framework on one device: its functions `xp` (`where`, `clip`, `concat`, …), and conversions from and to Warp
-    arrays.
-    """
+    """One framework on one device: its functions `xp` (`where`, `clip`, …), and conversions from and to Warp arrays."""
 
     def __init__(self, framework: str, device):
         self.framework, self.device = choice(framework, "array", FRAMEWORKS), device

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A view whose arrays carry gradients: torch tensors through steps of the simulator (`ws.torch.step`), for smooth
-rewards.
+"""A view whose arrays carry gradients, for smooth rewards: torch tensors through `ws.torch.step`.
 
 Body poses and velocities come from forward kinematics in torch's operations. Quantities without a derivative here
 (contact forces, diagnostics in a reward) are refused or, like a comparison, give no gradient. A non-finite world gives

@@ -158,9 +158,7 @@ class Learner:
         return VectorEnv(self.kind, count, **options, **changes)
 
     def _compiled(self) -> float:
-        """Compile what a step needs, in an environment of one world, unless it is compiled; returns the processor time
-        [s].
-        """
+        """Compile what a step needs, in one world, unless it is compiled; returns the processor time [s]."""
         begun = time.process_time()
         env = self._environment(1, "SAME_STEP", **self._options())
         env.reset()

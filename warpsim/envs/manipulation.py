@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two tasks of an arm, Franka's Panda of the package example-robot-data: reach points, and lift a cube with its
-gripper.
+"""Two tasks of Franka's Panda arm (package example-robot-data): reach points, and lift a cube with the gripper.
 
 Actions are offsets of joint targets from a rest pose; servos hold them. Friction between the cube and the fingers holds
 the cube.

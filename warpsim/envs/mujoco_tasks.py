@@ -113,7 +113,7 @@ class Ant(Task):
 
 
 class _com_velocity(Term):
-    """Speed of the centre of mass along x during the action `(worlds,)` [m/s]."""
+    """Speed of the center of mass along x during the action `(worlds,)` [m/s]."""
 
     memory = ("before",)
 

@@ -147,11 +147,11 @@ class air_time(Term):
 
 
 class imu(Term):
-    """An inertial unit on a body: angular velocity [rad/s], then acceleration minus gravity [m/s²], `(worlds, 6)` in
-    its axes.
+    """An inertial unit on a body: angular velocity [rad/s], acceleration minus gravity [m/s²], `(worlds, 6)`.
 
-    `pose`: [x y z qw qx qy qz] of the unit in the body's frame. The acceleration is the change of velocity during the
-    action over its duration. Where an episode begins it is 0, so the unit reads minus gravity; it is never NaN.
+    Both are in the unit's axes. `pose`: [x y z qw qx qy qz] of the unit in the body's frame. The acceleration is the
+    change of velocity during the action over its duration. Where an episode begins it is 0, so the unit reads minus
+    gravity; it is never NaN.
     """
 
     memory = ("before",)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task as an ordinary `gymnasium.Env`: a `VectorEnv` of one world, for `gymnasium.make`, checkers, wrappers and
-images.
-"""
+"""A task as an ordinary `gymnasium.Env`: a `VectorEnv` of one world, for `gymnasium.make`, checkers and wrappers."""
 
 import gymnasium
 import numpy as np

@@ -38,7 +38,7 @@ class Task:
     """A robot and its task. Define one as a class with these attributes; all have defaults except `model`.
 
     model          a file, a `Model`, a function that returns one, or a list; worlds take the list's in turn
-    (`envs/variants.py`)
+                   (`envs/variants.py`)
     timestep       of physics [s]; None: the file's
     decimation     physics steps per action
     episode        actions until an episode is truncated; None: never
@@ -54,7 +54,7 @@ class Task:
     smooth         attribute -> value to use where gradients are wanted, such as rewards without contact forces
     evaluation     attribute -> value to use where a policy is evaluated, such as fixed commands
     learning       algorithm ("ppo", "shac") -> settings of `warpsim train`: iterations, envs, horizon, hidden, gamma,
-    lam, learning_rate, entropy (PPO)
+                   lam, learning_rate, entropy (PPO)
 
     A term is a function of a `View`: `lambda s: s.q[:, 1]`. Attributes may also be given to one environment by name,
     `VectorEnv(MyTask, 64, decimation=2)`. Any other attribute is refused by name. Your own constants and functions
@@ -205,9 +205,7 @@ def _check_names(names, label: str) -> None:
 
 
 def _check_options(options, label: str) -> None:
-    """Check that options contain only arguments of `Simulator` that a task may give; the others belong to the
-    environment.
-    """
+    """Check that options contain only arguments of `Simulator` that a task may give."""
     if not isinstance(options, Mapping):
         raise ValueError(f"{label}: options is {short(options)}; give a dict of arguments of Simulator")
     for name, fix in OWNED.items():

@@ -314,8 +314,9 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
 
     @holds
     def state_dict(self) -> dict:
-        """Everything that the next step reads: state, parameters, random numbers, commands, terms; as NumPy arrays and
-        numbers.
+        """Everything that the next step reads, as NumPy arrays and numbers.
+
+        This includes state, parameters, random numbers, commands, and terms.
         """
         v, host = self.view, self._kept
         return {

@@ -18,16 +18,16 @@ WAYS = 64  # kinds of draws with a cached graph; draws whose bounds change from 
 class View(NamesOfView):
     """All worlds at one moment. Terms are functions of it that return an array with one row per world.
 
-    q, v                `(worlds, nq)`, `(worlds, nv)`, read-only; the simulator's memory where possible
-    q_before, v_before  the same before the action
-    action, last_action `(worlds, actions)` of this step and of the previous one; 0 in the first step of an episode
-    control             `(worlds, nu)` computed from the action
-    steps               `(worlds,)` number of steps of the present episode
-    tick                number of actions since the environment was made
-    commands            name -> `(worlds, n)`
-    dt                  time per action [s]
-    model, sim, state   the simulator's; `models`: those that worlds take in turn
-    xp                  the framework's functions: numpy, torch or jax.numpy
+    q, v                 `(worlds, nq)`, `(worlds, nv)`, read-only; the simulator's memory where possible
+    q_before, v_before   the same before the action
+    action, last_action  `(worlds, actions)` of this step and of the previous one; 0 in the first step of an episode
+    control              `(worlds, nu)` computed from the action
+    steps                `(worlds,)` number of steps of the present episode
+    tick                 number of actions since the environment was made
+    commands             name -> `(worlds, n)`
+    dt                   time per action [s]
+    model, sim, state    the simulator's; `models`: those that worlds take in turn
+    xp                   the framework's functions: numpy, torch or jax.numpy
     """
 
     differentiable, gradient_faults = False, None
@@ -142,9 +142,7 @@ class View(NamesOfView):
         return self.draws - 1
 
     def uniform(self, columns: int, low=0.0, high=1.0, draw: int = 0, of_episode: bool = False):
-        """Uniform numbers `(worlds, columns)` in [low, high); `of_episode`: the draw of the first step of each world's
-        episode.
-        """
+        """Uniform numbers `(worlds, columns)` in [low, high); `of_episode`: the draw of each episode's first step."""
         return self._draw("uniform", columns, low, high, draw, of_episode)
 
     def normal(self, columns: int, mean=0.0, deviation=1.0, draw: int = 0):
@@ -169,7 +167,7 @@ class View(NamesOfView):
 
     @functools.cache  # noqa: B019 (a view lives as long as its environment)
     def columns(self, *joints: str) -> tuple:
-        """Columns of q and of v of the named joints, in that order; without names those of all joints except free ones."""
+        """Columns of q and of v of the named joints, in that order; without names all joints except free ones."""
         model = self.model
         names = joints or tuple(
             n for n, kind in zip(model.joint_names, model.joint_type, strict=True) if kind != 0 and _is_small(model, n)
@@ -190,7 +188,7 @@ class View(NamesOfView):
 
     @property
     def velocities(self):
-        """Velocities of body frames `(worlds, nbody, 6)`: angular [rad/s], and linear of the origins [m/s]; world axes."""
+        """Velocities of body frames `(worlds, nbody, 6)`: angular [rad/s], linear of origins [m/s]; world axes."""
         return self._once(
             "velocities", lambda: self._asked("velocities", lambda: (self.sim.body_velocity(self.state),))[0]
         )
@@ -205,7 +203,7 @@ class View(NamesOfView):
 
     @property
     def contact_wrench(self):
-        """Contact torque about the body's COM [N m], then contact force [N], `(worlds, nbody, 6)`; as `contact_force`."""
+        """Contact torque about the body's COM [N m], then force [N], `(worlds, nbody, 6)`; as `contact_force`."""
         return self._once(
             "contact_wrench",
             lambda: self._of_episode(self._asked("wrench", lambda: (self.sim.contact_wrench(self.state),))[0]),

@@ -75,9 +75,7 @@ def mesh_of(name: str, mesh, label: str) -> Mesh:
 
 
 def hull_limit(value, label: str) -> int:
-    """Checked limit of a mesh's hull vertices: at least as many as the 26 directions that the simplification starts
-    from.
-    """
+    """Checked limit of a mesh's hull vertices; at least the 26 directions that the simplification starts from."""
     value = whole(value, label, 32, ModelError)
     if value > MOST_HULL_VERTICES:
         raise ModelError(f"{label} is {value}; it must be at most {MOST_HULL_VERTICES}")

@@ -394,9 +394,7 @@ def _singular(model: Model, link: int, mass: float) -> str:
 
 
 def _generic_motions(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Link poses `(nlink, 7)` within their tree, away from special angles, and the motions `(nv, 6)` (angular, linear)
-    there.
-    """
+    """Generic link poses `(nlink, 7)` within their tree, and the dofs' motions `(nv, 6)` (angular, linear) there."""
     pose, motion = np.zeros((model.nlink, 7)), np.zeros((model.nv, 6))
     for link in range(model.nlink):
         parent, j, kind = model.link_parent[link], model.link_joint[link], JointType(model.link_type[link])

@@ -90,13 +90,13 @@ def cross_matrix(vector) -> np.ndarray:
 
 
 def spatial_inertia(mass, com, inertia) -> np.ndarray:
-    """Inertia (6, 6) (angular, linear) about the origin of a body with `inertia (3, 3)` about its centre of mass."""
+    """Inertia (6, 6) (angular, linear) about the origin of a body with `inertia (3, 3)` about its center of mass."""
     lever = mass * cross_matrix(com)
     return np.block([[inertia - lever @ cross_matrix(com), lever], [lever.T, mass * np.eye(3)]])
 
 
 def combine_masses(parts) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass, centre (3,) and inertia (3, 3) about it of rigidly joined parts [(mass, centre, inertia about it)]."""
+    """Mass, center (3,) and inertia (3, 3) about it of rigidly joined parts [(mass, centre, inertia about it)]."""
     mass = float(sum(m for m, _, _ in parts))
     if mass == 0:
         return 0.0, np.zeros(3), sum((inertia for _, _, inertia in parts), np.zeros((3, 3)))
@@ -136,7 +136,7 @@ def nearest_rotation(linear) -> np.ndarray:
 
 
 def volume_and_inertia(kind: str, size) -> tuple[float, np.ndarray]:
-    """Volume [m^3] and unit-density diagonal inertia (3,) [m^5] about the centre of a solid primitive."""
+    """Volume [m^3] and unit-density diagonal inertia (3,) [m^5] about the center of a solid primitive."""
     a, b, c = (float(x) for x in size)
     if kind == "sphere":
         volume = 4 / 3 * np.pi * a**3
@@ -152,7 +152,7 @@ def volume_and_inertia(kind: str, size) -> tuple[float, np.ndarray]:
     across, along = cylinder * (3 * a * a + height * height) / 12, cylinder * a * a / 2
     if kind == "cylinder":
         return cylinder, np.array([across, across, along])
-    if kind == "capsule":  # two half spheres, each with its centre of mass 3a/8 beyond the cylinder's end
+    if kind == "capsule":  # two half spheres, each with its center of mass 3a/8 beyond the cylinder's end
         ball = 4 / 3 * np.pi * a**3
         ball_across = ball * (0.4 * a * a + b * b + 2 * b * 3 * a / 8)
         return cylinder + ball, np.array([across + ball_across, across + ball_across, along + 0.4 * ball * a * a])

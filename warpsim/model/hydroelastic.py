@@ -158,8 +158,9 @@ def _radius(kind: GeomType, size) -> float:
 
 
 def _facets(kind: GeomType, size, resolution: float) -> float:
-    """Number of facets of the polyhedron, without building it; scaled where a different count is the one that is
-    limited.
+    """Number of facets of the polyhedron, without building it.
+
+    A cylinder has a limit on its sides, so its result is the number of sides, scaled to the limit on facets.
     """
     radius = _radius(kind, size)
     if 2 * np.pi * radius / resolution > LARGEST_FINE:
@@ -247,8 +248,9 @@ def _finest(kind: GeomType, size) -> float:
 
 
 def surface_pairs(hydroelastic: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Which pairs (n, 2) touch by pressure fields: both geoms have `hydroelastic` (ngeom, 4), at least one is
-    compliant.
+    """Which pairs (n, 2) touch by pressure fields.
+
+    Both geoms must have `hydroelastic` (ngeom, 4), and at least one must be compliant.
     """
     modulus = hydroelastic[:, 0][pairs]
     return ~np.isnan(modulus).any(axis=1) & np.isfinite(modulus).any(axis=1)

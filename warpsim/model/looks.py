@@ -57,13 +57,12 @@ class Texture(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class VisualMaterial:
-    """How a geom looks besides its `rgba`, which multiplies the image: `add_geom(...,
-    material=ws.VisualMaterial(texture))`.
+    """How a geom looks besides its `rgba`: `add_geom(..., material=ws.VisualMaterial(texture))`.
 
-    `repeat`: how often the image repeats in x and y on a geom, or per meter of half its size if `uniform`, as MuJoCo's
-    `texrepeat` and `texuniform` (docs/usd.md). `emission`, `specular`, `shininess` and `reflectance` are from 0 to 1,
-    as in MuJoCo. `metallic` and `roughness` are from 0 to 1, or None: not specified. Raises `ModelError` naming the
-    value and the fix.
+    The image is multiplied by `rgba`. `repeat`: how often the image repeats in x and y on a geom, or per meter of half
+    its size if `uniform`, as MuJoCo's `texrepeat` and `texuniform` (docs/usd.md). `emission`, `specular`, `shininess`
+    and `reflectance` are from 0 to 1, as in MuJoCo. `metallic` and `roughness` are from 0 to 1, or None: not specified.
+    Raises `ModelError` naming the value and the fix.
     """
 
     texture: Texture | None = None

@@ -62,8 +62,9 @@ def ellipsoid_row(kind: GeomType, size, fluid, label: str) -> np.ndarray:
 
 
 def added_mass(axes) -> tuple[np.ndarray, np.ndarray]:
-    """Added mass [m^3] and inertia [m^5] of an ellipsoid per unit density, by potential flow (Lamb, Hydrodynamics,
-    §114-115).
+    """Added mass [m^3] and inertia [m^5] of an ellipsoid per unit density.
+
+    They follow from potential flow (Lamb, Hydrodynamics, §114-115).
     """
     a = np.asarray(axes, float)
     scale = np.cbrt(a.prod())

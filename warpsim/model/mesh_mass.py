@@ -74,7 +74,7 @@ def _convex_hull(vertices) -> tuple[np.ndarray, np.ndarray]:
 
 
 def integrals(vertices, faces) -> tuple[float, np.ndarray, np.ndarray]:
-    """Volume [m^3], centre (3,) and unit-density inertia (3, 3) [m^5] about it, inside a closed surface."""
+    """Volume [m^3], center (3,) and unit-density inertia (3, 3) [m^5] about it, inside a closed surface."""
     vertices = np.asarray(vertices, float)
     origin = (vertices.min(axis=0) + vertices.max(axis=0)) / 2  # near the solid, where rounding is least
     corners = (vertices - origin)[np.asarray(faces, int)]

@@ -150,8 +150,9 @@ class Keyframe(typing.NamedTuple):
 
 
 class KeyframeParts(typing.NamedTuple):
-    """A keyframe of an added model, keyed by the builder's indices: q and v by joint, control and activation by
-    actuator, pose by mocap body.
+    """A keyframe of an added model, keyed by the builder's indices.
+
+    q and v are by joint, control and activation by actuator, poses by mocap body.
     """
 
     q: dict[int, np.ndarray]

@@ -96,9 +96,7 @@ else:  # assigning the attribute of a parameter's name would have no effect
 
 
 class ParameterArray(wp.array):
-    """A parameter's array as `sim.parameters` returns it; indexing by an element's name raises with a hint on what to
-    write.
-    """
+    """A parameter's array as `sim.parameters` returns it; indexing by an element's name raises an error with a hint."""
 
     def __getitem__(self, key: Any) -> Any:
         self._refuse_names(key)

@@ -17,9 +17,7 @@ FREE = ("weld", "keep")
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Placement of a model: its world becomes the frame `pose` of the builder's body `parent` (-1: the builder's
-    world).
-    """
+    """Placement of a model: its world becomes the frame `pose` of body `parent` (-1: the builder's world)."""
 
     prefix: str
     parent: int

@@ -12,9 +12,7 @@ import numpy as np
 
 
 class Polyhedron(typing.NamedTuple):
-    """`vertex (n, 4)`, `loops (faces, k)`, and `large (faces,)`: whether a face is a flat face of the shape, not a
-    facet of its curve.
-    """
+    """`vertex (n, 4)`, `loops (faces, k)`, and `large (faces,)`: a flat face of the shape, not a facet of its curve."""
 
     vertex: np.ndarray
     loops: np.ndarray

@@ -150,9 +150,7 @@ def _cell_tables(model: Model, g: int, cells: Cells, shift: float) -> dict[str, 
 
 
 def _capsules(corners: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Capsules (middle, radius) and half axes around corners `(c, n, 3)`, along the direction in which each row is
-    longest.
-    """
+    """Capsules (middle, radius) and half axes around corners `(c, n, 3)`, along each row's longest direction."""
     mean = np.where(used[..., None], corners, 0.0).sum(axis=1) / used.sum(axis=1)[:, None]
     arms = np.where(used[..., None], corners - mean[:, None], 0.0)
     direction = np.linalg.eigh(np.einsum("cni,cnj->cij", arms, arms))[1][..., 2]
@@ -224,9 +222,7 @@ def _rise(corners, flat, others, a, b) -> np.ndarray:
 
 
 def corner_scale(kind: int, size) -> tuple[np.ndarray, float]:
-    """(scale (3,), half) [m] of a geom's half sizes: the corner (u, s) of a face is at scale u + s half e_z in geom
-    axes.
-    """
+    """(scale (3,), half) [m] of half sizes: corner (u, s) of a face is at scale u + s half e_z in geom axes."""
     if kind in (GeomType.SPHERE, GeomType.CAPSULE):
         return np.full(3, float(size[0])), float(size[1]) if kind == GeomType.CAPSULE else 0.0
     if kind == GeomType.CYLINDER:

@@ -42,9 +42,7 @@ class Cells(typing.NamedTuple):
 
 
 def coefficients(kind: int, size, thickness: float, entry: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a `(..., 3)` [1/m] and b `(...)` of entries `(..., 4)`: F = a . x + b in the axes of a geom of these half sizes
-    [m].
-    """
+    """a `(..., 3)` [1/m] and b `(...)` of entries `(..., 4)`: F = a . x + b in geom axes, for these half sizes [m]."""
     n, c = entry[..., :3], entry[..., 3]
     if kind == GeomType.PLANE:
         return n / thickness, np.zeros_like(c)

@@ -49,9 +49,7 @@ def _rows(width: int, name: str, values) -> np.ndarray:
 
 
 def tangent_coordinates(model: Model) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """(coordinate, degree of freedom) of additive coordinates, and of the starts of quaternions and their three
-    rotations.
-    """
+    """(coordinate, dof) pairs of additive coordinates, and of the first entries of quaternions and their rotations."""
     plain, turning = [], []
     for kind, i, j in zip(model.joint_type.tolist(), model.joint_q.tolist(), model.joint_v.tolist(), strict=True):
         moving = {JointType.FREE: 3, JointType.BALL: 0}.get(JointType(kind), 1)

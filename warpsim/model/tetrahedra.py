@@ -135,9 +135,7 @@ def depths(vertices: np.ndarray, tets: np.ndarray) -> np.ndarray:
 
 
 def _distance(p, a, b, c) -> np.ndarray:
-    """Distance of points from triangles: from the plane where the foot is inside the triangle, else from the nearest
-    edge.
-    """
+    """Distance of points from triangles: to the plane if the foot is inside the triangle, else to the nearest edge."""
     normal = np.cross(b - a, c - a)
     normal = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
     within, nearest = True, np.inf

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of small quadratic programs with bounds: projected Newton (Bertsekas 1982; Tassa, Mansard, Todorov 2014,
-§III-B).
+"""Batches of small quadratic programs with bounds, by projected Newton.
 
     min_x ½ xᵀH x + gᵀx,    low ≤ x ≤ high
 
-Every program stops separately, so its result does not depend on the others in the batch.
+Sources: Bertsekas 1982; Tassa, Mansard, Todorov 2014, §III-B. Every program stops separately, so its result does not
+depend on the others in the batch.
 """
 
 import numpy as np

@@ -22,9 +22,7 @@ MOVE = 6e-6  # step of a central difference: the cube root of the rounding error
 
 
 def total(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    """The sum along an axis, in an order that does not depend on the other axes: the same bits for any number of
-    worlds.
-    """
+    """The sum along an axis, in an order independent of the other axes: the same bits for any number of worlds."""
     if not x.shape[axis]:
         return np.zeros(np.delete(x.shape, axis))
     return np.take(np.cumsum(x, axis), -1, axis)
@@ -67,7 +65,7 @@ class Cost:
             raise ValueError("a Cost needs a running or a terminal function")
 
     def value(self, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Costs `(..., worlds)` of motions q, v `(..., knots + 1, worlds, n)` under controls u; inf where not finite."""
+        """Costs `(..., worlds)` of motions q, v `(..., knots + 1, worlds, n)` under controls u; inf if not finite."""
         cost = np.zeros(np.broadcast_shapes(q.shape[:-3], u.shape[:-3]) + (q.shape[-2],))
         if self.running is not None:
             cost = cost + total(_cost(self.running, "running", (q[..., :-1, :, :], v[..., :-1, :, :], u)), -2)
@@ -76,7 +74,7 @@ class Cost:
         return np.where(np.isfinite(cost), cost, np.inf)
 
     def model(self, model: "Model", q: np.ndarray, v: np.ndarray, u: np.ndarray) -> Any:
-        """Gradients, Hessians of a motion: running `(knots, worlds, 2 nv + nu, ...)`, terminal `(worlds, 2 nv, ...)`."""
+        """Gradients, Hessians of a motion: running `(knots, worlds, 2nv + nu, ...)`, terminal `(worlds, 2nv, ...)`."""
         n = 2 * model.nv
         running = np.zeros((*u.shape[:-1], n + model.nu)), np.zeros((*u.shape[:-1], *[n + model.nu] * 2))
         if self.running is not None:

@@ -41,11 +41,11 @@ class Identification:
     cost         (groups,) ½ Σ ‖r‖²; inf where the motion is not finite
     history      (iterations + 1, groups) cost before each iteration and after the last
     status       (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or
-    "nonfinite"
+                 "nonfinite"
     labels       names of the unknowns, entry by entry
     information  (groups, len(labels), len(labels)) JᵀJ with respect to steps z from the parameters found (masses and
-    frictions: relative steps; `warpsim/optimise/charts.py`). If residuals are in units of their noise, its inverse is
-    the covariance of z. An eigenvalue near 0 marks a combination that the motions do not show.
+                 frictions: relative steps; `warpsim/optimise/charts.py`). If residuals are in units of their noise, its
+                 inverse is the covariance of z. An eigenvalue near 0 marks a combination that the motions do not show.
     """
 
     parameters: dict[str, np.ndarray]
@@ -116,7 +116,7 @@ def identify(
     tolerance = number(tolerance, "tolerance", "it must not be negative", lambda x: 0.0 <= x < np.inf)
     u = checked_controls(sim, controls)
     fit = _Fit(sim, state, u, residual, jacobian, charts(sim.model, parameters), flag(shared, "shared"), substeps)
-    with tape_paused(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is looked for
+    with tape_paused(), np.errstate(over="ignore", invalid="ignore"):  # non-finite values are handled explicitly
         return fit.run(iterations, tolerance)
 
 
@@ -155,7 +155,7 @@ class _Fit:
         return Identification(self.values, self.cost, np.array(history), self.status, self.labels, normal[0])
 
     def _moved(self, z: np.ndarray, straight: bool) -> dict[str, np.ndarray]:
-        """Parameters `(worlds, ...)` after a step z `(groups, size)` from those so far."""
+        """Parameters `(worlds, ...)` after a step z `(groups, size)` from the best ones so far."""
         values = {name: x.copy() for name, x in self.values.items()}
         z = np.broadcast_to(z, (self.sim.worlds, z.shape[1]))
         for chart, part in zip(self.charts, np.split(z, self.parts, axis=1), strict=True):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reach`: inverse kinematics by damped least squares, in all worlds at once (Wampler 1986; Nakamura and Hanafusa
-1986).
+"""`reach`: inverse kinematics by damped least squares, in all worlds at once.
 
-Each iteration solves (JᵀJ + (λ² + w²) I) δ = Jᵀ e + w² (posture ⊖ q) with the errors e of all targets, then q ← q ⊕ δ.
-A step costs one call of `sim.kinematics`, and one of `sim.jacobian` per target.
+Sources: Wampler 1986; Nakamura and Hanafusa 1986. Each iteration solves (JᵀJ + (λ² + w²) I) δ = Jᵀ e + w² (posture ⊖ q)
+with the errors e of all targets, then q ← q ⊕ δ. It costs one call of `sim.kinematics`, and one of `sim.jacobian` per
+target.
 """
 
 import typing

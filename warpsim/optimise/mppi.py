@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mppi`: model predictive path integral control, by sampling (Williams, Aldrich, Theodorou 2017; Williams et al.
-2018).
+"""`mppi`: model predictive path integral control, by sampling.
 
-Samples are worlds. From each initial state, controls u + ε, with ε normal noise within the limits, are rolled out side
-by side. The plan moves by the mean of ε with the weights w ∝ exp(-cost / temperature). No derivatives are used, so
-costs may be of any form.
+Sources: Williams, Aldrich, Theodorou 2017; Williams et al. 2018. Samples are worlds. From each initial state, controls
+u + ε, with ε normal noise within the limits, are rolled out side by side. The plan moves by the mean of ε with the
+weights w ∝ exp(-cost / temperature). No derivatives are used, so costs may be of any form.
 """
 
 from collections.abc import Sequence
@@ -106,9 +105,7 @@ def _rolled(sim, state, controls, cost, substeps):
 
 
 def _weights(costs: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-    """Weights `(samples, worlds)`, and the effective number of samples `(worlds,)`; zero weights where no cost is
-    finite.
-    """
+    """Weights `(samples, worlds)`, and the effective number of samples `(worlds,)`; zero if no cost is finite."""
     least = costs.min(axis=0)
     finite = np.isfinite(least)
     weights = np.where(finite, np.exp(-(costs - np.where(finite, least, 0.0)) / temperature), 0.0)

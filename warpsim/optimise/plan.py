@@ -26,7 +26,7 @@ class Plan:
     cost               (worlds,); inf where the motion is not finite
     history            (iterations + 1, worlds): the cost of the plan before each iteration and after the last
     status             (worlds,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or
-    "nonfinite" (the first motion, or its cost, is not finite; the controls are the given ones)
+                       "nonfinite" (the first motion, or its cost, is not finite; the controls are the given ones)
     gains              (knots, worlds, nu, 2 nv) of `ilqr`: u + K (δq, v - v̂), δq = model.difference(q̂, q); else None
     effective_samples  (worlds,) of `mppi`: 1 / Σ w² of the last iteration's weights; else None
     """

@@ -33,8 +33,9 @@ def line(row: dict) -> str:
 
 
 class LiveCurve:
-    """`add(row)` draws the returns so far on a rich console; rows have iteration, env_steps, return (or None) and
-    episodes.
+    """`add(row)` draws the returns so far on a rich console.
+
+    Rows have iteration, env_steps, return (or None) and episodes.
     """
 
     def __init__(self, console):

@@ -33,8 +33,9 @@ def shape_groups(model) -> list[np.ndarray]:
 
 
 def add_group(server, model, group, frame, under: str = "", shade: float = 1.0):
-    """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major; `shade`: factor on colors, `RECORDED` in a
-    recording.
+    """One batched mesh of `frame (worlds, ngeom, 7)`, instances world-major.
+
+    `shade` is a factor on colors: `RECORDED` in a recording.
     """
     vertices, faces = triangles(model, int(group[0]))
     placed = frame[:, group].reshape(-1, 7)
@@ -55,9 +56,7 @@ def add_group(server, model, group, frame, under: str = "", shade: float = 1.0):
 
 
 def set_up(server, model, origins, frame, under: str = "", shade: float = 1.0) -> None:
-    """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`; `shade` is as in
-    `add_group`.
-    """
+    """Background, light, ground and camera for the first frame's geoms `(worlds, ngeom, 7)`; see `add_group`."""
     scene = server.scene
     scene.set_up_direction("+z")
     scene.world_axes.visible = False

@@ -490,8 +490,7 @@ def _mesh(solid, o, d):
 
 
 def _candidates(rays, low, high):
-    """Chunks (face, ray) of the pairs whose ray `(n, 2)` lies in the rectangle of the face, `low` and `high (faces,
-    2)`.
+    """Chunks (face, ray) of pairs whose ray `(n, 2)` lies in the face's rectangle, `low` and `high (faces, 2)`.
 
     Rays are sorted into columns of equal count, and each column into cells. A face's cells in one column are
     consecutive.
@@ -542,6 +541,6 @@ def _flatten(o, d, vertices):
 
 
 def _bounds(corners):
-    """Lower and upper corners `(faces, 2, 2)` of projected faces `(faces, 3, 2)`; infinite if a corner is behind the eye."""
+    """Lower, upper corners `(faces, 2, 2)` of projected faces `(faces, 3, 2)`; infinite for a face behind the eye."""
     low, high = corners.min(axis=1), corners.max(axis=1)
     return np.stack([np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)], axis=1)

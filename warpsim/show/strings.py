@@ -83,9 +83,7 @@ class LiveStrings(_Lines):
             self._points = TendonPoints(model, len(self.origins), wp.get_preferred_device())
 
     def show(self, server, q: np.ndarray, mocap: np.ndarray | None) -> None:
-        """Show the tendons at `q (worlds shown, nq)` and `mocap (worlds shown, nmocap, 7)`; non-finite ones are left
-        out.
-        """
+        """Show tendons at `q (worlds shown, nq)`, `mocap (worlds shown, nmocap, 7)`; non-finite ones are left out."""
         if not len(self.pieces):
             return
         few = len(self.origins)

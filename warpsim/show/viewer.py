@@ -213,11 +213,10 @@ class Viewer:
 
     @holds
     def step(self, control: Numbers | None = None, *, tau: Numbers | None = None, mocap: Numbers | None = None) -> Any:
-        """One step of the simulator while the page plays. It waits while paused, and keeps the page's speed times real
-        time.
+        """One step of the simulator while the page plays.
 
-        `control (worlds, nu)`: None takes the sliders. `mocap (worlds, nmocap, 7)`: None keeps the present poses, or
-        follows a drag. Returns the new `state`.
+        It waits while paused, and keeps the page's speed times real time. `control (worlds, nu)`: None takes the
+        sliders. `mocap (worlds, nmocap, 7)`: None keeps the present poses, or follows a drag. Returns the new `state`.
         """
         self._wait()
         if self.running:
@@ -247,11 +246,11 @@ class Viewer:
 
     @holds
     def sync(self, state: "State", seconds: float | None = None) -> Any:
-        """Show a state that the program has stepped itself. It waits while paused, and until real time has reached the
-        state.
+        """Show a state that the program has stepped itself.
 
-        Returns the state to continue from: the given one, or the initial state after a *Reset*. Sliders and drags have
-        no effect. `seconds`: simulated time since the last call; None takes the difference of the two states.
+        It waits while paused, and until real time has reached the state. Returns the state to continue from: the given
+        one, or the initial state after a *Reset*. Sliders and drags have no effect. `seconds`: simulated time since the
+        last call; None takes the difference of the two states.
         """
         self.sim._stepper.check_state(state)
         if seconds is None:

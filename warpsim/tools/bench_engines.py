@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines of `warpsim bench` behind one small interface, and their memory use.
+"""The engines of `warpsim bench` behind one small interface, and their cost: memory and cold start.
 
 An engine is made for a scene, a number of worlds and a table of controls. `restart()` returns to the initial states;
 `remember()` makes the present state the initial one; `advance(first, last)` makes these steps and waits for them;

@@ -578,10 +578,9 @@ def _printable() -> None:
 
 
 def _quiet() -> None:
-    """Suppress Warp's start-up banner and compile lines (WARPSIM_VERBOSE=1 keeps them), and print warnings as one line
-    each.
+    """Suppress Warp's start-up banner and compile lines (WARPSIM_VERBOSE=1 keeps them).
 
-    MuJoCo's warnings are printed too, instead of going to a log file.
+    Warnings are printed as one line each, MuJoCo's too, instead of going to a log file.
     """
     import warnings
 

@@ -126,8 +126,9 @@ class Play:
 
 
 def find_modules_here() -> None:
-    """Let task modules be imported from the current folder, as with `python -m`; installed modules of the same name go
-    first.
+    """Let task modules be imported from the current folder, as with `python -m`.
+
+    Installed modules of the same name go first.
     """
     if not sys.flags.safe_path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

@@ -61,8 +61,8 @@ VARIANTS = {
     "_dual": ("differentiate.pressure_rates",),
     "_1": ("solve.cone_qp.island_qp",),
 } | dict.fromkeys(SMALL, ("solve.sap.",))
-# Files of these variants that are not launched. Small islands run only without these variants. The plain copy runs
-# neither rates nor files with a copy of one lane.
+# Files that are not launched in these copies. Copies with spin rows or conjugate gradients: small islands. Copies for
+# part of a warp: `lagged_quick`, launched only without them. The plain copy: rates, and files with a copy of one lane.
 IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
 IDLE[""] = ("differentiate.pressure_rates", "solve.cone_qp.island_qp")
 ADJOINTS = "_grad"  # name ending of modules with adjoints
@@ -136,11 +136,10 @@ def _is_launched(name: str, module: wp.Module) -> bool:
 
 
 def compile_module(name: str, form: str, known: frozenset[str]) -> tuple[Compiled, str]:
-    """Compile one module for sm_90, to "ptx" or "cubin", unless it is in `known`; returns the result, and hash and
-    form.
+    """Compile one module for sm_90, to "ptx" or "cubin", unless it is in `known`.
 
-    Modules with adjoints are always compiled to PTX, which is searched for atomic instructions. So are modules with
-    approximate divisions, which are searched for sines.
+    Returns the result, and the module's hash and form. Modules with adjoints are always compiled to PTX, which is
+    searched for atomic instructions. So are modules with approximate divisions, which are searched for sines.
     """
     wp.config.log_level = wp.LOG_WARNING
     wp.init()  # finds the folder of the kernel cache
@@ -183,8 +182,9 @@ def _compiled(module: wp.Module, form: str):
 
 
 def kept_ptx(module: wp.Module) -> pathlib.Path:
-    """Where `benchmarks.gpu` keeps a module's PTX for sm_90, the blocks of its options, and Warp's notes: beside Warp's
-    cache.
+    """Where `benchmarks.gpu` keeps a module's PTX for sm_90, the blocks of its options, and Warp's notes.
+
+    It is beside Warp's own cache.
     """
     block = module.options["block_dim"]
     digest = module.get_module_hash(block).hex()[:16]

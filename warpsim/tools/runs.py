@@ -55,9 +55,7 @@ def perturbed_start(model, worlds: int, noise: float, seed: int = 0) -> tuple[np
 
 @contextlib.contextmanager
 def progress_bar(what: str, steps: int):
-    """A callable(step) that advances a progress bar on the terminal's error stream; without a terminal it shows
-    nothing.
-    """
+    """A callable(step) that advances a progress bar on the error stream; without a terminal it shows nothing."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

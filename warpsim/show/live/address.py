@@ -60,8 +60,7 @@ def quiet_server(host: str, port: int):
 
 
 def viser_server(host: str, port: int):
-    """A viser server on this machine that answers only requests to this machine's names, and only its own pages
-    (`refusal`).
+    """A viser server on this machine that refuses requests to other host names, and from other pages (`refusal`).
 
     viser makes its websocket server itself, and takes no argument for a check. The check is added by intercepting the
     call. Raises `RuntimeError` where the call does not occur.

@@ -39,10 +39,9 @@ class Curves:
             kept.clear()
 
     def add(self, shown: set, state, world: int, stepped: bool = True) -> None:
-        """Add a point to every selected curve and draw it; remove the other curves. With another world the curves
-        restart.
+        """Add a point to every selected curve and draw it; remove the other curves.
 
-        `stepped`: whether the solver's last step is that of this state.
+        With another world the curves restart. `stepped`: whether the solver's last step is that of this state.
         """
         if world != self._world:
             self._world = world
