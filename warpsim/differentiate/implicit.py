@@ -308,8 +308,7 @@ class StepAdjoint(Acting):
         self._clear_gradients()
         take_back(self._first_stages(), h)
 
-    # the step as a list of functions
-    # -----------------------------------------------------------------------------------
+    # the step as a list of functions ----------------------------------------------------------------------------------
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
         """All functions of the step in its order, after `_first_stages`. `by_position`, `regular`: see `reverse`."""

@@ -126,7 +126,7 @@ class RigidAdjoint(ContactAdjoint):
         if self.solver.options.saddle_escape:
             self.solver.escape(a.v.grad)
 
-    # the choice between the gradient and the one that escapes saddle points ------------------------------------------
+    # the choice between the gradient and the one that escapes saddle points -------------------------------------------
 
     def _keep_parameter_gradients(self) -> None:
         """Make room for copies of the parameter gradients, which the trials must not change. Runs outside of graphs."""

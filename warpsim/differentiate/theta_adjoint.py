@@ -85,7 +85,7 @@ class ImplicitAdjoint(SchemeAdjoint):
         inputs = [self.device_model.topology, stages.problem, self.v_star, stages.newton]
         self.dynamics.launch(free_motion.factor_root, self.model.ntree, inputs)
 
-    # the contact stage -----------------------------------------------------------------------------------------------
+    # the contact stage ------------------------------------------------------------------------------------------------
 
     def _record_geometry(self, h: float) -> None:
         self.dynamics.position(self.q)
@@ -119,7 +119,7 @@ class ImplicitAdjoint(SchemeAdjoint):
         inputs = [h, self.inverse_dynamics, self._record_damping(h), v_from, v, self.r]
         self.between.launch(schemes.momentum_balance, self.model.nv, inputs)
 
-    # the free motion -------------------------------------------------------------------------------------------------
+    # the free motion --------------------------------------------------------------------------------------------------
 
     def _seed_free_motion(self, h: float) -> None:
         """Solve (dm/dv)^T w = v*_bar for the gradient −w of m."""

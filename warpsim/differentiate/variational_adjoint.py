@@ -124,8 +124,7 @@ class VariationalAdjoint(StepAdjoint):
         if self.contact.is_given:
             record.v_contact = wp.clone(step.solver.solution.v)  # differs from the velocity of the next state
 
-    # the step as a list of functions
-    # -----------------------------------------------------------------------------------
+    # the step as a list of functions ----------------------------------------------------------------------------------
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
         contact = []
@@ -157,7 +156,7 @@ class VariationalAdjoint(StepAdjoint):
             end += self.measurement.stages()
         return [arrival, *end, result]
 
-    # what is recorded ------------------------------------------------------------------------------------------------
+    # recorded equations -----------------------------------------------------------------------------------------------
 
     def _record_node(self, h: float) -> None:
         """Kinematics, momenta and forces at (q, v)."""
@@ -190,8 +189,7 @@ class VariationalAdjoint(StepAdjoint):
         end = (self.force_next, self.wrench_end, self.residual_end)
         self._record_balance(h, -0.5 * h, after, self.v_free, self.interval, *end)
 
-    # what takes gradients back
-    # -------------------------------------------------------------------------------------------
+    # the reverse of each equation --------------------------------------------------------------------------------------
 
     def _seed_result(self, h: float) -> None:
         """Set the gradients of the result to those that were loaded. Without contact v' is the Legendre velocity."""
@@ -288,8 +286,7 @@ class VariationalAdjoint(StepAdjoint):
             evaluate(stages, h)
             take_back(stages, h)
 
-    # the contact problem at the node
-    # -------------------------------------------------------------------------------------
+    # the contact problem at the node ----------------------------------------------------------------------------------
 
     _balance_values = "once"
     reads_mass = True

@@ -2,10 +2,10 @@
 """Roots of DRNEA(dq) = impulse, one thread per (world, tree): RIQN, exact Newton and Broyden. O(links) per iteration.
 
     RIQN     dq <- dq - h (M + h D/2)^-1 f(dq), the matrix at q^k (Lee, Liu, Park, Srinivasa, algorithm 3)
-    Newton   dq <- dq - (df/ddq)^-1 f(dq); the derivative is S^T (sum over common subtrees of N) S~, with N the derivative
-             of a body's momentum with respect to its displacement and S~ the motion subspace at q^(k+1). The articulated-
-             body elimination solves with it exactly, without forming it. The paper's algorithm 4 forms it in O(n^2) and
-             solves in O(n^3).
+    Newton   dq <- dq - (df/ddq)^-1 f(dq); the derivative is S^T (sum over common subtrees of N) S~, with N the
+             derivative of a body's momentum with respect to its displacement and S~ the motion subspace at q^(k+1).
+             The articulated-body elimination solves with it exactly, without forming it. The paper's algorithm 4
+             forms it in O(n^2) and solves in O(n^3).
     Broyden  "good" updates of RIQN's inverse, kept as the list of steps (Kelley, Iterative Methods, 1995, section 7.3)
 
 f is measured in the metric M^-1: f^T M^-1 f is twice the kinetic energy of the velocity M^-1 f. The backward half of
