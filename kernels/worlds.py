@@ -17,7 +17,10 @@ def rows_of_mask(mask: wp.array1d(dtype=wp.bool), row_of: wp.array1d(dtype=wp.in
 def put_rows(
     row_of: wp.array1d(dtype=wp.int32), source: wp.array2d(dtype=wp.int32), target: wp.array2d(dtype=wp.int32)
 ):
-    """target[w] = source[row_of[w]] if row_of[w] ≥ 0; indices beyond the last row use it. Launch over the target."""
+    """target[w] = source[row_of[w]] if row_of[w] ≥ 0; an index beyond the last row means that row.
+
+    Launch over the target.
+    """
     w, i = wp.tid()
     if row_of[w] >= 0:
         target[w, i] = source[wp.min(row_of[w], source.shape[0] - 1), i]

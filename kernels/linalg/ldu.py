@@ -150,8 +150,8 @@ def passes(up: str, down: str) -> str:
 def team_ldu_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """Factor rows [begin, end) that begin at first[k]; fill-in lowers `first`.
 
-    Returns 0, or k + 1 if pivot k is 0 or not finite. All lanes call this and the next two. On a GPU up to `LANES` rows
-    are stored in full, with zeros before the first entry, and `first` is written.
+    Returns 0, or k + 1 if the pivot of row k is 0 or not finite. All lanes call this and the next two. On a GPU up to
+    `LANES` rows are stored in full, with zeros before the first entry, and `first` is written.
     """
     ...
 

@@ -238,9 +238,9 @@ def ltdl_solve_block(H: wp.array2d(dtype=real), begin: int, end: int, x: wp.arra
 def team_ltdl_factor_envelope(H: wp.array2d(dtype=real), begin: int, end: int, first: wp.array1d(dtype=int)) -> int:
     """Factor rows [begin, end) of a square H that stores row k from first[k] ≥ begin on; fill-in lowers `first`.
 
-    Returns 0, or begin + k + 1 if pivot k is not positive and finite. By all lanes; a `sync` must follow earlier writes
-    to H and `first`. On a GPU up to `LANES` rows are stored in full, with zeros before the first entry, and `first` is
-    written.
+    Returns 0, or k + 1 if the pivot of row k is not positive and finite. By all lanes; a `sync` must follow earlier
+    writes to H and `first`. On a GPU up to `LANES` rows are stored in full, with zeros before the first entry, and
+    `first` is written.
     """
     ...
 

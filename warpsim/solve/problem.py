@@ -43,7 +43,7 @@ class ContactProblem:
     mu : array (worlds, nc) or number
         Friction coefficients.
     R : array (worlds, nc, 3)
-        Regularisation > 0 in the order t, t, n, with R[..., 0] = R[..., 1].
+        Regularization > 0 in the order t, t, n, with R[..., 0] = R[..., 1].
     v_hat : array (worlds, nc, 3)
     v0 : array (worlds, nv)
         Initial guess; None: v_star.

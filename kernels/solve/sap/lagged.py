@@ -96,7 +96,7 @@ FORCE_SOFTNESS = 0.1 * INVERSE_FOUR_PI_SQUARED
 
 @func
 def force_miss(gamma_n: real, delta_n: real, rho: real) -> real:
-    """Square of the velocity √ρ R δ with R = w/400; δ = `delta_n` is the law's correction of γ_n at the present v.
+    """Square of R δ/√ρ [√J] with R = ρ/400; δ = `delta_n` is the law's correction of γ_n at the present v.
 
     It is 0 if δ is below a fraction of γ_n. A contact that stiffens under its load gives far more impulse for a
     velocity than its ρ says: 10⁶ times under 10⁴ times its own mass.
@@ -270,7 +270,7 @@ def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balan
     balance.momentum = sums[0]
     balance.law = law
     balance.scale = wp.max(sums[1], sums[2])
-    # At least the share of ‖D Jᵀγ‖² that the misses have in all impulses, since misses may cancel each other in Jᵀmiss.
+    # The law's error is at least the scale times the misses' share of all impulses: misses may cancel in Jᵀmiss.
     share = balance.misses / wp.max(wp.max(balance.impulses, balance.scale), real(TINY))
     balance.law = wp.max(balance.law, share * balance.scale)
     return balance

@@ -34,7 +34,10 @@ polished_level = epsilon * 1e2  # a solution with a smaller error needs no furth
 
 @struct
 class Balance:
-    """Squares of ‖D(A (v − v*) − Jᵀγ)‖ with projected impulses, ‖D Jᵀmiss‖, ‖D A v‖, ‖D Jᵀγ‖; sums of all contacts."""
+    """Sums over an island: squares of ‖D(A (v − v*) − Jᵀγ)‖ with projected impulses and of ‖D Jᵀmiss‖, and their scale.
+
+    The scale is the larger of ‖D A v‖² and ‖D Jᵀγ‖².
+    """
 
     momentum: real
     law: real
@@ -116,7 +119,7 @@ class Progress:
     missed: real
     forced: real  # √ of the largest `force_miss`
     limit: real  # bound on `missed` and `forced` at a solution
-    share: real  # length of the last step
+    share: real  # share of the last Newton step that was taken
     many: bool  # passes over the convex problem settle this island, see `is_large`
     fresh: bool  # the present initial state has no measured error yet
     near: bool  # the present initial state is v0

@@ -2,8 +2,8 @@
 """Islands small enough to keep in shared memory on CUDA, in the order of the rows of H (`linalg/registers.py`).
 
 Most robots have such islands. The solvers (`sap.py`, `lagged.py`) run the same iteration on them, built from the
-functions of `small_convex.py` and `small_lagged.py`. These kernels are launched first and leave larger islands to the
-general ones. On the CPU they solve the same islands with the general functions: the launches are the same on both.
+functions of `small_convex.py` and `small_lagged.py`. On CUDA these kernels are launched first and leave larger islands
+to the general ones. If they are launched on the CPU (tests), they solve the same islands with the general functions.
 
 Constraint rows are numbered in sequence: three per contact, then the scalar rows. `u`, `du`, `gamma`, `R` and J have
 one entry per row. All lanes call every function together unless its docstring says otherwise. Each lane has one dof,

@@ -48,7 +48,7 @@ class Compliant(ContactModel):
         Constraints (welds, joints, couplings) include J̇v, the bend of the path within the step. Gaps then fall with
         dt³ instead of dt², but large steps gain energy.
     max_iterations : int
-        Factorisations before a world is returned with its best point and the not-converged flag.
+        Factorizations before a world is returned with its best point and the not-converged flag.
     """
 
     tolerance: float | None = None

@@ -63,8 +63,8 @@ class ConeQPSolution(ShownByShapes):
         The largest of the relative infeasibility of rows and duals and the relative complementarity gap, in
         equilibrated variables.
     flags : array (worlds,)
-        Bits: 1 not converged (x is the best point met), 2 non-finite data (x = 0), 4 certified infeasible, 8 certified
-        unbounded.
+        Bits: 1 not converged (x is the best point found), 2 non-finite data (x = 0), 4 certified infeasible, 8
+        certified unbounded.
     """
 
     x: Any
@@ -97,7 +97,7 @@ def solve_cone_qp(
         Symmetric positive semidefinite, of any rank; (n, n): one world.
     g : array (worlds, n)
     A, q : arrays (worlds, m, n) and (worlds, m)
-        None: no rows. Here as in `g` a missing leading axis means the same for every world.
+        None: no rows. All worlds share an array without a leading axis, here as in `g`.
     cones : list
         Describes x from its first variable to its last; () means that all are free.
 
@@ -106,15 +106,15 @@ def solve_cone_qp(
         - `("friction", μ)`: 3 variables (t1, t2, n) with μ n ≥ ‖(t1, t2)‖, n ≥ 0; μ ≥ 0 is a number or (worlds,).
         - `("friction2d", μ)`: 2 variables (t, n) with μ n ≥ abs(t), n ≥ 0.
     variables, rows : arrays (worlds,)
-        How many of each world count, from the first; None: all.
+        Numbers of variables and rows that each world uses, from the first; None: all.
     tolerance : float
         Of the residual; None is 1e-9 in float64, 1e-4 in float32.
     max_iterations : int
-        Factorizations before a world is given back with its best point.
+        Factorizations before a world is returned with its best point.
     dtype : "float64" or "float32"
         Of the solution; the arithmetic is float64.
     device
-        Where Warp arrays of the solution are; None: where those of the problem are.
+        Device of Warp arrays of the solution; None: that of the problem's arrays.
 
     Returns
     -------
@@ -129,9 +129,8 @@ def solve_cone_qp(
 
     Notes
     -----
-    The worlds are solved one after the other on the host, a millisecond or two each. Arrays of a GPU are copied there
-    and back.
-    Each world has the same bits in any batch.
+    The host solves the worlds in sequence, a millisecond or two each. Arrays of a GPU are copied to the host and back.
+    A world has the same bits in any batch.
     """
     scalar = arrays.check_dtype(OWNER, dtype)
     arrays.check_tolerance(OWNER, tolerance)

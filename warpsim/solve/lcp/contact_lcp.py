@@ -24,8 +24,8 @@ class LCP(ContactModel):
     """Options of rigid contact as a boxed LCP (friction pyramid, restitution), solved by pivoting.
 
     A world without a solution to the tolerance is flagged as not converged; `diagnostics.momentum_error` has its
-    residual. `diagnostics.iterations` counts factorisations (of the island that took the most). `sim.warm_start_hits`
-    tells where the initial guess was right at the first factorisation.
+    residual. `diagnostics.iterations` counts factorizations (of the island that took the most). `sim.warm_start_hits`
+    tells where the initial guess was right at the first factorization.
 
     Parameters
     ----------
@@ -116,11 +116,8 @@ class LCPContact(ContactSolver):
         self.memory.contact_x, self.memory.row_x = self.zeros((W, 3 * self.max_contacts)), self.zeros((W, self.rows))
         self.guess = self.impulse = self.zeros((W, N))  # guess is read before impulse is written
         data = self.lcp.problem
-        data.A, data.rows, data.x = (
-            self.delassus.dual.W,
-            self.delassus.dual.count,
-            self.guess,
-        )  # A lies in the scratch memory
+        # A lies in the scratch memory.
+        data.A, data.rows, data.x = self.delassus.dual.W, self.delassus.dual.count, self.guess
         data.b, data.hi, data.findex = self.boxed.b, self.boxed.hi, self.boxed.findex
         self.lcp.options.guess = IMPULSES if self.options.warm_start else NOTHING
         result = self.lcp.solution

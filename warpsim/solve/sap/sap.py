@@ -45,7 +45,7 @@ class SAP(ContactModel):
     beta : float
         Near-rigid limit, Rn ≥ β²/(4π²) w.
     sigma : float
-        Regularisation of stiction, Rt = σ w: a sticking contact creeps at σ w h f under a tangential force f. 1e-4 is
+        Regularization of stiction, Rt = σ w: a sticking contact creeps at σ w h f under a tangential force f. 1e-4 is
         for grippers (docs/contact_models.md).
     line_search : "exact" or "backtracking"
     linear_solver : "auto", "cholesky" or "cg"
