@@ -18,7 +18,7 @@ from warpsim.base.checks import short
 from warpsim.envs.learner import Learner
 from warpsim.solve.sap.sap import SAP
 
-FOLLOW, CLIP = 0.4, 1.0  # weight of the old target critic after an iteration; gradient norm limit of the policy
+FOLLOW, CLIP = 0.4, 1.0  # weight of the old target critic after an iteration; gradient norm limit
 FITS, PARTS = 8, 4  # passes that fit the critic to a rollout, and minibatches per pass
 LONGEST = 3.0  # limit of a world's gradient with respect to the state, in medians over all worlds
 # smoothing of contact (docs/gradients.md): gradients of the true contact are useless beyond some ten steps

@@ -218,7 +218,7 @@ def _report(b, other: Model) -> None:
 
 
 def _report_masses(b, other: Model, at: Placement) -> None:
-    """Report that a model does not state the masses of the geoms of its world."""
+    """Report that the geoms of a model's world add no mass to the body that replaces the world."""
     bare = [at.prefix + name for name, body in zip(other.geom_names, other.geom_body, strict=True) if body < 0]
     if at.parent >= 0 and bare:
         why = f"{listed(bare)} stand in the world of {other.name!r} and add none to body {b.bodies[at.parent].name!r}"

@@ -95,7 +95,7 @@ def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.nda
 
 
 def with_mass(builder, index: int) -> Body:
-    """A copy of the body with mass, COM and inertia: its own, or those of its geoms."""
+    """The body with mass, COM and inertia: its own, or those of its geoms."""
     body = builder.bodies[index]
     if body.mass is not None:
         return body

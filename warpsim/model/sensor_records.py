@@ -238,8 +238,8 @@ def compile_sensors(b, joint_order) -> dict:
 def append_sensors(b, other: Model, at: "Placement") -> None:
     """Add the sensors of a model.
 
-    Sensors that measure in the world, or the whole model, then measure in the builder's world. Sensors of contacts keep
-    to the contacts of what the model contains.
+    Sensors that measure in the model's world, or all of it, then measure in the builder's world, or all of that. A
+    contact sensor of the model's world body refers to body `at.parent`.
     """
     for s, name in enumerate(other.sensor_names):
         type, ends = SensorType(other.sensor_type[s]), []

@@ -96,6 +96,8 @@ def identify(
         the rest stays within its bounds.
     shared : bool
         One set of parameters explains all worlds; else each world has its own.
+    iterations : int
+        Largest number of iterations.
     tolerance : float
         A world has converged once an iteration lowers its cost by less than this fraction.
     substeps : int

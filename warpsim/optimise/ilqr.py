@@ -49,9 +49,13 @@ def ilqr(
         The simulator and the initial states. Both are only read. Solvers whose Jacobians have no closed form use the
         general path of `sim.linearize`.
     controls : array
-        The initial guess.
+        The initial guess `(knots, worlds, nu)`.
+    cost : Cost
+        What to lower.
     limits : tuple
         (low, high) within the model's control ranges, which always apply.
+    iterations : int
+        Largest number of iterations.
     tolerance : float
         A world has converged once an iteration lowers its cost, or predicts to lower it, by less than this fraction.
     regularisation : float

@@ -57,6 +57,8 @@ def reach(
     targets : dict
         Body (name or index) -> pose (7,) or (worlds, 7), `[x y z qw qx qy qz]` of its frame in the world, as
         `sim.kinematics` gives it.
+    iterations : int
+        Number of iterations.
     damping : float
         λ. Errors in meters and radians have equal weight; λ and w are in the same units.
     posture, posture_weight : (nq,) or (worlds, nq), float

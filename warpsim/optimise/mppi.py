@@ -47,7 +47,9 @@ def mppi(
     sim, state : Simulator, State
         The simulator and the initial states. Both are only read.
     controls : array
-        The initial guess.
+        The initial guess `(knots, worlds, nu)`.
+    cost : Cost
+        What to lower.
     samples : int
         Samples per world; the first has no noise. Non-finite samples have no weight.
     temperature : float
@@ -58,6 +60,8 @@ def mppi(
         Correlation of the noise from knot to knot, from 0 (white) to below 1.
     limits : tuple
         (low, high) within the model's control ranges, which always apply.
+    iterations : int
+        Number of updates of the plan; each rolls out all samples.
     seed : int or sequence of int
         The noise depends only on the seed and the world's index: the same call gives the same plan, for any number of
         worlds.

@@ -143,7 +143,7 @@ def _race(scene: Scene, worlds: int, engines, repeats: int, world_steps: int, de
 def by_turns(runners: dict, repeats: int, own: int, last: int) -> dict[str, list[float]]:
     """Seconds that each engine takes for the steps from `own` to `last`, once per round.
 
-    The steps before `own` are not timed; each engine makes them itself.
+    Each engine makes the steps before `own` once, untimed, and every round begins from there.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     for runner in runners.values():
