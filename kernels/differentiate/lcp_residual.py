@@ -63,7 +63,7 @@ class System:
     clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
     pivots: wp.array2d(dtype=int)
     singular: wp.array(dtype=int)  # (worlds,) 1: Q is singular
-    speed: wp.array(dtype=real)  # (worlds,) largest J v* of a listed row, per 1/√diag
+    speed: wp.array(dtype=real)  # (worlds,) largest |J v*|/√W_ii of a listed row
     tau: wp.array2d(dtype=real)  # of the factor, see `dense.Orthogonal`
     diagonal: wp.array2d(dtype=real)
     tau_Z: wp.array2d(dtype=real)
@@ -201,8 +201,8 @@ def classify(
 def escape(problem: Problem, dual: Dual, chosen: wp.array(dtype=int), system: System):
     """Change the classes of normal rows in the chosen worlds.
 
-    Rows whose impulse the loss wants smaller, ∂ℓ/∂f = J A⁻¹v̄ < 0, separate; others clamp. A contact that changes has
-    no friction. Launch over (worlds, N), after `solve_smooth` has filled z.
+    Rows whose impulse the loss wants smaller, ∂ℓ/∂f = J A⁻¹v̄ < 0, separate. Rows with ∂ℓ/∂f > 0 clamp. A contact that
+    changes has no friction. Launch over (worlds, N), after `solve_smooth` has filled z.
     """
     w, r = wp.tid()
     if r >= dual.count[w] or chosen[w] == 0:

@@ -256,8 +256,8 @@ def rnea_adjoint(
 ):
     """Add the gradient of `passes.rnea`, after it. Launch over worlds.
 
-    With U the motion of the links under tau_bar, tau_bar·tau = Σ U·(I A + V ×* I V). U goes down the trees as V does. I
-    U, the gradient of A, comes up, summed over subtrees.
+    With U the motion of the links under tau_bar, tau_bar·tau = Σ U·(I A + V ×* I V). U goes down the trees as V does.
+    The gradient of A is I U, which is summed over subtrees on the way up.
     """
     w = wp.tid()
     g_bar = vec3(real(0.0), real(0.0), real(0.0))

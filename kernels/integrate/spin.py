@@ -128,7 +128,7 @@ def still_velocity(topology: Topology, h: real, v: wp.array2d(dtype=real), still
 
 @func
 def stretch(h: real, omega: vec3) -> real:
-    """s = tan(x)/x, x = ½ h ‖ω‖. Accurate to 1e-8 at x = 0.25 and 1e-5 at 0.5; at least 1 everywhere."""
+    """s = tan(x)/x, x = ½ h ‖ω‖, by a series: exact to 1e-8 at x = 0.25 and to 1e-5 at 0.5; constant beyond x = 1."""
     y = wp.min(real(0.25) * h * h * wp.dot(omega, omega), real(1.0))
     high = real(17.0) / real(315.0) + y * (real(62.0) / real(2835.0))
     return real(1.0) + y * (real(1.0) / real(3.0) + y * (real(2.0) / real(15.0) + y * high))
@@ -366,9 +366,10 @@ def spin(
 def mean_position(
     topology: Topology, h: real, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), q_next: wp.array2d(dtype=real)
 ):
-    """q_next = q (+) h v in the midpoint rule. Single bodies turn by cay(h v): with it, its equation of ω keeps R J ω.
+    """q_next = q (+) h v in the midpoint rule.
 
-    Launch over (worlds, links).
+    Single bodies turn by cay(h v) instead: with this turn, the equation of ω of the midpoint rule keeps R J ω. Launch
+    over (worlds, links).
     """
     w, l = wp.tid()
     if is_spinning(topology, h, v, w, l):

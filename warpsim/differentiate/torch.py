@@ -103,7 +103,7 @@ def step(sim, q, v, control=None, *, activation=None, mocap=None, parameters: di
     """q and v after one step, and with `activation` the activations.
 
     `control (worlds, nu)`, `mocap (worlds, nmocap, 7)`; the rest is as in `rollout`. Only the tensors returned are
-    carried from step to step: nothing else of the state is, such as the solver's warm start.
+    carried from step to step. The rest of the state is not, for instance `jump` of the variational integrator.
     """
     controls, mocap = (None if x is None else x[None] for x in (control, mocap))
     options = {"steps": 1, "mocap": mocap, "parameters": parameters, "substeps": substeps}

@@ -189,7 +189,7 @@ class VariationalAdjoint(StepAdjoint):
         end = (self.force_next, self.wrench_end, self.residual_end)
         self._record_balance(h, -0.5 * h, after, self.v_free, self.interval, *end)
 
-    # the reverse of each equation --------------------------------------------------------------------------------------
+    # the reverse of each equation -------------------------------------------------------------------------------------
 
     def _seed_result(self, h: float) -> None:
         """Set the gradients of the result to those that were loaded. Without contact v' is the Legendre velocity."""

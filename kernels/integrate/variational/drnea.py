@@ -117,14 +117,14 @@ def motion(slides: bool, axis: vec3, x: real) -> vec6:
 
 @func
 def moved_wrench(F: vec6, arm: vec3) -> vec6:
-    """A wrench about the point that lies -arm from F's."""
+    """The wrench F about another point. The old point lies at `arm` from the new one."""
     f = linear(F)
     return join(angular(F) + wp.cross(arm, f), f)
 
 
 @func
 def moved_motion(V: vec6, arm: vec3) -> vec6:
-    """A motion about the point that lies arm from V's."""
+    """The motion V about another point, which lies at `arm` from the old one."""
     w = angular(V)
     return join(w, linear(V) + wp.cross(w, arm))
 

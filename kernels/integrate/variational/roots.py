@@ -318,7 +318,7 @@ def differentiate_link(
 def eliminate_tree(
     topology: Topology, frame: Frame, equation: Equation, work: Motion, elimination: Elimination, w: int, tree: int
 ) -> real:
-    """Backward sweep: articulated N, and work.u reduced; returns f^T (M..)^-1 f to first order in h."""
+    """Backward sweep: articulated N, and the reduced work.u. Returns f^T (M..)^-1 f to first order in h."""
     norm = real(0.0)
     row_of = w % equation.armature.shape[0]
     first = topology.tree_link[tree]
