@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from warpsim.base.checks import choice, number, positive, short, whole
 
 # iterations: number of updates, each after `horizon` actions in `envs` worlds; hidden: units per layer of actor and
-# critic;
-# gamma: discount per action; lam: λ of GAE (PPO) or TD(λ) (SHAC); learning_rate: of Adam (PPO adapts it); entropy: its
-# weight.
+# critic; gamma: discount per action; lam: λ of GAE (PPO) or TD(λ) (SHAC); learning_rate: of Adam (PPO adapts it);
+# entropy: its weight.
 COMMON = {"iterations": 300, "hidden": (64, 64), "gamma": 0.99, "lam": 0.95}
 SETTINGS = {
     "ppo": COMMON | {"envs": 512, "horizon": 32, "learning_rate": 1e-3, "entropy": 0.0},

@@ -22,7 +22,7 @@ FREE = (
     "geom_rgba",
     "geom_visible",
     "actuator_muscle",  # its parameters are muscle_force and muscle_curve
-)  # may differ without any effect on the step, or by parameters of other names
+)  # may differ: without effect on the step, or set by parameters of other names
 SHAPES_OF_A_MEDIUM = ("body_fluid", "geom_fluid")  # read only where there is a medium
 
 

@@ -286,6 +286,7 @@ class Model(NamesOfModel):
     keyframes: Mapping[str, Keyframe]
     report: tuple[ReportLine, ...]
     hfields: tuple[HField, ...] = ()  # one for each height-field geom, in the order of the geoms
+
     # Pressure-field contact (`ws.Hydroelastic`). None and -1 stand for a model without it.
     # (ngeom, 4) modulus [Pa] (nan: none, inf: rigid), resolution, thickness, margin [m]
     geom_hydroelastic: np.ndarray = None  # type: ignore[assignment]
@@ -293,6 +294,7 @@ class Model(NamesOfModel):
     fields: tuple[TetField, ...] = ()
     # pairs before this index touch at points, the others by pressure fields; -1: all touch at points
     point_pairs: int = -1
+
     # Torsional and rolling friction [m]. None stands for the values of models stored without these fields.
     # (ngeom,) largest moment about the normal over the normal force
     geom_torsional_friction: np.ndarray = None  # type: ignore[assignment]
@@ -301,11 +303,13 @@ class Model(NamesOfModel):
     pair_condim: np.ndarray = None  # type: ignore[assignment]  # (npair,)
     pair_torsional_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,) of EXPLICIT pairs
     pair_rolling_friction: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+
     # Stribeck's law; nan: friction does not depend on the speed.
     # (ngeom,) Coulomb friction at high sliding speed
     geom_friction_dynamic: np.ndarray = None  # type: ignore[assignment]
     # (ngeom,) [m/s] speed scale v_s of the decay to it
     geom_friction_velocity: np.ndarray = None  # type: ignore[assignment]
+
     # Sites and cameras: frames on bodies (-1: the world). A camera looks along -z, y up.
     site_names: tuple[str, ...] = ()
     site_body: np.ndarray = None  # type: ignore[assignment]  # (nsite,)
@@ -318,19 +322,21 @@ class Model(NamesOfModel):
     camera_pose: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 7) in the body
     camera_fovy: np.ndarray = None  # type: ignore[assignment]  # (ncamera,) vertical angle of view [rad]
     camera_resolution: np.ndarray = None  # type: ignore[assignment]  # (ncamera, 2) width and height in pixels
+
     # Paths of spatial tendons, element by element (`tendon_paths.py`). The tendon_coefficients of these tendons are 0.
     wrap_tendon: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) ascending
     wrap_type: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) WrapType
     wrap_object: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the site or geom, -1: none
     wrap_side: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) the side site of a geom, -1: none
     wrap_divisor: np.ndarray = None  # type: ignore[assignment]  # (nwrap,) divisor of a pulley
+
     # Transmissions other than joints and tendons.
     # (nu, 2) site and reference site, or pin site and slider site of a crank; -1: none
     actuator_site: np.ndarray = None  # type: ignore[assignment]
     actuator_rod: np.ndarray = None  # type: ignore[assignment]  # (nu,) length of a crank's rod [m]; 0: no crank
     actuator_body: np.ndarray = None  # type: ignore[assignment]  # (nu,) the body whose contacts stick, -1: none
-    # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`). None stands for a model without
-    # them.
+
+    # Actuators with a state, and muscles (`kernels/forces/activation.py`, `muscle.py`). None: none.
     actuator_dynamics: np.ndarray = None  # type: ignore[assignment]  # (nu,) DynamicsType
     # (nu, 3) [s] time constant τ; for muscles rise time, fall time, and the width [1] of the control range between them
     actuator_time: np.ndarray = None  # type: ignore[assignment]
@@ -343,8 +349,8 @@ class Model(NamesOfModel):
     actuator_muscle: np.ndarray = None  # type: ignore[assignment]
     actuator_length_range: np.ndarray = None  # type: ignore[assignment]  # (nu, 2) for muscles
     actuator_group: np.ndarray = None  # type: ignore[assignment]  # (nu,)
-    # Effort limits: ranges of the total force of all actuators (`kernels/forces/effort_limits.py`). Gravity
-    # compensation.
+
+    # Effort limits of the total actuator force (`kernels/forces/effort_limits.py`), gravity compensation, mocap.
     # (njoint, 2) of a hinge or slide; -inf, inf where unlimited
     joint_effort_range: np.ndarray = None  # type: ignore[assignment]
     # (njoint,) bool: the range also bounds gravity compensation
@@ -353,6 +359,7 @@ class Model(NamesOfModel):
     body_gravcomp: np.ndarray = None  # type: ignore[assignment]  # (nbody,) share of gravity that is compensated
     # (nbody,) index of the mocap body, in the order of the bodies; -1: no mocap body
     body_mocap: np.ndarray = None  # type: ignore[assignment]
+
     # The medium (`warpsim/model/medium.py`); zero density and viscosity: no medium.
     fluid_density: float = 0.0  # [kg/m^3]
     fluid_viscosity: float = 0.0  # [Pa s]
@@ -361,8 +368,8 @@ class Model(NamesOfModel):
     body_fluid: np.ndarray = None  # type: ignore[assignment]
     # (ngeom, 15) see `medium.COLUMNS`; the first value is 0 for a geom without an ellipsoid
     geom_fluid: np.ndarray = None  # type: ignore[assignment]
-    # Sensors (`warpsim/model/sensor_types.py`). Sensor s fills `Simulator.sensors` from sensor_adr[s], sensor_size[s]
-    # numbers.
+
+    # Sensors (`warpsim/model/sensor_types.py`). Sensor s has sensor_size columns of `Simulator.sensors` from sensor_adr on.
     sensor_names: tuple[str, ...] = ()
     sensor_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) SensorType
     # (nsensor, 2) ObjectType of the object and of the reference
@@ -375,9 +382,11 @@ class Model(NamesOfModel):
     sensor_datatype: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) DataType
     # (nsensor, 8) depends on the type, see `sensor_records.py`
     sensor_constants: np.ndarray = None  # type: ignore[assignment]
+
     # Margins of point contact. A pair's margin is the sum of its geoms'; φ is the signed distance minus the margin.
     geom_margin: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m]
     pair_margin: np.ndarray = None  # type: ignore[assignment]  # (npair,) [m]
+
     # How geoms look besides their color (`warpsim/model/looks.py`).
     visual_materials: tuple[VisualMaterial, ...] = ()
     geom_visual_material: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into visual_materials, -1
