@@ -369,7 +369,7 @@ class Model(NamesOfModel):
     # (ngeom, 15) see `medium.COLUMNS`; the first value is 0 for a geom without an ellipsoid
     geom_fluid: np.ndarray = None  # type: ignore[assignment]
 
-    # Sensors (`warpsim/model/sensor_types.py`). Sensor s has sensor_size columns of `Simulator.sensors` from sensor_adr on.
+    # Sensors (`sensor_types.py`). Sensor s has sensor_size columns of `Simulator.sensors` from sensor_adr on.
     sensor_names: tuple[str, ...] = ()
     sensor_type: np.ndarray = None  # type: ignore[assignment]  # (nsensor,) SensorType
     # (nsensor, 2) ObjectType of the object and of the reference
