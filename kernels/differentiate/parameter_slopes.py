@@ -188,10 +188,10 @@ def contact_parameter_columns(
     bodies: int,
     X: wp.array3d(dtype=real),
 ):
-    """Columns of the parameters of the law of every active contact.
+    """Columns of the parameters in the law of every active contact.
 
-    These are the parameters of its two geoms, gravity, and the masses of bodies that the law of the world reads. Launch
-    over worlds.
+    These are the parameters of its two geoms, gravity, and the mass of the world, to which every body's mass adds.
+    Launch over worlds.
     """
     w = wp.tid()
     for c in range(contacts.count[w]):
