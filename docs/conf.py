@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx configuration of the documentation: `make docs`.
 
-The source folder is the root of the repository, so that a link from one page to another is the same in a checkout and on the site; which of
-its Markdown files are pages says `include_patterns`. `DOCS_EXECUTE=force` runs the tutorials and shows what they print (`make nightly`).
+The source folder is the root of the repository, so that a link from one page to another is the same in a checkout and
+on the site. `include_patterns` says which of its Markdown files are pages. `DOCS_EXECUTE=force` runs the tutorials and
+shows what they print (`make nightly`).
 """
 
 import os

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx extension: docstrings of this package, which are plain text with Markdown's `code`, as reStructuredText.
 
-Prose stays prose, `- ` begins an item of a list, an indented block is a program or a formula, and a block of `name   meaning` lines is
-a list of definitions. A title underlined with hyphens begins a section of NumPy's style: those of ENTRIES list `name : type` lines, each with an
-indented meaning, the others hold prose and programs. `docs/page.md` in prose is a link. Nothing else of reStructuredText is read in docstrings: its characters are escaped.
+Prose stays prose, `- ` begins an item of a list, an indented block is a program or a formula, and a block of
+`name   meaning` lines is a list of definitions. A title underlined with hyphens begins a section of NumPy's style. The
+sections of ENTRIES list `name : type` lines, each with an indented meaning; the others hold prose and programs.
+`docs/page.md` in prose is a link. Nothing else of reStructuredText is read in docstrings: its characters are escaped.
 """
 
 import re

@@ -74,8 +74,10 @@ act: activation
 ctrl control action actions: an argument of a step: sim.step(state, control)
 qfrc_applied joint_f torque: an argument of a step: sim.step(state, control, tau=...)
 xfrc_applied body_f: an argument of a step: sim.step(state, control, wrench=...)
-xpos xquat xmat xipos body_q body_pos body_poses link_pos root_pos_w root_quat_w root_state_w body_pos_w body_quat_w: sim.kinematics(state.q)
-cvel body_qd body_vel root_lin_vel_w root_ang_vel_w root_lin_vel_b root_ang_vel_b body_lin_vel_w body_ang_vel_w: sim.body_velocity(state)
+xpos xquat xmat xipos body_q body_pos body_poses link_pos root_pos_w root_quat_w root_state_w body_pos_w body_quat_w: \
+sim.kinematics(state.q)
+cvel body_qd body_vel root_lin_vel_w root_ang_vel_w root_lin_vel_b root_ang_vel_b body_lin_vel_w body_ang_vel_w: \
+sim.body_velocity(state)
 qacc joint_qdd: sim.acceleration(state), of ws.Simulator(..., reactions=True)
 sensordata sensors: sim.sensors(state)
 contact contacts ncon: sim.contacts(state)
@@ -98,13 +100,15 @@ _SIMULATOR = _table("""
 num_envs num_worlds n_envs nworld world_count batch_size: worlds
 timestep physics_dt sim_dt time_step: dt
 opt option options: dt, solver and integrator; gravity is sim.parameters["gravity"]
-data d qpos qvel ctrl act time state_0: the state is an argument and a result: state = sim.state(); state = sim.step(state, control); state.q, state.v
+data d qpos qvel ctrl act time state_0: the state is an argument and a result: state = sim.state(); state = \
+sim.step(state, control); state.q, state.v
 joint_q joint_qd joint_pos joint_vel dof_pos dof_vel: state.q and state.v of state = sim.state()
 control qfrc_applied joint_f xfrc_applied body_f: an argument of a step: sim.step(state, control, tau=..., wrench=...)
 mocap_pos mocap_quat: sim.step(state, mocap=poses), state.mocap
 reset_idx reset_world reset_data: sim.reset(state, worlds)
 set_state get_state: sim.state(q, v) makes a state, which has its arrays
-forward fk eval_fk xpos xquat xmat xipos site_xpos geom_xpos body_q root_pos_w root_quat_w body_pos_w body_quat_w get_pos: sim.kinematics(state.q)
+forward fk eval_fk xpos xquat xmat xipos site_xpos geom_xpos body_q root_pos_w root_quat_w body_pos_w body_quat_w \
+get_pos: sim.kinematics(state.q)
 cvel body_qd root_lin_vel_w root_ang_vel_w root_lin_vel_b root_ang_vel_b: sim.body_velocity(state)
 update stepSimulation AdvanceTo mj_step: state = sim.step(state, control)
 simulate run roll_out step_n: sim.rollout(state, controls, steps=100)
@@ -120,9 +124,11 @@ ncon contact get_contacts collide: sim.contacts(state), sim.last_contacts
 ray raycast cast_rays: sim.ray_cast(state, origin, direction)
 gravity: sim.parameters["gravity"]
 scene env robot: sim.model, and state = sim.state()
-nq nv nu na nbody ngeom njnt njoint nsite num_dof num_bodies num_joints body_count joint_count shape_count joint_dof_count: sim.model.nq, nv, nu, ...
+nq nv nu na nbody ngeom njnt njoint nsite num_dof num_bodies num_joints body_count joint_count shape_count \
+joint_dof_count: sim.model.nq, nv, nu, ...
 render viewer view launch_viewer launch_passive: ws.Viewer(sim), or trajectory.to_html(path)
-save_usd export_usd to_usd write_usd save_html to_html save: trajectory = sim.rollout(...); trajectory.to_usd(path), to_html(path), save(path)
+save_usd export_usd to_usd write_usd save_html to_html save: trajectory = sim.rollout(...); trajectory.to_usd(path), \
+to_html(path), save(path)
 mjm mj_model m: sim.model
 close: nothing to close
 """)
@@ -226,7 +232,8 @@ dt step_dt control_dt: view.dt
 timestep physics_dt sim_dt frame_skip decimation: task.timestep, task.decimation
 max_episode_length episode_length: task.episode
 episode_length_buf episode_lengths: view.steps
-reward_manager observation_manager termination_manager event_manager command_manager action_manager: task.rewards, task.observations, ...
+reward_manager observation_manager termination_manager event_manager command_manager action_manager: task.rewards, \
+task.observations, ...
 cfg config: task
 reset_idx reset_done: env.reset(options={"reset_mask": mask})
 device: sim.device
@@ -251,8 +258,10 @@ np torch jnp: xp
 """)
 _BUILDER = _table("""
 add_link add_rigid_body add_articulation: add_body
-add_shape add_shape_box add_shape_sphere add_shape_capsule add_shape_plane add_shape_mesh add_shape_cylinder add_ground_plane add_collider: add_geom
-add_joint_revolute add_joint_prismatic add_joint_free add_joint_ball add_joint_fixed add_hinge add_slide add_freejoint: add_joint
+add_shape add_shape_box add_shape_sphere add_shape_capsule add_shape_plane add_shape_mesh add_shape_cylinder \
+add_ground_plane add_collider: add_geom
+add_joint_revolute add_joint_prismatic add_joint_free add_joint_ball add_joint_fixed add_hinge add_slide \
+add_freejoint: add_joint
 add_motor add_position add_servo: add_actuator
 add_equality add_equality_constraint add_weld add_connect: add_constraint
 add_mjcf add_urdf add_usd parse_urdf parse_mjcf parse_usd add_builder add_world attach: add_model(ws.load(path))
@@ -261,9 +270,11 @@ qpos qvel ctrl: state.q, state.v and the argument of sim.step(state, control)
 num_envs worlds: worlds of ws.Simulator(model, worlds=64)
 """)
 _MODULE = _table("""
-MjModel MjSpec from_xml_path from_xml_string load_model load_mjcf load_urdf load_usd load_xml put_model add_mjcf parse_urdf parse_mjcf parse_usd: ws.load(path)
+MjModel MjSpec from_xml_path from_xml_string load_model load_mjcf load_urdf load_usd load_xml put_model add_mjcf \
+parse_urdf parse_mjcf parse_usd: ws.load(path)
 MjData make_data put_data Data: state = ws.Simulator(model).state()
-mj_step step simulate Sim World Scene Simulation create_sim PhysicsEngine: sim = ws.Simulator(model, worlds=64); state = sim.step(state, control)
+mj_step step simulate Sim World Scene Simulation create_sim PhysicsEngine: sim = ws.Simulator(model, worlds=64); state \
+= sim.step(state, control)
 mj_forward eval_fk forward_kinematics: sim.kinematics(state.q)
 make_env make make_vec VectorEnv Env ManagerBasedRLEnv: ws.envs.VectorEnv(task, worlds)
 viewer launch_passive: ws.Viewer(sim)

@@ -64,8 +64,8 @@ class Run:
     html: str | None = None
     """Write a stand-alone web page."""
     store: str | None = None
-    """Write a Zarr store, a path or a URL, as it is simulated: Ctrl-C keeps what was, and `warpsim resume` goes on. A whole store that is
-    there is replaced."""
+    """Write a Zarr store, a path or a URL, as it is simulated: Ctrl-C keeps what was, and `warpsim resume` goes on.
+    A whole store that is there is replaced."""
     png: str | None = None
     """Write a picture of the last frame."""
     plot: str | None = None
@@ -359,14 +359,15 @@ class View:
     port: int = 8080
     """Of the page; 0 takes a free one."""
     host: str = "127.0.0.1"
-    """Address to listen at: this machine only. At any other the page of a store is behind a token, which is part of the link that is printed;
-    a robot file is stepped at this machine alone."""
+    """Address to listen at: this machine only. At any other the page of a store is behind a token,
+    which is part of the link that is printed; a robot file is stepped at this machine alone."""
     out: str | None = None
     """Write the page of a store here and serve nothing."""
     patches: bool = False
     """Show the patches between pressure fields of a store; a live page has a box for them."""
     live: bool = False
-    """Read the frames of a store when they are shown, however many there are, and find those that a run adds meanwhile."""
+    """Read the frames of a store when they are shown, however many there are,
+    and find those that a run adds meanwhile."""
     dt: float | None = None
     """Step of a robot file [s]; by default the file's."""
     device: str | None = None

@@ -20,8 +20,9 @@ class Train:
     """
 
     task: Positional[str]
-    """A task by name, such as hopper, ant or quadruped; an unknown one is answered with all names. Of your own: module:Class, as my_tasks:Track for
-    the class Track in my_tasks.py of this folder, or of an installed package."""
+    """A task by name, such as hopper, ant or quadruped; an unknown one is answered with all names.
+    Of your own: module:Class, as my_tasks:Track for the class Track in my_tasks.py of this folder,
+    or of an installed package."""
     algorithm: Literal["ppo", "shac"] | None = None
     """PPO of rsl_rl, which None is, or SHAC, which learns by gradients through the simulator."""
     seed: int | None = None
