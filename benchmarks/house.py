@@ -4,8 +4,10 @@
     python -m benchmarks.house [ROOT]
 
 ROOT is a checkout (default: this one); its folders warpsim/, kernels/ and papers/ are read, links are not followed.
-Code lines are lines with code: no blank lines, comments and docstrings. A function's lines are those from its `def` to
-its end, with its docstring, without the functions inside it (a factory of kernels is no long function).
+Code lines are lines with code: no blank lines, comments and docstrings. The length of a function counts the lines from
+its `def` to its end without its docstring and without the functions inside it (a factory of kernels is no long
+function). The length of a module counts all its lines without docstrings. So docstrings in NumPy's style, which list
+every parameter, make nothing too long. Limits: `MOST_LINES` of a function, `MOST_MODULE_LINES` of a module.
 
 A circle is the files of warpsim/ and kernels/ that reach each other by imports. Every import statement that runs
 counts, absolute or relative, at the top of a file or in a function. Statements under TYPE_CHECKING never run; circles
@@ -48,6 +50,8 @@ TYPES |= {
 }
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 ENGINE = ("warpsim", "kernels")
+MOST_LINES = 80  # of a function, without its docstring
+MOST_MODULE_LINES = 700  # of a module, without docstrings
 MOST_ARGUMENTS = 12  # of a kernel; what travels together is a struct
 WIDE = {  # kernels that take more, and why
     "pressure_geometry": "gradients flow through its parameters and results, which a tape sees one by one",
@@ -89,12 +93,12 @@ def code_lines(source: str) -> set[int]:
 
 
 def functions(tree: ast.AST) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, int]]:
-    """Every function, with its lines less those of the functions inside it."""
+    """Every function, with its lines without docstrings and without those of the functions inside it."""
     for node in ast.walk(tree):
         if isinstance(node, FUNCTION):
             inner = (f for f in ast.walk(node) if isinstance(f, FUNCTION) and f is not node)
             inside = {line for f in inner for line in range(first_line(f), f.end_lineno + 1)}
-            yield node, node.end_lineno - node.lineno + 1 - len(inside)
+            yield node, node.end_lineno - node.lineno + 1 - len(inside | docstring_lines(node))
 
 
 def first_line(function) -> int:
@@ -125,6 +129,27 @@ def wide_kernels(root: pathlib.Path) -> list[Place]:
             if "kernel" in decorators(function) and count > MOST_ARGUMENTS and function.name not in WIDE:
                 found.append(Place(count, f"{path.relative_to(root)}:{function.lineno} {function.name}"))
     return found
+
+
+def long_functions(root: pathlib.Path) -> list[Place]:
+    """The functions of warpsim/ and kernels/ of more than `MOST_LINES` lines."""
+    found = []
+    for path in modules(root).values():
+        for function, length in functions(ast.parse(path.read_text())):
+            if length > MOST_LINES:
+                found.append(Place(length, f"{path.relative_to(root)}:{function.lineno} {function.name}"))
+    return found
+
+
+def module_lines(source: str) -> int:
+    """How many lines a module has, without docstrings."""
+    return len(source.splitlines()) - len(docstring_lines(ast.parse(source)))
+
+
+def long_modules(root: pathlib.Path) -> list[Place]:
+    """The modules of warpsim/ and kernels/ of more than `MOST_MODULE_LINES` lines."""
+    found = [Place(module_lines(path.read_text()), str(path.relative_to(root))) for path in modules(root).values()]
+    return [place for place in found if place.number > MOST_MODULE_LINES]
 
 
 def type_tests(tree: ast.AST) -> Iterator[int]:
@@ -213,7 +238,7 @@ def circle_figures(root: pathlib.Path) -> dict[str, str]:
 def survey(root: pathlib.Path) -> dict[str, str]:
     """The figures, as text by what they are."""
     figures: dict[str, str] = {}
-    longest, modules, kernels = [], [], []
+    longest, lengths, kernels = [], [], []
     names, tests = collections.defaultdict(list), collections.Counter()
     factories = total = device_functions = 0
     for folder in FOLDERS:
@@ -222,7 +247,7 @@ def survey(root: pathlib.Path) -> dict[str, str]:
             source, where = path.read_text(), str(path.relative_to(root))
             tree, here = ast.parse(source), len(source.splitlines())
             code, lines = code + len(code_lines(source)), lines + here
-            modules.append(Place(here, where))
+            lengths.append(Place(module_lines(source), where))
             if path.stem != "__init__":
                 names[path.name].append(where)
             for function, length in functions(tree):
@@ -238,8 +263,10 @@ def survey(root: pathlib.Path) -> dict[str, str]:
         total += code
     figures["code lines"] = str(total)
     figures["kernels, device functions, factories"] = f"{len(kernels)}, {device_functions}, {factories}"
-    figures["longest function"] = "; ".join(map(str, sorted(longest, reverse=True)[:3]))
-    figures["longest module"] = "; ".join(map(str, sorted(modules, reverse=True)[:3]))
+    figures["longest function, without docstring"] = "; ".join(map(str, sorted(longest, reverse=True)[:3]))
+    figures["longest module, without docstrings"] = "; ".join(map(str, sorted(lengths, reverse=True)[:3]))
+    figures[f"functions of more than {MOST_LINES} lines"] = "; ".join(map(str, long_functions(root))) or "none"
+    figures[f"modules of more than {MOST_MODULE_LINES} lines"] = "; ".join(map(str, long_modules(root))) or "none"
     figures["most arguments of a kernel"] = "; ".join(map(str, sorted(kernels, reverse=True)[:3]))
     figures[f"kernels of more than {MOST_ARGUMENTS} arguments"] = "; ".join(map(str, wide_kernels(root))) or "none"
     twice = {name: places for name, places in names.items() if len(places) > 1}

@@ -7,7 +7,17 @@ import re
 
 import pytest
 
-from benchmarks.house import WIDE, circles, import_graph, modules, wide_kernels
+from benchmarks.house import (
+    WIDE,
+    circles,
+    functions,
+    import_graph,
+    long_functions,
+    long_modules,
+    module_lines,
+    modules,
+    wide_kernels,
+)
 
 ROOT = pathlib.Path(__file__).parent.parent
 # From the ground up; a file imports from its own floor and from below. Device and host code of a name are one floor.
@@ -110,6 +120,20 @@ def test_kernels_take_few_arguments():
     """What travels together is a struct: no kernel takes more than 12 arguments, but for exceptions with their reasons."""
     wide = wide_kernels(ROOT)
     assert not wide, f"{'; '.join(map(str, wide))}: make a struct, or give {WIDE} the reason"
+
+
+def test_functions_and_modules_are_short():
+    """Without docstrings no function has more than 80 lines, no module more than 700."""
+    assert not long_functions(ROOT) and not long_modules(ROOT)
+
+
+def test_docstrings_do_not_count():
+    """The length of a function is without its docstring and the functions inside it; that of a module without any."""
+    source = (
+        '"""A\nmodule."""\ndef f():\n    """One\n    two."""\n    @g\n    def h():\n        """H."""\n    return h\n'
+    )
+    assert [(function.name, length) for function, length in functions(ast.parse(source))] == [("f", 2), ("h", 1)]
+    assert module_lines(source) == 4
 
 
 def test_a_file_name_is_of_one_idea():
