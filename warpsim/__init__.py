@@ -7,6 +7,7 @@ called before, or you set `warp.config.log_level`.
 
 import importlib as _importlib
 import os as _os
+import re as _re
 import sys as _sys
 import typing as _typing
 
@@ -20,55 +21,14 @@ if _os.path.isfile(_os.path.join(__path__[0], "kernels")):
         "run `git config core.symlinks true` and `git checkout warpsim/kernels`, or install a wheel"
     )
 
-_PUBLIC = {
-    "warpsim.base.errors": ("ModelError",),
-    "warpsim.differentiate.linearize": ("Linearization",),
-    "warpsim.files.load": ("load",),
-    "warpsim.model": (
-        "ConstraintType",
-        "GeomType",
-        "Hydroelastic",
-        "JointType",
-        "Model",
-        "ModelBuilder",
-        "Muscle",
-        "Pulley",
-        "Texture",
-        "VisualMaterial",
-    ),
-    "warpsim.simulator": ("Simulator",),
-    "warpsim.jobs.resume": ("resume",),
-    "warpsim.jobs.fault": ("Fault", "load_fault"),
-    "warpsim.run.randomness": ("RandomControls", "RandomStream"),
-    "warpsim.jobs.fit": ("fit_worlds",),
-    "warpsim.optimise.cost": ("Cost",),
-    "warpsim.optimise.ilqr": ("ilqr",),
-    "warpsim.optimise.mppi": ("mppi",),
-    "warpsim.optimise.plan": ("MPC", "Plan"),
-    "warpsim.optimise.hessian": ("HessianVector", "hessian_vector"),
-    "warpsim.optimise.identify": ("Identification", "identify"),
-    "warpsim.optimise.inverse_kinematics": ("Reach", "reach"),
-    "warpsim.kernels.flags": (
-        *("CONTACT_OVERFLOW", "DEEP_PRESSURE", "ENERGY_GAIN", "NONFINITE", "NOT_CONVERGED", "NOT_HELD", "UNRESOLVED"),
-    ),
-    "warpsim.state": ("State",),
-    "warpsim.state.trajectory": ("Trajectory",),
-    "warpsim.show.viewer": ("Viewer",),
-    "warpsim.integrate": ("ExplicitEuler", "ImplicitEuler", "Midpoint", "SymplecticEuler", "Variational"),
-    "warpsim.differentiate.check": ("check_gradients",),
-    "warpsim.differentiate.objective": ("Objective",),
-    "warpsim.solve.sap.sap": ("SAP",),
-    "warpsim.solve.cone_qp.compliant": ("Compliant",),
-    "warpsim.solve.lcp.contact_lcp": ("LCP",),
-    "warpsim.solve.nocontact": ("NoContact",),
-    "warpsim.solve.lcp.lcp": ("LCPSolution", "solve_lcp"),
-    "warpsim.solve.cone_qp.cone_qp": ("ConeQPSolution", "solve_cone_qp"),
-    "warpsim.solve.problem": ("ContactProblem", "ContactSolution", "solve_contact"),
-}
-_MODULES = {"robots": "warpsim.robots", "cluster": "warpsim.cluster"}
-# Adapters that import their framework. They are not in `__all__`, so that listing all public names imports none.
-_ADAPTERS = {name: f"warpsim.differentiate.{name}" for name in ("torch", "jax")} | {"envs": "warpsim.envs"}
-_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+# The public names and their modules, from the imports for type checkers below: `import warpsim` runs none of them.
+_SOURCE = _typing.cast(str, __loader__.get_source(__name__))
+_IMPORTS = _re.findall(r"^    from (warpsim\S*) import (\w+)", _SOURCE, _re.MULTILINE)
+# Modules, not names of one. Adapters import their framework; they are not in `__all__`, so that listing all public
+# names imports none.
+_MODULES = {name: f"{home}.{name}" for home, name in _IMPORTS if name in ("robots", "cluster")}
+_ADAPTERS = {name: f"{home}.{name}" for home, name in _IMPORTS if name in ("torch", "jax", "envs")}
+_HOME = {name: home for home, name in _IMPORTS if name not in _MODULES | _ADAPTERS}
 __all__ = [*_HOME, *_MODULES]  # noqa: PLE0604 (names)
 __version__ = "0.1.0"
 
