@@ -1,113 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of boxed LCPs and cone QPs at their solutions, against central differences of the solvers."""
+"""Gradients of cone QPs at their solutions, against central differences of the solver."""
 
 import numpy as np
 import pytest
 
 from scenes.cone_samples import random_cone_qp
-from scenes.lcp_samples import random_lcp
 from warpsim.differentiate.cone_qp_adjoint import cone_qp_adjoint
-from warpsim.differentiate.lcp_solution import lcp_adjoint
-from warpsim.solve import solve_cone_qp, solve_lcp
-from warpsim.solve.lcp.lcp import CLAMPING, TIED
+from warpsim.solve import solve_cone_qp
 
 STEP = 1e-6
-
-
-def lcp(A, b, hi, findex):
-    """x and classes of one problem, solved to rounding."""
-    solution = solve_lcp(A, b, hi, findex, tolerance=1e-13)
-    return solution.x[0], solution.classes[0]
-
-
-def check_lcp(A, b, hi, findex, directions, x_bar):
-    """d(x_barᵀx) along (dA, db, dhi): the adjoint against a central difference with the same classes on both sides."""
-    x, classes = lcp(A, b, hi, findex)
-    A_bar, b_bar, hi_bar = lcp_adjoint(A, b, hi, findex, x, classes, x_bar)
-    finite = np.isfinite(hi)
-    for dA, db, dhi in directions:
-        ends = []
-        for sign in (1.0, -1.0):
-            moved = np.where(finite, hi + sign * STEP * dhi, hi)
-            x_end, same = lcp(A + sign * STEP * dA, b + sign * STEP * db, moved, findex)
-            np.testing.assert_array_equal(same, classes)
-            ends.append(x_bar @ x_end)
-        difference = (ends[0] - ends[1]) / (2.0 * STEP)
-        adjoint = np.sum(A_bar * dA) + b_bar @ db + hi_bar[finite] @ dhi[finite]
-        assert adjoint == pytest.approx(difference, rel=1e-5, abs=1e-5)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_definite_lcp(seed):
-    """Clamped, separating and sliding rows, a normal row at its upper bound, every A, b, hi: where x is unique."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(9, 12))
-    A, b = X @ X.T, 3.0 * rng.normal(size=9) + np.tile([0.0, 0.0, 2.0], 3)
-    hi, findex = np.tile([0.4, 0.4, np.inf], 3), np.array([2, 2, -1, 5, 5, -1, 8, 8, -1])
-    hi[8] = 0.05
-    directions = []
-    for _ in range(4):
-        dA = rng.normal(size=(9, 9))
-        directions.append((dA + dA.T, rng.normal(size=9), rng.normal(size=9)))
-    check_lcp(A, b, hi, findex, directions, rng.normal(size=9))
-
-
-def test_rank_deficient_lcp():
-    """A box on four corners: W = J M⁻¹Jᵀ has rank 6 of 12, J and M⁻¹ change, W stays of that rank; f is of least norm."""
-    rng = np.random.default_rng(3)
-    corners = np.array([(1.0, 1.0, -0.2), (1.0, -1.0, -0.2), (-1.0, 1.0, -0.2), (-1.0, -1.0, -0.2)])
-
-    def jacobian(points):
-        cross = [np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]]) for x, y, z in points]
-        return np.concatenate([np.concatenate([np.eye(3), -c], axis=1) for c in cross])
-
-    inverse, v = np.diag([1.0, 1.0, 1.0, 2.0, 2.5, 3.0]), np.array([0.02, -0.01, -1.0, 0.05, 0.02, 0.1])
-    findex, hi = np.repeat([2, 5, 8, 11], 3), np.full(12, 0.7)
-    findex[2::3], hi[2::3] = -1, np.inf
-    J = jacobian(corners)
-    W, b = J @ inverse @ J.T, -J @ v
-    _, classes = lcp(W, b, hi, findex)
-    assert np.linalg.matrix_rank(W) == 6 and np.sum(classes == CLAMPING) > 6
-    directions = []
-    for _ in range(4):
-        dp, dm, dv = rng.normal(size=corners.shape), rng.normal(size=6), rng.normal(size=6)
-
-        def data(s, dp=dp, dm=dm, dv=dv):
-            J = jacobian(corners + s * dp)
-            return J @ (inverse + s * np.diag(dm)) @ J.T, -J @ (v + s * dv)
-
-        # Along the curve itself: a straight line in W would leave rank 6.
-        x_bar = rng.normal(size=12)
-        x, classes = lcp(W, b, hi, findex)
-        A_bar, b_bar, _ = lcp_adjoint(W, b, hi, findex, x, classes, x_bar)
-        (A1, b1), (A0, b0) = data(STEP), data(-STEP)
-        difference = x_bar @ (lcp(A1, b1, hi, findex)[0] - lcp(A0, b0, hi, findex)[0]) / (2.0 * STEP)
-        adjoint = (np.sum(A_bar * (A1 - A0)) + b_bar @ (b1 - b0)) / (2.0 * STEP)
-        assert adjoint == pytest.approx(difference, rel=1e-5, abs=1e-6)
-        directions.append(adjoint)
-    assert np.ptp(directions) > 0.1
-
-
-def test_lcp_of_random_contacts():
-    """dx/db of random multi-contact problems, where b moves in the range of W and no row is tied."""
-    rng, checked = np.random.default_rng(5), 0
-    while checked < 8:
-        p = random_lcp(rng)
-        if np.abs(p.b).max() > 10.0 or p.kind == "coincident":
-            continue
-        x, classes = lcp(p.A, p.b, p.hi, p.findex)
-        # A least-norm solution, away from every border.
-        again = solve_lcp(p.A, p.b, p.hi, p.findex, classes=classes, tolerance=1e-13)
-        if np.any(np.abs(classes) == TIED) or not again.warm_start_hits[0]:
-            continue
-        db, x_bar = 1e-2 * p.A @ rng.normal(size=len(p.b)), p.A @ rng.normal(size=len(p.b))
-        ends = [lcp(p.A, p.b + s * STEP * db, p.hi, p.findex) for s in (1.0, -1.0)]
-        if any(not np.array_equal(c, classes) for _, c in ends):
-            continue
-        difference = x_bar @ (ends[0][0] - ends[1][0]) / (2.0 * STEP)
-        b_bar = lcp_adjoint(p.A, p.b, p.hi, p.findex, x, classes, x_bar)[1]
-        assert b_bar @ db == pytest.approx(difference, rel=1e-4, abs=1e-4 * np.abs(x_bar).max())
-        checked += 1
 
 
 def qp(H, g, A, q, cones):
