@@ -16,15 +16,13 @@ import numpy as np
 import warp as wp
 
 from ...real import func, kernel, mat33, real, struct, vec3, vec6, vec10
-from ...solve import problem
+from ...solve.problem import STATUS_NOT_CONVERGED
 from ...tree import joints
 from ...tree import se3 as lie
 from ...tree.passes import Topology
 from ...tree.spatial import angular, join, linear
 from . import drnea
 from .drnea import Equation, Factor, Frame, Motion, Root
-
-NOT_CONVERGED = wp.constant(problem.NOT_CONVERGED)
 
 # Round-off level in machine epsilons, relative to the momentum. A residual below it that an iteration has not halved
 # will not fall any more. Chains of 10 to 200 links settle at 2 to 4, in float64 and in float32.
@@ -69,7 +67,7 @@ class Options:
 @func
 def start(root: Root, w: int, tree: int):
     root.least[w, tree] = real(wp.inf)
-    root.status[w, tree] = NOT_CONVERGED
+    root.status[w, tree] = STATUS_NOT_CONVERGED
     root.evaluations[w, tree] = 0
 
 

@@ -27,6 +27,7 @@ import warp as wp
 from ... import real as device
 from ...linalg.loops import row_copy, row_dot, row_fill
 from ...real import func, kernel, real, struct
+from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED
 from ..scratch import Scratch, matrix, square
 from .classes import (
     CLAMPING,
@@ -51,10 +52,6 @@ from .classes import (
     sweep,
 )
 from .path import follow_path, start_far, start_near
-
-# Bit of `status`: no solution to the tolerance; x is the best point found, `residual` its residual.
-NOT_CONVERGED = 1
-NON_FINITE = 2  # bit of `status`: a NaN or an infinity in the data; x = 0
 
 # Matrices (n, n) of a world in `Scratch`: A if it is not given, and those of `World`.
 MATRICES = 5
@@ -146,7 +143,7 @@ def scaled_gather(
 
 @func(inline=False)
 def check(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, n: int) -> int:
-    """Check the data; return NON_FINITE or 0."""
+    """Check the data; return STATUS_NON_FINITE or 0."""
     zero = work.best[w]
     row_fill(real(0.0), zero, 0, n)
     bad = row_dot(problem.b[w], zero, 0, n)
@@ -154,9 +151,9 @@ def check(problem: Problem, A: wp.array2d(dtype=real), work: Workspace, w: int, 
         hi = problem.hi[w, i]
         j = problem.findex[w, i]
         if not (hi >= real(0.0)) or j >= n or (j >= 0 and hi - hi != real(0.0)):
-            return NON_FINITE
+            return STATUS_NON_FINITE
         bad += row_dot(A[i], zero, 0, n)
-    return wp.where(bad == real(0.0), 0, NON_FINITE)
+    return wp.where(bad == real(0.0), 0, STATUS_NON_FINITE)
 
 
 @func(inline=False)
@@ -454,7 +451,7 @@ def solve(problem: Problem, scratch: Scratch, turn: int, work: Workspace, option
         solution.x[at.w, i] = real(0.0)
         solution.classes[at.w, i] = SEPARATING
     status = check(problem, given.A, work, at.w, n)
-    if status == NON_FINITE:
+    if status == STATUS_NON_FINITE:
         residual = real(INFINITE)
         hit = 0
     else:
@@ -474,7 +471,7 @@ def solve(problem: Problem, scratch: Scratch, turn: int, work: Workspace, option
                     hit = 0
                 error = measure(work, at, real(0.0), work.b[at.w], work.best[at.w])
                 if not reached(work, options, at, error):
-                    status = NOT_CONVERGED
+                    status = STATUS_NOT_CONVERGED
                 label(work, at, real(TIED_TOLERANCES) * wp.max(options.tolerance, error), work.labels[at.w])
                 for i in range(at.n):
                     solution.x[at.w, work.member[at.w, i]] = work.scale[at.w, i] * work.best[at.w, i]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contact under Coulomb's law: the fixed point of the lagged convex model, by Newton's method (theory §3.6).
+"""Contact under Coulomb's law, by Newton's method (theory §3.6).
+
+"Lagged" in names means this law: it is the fixed point of convex problems in which v̂_n lags behind the slip.
 
     A (v − v*) = Jᵀγ,   γ_i obeys the law of `laws/coulomb.py` at J_i v,   scalar rows as in `sap.py`
 
@@ -30,7 +32,7 @@ from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_copy_triangle, team_sparse_add_three, team_support_add_three
 from ...real import BY_CG, SPIN, func, kernel, real, vec3
-from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution
+from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution
 from .contact_laws import (
     contact_rho,
     contact_u,
@@ -427,7 +429,7 @@ def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_
                 x.fresh = bool(True)
                 starting = bool(True)
             elif x.lost and x.patience > 0 and (x.iterations == x.begun or x.iterations >= options.max_iterations):
-                x.status = wp.int32(NON_FINITE)
+                x.status = wp.int32(STATUS_NON_FINITE)
                 running = bool(False)
             elif not x.bears and x.error < real(BEARS_AT):
                 x.bears = bool(True)
@@ -439,13 +441,14 @@ def newton_method(quick, start_lagged, linearise_all, opposing_impulses, lagged_
                     and x.missed <= real(opposed_level) * opposing_impulses(problem, work, solution, w, r)
                 )
             ):
-                x.status = wp.where(x.forced > x.limit, NOT_CONVERGED, 0)  # rounding leaves the impulses undetermined
+                # Rounding leaves the impulses undetermined.
+                x.status = wp.where(x.forced > x.limit, STATUS_NOT_CONVERGED, 0)
                 running = bool(False)
             elif is_passed(x):  # the pass was not enough: Newton steps follow
                 x.patience = next_patience(x)
                 x.fresh = bool(True)
             elif is_at_end(x, options):
-                x.status = wp.int32(NOT_CONVERGED)
+                x.status = wp.int32(STATUS_NOT_CONVERGED)
                 ending = x.kept < x.error
                 running = ending
                 if wp.static(not quick) and ending:

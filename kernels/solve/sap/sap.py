@@ -27,7 +27,7 @@ from ...laws.cone import cone_cost, contact_regularization, contact_stabilizatio
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_max, team_sum
 from ...linalg.team_loops import team_sparse_add, team_support_add
 from ...real import BY_CG, func, kernel, real, struct, vec3
-from ..problem import NON_FINITE, NOT_CONVERGED, Problem, Solution, clear_idle
+from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle
 from .contact_laws import convex_curvature_along, convex_impulse, convex_impulse_along, linearise_convex
 from .islands import Islands
 from .newton import Newton, Range, constraint_rates, island_range, multiply_A, prepare, solve_prepared
@@ -453,7 +453,7 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
     work.norms[w, r.island] = vec3(real(0.0), team_sum(momentum_sq), real(0.0))
     status = wp.int32(0)
     if team_max(lost) != real(0.0):
-        status = wp.int32(NON_FINITE)
+        status = wp.int32(STATUS_NON_FINITE)
     return status
 
 
@@ -500,7 +500,7 @@ def newton_method(
                 stalled += 1
             largest = wp.max(largest, scale)
             if total - total != real(0.0):
-                status = wp.int32(NON_FINITE)
+                status = wp.int32(STATUS_NON_FINITE)
                 running = 0
             elif scale < real(FRESH_FRACTION) * largest:
                 largest = scale
@@ -515,10 +515,10 @@ def newton_method(
                     momentum(problem, work, solution, w, r)
                     measured = 1
             elif iterations >= options.max_iterations or (stalled >= STALL_ITERATIONS and error < real(stall_level)):
-                status = wp.int32(NOT_CONVERGED)
+                status = wp.int32(STATUS_NOT_CONVERGED)
                 running = 0
             elif linearise(problem, work, w, r) != 0:
-                status = wp.int32(NOT_CONVERGED)
+                status = wp.int32(STATUS_NOT_CONVERGED)
                 running = 0
             else:
                 forcing = wp.min(real(CG_FORCING), wp.sqrt(error))
@@ -532,7 +532,7 @@ def newton_method(
                     iterations += 1
                 else:
                     if not settled:
-                        status = wp.int32(NOT_CONVERGED)
+                        status = wp.int32(STATUS_NOT_CONVERGED)
                     running = 0
         work.iterations[w, r.island] = iterations
         return status
@@ -624,7 +624,7 @@ def certify_world(problem: Problem, work: Workspace, solution: Solution, w: int)
     if scale > real(0.0):
         error = error / scale
     if error - error != real(0.0):  # NaN, from invalid masses
-        status = status | wp.int32(NOT_CONVERGED)
+        status = status | wp.int32(STATUS_NOT_CONVERGED)
     clear_idle(problem, solution, w)
     solution.iterations[w] = iterations
     solution.momentum_error[w] = error

@@ -20,8 +20,6 @@ from warpsim.solve.scratch import Scratch
 # Relative residual per dtype when the user gives none.
 DEFAULT_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
 
-NOT_CONVERGED = lcp.NOT_CONVERGED
-NON_FINITE = lcp.NON_FINITE
 NOTHING, CLASSES, IMPULSES = lcp.NOTHING, lcp.CLASSES, lcp.IMPULSES
 SEPARATING, CLAMPING, UPPER, TIED = lcp_classes.SEPARATING, lcp_classes.CLAMPING, lcp_classes.UPPER, lcp_classes.TIED
 

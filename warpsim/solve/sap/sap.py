@@ -30,9 +30,6 @@ VECTORS = ("p_star", "m", "j_c", "dv", "dp")  # (worlds, nv)
 # "auto" uses conjugate gradients above this many dofs in a world with several trees.
 AUTO_CG_DOFS = 2400
 
-NOT_CONVERGED = sap.NOT_CONVERGED
-NON_FINITE = sap.NON_FINITE
-
 
 @dataclass(frozen=True)
 class SAP(ContactModel):
@@ -54,11 +51,12 @@ class SAP(ContactModel):
     max_iterations : int
         Newton steps before a world is returned with its best iterate and the not-converged flag.
     approximation : "lagged" or "convex"
-        "lagged": Coulomb's law, solved together with the step (theory §3.6). "convex": the law of the paper; sliding
-        contacts hover at μ ‖v_t‖ (h + τ_d). None: "lagged" in a `Simulator`, "convex" in `solve_contact`.
+        "lagged": Coulomb's law, solved together with the step (theory §3.6); nothing lags behind the last step.
+        "convex": the law of the paper; sliding contacts hover at μ ‖v_t‖ (h + τ_d). None: "lagged" in a `Simulator`,
+        "convex" in `solve_contact`.
     supported_load : bool
         Near-rigid contact stiffens under more than half its own weight, so that light bodies under heavy ones do not
-        sink. None: True wherever the law is lagged.
+        sink. None: True under Coulomb's law.
     """
 
     tolerance: float | None = None
