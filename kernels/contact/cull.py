@@ -31,7 +31,7 @@ for (; k < pairs; ++k) {
     const SCALAR d0 = Y[0] - X[0], d1 = Y[1] - X[1], d2 = Y[2] - X[2];
     const SCALAR near = h * (fast_a + fast_b);
     SCALAR n0, n1, n2, length = 1, reach = near + v[3];
-    if (geom_type.data[a] == 0) {
+    if (geom_type.data[a] == PLANE) {
         n0 = 2 * (X[3] * X[5] + X[6] * X[4]);
         n1 = 2 * (X[4] * X[5] - X[6] * X[3]);
         n2 = 1 - 2 * (X[3] * X[3] + X[4] * X[4]);
@@ -67,7 +67,10 @@ return pairs;
 """
 
 
-@device.func_native(NEXT.replace("SCALAR", scalar).replace("GENERAL", str(int(GENERAL))))
+NEXT = NEXT.replace("SCALAR", scalar).replace("GENERAL", str(int(GENERAL))).replace("PLANE", str(int(PLANE)))
+
+
+@device.func_native(NEXT)
 def next_candidate(
     general: int,
     pair_geom: wp.array2d(dtype=int),

@@ -65,7 +65,9 @@ class Contacts:
     """The list of contacts of each world."""
 
     count: wp.array(dtype=int)  # (worlds,)
-    flags: wp.array(dtype=int)  # (worlds,) CONTACT_OVERFLOW, UNRESOLVED, NONFINITE (a geom's pose or size)
+    # (worlds,) flags of the world that this step's contacts raise, all but NOT_HELD and ENERGY_GAIN (`flags.py`);
+    # between `detect` and `look_after` also SUSPECT (`narrow/resolution.py`)
+    flags: wp.array(dtype=int)
     pair: wp.array2d(dtype=int)  # (worlds, max_contacts)
     row: wp.array2d(dtype=int)  # row of the scene's support tables: the pair's row, or a row of this contact
     feature: wp.array2d(dtype=wp.vec3i)

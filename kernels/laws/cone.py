@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant contact with Coulomb friction: SAP's friction-cone constraint (Castro et al., §III, theory §3.1).
+"""The convex friction cone of SAP: γ as a projection on the cone (Castro et al., §III, theory §3.1).
+
+Steps follow Coulomb's law (`coulomb.py`) by default; the cone's law is that of `SAP(approximation="convex")`, of
+`solve_contact` and of Compliant. R, v̂ and the recovery from overlap, below, are the same for both laws.
 
 Contact velocity v_c = (v_t1, v_t2, v_n), regularisation R = diag(Rt, Rt, Rn), stabilisation velocity v̂ = (0, 0, v̂_n),
 
@@ -121,7 +124,10 @@ class Projected:
 
 @func
 def project(y: vec3, mu_hat: real, mu: real) -> Projected:
-    """Project y on the cone; μ̂ = μ Rt/Rn. Not for adjoints: every branch divides by y_r, also at y_r = 0."""
+    """γ = P(y) for μ̂ = μ Rt/Rn, as `cone_impulse`, with the terms of its derivatives.
+
+    No tape may record it: it divides by y_r also at y_r = 0, so its adjoint would be NaN there.
+    """
     zero = real(0.0)
     x = Projected()
     y_1 = wp.where(mu == zero, zero, y[0])

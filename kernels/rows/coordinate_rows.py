@@ -22,9 +22,9 @@ from .table import (
     Instant,
     Rows,
     Table,
-    bound,
     coefficient,
     combination,
+    constant_of,
     joint_state,
     keep_law,
     row_rate,
@@ -38,7 +38,7 @@ def coordinate_constants(table: Table, constants: Constants, w: int, k: int) -> 
     """The constants of what row k measures."""
     at = Coordinates()
     if (table.traits[k] & ONE_SIDED) != 0:
-        at.bound = bound(table, constants, w, k)
+        at.bound = constant_of(table, constants, w, k)
         at.side = table.side[k]
     if (table.traits[k] & PAIRED) != 0:
         at.x_0 = table.reference[k][0]

@@ -20,7 +20,7 @@ from . import bilateral, dispatch
 from .dispatch import frame_law
 from .kinds.kind import ANGULAR, BETWEEN, ONE_SIDED, PERIODIC
 from .kinds.stop import LIMIT_BETA, within_reach
-from .table import Constants, Frames, Instant, Rows, Table, bound, frame_state, keep_law, row_rate
+from .table import Constants, Frames, Instant, Rows, Table, constant_of, frame_state, keep_law, row_rate
 from .weights import effective_weight, group_mobility
 
 # A row that moves almost nothing is redundant (out of the plane of a linkage, about the axis of a hinge). R ∝ w would
@@ -68,7 +68,7 @@ def frames_of(table: Table, constants: Constants, link_X: wp.array2d(dtype=trans
     X.B = end_frame(table, link_X, w, k, 1)
     X.e = table.axis[k]
     X.side = table.side[k]
-    X.c = bound(table, constants, w, k)
+    X.c = constant_of(table, constants, w, k)
     return X
 
 
@@ -77,7 +77,7 @@ def led_error(table: Table, constants: Constants, phi: real, lead: real, rate: r
     """φ − lead J v0; of a periodic row the value nearest to 0."""
     found = phi - lead * rate
     if (table.traits[k] & PERIODIC) != 0:
-        period = wp.abs(bound(table, constants, w, k))
+        period = wp.abs(constant_of(table, constants, w, k))
         found -= period * wp.round(found / period)
     return found
 

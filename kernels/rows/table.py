@@ -173,8 +173,8 @@ def coefficient(table: Table, constants: Constants, n: int, w: int, k: int) -> r
 
 
 @func
-def bound(table: Table, constants: Constants, w: int, k: int) -> real:
-    """The bound of a stop, or the length or pitch of a constraint."""
+def constant_of(table: Table, constants: Constants, w: int, k: int) -> real:
+    """The constant of row k: the bound of a stop, or the length or pitch of a constraint."""
     i = table.element[k]
     end = int(0)
     if table.side[k] < real(0.0):

@@ -13,6 +13,8 @@ from test_collide_convex import BOX, CAPSULE, CYLINDER, ELLIPSOID, NUMPY, SPHERE
 import warpsim as ws
 from warpsim.device.copies import copy, scalar_types
 from warpsim.kernels.contact import cull
+from warpsim.kernels.contact.narrow import manifold
+from warpsim.model.model import GeomType
 
 DEVICE = wp.get_preferred_device()
 KINDS = (SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX)
@@ -112,3 +114,9 @@ def test_capsules_hold_the_vertices_of_meshes(dtype):
         assert (np.linalg.norm(x - along[:, None] * axis / length, axis=1) <= radius + tolerance).all()
         assert (np.linalg.norm(x, axis=1) <= reach + tolerance).all()
         assert radius < reach < 3 * np.linalg.norm(x, axis=1).max()
+
+
+def test_shapes_of_kernels_have_the_numbers_of_geom_types():
+    """Device code tells shapes apart by the numbers of `GeomType`."""
+    names = {"HFIELD": "HEIGHT_FIELD"}
+    assert all(getattr(manifold, names.get(kind.name, kind.name)) == kind for kind in GeomType)

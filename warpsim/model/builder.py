@@ -137,7 +137,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
         # (geom, geom, friction, condim, torsional friction, rolling friction, margin)
-        self.explicit_pairs: list[tuple[int, int, float, int, float, float]] = []
+        # (geom a, geom b, friction, condim, torsional friction, rolling friction, margin), a < b
+        self.explicit_pairs: list[tuple[int, int, float, int, float, float, float]] = []
         self.friction_rule: FrictionRule | None = None
         self.filter_parent: bool | None = None
         self.report: list[ReportLine] = []

@@ -36,13 +36,15 @@ def refuse_other_rows(model: Model, name: str, values: np.ndarray) -> None:
     elif name == "constraint_coefficients":
         for c, kind in enumerate(model.constraint_type):
             kind, alone = ConstraintType(kind), (model.constraint_joint[c] >= 0).sum() == 1
-            bad = _refuses_coefficients(kind, alone, model.constraint_coefficients[c], values[..., c, :])
+            bad = _error_in_coefficients(kind, alone, model.constraint_coefficients[c], values[..., c, :])
             _refuse(name, model.constraint_names[c : c + 1], np.array([bool(bad)]), bad)
 
 
-def _refuses_coefficients(kind: ConstraintType, alone: bool, own: np.ndarray, values: np.ndarray) -> str:
-    """The error in the five coefficients of a constraint in any world; "" or False if they are right. `alone`: the
-    coupling has one joint."""
+def _error_in_coefficients(kind: ConstraintType, alone: bool, own: np.ndarray, values: np.ndarray) -> str:
+    """What is wrong with the five coefficients of a constraint in any world; "" if nothing is.
+
+    `own`: the model's coefficients. `alone`: the coupling has one joint.
+    """
     size, values = 1 if alone else TYPES[kind].size, values.reshape(-1, 5)
     if TYPES[kind].option is None:
         size = 0
@@ -62,9 +64,8 @@ def _refuses_coefficients(kind: ConstraintType, alone: bool, own: np.ndarray, va
 
 def _changed(values: np.ndarray, own: np.ndarray, count: int) -> np.ndarray:
     with np.errstate(over="ignore"):
-        rounded = (np.float32(values) == np.float32(own)) & np.isfinite(
-            np.float32(own)
-        )  # values that were rounded to float32
+        # Values that were rounded to float32.
+        rounded = (np.float32(values) == np.float32(own)) & np.isfinite(np.float32(own))
     same = (values == own) | rounded | (np.isnan(values) & np.isnan(own))
     return (~same).reshape(*same.shape[: same.ndim - own.ndim], count, -1).any(-1).reshape(-1, count).any(0)
 

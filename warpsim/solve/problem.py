@@ -237,7 +237,7 @@ def solve_contact(
     problem : ContactProblem
     solver : SAP or Compliant
         SAP solves in the velocities, Compliant in the impulses; both have the same solution. None: SAP(). Missing R and
-        v_hat follow SAP's rule. SAP() means SAP(approximation="convex"): the lagged law and the supported load belong
+        v_hat follow SAP's rule. SAP() means SAP(approximation="convex"): Coulomb's law and the supported load belong
         to the step of a simulator and are refused.
     dtype : "float64" or "float32"
         Arithmetic of the solve.

@@ -30,6 +30,7 @@ from ... import real as device
 from ...linalg.lanes import by_device
 from ...real import func, struct
 
+# Shapes, with the numbers of `GeomType` (`warpsim/model/model.py`).
 PLANE = wp.constant(0)
 HEIGHT_FIELD = wp.constant(1)
 SPHERE = wp.constant(2)

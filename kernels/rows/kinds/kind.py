@@ -22,7 +22,7 @@ PAIRED = wp.constant(64)  # measures two sums of coordinates, x and y
 ON_JOINTS = wp.constant(128)  # joints may have it, see `coordinate_rows.fill_joints`
 PERIODIC = wp.constant(256)  # row between frames: φ is defined up to whole multiples of its constant
 ON_LINES = wp.constant(512)  # a property of one row, not of a kind: measures the length of a line, see `line_rows.py`
-ELSEWHERE = wp.constant(513)  # BETWEEN or ON_LINES: rows that `coordinate_rows.py` skips
+ELSEWHERE = wp.constant(BETWEEN | ON_LINES)  # rows that `coordinate_rows.py` skips
 
 
 class Kind(typing.NamedTuple):

@@ -139,7 +139,7 @@ def _bare(data: bytes) -> bytes:
 
 
 def _survive(path: pathlib.Path, packages, root) -> None:
-    """Raise `ModelError` if a child process that reads all of a stage crashes or takes too long."""
+    """Raise `ModelError` if a child process that reads a stage (`probe`) crashes or takes too long."""
     folders = [os.fspath(folder) for folder in dict(packages or {}).values()]
     code = "import sys; from warpsim.files.usd.usd_open import probe; probe(*sys.argv[1:])"
     try:
@@ -151,7 +151,9 @@ def _survive(path: pathlib.Path, packages, root) -> None:
 
 
 def probe(path: str, root: str, *folders: str) -> None:
-    """Read every value of a stage. Errors are ignored: `open_stage` meets them again in the calling process.
+    """Read metadata, attributes and targets of relations of all prims of a stage, at the default time.
+
+    Errors are ignored: `open_stage` meets them again in the calling process. Samples at other times are not read.
 
     A crash must end the process at once, so crash handlers are reset: one that prints stacks may wait forever if memory
     is damaged.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SAP contact solver, with the convex and the lagged law."""
+"""The SAP contact solver, with the convex law and Coulomb's law."""

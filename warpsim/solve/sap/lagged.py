@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`SAP(approximation="lagged")`: Coulomb's law at the fixed point of the lag, and its solver (theory §3.6)."""
+"""`SAP(approximation="lagged")`: Coulomb's law and its solver (theory §3.6).
+
+"Lagged" is the iteration whose fixed point the law is: convex problems in which v̂_n lags behind the slip.
+"""
 
 import warp as wp
 
