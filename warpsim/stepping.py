@@ -293,7 +293,7 @@ class Stepper:
         elif type(out) is not State or out.recorded:
             return None
         key = self._repeats.find(substeps, state, out)
-        graphs = None if key is None else self.replay.found(key)
+        graphs = None if key is None else self.replay.graphs_of(key)
         if graphs is None or (wrench is not None and self.step.wrench is None):
             return None
         self._copy_forces(control, tau, wrench, captured=False)
@@ -337,7 +337,7 @@ class Stepper:
         self.step.last_h = self.dt / substeps  # a replayed graph does not set it
         key = ("step", substeps, *(a.ptr for a in before.values()), *(a.ptr for a in after.values()))
         self.replay.run(key, launch, divided=False, uses=uses)
-        if not captured and self.replay.found(key) is not None:
+        if not captured and self.replay.graphs_of(key) is not None:
             self._repeats.keep(substeps, state, out, key)
         return out
 

@@ -34,7 +34,10 @@ LANES = 32
 TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 SOLVER_TOLERANCE = {"float32": 5e-3, "float64": 1e-5}
 # Of distances, of some millimetres, that are differences of lengths, which are approximate roots; and of slopes of the law, by how fast a contact slides.
-ROUGH, ROUGH_TOLERANCE = ("detect", "keep_factor"), {"float32": 1e-3, "float64": 1e-10}
+ROUGH, ROUGH_TOLERANCE = (
+    ("detect", "add_convex_contacts", "find_polygons", "keep_factor"),
+    {"float32": 1e-3, "float64": 1e-10},
+)
 SOLVERS = (
     "solve",
     "solve_small",

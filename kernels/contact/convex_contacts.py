@@ -2,9 +2,9 @@
 """Contacts of the pairs with a cylinder, ellipsoid, mesh or height field.
 
 These kernels are compiled only for models with such pairs; models of simple shapes do without the general code.
-`detect` runs after `contacts.detect` and appends to its contacts. So the pairs of plane, sphere, capsule and box come
-first, then the pairs of this file, each in the order of the pair table. `contact_geometry` does on the tape for these
-pairs what `contact_geometry` in `residual.py` does for simple ones.
+`add_convex_contacts` runs after `contacts.detect` and appends to its contacts. So the pairs of plane, sphere, capsule
+and box come first, then the pairs of this file, each in the order of the pair table. `contact_geometry` does on the
+tape for these pairs what `contact_geometry` in `residual.py` does for simple ones.
 """
 
 import warp as wp
@@ -18,8 +18,7 @@ from .contacts import TOUCHES, Moving, flags_of, geom_pose_world, look_ahead, po
 from .cull import boxes_apart, next_candidate
 from .narrow import heightfield
 from .narrow.features import bounding_radius, contact_frame
-from .narrow.heightfield import detect as detect_features
-from .narrow.heightfield import evaluate
+from .narrow.heightfield import detect_general, evaluate
 from .narrow.manifold import contact_features, is_general
 from .narrow.nearing import Nearing, fastest, within
 from .narrow.resolution import longest_ways
@@ -112,7 +111,7 @@ def next_pair(
 
 
 @kernel
-def detect(
+def add_convex_contacts(
     topology: Topology,
     scene: Scene,
     convex_scene: ConvexScene,
@@ -157,7 +156,7 @@ def detect(
             motion.first = along
             near = apart <= motion.reach
         if near:
-            manifold = detect_features(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach, motion)
+            manifold = detect_general(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach, motion)
             margin = margin_of(scene, p)
             for i in range(manifold.count):
                 feature = contact_features(manifold, i)

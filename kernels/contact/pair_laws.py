@@ -66,7 +66,7 @@ class Contacts:
 
     count: wp.array(dtype=int)  # (worlds,)
     # (worlds,) flags of the world that this step's contacts raise, all but NOT_HELD and ENERGY_GAIN (`flags.py`);
-    # between `detect` and `look_after` also SUSPECT (`narrow/resolution.py`)
+    # between `contacts.detect` and `look_after` also SUSPECT (`narrow/resolution.py`)
     flags: wp.array(dtype=int)
     pair: wp.array2d(dtype=int)  # (worlds, max_contacts)
     row: wp.array2d(dtype=int)  # row of the scene's support tables: the pair's row, or a row of this contact

@@ -133,7 +133,7 @@ class PaperStep(Step):
 class Launches(Replay):
     """No graphs: a part of the step is done on the host."""
 
-    def found(self, key: tuple) -> None:
+    def graphs_of(self, key: tuple) -> None:
         return None
 
     def run(self, key: tuple, launch, **how) -> None:

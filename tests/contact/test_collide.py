@@ -26,7 +26,7 @@ NUMPY = {wp.float32: np.float32, wp.float64: np.float64}
 def kernels(S):
     """One kernel that detects and evaluates every pair of a batch."""
     t = scalar_types(S)
-    detect = copy(detect_module, S).detect
+    detect = copy(detect_module, S).detect_features
     shapes = copy(features_module, S)
     evaluate, bounding_radius, plane_distance_bound = (
         shapes.evaluate,

@@ -67,7 +67,7 @@ def kernels(S):
     """One kernel that detects and evaluates every pair of a batch."""
     t = scalar_types(S)
     st = copy(shape_module, S)
-    detect, evaluate = copy(convex_module, S).detect, copy(features_module, S).evaluate
+    detect, evaluate = copy(convex_module, S).detect_convex, copy(features_module, S).evaluate
     MeshTable, Shape, within = st.MeshTable, st.Shape, copy(nearing_module, S).within
 
     contact_features = copy(manifold_module, S).contact_features

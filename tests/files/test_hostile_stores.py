@@ -20,7 +20,7 @@ from scenes.trajectories import rollout, small
 from tests.files.test_store import begun, same
 from warpsim.base.errors import StoreError
 from warpsim.files.store.store import Commit, Store, has_geoms_of
-from warpsim.jobs.resume import finish
+from warpsim.jobs.resume import run_to_end
 from warpsim.run.description import simulator_arguments
 from warpsim.state.trajectory import Trajectory
 
@@ -323,7 +323,7 @@ def test_a_simulator_from_a_store_has_no_more_places_than_its_model_has_use_for(
     run = Store(store)
     run.kept = lambda *which: ({"steps": np.full(2, 3)}, None)
     with pytest.raises(ValueError, match=rf"a\.zarr: {name} is 1e\+09 in the store"):
-        finish(run, slice(0, 2), Commit(4, 3, 1), None)
+        run_to_end(run, slice(0, 2), Commit(4, 3, 1), None)
 
 
 # of two writers -------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from warpsim.files.store.place import (
 )
 from warpsim.files.store.plain import to_plain
 from warpsim.files.store.store import Commit, Store, load_trajectory
-from warpsim.jobs.resume import finish, together, unfinished
+from warpsim.jobs.resume import run_to_end, together, unfinished
 from warpsim.model.model import Model
 from warpsim.run.description import fingerprint
 from warpsim.run.randomness import RandomControls
@@ -101,7 +101,7 @@ class Shard:
     def run(self, start: int, stop: int, commit: tuple, controls) -> None:
         """Simulate worlds start to stop from their commit to the end."""
         store = Store(self.path)
-        finish(store, slice(start, stop), Commit(*commit), controls, device=self.device, threads=self.threads)
+        run_to_end(store, slice(start, stop), Commit(*commit), controls, device=self.device, threads=self.threads)
 
 
 def rollout(
@@ -192,7 +192,7 @@ def resume(
     with held(store.path):
         if not store.run["divided"]:
             _divide(store)
-        _Run(ray, store, shards, device, threads, controls).finish(progress)
+        _Run(ray, store, shards, device, threads, controls).run_to_end(progress)
     return load_trajectory(path)
 
 
@@ -247,7 +247,7 @@ class _Run:
         self.busy: dict = {}  # pending result -> its actor and worlds
         self.losses = 0
 
-    def finish(self, progress) -> None:
+    def run_to_end(self, progress) -> None:
         """Simulate every column to the end."""
         try:
             self.waiting = collections.deque(self._tasks())

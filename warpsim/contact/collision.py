@@ -350,9 +350,9 @@ class Collision:
         self.dynamics.launch(contact.detect, None, [*inputs, geoms, self.contacts])
         if self.convex_scene is not None:
             inputs = [d.topology, self.scene, self.convex_scene, plant, h, links, self.grid, geoms, self.contacts]
-            self.dynamics.launch(convex_contacts.detect, None, inputs)
+            self.dynamics.launch(convex_contacts.add_convex_contacts, None, inputs)
         if self.pressure is not None:
-            self.pressure.detect(h, link_V, self)
+            self.pressure.add_contacts(h, link_V, self)
         if self._chains is not None:
             self.dynamics.launch(contact.list_supports, None, [self.scene, *self._chains, self.contacts])
 

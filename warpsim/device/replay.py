@@ -74,7 +74,7 @@ class Replay:
         """Drop all graphs: an array has moved."""
         self._graphs.clear()
 
-    def found(self, key: tuple) -> Stages | None:
+    def graphs_of(self, key: tuple) -> Stages | None:
         """The graphs of `run` for this key, marked as used last; None if there are none."""
         if self._version != self.parameters.version:
             self.clear()
@@ -141,7 +141,7 @@ class Replay:
 
     def _find(self, key: tuple, launch, divided: bool, compile) -> Stages:
         """The graphs of a key, captured if there are none."""
-        stages = self.found(key)
+        stages = self.graphs_of(key)
         if stages is None:
             if compile is not None:
                 compile()

@@ -17,7 +17,7 @@ from warpsim.base.checks import choice, flag, numbers, positive, several, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.threads import holds
 from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
-from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, GradientTrust, measure
+from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, GradientTrust, measure_trust
 from warpsim.kernels.differentiate.lcp_residual import TOUCHING
 from warpsim.kernels.flags import NONFINITE
 from warpsim.model.parameters import SPECS
@@ -347,7 +347,9 @@ class _Checker:
 
         gradient = {name: self.gradients[self.steps][name] for name in self.names}
         options = {"relative_step": RELATIVE_STEP, "hop_steps": HOP_STEPS, "tolerance": TOLERANCE}
-        return measure(self.sim, run, self.point, gradient, self.loss0[-1], dict.fromkeys(gradient, 1.0), **options)
+        return measure_trust(
+            self.sim, run, self.point, gradient, self.loss0[-1], dict.fromkeys(gradient, 1.0), **options
+        )
 
     def _difference(self, name: str, direction: np.ndarray, size: float) -> "_Difference":
         runs = []

@@ -82,7 +82,7 @@ class Checkpoints:
         move_state_gradient(after, self.start)
         self.recorder.give_back(0, self.start)
         if self.report is not None:
-            self.report.measure(0, self.start)
+            self.report.store_norms(0, self.start)
         self._restore_diagnostics(saved)
         self._refuse_differences(differences)
 
@@ -100,7 +100,7 @@ class Checkpoints:
                     before, control, None, None, self.substeps, kept=self.kept.of(step)
                 )
                 if self.report is not None:
-                    tape.record_func(lambda s=state, k=step + 1: self.report.measure(k, s), [state.q, state.v])
+                    tape.record_func(lambda s=state, k=step + 1: self.report.store_norms(k, s), [state.q, state.v])
                 chain.append(state)
         for k, state in enumerate(chain[1:], start=first + 1):
             self.recorder.give_back(k, state)

@@ -108,7 +108,7 @@ class LCPAdjoint(ContactSolver):
         self.run(lcp_residual.add_tangent, self.worlds, [*tables, q, self.change, q_bar])
         self._run_by_turns(lcp_residual.bounce, [*inputs, v_bar, self.change], needs_W=False)
 
-    def measure(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:
+    def keep_norm(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:
         """Keep the size of the gradient that was found with `chosen` = `which` in all worlds."""
         self.run(lcp_residual.squared_norm, self.worlds, [v_bar, tau_bar, self.norms[which]])
 

@@ -28,7 +28,7 @@ from warpsim.differentiate.trust import (
     TOLERANCE,
     GradientTrust,
     checked_options,
-    measure,
+    measure_trust,
     worlds_axis,
 )
 from warpsim.model.parameters import SPECS
@@ -260,7 +260,7 @@ class Objective:
 
         gradient = {name: found[name] for name in self.start}
         try:
-            return measure(self.sim, run, point, gradient, loss, self.scale, **options)
+            return measure_trust(self.sim, run, point, gradient, loss, self.scale, **options)
         finally:
             Inputs(self.sim, arrays)  # restores the parameters of x
 

@@ -64,10 +64,10 @@ class GradientReport:
         """Let the tape measure the gradient of the state after this step, once the gradient is complete."""
         if step > 0:
             wp.copy(self.flags[step - 1], state.memory["flags"])
-        tape.record_func(functools.partial(self.measure, step, state.alias()), [state.q, state.v])
+        tape.record_func(functools.partial(self.store_norms, step, state.alias()), [state.q, state.v])
 
     @in_turn
-    def measure(self, step: int, state: "State") -> None:
+    def store_norms(self, step: int, state: "State") -> None:
         """Store the norms of the state's present gradient."""
         self._passed = True
         inputs = [state.q.grad, state.v.grad, self._norms[step]]

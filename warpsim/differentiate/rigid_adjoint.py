@@ -144,7 +144,7 @@ class RigidAdjoint(ContactAdjoint):
         for which in (0, 1):
             fill(self.solver.chosen, which)
             take_back()
-            self.solver.measure(which, self.adjoint.v0.grad, self.adjoint.tau.grad)
+            self.solver.keep_norm(which, self.adjoint.v0.grad, self.adjoint.tau.grad)
             for gradient, kept in self._parameter_gradients:
                 assign(gradient, kept)
         self.solver.choose()

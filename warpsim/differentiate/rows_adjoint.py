@@ -56,7 +56,7 @@ class RowsAdjoint(ScalarRows):
             inputs = [self.table, constants, self.rows, ahead, q, q_at, v0, phi, J]
             at.launch(taped_rows.coordinate_errors, self.count, inputs)
             if self.has_frames:
-                self.geometry(at, constants, phi, J, on_tape=1)
+                self.frame_errors(at, constants, phi, J, on_tape=1)
         if self.on_lines is not None:
             inputs = [self.table, constants, self.rows, self.on_lines.table, self.lines.length, self.lines.moment, q]
             for _, _, phi, J in places:

@@ -237,7 +237,7 @@ def disagreement(slope, sides, loss, relative_step: float, rounding: float) -> n
     return np.where(np.isfinite(gap), share, np.nan)
 
 
-def measure(sim, run, point, gradient, loss, scale, *, relative_step, hop_steps, tolerance) -> GradientTrust:
+def measure_trust(sim, run, point, gradient, loss, scale, *, relative_step, hop_steps, tolerance) -> GradientTrust:
     """The report.
 
     `run(point, progress=None)` gives the loss, `(worlds,)` or one number, and the trajectory. `point`: inputs by name,

@@ -76,11 +76,11 @@ class HalfCheetah(Task):
 def _flat(term, bound: float | None = None):
     """A term of all bodies, flattened."""
 
-    def found(s):
+    def flattened(s):
         value = term(s).reshape(s.worlds, -1)
         return value if bound is None else s.xp.clip(value, -bound, bound)
 
-    return found
+    return flattened
 
 
 def _between(low: float, high: float):

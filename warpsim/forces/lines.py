@@ -256,7 +256,7 @@ class Lines(Part):
 
     def record(self, h: float) -> None:
         self.dynamics.position(self.of.q)
-        self.measure()
+        self.compute_lengths()
 
     def choose(self) -> None:
         """Choose how each tendon wraps, at the kinematics of `dynamics`."""
@@ -268,7 +268,7 @@ class Lines(Part):
     def launch(self) -> None:
         """Lengths and moment arms at the kinematics of `dynamics`."""
         self.choose()
-        self.measure()
+        self.compute_lengths()
 
     def lengths_at(self, q) -> np.ndarray:
         """Lengths (lines,) at a position of the model. Overwrites the arrays of all worlds."""
@@ -277,7 +277,7 @@ class Lines(Part):
         self.launch()
         return self.length.numpy()[0].astype(float)
 
-    def measure(self) -> None:
+    def compute_lengths(self) -> None:
         """Lengths and moment arms for the present choice of wraps, at the kinematics of `dynamics`; they are smooth in
         q."""
         dynamics, d, tables = self.dynamics, self.device_model, self.tables

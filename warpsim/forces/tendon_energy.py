@@ -41,15 +41,15 @@ class TendonEnergy(Part):
 
     def before_forces(self, h: float) -> None:
         if self.of.reports_energy:
-            self.measure(self.of.q)
+            self.compute(self.of.q)
             self.add(self.of.potential, self.of.energy)
 
-    def measure(self, q: wp.array) -> None:
-        """Measure the energy at q, after the lines have been measured."""
+    def compute(self, q: wp.array) -> None:
+        """Compute the energy at q, after the lengths of the lines."""
         d = self.dynamics.device_model
         inputs = [self.springs, d.parameters.stored("tendon_stiffness"), q, self.length, self.elastic]
         self.dynamics.launch(elastic_tendons.tendon_energy, None, inputs)
 
     def add(self, potential: wp.array, total: wp.array) -> None:
-        """Add the measured energy."""
+        """Add the computed energy."""
         self.dynamics.launch(elastic_tendons.add_elastic, None, [self.elastic, potential, total])

@@ -38,7 +38,7 @@ class FusedStep:
         inputs = [d.topology, d.plant(), self._drives(), h, step.q, step.v, self._motion()]
         step.dynamics.launch(fused.smooth_motion, step.model.ntree, inputs)
         for part in self.elastic:
-            part.measure(step.q)
+            part.compute(step.q)
 
     @property
     def certifies(self) -> bool:

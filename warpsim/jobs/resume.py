@@ -46,7 +46,9 @@ def resume(
     final = None
     with held(store.path) if unfinished(store) else contextlib.nullcontext():
         for worlds, commit in unfinished(store) if store.run["divided"] else together(store):
-            final = finish(store, worlds, commit, controls, sim=sim, device=device, threads=threads, progress=progress)
+            final = run_to_end(
+                store, worlds, commit, controls, sim=sim, device=device, threads=threads, progress=progress
+            )
             if (worlds.start, worlds.stop) != (0, store.worlds):
                 final = None  # the state of only a part of the worlds
     trajectory = load_trajectory(path, None if sim is None else sim.model)
@@ -83,7 +85,7 @@ def unfinished(store: Store, most: int | None = None) -> list[tuple[slice, Commi
     return found
 
 
-def finish(
+def run_to_end(
     store: Store, worlds: slice, commit: Commit, controls, *, sim=None, device=None, threads=None, progress=None
 ) -> State:
     """Simulate worlds of a store to the end."""

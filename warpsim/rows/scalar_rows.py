@@ -402,14 +402,14 @@ class ScalarRows:
             dynamics.launch(line_rows.fill, None, inputs)
         if self.has_frames:
             self.look_ahead(q, ahead, v)
-            self.geometry(dynamics, constants, self.phi, self.rows.J)
+            self.frame_errors(dynamics, constants, self.phi, self.rows.J)
             inputs = [d.topology, self.table, constants, self.rows, lead, v, M_factor]
             inputs += [self.phi, self.floor, self.inertia]
             dynamics.launch(frame_rows.prepare, max(d.model.nv, self.count), inputs)
             at = dynamics
             if between is not None:
                 at = between[0]
-                self.geometry(at, constants, self.phi_between, self.rows.J)
+                self.frame_errors(at, constants, self.phi_between, self.rows.J)
             self.least_weights(at)
             inputs = [d.topology, self.table, constants, d.plant(), now, self.phi, self.floor, force, z, self.rows]
             dynamics.launch(frame_rows.regularise, None, inputs)
@@ -422,7 +422,7 @@ class ScalarRows:
         self.dynamics.launch(taped_rows.coordinate_errors, self.count, inputs)
         if self.has_frames:
             self.look_ahead(q, 1.0, u)
-            self.geometry(self.dynamics, constants, phi, self.rows.J)
+            self.frame_errors(self.dynamics, constants, phi, self.rows.J)
 
     def steady(self) -> None:
         """Compute the armature of a step: the parameter plus the inertia added to steady light links under tension."""
@@ -468,7 +468,7 @@ class ScalarRows:
         dynamics.launch(passes.integrate_position, d.model.nlink, [d.topology, ahead, q, v, self.q_ahead])
         dynamics.kinematics(self.q_ahead, self.link_X_ahead)
 
-    def geometry(self, at: Dynamics, constants, phi, J, on_tape: int = 0) -> None:
+    def frame_errors(self, at: Dynamics, constants, phi, J, on_tape: int = 0) -> None:
         """Rows between frames: J at the kinematics of `at`, and φ where the velocity leads."""
         inputs = [self.device_model.topology, self.table, constants, self.rows, at.link_X, self.link_X_ahead, at.dof_S]
         at.launch(frame_rows.frame_errors, self.count, [*inputs, on_tape, phi, J])

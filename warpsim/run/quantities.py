@@ -130,7 +130,7 @@ class Quantities:
         if self._tendon_energy is not None:
             if self._tendon_energy.lines is not None:
                 self._tendon_energy.lines.launch()
-            self._tendon_energy.measure(state.q)
+            self._tendon_energy.compute(state.q)
             self._tendon_energy.add(potential, total)
         return kinetic, potential
 

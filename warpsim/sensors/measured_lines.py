@@ -27,12 +27,12 @@ class MeasuredLines:
         """The objects whose arrays are written to."""
         return [self, self.lines] if self.owned else [self]
 
-    def measure(self, v: wp.array) -> None:
-        """Measure the rates at v, after the kinematics."""
+    def compute_rates(self, v: wp.array) -> None:
+        """Compute the rates at v, after the kinematics."""
         if self.owned:
             with tape_paused():
                 self.lines.choose()
-            self.lines.measure()
+            self.lines.compute_lengths()
         inputs = [self.lines.columns, self.moment, v, self.rate]
         self.dynamics.launch(line_sensors.line_rates, self.rate.shape[1], inputs)
 

@@ -68,7 +68,7 @@ class StateSensors:
             dynamics.position(q)
             dynamics.velocity(v)
         if self.lines is not None:
-            self.lines.measure(v)
+            self.lines.compute_rates(v)
         if self.counts["coordinate"]:
             inputs = [
                 self.tables["coordinate"],

@@ -249,7 +249,7 @@ class StepSensors:
         links there."""
         dynamics, of = self.dynamics, x.of
         if self.lines is not None:
-            self.lines.measure(of.v0)
+            self.lines.compute_rates(of.v0)
         if self.actuators.count:
             totals = None if of.actuation is None else of.actuation.total
             self.actuators.measure(of.q, of.v0, of.actuators, self.data, totals)

@@ -221,7 +221,7 @@ def store_polygon(
 
 
 @kernel(lanes=True)
-def detect(
+def find_polygons(
     scene: Scene,
     fields: Fields,
     sizes: Sizes,

@@ -301,7 +301,7 @@ def plane_mesh(table: MeshTable, pair: Pair, margin: real) -> Manifold:
 
 
 @func(inline=False)
-def detect(
+def detect_convex(
     table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: real, motion: Nearing
 ) -> Manifold:
     """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.

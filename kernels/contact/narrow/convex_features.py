@@ -8,10 +8,10 @@ point along n. Against a plane, or a rim against a point, x has a closed form. E
     t(n) = (1 − n nᵀ)(x_b(−n) − x_a(n)) = 0,
 
 found by Newton steps (K_a + K_b + φ) δ = t(n). K is the Hessian of the feature's support function, φ = n·(x_b − x_a).
-The initial n is the normal that `detect` found. The contact's third code stores it to 6e-5 rad in axes of geom A. From
-there four steps without a loop (`curved_pair`) reach rounding. So does the derivative, which comes from the last step
-alone: that of the implicit function, −t_n⁻¹ t_p. All features are exact in this sense. The exception is a contact
-marked FROZEN: its normal is the recorded one, fixed to geom A.
+The initial n is the normal that `detect_convex` found. The contact's third code stores it to 6e-5 rad in axes of geom
+A. From there four steps without a loop (`curved_pair`) reach rounding. So does the derivative, which comes from the
+last step alone: that of the implicit function, −t_n⁻¹ t_p. All features are exact in this sense. The exception is a
+contact marked FROZEN: its normal is the recorded one, fixed to geom A.
 
 The third code (reference) is one of
 

@@ -16,7 +16,7 @@ from .sphere import sphere_box, sphere_capsule, sphere_sphere
 
 
 @func
-def detect(
+def detect_features(
     type_a: wp.int32, X_a: transform, size_a: vec3, type_b: wp.int32, X_b: transform, size_b: vec3, margin: real
 ) -> Manifold:
     """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.

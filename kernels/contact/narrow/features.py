@@ -8,10 +8,10 @@ from A into B and the radii r_a, r_b,
 
     φ = n·(x_b − x_a) − r_a − r_b        point = ½ (x_a + x_b + (r_a − r_b) n).
 
-`detect` decides which features touch and has no derivatives. These functions run in the forward and the taped path, so
-the gradient is that of the computed values at fixed features. They follow the rules of differentiable code: no loops,
-and real branches around roots and divisions. Positions are relative to geom A, so that float32 accuracy depends on the
-size of the geoms and not on their place in the world.
+`detect_features` decides which features touch and has no derivatives. These functions run in the forward and the taped
+path, so the gradient is that of the computed values at fixed features. They follow the rules of differentiable code: no
+loops, and real branches around roots and divisions. Positions are relative to geom A, so that float32 accuracy depends
+on the size of the geoms and not on their place in the world.
 """
 
 import warp as wp

@@ -19,7 +19,7 @@ import warp as wp
 from ...real import func, real, transform, vec3
 from . import clip
 from .clip import Candidates, reduce
-from .convex import detect as detect_convex
+from .convex import detect_convex
 from .convex_features import evaluate as evaluate_convex
 from .features import ContactGeometry
 from .manifold import HEIGHT_FIELD, MESH, NO_REFERENCE, Manifold, add_contact, contact_features
@@ -204,11 +204,11 @@ def field_contacts(
 
 
 @func(inline=False)
-def detect(
+def detect_general(
     table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, radius_b: real, margin: real,
     motion: Nearing,
 ) -> Manifold:  # fmt: skip
-    """`convex.detect`, also for a height field as geom A; `radius_b` is the bounding radius of geom B."""
+    """`convex.detect_convex`, also for a height field as geom A; `radius_b` is the bounding radius of geom B."""
     if geom_a.type == HEIGHT_FIELD:
         return field_contacts(table, geom_a, X_a, geom_b, X_b, radius_b, margin)
     return detect_convex(table, geom_a, X_a, geom_b, X_b, margin, motion)

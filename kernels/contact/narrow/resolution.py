@@ -21,7 +21,7 @@ from ...flags import UNRESOLVED
 from ...real import func, real, vec2, vec3
 from .manifold import CAPSULE, CYLINDER, PLANE, SPHERE
 
-# A bit of `Contacts.flags` between `detect` and `look_after` only; it never becomes a flag of the world.
+# A bit of `Contacts.flags` between `contacts.detect` and `look_after` only; it never becomes a flag of the world.
 SUSPECT = wp.constant(1 << 16)
 # Longest motion of a step without a test: this share of the smaller least half extent, or of the sum of both for geoms
 # that part (`longest_ways`). The factors below are relative to these ways.

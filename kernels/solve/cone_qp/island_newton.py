@@ -154,7 +154,7 @@ def newton(
 
 
 @func(inline=False)
-def finish(
+def try_newton(
     problem: Problem, work: Workspace, at: Island, options: Options, level: real, budget: int, residual: real
 ) -> tuple[real, real, int]:
     """Run Newton from x if its natural residual is below `level`.

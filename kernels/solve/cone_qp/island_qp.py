@@ -22,7 +22,7 @@ import warp as wp
 from ...real import func, kernel, real, vec2, vec3
 from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle
 from ..sap.newton import island_range
-from .island_newton import NEWTON_BELOW, Options, finish
+from .island_newton import NEWTON_BELOW, Options, try_newton
 from .island_program import certify, clamp_row, has_lower, has_upper, scale_program
 from .island_system import (
     REFINEMENTS,
@@ -382,7 +382,7 @@ def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> 
         mean = residuals(problem, work, at)
         best = certify(work, at, Vc.x, Vr.x, best)
         if best > aim and best < real(NEWTON_BELOW) and count < options.max_iterations:
-            best, newton_level, steps = finish(
+            best, newton_level, steps = try_newton(
                 problem, work, at, options, newton_level, options.max_iterations - count, best
             )
             count += steps
@@ -417,7 +417,7 @@ def iterate(problem: Problem, work: Workspace, at: Island, options: Options) -> 
     ):
         residuals(problem, work, at)
         budget = options.max_iterations - count
-        best, newton_level, steps = finish(problem, work, at, options, real(wp.inf), budget, best)
+        best, newton_level, steps = try_newton(problem, work, at, options, real(wp.inf), budget, best)
         count += steps
     return best, count
 

@@ -136,7 +136,7 @@ def project(work: Workspace, at: World, trial: wp.array1d(dtype=real), x: wp.arr
 
 
 @func(inline=False)
-def measure(
+def natural_residual(
     work: Workspace, at: World,
     regularization: real, target: wp.array1d(dtype=real), x: wp.array1d(dtype=real),
 ) -> real:  # fmt: skip
@@ -156,7 +156,10 @@ def measure(
 
 @func(inline=False)
 def classify(work: Workspace, at: World, x: wp.array1d(dtype=real)):
-    """Classify rows by x − w, with w of `measure`; friction at separating contacts takes the bound that w points to."""
+    """Classify rows by x − w, with w of `natural_residual`.
+
+    Friction at separating contacts takes the bound that w points to.
+    """
     for i in range(at.n):
         if work.findex[at.w, i] < 0:
             trial = x[i] - work.w[at.w, i]
@@ -311,7 +314,7 @@ def block_pivot(work: Workspace, at: World, regularization: real, x: wp.array1d(
         size = real(0.0)
         for i in range(at.n):
             size = wp.max(size, wp.abs(x[i]))
-        if measure(work, at, regularization, target, x) <= real(solved) + real(rounding) * size:
+        if natural_residual(work, at, regularization, target, x) <= real(solved) + real(rounding) * size:
             return pivot + 1
         classify(work, at, x)
     return -BLOCK_PIVOTS
@@ -337,7 +340,7 @@ def sweep(work: Workspace, at: World, regularization: real, sweeps: int, x: wp.a
 
 @func(inline=False)
 def label(work: Workspace, at: World, tolerance: real, classes: wp.array1d(dtype=int)):
-    """Labels S, C, ±U, ±T of `best`, given w of `measure`."""
+    """Labels S, C, ±U, ±T of `best`, given w of `natural_residual`."""
     x = work.best[at.w]
     for i in range(at.n):
         if work.findex[at.w, i] < 0:

@@ -46,7 +46,7 @@ from .classes import (
     classify,
     factor_classes,
     label,
-    measure,
+    natural_residual,
     project,
     solve_classes,
     sweep,
@@ -259,14 +259,14 @@ def solve_exactly(work: Workspace, options: Options, at: World, residual: real) 
     trial = work.trial[at.w]
     row_fill(real(0.0), trial, 0, at.n)
     solve_classes(work, at, m, rank, real(0.0), work.b[at.w], real(1.0), real(0.0), REFINEMENTS, trial)
-    best = keep_best(work, at, measure(work, at, real(0.0), work.b[at.w], trial), residual, trial)
+    best = keep_best(work, at, natural_residual(work, at, real(0.0), work.b[at.w], trial), residual, trial)
     if reached(work, options, at, best) or rank == m or misplaced(work, at) > options.tolerance:
         return best
     row_copy(work.x[at.w], trial, 0, at.n)
     for turn in range(TURNS):
         passes = wp.where(turn == 0, REFINEMENTS, 1)
         solve_classes(work, at, m, rank, real(0.0), work.b[at.w], real(1.0), real(0.0), passes, trial)
-        best = keep_best(work, at, measure(work, at, real(0.0), work.b[at.w], trial), best, trial)
+        best = keep_best(work, at, natural_residual(work, at, real(0.0), work.b[at.w], trial), best, trial)
         if reached(work, options, at, best):
             break
         if turn + 1 < TURNS:
@@ -281,7 +281,7 @@ def share_ties(work: Workspace, options: Options, at: World) -> int:
     """Let contacts that touch without an impulse (x = w = 0) take part if that solves too; return factorisations."""
     tie = real(TIED_TOLERANCES) * options.tolerance
     ties = wp.int32(0)
-    measure(work, at, real(0.0), work.b[at.w], work.best[at.w])
+    natural_residual(work, at, real(0.0), work.b[at.w], work.best[at.w])
     for i in range(at.n):
         if work.findex[at.w, i] < 0 and work.classes[at.w, i] == SEPARATING and work.w[at.w, i] <= tie:
             work.classes[at.w, i] = CLAMPING
@@ -367,7 +367,7 @@ def approach(
             count += wp.abs(block_pivot(work, at, epsilon_k, x))
         count += 1
         best = solve_exactly(work, options, at, best)
-        best = keep_best(work, at, measure(work, at, real(0.0), work.b[at.w], x), best, x)
+        best = keep_best(work, at, natural_residual(work, at, real(0.0), work.b[at.w], x), best, x)
         stalled += 1
         if best < real(STALL_SHRINK) * reference:
             reference = best
@@ -390,7 +390,7 @@ def pivot(work: Workspace, options: Options, at: World, residual: real) -> tuple
         count += steps
         if best < real(SNAP_BELOW) and not reached(work, options, at, best):
             # The steps approach a tie ever more slowly: put the rows that are nearly at a bound on it.
-            measure(work, at, real(0.0), work.b[at.w], work.best[at.w])
+            natural_residual(work, at, real(0.0), work.b[at.w], work.best[at.w])
             label(work, at, real(SNAP) * best, work.labels[at.w])
             for i in range(at.n):
                 work.classes[at.w, i] = adopt(work.labels[at.w, i], work.findex[at.w, i] >= 0)
@@ -416,7 +416,7 @@ def start(problem: Problem, work: Workspace, options: Options, at: World):
         for i in range(at.n):
             work.classes[at.w, i] = adopt(problem.classes[at.w, work.member[at.w, i]], work.findex[at.w, i] >= 0)
     else:
-        measure(work, at, real(0.0), work.b[at.w], x)
+        natural_residual(work, at, real(0.0), work.b[at.w], x)
         classify(work, at, x)
 
 
@@ -469,7 +469,7 @@ def solve(problem: Problem, scratch: Scratch, turn: int, work: Workspace, option
                     factors += pivots
                 if factors > 1:
                     hit = 0
-                error = measure(work, at, real(0.0), work.b[at.w], work.best[at.w])
+                error = natural_residual(work, at, real(0.0), work.b[at.w], work.best[at.w])
                 if not reached(work, options, at, error):
                     status = STATUS_NOT_CONVERGED
                 label(work, at, real(TIED_TOLERANCES) * wp.max(options.tolerance, error), work.labels[at.w])

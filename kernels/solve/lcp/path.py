@@ -13,7 +13,7 @@ import warp as wp
 from ...linalg.dense import lu_factor
 from ...linalg.loops import row_dot, row_fill
 from ...real import func, real, struct, vec2
-from .classes import CLAMPING, SEPARATING, UPPER, Workspace, World, assemble, measure, project, solve_classes
+from .classes import CLAMPING, SEPARATING, UPPER, Workspace, World, assemble, natural_residual, project, solve_classes
 
 # d, e = ½ + the fractional parts of i φ + ψ: all different, so that no two rows change class at the same θ.
 GOLDEN = 0.6180339887498949
@@ -104,7 +104,7 @@ def start_near(work: Workspace, at: World, regularization: real) -> real:
     """Initial point near `x`: with z = x − w, x̂ = mid(l, z, u) and ŵ = x̂ − z solve the problem at the returned θ."""
     x = work.x[at.w]
     z = work.trial[at.w]
-    measure(work, at, regularization, work.target[at.w], x)
+    natural_residual(work, at, regularization, work.target[at.w], x)
     for i in range(at.n):
         z[i] = x[i] - work.w[at.w, i]
     project(work, at, z, x)

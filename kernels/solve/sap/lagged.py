@@ -249,11 +249,11 @@ def linearise_all(
             )  # fmt: skip
     sync()
     pace()
-    return measure(problem, work, lag, w, r, balance)
+    return sum_balance(problem, work, lag, w, r, balance)
 
 
 @func
-def measure(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balance: Balance) -> Balance:
+def sum_balance(problem: Problem, work: Workspace, lag: Lag, w: int, r: Range, balance: Balance) -> Balance:
     """Compute the sums of `Balance`; store the norms for the certificate as SAP does."""
     sums = vec3(real(0.0), real(0.0), real(0.0))
     law = real(0.0)

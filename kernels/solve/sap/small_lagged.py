@@ -130,12 +130,12 @@ def small_linearise_all(
         x.miss[3 * x.contacts + k] = small_row(x, k)
     sync()
     team_three_forces(x.J, x.rows, x.gamma, x.miss, x.delta, x.j_c, x.dp, x.dv)
-    return small_measure(work, x, w, r, balance)
+    return small_sum_balance(work, x, w, r, balance)
 
 
 @func
-def small_measure(work: Workspace, x: Small, w: int, r: Range, balance: Balance) -> Balance:
-    """Compute the sums of `Balance`, as `measure`."""
+def small_sum_balance(work: Workspace, x: Small, w: int, r: Range, balance: Balance) -> Balance:
+    """Compute the sums of `Balance`, as `sum_balance`."""
     i = lane()
     missed = x.dp[i]
     impulse = x.j_c[i] - missed

@@ -164,7 +164,7 @@ class PatchFinder:
         """Find the polygons at positions q."""
         self.dynamics.kinematics(q, self.dynamics.link_X)
         self.placement.place_geoms(self._rest, self._rest)
-        self.pressure.detect(0.0, self._rest, self.placement)
+        self.pressure.add_contacts(0.0, self._rest, self.placement)
 
     def patches(self, world: int) -> list[ContactPatch]:
         """The patches of a world, ordered by pair. Force and moment are the elastic ones."""

@@ -101,7 +101,7 @@ class PressureContact:
         fields = {key: stored(f"geom_hydroelastic_{key}") for key in ("modulus", "thickness")}
         return self.device_model.struct(field_kernels.Sizes, size=stored("geom_size"), **fields)
 
-    def detect(self, h: float, link_V: wp.array, collision) -> None:
+    def add_contacts(self, h: float, link_V: wp.array, collision) -> None:
         """Append the contact points of the pressure fields to those that `collision` has found."""
         inputs = [self.scene, self.fields, self.sizes(), collision.material(), h / np.pi, collision.geom_X]
         inputs += [
@@ -111,7 +111,7 @@ class PressureContact:
             collision.contacts,
             self.polygons,
         ]
-        self.dynamics.launch(polygon_kernels.detect, None, inputs)
+        self.dynamics.launch(polygon_kernels.find_polygons, None, inputs)
         if self.points_per_patch:
             inputs = [self.device_model.topology, self.scene, self.fields, self.sizes(), h, self.points_per_patch]
             inputs += [self.dynamics.link_X, link_V, collision.geom_X, self.polygons, collision.contacts]

@@ -273,7 +273,7 @@ class Store:
     def _rows(self, name: str, member: str | None, shape: tuple[int, ...], axis: int, worlds: slice) -> np.ndarray:
         """The part of an array that belongs to some worlds, along `axis`; the array's shape must begin with `shape`."""
 
-        def found() -> np.ndarray:
+        def rows() -> np.ndarray:
             array = self.root[name] if member is None else self.root[name][member]
             if array.shape[: len(shape)] != shape:
                 raise ValueError(f"{array.name.lstrip('/')} has shape {array.shape}, which must begin with {shape}")
@@ -282,7 +282,7 @@ class Store:
             check_backed(array, ranges)
             return array[tuple(slice(*r) for r in ranges)]
 
-        return read(self.path, found)
+        return read(self.path, rows)
 
     def model(self) -> Model:
         """The model of one world."""

@@ -62,7 +62,7 @@ def load_urdf(
         exclude_neighbours(b)
         writer.add_filters(robot)
         writer.add_mimics(robot, path)
-        writer.finish()
+        writer.report_used()
         if writer.undrawn and visuals:
             _warn_once(
                 path, "visuals that cannot be read, and are not drawn, of links ", list(dict.fromkeys(writer.undrawn))
@@ -328,7 +328,7 @@ class _Writer:
         if free:
             _warn_once(path, f"{len(free)} mimic joints move independently, their coupling is not simulated: ", free)
 
-    def finish(self) -> None:
+    def report_used(self) -> None:
         """Add the report's lines of what was used."""
         lines = [ReportLine("links", "used", f"{len(self.body)}")]
         for what, count in sorted(self.counts.items()):

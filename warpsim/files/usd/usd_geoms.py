@@ -51,7 +51,7 @@ class Geoms:
         if not shape.touches and not any(pair for pair in self.own.get("pairs", []) if shape.own["index"] in pair[:2]):
             own["contype"] = own["conaffinity"] = 0
         own |= {key: given_time(own.get(key)) for key in OPTIONAL}
-        material = self.looks.own(shape)
+        material = self.looks.kept_material(shape)
         self.b.add_geom(
             shape.kind,
             shape.size,
@@ -60,7 +60,7 @@ class Geoms:
             name=shape.name,
             density=0.0,
             material=material,
-            mesh=self.looks.own_mesh(shape, material),
+            mesh=self.looks.kept_mesh(shape, material),
             hfield=shape.hfield,
             hydroelastic=self._pressure_field(shape),
             **own,

@@ -242,7 +242,7 @@ def _six_axes(prim, units, label: str):
     return "freedoms", freedoms
 
 
-def measure(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], float]:
+def joint_motion(joint: Joint, parent_pose, pose) -> tuple[np.ndarray, list[float], float]:
     """Motion between a joint's frames in the stage: the joint's part of it (7,), its values, and the rest [m, rad]."""
     motion = compose(inverse(compose(parent_pose, joint.frames[0])), compose(pose, joint.frames[1]))
     if joint.kind == "ball" and not joint.freedoms:

@@ -27,7 +27,7 @@ from warpsim.files.usd.usd_contact import soften
 from warpsim.files.usd.usd_filters import Filters
 from warpsim.files.usd.usd_geoms import Geoms
 from warpsim.files.usd.usd_joint_values import Scales, Values, add_mimics, read_values
-from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, measure, read_joint, span
+from warpsim.files.usd.usd_joints import APART, Joint, axis_in_body, joint_motion, read_joint, span
 from warpsim.files.usd.usd_known import unknown_type
 from warpsim.files.usd.usd_mass import MASS_NAMES, read_mass
 from warpsim.files.usd.usd_mjc import SITE_KINDS, SITES, MujocoPrims
@@ -513,7 +513,7 @@ class _Reader:
             if body.own:
                 pose = usd_extra.exact_pose(joint.pose(), body.own.get("pose"))
             else:
-                motion, q0, rest = measure(joint, parent_pose, body.pose)
+                motion, q0, rest = joint_motion(joint, parent_pose, body.pose)
                 still = joint.kind == "ball" or joint.stacked
                 pose = joint.pose(IDENTITY if still else motion)
                 q0 = [*q0, motion[3:]] if joint.kind == "ball" else q0

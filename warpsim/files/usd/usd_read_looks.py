@@ -28,7 +28,7 @@ class Looks:
         self.path, self.folders, self.report = path, Folders(path, packages, root), report
         self.images: dict[str, bytes | None] = {}
 
-    def own(self, shape) -> VisualMaterial | None:
+    def kept_material(self, shape) -> VisualMaterial | None:
         """The material that our export kept of a geom, with the stage's current image."""
         kept = shape.own.get(KEPT)
         if not isinstance(kept, dict):
@@ -43,7 +43,7 @@ class Looks:
             )
         return VisualMaterial(texture, **{key: kept[key] for key in FIELDS})
 
-    def own_mesh(self, shape, material: VisualMaterial | None) -> tuple | None:
+    def kept_mesh(self, shape, material: VisualMaterial | None) -> tuple | None:
         """The mesh of such a geom; its written texture coordinates include the repetition, which is removed."""
         kept = shape.own.get(KEPT)
         if shape.mesh is None or material is None or material.texture is None or not kept.get("uv"):
