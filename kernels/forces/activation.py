@@ -16,7 +16,7 @@ not depend on activations. May be taped.
 
 import warp as wp
 
-from ..real import func, kernel, real, struct, vec2
+from ..real import func, kernel, real, struct
 from .actuators import Actuators, clamped, scaled_law
 
 NONE = wp.constant(0)  # MuJoCo's codes
@@ -105,28 +105,6 @@ def next_activation(
     return within(y, dynamics.range[i, 0], dynamics.range[i, 1])
 
 
-@func
-def drive_and_next(
-    dynamics: Dynamics,
-    time: wp.array3d(dtype=real),
-    h: real,
-    u: real,
-    activation: wp.array2d(dtype=real),
-    w: int,
-    i: int,
-) -> vec2:
-    """(drive of actuator i, its next activation or 0)."""
-    found = vec2(u, real(0.0))
-    if dynamics.index[i] >= 0:
-        a = activation[w, dynamics.index[i]]
-        following = next_activation(dynamics, time, h, u, a, w, i)
-        if dynamics.early[i] != 0:
-            found = vec2(following, following)
-        else:
-            found = vec2(a, following)
-    return found
-
-
 @kernel(twin=True)
 def actuator_laws(
     dynamics: Dynamics,
@@ -143,10 +121,15 @@ def actuator_laws(
     """s = gain drive + bias of every actuator, and its next activation. Launch over (worlds, nu)."""
     w, i = wp.tid()
     u = clamped(actuators.control[w, i], actuators.control_range, w, i)
-    found = drive_and_next(dynamics, time, h, u, activation, w, i)
+    driven = u
     if dynamics.index[i] >= 0:
-        following[w, dynamics.index[i]] = found[1]
-    drive[w, i] = found[0]
-    s = scaled_law(actuators, found[0], w, i)
+        a = activation[w, dynamics.index[i]]
+        after = next_activation(dynamics, time, h, u, a, w, i)
+        following[w, dynamics.index[i]] = after
+        driven = a
+        if dynamics.early[i] != 0:
+            driven = after
+    drive[w, i] = driven
+    s = scaled_law(actuators, driven, w, i)
     for k in range(3):
         law[w, i, k] = s[k]

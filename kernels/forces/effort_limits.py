@@ -14,7 +14,7 @@ and a generalized force brings Q to its bound: tau + (bound − Q). May be taped
 
 import warp as wp
 
-from ..real import func, kernel, real, struct, vec2
+from ..real import func, kernel, real, struct, vec2, vec3
 from .activation import within
 from .actuators import clamped
 
@@ -38,93 +38,73 @@ class EffortLimits:
     actuator_joint: wp.array(dtype=int)  # ranges of joints that each actuator moves
 
 
-@func
-def force_of(
-    law: wp.array3d(dtype=real), length: wp.array2d(dtype=real), velocity: wp.array2d(dtype=real), w: int, a: int
-) -> real:
-    return law[w, a, 0] + law[w, a, 1] * length[w, a] + law[w, a, 2] * velocity[w, a]
+@struct
+class Laws:
+    """What the forces f = s · (1, length, velocity) of all actuators follow from, (worlds, nu) each."""
+
+    law: wp.array3d(dtype=real)  # (worlds, nu, 3) s
+    length: wp.array2d(dtype=real)
+    velocity: wp.array2d(dtype=real)
+    force_range: wp.array3d(dtype=real)
 
 
 @func
-def tendon_total(
-    limits: EffortLimits,
-    law: wp.array3d(dtype=real),
-    length: wp.array2d(dtype=real),
-    velocity: wp.array2d(dtype=real),
-    w: int,
-    t: int,
-) -> real:
+def force_of(laws: Laws, w: int, a: int) -> real:
+    return laws.law[w, a, 0] + laws.law[w, a, 1] * laws.length[w, a] + laws.law[w, a, 2] * laws.velocity[w, a]
+
+
+@func
+def tendon_total(limits: EffortLimits, laws: Laws, w: int, t: int) -> real:
     total = real(0.0)
     for k in range(limits.tendon_begin[t], limits.tendon_begin[t + 1]):
-        total += force_of(law, length, velocity, w, limits.tendon_actuator[k])
+        total += force_of(laws, w, limits.tendon_actuator[k])
     return total
 
 
 @func
-def tendon_scale(
-    limits: EffortLimits,
-    law: wp.array3d(dtype=real),
-    length: wp.array2d(dtype=real),
-    velocity: wp.array2d(dtype=real),
-    w: int,
-    t: int,
-) -> vec2:
+def tendon_scale(limits: EffortLimits, laws: Laws, w: int, t: int) -> vec2:
     """(1 if the range of tendon t is exceeded, else 0; the factor for its forces)."""
     found = vec2(real(0.0), real(1.0))
     if t >= 0:
-        total = tendon_total(limits, law, length, velocity, w, t)
+        total = tendon_total(limits, laws, w, t)
         bound = within(total, limits.tendon_range[t, 0], limits.tendon_range[t, 1])
         if bound < total or bound > total:
             found = vec2(real(1.0), bound / total)
     return found
 
 
+@func
+def keep(law: wp.array3d(dtype=real), w: int, a: int, s: vec3):
+    """Store the law of actuator a."""
+    law[w, a, 0] = s[0]
+    law[w, a, 1] = s[1]
+    law[w, a, 2] = s[2]
+
+
 @kernel(twin=True)
-def limit_tendons(
-    limits: EffortLimits,
-    length: wp.array2d(dtype=real),
-    velocity: wp.array2d(dtype=real),
-    own: wp.array3d(dtype=real),
-    # out
-    law: wp.array3d(dtype=real),
-):
+def limit_tendons(limits: EffortLimits, own: Laws, law: wp.array3d(dtype=real)):
     """Laws limited by the ranges of tendons. Launch over (worlds, nu)."""
     w, a = wp.tid()
-    scale = tendon_scale(limits, own, length, velocity, w, limits.tendon[a])
+    scale = tendon_scale(limits, own, w, limits.tendon[a])
+    s = vec3(own.law[w, a, 0], own.law[w, a, 1], own.law[w, a, 2])
     if scale[0] > real(0.0):
-        law[w, a, 0] = force_of(own, length, velocity, w, a) * scale[1]
-        law[w, a, 1] = real(0.0)
-        law[w, a, 2] = real(0.0)
-    else:
-        law[w, a, 0] = own[w, a, 0]
-        law[w, a, 1] = own[w, a, 1]
-        law[w, a, 2] = own[w, a, 2]
+        s = vec3(force_of(own, w, a) * scale[1], real(0.0), real(0.0))
+    keep(law, w, a, s)
 
 
 @func
-def joint_total(
-    limits: EffortLimits,
-    force_range: wp.array3d(dtype=real),
-    law: wp.array3d(dtype=real),
-    length: wp.array2d(dtype=real),
-    velocity: wp.array2d(dtype=real),
-    w: int,
-    j: int,
-) -> real:
+def joint_total(limits: EffortLimits, laws: Laws, w: int, j: int) -> real:
     total = real(0.0)
     for k in range(limits.joint_begin[j], limits.joint_begin[j + 1]):
         a = limits.joint_actuator[k]
-        total += limits.joint_moment[k] * clamped(force_of(law, length, velocity, w, a), force_range, w, a)
+        total += limits.joint_moment[k] * clamped(force_of(laws, w, a), laws.force_range, w, a)
     return total
 
 
 @kernel(twin=True)
 def joint_totals(
     limits: EffortLimits,
-    force_range: wp.array3d(dtype=real),
-    length: wp.array2d(dtype=real),
-    velocity: wp.array2d(dtype=real),
-    law: wp.array3d(dtype=real),
+    laws: Laws,
     compensation: wp.array2d(dtype=real),
     # out
     total: wp.array2d(dtype=real),
@@ -132,7 +112,7 @@ def joint_totals(
     """Total force of all actuators on each joint with a range. `compensation (worlds, nv)` of gravity may be empty.
     Launch over (worlds, ranges)."""
     w, j = wp.tid()
-    force = joint_total(limits, force_range, law, length, velocity, w, j)
+    force = joint_total(limits, laws, w, j)
     if compensation.shape[0] > 0 and limits.joint_weight[j] != 0:
         total[w, j] = force + compensation[w, limits.joint_dof[j]]
     else:
@@ -151,27 +131,14 @@ def exceeds(limits: EffortLimits, total: wp.array2d(dtype=real), w: int, a: int)
 
 
 @kernel(twin=True)
-def limit_joints(
-    limits: EffortLimits,
-    force_range: wp.array3d(dtype=real),
-    length: wp.array2d(dtype=real),
-    velocity: wp.array2d(dtype=real),
-    total: wp.array2d(dtype=real),
-    own: wp.array3d(dtype=real),
-    # out
-    law: wp.array3d(dtype=real),
-):
+def limit_joints(limits: EffortLimits, own: Laws, total: wp.array2d(dtype=real), law: wp.array3d(dtype=real)):
     """Laws of actuators that move a joint whose range is exceeded become constant forces; other laws stay. Launch over
     (worlds, nu)."""
     w, a = wp.tid()
+    s = vec3(own.law[w, a, 0], own.law[w, a, 1], own.law[w, a, 2])
     if exceeds(limits, total, w, a) > 0:
-        law[w, a, 0] = clamped(force_of(own, length, velocity, w, a), force_range, w, a)
-        law[w, a, 1] = real(0.0)
-        law[w, a, 2] = real(0.0)
-    else:
-        law[w, a, 0] = own[w, a, 0]
-        law[w, a, 1] = own[w, a, 1]
-        law[w, a, 2] = own[w, a, 2]
+        s = vec3(clamped(force_of(own, w, a), own.force_range, w, a), real(0.0), real(0.0))
+    keep(law, w, a, s)
 
 
 @kernel(twin=True)

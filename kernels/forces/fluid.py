@@ -126,49 +126,6 @@ def ellipsoid_drag(
     return coefficients[e, INTERACTION] * sp.join(torque, force)
 
 
-@func
-def shape_pose(
-    topology: Topology,
-    shapes: Shapes,
-    plant: Plant,
-    link_X: wp.array2d(dtype=transform),
-    w: int,
-    e: int,
-) -> transform:
-    """Pose of shape e in the world: its center and axes."""
-    body = shapes.body[e]
-    X = link_X[w, topology.body_link[body]]
-    own = transform(plant.body_com[w % plant.body_com.shape[0], body], shapes.axes[e])
-    if shapes.geom[e] != BOX:
-        own = joints.read_pose(plant.geom_pose, w % plant.geom_pose.shape[0], shapes.geom[e])
-    return X * own
-
-
-@func
-def local_wrench(
-    shapes: Shapes,
-    density: wp.array(dtype=real),
-    viscosity: wp.array(dtype=real),
-    wind: wp.array(dtype=vec3),
-    turn: quat,
-    arm: vec3,
-    V: vec6,
-    w: int,
-    e: int,
-) -> vec6:
-    """Wrench on shape e about its center, in its own axes."""
-    omega = wp.quat_rotate_inv(turn, sp.angular(V))
-    v = wp.quat_rotate_inv(turn, sp.velocity_at(V, arm) - wind[w % wind.shape[0]])
-    rho = density[w % density.shape[0]]
-    eta = viscosity[w % viscosity.shape[0]]
-    found = vec6()
-    if shapes.geom[e] == BOX:
-        found = box_drag(shapes.size[e], omega, v, rho, eta)
-    else:
-        found = ellipsoid_drag(shapes.size[e], omega, v, shapes.coefficients, e, rho, eta)
-    return found
-
-
 @kernel(twin=True)
 def shape_wrench(
     topology: Topology,
@@ -184,12 +141,25 @@ def shape_wrench(
 ):
     """The medium's wrench on each shape, about o. Launch over (worlds, shapes)."""
     w, e = wp.tid()
-    l = topology.body_link[shapes.body[e]]
-    X = shape_pose(topology, shapes, plant, link_X, w, e)
+    body = shapes.body[e]
+    l = topology.body_link[body]
+    pose = transform(plant.body_com[w % plant.body_com.shape[0], body], shapes.axes[e])  # center and axes in the body
+    if shapes.geom[e] != BOX:
+        pose = joints.read_pose(plant.geom_pose, w % plant.geom_pose.shape[0], shapes.geom[e])
+    X = link_X[w, l] * pose
     turn = wp.transform_get_rotation(X)
     o = reference_point(topology, link_X, w, l)
     arm = wp.transform_get_translation(X) - o
-    local = local_wrench(shapes, density, viscosity, wind, turn, arm, link_V[w, l], w, e)
+    V = link_V[w, l]
+    omega = wp.quat_rotate_inv(turn, sp.angular(V))
+    v = wp.quat_rotate_inv(turn, sp.velocity_at(V, arm) - wind[w % wind.shape[0]])
+    rho = density[w % density.shape[0]]
+    eta = viscosity[w % viscosity.shape[0]]
+    local = vec6()  # about the center, in the shape's axes
+    if shapes.geom[e] == BOX:
+        local = box_drag(shapes.size[e], omega, v, rho, eta)
+    else:
+        local = ellipsoid_drag(shapes.size[e], omega, v, shapes.coefficients, e, rho, eta)
     force = wp.quat_rotate(turn, sp.linear(local))
     wrench[w, e] = sp.join(wp.quat_rotate(turn, sp.angular(local)) + wp.cross(arm, force), force)
 

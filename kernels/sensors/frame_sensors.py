@@ -73,23 +73,14 @@ def frame_of(
 
 
 @func
-def velocity_of(
-    topology: Topology,
-    frames: Frames,
-    link_X: wp.array2d(dtype=transform),
-    link_V: wp.array2d(dtype=vec6),
-    X: transform,
-    w: int,
-    s: int,
-    end: int,
+def motion_at(
+    topology: Topology, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), point: vec3, w: int, l: int
 ) -> vec6:
-    """(angular, linear) velocity in world axes of one of the two frames, whose pose is X."""
+    """(angular, linear) velocity of a point of a link."""
     V = vec6()
-    l = frames.link[s, end]
     if l >= 0:
         o = reference_point(topology, link_X, w, l)
-        u = link_V[w, l]
-        V = sp.join(sp.angular(u), sp.velocity_at(u, wp.transform_get_translation(X) - o))
+        V = sp.join(sp.angular(link_V[w, l]), sp.velocity_at(link_V[w, l], point - o))
     return V
 
 
@@ -206,13 +197,13 @@ def measure_frames(
         if is_inside(sensors.zone[s], sensors.size[s], p):
             value = vec4(real(1.0), real(0.0), real(0.0), real(0.0))
     else:
-        V = velocity_of(topology, sensors.frames, link_X, link_V, X, w, s, 0)
+        V = motion_at(topology, link_X, link_V, wp.transform_get_translation(X), w, sensors.frames.link[s, 0])
         if kind == VELOCIMETER:
             value = as_vec4(back(X, sp.linear(V)))
         elif kind == GYRO:
             value = as_vec4(back(X, sp.angular(V)))
         elif kind == FRAMELINVEL or kind == FRAMEANGVEL:
-            U = velocity_of(topology, sensors.frames, link_X, link_V, Y, w, s, 1)
+            U = motion_at(topology, link_X, link_V, wp.transform_get_translation(Y), w, sensors.frames.link[s, 1])
             value = relative_velocity(kind, X, Y, V, U)
     for i in range(numbers_of(kind)):
         data[w, sensors.adr[s] + i] = value[i]

@@ -159,27 +159,6 @@ def link_reactions(
 
 
 @func
-def acceleration_at(
-    topology: Topology,
-    plant: Plant,
-    link_X: wp.array2d(dtype=transform),
-    link_V: wp.array2d(dtype=vec6),
-    link_A: wp.array2d(dtype=vec6),
-    point: vec3,
-    w: int,
-    l: int,
-) -> vec6:
-    """(angular, linear) acceleration, minus gravity, of a point of a link in world axes."""
-    A = sp.join(vec3(real(0.0), real(0.0), real(0.0)), -plant.gravity[w % plant.gravity.shape[0]])
-    if l >= 0:
-        arm = point - reference_point(topology, link_X, w, l)
-        V = link_V[w, l]
-        turning = wp.cross(sp.angular(V), sp.velocity_at(V, arm))
-        A = sp.join(sp.angular(link_A[w, l]), sp.velocity_at(link_A[w, l], arm) + turning)
-    return A
-
-
-@func
 def reaction_at(
     topology: Topology, link_X: wp.array2d(dtype=transform), link_f: wp.array2d(dtype=vec6), point: vec3, w: int, l: int
 ) -> vec6:
@@ -219,7 +198,13 @@ def measure_accelerations(
     l = sensors.frames.link[s, 0]
     value = vec3(real(0.0), real(0.0), real(0.0))
     if kind == ACCELEROMETER or kind == FRAMELINACC or kind == FRAMEANGACC:
-        A = acceleration_at(topology, plant, link_X, link_V, link_A, point, w, l)
+        # The angular and linear acceleration of the point, minus gravity, in world axes.
+        A = sp.join(vec3(real(0.0), real(0.0), real(0.0)), -plant.gravity[w % plant.gravity.shape[0]])
+        if l >= 0:
+            arm = point - reference_point(topology, link_X, w, l)
+            V = link_V[w, l]
+            turning = wp.cross(sp.angular(V), sp.velocity_at(V, arm))
+            A = sp.join(sp.angular(link_A[w, l]), sp.velocity_at(link_A[w, l], arm) + turning)
         if kind == ACCELEROMETER:
             value = back(X, sp.linear(A))
         elif kind == FRAMELINACC:

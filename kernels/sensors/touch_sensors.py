@@ -14,8 +14,8 @@ from ..contact.ray import miss, ray_box, ray_capsule, ray_cylinder, ray_ellipsoi
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
 from ..tree import joints
 from ..tree import spatial as sp
-from ..tree.passes import Topology, reference_point
-from .frame_sensors import Frames, is_inside
+from ..tree.passes import Topology
+from .frame_sensors import Frames, is_inside, motion_at
 from .reading import put
 
 # What a side of a contact sensor requires of a contact point's geom.
@@ -263,18 +263,6 @@ def in_contact_axes(frame: mat33, x: vec3, side: real) -> vec3:
     """(normal, tangent, second tangent) of a vector on the sensor's second side, in axes that turn with `side`."""
     y = wp.transpose(frame) * x
     return vec3(y[2], y[0], side * y[1])
-
-
-@func
-def motion_at(
-    topology: Topology, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), point: vec3, w: int, l: int
-) -> vec6:
-    """(angular, linear) velocity of a point of a link."""
-    V = vec6()
-    if l >= 0:
-        o = reference_point(topology, link_X, w, l)
-        V = sp.join(sp.angular(link_V[w, l]), sp.velocity_at(link_V[w, l], point - o))
-    return V
 
 
 @kernel(twin=True)

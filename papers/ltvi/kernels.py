@@ -17,11 +17,11 @@ kernel = wp.kernel(enable_backward=False)
 types, drnea, roots, spatial = scalar_types(real), copy(drnea, real), copy(roots, real), copy(spatial, real)
 vec3, vec6, vec10, mat33 = types.vec3, types.vec6, types.vec10, types.mat33
 angular, linear, join = spatial.angular, spatial.linear, spatial.join
-Equation, Factor, Frame, Motion, Root = drnea.Equation, drnea.Factor, drnea.Frame, drnea.Motion, drnea.Root
+Equation, Frame, Motion = drnea.Equation, drnea.Frame, drnea.Motion
 com, turned, moved_motion, moved_wrench = drnea.com, drnea.turned, drnea.moved_motion, drnea.moved_wrench
 evaluate_tree, residual_tree = drnea.evaluate_tree, drnea.residual_tree
 reduce_tree, solve_tree = drnea.reduce_tree, drnea.solve_tree
-Elimination, Options, Topology = roots.Elimination, roots.Options, copy(passes.Topology, real)
+Elimination, Search, Topology = roots.Elimination, roots.Search, copy(passes.Topology, real)
 start, judge, broyden_step = roots.start, roots.judge, roots.broyden_step
 differentiate_link = roots.differentiate_link
 
@@ -233,11 +233,7 @@ def gauss(J: wp.array3d(dtype=real), x: wp.array2d(dtype=real), w: int, n: int):
 @kernel
 def search(
     topology: Topology,
-    frame: Frame,
-    factor: Factor,
-    equation: Equation,
-    options: Options,
-    work: Motion,
+    search: Search,
     evaluation: int,
     method: int,
     chain: Chain,
@@ -245,14 +241,14 @@ def search(
     elimination: Elimination,
     steps: wp.array3d(dtype=real),
     square: wp.array3d(dtype=real),
-    root: Root,
-    residual: wp.array2d(dtype=real),
 ):
     """Root of `evaluation` by `method` from the guess in `work`."""
     w, tree = wp.tid()
+    frame, factor, equation = search.frame, search.factor, search.equation
+    work, root, residual = search.work, search.root, search.residual
     n = work.dq.shape[1]
     start(root, w, tree)
-    first = options.first_step
+    first = search.first_step
     if first != real(0.0):  # the second half of the guess "dynamics" is left in work.u
         solve_tree(topology, frame, factor, work, w, tree)
         for d in range(n):
@@ -273,7 +269,7 @@ def search(
             work.u[w, d] = residual[w, d]
             work.wrench[w, d] = vec6()
         norm = reduce_tree(topology, frame, factor, work, w, tree)
-        over = judge(topology, equation, options, work, norm, previous, root, w, tree)
+        over = judge(topology, search, norm, previous, w, tree)
         if not over:
             if method == NEWTON:
                 if evaluation == SVI:

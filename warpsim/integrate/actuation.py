@@ -141,12 +141,14 @@ class Actuation(Part):
             inputs += [self.drive, self.length, self.velocity, self.own]
             dynamics.launch(muscle.muscle_force, model.nu, inputs)
         if self.has_limits:
-            limits, at, force_range = self.limits, [self.length, self.velocity], stored("force_range")
-            inner, total = self.within_tendons, self.total
-            dynamics.launch(effort_limits.limit_tendons, model.nu, [limits, *at, self.own, inner])
-            inputs = [limits, force_range, *at, inner, compensation, total]
-            dynamics.launch(effort_limits.joint_totals, total.shape[1], inputs)
-            dynamics.launch(effort_limits.limit_joints, model.nu, [limits, force_range, *at, total, inner, self.law])
+            limits, inner, total = self.limits, self.within_tendons, self.total
+            read = {"length": self.length, "velocity": self.velocity, "force_range": stored("force_range")}
+            own, limited = (
+                dynamics.device_model.struct(effort_limits.Laws, law=law, **read) for law in (self.own, inner)
+            )
+            dynamics.launch(effort_limits.limit_tendons, model.nu, [limits, own, inner])
+            dynamics.launch(effort_limits.joint_totals, total.shape[1], [limits, limited, compensation, total])
+            dynamics.launch(effort_limits.limit_joints, model.nu, [limits, limited, total, self.law])
             dynamics.launch(effort_limits.limited_tau, model.nv, [limits, total, tau, self.tau])
 
     def before_commit(self, h: float, v: wp.array) -> None:

@@ -56,12 +56,18 @@ round_off = ROUND_OFF_EPSILONS * float(np.finfo(wp.dtype_to_numpy(real)).eps)
 
 
 @struct
-class Options:
-    """Stopping criteria of a search."""
+class Search:
+    """DRNEA(dq) = impulse for the trees of a step, with stopping criteria, workspace and results."""
 
+    frame: Frame
+    factor: Factor
+    equation: Equation
     tolerance: real  # residual over momentum
     max_evaluations: int
     first_step: real  # the guess is dq + first_step (M + h D/2)^-1 work.u
+    work: Motion
+    root: Root
+    residual: wp.array2d(dtype=real)
 
 
 @func
@@ -72,92 +78,65 @@ def start(root: Root, w: int, tree: int):
 
 
 @func
-def judge(
-    topology: Topology,
-    equation: Equation,
-    options: Options,
-    work: Motion,
-    norm: real,
-    previous: real,
-    root: Root,
-    w: int,
-    tree: int,
-) -> bool:
+def evaluate(topology: Topology, search: Search, step: real, w: int, tree: int):
+    """`drnea.evaluate_tree`."""
+    drnea.evaluate_tree(topology, search.frame, search.factor, search.equation, search.work, step, w, tree)
+
+
+@func
+def judge(topology: Topology, search: Search, norm: real, previous: real, w: int, tree: int) -> bool:
     """Count an evaluation with the squared residual `norm`, and remember its dq if it is the best.
 
     Returns whether the search is over.
     """
-    begin = topology.tree_v[tree]
-    end = topology.tree_v[tree + 1]
+    root = search.root
     root.evaluations[w, tree] = root.evaluations[w, tree] + 1
     if norm < root.least[w, tree]:
         root.least[w, tree] = norm
-        for d in range(begin, end):
-            root.best[w, d] = work.dq[w, d]
-    scale = equation.scale[w, tree]
+        for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+            root.best[w, d] = search.work.dq[w, d]
+    scale = search.equation.scale[w, tree]
     stalled = norm > real(STALL_SHRINK) * previous and root.least[w, tree] <= real(round_off * round_off) * scale
-    if norm <= options.tolerance * options.tolerance * scale or stalled:
+    if norm <= search.tolerance * search.tolerance * scale or stalled:
         root.status[w, tree] = 0
     # x - x is 0 only for finite x
     return (
         root.status[w, tree] == 0
         or not (norm - norm == real(0.0))
-        or root.evaluations[w, tree] >= options.max_evaluations
+        or root.evaluations[w, tree] >= search.max_evaluations
     )
 
 
 @func
-def conclude(
-    topology: Topology,
-    frame: Frame,
-    factor: Factor,
-    equation: Equation,
-    work: Motion,
-    norm: real,
-    root: Root,
-    residual: wp.array2d(dtype=real),
-    w: int,
-    tree: int,
-):
+def conclude(topology: Topology, search: Search, norm: real, w: int, tree: int):
     """Return to the best iterate if the last is not the best. Find its residual and error."""
-    least = root.least[w, tree]
+    least = search.root.least[w, tree]
     if not (norm <= least):
         for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
-            work.dq[w, d] = root.best[w, d]
-        drnea.evaluate_tree(topology, frame, factor, equation, work, real(0.0), w, tree)
-    drnea.residual_tree(topology, frame, equation, work, residual, w, tree)
+            search.work.dq[w, d] = search.root.best[w, d]
+        evaluate(topology, search, real(0.0), w, tree)
+    drnea.residual_tree(topology, search.frame, search.equation, search.work, search.residual, w, tree)
     error = real(0.0)
     if least > real(0.0):
-        error = wp.sqrt(least / equation.scale[w, tree])
-    root.error[w, tree] = error
+        error = wp.sqrt(least / search.equation.scale[w, tree])
+    search.root.error[w, tree] = error
 
 
 @kernel
-def riqn(
-    topology: Topology,
-    frame: Frame,
-    factor: Factor,
-    equation: Equation,
-    options: Options,
-    # in, out
-    work: Motion,
-    # out
-    root: Root,
-    residual: wp.array2d(dtype=real),
-):
+def riqn(topology: Topology, search: Search):
     """RIQN from the guess in `work`: one forward and one backward sweep per iteration."""
     w, tree = wp.tid()
-    start(root, w, tree)
-    step = options.first_step
+    start(search.root, w, tree)
+    step = search.first_step
     norm = real(wp.inf)
     over = bool(False)
     while not over:
         previous = norm
-        drnea.evaluate_tree(topology, frame, factor, equation, work, step, w, tree)
-        norm = drnea.reduce_tree(topology, frame, factor, work, w, tree)
-        step = -equation.h
-        over = judge(topology, equation, options, work, norm, previous, root, w, tree)
-    conclude(topology, frame, factor, equation, work, norm, root, residual, w, tree)
+        evaluate(topology, search, step, w, tree)
+        norm = drnea.reduce_tree(topology, search.frame, search.factor, search.work, w, tree)
+        step = -search.equation.h
+        over = judge(topology, search, norm, previous, w, tree)
+    conclude(topology, search, norm, w, tree)
 
 
 @func
@@ -200,41 +179,27 @@ def broyden_step(
 
 
 @kernel
-def broyden(
-    topology: Topology,
-    frame: Frame,
-    factor: Factor,
-    equation: Equation,
-    options: Options,
-    # in, out
-    work: Motion,
-    # scratch
-    steps: wp.array3d(dtype=real),
-    square: wp.array3d(dtype=real),
-    # out
-    root: Root,
-    residual: wp.array2d(dtype=real),
-):
+def broyden(topology: Topology, search: Search, steps: wp.array3d(dtype=real), square: wp.array3d(dtype=real)):
     """Broyden's method from the guess in `work`. It starts anew after BROYDEN_MEMORY steps."""
     w, tree = wp.tid()
-    start(root, w, tree)
-    first = options.first_step
+    start(search.root, w, tree)
+    first = search.first_step
     count = int(0)  # steps remembered
     norm = real(wp.inf)
     over = bool(False)
     while not over:
         previous = norm
-        drnea.evaluate_tree(topology, frame, factor, equation, work, first, w, tree)
-        norm = drnea.reduce_tree(topology, frame, factor, work, w, tree)
+        evaluate(topology, search, first, w, tree)
+        norm = drnea.reduce_tree(topology, search.frame, search.factor, search.work, w, tree)
         first = real(0.0)
-        over = judge(topology, equation, options, work, norm, previous, root, w, tree)
+        over = judge(topology, search, norm, previous, w, tree)
         if not over:
             if count == BROYDEN_MEMORY:
                 count = 0
-            drnea.solve_tree(topology, frame, factor, work, w, tree)
-            broyden_step(topology, equation, work, steps, square, count, w, tree)
+            drnea.solve_tree(topology, search.frame, search.factor, search.work, w, tree)
+            broyden_step(topology, search.equation, search.work, steps, square, count, w, tree)
             count += 1
-    conclude(topology, frame, factor, equation, work, norm, root, residual, w, tree)
+    conclude(topology, search, norm, w, tree)
 
 
 @func
@@ -390,34 +355,21 @@ def newton_step(topology: Topology, frame: Frame, work: Motion, elimination: Eli
 
 
 @kernel(part="newton")
-def newton(
-    topology: Topology,
-    frame: Frame,
-    factor: Factor,
-    equation: Equation,
-    options: Options,
-    # in, out
-    work: Motion,
-    # scratch
-    elimination: Elimination,
-    # out
-    root: Root,
-    residual: wp.array2d(dtype=real),
-):
+def newton(topology: Topology, search: Search, elimination: Elimination):
     """Newton's method with the exact derivative, in O(links)."""
     w, tree = wp.tid()
-    start(root, w, tree)
-    step = options.first_step
+    start(search.root, w, tree)
+    step = search.first_step
     norm = real(wp.inf)
     over = bool(False)
     while not over:
         previous = norm
-        drnea.evaluate_tree(topology, frame, factor, equation, work, step, w, tree)
+        evaluate(topology, search, step, w, tree)
         step = real(0.0)
         for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-            differentiate_link(topology, frame, work, equation.h, elimination, w, l)
-        norm = eliminate_tree(topology, frame, equation, work, elimination, w, tree)
-        over = judge(topology, equation, options, work, norm, previous, root, w, tree)
+            differentiate_link(topology, search.frame, search.work, search.equation.h, elimination, w, l)
+        norm = eliminate_tree(topology, search.frame, search.equation, search.work, elimination, w, tree)
+        over = judge(topology, search, norm, previous, w, tree)
         if not over:
-            newton_step(topology, frame, work, elimination, w, tree)
-    conclude(topology, frame, factor, equation, work, norm, root, residual, w, tree)
+            newton_step(topology, search.frame, search.work, elimination, w, tree)
+    conclude(topology, search, norm, w, tree)

@@ -96,9 +96,10 @@ class VariationalStep(Step):
         elif choice == "broyden":
             memory = roots.BROYDEN_MEMORY
             self.scratch = [array((memory, model.nv), S), array((memory, model.ntree), S)]
-        tolerance = self.integrator.relative_tolerance(self.device_model.dtype)
-        limit = int(self.integrator.max_iterations)
-        self.search = self.device_model.struct(roots.Options, tolerance=tolerance, max_evaluations=limit)
+        limits = {"tolerance": self.integrator.relative_tolerance(self.device_model.dtype)}
+        limits["max_evaluations"] = int(self.integrator.max_iterations)
+        arrays = {"frame": self.frame, "factor": self.factor, "work": self.work, "root": self.root}
+        self.search = self.device_model.struct(roots.Search, **arrays, **limits, residual=self.residual)
 
     def launch(self, h: float) -> None:
         """Advance the internal state by h."""
@@ -160,9 +161,9 @@ class VariationalStep(Step):
 
     def find_root(self, h: float, *, from_guess: bool = True) -> None:
         """Find dq with DRNEA(dq) = impulse, from the guess or from the dq of the last solve."""
+        self.search.equation = self.equation(h)
         self.search.first_step = h if from_guess and self.integrator.guess == "dynamics" else 0.0
-        inputs = [self.device_model.topology, self.frame, self.factor, self.equation(h), self.search, self.work]
-        inputs += [*self.scratch, self.root, self.residual]
+        inputs = [self.device_model.topology, self.search, *self.scratch]
         self.dynamics.launch(self.root_finder, self.model.ntree, inputs)
 
     def end(self, h: float) -> None:
