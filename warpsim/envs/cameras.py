@@ -13,6 +13,7 @@ import numpy as np
 from warpsim.base.checks import choice, number, numbers, short, whole
 from warpsim.envs.sensing import body_index
 from warpsim.envs.terms import Term
+from warpsim.model.geometry import rotation_matrix
 
 FORWARD = (0.0, 0.0, 0.0, 0.5, 0.5, -0.5, -0.5)
 HERE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
@@ -25,15 +26,7 @@ def _pose(pose, label: str) -> tuple[np.ndarray, np.ndarray]:
     values = numbers(pose, label)
     if values.shape != (7,) or not np.isfinite(values).all() or abs(np.linalg.norm(values[3:]) - 1.0) > 1e-3:
         raise ValueError(f"{label} is {short(pose)}; give [x y z qw qx qy qz] with a unit quaternion")
-    w, x, y, z = values[3:] / np.linalg.norm(values[3:])
-    rotation = np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-    return values[:3], rotation
+    return values[:3], rotation_matrix(values[3:] / np.linalg.norm(values[3:]))
 
 
 class _Rays(Term):
