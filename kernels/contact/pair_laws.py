@@ -113,7 +113,7 @@ def pair_friction(scene: Scene, friction: wp.array2d(dtype=real), w: int, p: int
     pair.a = friction[row, scene.pair_geom[p, 0]]
     pair.b = friction[row, scene.pair_geom[p, 1]]
     if pair.rule == RULE_EXPLICIT:  # the table ends after the last such pair
-        pair.given = scene.pair_friction[p]
+        pair.mu = scene.pair_friction[p]
     return pair
 
 

@@ -88,16 +88,16 @@ def load_record(
 
 
 @func
-def add(found: wp.array2d(dtype=real), w: int, i: int, total: wp.array2d(dtype=real)):
-    """total += found, where `total` is not empty."""
+def add(gradient: wp.array2d(dtype=real), w: int, i: int, total: wp.array2d(dtype=real)):
+    """total += gradient, where `total` is not empty."""
     if total.shape[0] > 0:
-        total[w, i] = total[w, i] + found[w, i]
+        total[w, i] = total[w, i] + gradient[w, i]
 
 
 @kernel
 def add_found(
     flags: wp.array(dtype=int),
-    found: Inputs,
+    gradient: Inputs,
     switches: Switches,
     # in and out
     total: Inputs,
@@ -105,22 +105,22 @@ def add_found(
     """Add the gradients found to those of the inputs, `total` (which may be empty), and clear those of the result."""
     w, i = wp.tid()
     moves = flags[w] & NONFINITE == 0
-    if i < found.q.shape[1]:
+    if i < gradient.q.shape[1]:
         if moves:
-            add(found.q, w, i, total.q)
+            add(gradient.q, w, i, total.q)
             if not is_on(switches, switches.q_body[i], w):
                 add(total.q_next_bar, w, i, total.q)
         total.q_next_bar[w, i] = real(0.0)
-    if i < found.v.shape[1]:
+    if i < gradient.v.shape[1]:
         if moves:
-            add(found.v, w, i, total.v)
-            add(found.tau, w, i, total.tau)
+            add(gradient.v, w, i, total.v)
+            add(gradient.tau, w, i, total.tau)
             if not is_on(switches, switches.v_body[i], w):
                 add(total.v_next_bar, w, i, total.v)
         total.v_next_bar[w, i] = real(0.0)
-    if i < found.control.shape[1]:
+    if i < gradient.control.shape[1]:
         if moves:
-            add(found.control, w, i, total.control)
+            add(gradient.control, w, i, total.control)
 
 
 @kernel
@@ -140,14 +140,14 @@ def begin_wrench(
 @kernel
 def finish_wrench(
     flags: wp.array(dtype=int),
-    found: wp.array3d(dtype=real),
+    gradient: wp.array3d(dtype=real),
     # out
     wrench_bar: wp.array3d(dtype=real),
 ):
     """Add the gradient found to that of the wrenches. Launch over (worlds, bodies, 6)."""
     w, b, i = wp.tid()
     if flags[w] & NONFINITE == 0:
-        wrench_bar[w, b, i] = wrench_bar[w, b, i] + found[w, b, i]
+        wrench_bar[w, b, i] = wrench_bar[w, b, i] + gradient[w, b, i]
 
 
 @kernel
@@ -171,7 +171,7 @@ def begin_memory(
 @kernel
 def finish_memory(
     flags: wp.array(dtype=int),
-    found: wp.array2d(dtype=real),
+    gradient: wp.array2d(dtype=real),
     # out
     before_bar: wp.array2d(dtype=real),
     after_bar: wp.array2d(dtype=real),
@@ -180,7 +180,7 @@ def finish_memory(
     w, i = wp.tid()
     after_bar[w, i] = real(0.0)
     if flags[w] & NONFINITE == 0:
-        before_bar[w, i] = before_bar[w, i] + found[w, i]
+        before_bar[w, i] = before_bar[w, i] + gradient[w, i]
 
 
 @kernel

@@ -103,14 +103,14 @@ def momentum_adjoint(
     # in, out
     mu_bar: wp.array2d(dtype=vec6),
     # out
-    found: Wrenches,
+    wrenches: Wrenches,
     X_bar: wp.array2d(dtype=transform),
     bars: BodyBars,
 ):
     """Add the motion of the links under `seed` to `mu_bar`, and find the gradients that follow from it.
 
-    These are the gradients of poses and bodies at fixed displacements, which are (A, dr) in `work`, and `found`. Launch
-    over (worlds, trees).
+    These are the gradients of poses and bodies at fixed displacements, which are (A, dr) in `work`, and `wrenches`.
+    Launch over (worlds, trees).
     """
     w, tree = wp.tid()
     reference = topology.tree_reference[tree]
@@ -153,8 +153,8 @@ def momentum_adjoint(
                 add_inertial(link_X, bars, w, l, body, by_mass, force, by_inertia)
             own = drnea.moved_wrench(of_link, arm)
             momentum = drnea.moved_wrench(P, arm)
-        found.mu[w, l] = momentum
-        found.W[w, l] = own
+        wrenches.mu[w, l] = momentum
+        wrenches.W[w, l] = own
     X = X_bar[w, reference]
     X_bar[w, reference] = transform(wp.transform_get_translation(X) + f_o, wp.transform_get_rotation(X))
 
@@ -246,7 +246,7 @@ def balance_adjoint(
     seed: wp.array2d(dtype=real),
     work: Motion,
     # scratch: of `momentum_adjoint`
-    found: Wrenches,
+    wrenches: Wrenches,
     # out
     bar: Links,
     node_bar: Node,
@@ -269,7 +269,7 @@ def balance_adjoint(
         first_moment = vec3(I[1], I[2], I[3])
         g_bar -= c * (I[0] * spatial.linear(U) + wp.cross(spatial.angular(U), first_moment))
         weight = spatial.join(wp.cross(first_moment, g), I[0] * g)
-        F = found.mu[w, l] + work.wrench[w, l] - spatial.momentum(I, V) - weight
+        F = wrenches.mu[w, l] + work.wrench[w, l] - spatial.momentum(I, V) - weight
         for d in range(j, j + joints.dofs(kind)):
             s = seed[w, d]
             bar.S[w, d] = bar.S[w, d] + s * F
@@ -281,10 +281,10 @@ def balance_adjoint(
                 node_bar.armature[w, d] = node_bar.armature[w, d] + s * (dq[w, d] / h - node.v[w, d])
         o = reference_point(topology, link_X, w, l)
         parent = topology.link_parent[l]
-        own = found.W[w, l]
+        own = wrenches.W[w, l]
         if parent >= 0:
             work.wrench[w, parent] = work.wrench[w, parent] + F
-            found.W[w, parent] = found.W[w, parent] + own
+            wrenches.W[w, parent] = wrenches.W[w, parent] + own
             own = through_parent(work, joint_point(topology, joint_anchor, link_X, w, parent) - o, own, w, parent)
         add_axes(kind, j, joint_point(topology, joint_anchor, link_X, w, l) - o, own, links.S, dq, w, bar.S)
     if node_bar.gravity.shape[0] > 0:

@@ -342,12 +342,12 @@ def factor_Q(problem: Problem, dual: Dual, system: System, o: Matrices, w: int, 
 
 
 @func
-def solve_scaled(system: System, o: Matrices, w: int, found: wp.vec2i):
-    """y ← the least-norm solution for the right-hand side r, over the clamped rows."""
-    for a in range(found[0]):
+def solve_scaled(system: System, o: Matrices, w: int, sizes: wp.vec2i):
+    """y ← the least-norm solution for the right-hand side r, over the clamped rows. `sizes`: their number and rank."""
+    for a in range(sizes[0]):
         system.r[w, a] = system.r[w, a] * system.scale[w, a]
-    qr_solve(o.K, found[0], found[1], orthogonal(system, o, w), system.r[w], system.y[w])
-    for a in range(found[0]):
+    qr_solve(o.K, sizes[0], sizes[1], orthogonal(system, o, w), system.r[w], system.y[w])
+    for a in range(sizes[0]):
         system.y[w, a] = system.y[w, a] * system.scale[w, a]
 
 
@@ -441,18 +441,18 @@ def expand(problem: Problem, dual: Dual, system: System, w: int, m: int, x: wp.a
 
 @func
 def project(
-    problem: Problem, dual: Dual, system: System, o: Matrices, w: int, found: wp.vec2i, x: wp.array1d(dtype=real)
+    problem: Problem, dual: Dual, system: System, o: Matrices, w: int, sizes: wp.vec2i, x: wp.array1d(dtype=real)
 ):
     """y ← Q⁺Q x, with the factor of Q."""
     slots = problem.contact_pair.shape[1]
-    expand(problem, dual, system, w, found[0], x)
-    for a in range(found[0]):
+    expand(problem, dual, system, w, sizes[0], x)
+    for a in range(sizes[0]):
         r = system.clamped[w, a]
         value = dot(o.W[r], system.full[w], 0, dual.count[w])
         if dual.source[w, r] >= 3 * slots:
             value += problem.row_R[w, dual.source[w, r] - 3 * slots] * x[a]
         system.r[w, a] = value
-    solve_scaled(system, o, w, found)
+    solve_scaled(system, o, w, sizes)
 
 
 @func
@@ -472,24 +472,24 @@ def split(
     null: Null,
     f: wp.array2d(dtype=vec3),
     w: int,
-    found: wp.vec2i,
+    sizes: wp.vec2i,
 ):
     """f̄ ← Q⁺Q f̄, f ← Q⁺Q f. Write n = (I − Q⁺Q) f̄ and A⁻¹Bᵀn into `null`."""
     slots = problem.contact_pair.shape[1]
-    project(problem, dual, system, o, w, found, system.f_bar[w])
-    for a in range(found[0]):
+    project(problem, dual, system, o, w, sizes, system.f_bar[w])
+    for a in range(sizes[0]):
         n = system.f_bar[w, a] - system.y[w, a]
         system.f_bar[w, a] = system.y[w, a]
         system.f[w, a] = n
         source = dual.source[w, system.clamped[w, a]]
         if source < 3 * slots:
             set_contact(null.f, w, source, n)
-    expand(problem, dual, system, w, found[0], system.f[w])
+    expand(problem, dual, system, w, sizes[0], system.f[w])
     for r in range(dual.count[w]):
         if system.full[w, r] != real(0.0):
             for d in range(null.v.shape[1]):
                 null.v[w, d] = null.v[w, d] + system.full[w, r] * dual.Y[w, r, d]
-    for a in range(found[0]):
+    for a in range(sizes[0]):
         r = system.clamped[w, a]
         source = dual.source[w, r]
         if source < 3 * slots:
@@ -498,8 +498,8 @@ def split(
             k = source - 3 * slots
             rate = row_dot(problem, w, source, problem.v0[w])
             system.f[w, a] = (problem.row_v_hat[w, k] - rate) / problem.row_R[w, k]
-    project(problem, dual, system, o, w, found, system.f[w])
-    for a in range(found[0]):
+    project(problem, dual, system, o, w, sizes, system.f[w])
+    for a in range(sizes[0]):
         system.f[w, a] = system.y[w, a]
 
 

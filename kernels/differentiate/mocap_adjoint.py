@@ -93,7 +93,7 @@ def add_mocap(
 
 @kernel
 def gather(
-    at: wp.array(dtype=int),
+    present_row: wp.array(dtype=int),
     mocap_link: wp.array(dtype=int),
     link_pose: wp.array2d(dtype=transform),
     link_pose_bar: wp.array2d(dtype=transform),
@@ -101,7 +101,7 @@ def gather(
     # out
     jacobian: wp.array3d(dtype=real),
 ):
-    """Row `at[w]` of a Jacobian with respect to the poses.
+    """Row `present_row[w]` of a Jacobian with respect to the poses.
 
     Each pose has six columns: its translation in world axes, then its rotation in body axes. Launch over (worlds, mocap
     bodies).
@@ -117,5 +117,5 @@ def gather(
         if flags[w] & NONFINITE != 0:
             x = real(wp.nan)
             y = real(wp.nan)
-        jacobian[w, at[w], 6 * i + k] = x
-        jacobian[w, at[w], 6 * i + 3 + k] = y
+        jacobian[w, present_row[w], 6 * i + k] = x
+        jacobian[w, present_row[w], 6 * i + 3 + k] = y

@@ -201,14 +201,14 @@ def polygon_rates(
     w, k, d = wp.tid()
     P = wp.zeros(shape=(ROOM,), dtype=num3)
     counts = bool(False)
-    if k < polygons.found.count[w]:
-        counts = polygons.found.values[w, k][0] > real(0.0)
+    if k < polygons.fixed.count[w]:
+        counts = polygons.fixed.values[w, k][0] > real(0.0)
     if counts:
         t = int(0)
-        while polygons.found.first[w, t + 1] <= k:
+        while polygons.fixed.first[w, t + 1] <= k:
             t += 1
         s, o = soft_first(fields, scene, fields.pair[t])
-        cells = polygons.found.cells[w, k]
+        cells = polygons.fixed.cells[w, k]
         pair = moving_pair(fields, sizes, material, default_tau, geom_X, w, s, o, number[d])
         found, shape = meet_again(fields, pair, cells[0], cells[1], P)
         law = num2()
@@ -260,8 +260,8 @@ def patch_point_rates(
             feature = contacts.feature[w, c]
             if p != before[0]:
                 pair = moving_pair(fields, sizes, material, default_tau, geom_X, w, s, o, number[d])
-                first = polygons.found.first[w, p - scene.point_pairs]
-                last = polygons.found.first[w, p - scene.point_pairs + 1]
+                first = polygons.fixed.first[w, p - scene.point_pairs]
+                last = polygons.fixed.first[w, p - scene.point_pairs + 1]
                 seeds, seed = normals_of(listed, w, first, last)
             if p != before[0] or feature[0] != before[1]:
                 patch, _there = find_patch(w, first, last, seeds, seed, feature[0], listed)

@@ -54,7 +54,7 @@ def tangent_part(
 
 @kernel
 def seed(
-    at: wp.array(dtype=int),
+    present_row: wp.array(dtype=int),
     coordinate: wp.array(dtype=int),
     axis: wp.array(dtype=int),
     q_next: wp.array2d(dtype=real),
@@ -64,12 +64,12 @@ def seed(
     q_bar: wp.array2d(dtype=real),
     v_bar: wp.array2d(dtype=real),
 ):
-    """Adjoint of entry `at[w]` of the next (q, v) in the tangent space; 0 where the world or the tree stands still.
+    """Adjoint of entry `present_row[w]` of the next (q, v) in the tangent space.
 
-    Launch over worlds.
+    It is 0 where the world or the tree stands still. Launch over worlds.
     """
     w = wp.tid()
-    row = at[w]
+    row = present_row[w]
     nv = v_bar.shape[1]
     for i in range(q_bar.shape[1]):
         q_bar[w, i] = real(0.0)
@@ -88,8 +88,10 @@ def seed(
 
 
 @kernel
-def seed_activation(at: wp.array(dtype=int), flags: wp.array(dtype=int), activation_bar: wp.array2d(dtype=real)):
-    """Adjoint of entry `at[w]` of the next (q, v, activation), an activation; 0 where the world stands still.
+def seed_activation(
+    present_row: wp.array(dtype=int), flags: wp.array(dtype=int), activation_bar: wp.array2d(dtype=real)
+):
+    """Adjoint of entry `present_row[w]` of the next (q, v, activation), an activation; 0 where the world stands still.
 
     Launch over worlds.
     """
@@ -97,20 +99,20 @@ def seed_activation(at: wp.array(dtype=int), flags: wp.array(dtype=int), activat
     na = activation_bar.shape[1]
     for i in range(na):
         activation_bar[w, i] = real(0.0)
-    if flags[w] & NONFINITE == 0 and at[w] >= 0:
-        activation_bar[w, at[w]] = real(1.0)
+    if flags[w] & NONFINITE == 0 and present_row[w] >= 0:
+        activation_bar[w, present_row[w]] = real(1.0)
 
 
 @kernel
-def next_row(at: wp.array(dtype=int)):
-    """Advance `at` by one row. Launch over worlds."""
+def next_row(present_row: wp.array(dtype=int)):
+    """Advance `present_row` by one. Launch over worlds."""
     w = wp.tid()
-    at[w] = at[w] + 1
+    present_row[w] = present_row[w] + 1
 
 
 @kernel
 def gather_state(
-    at: wp.array(dtype=int),
+    present_row: wp.array(dtype=int),
     coordinate: wp.array(dtype=int),
     axis: wp.array(dtype=int),
     q: wp.array2d(dtype=real),
@@ -127,7 +129,7 @@ def gather_state(
     (worlds, nv).
     """
     w, d = wp.tid()
-    row = at[w]
+    row = present_row[w]
     nv = v_bar.shape[1]
     x = tangent_part(coordinate, axis, q, q_bar, w, d)
     y = v_bar[w, d]
@@ -145,7 +147,7 @@ def gather_state(
 
 @kernel
 def gather(
-    at: wp.array(dtype=int),
+    present_row: wp.array(dtype=int),
     bar: wp.array2d(dtype=real),
     flags: wp.array(dtype=int),
     first: int,
@@ -157,7 +159,7 @@ def gather(
     x = bar[w, j]
     if flags[w] & NONFINITE != 0:
         x = real(wp.nan)
-    jacobian[w, at[w], first + j] = x
+    jacobian[w, present_row[w], first + j] = x
 
 
 @kernel

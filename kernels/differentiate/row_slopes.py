@@ -72,19 +72,19 @@ def law_slopes(
 
 @func
 def coordinate_turns(
-    table: Table, rows: Rows, q: wp.array2d(dtype=real), found: vec4, w: int, k: int, slopes: RowSlopes
+    table: Table, rows: Rows, q: wp.array2d(dtype=real), measured: vec4, w: int, k: int, slopes: RowSlopes
 ):
     """J_q. For a ball joint's stop J = φ_x r/‖r‖, δr = dlog δq; for φ(x, y) it is φ_yy b bᵀ."""
     size = rows.support_size[k]
     for e in range(size):
         for j in range(size):
-            slopes.J_q[w, k, j, e] = found[3] * table.b[k, j] * table.b[k, e]
+            slopes.J_q[w, k, j, e] = measured[3] * table.b[k, j] * table.b[k, e]
     if table.turn[k] >= 0:
         r = joints.quaternion_log(joints.read_quaternion(q, w, table.turn[k]))
         angle = wp.length(r)
         if angle > real(0.0):
             axis = r / angle
-            turn = found[1] * (wp.identity(3, real) - wp.outer(axis, axis)) * joints.rotation_dlog(r) / angle
+            turn = measured[1] * (wp.identity(3, real) - wp.outer(axis, axis)) * joints.rotation_dlog(r) / angle
             for e in range(3):
                 for j in range(3):
                     slopes.J_q[w, k, j, e] = turn[j, e]

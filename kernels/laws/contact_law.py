@@ -39,7 +39,7 @@ class PairFriction:
     """The numbers from which μ of a contact is computed."""
 
     rule: int
-    given: real  # the pair's μ, for RULE_EXPLICIT
+    mu: real  # the pair's μ, for RULE_EXPLICIT
     a: real  # μ of geom A
     b: real  # μ of geom B
 
@@ -87,7 +87,7 @@ def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
 @func
 def friction_of(pair: PairFriction) -> real:
     """μ of a contact, for all solvers."""
-    return pair_coefficient(pair.rule, pair.a, pair.b, pair.given)
+    return pair_coefficient(pair.rule, pair.a, pair.b, pair.mu)
 
 
 @func

@@ -20,12 +20,12 @@ from .coulomb import compression, compression_slope, normal_impulse
 
 @struct
 class Coupled:
-    """−∂(γ, σ)/∂(u, s) = [[own, left rightᵀ], [right leftᵀ, spin]] + (p, p_spin) eᵀ, e the normal.
+    """−∂(γ, σ)/∂(u, s) = [[point, left rightᵀ], [right leftᵀ, spin]] + (p, p_spin) eᵀ, e the normal.
 
     δ and the misses, as in `coulomb.Linearised`, are set for Newton's method only.
     """
 
-    own: mat33
+    point: mat33
     spin: mat33
     left: vec3
     right: vec3
@@ -70,12 +70,12 @@ def spin_cone_hessian(y: vec3, z: vec3, R: vec3, mu: real) -> Coupled:
     mu_hat = mu * R[0] / R[2]
     if mu == zero:
         if y[2] > zero:
-            found.own = wp.diag(vec3(zero, zero, one / R[2]))
+            found.point = wp.diag(vec3(zero, zero, one / R[2]))
     elif y[2] <= zero and y[2] * y[2] >= mu_hat * mu_hat * y_rr:
-        found.own = mat33()
+        found.point = mat33()
     elif y[2] > zero and y_rr <= mu * mu * y[2] * y[2]:
         g = one / R[0]
-        found.own = wp.diag(vec3(g, g, one / R[2]))
+        found.point = wp.diag(vec3(g, g, one / R[2]))
         found.spin = wp.diag(vec3(g, g, g))
     else:
         y_r = wp.sqrt(y_rr)
@@ -86,7 +86,7 @@ def spin_cone_hessian(y: vec3, z: vec3, R: vec3, mu: real) -> Coupled:
         G_perp = mu * (mu_hat + y[2] / y_r) * G_n * R[2] / R[0]
         along = G_t - G_perp
         normal = vec3(zero, zero, mu * G_n)
-        found.own = (
+        found.point = (
             wp.diag(vec3(G_perp, G_perp, G_n)) + along * wp.outer(t, t) + wp.outer(t, normal) + wp.outer(normal, t)
         )
         found.spin = wp.diag(vec3(G_perp, G_perp, G_perp)) + along * wp.outer(b, b)
@@ -115,13 +115,13 @@ def spin_coulomb_impulse(u: vec3, s: vec3, R: vec3, mu: real, load: real, least:
 
 
 @func
-def across_slip(found: Coupled, d: vec3, b: vec3, g: real, g_n: real) -> Coupled:
+def across_slip(coupled: Coupled, d: vec3, b: vec3, g: real, g_n: real) -> Coupled:
     """Set the symmetric part: g across the direction (d, b) of the tangent space, 0 along it, g_n along the normal."""
-    found.own = wp.diag(vec3(g, g, g_n)) - g * wp.outer(d, d)
-    found.spin = wp.diag(vec3(g, g, g)) - g * wp.outer(b, b)
-    found.left = -g * d
-    found.right = b
-    return found
+    coupled.point = wp.diag(vec3(g, g, g_n)) - g * wp.outer(d, d)
+    coupled.spin = wp.diag(vec3(g, g, g)) - g * wp.outer(b, b)
+    coupled.left = -g * d
+    coupled.right = b
+    return coupled
 
 
 @func(inline=False)
@@ -135,10 +135,10 @@ def spin_coulomb_slopes(u: vec3, s: vec3, R: vec3, mu: real, load: real, least: 
         bound = mu * gamma_n
         u_tt = u[0] * u[0] + u[1] * u[1] + wp.dot(s, s)
         if mu == zero:
-            found.own = wp.diag(vec3(zero, zero, g_n))
+            found.point = wp.diag(vec3(zero, zero, g_n))
         elif u_tt <= bound * bound * R[0] * R[0]:
             g = real(1.0) / R[0]
-            found.own = wp.diag(vec3(g, g, g_n))
+            found.point = wp.diag(vec3(g, g, g_n))
             found.spin = wp.diag(vec3(g, g, g))
         else:
             u_t = wp.sqrt(u_tt)
@@ -174,7 +174,7 @@ def spin_coulomb_newton(
     g_n = real(1.0) / slope
     delta_n = -gap / slope
     if mu == zero:
-        found.own = wp.diag(vec3(zero, zero, g_n))
+        found.point = wp.diag(vec3(zero, zero, g_n))
         found.delta = vec3(-gamma[0], -gamma[1], delta_n)
         found.delta_spin = -sigma
         found.miss = vec3(gamma[0], gamma[1], gamma[2] - y_n)
@@ -186,7 +186,7 @@ def spin_coulomb_newton(
     y_r = wp.sqrt(wp.dot(y_t, y_t) + wp.dot(z, z))
     if y_r <= bound:
         g = real(1.0) / R[0]
-        found.own = wp.diag(vec3(g, g, g_n))
+        found.point = wp.diag(vec3(g, g, g_n))
         found.spin = wp.diag(vec3(g, g, g))
         found.delta = vec3(-u[0] * g - gamma[0], -u[1] * g - gamma[1], delta_n)
         found.delta_spin = -g * s - sigma

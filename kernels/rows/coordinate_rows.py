@@ -80,13 +80,15 @@ def coordinates_at(
 
 
 @func
-def write_jacobian(table: Table, rows: Rows, at: Coordinates, found: vec4, w: int, k: int, J: wp.array3d(dtype=real)):
-    """∂φ/∂q of row k. `found`: (φ, ∂φ/∂x, ∂φ/∂y, …) as measured."""
+def write_jacobian(
+    table: Table, rows: Rows, at: Coordinates, measured: vec4, w: int, k: int, J: wp.array3d(dtype=real)
+):
+    """∂φ/∂q of row k. `measured`: (φ, ∂φ/∂x, ∂φ/∂y, …)."""
     for j in range(rows.support_size[k]):
         a_j = table.a[k, j]
         if table.turn[k] >= 0:
             a_j = at.axis[j]
-        J[w, k, j] = found[1] * a_j + found[2] * table.b[k, j]
+        J[w, k, j] = measured[1] * a_j + measured[2] * table.b[k, j]
 
 
 def row_filler(state_of, measured, law_of, leading: bool):

@@ -87,15 +87,15 @@ def line_coordinates(
 
 @func
 def write_slopes(
-    table: Table, rows: Rows, on: LineRows, moment: wp.array2d(dtype=real), found: vec4, w: int, i: int,
+    table: Table, rows: Rows, on: LineRows, moment: wp.array2d(dtype=real), measured: vec4, w: int, i: int,
     J: wp.array3d(dtype=real),
 ):  # fmt: skip
-    """∂φ/∂q of row i. `found`: (φ, ∂φ/∂x, ∂φ/∂y, …) as measured."""
+    """∂φ/∂q of row i. `measured`: (φ, ∂φ/∂x, ∂φ/∂y, …)."""
     k = on.row[i]
     for j in range(rows.support_size[k]):
         x_j = table.a[k, j] + line_slope(on, moment, w, i, 0, j)
         y_j = table.b[k, j] + line_slope(on, moment, w, i, 1, j)
-        J[w, k, j] = found[1] * x_j + found[2] * y_j
+        J[w, k, j] = measured[1] * x_j + measured[2] * y_j
 
 
 @kernel

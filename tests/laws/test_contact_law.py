@@ -56,7 +56,7 @@ def state(
     s.options.coulomb = coulomb
     s.options.counts = 1
     s.friction.rule = rule
-    s.friction.given = real(0.4)
+    s.friction.mu = real(0.4)
     s.is_field = is_field
     s.recovery = real(1.0)
     return s

@@ -32,7 +32,7 @@ def evaluate_convex(
     x = cone_hessian(y, z, R[i], mu[i])
     impulse[i, 0] = gamma
     impulse[i, 1] = sigma
-    slopes[i, 0] = x.own
+    slopes[i, 0] = x.point
     slopes[i, 1] = wp.outer(x.left, x.right)
     slopes[i, 2] = x.spin
     slopes[i, 3] = plain_hessian(y, R[i], mu[i])
@@ -57,11 +57,11 @@ def evaluate_coulomb(
     impulse[i, 4] = n.delta
     impulse[i, 5] = n.delta_spin
     normal = vec3(S(0.0), S(0.0), S(1.0))
-    slopes[i, 0] = x.own + wp.outer(x.p, normal)
+    slopes[i, 0] = x.point + wp.outer(x.p, normal)
     slopes[i, 1] = wp.outer(x.left, x.right)
     slopes[i, 2] = x.spin
     slopes[i, 3] = wp.outer(x.right, x.left) + wp.outer(x.p_spin, normal)
-    slopes[i, 4] = n.own + wp.outer(n.p, normal) - slopes[i, 0]
+    slopes[i, 4] = n.point + wp.outer(n.p, normal) - slopes[i, 0]
     slopes[i, 5] = wp.outer(n.left, n.right) - slopes[i, 1]
     slopes[i, 6] = n.spin - slopes[i, 2]
     slopes[i, 7] = wp.outer(n.right, n.left) + wp.outer(n.p_spin, normal) - slopes[i, 3]

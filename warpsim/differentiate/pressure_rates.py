@@ -61,7 +61,7 @@ class PressureRates:
         self.rate = array((C, slopes.RATES, n), t.real)
         self.parameter_slope = array((C if n > MOTIONS else 0, slopes.RATES), wp.types.vector(12, t.real))
         self.polygons = copy(listed.MovingPolygons, t.real)()
-        self.polygons.found = self.pressure.polygons
+        self.polygons.fixed = self.pressure.polygons
         kinds = {"normal": t.vec3, "centroid": t.vec3, "second": t.mat33, "gradient": t.vec3, "values": t.vec4}
         for name, kind in kinds.items():
             setattr(self.polygons, name, array((kept, n), kind))

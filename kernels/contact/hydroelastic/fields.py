@@ -126,13 +126,13 @@ def function_of(form: Form, entry: vec4) -> num4:
 
 
 @func
-def bound_plane(fields: Fields, form: Form, bound: int, own: num4) -> num4:
-    """(m, d), not normalised, of one bound m·x + d <= 0 of the cell with the function `own`."""
+def bound_plane(fields: Fields, form: Form, bound: int, function: num4) -> num4:
+    """(m, d), not normalised, of one bound m·x + d <= 0 of the cell with this function."""
     plane = num4()
     if bound == SURFACE:
-        plane = -own - num4(num(0.0), num(0.0), num(0.0), form.shift)
+        plane = -function - num4(num(0.0), num(0.0), num(0.0), form.shift)
     else:
-        plane = own - function_of(form, fields.entry[bound])
+        plane = function - function_of(form, fields.entry[bound])
     return plane
 
 
@@ -238,12 +238,12 @@ def own_capsule(fields: Fields, rigid: bool, i: int, scale: real, level: real) -
 
 
 @func
-def moved_capsule(X: transform, own: Capsule) -> Capsule:
+def moved_capsule(X: transform, capsule: Capsule) -> Capsule:
     """A capsule carried by X."""
     moved = Capsule()
-    moved.middle = wp.transform_point(X, own.middle)
-    moved.axis = wp.transform_vector(X, own.axis)
-    moved.radius = own.radius
+    moved.middle = wp.transform_point(X, capsule.middle)
+    moved.axis = wp.transform_vector(X, capsule.axis)
+    moved.radius = capsule.radius
     return moved
 
 
@@ -264,12 +264,12 @@ def carried(X: num_transform, f: num4) -> num4:
 class Part:
     """A cell of a geom, or a face of a rigid one.
 
-    `around` and `pressure`, (a, b) of E F, are in the frame of S. `own` is the cell's function F in its geom's frame.
+    `around` and `pressure`, (a, b) of E F, are in the frame of S. `function` is the cell's F in its geom's frame.
     """
 
     index: int
     around: Capsule
-    own: num4
+    function: num4
     pressure: num4
 
 
@@ -279,8 +279,8 @@ def cell_of(fields: Fields, side_s: Side, i: int) -> Part:
     part = Part()
     part.index = i
     part.around = own_capsule(fields, False, i, side_s.scale, side_s.level)
-    part.own = function_of(side_s.form, fields.entry[fields.cell_entry[i]])
-    part.pressure = side_s.modulus * part.own
+    part.function = function_of(side_s.form, fields.entry[fields.cell_entry[i]])
+    part.pressure = side_s.modulus * part.function
     return part
 
 
@@ -291,8 +291,8 @@ def part_of(fields: Fields, side_o: Side, X: num_transform, j: int) -> Part:
     part.index = j
     part.around = moved_capsule(pose_of(X), own_capsule(fields, side_o.rigid, j, side_o.scale, side_o.level))
     if not side_o.rigid:
-        part.own = function_of(side_o.form, fields.entry[fields.cell_entry[j]])
-        part.pressure = side_o.modulus * carried(X, part.own)
+        part.function = function_of(side_o.form, fields.entry[fields.cell_entry[j]])
+        part.pressure = side_o.modulus * carried(X, part.function)
     return part
 
 

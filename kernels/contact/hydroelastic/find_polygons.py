@@ -93,9 +93,9 @@ def corner(q: int) -> num2:
 
 
 @func
-def polygon_law(found: Surface, tau_s: num, tau_o: num) -> num2:
+def polygon_law(surface: Surface, tau_s: num, tau_o: num) -> num2:
     """(c [m/Pa], τ_d [s]) of a polygon from the dissipation times of both geoms: the mean weighted by compliance."""
-    c_s, c_o = compliances(found)
+    c_s, c_o = compliances(surface)
     tau = c_s * tau_s
     tau += c_o * tau_o
     return num2(c_s + c_o, tau / (c_s + c_o))
@@ -114,36 +114,36 @@ def is_large(fields: Fields, o: int, i: int, j: int) -> bool:
 
 @func
 def add_polygon(
-    fields: Fields, scene: Scene, w: int, p: int, i: int, j: int, X_s: transform, found: Surface, shape: Moments,
+    fields: Fields, scene: Scene, w: int, p: int, i: int, j: int, X_s: transform, surface: Surface, shape: Moments,
     law: num2, count: int, target: Target,
 ):  # fmt: skip
     """Store the contact points of a polygon; return the new number of contacts, and flags."""
     s, o = soft_first(fields, scene, p)
     sign = sign_of(scene, p, s)
     c = law[0]
-    pressure = wp.dot(found.a, shape.centroid) + found.b
+    pressure = wp.dot(surface.a, shape.centroid) + surface.b
     now = int(count)
     if not is_large(fields, o, i, j):
         if now < room_of(target):
             feature = wp.vec3i(i, j, 0)
             place_point(
-                target, w, now, p, feature, X_s, sign, found.normal, shape.centroid, -c * pressure, c / shape.area,
+                target, w, now, p, feature, X_s, sign, surface.normal, shape.centroid, -c * pressure, c / shape.area,
                 law[1],
             )  # fmt: skip
         now += 1
     else:
-        t = orthogonal(found.normal)
-        u = wp.cross(found.normal, t)
+        t = orthogonal(surface.normal)
+        u = wp.cross(surface.normal, t)
         l_tt, l_ut, l_uu = large_points(shape.second, t, u)
         for q in range(4):
             if now < room_of(target):
                 y = corner(q)
                 arm = (l_tt * y[0]) * t + (l_ut * y[0] + l_uu * y[1]) * u
                 feature = wp.vec3i(i, j, q)
-                phi = -c * (pressure + wp.dot(found.a, arm))
+                phi = -c * (pressure + wp.dot(surface.a, arm))
                 softness = c / (num(0.25) * shape.area)
                 place_point(
-                    target, w, now, p, feature, X_s, sign, found.normal, shape.centroid + arm, phi, softness, law[1]
+                    target, w, now, p, feature, X_s, sign, surface.normal, shape.centroid + arm, phi, softness, law[1]
                 )  # fmt: skip
             now += 1
     flags = int(0)
@@ -163,21 +163,21 @@ def extent(P: wp.array(dtype=vec3), count: int, shape: Moments) -> real:
 
 
 @func
-def keep_polygon(polygons: Polygons, w: int, k: int, found: Surface, shape: Moments, law: vec2, radius: real):
-    polygons.normal[w, k] = found.normal
+def keep_polygon(polygons: Polygons, w: int, k: int, surface: Surface, shape: Moments, law: vec2, radius: real):
+    polygons.normal[w, k] = surface.normal
     polygons.centroid[w, k] = shape.centroid
     polygons.second[w, k] = shape.second
-    polygons.gradient[w, k] = found.a
-    pressure = wp.dot(found.a, shape.centroid) + found.b
+    polygons.gradient[w, k] = surface.a
+    pressure = wp.dot(surface.a, shape.centroid) + surface.b
     polygons.values[w, k] = vec5(shape.area, pressure, law[0], law[1], radius)
 
 
 @func
-def deepest(P: wp.array(dtype=vec3), found: Surface) -> real:
+def deepest(P: wp.array(dtype=vec3), surface: Surface) -> real:
     """Largest pressure of a polygon."""
     most = real(0.0)
-    for i in range(found.count):
-        most = wp.max(most, wp.dot(found.a, P[i]) + found.b)
+    for i in range(surface.count):
+        most = wp.max(most, wp.dot(surface.a, P[i]) + surface.b)
     return most
 
 
@@ -199,7 +199,7 @@ def sides_flag(side_s: Side, side_o: Side) -> int:
 @func
 def store_polygon(
     fields: Fields, scene: Scene, material: Material, default_tau: real, w: int, p: int, i: int, j: int, X_s: transform,
-    P: wp.array(dtype=vec3), found: Surface, shape: Moments, points: int, listed: int, count: int, polygons: Polygons,
+    P: wp.array(dtype=vec3), surface: Surface, shape: Moments, points: int, listed: int, count: int, polygons: Polygons,
     contacts: Contacts,
 ):  # fmt: skip
     """Store polygon `listed` of a world: with `points` 1 as contact points, else for patches.
@@ -212,11 +212,11 @@ def store_polygon(
     s, o = soft_first(fields, scene, p)
     tau_s = geom_dissipation_time(material.dissipation_time, w, s, default_tau)
     tau_o = geom_dissipation_time(material.dissipation_time, w, o, default_tau)
-    law = polygon_law(found, tau_s, tau_o)
+    law = polygon_law(surface, tau_s, tau_o)
     if points == 0:
-        keep_polygon(polygons, w, listed, found, shape, law, extent(P, found.count, shape))
+        keep_polygon(polygons, w, listed, surface, shape, law, extent(P, surface.count, shape))
     else:
-        now, flags = add_polygon(fields, scene, w, p, i, j, X_s, found, shape, law, count, contacts)
+        now, flags = add_polygon(fields, scene, w, p, i, j, X_s, surface, shape, law, count, contacts)
     return now, flags
 
 
@@ -267,20 +267,20 @@ def find_polygons(
             part.index = -1
             while k < total:
                 hit, cell, part, k = next_parts(fields, X, w, side_s, side_o, polygons.near, count_s, k, total, part)
-                found = Surface()
+                surface = Surface()
                 shape = Moments()
                 if hit:
-                    found = meet(fields, side_s, side_o, X, cell, part, P)
-                    if found.count > 0:
-                        shape = moments(P, found.count, found.normal)
-                        depth = wp.max(depth, deepest(P, found) / softest(side_s, side_o))
+                    surface = meet(fields, side_s, side_o, X, cell, part, P)
+                    if surface.count > 0:
+                        shape = moments(P, surface.count, surface.normal)
+                        depth = wp.max(depth, deepest(P, surface) / softest(side_s, side_o))
                 for of in range(lanes()):  # in the order of cells
                     kept = wp.where(shape.area > real(SMALLEST_AREA), 1, 0)
                     if team_number(kept, of) == 1:
                         if listed < polygons.cells.shape[1]:
                             if lane() == of:
                                 count, more = store_polygon(
-                                    fields, scene, material, default_tau, w, p, cell.index, part.index, X_s, P, found,
+                                    fields, scene, material, default_tau, w, p, cell.index, part.index, X_s, P, surface,
                                     shape, points, listed, count, polygons, contacts,
                                 )  # fmt: skip
                                 flags = flags | more

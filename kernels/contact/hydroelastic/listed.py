@@ -14,7 +14,7 @@ num5 = wp.types.vector(5, num)
 class MovingPolygons:
     """Polygons, and their rates along the chosen direction; rates are (worlds, max_polygons, directions)."""
 
-    found: Polygons
+    fixed: Polygons  # their values; the arrays below have the rates
     normal: wp.array3d(dtype=vec3)
     centroid: wp.array3d(dtype=vec3)
     second: wp.array3d(dtype=mat33)
@@ -29,7 +29,7 @@ Listed = MovingPolygons if DUAL else Polygons
 @func
 def listed_cells(polygons: Listed, w: int, k: int) -> wp.vec2i:
     if DUAL:
-        return polygons.found.cells[w, k]
+        return polygons.fixed.cells[w, k]
     else:
         return polygons.cells[w, k]
 
@@ -37,7 +37,7 @@ def listed_cells(polygons: Listed, w: int, k: int) -> wp.vec2i:
 @func
 def listed_normal(polygons: Listed, w: int, k: int) -> num3:
     if DUAL:
-        return with_rates(polygons.found.normal[w, k], polygons.normal[w, k, polygons.direction])
+        return with_rates(polygons.fixed.normal[w, k], polygons.normal[w, k, polygons.direction])
     else:
         return polygons.normal[w, k]
 
@@ -45,7 +45,7 @@ def listed_normal(polygons: Listed, w: int, k: int) -> num3:
 @func
 def listed_centroid(polygons: Listed, w: int, k: int) -> num3:
     if DUAL:
-        return with_rates(polygons.found.centroid[w, k], polygons.centroid[w, k, polygons.direction])
+        return with_rates(polygons.fixed.centroid[w, k], polygons.centroid[w, k, polygons.direction])
     else:
         return polygons.centroid[w, k]
 
@@ -53,7 +53,7 @@ def listed_centroid(polygons: Listed, w: int, k: int) -> num3:
 @func
 def listed_second(polygons: Listed, w: int, k: int) -> num33:
     if DUAL:
-        return matrix_with_rates(polygons.found.second[w, k], polygons.second[w, k, polygons.direction])
+        return matrix_with_rates(polygons.fixed.second[w, k], polygons.second[w, k, polygons.direction])
     else:
         return polygons.second[w, k]
 
@@ -61,7 +61,7 @@ def listed_second(polygons: Listed, w: int, k: int) -> num33:
 @func
 def listed_gradient(polygons: Listed, w: int, k: int) -> num3:
     if DUAL:
-        return with_rates(polygons.found.gradient[w, k], polygons.gradient[w, k, polygons.direction])
+        return with_rates(polygons.fixed.gradient[w, k], polygons.gradient[w, k, polygons.direction])
     else:
         return polygons.gradient[w, k]
 
@@ -70,7 +70,7 @@ def listed_gradient(polygons: Listed, w: int, k: int) -> num3:
 def listed_values(polygons: Listed, w: int, k: int) -> num5:
     """Values of polygon k: area, p at the centroid, c, τ_d, radius about the centroid (without a rate)."""
     if DUAL:
-        values = polygons.found.values[w, k]
+        values = polygons.fixed.values[w, k]
         rates = polygons.values[w, k, polygons.direction]
         moving = num5()
         for i in range(4):

@@ -55,14 +55,14 @@ def apart(cell: Capsule, part: Capsule, up: vec3, plane_s: bool) -> bool:
 
 
 @func
-def ball_apart(own: Capsule, other: Capsule, inverse: real) -> bool:
-    """Whether the ball around `own` and the capsule `other` have no point in common.
+def ball_apart(ball: Capsule, other: Capsule, inverse: real) -> bool:
+    """Whether the ball around the capsule `ball` and the capsule `other` have no point in common.
 
     `inverse` is 1 over the squared half axis of `other`, or 0 if it has none.
     """
-    away = own.middle - other.middle
+    away = ball.middle - other.middle
     t = wp.clamp(wp.dot(away, other.axis) * inverse, real(-1.0), real(1.0))
-    reach = own.radius + wp.length(own.axis) + other.radius
+    reach = ball.radius + wp.length(ball.axis) + other.radius
     return wp.length_sq(away - t * other.axis) > reach * reach
 
 

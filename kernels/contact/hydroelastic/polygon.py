@@ -125,7 +125,7 @@ def lay_face(
 
 @func
 def clip_to_cell(
-    fields: Fields, form: Form, cell: int, own: num4, count: int,
+    fields: Fields, form: Form, cell: int, function: num4, count: int,
     P: wp.array(dtype=num3),
 ) -> int:  # fmt: skip
     """Cut P to a cell, in the frame of the cell's geom; return its new number of vertices."""
@@ -133,13 +133,13 @@ def clip_to_cell(
     first = fields.cell_bounds[cell, 0]
     for i in range(first, first + fields.cell_bounds[cell, 1]):
         if left >= 3:
-            left = clip(P, left, bound_plane(fields, form, fields.bound[i], own))
+            left = clip(P, left, bound_plane(fields, form, fields.bound[i], function))
     return left
 
 
 @func
 def clip_to_other(
-    fields: Fields, form: Form, X: num_transform, cell: int, own: num4, count: int,
+    fields: Fields, form: Form, X: num_transform, cell: int, function: num4, count: int,
     P: wp.array(dtype=num3),
 ) -> int:  # fmt: skip
     """Cut P to a cell of O, except by O's surface; return its new number of vertices. X leads from O's frame to P's."""
@@ -147,7 +147,7 @@ def clip_to_other(
     first = fields.cell_bounds[cell, 0]
     for i in range(first, first + fields.cell_bounds[cell, 1]):
         if left >= 3 and fields.bound[i] != SURFACE:
-            left = clip(P, left, carried(X, bound_plane(fields, form, fields.bound[i], own)))
+            left = clip(P, left, carried(X, bound_plane(fields, form, fields.bound[i], function)))
     return left
 
 
@@ -157,41 +157,41 @@ def meet(
     P: wp.array(dtype=num3),
 ) -> Surface:  # fmt: skip
     """Write to P the polygon of a cell of S with a face or cell of O; X is the pose of O in the frame of S."""
-    found = Surface()
-    found.a = along(cell.pressure)
-    found.b = cell.pressure[3]
+    surface = Surface()
+    surface.a = along(cell.pressure)
+    surface.b = cell.pressure[3]
     centre = cell.around.middle
     reach = cell.around.radius + wp.length(cell.around.axis)
     count = int(0)
     if side_o.rigid:
         count, normal = lay_face(fields, side_o.form, X, part.index, centre, reach, P)
-        found.normal = normal
-        found.slope_s = wp.dot(found.a, found.normal)
-        found.slope_o = num(wp.inf)
-        count = clip_to_cell(fields, side_s.form, cell.index, cell.own, count, P)
+        surface.normal = normal
+        surface.slope_s = wp.dot(surface.a, surface.normal)
+        surface.slope_o = num(wp.inf)
+        count = clip_to_cell(fields, side_s.form, cell.index, cell.function, count, P)
     else:
         a_o = along(part.pressure)
-        grow = found.a - a_o
-        if wp.length_sq(grow) > num(PARALLEL) * wp.length_sq(found.a):
+        grow = surface.a - a_o
+        if wp.length_sq(grow) > num(PARALLEL) * wp.length_sq(surface.a):
             size = wp.length(grow)
-            found.normal = grow / size
-            found.slope_s = wp.dot(found.a, found.normal)
-            found.slope_o = -wp.dot(a_o, found.normal)
-            found.size_o = wp.length(a_o)
+            surface.normal = grow / size
+            surface.slope_s = wp.dot(surface.a, surface.normal)
+            surface.slope_o = -wp.dot(a_o, surface.normal)
+            surface.size_o = wp.length(a_o)
             reach_o = part.around.radius + wp.length(part.around.axis)
             if reach_o < reach:
                 reach = reach_o
                 centre = part.around.middle
             middle = num3(centre)
-            height = wp.dot(found.normal, middle) + (found.b - part.pressure[3]) / size
-            count = lay_square(P, middle - height * found.normal, found.normal, num(real(SQUARE) * reach))
-            count = clip_to_cell(fields, side_s.form, cell.index, cell.own, count, P)
+            height = wp.dot(surface.normal, middle) + (surface.b - part.pressure[3]) / size
+            count = lay_square(P, middle - height * surface.normal, surface.normal, num(real(SQUARE) * reach))
+            count = clip_to_cell(fields, side_s.form, cell.index, cell.function, count, P)
             # On the plane of equal pressure, both pressures are 0 along the same line: one cut along it is enough.
-            count = clip_to_other(fields, side_o.form, X, part.index, part.own, count, P)
-    found.count = count
+            count = clip_to_other(fields, side_o.form, X, part.index, part.function, count, P)
+    surface.count = count
     if count < 3:
-        found.count = 0
-    return found
+        surface.count = 0
+    return surface
 
 
 @func(inline=False)
@@ -220,10 +220,10 @@ def moments(P: wp.array(dtype=num3), count: int, normal: num3) -> Moments:
 
 
 @func
-def compliances(found: Surface):
+def compliances(surface: Surface):
     """1/slope of S and of O [m/Pa]; 0 if O is rigid."""
-    c_s = num(1.0) / wp.max(found.slope_s, num(LEAST_SLOPE) * wp.length(found.a))
+    c_s = num(1.0) / wp.max(surface.slope_s, num(LEAST_SLOPE) * wp.length(surface.a))
     c_o = num(0.0)
-    if found.size_o > num(0.0):
-        c_o = num(1.0) / wp.max(found.slope_o, num(LEAST_SLOPE) * found.size_o)
+    if surface.size_o > num(0.0):
+        c_o = num(1.0) / wp.max(surface.slope_o, num(LEAST_SLOPE) * surface.size_o)
     return c_s, c_o

@@ -50,7 +50,7 @@ def pair_geometry(table: MeshTable, pair: Pair, feature: wp.vec3i):
 
 @func(inline=False)
 def add_candidate(
-    found: Candidates,
+    candidates: Candidates,
     table: MeshTable,
     pair: Pair,
     feature: wp.vec3i,
@@ -61,24 +61,24 @@ def add_candidate(
 ) -> Candidates:
     """Add a feature contact if it is nearer than the margin and there is none at its place."""
     g = pair_geometry(table, pair, feature)
-    if not (g.phi < margin) or found.count >= MAX_CANDIDATES:
-        return found
+    if not (g.phi < margin) or candidates.count >= MAX_CANDIDATES:
+        return candidates
     k = wp.int32(0)
-    while k < found.count:
+    while k < candidates.count:
         if wp.length(points[k] - g.point) < real(SAME_POINT) * pair.size:
-            return found
+            return candidates
         k += 1
-    features[found.count] = feature
-    points[found.count] = g.point
-    phi[found.count] = g.phi
-    found.count += 1
-    found.lowest = wp.min(found.lowest, g.phi)
-    return found
+    features[candidates.count] = feature
+    points[candidates.count] = g.point
+    phi[candidates.count] = g.phi
+    candidates.count += 1
+    candidates.lowest = wp.min(candidates.lowest, g.phi)
+    return candidates
 
 
 @func(inline=False)
 def reduce(
-    found: Candidates,
+    candidates: Candidates,
     e: vec3,
     f: vec3,
     bias: real,
@@ -93,8 +93,8 @@ def reduce(
     """
     manifold = Manifold()
     k = wp.int32(0)
-    if found.count <= MAX_POINTS:
-        while k < found.count:
+    if candidates.count <= MAX_POINTS:
+        while k < candidates.count:
             manifold = add_contact(manifold, features[k][0], features[k][1], features[k][2])
             k += 1
         return manifold
@@ -105,23 +105,23 @@ def reduce(
         d = wp.cos(angle) * e + wp.sin(angle) * f
         best = wp.int32(0)
         i = wp.int32(1)
-        while i < found.count:
+        while i < candidates.count:
             if wp.dot(points[i] - points[best], d) > real(0.0):
                 best = i
             i += 1
         chosen = chosen | (wp.int64(1) << wp.int64(best))
         least = wp.min(least, phi[best])
         k += 1
-    if found.lowest < least - bias:
+    if candidates.lowest < least - bias:
         best = wp.int32(0)
         i = wp.int32(1)
-        while i < found.count:
+        while i < candidates.count:
             if phi[i] < phi[best]:
                 best = i
             i += 1
         chosen = chosen | (wp.int64(1) << wp.int64(best))
     k = wp.int32(0)
-    while k < found.count:
+    while k < candidates.count:
         if ((chosen >> wp.int64(k)) & wp.int64(1)) == wp.int64(1):
             manifold = add_contact(manifold, features[k][0], features[k][1], features[k][2])
         k += 1

@@ -338,13 +338,13 @@ def facing_line(f: Feature, geom: Shape, code: wp.int32, q: quat, d: vec3) -> Fe
 
 
 @func(inline=False)
-def clipped_pair(own: Feature, other: Feature, face: Feature, face_is_b: wp.bool) -> ContactGeometry:
+def clipped_pair(side: Feature, other: Feature, face: Feature, face_is_b: wp.bool) -> ContactGeometry:
     """Contact with a reference face: the other's line where a side of the face cuts it, or its face above a vertex."""
-    x = own.p
+    x = side.p
     if other.kind == LINE:
-        x = line_through_plane(other.p, other.u, own.p, wp.cross(face.u, own.u))
+        x = line_through_plane(other.p, other.u, side.p, wp.cross(face.u, side.u))
     else:
-        x = line_through_plane(own.p, face.u, other.p, other.u)
+        x = line_through_plane(side.p, face.u, other.p, other.u)
     return against_flat(x, face.p, face.u, other.r, face.r, face_is_b)
 
 

@@ -369,13 +369,13 @@ def label_row(x: real, w: real, l: real, u: real, tolerance: real) -> int:
 
 
 @func
-def adopt(given: int, coupled: bool) -> int:
+def adopt(proposed: int, coupled: bool) -> int:
     """Class from a label that the caller gives; tied rows stay at their bound."""
     class_i = wp.int32(SEPARATING)
-    if given == CLAMPING:
+    if proposed == CLAMPING:
         class_i = CLAMPING
-    elif given >= UPPER:
+    elif proposed >= UPPER:
         class_i = UPPER
-    elif given <= -UPPER and coupled:
+    elif proposed <= -UPPER and coupled:
         class_i = -UPPER
     return class_i

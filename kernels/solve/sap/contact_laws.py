@@ -158,7 +158,7 @@ def convex_curvature_along(
         if is_spin(problem, c):
             curvature += wp.dot(ds, x.spin * ds)
         else:
-            curvature += wp.dot(du, x.own * du)
+            curvature += wp.dot(du, x.point * du)
     else:
         R = problem.R[w, c]
         dv = dv_c[c]
@@ -177,7 +177,7 @@ def store_slopes(problem: Problem, G: wp.array1d(dtype=mat33), x: Coupled, c: in
             x.left[0], x.left[1], x.left[2], x.right[0], x.right[1], x.right[2], real(0.0), real(0.0), real(0.0)
         )
     else:
-        G[c] = x.own
+        G[c] = x.point
 
 
 @func
@@ -243,7 +243,7 @@ def own_part(problem: Problem, G: wp.array1d(dtype=mat33), x: Coupled, c: int) -
         found.delta = x.delta_spin
         found.miss = x.miss_spin
     else:
-        found.S = x.own
+        found.S = x.point
         found.p = x.p
         found.delta = x.delta
         found.miss = x.miss
