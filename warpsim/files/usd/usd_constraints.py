@@ -104,9 +104,9 @@ def _violation(kind: ConstraintType, frames) -> float:
     return float(max(along[: 2 if kind == ConstraintType.SLIDE else 3].max(), about.max()))
 
 
-def restore_order(b, own: dict, loops: list[Joint]) -> None:
+def restore_order(b, extra: dict, loops: list[Joint]) -> None:
     """Sort the constraints as in the exported model, if all of them come from it."""
-    place = {c["name"]: int(c["index"]) for c in own.get("constraints", [])}
+    place = {c["name"]: int(c["index"]) for c in extra.get("constraints", [])}
     for joint in loops:
         kept = usd_extra.read(joint.prim).get("constraint", {})
         if "index" in kept:

@@ -21,7 +21,7 @@ class Geoms:
     """
 
     def __init__(self, b, reader):
-        self.b, self.own, self.looks, self.counts = b, reader.own, reader.looks, reader.counts
+        self.b, self.kept, self.looks, self.counts = b, reader.kept, reader.looks, reader.counts
         self.decompose, self.report, self.authored, self.units = (
             reader.decompose,
             reader.report,
@@ -35,20 +35,21 @@ class Geoms:
 
     def add(self, rows) -> None:
         """Add geoms from rows (body, shape), in the order that our export kept, else in the given order."""
-        if rows and all("index" in shape.own for _, shape in rows):
-            rows.sort(key=lambda row: int(row[1].own["index"]))
+        if rows and all("index" in shape.kept for _, shape in rows):
+            rows.sort(key=lambda row: int(row[1].kept["index"]))
         for body, shape in rows:
-            if shape.own:
+            if shape.kept:
                 self._own(body, shape)
             else:
                 self._foreign(body, shape)
 
     def _own(self, body: int, shape) -> None:
-        own = {key: shape.own[key] for key in OWN_FIELDS if key in shape.own}
+        own = {key: shape.kept[key] for key in OWN_FIELDS if key in shape.kept}
         for key in ("friction", "restitution"):
             if key in shape.material:
                 own[key] = float(usd_extra.exact(shape.material[key], own[key]))
-        if not shape.touches and not any(pair for pair in self.own.get("pairs", []) if shape.own["index"] in pair[:2]):
+        pairs = self.kept.get("pairs", [])
+        if not shape.touches and not any(pair for pair in pairs if shape.kept["index"] in pair[:2]):
             own["contype"] = own["conaffinity"] = 0
         own |= {key: given_time(own.get(key)) for key in OPTIONAL}
         material = self.looks.kept_material(shape)

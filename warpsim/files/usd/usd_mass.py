@@ -22,20 +22,20 @@ MASS_NAMES = tuple(
 ROTATIONS = 50  # most rotations of the Jacobi method, which needs a few
 
 
-def read_mass(prim, shapes, units, own: dict, stretch) -> tuple[float, np.ndarray, np.ndarray]:
+def read_mass(prim, shapes, units, kept: dict, stretch) -> tuple[float, np.ndarray, np.ndarray]:
     """Mass, COM and inertia (3, 3) about the COM of a rigid body.
 
-    `stretch (3, 3)` takes the coordinates of the body's prim to the body's axes: it is the prim's scale. `own` is what
+    `stretch (3, 3)` takes the coordinates of the body's prim to the body's axes: it is the prim's scale. `kept` is what
     our export kept.
     """
     given = _Given(prim, f"body {prim.GetPath()}", units)
-    if own and "mass" in own and given.api and np.isclose(given.mass, own["mass"], rtol=1e-5):
+    if kept and "mass" in kept and given.api and np.isclose(given.mass, kept["mass"], rtol=1e-5):
         com = np.zeros(3) if given.com is None else given.com
         inertia = np.zeros((3, 3)) if given.moments is None else given.inertia(np.eye(3))
         return (
-            float(own["mass"]),
-            usd_extra.exact(com, own.get("com")),
-            usd_extra.exact(inertia, own.get("inertia"), floor=0.0),
+            float(kept["mass"]),
+            usd_extra.exact(com, kept.get("com")),
+            usd_extra.exact(inertia, kept.get("inertia"), floor=0.0),
         )
     com, mass = None if given.com is None else stretch @ given.com, given.mass
     if mass and com is not None and given.moments is not None:

@@ -61,7 +61,7 @@ class Body:
     stretch: np.ndarray
     moves: bool
     shapes: list
-    own: dict
+    kept: dict
 
 
 def load_usd(path, *, actuators=None, unsupported="error", packages=None, root=None, decompose=False) -> Model:
@@ -120,7 +120,7 @@ class _Reader:
         self.counts: collections.Counter = collections.Counter()
         self.names: dict[str, set[str]] = collections.defaultdict(set)
         root = stage.GetDefaultPrim() or stage.GetPseudoRoot()
-        self.own = usd_extra.read(root) if root else {}
+        self.kept = usd_extra.read(root) if root else {}
         self.model_name = (root and root.GetCustomDataByKey("warpsim:model")) or path.stem
         self.timestep = (root and root.GetCustomDataByKey("warpsim:timestep")) or 0.01
 
@@ -203,7 +203,7 @@ class _Reader:
                 self._geom(prim)
             elif prim.IsA(UsdGeom.Xformable) and any(schema in SITES for schema in applied(prim)):
                 self._site(prim, *self._in_body(prim))
-            if prim.IsA(UsdGeom.Camera) and not self.own:
+            if prim.IsA(UsdGeom.Camera) and not self.kept:
                 self._camera(prim)
             if prim.IsA(UsdPhysics.Joint):
                 name = self.unique(prim, "constraint" if "constraint" in usd_extra.read(prim) else "joint prim")
@@ -231,7 +231,7 @@ class _Reader:
         for path, joint, alone in [
             (path, j, not first.stacked) for path, first in heads for j in (first, *first.stacked)
         ]:
-            if self.bodies[path].own.get("joints"):
+            if self.bodies[path].kept.get("joints"):
                 continue
             self._joint_values(joint, alone)
             label = f"joint {joint.prim.GetPath()}"
@@ -332,7 +332,7 @@ class _Reader:
     def _geom(self, prim) -> None:
         from pxr import UsdPhysics
 
-        if self.own and prim.GetCustomDataByKey(usd_extra.DRAWS):
+        if self.kept and prim.GetCustomDataByKey(usd_extra.DRAWS):
             self.counts["drawn"] += 1
             return
         path, to_body = self._in_body(prim)
@@ -350,7 +350,7 @@ class _Reader:
             self.authored.passed(prim, *MASS_NAMES)
         try:
             shape = read_shape(
-                prim, to_body, self.units, self.unique(prim, "geom"), bool(self.own), collider, frame, self.authored
+                prim, to_body, self.units, self.unique(prim, "geom"), bool(self.kept), collider, frame, self.authored
             )
         except ModelError as error:
             if collider is None:
@@ -414,12 +414,13 @@ class _Reader:
 
     def build(self) -> ModelBuilder:
         """The builder with everything that was read."""
-        gravity = usd_extra.exact(self.scene.gravity(), self.own.get("gravity"))
+        gravity = usd_extra.exact(self.scene.gravity(), self.kept.get("gravity"))
         step = self.scene.timestep(float(self.timestep))
         b = ModelBuilder(str(self.model_name), gravity=gravity, timestep=step, **self.scene.medium())
         b.report = self.report
-        if "friction_rule" in self.own:
-            b.friction_rule, b.filter_parent = FrictionRule(self.own["friction_rule"]), bool(self.own["filter_parent"])
+        if "friction_rule" in self.kept:
+            b.friction_rule = FrictionRule(self.kept["friction_rule"])
+            b.filter_parent = bool(self.kept["filter_parent"])
         self.index: dict[str | None, int] = {None: -1}
         self.targets: dict[str, float] = {}
         for path, joint in self._file_order(self.order):
@@ -428,16 +429,16 @@ class _Reader:
         writer = Geoms(b, self)
         writer.add([(-1, shape) for shape in self.static] + geoms)
         self.touching, self.places["geom"], self.soft = writer.touching, writer.rounded, writer.soft
-        if medium := self.own.get("medium"):
+        if medium := self.kept.get("medium"):
             b.density, b.viscosity = (float(medium.get(key, 0.0)) for key in ("density", "viscosity"))
             b.wind = np.array(medium.get("wind", np.zeros(3)), float)
-        for camera in self.own.get("cameras", []):
+        for camera in self.kept.get("cameras", []):
             if int(camera["body"]) < len(b.bodies):
                 b.add_camera(**camera)
         self._add_constraints(b)
-        for pair in self.own.get("excluded", []):
+        for pair in self.kept.get("excluded", []):
             b.exclude(*(int(x) for x in pair))
-        if not self.own:
+        if not self.kept:
             colliding = [self.index[path] for path, joint in self.order if joint is not None and joint.touches]
             exclude_neighbours(b, colliding)
         self._own_rest(b)
@@ -449,7 +450,7 @@ class _Reader:
     def _stands(self, prim) -> bool:
         """Whether a prim of a foreign stage belongs to no body that moves."""
         path = self.owner(prim)[0]
-        return not self.own and (path is None or not self.bodies[path].moves)
+        return not self.kept and (path is None or not self.bodies[path].moves)
 
     def _foreign_rest(self, b: ModelBuilder) -> None:
         """Add what schemas other than UsdPhysics say.
@@ -492,9 +493,9 @@ class _Reader:
 
     def _file_order(self, order):
         """The bodies in the order that our export kept, if all have one and parents come first; else as spanned."""
-        if not all("index" in self.bodies[path].own for path, _ in order):
+        if not all("index" in self.bodies[path].kept for path, _ in order):
             return order
-        kept = sorted(order, key=lambda item: int(self.bodies[item[0]].own["index"]))
+        kept = sorted(order, key=lambda item: int(self.bodies[item[0]].kept["index"]))
         seen = {None}
         for path, joint in kept:
             if joint is not None and joint.bodies[0] not in seen:
@@ -506,12 +507,12 @@ class _Reader:
         """Add a body with its mass and the joint from its parent."""
         body = self.bodies[path]
         parent = None if joint is None else joint.bodies[0]
-        mass, com, inertia = read_mass(body.prim, body.shapes, self.units, body.own, body.stretch)
+        mass, com, inertia = read_mass(body.prim, body.shapes, self.units, body.kept, body.stretch)
         pose, q0 = body.pose, None
         if joint is not None:
             parent_pose = IDENTITY if parent is None else self.bodies[parent].pose
-            if body.own:
-                pose = usd_extra.exact_pose(joint.pose(), body.own.get("pose"))
+            if body.kept:
+                pose = usd_extra.exact_pose(joint.pose(), body.kept.get("pose"))
             else:
                 motion, q0, rest = joint_motion(joint, parent_pose, body.pose)
                 still = joint.kind == "ball" or joint.stacked
@@ -521,7 +522,7 @@ class _Reader:
                     why = f"its frames are {rest:.3g} apart (m or rad); the body starts where the joint says"
                     self.report.append(ReportLine(f"joint {joint.name!r}", "mapped", why))
         free = joint is None and body.moves
-        if joint is not None and joint.kind == "free" and parent is None and not body.own.get("joints"):
+        if joint is not None and joint.kind == "free" and parent is None and not body.kept.get("joints"):
             free, pose = True, body.pose
         index = b.add_body(
             body.name,
@@ -530,13 +531,13 @@ class _Reader:
             mass=mass,
             com=com,
             inertia=inertia,
-            mocap=bool(body.own.get("mocap", False)),
-            gravcomp=float(body.own.get("gravcomp", gravity_share(self.authored, body.prim))),
+            mocap=bool(body.kept.get("mocap", False)),
+            gravcomp=float(body.kept.get("gravcomp", gravity_share(self.authored, body.prim))),
         )
-        if "fluid_axes" in body.own:
-            b.bodies[index].axes = np.array(body.own["fluid_axes"], float)
+        if "fluid_axes" in body.kept:
+            b.bodies[index].axes = np.array(body.kept["fluid_axes"], float)
         self.index[path] = index
-        if body.own.get("joints") and self._add_own_joints(b, index, body, joint, pose):
+        if body.kept.get("joints") and self._add_own_joints(b, index, body, joint, pose):
             return
         slowed = (self.authored, body.prim, free, mass, com, inertia, self.report, self.warn)
         rates = damping(*slowed) if body.moves else 0.0
@@ -638,7 +639,7 @@ class _Reader:
 
     def _add_own_joints(self, b: ModelBuilder, index: int, body: Body, joint: Joint | None, pose) -> bool:
         """Add a body's joints as our export kept them; False if they disagree with the schema."""
-        kept = body.own["joints"]
+        kept = body.kept["joints"]
         free = [k["type"] for k in kept] == ["free"]
         if free != (joint is None):
             return False
@@ -670,7 +671,7 @@ class _Reader:
         poses = {path: body.pose for path, body in self.bodies.items()} | {None: IDENTITY}
         for joint in self.loops:
             add_loop(b, joint, self.index, poses, self.refuse)
-        for site in self.own.get("sites", []):
+        for site in self.kept.get("sites", []):
             b.add_site(**site)
         for path, prim, name, pose, looks in self.sites:
             self.places["site"][prim] = b.add_site(name, body=self.index[path], pose=pose, **looks)
@@ -678,24 +679,24 @@ class _Reader:
         for path, name, pose, fovy in self.cameras:
             b.add_camera(name, body=self.index[path], pose=pose, fovy=fovy)
         self.counts["cameras"] = len(b.cameras)
-        for tendon in self.own.get("tendons", []):
+        for tendon in self.kept.get("tendons", []):
             usd_extra.add_tendon(b, tendon)
-        for record in self.own.get("constraints", []):
+        for record in self.kept.get("constraints", []):
             add_record(b, record)
-        restore_order(b, self.own, self.loops)
+        restore_order(b, self.kept, self.loops)
         self.counts["constraints"] = len(b.constraints)
         self.counts["tendons"] = len(b.tendons)
 
     def _own_rest(self, b: ModelBuilder) -> None:
         """Add the pairs, actuators, sensors and keyframes that our export kept, and a keyframe of drive targets."""
-        add_pairs(b, self.own.get("pairs", []))
-        for actuator in self.own.get("actuators", []):
+        add_pairs(b, self.kept.get("pairs", []))
+        for actuator in self.kept.get("actuators", []):
             usd_extra.add_actuator(b, actuator)
-        add_efforts(b, self.own.get("effort_limits", []))
-        for sensor in self.own.get("sensors", []):
+        add_efforts(b, self.kept.get("effort_limits", []))
+        for sensor in self.kept.get("sensors", []):
             usd_extra.add_sensor(b, sensor)
         self.counts["sensors"] = len(b.sensors)
-        for name, frame in self.own.get("keyframes", {}).items():
+        for name, frame in self.kept.get("keyframes", {}).items():
             b.add_keyframe(name, **frame)
         if any(self.targets.values()) and TARGETS not in b.keyframes:
             b.add_keyframe(TARGETS, control=[self.targets.get(a.name, 0.0) for a in b.actuators])

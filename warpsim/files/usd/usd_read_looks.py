@@ -30,7 +30,7 @@ class Looks:
 
     def kept_material(self, shape) -> VisualMaterial | None:
         """The material that our export kept of a geom, with the stage's current image."""
-        kept = shape.own.get(KEPT)
+        kept = shape.kept.get(KEPT)
         if not isinstance(kept, dict):
             return None
         texture = None
@@ -45,7 +45,7 @@ class Looks:
 
     def kept_mesh(self, shape, material: VisualMaterial | None) -> tuple | None:
         """The mesh of such a geom; its written texture coordinates include the repetition, which is removed."""
-        kept = shape.own.get(KEPT)
+        kept = shape.kept.get(KEPT)
         if shape.mesh is None or material is None or material.texture is None or not kept.get("uv"):
             return shape.mesh
         found = read_coordinates(shape.prim, shape.mesh[1])

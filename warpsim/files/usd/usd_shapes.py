@@ -52,7 +52,7 @@ class Shape:
     rgba: tuple
     visible: bool
     material: dict
-    own: dict
+    kept: dict
     collider: object  # the prim with PhysicsCollisionAPI: the shape's own, an Xform above it, or None
     frame: np.ndarray  # 4x4: from the coordinates of the collider, else of the prim, to the body's axes
     hydroelastic: Hydroelastic | None = None
