@@ -9,7 +9,7 @@ import warp as wp
 
 from ..linalg.loops import row_dot_at
 from ..real import kernel, real
-from .reverse_jacobian import PLAIN, turn
+from .reverse_jacobian import PLAIN, Tangents, turn
 
 
 @kernel
@@ -33,23 +33,16 @@ def store_directions(Y: wp.array3d(dtype=real), out: wp.array3d(dtype=real)):
 
 
 @kernel
-def to_tangent(
-    coordinate: wp.array(dtype=int),
-    axis: wp.array(dtype=int),
-    q: wp.array2d(dtype=real),
-    dq: wp.array3d(dtype=real),
-    # out
-    d: wp.array3d(dtype=real),
-):
+def to_tangent(tangents: Tangents, q: wp.array2d(dtype=real), dq: wp.array3d(dtype=real), d: wp.array3d(dtype=real)):
     """Convert changes of coordinates to tangent vectors, the first columns of d.
 
     Launch over (worlds, dofs, directions).
     """
     w, j, k = wp.tid()
-    i = coordinate[j]
+    i = tangents.coordinate[j]
     x = dq[k, w, i]
-    if axis[j] != PLAIN:
-        t = turn(q, w, i, axis[j])
+    if tangents.axis[j] != PLAIN:
+        t = turn(q, w, i, tangents.axis[j])
         x = real(0.0)
         square = real(0.0)
         for c in range(4):
@@ -61,22 +54,17 @@ def to_tangent(
 
 @kernel
 def to_coordinates(
-    coordinate: wp.array(dtype=int),
-    axis: wp.array(dtype=int),
-    q: wp.array2d(dtype=real),
-    d: wp.array3d(dtype=real),
-    # out
-    dq: wp.array3d(dtype=real),
+    tangents: Tangents, q: wp.array2d(dtype=real), d: wp.array3d(dtype=real), dq: wp.array3d(dtype=real)
 ):
     """Convert tangent vectors, the first columns of d, to changes of coordinates.
 
     Launch over (worlds, dofs, directions).
     """
     w, j, k = wp.tid()
-    i = coordinate[j]
-    if axis[j] == PLAIN:
+    i = tangents.coordinate[j]
+    if tangents.axis[j] == PLAIN:
         dq[k, w, i] = d[k, w, j]
-    if axis[j] == 0:
+    if tangents.axis[j] == 0:
         t = d[k, w, j] * turn(q, w, i, 0) + d[k, w, j + 1] * turn(q, w, i, 1) + d[k, w, j + 2] * turn(q, w, i, 2)
         for c in range(4):
             dq[k, w, i + c] = t[c]

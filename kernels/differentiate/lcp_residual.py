@@ -34,7 +34,7 @@ from ..solve.lcp import lcp
 from ..solve.lcp.contact_lcp import gap_target, impact_target, pair_restitution
 from ..solve.problem import Problem
 from ..solve.scratch import Scratch, matrix, square, take
-from .reverse_jacobian import PLAIN, tangent_part, turn
+from .reverse_jacobian import PLAIN, Tangents, tangent_part, turn
 
 SEPARATING, CLAMPING, UPPER = (
     wp.constant(lcp_classes.SEPARATING),
@@ -567,34 +567,24 @@ def solve_adjoint(
 
 
 @kernel
-def to_tangent(
-    coordinate: wp.array(dtype=int),
-    axis: wp.array(dtype=int),
-    q: wp.array2d(dtype=real),
-    q_bar: wp.array2d(dtype=real),
-    g: wp.array2d(dtype=real),
-):
+def to_tangent(tangents: Tangents, q: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real), g: wp.array2d(dtype=real)):
     """The gradient with respect to displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
     w, d = wp.tid()
-    g[w, d] = tangent_part(coordinate, axis, q, q_bar, w, d)
+    g[w, d] = tangent_part(tangents, q, q_bar, w, d)
 
 
 @kernel
 def add_tangent(
-    coordinate: wp.array(dtype=int),
-    axis: wp.array(dtype=int),
-    q: wp.array2d(dtype=real),
-    g: wp.array2d(dtype=real),
-    q_bar: wp.array2d(dtype=real),
+    tangents: Tangents, q: wp.array2d(dtype=real), g: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real)
 ):
     """q̄ += the gradient with the tangent part g that is orthogonal to quaternions. Launch over worlds."""
     w = wp.tid()
     for d in range(g.shape[1]):
-        i = coordinate[d]
-        if axis[d] == PLAIN:
+        i = tangents.coordinate[d]
+        if tangents.axis[d] == PLAIN:
             q_bar[w, i] = q_bar[w, i] + g[w, d]
         else:
-            t = real(4.0) * g[w, d] * turn(q, w, i, axis[d])
+            t = real(4.0) * g[w, d] * turn(q, w, i, tangents.axis[d])
             for k in range(4):
                 q_bar[w, i + k] = q_bar[w, i + k] + t[k]
 

@@ -8,12 +8,20 @@ respect to q becomes Tᵀ g.
 import warp as wp
 
 from ..flags import NONFINITE
-from ..real import func, kernel, real
+from ..real import func, kernel, real, struct
 from .gradient import Switches, is_on
 
 PLAIN = 3  # axis of a degree of freedom that is not a rotation of a quaternion; rotations have 0, 1, 2
 
 vec4 = wp.types.vector(4, real)
+
+
+@struct
+class Tangents:
+    """Of each degree of freedom: its coordinate, or the first of its quaternion, and its axis there; PLAIN: none."""
+
+    coordinate: wp.array(dtype=int)
+    axis: wp.array(dtype=int)
 
 
 @func
@@ -32,21 +40,14 @@ def turn(q: wp.array2d(dtype=real), w: int, i: int, axis: int) -> vec4:
 
 
 @func
-def tangent_part(
-    coordinate: wp.array(dtype=int),
-    axis: wp.array(dtype=int),
-    q: wp.array2d(dtype=real),
-    q_bar: wp.array2d(dtype=real),
-    w: int,
-    d: int,
-) -> real:
+def tangent_part(tangents: Tangents, q: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real), w: int, d: int) -> real:
     """The gradient with respect to δ_d of the displacement q ⊕ δ, from the gradient with respect to q."""
-    i = coordinate[d]
+    i = tangents.coordinate[d]
     x = real(0.0)
-    if axis[d] == PLAIN:
+    if tangents.axis[d] == PLAIN:
         x = q_bar[w, i]
     else:
-        t = turn(q, w, i, axis[d])
+        t = turn(q, w, i, tangents.axis[d])
         for k in range(4):
             x += t[k] * q_bar[w, i + k]
     return x
@@ -55,8 +56,7 @@ def tangent_part(
 @kernel
 def seed(
     present_row: wp.array(dtype=int),
-    coordinate: wp.array(dtype=int),
-    axis: wp.array(dtype=int),
+    tangents: Tangents,
     q_next: wp.array2d(dtype=real),
     flags: wp.array(dtype=int),
     switches: Switches,
@@ -78,11 +78,11 @@ def seed(
     if flags[w] & NONFINITE == 0 and is_on(switches, switches.v_body[row % nv], w):
         if row >= nv:
             v_bar[w, row - nv] = real(1.0)
-        elif axis[row] == PLAIN:
-            q_bar[w, coordinate[row]] = real(1.0)
+        elif tangents.axis[row] == PLAIN:
+            q_bar[w, tangents.coordinate[row]] = real(1.0)
         else:
-            i = coordinate[row]
-            t = turn(q_next, w, i, axis[row])
+            i = tangents.coordinate[row]
+            t = turn(q_next, w, i, tangents.axis[row])
             for k in range(4):
                 q_bar[w, i + k] = real(4.0) * t[k]
 
@@ -113,8 +113,7 @@ def next_row(present_row: wp.array(dtype=int)):
 @kernel
 def gather_state(
     present_row: wp.array(dtype=int),
-    coordinate: wp.array(dtype=int),
-    axis: wp.array(dtype=int),
+    tangents: Tangents,
     q: wp.array2d(dtype=real),
     q_bar: wp.array2d(dtype=real),
     v_bar: wp.array2d(dtype=real),
@@ -131,7 +130,7 @@ def gather_state(
     w, d = wp.tid()
     row = present_row[w]
     nv = v_bar.shape[1]
-    x = tangent_part(coordinate, axis, q, q_bar, w, d)
+    x = tangent_part(tangents, q, q_bar, w, d)
     y = v_bar[w, d]
     if row < 2 * nv and row % nv == d and not is_on(switches, switches.v_body[d], w):
         if row < nv:

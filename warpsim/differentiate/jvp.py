@@ -34,10 +34,7 @@ class Pushforward:
     def __init__(self, stepper):
         self.stepper = stepper
         self._kept: dict[tuple, Directions] = {}
-        tables = {"q": tangent_tables(stepper.model), "mocap": pose_tables(stepper.model.nmocap)}
-        self._tables = {
-            name: [wp.array(x, dtype=wp.int32, device=stepper.device) for x in pair] for name, pair in tables.items()
-        }
+        self._tables = {"q": tangent_tables(stepper.device_model), "mocap": pose_tables(stepper.device_model)}
 
     def push(self, h: float, reason: str, state, control, tau, found: dict[str, wp.array]) -> wp.array:
         """Derivatives `(directions, worlds, rows)` along the directions in `found`, through one step of h.
@@ -70,7 +67,7 @@ class Pushforward:
 
     def _convert(self, kernel, name: str, at: wp.array, change: wp.array, out: wp.array) -> None:
         tables, launch = self._tables[name], self.stepper.step.dynamics.launch
-        launch(kernel, (tables[0].shape[0], change.shape[0]), [*tables, flat(at), change, out])
+        launch(kernel, (tables.axis.shape[0], change.shape[0]), [tables, flat(at), change, out])
 
 
 class Directions:

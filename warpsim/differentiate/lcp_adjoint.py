@@ -96,16 +96,16 @@ class LCPAdjoint(ContactSolver):
         inputs = [self.problem, self.delassus.dual, self.impulse, self.system, seed, self.error_bar, self.null]
         self._run_by_turns(lcp_residual.solve_adjoint, inputs)
 
-    def correct_bounce(self, tables, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
+    def correct_bounce(self, tangents, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
         """Multiply the gradients of q and v through q' = q ⊕ h v with Xᵀ of the time of collision.
 
-        `tables`: see `differentiate.tangent_tables`.
+        `tangents`: see `differentiate.tangent_tables`.
         """
         inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
         inputs.append(self.system)
-        self.run(lcp_residual.to_tangent, (self.worlds, self.nv), [*tables, q, q_bar, self.tangent])
+        self.run(lcp_residual.to_tangent, (self.worlds, self.nv), [tangents, q, q_bar, self.tangent])
         self._run_by_turns(lcp_residual.bounce, [*inputs, self.tangent, self.change], needs_W=False)
-        self.run(lcp_residual.add_tangent, self.worlds, [*tables, q, self.change, q_bar])
+        self.run(lcp_residual.add_tangent, self.worlds, [tangents, q, self.change, q_bar])
         self._run_by_turns(lcp_residual.bounce, [*inputs, v_bar, self.change], needs_W=False)
 
     def keep_norm(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:

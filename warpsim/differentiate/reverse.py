@@ -29,9 +29,7 @@ class ReverseLinearizer:
 
     def __init__(self, stepper):
         self.stepper, self.nv = stepper, stepper.model.nv
-        self.coordinate, self.axis = (
-            wp.array(x, dtype=wp.int32, device=stepper.device) for x in tangent_tables(stepper.model)
-        )
+        self.tangents = tangent_tables(stepper.device_model)
         self.start, self.after = stepper.blank_state(), stepper.blank_state()
         self.control, self.tau = (self._zeros(n) for n in (stepper.model.nu, self.nv))
         self.row = wp.zeros(stepper.worlds, dtype=wp.int32, device=stepper.device)  # the row that the graphs are at
@@ -144,12 +142,12 @@ class ReverseLinearizer:
 
     def _seed(self) -> None:
         inputs, adjoint = self.stepper.adjoint.inputs, self.stepper.adjoint
-        arguments = [self.row, self.coordinate, self.axis, self.after.q, self.after.memory["flags"], adjoint.switches]
+        arguments = [self.row, self.tangents, self.after.q, self.after.memory["flags"], adjoint.switches]
         self._launch(reverse_jacobian.seed, self.stepper.worlds, [*arguments, inputs.q_next_bar, inputs.v_next_bar])
 
     def _gather_state(self, A: wp.array) -> None:
         adjoint = self.stepper.adjoint
-        inputs = [self.row, self.coordinate, self.axis, adjoint.q, adjoint.q.grad, adjoint.v0.grad]
+        inputs = [self.row, self.tangents, adjoint.q, adjoint.q.grad, adjoint.v0.grad]
         inputs += [self.after.memory["flags"], adjoint.switches, A]
         self._launch(reverse_jacobian.gather_state, (self.stepper.worlds, self.nv), inputs)
         if self.stepper.model.na:

@@ -30,7 +30,7 @@ class RigidAdjoint(ContactAdjoint):
         adjoint.no_gravity = wp.zeros(1, dtype=t.vec3, device=step.device_model.device)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
         self.rate_null, self.gamma_null = array(C, t.vec3), array(C, t.vec3)
-        self.tables = [step.device_model.array(x) for x in tangent_tables(step.model)]
+        self.tangents = tangent_tables(step.device_model)
         self._parameter_gradients: list[tuple[wp.array, wp.array]] = []
 
     @classmethod
@@ -122,7 +122,7 @@ class RigidAdjoint(ContactAdjoint):
         """Apply `bounce_correction` and `saddle_escape` to the gradients of q, v and v' from the position update."""
         a = self.adjoint
         if self.solver.options.bounce_correction:
-            self.solver.correct_bounce(self.tables, a.q, a.q.grad, a.v0.grad)
+            self.solver.correct_bounce(self.tangents, a.q, a.q.grad, a.v0.grad)
         if self.solver.options.saddle_escape:
             self.solver.escape(a.v.grad)
 
