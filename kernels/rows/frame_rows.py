@@ -239,31 +239,21 @@ def closing_rate(table: Table, constants: Constants, phi: real, speed: real, h: 
 
 @func
 def closing_speed(
-    topology: Topology,
-    table: Table,
-    constants: Constants,
-    rows: Rows,
-    L: wp.array3d(dtype=real),
-    z: wp.array2d(dtype=vec3),
-    phi: wp.array2d(dtype=real),
-    least: real,
-    explained: real,
-    h: real,
-    w: int,
-    k: int,
-) -> vec4:
+    topology: Topology, table: Table, constants: Constants, rows: Rows, at_step: Instant, z: wp.array2d(dtype=vec3),
+    phi: wp.array2d(dtype=real), least: real, explained: real, w: int, k: int,
+) -> vec4:  # fmt: skip
     """(the speed at which a group of at most three rows can close without haste; the direction that hinders it most).
 
     The speed is infinite if the group's |v̂| is at most `explained`, and 0 if the group is held. `least`: the least w.
     """
     wanted = vec3(real(0.0), real(0.0), real(0.0))
     for m in range(table.group[k]):
-        wanted[m] = closing_rate(table, constants, phi[w, k + m], table.recovery[k + m], h, w, k + m)
+        wanted[m] = closing_rate(table, constants, phi[w, k + m], table.recovery[k + m], at_step.h, w, k + m)
     speed = wp.length(wanted)
     if speed <= explained:
         return vec4(real(wp.inf), real(0.0), real(0.0), real(0.0))
     wanted = wanted / speed
-    W = group_mobility(topology, rows, L, z, k, table.group[k], w) / least
+    W = group_mobility(topology, rows, at_step.M_factor, z, k, table.group[k], w) / least
     for m in range(table.group[k], 3):  # rows that the group does not have
         W[m, m] = real(1.0) / real(still)
     axes, mobility = wp.eig3(W)
@@ -330,19 +320,8 @@ def regularise(
                     slow = held_speed(table, floor[w, k], real(0.0), at_step.h, k)
                     explained = wp.max(slow, drift_speed(table, rows, at_step.v0, at_step.h, w, k))
                     closing = closing_speed(
-                        topology,
-                        table,
-                        constants,
-                        rows,
-                        at_step.M_factor,
-                        z,
-                        phi,
-                        floor[w, k],
-                        explained,
-                        at_step.h,
-                        w,
-                        k,
-                    )
+                        topology, table, constants, rows, at_step, z, phi, floor[w, k], explained, w, k
+                    )  # fmt: skip
                     limit = closing[0]
                     along = vec3(closing[1], closing[2], closing[3])
                 if limit < table.recovery[k]:
