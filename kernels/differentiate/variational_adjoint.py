@@ -183,26 +183,6 @@ def add_momentum_gradient(topology: Topology, work: Motion, elimination: Elimina
         work.wrench[w, l] = vec6()
 
 
-@func
-def transposed_momentum(
-    elimination: Elimination,
-    joint_anchor: wp.array(dtype=vec3),
-    topology: Topology,
-    link_X: wp.array2d(dtype=transform),
-    U: vec6,
-    w: int,
-    l: int,
-) -> vec6:
-    """N^T U about r + dr. U: a motion about o."""
-    o = reference(topology, link_X, w, topology.link_tree[l])
-    m = drnea.moved_motion(U, joint_point(topology, joint_anchor, link_X, w, l) - o)
-    a = spatial.angular(m)
-    u = spatial.linear(m)
-    return spatial.join(
-        a * elimination.aa[w, l] + u * elimination.la[w, l], a * elimination.al[w, l] + u * elimination.ll[w, l]
-    )
-
-
 @kernel
 def root_adjoint(
     topology: Topology,
@@ -239,7 +219,14 @@ def root_adjoint(
         if parent >= 0:
             offset = frame.offset[w, l] + work.dr[w, l] - work.dr[w, parent]
         turned.offset[w, l] = offset
-        work.wrench[w, l] = transposed_momentum(elimination, joint_anchor, topology, link_X, mu_bar[w, l], w, l)
+        # N^T mu_bar about r + dr
+        arm = joint_point(topology, joint_anchor, link_X, w, l) - reference(topology, link_X, w, tree)
+        m = drnea.moved_motion(mu_bar[w, l], arm)
+        a = spatial.angular(m)
+        u = spatial.linear(m)
+        work.wrench[w, l] = spatial.join(
+            a * elimination.aa[w, l] + u * elimination.la[w, l], a * elimination.al[w, l] + u * elimination.ll[w, l]
+        )
     add_momentum_gradient(topology, work, elimination, turned, w, tree)
     for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
         al = elimination.al[w, l]

@@ -128,39 +128,6 @@ def passive(L: real, l_max: real, fp_max: real) -> real:
     return y
 
 
-@func
-def muscle_pull(
-    peak: wp.array3d(dtype=real),
-    curve: wp.array4d(dtype=real),
-    length_range: wp.array3d(dtype=real),
-    drive: real,
-    length: real,
-    velocity: real,
-    w: int,
-    i: int,
-) -> real:
-    """The force of a muscle; 0 for an actuator that is not a muscle. A NaN in drive, length or velocity is passed
-    on."""
-    p = w % peak.shape[0]
-    c = w % curve.shape[0]
-    r = w % length_range.shape[0]
-    least = length_range[r, i, 0]
-    most = length_range[r, i, 1]
-    force = real(0.0)
-    active = peak[p, i, ACTIVE]
-    if active == active:
-        at = scaled(curve[c, i, ACTIVE, LOW], curve[c, i, ACTIVE, HIGH], least, most, length)
-        V = velocity / wp.max(real(LEAST), at[1] * curve[c, i, ACTIVE, V_MAX])
-        FL = force_length(at[0], curve[c, i, ACTIVE, L_MIN], curve[c, i, ACTIVE, L_MAX])
-        FV = force_velocity(V, curve[c, i, ACTIVE, FV_MAX])
-        force = -active * FL * FV * drive + (length + velocity) * real(0.0)
-    resting = peak[p, i, PASSIVE]
-    if resting == resting:
-        L = scaled(curve[c, i, PASSIVE, LOW], curve[c, i, PASSIVE, HIGH], least, most, length)[0]
-        force += -resting * passive(L, curve[c, i, PASSIVE, L_MAX], curve[c, i, PASSIVE, FP_MAX])
-    return force
-
-
 @kernel(twin=True)
 def muscle_force(
     peak: wp.array3d(dtype=real),  # (…, nu, 2) F of the active and of the passive force [N, N m]; NaN: not a muscle
@@ -172,6 +139,23 @@ def muscle_force(
     # in and out
     law: wp.array3d(dtype=real),
 ):
-    """Adds the forces of muscles to their laws. Launch over (worlds, nu)."""
+    """Adds the forces of muscles to their laws; a NaN is passed on. Launch over (worlds, nu)."""
     w, i = wp.tid()
-    law[w, i, 0] += muscle_pull(peak, curve, length_range, drive[w, i], length[w, i], velocity[w, i], w, i)
+    p = w % peak.shape[0]
+    c = w % curve.shape[0]
+    r = w % length_range.shape[0]
+    least = length_range[r, i, 0]
+    most = length_range[r, i, 1]
+    pull = real(0.0)
+    active = peak[p, i, ACTIVE]
+    if active == active:
+        at = scaled(curve[c, i, ACTIVE, LOW], curve[c, i, ACTIVE, HIGH], least, most, length[w, i])
+        V = velocity[w, i] / wp.max(real(LEAST), at[1] * curve[c, i, ACTIVE, V_MAX])
+        FL = force_length(at[0], curve[c, i, ACTIVE, L_MIN], curve[c, i, ACTIVE, L_MAX])
+        FV = force_velocity(V, curve[c, i, ACTIVE, FV_MAX])
+        pull = -active * FL * FV * drive[w, i] + (length[w, i] + velocity[w, i]) * real(0.0)
+    resting = peak[p, i, PASSIVE]
+    if resting == resting:
+        L = scaled(curve[c, i, PASSIVE, LOW], curve[c, i, PASSIVE, HIGH], least, most, length[w, i])[0]
+        pull += -resting * passive(L, curve[c, i, PASSIVE, L_MAX], curve[c, i, PASSIVE, FP_MAX])
+    law[w, i, 0] += pull

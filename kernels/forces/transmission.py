@@ -50,27 +50,6 @@ class Measured:
 
 
 @func
-def moment_arm(
-    topology: Topology,
-    columns: Columns,
-    link_X: wp.array2d(dtype=transform),
-    S: vec6,
-    point: wp.array2d(dtype=vec3),
-    force: wp.array2d(dtype=vec3),
-    couple: wp.array2d(dtype=vec3),
-    w: int,
-    c: int,
-) -> real:
-    """m_d of column c; S is the motion of its degree of freedom."""
-    tree = topology.link_tree[topology.dof_link[columns.dof[c]]]
-    o = wp.transform_get_translation(link_X[w, topology.tree_reference[tree]])
-    total = real(0.0)
-    for i in range(columns.begin[c], columns.begin[c + 1]):
-        total += power(S, point[w, columns.wrench[i]] - o, force[w, columns.wrench[i]], couple[w, columns.wrench[i]])
-    return total
-
-
-@func
 def power(S: vec6, arm: vec3, force: vec3, couple: vec3) -> real:
     """F · (velocity at `arm` from o) + C · (angular velocity), for the motion S."""
     return wp.dot(force, sp.velocity_at(S, arm)) + wp.dot(couple, sp.angular(S))
@@ -90,7 +69,13 @@ def moment_arms(
 ):
     """Moment arms of all lines. Launch over (worlds, columns)."""
     w, c = wp.tid()
-    moment[w, c] = moment_arm(topology, columns, link_X, dof_S[w, columns.dof[c]], point, force, couple, w, c)
+    S = dof_S[w, columns.dof[c]]
+    tree = topology.link_tree[topology.dof_link[columns.dof[c]]]
+    o = wp.transform_get_translation(link_X[w, topology.tree_reference[tree]])
+    total = real(0.0)
+    for i in range(columns.begin[c], columns.begin[c + 1]):
+        total += power(S, point[w, columns.wrench[i]] - o, force[w, columns.wrench[i]], couple[w, columns.wrench[i]])
+    moment[w, c] = total
 
 
 @func

@@ -82,61 +82,6 @@ def raised(sum: real, excess: real, hidden: real, kinetic: real, h: real) -> rea
     return wp.max(kept + wp.max(share, real(-STEP_MOST)), real(0.0))
 
 
-@func
-def team_look(
-    topology: Topology,
-    h: real,
-    tree: int,
-    notes: bool,
-    motion: Motion,
-    v0: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-    w: int,
-    at: int,
-    # in and out
-    gain: wp.array2d(dtype=real),
-):
-    """Note the energy that a step of one tree should end with, or compare with what was noted. By all lanes."""
-    g = motion.gravity[w % motion.gravity.shape[0]]
-    o = wp.transform_get_translation(motion.link_X[w, topology.tree_reference[tree]])
-    T = real(0.0)
-    U = real(0.0)
-    for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
-        I = motion.link_I[w, l]
-        if I[0] > real(0.0):
-            V = motion.link_V[w, l]
-            T += real(0.5) * wp.dot(V, sp.momentum(I, V))
-            U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
-    work = real(0.0)
-    hidden = real(0.0)
-    mark = real(0.0)  # of velocity and gravity: if a user has changed one in between, nothing is compared
-    for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
-        x = v0[w, d]
-        T += real(0.5) * motion.own_armature[w % motion.own_armature.shape[0], d] * x * x
-        if notes:
-            done = real(0.5) * (x + v[w, d]) * impulse_at(topology, h, motion, v0, v, w, tree, d)
-            work += done
-            hidden += wp.abs(done)
-            x = v[w, d]
-        mark += x
-    T = team_sum(T)
-    U = team_sum(U)
-    mark = team_sum(mark) + g[0] + real(2.0) * g[1] + real(3.0) * g[2]
-    sync()
-    if notes:
-        gain[w, at + 1] = T + U + team_sum(work)
-        gain[w, at + 2] = team_sum(hidden)
-        gain[w, at + 3] = mark
-    elif gain[w, at + 3] == mark:
-        hides = gain[w, at + 2] + noise * (T + wp.abs(U))
-        late = wp.max(T, gain[w, at + 4] * wp.max(real(1.0) - real(EVERY) * h / real(LATE), real(0.0)))
-        sum = raised(gain[w, at], T + U - gain[w, at + 1], hides, late, h)
-        sync()
-        gain[w, at] = sum
-        gain[w, at + 4] = late
-    sync()
-
-
 @kernel(lanes=True, shares="tree")
 def find_gain(
     topology: Topology,
@@ -154,9 +99,50 @@ def find_gain(
     """Sum up the energy that `trees` gain. `step`: h. Launch over (worlds, lanes), before the step is accepted."""
     w, _lane = wp.tid()
     turn = int(wp.float64(EVERY) * wp.frac(time[w] / step / wp.float64(EVERY)) + wp.float64(0.5)) % EVERY
-    if turn <= 1 and flags[w] & NONFINITE == 0:
-        for k in range(trees.shape[0]):
-            team_look(topology, h, trees[k], turn == 0, motion, v0, v, w, NUMBERS * k, gain)
-            if gain[w, NUMBERS * k] > real(MOST):
-                flags[w] = flags[w] | ENERGY_GAIN
+    if turn > 1 or flags[w] & NONFINITE != 0:
+        return
+    notes = turn == 0
+    g = motion.gravity[w % motion.gravity.shape[0]]
+    for k in range(trees.shape[0]):
+        tree = trees[k]
+        at = NUMBERS * k
+        o = wp.transform_get_translation(motion.link_X[w, topology.tree_reference[tree]])
+        T = real(0.0)
+        U = real(0.0)
+        for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+            I = motion.link_I[w, l]
+            if I[0] > real(0.0):
+                V = motion.link_V[w, l]
+                T += real(0.5) * wp.dot(V, sp.momentum(I, V))
+                U -= wp.dot(g, vec3(I[1], I[2], I[3]) + I[0] * o)
+        work = real(0.0)
+        hidden = real(0.0)
+        mark = real(0.0)  # of velocity and gravity: if a user has changed one in between, nothing is compared
+        for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
+            x = v0[w, d]
+            T += real(0.5) * motion.own_armature[w % motion.own_armature.shape[0], d] * x * x
+            if notes:
+                done = real(0.5) * (x + v[w, d]) * impulse_at(topology, h, motion, v0, v, w, tree, d)
+                work += done
+                hidden += wp.abs(done)
+                x = v[w, d]
+            mark += x
+        T = team_sum(T)
+        U = team_sum(U)
+        mark = team_sum(mark) + g[0] + real(2.0) * g[1] + real(3.0) * g[2]
+        sync()
+        if notes:
+            gain[w, at + 1] = T + U + team_sum(work)
+            gain[w, at + 2] = team_sum(hidden)
+            gain[w, at + 3] = mark
+        elif gain[w, at + 3] == mark:
+            hides = gain[w, at + 2] + noise * (T + wp.abs(U))
+            late = wp.max(T, gain[w, at + 4] * wp.max(real(1.0) - real(EVERY) * h / real(LATE), real(0.0)))
+            sum = raised(gain[w, at], T + U - gain[w, at + 1], hides, late, h)
             sync()
+            gain[w, at] = sum
+            gain[w, at + 4] = late
+        sync()
+        if gain[w, at] > real(MOST):
+            flags[w] = flags[w] | ENERGY_GAIN
+        sync()
