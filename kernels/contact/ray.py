@@ -9,6 +9,7 @@ every triangle (Moeller and Trumbore 1997).
 import warp as wp
 
 from ..real import func, real, struct, vec3
+from .narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE
 
 MISS = -1.0  # distance of a ray that hits nothing
 
@@ -183,6 +184,25 @@ def ray_box(o: vec3, d: vec3, size: vec3) -> Hit:
         k = (i + 2) % 3
         hit = face_hit(hit, o, d, size, i, j, k, real(-1.0))
         hit = face_hit(hit, o, d, size, i, j, k, real(1.0))
+    return hit
+
+
+@func
+def ray_primitive(o: vec3, d: vec3, kind: int, size: vec3) -> Hit:
+    """Hit of a shape that its size describes; none for meshes and height fields."""
+    hit = miss()
+    if kind == PLANE:
+        hit = ray_plane(o, d)
+    elif kind == SPHERE:
+        hit = ray_sphere(o, d, size[0])
+    elif kind == CAPSULE:
+        hit = ray_capsule(o, d, size)
+    elif kind == ELLIPSOID:
+        hit = ray_ellipsoid(o, d, size)
+    elif kind == CYLINDER:
+        hit = ray_cylinder(o, d, size)
+    elif kind == BOX:
+        hit = ray_box(o, d, size)
     return hit
 
 

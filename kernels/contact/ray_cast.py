@@ -8,43 +8,9 @@ import warp as wp
 
 from ..real import func, kernel, real, struct, transform, vec3
 from .narrow.features import bounding_radius
-from .narrow.manifold import BOX, CAPSULE, HEIGHT_FIELD, PLANE, SPHERE
-from .narrow.shape import CYLINDER, ELLIPSOID, MESH
-from .ray import (
-    Hit,
-    Triangles,
-    miss,
-    ray_box,
-    ray_capsule,
-    ray_cylinder,
-    ray_ellipsoid,
-    ray_mesh,
-    ray_plane,
-    ray_sphere,
-)
+from .narrow.manifold import HEIGHT_FIELD, MESH, PLANE
+from .ray import Hit, Triangles, miss, ray_mesh, ray_primitive
 from .ray_field import Fields, ray_field
-
-
-@func
-def ray_geom(o: vec3, d: vec3, kind: int, size: vec3, triangles: Triangles, fields: Fields, g: int) -> Hit:
-    hit = miss()
-    if kind == PLANE:
-        hit = ray_plane(o, d)
-    elif kind == SPHERE:
-        hit = ray_sphere(o, d, size[0])
-    elif kind == CAPSULE:
-        hit = ray_capsule(o, d, size)
-    elif kind == ELLIPSOID:
-        hit = ray_ellipsoid(o, d, size)
-    elif kind == CYLINDER:
-        hit = ray_cylinder(o, d, size)
-    elif kind == BOX:
-        hit = ray_box(o, d, size)
-    elif kind == MESH:
-        hit = ray_mesh(o, d, triangles, triangles.geom_mesh[g])
-    elif kind == HEIGHT_FIELD:
-        hit = ray_field(o, d, fields, fields.geom_field[g])
-    return hit
 
 
 @func
@@ -58,6 +24,20 @@ def may_hit(o: vec3, d: vec3, kind: int, size: vec3) -> bool:
     radius = bounding_radius(kind, size) * real(1.0 + 1e-5)
     along = wp.dot(o, d)
     return wp.dot(o, o) - along * along <= radius * radius * real(1.0 + 1e-5) + real(1e-6) * wp.dot(o, o)
+
+
+@func
+def ray_geom(o: vec3, d: vec3, kind: int, size: vec3, triangles: Triangles, fields: Fields, g: int) -> Hit:
+    """Hit of a geom, for a ray in the geom's axes."""
+    hit = miss()
+    if may_hit(o, d, kind, size):
+        if kind == MESH:
+            hit = ray_mesh(o, d, triangles, triangles.geom_mesh[g])
+        elif kind == HEIGHT_FIELD:
+            hit = ray_field(o, d, fields, fields.geom_field[g])
+        else:
+            hit = ray_primitive(o, d, kind, size)
+    return hit
 
 
 @struct
@@ -103,9 +83,7 @@ def cast(
         o_geom = wp.transform_point(X, o)
         d_geom = wp.transform_vector(X, d)
         size = geom_size[w % geom_size.shape[0], g]
-        hit = miss()
-        if may_hit(o_geom, d_geom, geom_type[g], size):
-            hit = ray_geom(o_geom, d_geom, geom_type[g], size, triangles, fields, g)
+        hit = ray_geom(o_geom, d_geom, geom_type[g], size, triangles, fields, g)
         if hit.t >= real(0.0) and hit.t <= rays.reach and (best.t < real(0.0) or hit.t < best.t):
             best.t = hit.t
             best.normal = wp.transform_vector(geom_X[w, g], hit.normal)

@@ -9,8 +9,8 @@ derivatives. The normal has the derivatives of a flat surface.
 import warp as wp
 
 from ..contact.narrow.manifold import PLANE
-from ..contact.ray import Hit, Triangles, miss
-from ..contact.ray_cast import may_hit, ray_geom
+from ..contact.ray import Hit, Triangles
+from ..contact.ray_cast import ray_geom
 from ..contact.ray_field import Fields
 from ..real import func, kernel, real, struct, transform, vec3
 from ..tree.plant import Plant, placed_geom
@@ -99,9 +99,7 @@ def cast_rays(
             along = wp.transform_vector(Y, d)
             kind = sensors.geom_type[g]
             size = plant.geom_size[w % plant.geom_size.shape[0], g]
-            hit = miss()
-            if may_hit(o, along, kind, size):
-                hit = ray_geom(o, along, kind, size, triangles, fields, g)
+            hit = ray_geom(o, along, kind, size, triangles, fields, g)
             point = o + hit.t * along
             if within_plane(hit, kind, size, point) and (best < real(0.0) or hit.t < best):
                 best = hit.t

@@ -8,9 +8,8 @@ and which of them a sensor returns.
 
 import warp as wp
 
-from ..contact.narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID
 from ..contact.pair_laws import Contacts, Scene, margin_of
-from ..contact.ray import miss, ray_box, ray_capsule, ray_cylinder, ray_ellipsoid, ray_sphere
+from ..contact.ray import ray_primitive
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
 from ..tree import joints
 from ..tree import spatial as sp
@@ -102,23 +101,6 @@ def zone_frame(zones: Zones, link_X: wp.array2d(dtype=transform), w: int, s: int
     return joints.placed(link_X, w, zones.frames.link[s, 0], zones.frames.pose[s, 0])
 
 
-@func
-def meets(kind: int, size: vec3, o: vec3, d: vec3) -> bool:
-    """Whether a ray, in a zone's axes, hits the zone; always if it begins inside."""
-    hit = miss()
-    if kind == CAPSULE:
-        hit = ray_capsule(o, d, size)
-    elif kind == CYLINDER:
-        hit = ray_cylinder(o, d, size)
-    elif kind == ELLIPSOID:
-        hit = ray_ellipsoid(o, d, size)
-    elif kind == BOX:
-        hit = ray_box(o, d, size)
-    else:
-        hit = ray_sphere(o, d, size[0])
-    return hit.t >= real(0.0)
-
-
 @kernel(taped=True)
 def moved_contacts(
     contacts: Contacts,
@@ -170,7 +152,8 @@ def find_touches(
             if b == zones.body[s]:
                 n = -n
             o = wp.transform_point(X, contacts.point[w, c])
-            if meets(zones.type[s], zones.size[s], o, wp.transform_vector(X, n)):
+            # Always if the contact is inside the zone.
+            if ray_primitive(o, wp.transform_vector(X, n), zones.type[s], zones.size[s]).t >= real(0.0):
                 touches[w, s, c] = 1
 
 
