@@ -44,44 +44,6 @@ def motion_of(topology: Topology, place: Place, w: int, d: int, point: vec3) -> 
 
 
 @func
-def body_turns(
-    topology: Topology,
-    table: Table,
-    constants: Constants,
-    rows: Rows,
-    here: Place,
-    w: int,
-    k: int,
-    slopes: RowSlopes,
-):
-    """J_q of a row between two frames."""
-    X = frames_of(table, constants, here.link_X, w, k)
-    axis = dispatch.geometry(table.kind[k], X).axis
-    point = wp.transform_get_translation(X.B)
-    for j in range(rows.support_size[k]):
-        d = rows.support[k, j]
-        own = motion_of(topology, here, w, d, point)
-        given = FrameMotion()
-        given.X = X
-        given.motion = own
-        by_b = dispatch.axis_slope(table.kind[k], given)
-        for e in range(rows.support_size[k]):
-            d_e = rows.support[k, e]
-            twist = motion_of(topology, here, w, d_e, point)
-            omega = sp.angular(twist)
-            slope = wp.dot(by_b, twist)  # of a · m, through a
-            delta_p = sp.linear(twist)
-            if table.a[k, e] < real(0.0):  # A moves: A and B together, minus B
-                delta_p = vec3()
-                turned = sp.join(wp.cross(omega, sp.angular(axis)), wp.cross(omega, sp.linear(axis)))
-                slope = wp.dot(turned, own) - slope
-            change = sp.join(vec3(), wp.cross(sp.angular(own), delta_p))
-            if d >= first_turning(topology, d_e) and table.a[k, j] == table.a[k, e]:
-                change += sp.cross_motion(twist, own)
-            slopes.J_q[w, k, j, e] = table.a[k, j] * (slope + wp.dot(axis, change))
-
-
-@func
 def lead(topology: Topology, d: int, v0: wp.array2d(dtype=real), h: real, w: int) -> mat33:
     """The rotation exp(h v0) of the joint of a dof, which is a ball joint's or a free joint's rotation."""
     j = first_turning(topology, d)
@@ -134,11 +96,35 @@ def frame_row_slopes(
     if (table.traits[k] & BETWEEN) == 0 or not (rows.R[w, k] > real(0.0)):
         return
     size = rows.support_size[k]
-    body_turns(topology, table, constants, rows, here, w, k, slopes)
+    # How J at q changes with each degree of freedom.
+    X = frames_of(table, constants, here.link_X, w, k)
+    axis = dispatch.geometry(table.kind[k], X).axis
+    point = wp.transform_get_translation(X.B)
+    for j in range(size):
+        d = rows.support[k, j]
+        own = motion_of(topology, here, w, d, point)
+        given = FrameMotion()
+        given.X = X
+        given.motion = own
+        by_b = dispatch.axis_slope(table.kind[k], given)
+        for e in range(size):
+            d_e = rows.support[k, e]
+            twist = motion_of(topology, here, w, d_e, point)
+            omega = sp.angular(twist)
+            slope = wp.dot(by_b, twist)  # of a · m, through a
+            delta_p = sp.linear(twist)
+            if table.a[k, e] < real(0.0):  # A moves: A and B together, minus B
+                delta_p = vec3()
+                moved_axis = sp.join(wp.cross(omega, sp.angular(axis)), wp.cross(omega, sp.linear(axis)))
+                slope = wp.dot(moved_axis, own) - slope
+            change = sp.join(vec3(), wp.cross(sp.angular(own), delta_p))
+            if d >= first_turning(topology, d_e) and table.a[k, j] == table.a[k, e]:
+                change += sp.cross_motion(twist, own)
+            slopes.J_q[w, k, j, e] = table.a[k, j] * (slope + wp.dot(axis, change))
     row = dispatch.geometry(table.kind[k], frames_of(table, constants, ahead.link_X, w, k))
-    point = wp.transform_get_translation(end_frame(table, ahead.link_X, w, k, 1))
+    tip = wp.transform_get_translation(end_frame(table, ahead.link_X, w, k, 1))
     for e in range(size):
-        motion = motion_of(topology, ahead, w, rows.support[k, e], point)
+        motion = motion_of(topology, ahead, w, rows.support[k, e], tip)
         slopes.gamma_v[w, k, e] = table.a[k, e] * wp.dot(row.axis, motion)
     follow(topology, rows, k, v0, h, w, slopes)
     by = slopes.law[w, k]

@@ -23,11 +23,11 @@ import warp as wp
 from ..integrate.variational import drnea
 from ..integrate.variational.drnea import Frame, Motion
 from ..integrate.variational.variational import joint_point
-from ..real import func, kernel, mat33, quat, real, struct, transform, vec3, vec6, vec10
+from ..real import func, kernel, quat, real, struct, transform, vec3, vec6, vec10
 from ..tree import joints, passes, spatial
 from ..tree import se3 as lie
 from ..tree.passes import Topology, reference_point
-from .tree_adjoint import BodyBars, Links, product_gradient, wants_any
+from .tree_adjoint import BodyBars, Links, product_gradient
 
 
 @func
@@ -54,32 +54,6 @@ def dlog_slope(log: lie.Logarithm, beta_2: real, rho: vec3, F: vec6, m: vec6) ->
     by_phi += real(2.0) * log.beta_1 * (bend * rho + pitch * square_slope(phi, f, a))
     by_rho = real(-0.5) * wp.cross(a, f) + log.beta * square_slope(phi, f, a) + real(2.0) * log.beta_1 * bend * phi
     return spatial.join(by_phi, by_rho)
-
-
-@func
-def add_pose(
-    X_bar: wp.array2d(dtype=transform), link_X: wp.array2d(dtype=transform), w: int, l: int, turn: vec3, f: vec3
-):
-    """Add a torque about a link's origin and a force to the gradient of the link's pose."""
-    r = wp.transform_get_rotation(link_X[w, l])
-    old = X_bar[w, l]
-    r_bar = wp.transform_get_rotation(old) + (quat(turn[0], turn[1], turn[2], real(0.0)) * r) * real(2.0)
-    X_bar[w, l] = transform(wp.transform_get_translation(old) + f, r_bar)
-
-
-@func
-def add_inertial(
-    link_X: wp.array2d(dtype=transform), bars: BodyBars, w: int, l: int, body: int, by_mass: real, by_com: vec3,
-    by_inertia: mat33,
-):  # fmt: skip
-    """Add to the gradients of a body's mass, COM and inertia. The latter two are given in world axes."""
-    R = wp.quat_to_matrix(wp.transform_get_rotation(link_X[w, l]))
-    if bars.mass.shape[0] > 0:
-        bars.mass[w, body] = bars.mass[w, body] + by_mass
-    if bars.com.shape[0] > 0:
-        bars.com[w, body] = bars.com[w, body] + wp.transpose(R) * by_com
-    if bars.inertia.shape[0] > 0:
-        bars.inertia[w, body] = bars.inertia[w, body] + wp.transpose(R) * by_inertia * R
 
 
 @struct
@@ -144,13 +118,22 @@ def momentum_adjoint(
             force = wp.transpose(A) * spatial.linear(of_link) + wp.cross(spatial.linear(P), spatial.angular(m))
             turn = wp.cross(spatial.angular(F), y) + wp.cross(drnea.turned(I, y), log.phi) / h
             to_com = arm + o - wp.transform_get_translation(link_X[w, l])
-            add_pose(X_bar, link_X, w, l, turn + wp.cross(to_com, force), force)
+            # A torque about the link's origin and a force, as gradient of its pose.
+            turn += wp.cross(to_com, force)
+            r = wp.transform_get_rotation(link_X[w, l])
+            old = X_bar[w, l]
+            r_bar = wp.transform_get_rotation(old) + (quat(turn[0], turn[1], turn[2], real(0.0)) * r) * real(2.0)
+            X_bar[w, l] = transform(wp.transform_get_translation(old) + force, r_bar)
             f_o -= force
-            if wants_any(bars):
-                by_mass = wp.dot(spatial.linear(z), rho) / h
+            body = topology.link_body[l]
+            R = wp.quat_to_matrix(r)
+            if bars.mass.shape[0] > 0:
+                bars.mass[w, body] = bars.mass[w, body] + wp.dot(spatial.linear(z), rho) / h
+            if bars.com.shape[0] > 0:
+                bars.com[w, body] = bars.com[w, body] + wp.transpose(R) * force
+            if bars.inertia.shape[0] > 0:
                 by_inertia = wp.outer(y, log.phi) / h
-                body = topology.link_body[l]
-                add_inertial(link_X, bars, w, l, body, by_mass, force, by_inertia)
+                bars.inertia[w, body] = bars.inertia[w, body] + wp.transpose(R) * by_inertia * R
             own = drnea.moved_wrench(of_link, arm)
             momentum = drnea.moved_wrench(P, arm)
         wrenches.mu[w, l] = momentum
