@@ -292,20 +292,6 @@ def move_link(
         link_V[w, l] = link_V[w, parent] + V_joint
 
 
-@kernel(twin=True)
-def link_velocity(
-    topology: Topology,
-    dof_S: wp.array2d(dtype=vec6),
-    v: wp.array2d(dtype=real),
-    # out
-    link_V: wp.array2d(dtype=vec6),
-):
-    """Spatial velocities of the links."""
-    w, tree = wp.tid()
-    for l in range(topology.tree_link[tree], topology.tree_link[tree + 1]):
-        move_link(topology, dof_S, v, w, l, link_V)
-
-
 @func
 def team_move(
     topology: Topology,
@@ -321,6 +307,19 @@ def team_move(
         link_V[w, l] = joint_velocity(topology.link_type[l], dof_S, v, w, topology.link_v[l])
     sync()
     team_add_parents(topology, tree, link_V[w])
+
+
+@kernel(lanes=True)
+def link_velocity(
+    topology: Topology,
+    dof_S: wp.array2d(dtype=vec6),
+    v: wp.array2d(dtype=real),
+    # out
+    link_V: wp.array2d(dtype=vec6),
+):
+    """Spatial velocities of the links. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
+    team_move(topology, dof_S, v, w, tree, link_V)
 
 
 @func
@@ -383,39 +382,6 @@ def accelerate_link(
     link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
 
 
-@kernel(twin=True)
-def rnea(
-    topology: Topology,
-    gravity: wp.array(dtype=vec3),
-    armature: wp.array2d(dtype=real),
-    dof_S: wp.array2d(dtype=vec6),
-    link_I: wp.array2d(dtype=vec10),
-    link_V: wp.array2d(dtype=vec6),
-    v: wp.array2d(dtype=real),
-    a: wp.array2d(dtype=real),
-    # scratch
-    link_A: wp.array2d(dtype=vec6),
-    link_f: wp.array2d(dtype=vec6),
-    # out
-    tau: wp.array2d(dtype=real),
-):
-    """Recursive Newton-Euler: tau = M(q) a + c(q, v), with armature in M and gravity in c."""
-    w, tree = wp.tid()
-    first = topology.tree_link[tree]
-    end = topology.tree_link[tree + 1]
-    g = gravity[w % gravity.shape[0]]
-    for l in range(first, end):
-        accelerate_link(topology, g, dof_S, link_I, link_V, v, a, w, l, link_A, link_f)
-    for k in range(end - first):
-        l = end - 1 - k
-        parent = topology.link_parent[l]
-        if parent >= 0:
-            link_f[w, parent] += link_f[w, l]
-    for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
-        f = link_f[w, topology.dof_link[d]]
-        tau[w, d] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d] * a[w, d]
-
-
 # Each lane handles one of the numbers, or several.
 TEAM_ADD_TO_PARENTS = """
 SCALAR* numbers = (SCALAR*)x.data;
@@ -464,7 +430,7 @@ def team_inverse_dynamics(
     # out
     tau: wp.array2d(dtype=real),
 ):
-    """`rnea` of one tree by all lanes."""
+    """Recursive Newton-Euler for one tree, by all lanes: tau = M(q) a + c(q, v), armature in M and gravity in c."""
     first = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     g = gravity[w % gravity.shape[0]]
@@ -483,6 +449,29 @@ def team_inverse_dynamics(
         f = link_f[w, topology.dof_link[d]]
         tau[w, d] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d] * a[w, d]
     sync()
+
+
+@kernel(lanes=True)
+def rnea(
+    topology: Topology,
+    gravity: wp.array(dtype=vec3),
+    armature: wp.array2d(dtype=real),
+    dof_S: wp.array2d(dtype=vec6),
+    link_I: wp.array2d(dtype=vec10),
+    link_V: wp.array2d(dtype=vec6),
+    v: wp.array2d(dtype=real),
+    a: wp.array2d(dtype=real),
+    # scratch
+    link_A: wp.array2d(dtype=vec6),
+    link_f: wp.array2d(dtype=vec6),
+    # out
+    tau: wp.array2d(dtype=real),
+):
+    """`team_inverse_dynamics` of every tree. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
+    team_inverse_dynamics(
+        topology, gravity, armature, dof_S, link_I, link_V, v, a, w, tree, link_A, link_f, tau
+    )  # fmt: skip
 
 
 @func

@@ -200,7 +200,7 @@ def ask(turn):
     order = files[turn::4] + files
     made = {(file.__name__, real): copy(file, real) for file in order for real in SCALARS.values()}
     kernels = {(*key, name): kernel for key, copied in made.items() for name, kernel in adjoints_of(copied).items()}
-    entries = [copy(entry, real, taped=True) for entry in (sap.solve, passes.rnea) for real in SCALARS.values()]
+    entries = [copy(entry, real, taped=True) for entry in (sap.solve, passes.kinematics) for real in SCALARS.values()]
     found.append((made, kernels, entries))
 
 
@@ -238,7 +238,7 @@ solve = copy(sap.solve, wp.float32)
 child = os.fork()
 if child == 0:
     same = copy(sap.solve, wp.float32) is solve
-    os._exit(0 if same and copy(passes.rnea, wp.float64, taped=True).module.name.endswith("passes_grad") else 1)
+    os._exit(0 if same and copy(passes.kinematics, wp.float64, taped=True).module.name.endswith("passes_grad") else 1)
 print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert python(program, timeout=120).stdout.split()[-2:] == ["child", "0"]

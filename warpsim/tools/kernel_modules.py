@@ -74,7 +74,6 @@ OWN_SUMS = {
     "muscle_force": "(worlds, actuators)",
     "wrench_force": "(worlds, trees)",
     "add_force": "(worlds, trees)",
-    "rnea": "(worlds, trees)",
     "least_weight": "(worlds, rows)",
     "motor_forces": "(worlds, degrees of freedom)",
     "measure_subtrees": "(worlds, sensors)",
