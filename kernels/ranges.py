@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels over a range of worlds: the first world of the launch is their last argument.
+"""Kernels over some of the worlds: a range of them, or a list. Both are the last arguments of a kernel.
 
 Device code is written for all worlds. From the same text, on the left, Warp compiles the one on the right,
 
-    def kernel(…):              def kernel(…, first_world: int):
+    def kernel(…):              def kernel(…, first_world: int, chosen_worlds: wp.array(dtype=int)):
         w, c = wp.tid()             w, c = wp.tid()
-        body                        w = w + first_world
+        body                        if chosen_worlds.shape[0] > 0:
+                                        if w >= chosen_worlds[0]:
+                                            return
+                                        w = chosen_worlds[w + 1]
+                                    else:
+                                        w = w + first_world
                                     body
 
-so that each CPU thread can launch it over its own worlds (host: `warpsim/device/ranges.py`).
+so that each CPU thread can launch it over its own worlds, and a step can repeat a part for the worlds that need it
+(host: `warpsim/device/ranges.py`). `chosen_worlds` is empty, or has the number of worlds and then the worlds.
 """
 
 import ast
@@ -18,6 +24,15 @@ import textwrap
 import warp as wp
 
 FIRST = "first_world"
+CHOSEN = "chosen_worlds"
+WORLD = f"""
+if {CHOSEN}.shape[0] > 0:
+    if WORLD >= {CHOSEN}[0]:
+        return
+    WORLD = {CHOSEN}[WORLD + 1]
+else:
+    WORLD = WORLD + {FIRST}
+"""
 
 
 def parsed(source) -> ast.Module:
@@ -33,21 +48,26 @@ def is_index(node: ast.AST) -> bool:
 
 
 def shift(function: ast.FunctionDef) -> None:
-    """Add `first_world` as last argument and add it to the world index `w`; a kernel without `w` stays unchanged."""
+    """Add `first_world` and `chosen_worlds` as last arguments, and find `w` by them; a kernel without `w` stays unchanged."""
     for place, statement in enumerate(function.body):
         if isinstance(statement, ast.Assign) and is_index(statement.value):
             target = statement.targets[0]
             world = ast.unparse(target.elts[0] if isinstance(target, ast.Tuple) else target)
             if world.split(".")[-1] == "w":
-                function.body.insert(place + 1, ast.parse(f"{world} = {world} + {FIRST}").body[0])
-                function.args.args.append(ast.arg(FIRST, ast.Name("int", ast.Load())))
+                function.body[place + 1 : place + 1] = ast.parse(WORLD.replace("WORLD", world)).body
+                listed = ast.parse("wp.array(dtype=wp.int32)", mode="eval").body
+                function.args.args += [ast.arg(FIRST, ast.Name("int", ast.Load())), ast.arg(CHOSEN, listed)]
             return
 
 
 def takes_first_world(kernel: wp.Kernel) -> bool:
     """Whether a launch of the kernel can be over a range of worlds."""
-    arguments = kernel.adj.args
-    return bool(arguments) and arguments[-1].label == FIRST
+    return bool({FIRST, CHOSEN} & {x.label for x in kernel.adj.args[-1:]})
+
+
+def takes_list(kernel: wp.Kernel) -> bool:
+    """Whether a launch of the kernel can be over a list of worlds."""
+    return any(x.label == CHOSEN for x in kernel.adj.args[-1:])
 
 
 def define(tree: ast.Module, source, scope: dict | None = None) -> tuple:

@@ -139,6 +139,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         hydroelastic: str = "patch16",
         max_polygons: int | None = None,
         reactions: bool = False,
+        time_of_impact: bool | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
@@ -167,7 +168,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
             model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level,
-            flag(reactions, "reactions"),
+            flag(reactions, "reactions"), bool(time_of_impact),
         )  # fmt: skip
         self.parameters = self.device_model.parameters
         self._use = self.parameters._use

@@ -74,7 +74,7 @@ def place_geom(topology: Topology, scene: Scene, plant: Plant, links: Moving, w:
         V_star = links.V_star[w, l]
         now = wp.length(sp.velocity_at(V, arm)) + radius * wp.length(sp.angular(V))
         then = wp.length(sp.velocity_at(V_star, arm)) + radius * wp.length(sp.angular(V_star))
-        speed = wp.max(now, then)
+        speed = wp.max(now, then) + scene.haste
     x = wp.transform_get_translation(X)
     r = wp.transform_get_rotation(X)
     total = x[0] + x[1] + x[2] + r[0] + r[1] + r[2] + r[3] + size[0] + size[1] + size[2]
@@ -135,7 +135,7 @@ def look_ahead(
         alone_b = wp.min(wp.dot(g.normal, u_b), wp.dot(g.normal, u_star_b))
         approach = wp.min(approach, wp.min(alone_a, alone_b))
     found = looked_at(ways, g.phi, h, now)
-    if g.phi + h * wp.min(approach, real(0.0)) < real(0.0):
+    if g.phi + h * wp.min(approach, real(0.0)) < scene.window:
         found = found | TOUCHES
     return found
 

@@ -97,12 +97,13 @@ def smooth_motion(
     h: real,
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
+    leaves_spin: int,
     # out
     motion: Motion,
 ):
     """Kinematics, forces and free motion of a tree: v*, A = M + h D, and the factors of M and A.
 
-    Launch over (worlds, trees, lanes).
+    `leaves_spin` 1: without the bias of the rotation of single bodies. Launch over (worlds, trees, lanes).
     """
     w, tree, _lane = wp.tid()
     team_kinematics(topology, plant, q, v, w, tree, motion)
@@ -112,7 +113,8 @@ def smooth_motion(
         topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
         motion.link_A, motion.link_f, motion.bias,
     )  # fmt: skip
-    team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
+    if leaves_spin == 1:
+        team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
     sync()
     team_free_motion(
         topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor,

@@ -22,7 +22,7 @@ import sys
 
 import warp as wp
 
-from warpsim.device.ranges import first_and_count
+from warpsim.device.ranges import first_and_count, listed_worlds, refuse_list
 from warpsim.kernels import ranges
 from warpsim.kernels.preamble import warp_module
 
@@ -73,8 +73,8 @@ def serial(source) -> tuple[ast.Module, list[str]]:
 def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
     """Adapt `dim`, `inputs` and `options` of a launch.
 
-    A kernel over a range of worlds gets the first world as additional argument. A kernel with an adjoint is launched
-    over worlds alone and gets the other extents as additional arguments.
+    A kernel over worlds gets the first world and the list of worlds as additional arguments. A kernel with an adjoint is
+    launched over worlds alone and gets the other extents as additional arguments.
 
     Raises `ValueError` for an array whose gradient has not one row per world: threads would add to it concurrently.
     """
@@ -93,8 +93,12 @@ def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
     if ranges.takes_first_world(kernel):
         first, worlds = first_and_count(kernel, worlds)
         further = [*further, first]
+    if ranges.takes_list(kernel):
+        further = [*further, listed_worlds()]
+    else:
+        refuse_list(kernel)
     if "adj_inputs" in options:
-        options = options | {"adj_inputs": [*options["adj_inputs"], *[0] * len(further)]}
+        options = options | {"adj_inputs": [*options["adj_inputs"], *[None] * len(further)]}
     return (worlds, *extents), [*inputs, *further], options
 
 

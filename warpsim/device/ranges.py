@@ -32,9 +32,11 @@ class NotDivisible(RuntimeError):
 
 
 class _Recording(threading.local):
-    """Per thread: the range being recorded, the number of operations restricted to it, and the list of `listed`."""
+    """Per thread: the range being recorded, the number of operations restricted to it, the list of worlds that launches
+    are over, and the list of `listed`."""
 
     worlds: Worlds | None = None
+    chosen: "WorldList | None" = None
     known = 0
     nested = False
     kernels: list | None = None
@@ -48,6 +50,52 @@ def split(worlds: int, parts: int) -> list[Worlds]:
     parts = max(1, min(parts, worlds))
     ends = [worlds * (i + 1) // parts for i in range(parts)]
     return [Worlds(first, end, i, worlds) for i, (first, end) in enumerate(zip([0, *ends], ends, strict=False))]
+
+
+class WorldList:
+    """A list of worlds on the device, which kernels fill and launches may be over, see `among`.
+
+    Each range of worlds has a list of its own.
+    """
+
+    def __init__(self, worlds: int, device):
+        self.array = wp.zeros(2 * worlds, dtype=wp.int32, device=device)
+
+    def own(self) -> wp.array:
+        """The number of worlds, then the worlds, of the range being recorded."""
+        worlds = _recording.worlds
+        return self.array if worlds is None else self.array[2 * worlds.first : 2 * worlds.end]
+
+
+@contextlib.contextmanager
+def among(chosen: WorldList | None):
+    """Restrict launches inside to the worlds that the list has when they run; None: do not."""
+    before, _recording.chosen = _recording.chosen, chosen
+    try:
+        yield
+    finally:
+        _recording.chosen = before
+
+
+def repeat(chosen: WorldList, body) -> None:
+    """Run `body()` over a list of worlds until the list is empty; a graph holds the whole loop."""
+    with among(chosen):
+        if _recording.kernels is not None:
+            body()
+            return
+        with cut():
+            wp.capture_while(chosen.own()[:1], body)
+
+
+def listed_worlds() -> wp.array | None:
+    """The list that launches are over; None: they are over all worlds of the range."""
+    return None if _recording.chosen is None else _recording.chosen.own()
+
+
+def refuse_list(kernel: wp.Kernel) -> None:
+    """Raise if launches are over a list of worlds, which this kernel does not take."""
+    if _recording.chosen is not None:
+        raise NotDivisible(f"{kernel.key} is launched over a list of worlds, but has no index w")
 
 
 def present() -> Worlds | None:

@@ -24,6 +24,7 @@ from warpsim.integrate.explicit_motion import FreeMotion, free_motion_of
 from warpsim.integrate.fluid_forces import FluidForces
 from warpsim.integrate.free_spin import FreeSpin, lone_trees
 from warpsim.integrate.fusion import FusedStep
+from warpsim.integrate.impacts import Impacts
 from warpsim.integrate.theta.schemes import SymplecticEuler, ThetaScheme
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import net_force
@@ -83,6 +84,7 @@ class Step(Acting):
         self._make_results(make_solver is None)
         self.gather()
         self.fused = FusedStep(self) if self._is_plain else None
+        self.impacts = Impacts(self) if device_model.time_of_impact and make_solver is None else None
         if self.fused and make_solver is None:
             self._borrow()
         beside = device_model.beside
@@ -212,7 +214,10 @@ class Step(Acting):
         self.smooth_motion(h)
         self.contact_problem(h)
         self.solve(h)
-        self.integrate(h)
+        if self.impacts:
+            self.impacts.launch(h)
+        else:
+            self.integrate(h)
 
     def smooth_motion(self, h: float) -> None:
         """Kinematics, forces and the free motion: v*, A = M + h D, and the factor of M."""

@@ -47,7 +47,9 @@ class DeviceModel:
         threads: int = 1,
         hydroelastic=None,
         reactions: bool = False,
+        time_of_impact: bool = False,
     ):
+        self.time_of_impact = time_of_impact
         self.threads, self.hydroelastic, self.reactions = threads, hydroelastic, reactions
         self.model, self.worlds, self.dtype, self.device = model, worlds, dtype, device
         self.recovery = recovery

@@ -1,0 +1,544 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Impacts inside a step: a rigid contact or stop that closes fast acts from the time of its impact on (theory §2).
+
+A step of symplectic Euler is a leapfrog step read half a step early: the velocity that belongs to q is v + ½ D, with D
+the change of v over h. So in a world whose solution stops a fast approach, the step is taken in segments
+
+    solve without the fast contacts → D,   path q(σ) = q_b ⊕ h (σ w + ½ σ² D),   velocity w + σ D
+    σ: the first zero of the gap of a fast contact along the path
+    impact at q(σ): M (w⁺ − w⁻) = Jᵀ Γ over the contacts that touch, v_n ≥ 0 or −e v_n⁻
+    solve from (q(σ), w⁺) over h → the D of the next segment
+
+until no fast contact closes in what is left of the step. The last segment ends at r = 1 − t,
+
+    q' = q_b ⊕ h (r w_b + ½ r² D),   v' = w_b + (r − ½) D.
+"""
+
+import warp as wp
+
+from ..contact.contacts import geom_pose_world, normal_speed, point_velocity
+from ..contact.convex_contacts import ConvexScene, geom_shape
+from ..contact.narrow import features, heightfield
+from ..contact.narrow.features import ContactGeometry
+from ..contact.narrow.manifold import is_general
+from ..contact.pair_laws import Contacts, Scene, margin_of
+from ..linalg.lanes import lane, lanes, team_before, team_count
+from ..real import func, kernel, real, struct, transform, vec3, vec6
+from ..rows import kinds
+from ..rows.coordinate_rows import coordinates_at
+from ..rows.dispatch import measure
+from ..rows.kinds.kind import ELSEWHERE, ONE_SIDED
+from ..rows.table import CONSTRAINT, Constants, Rows, Table, row_rate
+from ..solve.problem import Problem, Solution
+from ..tree import joints
+from ..tree.passes import Topology
+from ..tree.plant import Plant
+
+RESTS = wp.constant(0)  # the step has no impact
+FLIES = wp.constant(1)  # a fast contact may still close
+ENDS = wp.constant(2)  # the last segment is found
+TOUCHING = 1e-9  # [m] gap above which a contact counts as open
+NEVER = -1e6  # [m/s] v̂ of contacts that cannot act
+FORCES = wp.constant((1 << kinds.code("friction")) | (1 << kinds.code("spring")) | (1 << kinds.code("servo")))
+
+
+@struct
+class Rule:
+    """Options of the rule: speed of approach [m/s] above which a contact is fast, gap [m] below which contacts are hit
+    together, largest number of impacts in a step, and the factor of R_n in an impact."""
+
+    speed: real
+    window: real
+    most: int
+    softness: real
+
+
+@struct
+class Segments:
+    """Where each world is in its step."""
+
+    state: wp.array(dtype=int)  # (worlds,) RESTS, FLIES or ENDS
+    impacts: wp.array(dtype=int)  # (worlds,) impacts so far
+    time: wp.array(dtype=real)  # (worlds,) part of the step that is done
+    sigma: wp.array(dtype=real)  # (worlds,) time of the next impact, from the beginning of the segment
+    first: wp.array(dtype=int)  # (worlds,) contact that closes first, or −1 − row
+    q0: wp.array2d(dtype=real)  # state at the beginning of the step
+    v0: wp.array2d(dtype=real)
+    q: wp.array2d(dtype=real)  # at the beginning of the segment
+    v: wp.array2d(dtype=real)
+    change: wp.array2d(dtype=real)  # D
+    base: wp.array2d(dtype=real)  # velocity of the path at σ = 0
+    way: wp.array2d(dtype=real)  # scratch: displacement/h
+    fast: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: a fast contact
+    gap: wp.array2d(dtype=real)  # (worlds, max_contacts) [m] on the path, with its rate
+    rate: wp.array2d(dtype=real)
+    row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop
+    # of the solves so far: largest certificate and error, iterations, status
+    error: wp.array(dtype=real)
+    lag: wp.array(dtype=real)
+    iterations: wp.array(dtype=int)
+    status: wp.array(dtype=int)
+
+
+@func
+def is_rigid(scene: Scene, stiffness: wp.array2d(dtype=real), w: int, p: int) -> bool:
+    """Whether pair p is near-rigid point contact."""
+    rigid = bool(False)
+    if p < scene.point_pairs:
+        row = w % stiffness.shape[0]
+        k = wp.min(stiffness[row, scene.pair_geom[p, 0]], stiffness[row, scene.pair_geom[p, 1]])
+        rigid = k == real(wp.inf)
+    return rigid
+
+
+@func
+def mark_fast(
+    rule: Rule, scene: Scene, stiffness: wp.array2d(dtype=real), contacts: Contacts, table: Table, rows: Rows,
+    phi: wp.array2d(dtype=real), v: wp.array2d(dtype=real), solution: Solution, w: int, segments: Segments,
+) -> int:  # fmt: skip
+    """Mark the fast contacts and stops of a world; return 1 if the solution has an impulse on one of them."""
+    hit = int(0)
+    for c in range(contacts.count[w]):
+        fast = int(0)
+        if contacts.phi[w, c] > real(TOUCHING) and is_rigid(scene, stiffness, w, contacts.pair[w, c]):
+            if normal_speed(scene, contacts, w, c, v[w]) < -rule.speed:
+                fast = int(1)
+                if solution.gamma[w, c][2] > real(0.0):
+                    hit = int(1)
+        segments.fast[w, c] = fast
+    for k in range(table.kind.shape[0]):
+        fast = int(0)
+        if (table.traits[k] & ONE_SIDED) != 0 and (table.traits[k] & ELSEWHERE) == 0 and rows.R[w, k] > real(0.0):
+            if phi[w, k] > real(TOUCHING) and row_rate(rows, v, w, k) < -rule.speed:
+                fast = int(1)
+                if solution.row_gamma[w, k] > real(0.0):
+                    hit = int(1)
+        segments.row_fast[w, k] = fast
+    return hit
+
+
+@kernel
+def find(
+    rule: Rule,
+    scene: Scene,
+    stiffness: wp.array2d(dtype=real),
+    contacts: Contacts,
+    table: Table,
+    rows: Rows,
+    phi: wp.array2d(dtype=real),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    solution: Solution,
+    # out
+    segments: Segments,
+):
+    """Find the worlds whose solution stops a fast approach. Launch over worlds."""
+    w = wp.tid()
+    hit = mark_fast(rule, scene, stiffness, contacts, table, rows, phi, v, solution, w, segments)
+    segments.state[w] = hit
+    segments.impacts[w] = 0
+    if hit == 1:
+        segments.time[w] = real(0.0)
+        for i in range(q.shape[1]):
+            segments.q0[w, i] = q[w, i]
+            segments.q[w, i] = q[w, i]
+        for i in range(v.shape[1]):
+            segments.v0[w, i] = v[w, i]
+            segments.v[w, i] = v[w, i]
+        segments.error[w] = real(0.0)
+        segments.lag[w] = real(0.0)
+        segments.iterations[w] = 0
+        segments.status[w] = 0
+
+
+@kernel(part="list", lanes=True)
+def list_worlds(state: wp.array(dtype=int), wanted: int, first: int, count: int, chosen: wp.array(dtype=int)):
+    """List the worlds from `first` on, `count` of them, whose state is `wanted`. Launch over (1, lanes)."""
+    _one, _lane = wp.tid()
+    n = int(0)
+    for begin in range(0, count, lanes()):
+        i = begin + lane()
+        hit = int(0)
+        if i < count:
+            if state[first + i] == wanted:
+                hit = int(1)
+        before = team_before(hit)
+        if hit == 1:
+            chosen[1 + n + before] = first + i
+        n += team_count(hit)
+    chosen[0] = n
+
+
+@kernel
+def leave_fast(contacts: Contacts, table: Table, segments: Segments, rows: Rows, v_hat: wp.array2d(dtype=vec3)):
+    """Take the fast contacts and stops out of the problem. Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        if segments.fast[w, c] == 1:
+            v_hat[w, c] = vec3(real(0.0), real(0.0), real(NEVER))
+    for k in range(table.kind.shape[0]):
+        if segments.row_fast[w, k] == 1:
+            rows.R[w, k] = real(0.0)
+
+
+@func
+def first_root(phi: real, a: real, b: real, left: real) -> real:
+    """The smallest σ in [0, left] with φ + a σ + b σ² = 0; −1 if there is none."""
+    found = real(-1.0)
+    d = a * a - real(4.0) * b * phi
+    if d >= real(0.0):
+        below = wp.sqrt(d) - a
+        if below > real(0.0):
+            s = real(2.0) * phi / below
+            if s >= real(0.0) and s <= left:
+                found = s
+    return found
+
+
+@func
+def go(topology: Topology, h: real, w: int, sigma: real, segments: Segments, q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real)):  # fmt: skip
+    """(q, v) of the path at σ."""
+    for i in range(v.shape[1]):
+        D = segments.change[w, i]
+        segments.way[w, i] = sigma * (segments.base[w, i] + real(0.5) * sigma * D)
+        v[w, i] = segments.base[w, i] + sigma * D
+    for l in range(topology.link_type.shape[0]):
+        joints.advance(
+            topology.link_type[l], segments.q, segments.way, h, w, topology.link_q[l], topology.link_v[l], q
+        )
+
+
+@kernel
+def meet(
+    topology: Topology,
+    h: real,
+    scene: Scene,
+    contacts: Contacts,
+    table: Table,
+    rows: Rows,
+    phi: wp.array2d(dtype=real),
+    solution: Solution,
+    # in and out
+    segments: Segments,
+    # out
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+):
+    """D of the solution without the fast contacts, and the first root of their gaps on the parabola.
+
+    (q, v) move there. A world without a root ends with D. Launch over worlds.
+    """
+    w = wp.tid()
+    half = real(0.0)
+    if segments.impacts[w] == 0:
+        half = real(0.5)
+    for i in range(v.shape[1]):
+        D = solution.v[w, i] - segments.v[w, i]
+        segments.change[w, i] = D
+        segments.base[w, i] = segments.v[w, i] + half * D
+    left = real(1.0) - segments.time[w]
+    sigma = real(2.0)
+    first = int(0)
+    for c in range(contacts.count[w]):
+        if segments.fast[w, c] == 1:
+            a = h * normal_speed(scene, contacts, w, c, segments.base[w])
+            b = real(0.5) * h * normal_speed(scene, contacts, w, c, segments.change[w])
+            s = first_root(contacts.phi[w, c], a, b, left)
+            if s >= real(0.0) and s < sigma:
+                sigma = s
+                first = c
+    for k in range(table.kind.shape[0]):
+        if segments.row_fast[w, k] == 1:
+            a = h * row_rate(rows, segments.base, w, k)
+            b = real(0.5) * h * row_rate(rows, segments.change, w, k)
+            s = first_root(phi[w, k], a, b, left)
+            if s >= real(0.0) and s < sigma:
+                sigma = s
+                first = -1 - k
+    if sigma > left:
+        segments.state[w] = ENDS
+    else:
+        segments.sigma[w] = sigma
+        segments.first[w] = first
+        go(topology, h, w, sigma, segments, q, v)
+
+
+@func
+def keep_gap(
+    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), link_V: wp.array2d(dtype=vec6), w: int,
+    c: int, p: int, g: ContactGeometry, segments: Segments,
+):  # fmt: skip
+    """Store the gap of contact c and its rate."""
+    u = point_velocity(topology, link_X, link_V, w, scene.geom_link[scene.pair_geom[p, 1]], g.point)
+    u -= point_velocity(topology, link_X, link_V, w, scene.geom_link[scene.pair_geom[p, 0]], g.point)
+    segments.gap[w, c] = g.phi - margin_of(scene, p)
+    segments.rate[w, c] = wp.dot(g.normal, u)
+
+
+@kernel
+def measure_gaps(
+    topology: Topology,
+    scene: Scene,
+    plant: Plant,
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    contacts: Contacts,
+    # out
+    segments: Segments,
+):
+    """Gaps of the fast contacts, and their rates, at the links' poses and velocities. Launch over (worlds,
+    max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        if segments.fast[w, c] == 1:
+            p = contacts.pair[w, c]
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+                size = plant.geom_size
+                row = w % size.shape[0]
+                X_a = geom_pose_world(scene, plant, link_X, w, a)
+                X_b = geom_pose_world(scene, plant, link_X, w, b)
+                g = features.evaluate(
+                    scene.geom_type[a], X_a, size[row, a], scene.geom_type[b], X_b, size[row, b],
+                    contacts.feature[w, c],
+                )  # fmt: skip
+                keep_gap(topology, scene, link_X, link_V, w, c, p, g, segments)
+
+
+@kernel(part="convex")
+def measure_convex_gaps(
+    convex_scene: ConvexScene,
+    topology: Topology,
+    scene: Scene,
+    plant: Plant,
+    link_X: wp.array2d(dtype=transform),
+    link_V: wp.array2d(dtype=vec6),
+    contacts: Contacts,
+    # out
+    segments: Segments,
+):
+    """`measure_gaps` for pairs with a general shape. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        if segments.fast[w, c] == 1:
+            p = contacts.pair[w, c]
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
+                X_a = geom_pose_world(scene, plant, link_X, w, a)
+                X_b = geom_pose_world(scene, plant, link_X, w, b)
+                shape_a = geom_shape(scene, convex_scene, plant.geom_size, w, a)
+                shape_b = geom_shape(scene, convex_scene, plant.geom_size, w, b)
+                g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
+                keep_gap(topology, scene, link_X, link_V, w, c, p, g, segments)
+
+
+@kernel
+def correct(
+    topology: Topology,
+    h: real,
+    rule: Rule,
+    contacts: Contacts,
+    table: Table,
+    constants: Constants,
+    rows: Rows,
+    # in and out
+    segments: Segments,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+):
+    """One Newton step of σ on the gap of the contact that closes first, the deepest if one is past its zero.
+
+    (q, v) move to the impact. A world whose gap closes only after the step ends with D. Launch over worlds.
+    """
+    w = wp.tid()
+    first = segments.first[w]
+    deepest = -rule.window
+    gap = real(0.0)
+    rate = real(-1.0)
+    if first >= 0:
+        gap = segments.gap[w, first]
+        rate = segments.rate[w, first]
+    for c in range(contacts.count[w]):
+        if segments.fast[w, c] == 1 and segments.gap[w, c] < deepest:
+            deepest = segments.gap[w, c]
+            gap = deepest
+            rate = segments.rate[w, c]
+    for k in range(table.kind.shape[0]):
+        if segments.row_fast[w, k] == 1:
+            at = coordinates_at(table, constants, rows, q, v, real(0.0), w, k)
+            found = measure(table.kind[k], at)
+            if found[0] < deepest or first == -1 - k:
+                deepest = wp.min(found[0], deepest)
+                gap = found[0]
+                rate = row_rate(rows, v, w, k)
+    sigma = segments.sigma[w]
+    if rate < real(0.0):
+        sigma = wp.max(sigma - gap / (h * rate), real(0.0))
+    left = real(1.0) - segments.time[w]
+    if sigma > left:
+        segments.state[w] = ENDS
+    else:
+        segments.sigma[w] = sigma
+        segments.time[w] = segments.time[w] + sigma
+        go(topology, h, w, sigma, segments, q, v)
+
+
+@kernel
+def close(rule: Rule, contacts: Contacts, strikes: int):
+    """Set the gap of contacts that touch to 0; in an impact (`strikes`) that of overlaps, too. Launch over (worlds,
+    max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        phi = contacts.phi[w, c]
+        if phi <= rule.window and (strikes == 1 or phi >= -rule.window):
+            contacts.phi[w, c] = real(0.0)
+
+
+@kernel
+def strike(
+    rule: Rule,
+    scene: Scene,
+    stiffness: wp.array2d(dtype=real),
+    restitution: wp.array2d(dtype=real),
+    contacts: Contacts,
+    v: wp.array2d(dtype=real),
+    # in and out
+    R: wp.array2d(dtype=vec3),
+    v_hat: wp.array2d(dtype=vec3),
+):
+    """The law of an impact: contacts that touch end at v_n ≥ 0, or at −e v_n; others do not act. Launch over (worlds,
+    max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        target = real(NEVER)
+        if contacts.phi[w, c] <= rule.window and is_rigid(scene, stiffness, w, p):
+            target = real(0.0)
+            row = w % restitution.shape[0]
+            e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
+            after = -e * normal_speed(scene, contacts, w, c, v[w])
+            if after > rule.speed:
+                target = after
+            r = R[w, c]
+            R[w, c] = vec3(r[0] * rule.softness, r[1] * rule.softness, r[2] * rule.softness)
+        v_hat[w, c] = vec3(real(0.0), real(0.0), target)
+
+
+@kernel
+def strike_rows(rule: Rule, table: Table, constants: Constants, phi: wp.array2d(dtype=real), rows: Rows):
+    """The law of an impact: stops that touch end at a rate of at least 0, rigid constraints keep theirs at 0, and
+    forces have no time to act. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    if rows.R[w, k] > real(0.0):
+        acts = ((FORCES >> table.kind[k]) & 1) == 0
+        if (table.traits[k] & ONE_SIDED) != 0 and phi[w, k] > rule.window:
+            acts = bool(False)
+        if table.owner[k] == CONSTRAINT:
+            x = constants.constraint_stiffness[w % constants.constraint_stiffness.shape[0], table.element[k], table.entry[k]]
+            if x < real(wp.inf):
+                acts = bool(False)
+        if acts:
+            rows.v_hat[w, k] = real(0.0)
+        else:
+            rows.R[w, k] = real(0.0)
+
+
+@kernel
+def rest_rows(rule: Rule, table: Table, phi: wp.array2d(dtype=real), rows: Rows):
+    """Stops that touch after an impact: their rate stays at least 0. Launch over (worlds, rows)."""
+    w, k = wp.tid()
+    if rows.R[w, k] > real(0.0) and (table.traits[k] & ONE_SIDED) != 0:
+        if wp.abs(phi[w, k]) <= rule.window:
+            rows.v_hat[w, k] = real(0.0)
+
+
+@func
+def add_certificate(solution: Solution, lag_error: wp.array(dtype=real), w: int, segments: Segments):
+    """Join the certificate of a solve to those of the step."""
+    segments.error[w] = wp.max(segments.error[w], solution.momentum_error[w])
+    segments.lag[w] = wp.max(segments.lag[w], lag_error[w])
+    segments.iterations[w] = segments.iterations[w] + solution.iterations[w]
+    segments.status[w] = segments.status[w] | solution.status[w]
+
+
+@kernel
+def note(solution: Solution, lag_error: wp.array(dtype=real), segments: Segments):
+    """Join the certificate of a solve to those of the step. Launch over worlds."""
+    w = wp.tid()
+    add_certificate(solution, lag_error, w, segments)
+
+
+@kernel
+def take(q: wp.array2d(dtype=real), solution: Solution, segments: Segments, v: wp.array2d(dtype=real)):
+    """Begin the segment after an impact, at q with the velocity of its solution. Launch over worlds."""
+    w = wp.tid()
+    for i in range(q.shape[1]):
+        segments.q[w, i] = q[w, i]
+    for i in range(v.shape[1]):
+        v[w, i] = solution.v[w, i]
+        segments.v[w, i] = solution.v[w, i]
+    segments.impacts[w] = segments.impacts[w] + 1
+
+
+@kernel
+def judge(
+    rule: Rule,
+    scene: Scene,
+    stiffness: wp.array2d(dtype=real),
+    contacts: Contacts,
+    table: Table,
+    rows: Rows,
+    phi: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    solution: Solution,
+    # out
+    segments: Segments,
+):
+    """Whether the solution after an impact stops another fast approach; if not, the world ends with it. Launch over
+    worlds."""
+    w = wp.tid()
+    hit = mark_fast(rule, scene, stiffness, contacts, table, rows, phi, v, solution, w, segments)
+    if hit == 0 or segments.impacts[w] >= rule.most:
+        segments.state[w] = ENDS
+        for i in range(v.shape[1]):
+            segments.change[w, i] = solution.v[w, i] - segments.v[w, i]
+
+
+@kernel
+def end(
+    topology: Topology,
+    h: real,
+    segments: Segments,
+    # out
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    q_next: wp.array2d(dtype=real),
+    solution: Solution,
+    lag_error: wp.array(dtype=real),
+):
+    """(q', v') of worlds with impacts; (q, v) are again those of the beginning. Launch over worlds."""
+    w = wp.tid()
+    r = real(1.0) - segments.time[w]
+    share = real(0.5) * r * r
+    rest = r - real(0.5)
+    if segments.impacts[w] == 0:
+        share = real(1.0)
+        rest = real(1.0)
+    for i in range(v.shape[1]):
+        D = segments.change[w, i]
+        segments.way[w, i] = r * segments.v[w, i] + share * D
+        solution.v[w, i] = segments.v[w, i] + rest * D
+        v[w, i] = segments.v0[w, i]
+    for l in range(topology.link_type.shape[0]):
+        joints.advance(
+            topology.link_type[l], segments.q, segments.way, h, w, topology.link_q[l], topology.link_v[l], q_next
+        )
+    for i in range(q.shape[1]):
+        q[w, i] = segments.q0[w, i]
+    solution.momentum_error[w] = segments.error[w]
+    solution.iterations[w] = segments.iterations[w]
+    solution.status[w] = segments.status[w]
+    lag_error[w] = segments.lag[w]

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Impacts inside a step (device: `kernels/integrate/impacts.py`; theory §2)."""
+
+import contextlib
+
+import warp as wp
+
+from warpsim.device.copies import launch
+from warpsim.device.ranges import WorldList, among, cut, present, repeat
+from warpsim.kernels.integrate import impacts
+from warpsim.kernels.integrate.theta import schemes
+
+ACCELERATION = 9.81  # [m/s²] of what rests: sets which approach is fast and which contacts are hit together
+FAST = 2.0  # a contact is fast that approaches at more than this times ACCELERATION h
+MOST = 4  # impacts in a step
+SOFTNESS = 1e-3  # factor of R_n in an impact
+
+
+class Impacts:
+    """Takes the end of a `Step` in the worlds whose solution stops a fast approach."""
+
+    def __init__(self, step):
+        self.step, model, worlds, device = step, step.model, step.worlds, step.device_model.device
+        nq, nv, C, K = model.nq, model.nv, step.collision.capacity, step.scalar_rows.count
+        sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status"))
+        sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way"), nv)
+        sizes |= {"fast": C, "gap": C, "rate": C, "row_fast": K}
+        self.segments = step.dynamics.workspace(impacts.Segments, **sizes)
+        self.struck, self.others, self.active = (WorldList(worlds, device) for _ in range(3))
+
+    def rule(self, h: float):
+        return self.step.device_model.struct(
+            impacts.Rule, speed=FAST * ACCELERATION * h, window=ACCELERATION * h * h, most=MOST, softness=SOFTNESS
+        )
+
+    def launch(self, h: float) -> None:
+        """The end of a step, after its solve."""
+        step = self.step
+        self._launch(impacts.find, None, [self.rule(h), *self._known(), step.q, step.v, step.solver.solution])
+        self._list(self.others, impacts.RESTS)
+        self._list(self.struck, impacts.FLIES)
+        self._list(self.active, impacts.FLIES)
+        with among(self.others):
+            step.integrate(h)
+        with self._own_certificates():
+            with among(self.struck):
+                self._begin(h)
+            repeat(self.active, lambda: self._segment(h))
+        with among(self.struck):
+            self._end(h)
+
+    @contextlib.contextmanager
+    def _own_certificates(self):
+        """Every solve inside certifies its solution."""
+        solver = self.step.solver
+        before, solver.certified_later = solver.certified_later, False
+        try:
+            yield
+        finally:
+            solver.certified_later = before
+
+    def _begin(self, h: float) -> None:
+        step = self.step
+        if step.fused and step.reports_energy:
+            step.dynamics.energy(step.q, step.v, step.kinetic, step.potential, step.energy)
+            for part in step.fused.elastic:
+                part.measure(step.q)
+                part.add(step.potential, step.energy)
+        if step.spin:
+            self._smooth(h)
+
+    def _segment(self, h: float) -> None:
+        """To the next impact, through it, and the solve after it."""
+        step, d, dynamics = self.step, self.step.device_model, self.step.dynamics
+        collision, rows, solution = step.collision, step.scalar_rows, step.solver.solution
+        rule, stiffness = self.rule(h), d.parameters.stored("geom_stiffness")
+        known = [collision.contacts, rows.table, self.segments, rows.rows]
+        self._launch_plain(impacts.leave_fast, None, [*known, step.law.v_hat])
+        self._solve(h)
+        inputs = [d.topology, h, collision.scene, collision.contacts, rows.table, rows.rows, rows.phi, solution]
+        self._launch_plain(impacts.meet, None, [*inputs, self.segments, step.q, step.v])
+        self._list(self.active, impacts.FLIES)
+        dynamics.position(step.q)
+        dynamics.velocity(step.v)
+        inputs = [d.topology, collision.scene, d.plant(), dynamics.link_X, dynamics.link_V, collision.contacts]
+        if collision.enabled:
+            self._launch(impacts.measure_gaps, collision.capacity, inputs)
+            if collision.convex_scene is not None:
+                self._launch(impacts.measure_convex_gaps, collision.capacity, [collision.convex_scene, *inputs])
+        inputs = [d.topology, h, rule, collision.contacts, rows.table, rows.constants(step.actuators), rows.rows]
+        self._launch_plain(impacts.correct, None, [*inputs, self.segments, step.q, step.v])
+        self._list(self.active, impacts.FLIES)
+
+        self._smooth(0.0)
+        with self._window(rule, h):
+            self._problem(h, rule, strikes=True)
+        self._solve(h)
+        self._launch_plain(impacts.take, None, [step.q, solution, self.segments, step.v])
+
+        self._smooth(h)
+        self._problem(h, rule, strikes=False)
+        self._solve(h)
+        self._launch(impacts.judge, None, [rule, *self._known(), step.v, solution])
+        self._list(self.active, impacts.FLIES)
+
+    def _smooth(self, h: float) -> None:
+        """Kinematics and free motion at (q, v), the rotation of single bodies included; h = 0: A = M, v* = v."""
+        step = self.step
+        if step.fused:
+            step.begin_worlds()
+            step.fused.smooth_motion(h, leaves_spin=False)
+            return
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def _window(self, rule, h: float):
+        """Detection inside also finds what is closer than the window."""
+        scene, rows = self.step.collision.scene, self.step.scalar_rows.rows
+        before = scene.expect_impacts, rows.pull
+        scene.window, scene.haste, scene.expect_impacts = rule.window, rule.window / h, 1
+        rows.pull = max(rows.pull, rule.window / h)
+        try:
+            yield
+        finally:
+            scene.window = scene.haste = 0.0
+            scene.expect_impacts, rows.pull = before
+
+    def _problem(self, h: float, rule, strikes: bool) -> None:
+        """The contact problem of an impact, or of the time after it."""
+        step, d = self.step, self.step.device_model
+        collision, rows, stored = step.collision, step.scalar_rows, d.parameters.stored
+        collision.detect(h, step.dynamics.link_V, step.link_V_star)
+        collision.jacobian()
+        if collision.enabled:
+            step.dynamics.launch(impacts.close, collision.capacity, [rule, collision.contacts, int(strikes)])
+            step.law.regularise(h, step.v, step.M_factor, step.z)
+        state = (step.q, step.v, step.v_star, step.M_factor, step.force, step.z, step.actuators)
+        rows.launch(h, step.options.sigma, *state)
+        if strikes:
+            if collision.enabled:
+                inputs = [rule, collision.scene, stored("geom_stiffness"), stored("geom_restitution")]
+                inputs += [collision.contacts, step.v, step.law.R, step.law.v_hat]
+                step.dynamics.launch(impacts.strike, collision.capacity, inputs)
+            inputs = [rule, rows.table, rows.constants(step.actuators), rows.phi, rows.rows]
+            step.dynamics.launch(impacts.strike_rows, rows.count, inputs)
+        else:
+            step.dynamics.launch(impacts.rest_rows, rows.count, [rule, rows.table, rows.phi, rows.rows])
+
+    def _solve(self, h: float) -> None:
+        step = self.step
+        step.solve(h)
+        self._launch(impacts.note, None, [step.solver.solution, step.solver.lag_error])
+
+    def _end(self, h: float) -> None:
+        """Accept the ends of the segments."""
+        step, d = self.step, self.step.device_model
+        ends = [step.q, step.v, step.q_next, step.solver.solution, step.solver.lag_error]
+        self._launch_plain(impacts.end, None, [d.topology, h, self.segments, *ends])
+        step.scalar_rows.remember(h, step.solver.solution, step.force, step.flags)
+        v = step.solver.solution.v
+        for part in step.parts:
+            part.before_commit(h, v)
+        inputs = [d.topology, d.plant(), h, step.solver.solution.status, step.ends(step.q_next, v)]
+        step.dynamics.launch(schemes.commit, None, inputs)
+        for part in step.parts:
+            part.after_commit()
+
+    def _known(self) -> list:
+        """What the kernels read to find fast contacts and stops, up to the rows' errors."""
+        step, collision, rows = self.step, self.step.collision, self.step.scalar_rows
+        stiffness = step.device_model.parameters.stored("geom_stiffness")
+        return [collision.scene, stiffness, collision.contacts, rows.table, rows.rows, rows.phi]
+
+    def _launch(self, kernel, n, inputs) -> None:
+        self._launch_plain(kernel, n, [*inputs, self.segments])
+
+    def _launch_plain(self, kernel, n, inputs) -> None:
+        self.step.dynamics.launch(kernel, n, inputs)
+
+    def _list(self, chosen: WorldList, state) -> None:
+        """List the worlds of a state."""
+        own, d = present(), self.step.device_model
+        first, count = (0, self.step.worlds) if own is None else (own.first, len(own))
+        inputs = [self.segments.state, int(state), first, count, chosen.own()]
+        with cut(), among(None):
+            launch(impacts.list_worlds, d.types.real, 1, inputs, device=d.device, record_tape=False)
