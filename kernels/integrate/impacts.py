@@ -16,12 +16,13 @@ until no fast contact closes in what is left of the step. The last segment ends 
 
 import warp as wp
 
-from ..contact.contacts import geom_pose_world, normal_speed, point_velocity
+from ..contact.between import LEAST_COSINE
+from ..contact.contacts import Moving, geom_pose_world, normal_speed, point_velocity
 from ..contact.convex_contacts import ConvexScene, geom_shape
 from ..contact.narrow import features, heightfield
 from ..contact.narrow.features import ContactGeometry
 from ..contact.narrow.manifold import is_general
-from ..contact.pair_laws import Contacts, Scene, margin_of
+from ..contact.pair_laws import Contacts, Geoms, Scene, margin_of
 from ..linalg.lanes import lane, lanes, team_before, team_count
 from ..real import func, kernel, real, struct, transform, vec3, vec6
 from ..rows import kinds
@@ -38,6 +39,7 @@ RESTS = wp.constant(0)  # the step has no impact
 FLIES = wp.constant(1)  # a fast contact may still close
 ENDS = wp.constant(2)  # the last segment is found
 TOUCHING = 1e-9  # [m] gap above which a contact counts as open
+BEND_ROUNDING = {wp.float32: 6e-5, wp.float64: 1e-13}  # of the points' speed
 NEVER = -1e6  # [m/s] v̂ of contacts that cannot act
 FORCES = wp.constant((1 << kinds.code("friction")) | (1 << kinds.code("spring")) | (1 << kinds.code("servo")))
 
@@ -70,6 +72,7 @@ class Segments:
     base: wp.array2d(dtype=real)  # velocity of the path at σ = 0
     way: wp.array2d(dtype=real)  # scratch: displacement/h
     fast: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: a fast contact
+    phi: wp.array2d(dtype=real)  # (worlds, max_contacts) φ of the fast contacts where the segment begins
     gap: wp.array2d(dtype=real)  # (worlds, max_contacts) [m] on the path, with its rate
     rate: wp.array2d(dtype=real)
     row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop
@@ -169,13 +172,23 @@ def list_worlds(state: wp.array(dtype=int), wanted: int, first: int, count: int,
     chosen[0] = n
 
 
+@func
+def take_away(contacts: Contacts, h: real, w: int, c: int, v_hat: wp.array2d(dtype=vec3)):
+    """Take a contact out of the problem, for solvers that read v̂ and for those that read φ."""
+    v_hat[w, c] = vec3(real(0.0), real(0.0), real(NEVER))
+    contacts.phi[w, c] = -h * real(NEVER)
+
+
 @kernel
-def leave_fast(contacts: Contacts, table: Table, segments: Segments, rows: Rows, v_hat: wp.array2d(dtype=vec3)):
+def leave_fast(
+    h: real, contacts: Contacts, table: Table, segments: Segments, rows: Rows, v_hat: wp.array2d(dtype=vec3)
+):  # fmt: skip
     """Take the fast contacts and stops out of the problem. Launch over worlds."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         if segments.fast[w, c] == 1:
-            v_hat[w, c] = vec3(real(0.0), real(0.0), real(NEVER))
+            segments.phi[w, c] = contacts.phi[w, c]
+            take_away(contacts, h, w, c, v_hat)
     for k in range(table.kind.shape[0]):
         if segments.row_fast[w, k] == 1:
             rows.R[w, k] = real(0.0)
@@ -244,7 +257,8 @@ def meet(
         if segments.fast[w, c] == 1:
             a = h * normal_speed(scene, contacts, w, c, segments.base[w])
             b = real(0.5) * h * normal_speed(scene, contacts, w, c, segments.change[w])
-            s = first_root(contacts.phi[w, c], a, b, left)
+            s = first_root(segments.phi[w, c], a, b, left)
+            contacts.phi[w, c] = segments.phi[w, c]
             if s >= real(0.0) and s < sigma:
                 sigma = s
                 first = c
@@ -399,6 +413,7 @@ def close(rule: Rule, contacts: Contacts, strikes: int):
 
 @kernel
 def strike(
+    h: real,
     rule: Rule,
     scene: Scene,
     stiffness: wp.array2d(dtype=real),
@@ -414,7 +429,6 @@ def strike(
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
-        target = real(NEVER)
         if contacts.phi[w, c] <= rule.window and is_rigid(scene, stiffness, w, p):
             target = real(0.0)
             row = w % restitution.shape[0]
@@ -424,7 +438,9 @@ def strike(
                 target = after
             r = R[w, c]
             R[w, c] = vec3(r[0] * rule.softness, r[1] * rule.softness, r[2] * rule.softness)
-        v_hat[w, c] = vec3(real(0.0), real(0.0), target)
+            v_hat[w, c] = vec3(real(0.0), real(0.0), target)
+        else:
+            take_away(contacts, h, w, c, v_hat)
 
 
 @kernel
@@ -453,6 +469,101 @@ def rest_rows(rule: Rule, table: Table, phi: wp.array2d(dtype=real), rows: Rows)
     if rows.R[w, k] > real(0.0) and (table.traits[k] & ONE_SIDED) != 0:
         if wp.abs(phi[w, k]) <= rule.window:
             rows.v_hat[w, k] = real(0.0)
+
+
+@kernel
+def halfway(topology: Topology, h: real, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), q_ahead: wp.array2d(dtype=real)):
+    """q ⊕ ½ h v. Launch over (worlds, links)."""
+    w, l = wp.tid()
+    joints.advance(
+        topology.link_type[l], q, v, real(0.5) * h, w, topology.link_q[l], topology.link_v[l], q_ahead
+    )
+
+
+@func
+def bend_of(
+    topology: Topology, scene: Scene, links: Moving, geoms: Geoms, contacts: Contacts, v: wp.array2d(dtype=real), w: int, c: int, p: int, g: ContactGeometry,
+) -> real:
+    """hκ of contact c, the change of v_n within the step at constant v, where g is its geometry at q ⊕ ½ h v; 0 where
+    it is rounding."""
+    a = scene.pair_geom[p, 0]
+    b = scene.pair_geom[p, 1]
+    found = real(0.0)
+    frame = contacts.frame[w, c]
+    if wp.dot(g.normal, vec3(frame[0, 2], frame[1, 2], frame[2, 2])) > real(LEAST_COSINE):
+        u = point_velocity(topology, links.X, links.V, w, scene.geom_link[b], g.point)
+        u -= point_velocity(topology, links.X, links.V, w, scene.geom_link[a], g.point)
+        found = real(2.0) * (wp.dot(g.normal, u) - normal_speed(scene, contacts, w, c, v[w]))
+        if wp.abs(found) <= real(BEND_ROUNDING[real]) * (geoms.speed[w, a] + geoms.speed[w, b]):
+            found = real(0.0)
+    return found
+
+
+@kernel
+def bend(
+    topology: Topology, rule: Rule, h: real, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms, v: wp.array2d(dtype=real),
+    # in and out
+    contacts: Contacts, v_hat: wp.array2d(dtype=vec3),
+):  # fmt: skip
+    """v_n ≥ −hκ instead of 0 for rigid contacts that touch. `links`: at q ⊕ ½ h v. Launch over (worlds,
+    max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        if touches(rule, scene, stiffness, contacts, v, w, c):
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            if not is_general(scene.geom_type[a]) and not is_general(scene.geom_type[b]):
+                size = plant.geom_size
+                row = w % size.shape[0]
+                X_a = geom_pose_world(scene, plant, links.X, w, a)
+                X_b = geom_pose_world(scene, plant, links.X, w, b)
+                g = features.evaluate(
+                    scene.geom_type[a], X_a, size[row, a], scene.geom_type[b], X_b, size[row, b],
+                    contacts.feature[w, c],
+                )
+                lift(h, bend_of(topology, scene, links, geoms, contacts, v, w, c, p, g), w, c, contacts, v_hat)
+
+
+@kernel(part="convex")
+def bend_convex(
+    convex_scene: ConvexScene, topology: Topology, rule: Rule, h: real, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms,
+    v: wp.array2d(dtype=real),
+    # in and out
+    contacts: Contacts, v_hat: wp.array2d(dtype=vec3),
+):  # fmt: skip
+    """`bend` for pairs with a general shape. Launch over (worlds, max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        p = contacts.pair[w, c]
+        if touches(rule, scene, stiffness, contacts, v, w, c):
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            if is_general(scene.geom_type[a]) or is_general(scene.geom_type[b]):
+                X_a = geom_pose_world(scene, plant, links.X, w, a)
+                X_b = geom_pose_world(scene, plant, links.X, w, b)
+                shape_a = geom_shape(scene, convex_scene, plant.geom_size, w, a)
+                shape_b = geom_shape(scene, convex_scene, plant.geom_size, w, b)
+                g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
+                lift(h, bend_of(topology, scene, links, geoms, contacts, v, w, c, p, g), w, c, contacts, v_hat)
+
+
+@func
+def touches(rule: Rule, scene: Scene, stiffness: wp.array2d(dtype=real), contacts: Contacts, v: wp.array2d(dtype=real), w: int, c: int) -> bool:
+    """Whether contact c is rigid, touches and does not approach fast."""
+    found = bool(False)
+    if wp.abs(contacts.phi[w, c]) <= rule.window and is_rigid(scene, stiffness, w, contacts.pair[w, c]):
+        found = normal_speed(scene, contacts, w, c, v[w]) >= -rule.speed
+    return found
+
+
+@func
+def lift(h: real, bend: real, w: int, c: int, contacts: Contacts, v_hat: wp.array2d(dtype=vec3)):
+    """Add −hκ to the bound of v_n, for solvers that read v̂ and for those that read φ."""
+    if bend != real(0.0):
+        s = v_hat[w, c]
+        v_hat[w, c] = vec3(s[0], s[1], s[2] - bend)
+        contacts.phi[w, c] = contacts.phi[w, c] + h * bend
 
 
 @func

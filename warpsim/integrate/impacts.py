@@ -7,8 +7,10 @@ import warp as wp
 
 from warpsim.device.copies import launch
 from warpsim.device.ranges import WorldList, among, cut, present, repeat
+from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.integrate import impacts
 from warpsim.kernels.integrate.theta import schemes
+from warpsim.tree.dynamics import Dynamics
 
 ACCELERATION = 9.81  # [m/s²] of what rests: sets which approach is fast and which contacts are hit together
 FAST = 2.0  # a contact is fast that approaches at more than this times ACCELERATION h
@@ -24,8 +26,9 @@ class Impacts:
         nq, nv, C, K = model.nq, model.nv, step.collision.capacity, step.scalar_rows.count
         sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status"))
         sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way"), nv)
-        sizes |= {"fast": C, "gap": C, "rate": C, "row_fast": K}
+        sizes |= {"fast": C, "phi": C, "gap": C, "rate": C, "row_fast": K}
         self.segments = step.dynamics.workspace(impacts.Segments, **sizes)
+        self.ahead, self.q_ahead = Dynamics(step.device_model), step.dynamics.array(nq, step.device_model.types.real)
         self.struck, self.others, self.active = (WorldList(worlds, device) for _ in range(3))
 
     def rule(self, h: float):
@@ -75,7 +78,7 @@ class Impacts:
         collision, rows, solution = step.collision, step.scalar_rows, step.solver.solution
         rule, stiffness = self.rule(h), d.parameters.stored("geom_stiffness")
         known = [collision.contacts, rows.table, self.segments, rows.rows]
-        self._launch_plain(impacts.leave_fast, None, [*known, step.law.v_hat])
+        self._launch_plain(impacts.leave_fast, None, [h, *known, step.law.v_hat])
         self._solve(h)
         inputs = [d.topology, h, collision.scene, collision.contacts, rows.table, rows.rows, rows.phi, solution]
         self._launch_plain(impacts.meet, None, [*inputs, self.segments, step.q, step.v])
@@ -110,7 +113,28 @@ class Impacts:
             step.begin_worlds()
             step.fused.smooth_motion(h, leaves_spin=False)
             return
-        raise NotImplementedError
+        dynamics = step.dynamics
+        step.begin_worlds()
+        dynamics.position(step.q)
+        dynamics.velocity(step.v)
+        for part in step.parts:
+            if part is not step.tendon_energy:
+                part.before_forces(h)
+        step.forces()
+        step.stages.damp(h)
+        with self._spin_stays():
+            step.motion.launch(h)
+        dynamics.velocity(step.v_star, step.link_V_star)
+
+    @contextlib.contextmanager
+    def _spin_stays(self):
+        """The bias inside is that of all motion, the rotation of single bodies included."""
+        step = self.step
+        parts, step.parts = step.parts, [x for x in step.parts if x is not step.spin]
+        try:
+            yield
+        finally:
+            step.parts = parts
 
     @contextlib.contextmanager
     def _window(self, rule, h: float):
@@ -134,17 +158,34 @@ class Impacts:
         if collision.enabled:
             step.dynamics.launch(impacts.close, collision.capacity, [rule, collision.contacts, int(strikes)])
             step.law.regularise(h, step.v, step.M_factor, step.z)
+            if not strikes:
+                self.bend(h)
         state = (step.q, step.v, step.v_star, step.M_factor, step.force, step.z, step.actuators)
         rows.launch(h, step.options.sigma, *state)
         if strikes:
             if collision.enabled:
-                inputs = [rule, collision.scene, stored("geom_stiffness"), stored("geom_restitution")]
+                inputs = [h, rule, collision.scene, stored("geom_stiffness"), stored("geom_restitution")]
                 inputs += [collision.contacts, step.v, step.law.R, step.law.v_hat]
                 step.dynamics.launch(impacts.strike, collision.capacity, inputs)
             inputs = [rule, rows.table, rows.constants(step.actuators), rows.phi, rows.rows]
             step.dynamics.launch(impacts.strike_rows, rows.count, inputs)
         else:
             step.dynamics.launch(impacts.rest_rows, rows.count, [rule, rows.table, rows.phi, rows.rows])
+
+    def bend(self, h: float) -> None:
+        """Let the bounds of touching contacts follow the surfaces within the step: v_n ≥ −hκ."""
+        step, d, ahead, collision = self.step, self.step.device_model, self.ahead, self.step.collision
+        inputs = [d.topology, h, step.q, step.v, self.q_ahead]
+        step.dynamics.launch(impacts.halfway, step.model.nlink, inputs)
+        ahead.kinematics(self.q_ahead, ahead.link_X)
+        ahead.motion_subspace(ahead.link_X, ahead.dof_S)
+        ahead.velocity(step.v)
+        links = d.struct(contact.Moving, X=ahead.link_X, V=ahead.link_V)
+        inputs = [d.topology, self.rule(h), h, collision.scene, d.plant(), d.parameters.stored("geom_stiffness"), links]
+        inputs += [collision._geoms(), step.v, collision.contacts, step.law.v_hat]
+        step.dynamics.launch(impacts.bend, collision.capacity, inputs)
+        if collision.convex_scene is not None:
+            step.dynamics.launch(impacts.bend_convex, collision.capacity, [collision.convex_scene, *inputs])
 
     def _solve(self, h: float) -> None:
         step = self.step

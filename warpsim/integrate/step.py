@@ -270,6 +270,8 @@ class Step(Acting):
             part.after_contacts(h)
         if self.collision.enabled:
             self.law.regularise(h, self.v, self.M_factor, self.z)
+            if self.impacts:
+                self.impacts.bend(h)
         state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.actuators)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, self.stages.middle)
 
