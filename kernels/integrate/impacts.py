@@ -40,6 +40,7 @@ FLIES = wp.constant(1)  # a fast contact may still close
 ENDS = wp.constant(2)  # the last segment is found
 TOUCHING = 1e-9  # [m] gap above which a contact counts as open
 BEND_ROUNDING = {wp.float32: 6e-5, wp.float64: 1e-13}  # of the points' speed
+bend_rounding = float(BEND_ROUNDING[real])
 NEVER = -1e6  # [m/s] v̂ of contacts that cannot act
 FORCES = wp.constant((1 << kinds.code("friction")) | (1 << kinds.code("spring")) | (1 << kinds.code("servo")))
 
@@ -53,6 +54,7 @@ class Rule:
     window: real
     most: int
     softness: real
+    least: real  # [m/s] smallest hκ that counts
 
 
 @struct
@@ -482,7 +484,8 @@ def halfway(topology: Topology, h: real, q: wp.array2d(dtype=real), v: wp.array2
 
 @func
 def bend_of(
-    topology: Topology, scene: Scene, links: Moving, geoms: Geoms, contacts: Contacts, v: wp.array2d(dtype=real), w: int, c: int, p: int, g: ContactGeometry,
+    topology: Topology, rule: Rule, scene: Scene, links: Moving, geoms: Geoms, contacts: Contacts,
+    v: wp.array2d(dtype=real), w: int, c: int, p: int, g: ContactGeometry,
 ) -> real:
     """hκ of contact c, the change of v_n within the step at constant v, where g is its geometry at q ⊕ ½ h v; 0 where
     it is rounding."""
@@ -494,7 +497,8 @@ def bend_of(
         u = point_velocity(topology, links.X, links.V, w, scene.geom_link[b], g.point)
         u -= point_velocity(topology, links.X, links.V, w, scene.geom_link[a], g.point)
         found = real(2.0) * (wp.dot(g.normal, u) - normal_speed(scene, contacts, w, c, v[w]))
-        if wp.abs(found) <= real(BEND_ROUNDING[real]) * (geoms.speed[w, a] + geoms.speed[w, b]):
+        least = wp.max(rule.least, real(bend_rounding) * (geoms.speed[w, a] + geoms.speed[w, b]))
+        if wp.abs(found) <= least:
             found = real(0.0)
     return found
 
@@ -522,7 +526,7 @@ def bend(
                     scene.geom_type[a], X_a, size[row, a], scene.geom_type[b], X_b, size[row, b],
                     contacts.feature[w, c],
                 )
-                lift(h, bend_of(topology, scene, links, geoms, contacts, v, w, c, p, g), w, c, contacts, v_hat)
+                lift(h, bend_of(topology, rule, scene, links, geoms, contacts, v, w, c, p, g), w, c, contacts, v_hat)
 
 
 @kernel(part="convex")
@@ -545,7 +549,7 @@ def bend_convex(
                 shape_a = geom_shape(scene, convex_scene, plant.geom_size, w, a)
                 shape_b = geom_shape(scene, convex_scene, plant.geom_size, w, b)
                 g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
-                lift(h, bend_of(topology, scene, links, geoms, contacts, v, w, c, p, g), w, c, contacts, v_hat)
+                lift(h, bend_of(topology, rule, scene, links, geoms, contacts, v, w, c, p, g), w, c, contacts, v_hat)
 
 
 @func
