@@ -16,7 +16,7 @@ ACCELERATION = 9.81  # [m/s²] of what rests: sets which approach is fast and wh
 FAST = 2.0  # a contact is fast that approaches at more than this times ACCELERATION h
 MOST = 4  # impacts in a step
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
-SOFTNESS = 1e-3  # factor of R_n in an impact
+SOFTNESS = {"float32": 1e-2, "float64": 1e-3}  # factor of R in an impact
 
 
 class Impacts:
@@ -33,9 +33,9 @@ class Impacts:
         self.struck, self.others, self.active = (WorldList(worlds, device) for _ in range(3))
 
     def rule(self, h: float):
-        fall = ACCELERATION * h
-        return self.step.device_model.struct(
-            impacts.Rule, speed=FAST * fall, window=fall * h, most=MOST, softness=SOFTNESS, least=LEAST_BEND * fall
+        fall, d = ACCELERATION * h, self.step.device_model
+        return d.struct(
+            impacts.Rule, speed=FAST * fall, window=fall * h, most=MOST, softness=SOFTNESS[d.dtype], least=LEAST_BEND * fall
         )
 
     def launch(self, h: float) -> None:
