@@ -3,6 +3,7 @@
 
 import contextlib
 
+import numpy as np
 import warp as wp
 
 from warpsim.device.copies import launch
@@ -23,6 +24,7 @@ class Impacts:
     """Takes the end of a `Step` in the worlds whose solution stops a fast approach."""
 
     def __init__(self, step):
+        step.solver.threshold = np.inf
         self.step, model, worlds, device = step, step.model, step.worlds, step.device_model.device
         nq, nv, C, K = model.nq, model.nv, step.collision.capacity, step.scalar_rows.count
         sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status"))
@@ -99,7 +101,8 @@ class Impacts:
         self._smooth(0.0)
         with self._window(rule, h):
             self._problem(h, rule, strikes=True)
-        self._solve(h)
+        with self._bounces(rule):
+            self._solve(h)
         self._launch_plain(impacts.take, None, [step.q, solution, self.segments, step.v])
 
         self._smooth(h)
@@ -137,6 +140,16 @@ class Impacts:
             yield
         finally:
             step.parts = parts
+
+    @contextlib.contextmanager
+    def _bounces(self, rule):
+        """Solvers that model restitution themselves do so inside, and nowhere else."""
+        solver = self.step.solver
+        solver.threshold = rule.speed
+        try:
+            yield
+        finally:
+            solver.threshold = np.inf
 
     @contextlib.contextmanager
     def _window(self, rule, h: float):

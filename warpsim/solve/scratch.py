@@ -11,7 +11,7 @@ import warp as wp
 
 from warpsim.device.copies import copy
 from warpsim.device.memory import LARGEST_INDEX
-from warpsim.device.ranges import Worlds, cut, present
+from warpsim.device.ranges import Worlds, among, cut, present
 from warpsim.kernels.solve import scratch
 
 # Size of the window relative to the need of all worlds at full capacity. Every turn costs launches, even if empty.
@@ -69,4 +69,5 @@ class Scratch:
 
     def clear(self, run) -> None:
         """Mark all memory as free at the beginning of a step; `run`: see `ContactSolver.run`."""
-        run(scratch.clear, self.worlds, [self.data])
+        with among(None):  # the world that clears it may be on no list
+            run(scratch.clear, self.worlds, [self.data])

@@ -100,6 +100,7 @@ class LCPContact(ContactSolver):
     def __init__(self, *size, options: LCP | None = None, **keywords):
         super().__init__(*size, **keywords)
         self.options = LCP() if options is None else options
+        self.threshold = self.options.restitution_threshold
         self.delassus = Delassus(self, keep_W=False)
         W, N = self.worlds, self.delassus.size
         self.scratch = Scratch(W, lcp.MATRICES * N * N + self.rows * N, self.scalar, self.device)
@@ -142,7 +143,7 @@ class LCPContact(ContactSolver):
         contacts = self.collision.contacts
         self.delassus.list_rows(self.problem)
         inputs = [self.problem, self.collision.scene, contacts.pair, contacts.phi, self.restitution, self.h]
-        inputs += [self.options.error_reduction, self.options.restitution_threshold, dual, self.boxed]
+        inputs += [self.options.error_reduction, self.threshold, dual, self.boxed]
         self.run(contact_lcp.fill, per_row, inputs)
         self.scratch.clear(self.run)
         self.run(contact_lcp.reserve, self.worlds, [dual, self.boxed, self.scratch.data])
