@@ -11,7 +11,7 @@ import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
 from ..laws.cone import INVERSE_MASS_FLOOR
-from ..laws.contact_law import LawOptions, friction_of, load_of, regularised
+from ..laws.contact_law import STRUCK, LawOptions, friction_of, load_of, regularised
 from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_take
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import spatial as sp
@@ -505,6 +505,7 @@ def regularise(
     contacts: Contacts,
     options: LawOptions,
     M_factor: wp.array3d(dtype=real),
+    v: wp.array2d(dtype=real),
     # scratch
     z: wp.array2d(dtype=vec3),
     # out
@@ -537,6 +538,8 @@ def regularise(
             s = contact_state(scene, material, contacts, contacts.compliance, options, w, c)
             s.phi = contacts.phi[w, c]
             s.weight = w_c
+            if s.touch == STRUCK:
+                s.rate0 = normal_speed(scene, contacts, w, c, v[w])
             R, v_hat = regularised(s)
             laws.R[w, c] = R
             laws.v_hat[w, c] = v_hat

@@ -51,6 +51,7 @@ class Material:
     rolling_friction: wp.array2d(dtype=real)
     stiffness: wp.array2d(dtype=real)
     dissipation_time: wp.array2d(dtype=real)
+    restitution: wp.array2d(dtype=real)
 
 
 @struct
@@ -80,6 +81,9 @@ class Contacts:
     recovery: wp.array2d(dtype=real)  # (worlds, max_contacts) [m/s] recovery speed (`calm_recovery`)
     # (c, tau_d) of hydroelastic contacts; no columns if there are none
     compliance: wp.array2d(dtype=vec2)
+    # of impacts within a step, see `ContactState`; no columns if the step has none
+    touch: wp.array2d(dtype=int)
+    bend: wp.array2d(dtype=real)
 
 
 @struct
@@ -197,6 +201,11 @@ def contact_state(
     if p >= scene.point_pairs:
         s.is_field = 1
         s.compliance = compliance[w, c]
+    if contacts.touch.shape[1] > 0:
+        s.touch = contacts.touch[w, c]
+        s.bend = contacts.bend[w, c]
+        e = by_geoms(scene, material.restitution, w, p)
+        s.restitution = wp.max(e[0], e[1])
     return s
 
 

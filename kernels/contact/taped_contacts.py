@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from ..laws.contact_law import LawOptions, impulse_at
+from ..laws.contact_law import STRUCK, LawOptions, impulse_at
 from ..real import kernel, real, vec2, vec3
 from .pair_laws import Contacts, Loads, Material, Scene, loaded_state
 
@@ -20,6 +20,7 @@ def contact_impulse(
     compliance: wp.array2d(dtype=vec2),
     mu: wp.array2d(dtype=real),
     v_c: wp.array2d(dtype=vec3),
+    rate0: wp.array2d(dtype=vec3),
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
@@ -30,4 +31,6 @@ def contact_impulse(
         s.phi = phi[w, c]
         s.weight = weight[w, c]
         s.v_c = v_c[w, c]
+        if s.touch == STRUCK:
+            s.rate0 = rate0[w, c][2]
         gamma[w, c] = impulse_at(s, mu[w, c])

@@ -23,6 +23,7 @@ from ..contact.narrow import features, heightfield
 from ..contact.narrow.features import ContactGeometry
 from ..contact.narrow.manifold import is_general
 from ..contact.pair_laws import Contacts, Geoms, Scene, margin_of
+from ..laws.contact_law import AWAY, CLOSED, FREE, NEVER, STRUCK
 from ..linalg.lanes import lane, lanes, team_before, team_count
 from ..real import func, kernel, real, struct, transform, vec3, vec6
 from ..rows import kinds
@@ -41,19 +42,20 @@ ENDS = wp.constant(2)  # the last segment is found
 TOUCHING = 1e-9  # [m] gap above which a contact counts as open
 BEND_ROUNDING = {wp.float32: 6e-5, wp.float64: 1e-13}  # of the points' speed
 bend_rounding = float(BEND_ROUNDING[real])
-NEVER = -1e6  # [m/s] v̂ of contacts that cannot act
+LEAVES = wp.constant(1)  # fast contacts and stops do not act
+CLOSES = wp.constant(2)  # what touches after an impact does not approach
+STRIKES = wp.constant(4)  # an impact
 FORCES = wp.constant((1 << kinds.code("friction")) | (1 << kinds.code("spring")) | (1 << kinds.code("servo")))
 
 
 @struct
 class Rule:
     """Options of the rule: speed of approach [m/s] above which a contact is fast, gap [m] below which contacts are hit
-    together, largest number of impacts in a step, and the factor of R_n in an impact."""
+    together, and largest number of impacts in a step."""
 
     speed: real
     window: real
     most: int
-    softness: real
     least: real  # [m/s] smallest hκ that counts
 
 
@@ -74,7 +76,6 @@ class Segments:
     base: wp.array2d(dtype=real)  # velocity of the path at σ = 0
     way: wp.array2d(dtype=real)  # scratch: displacement/h
     fast: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: a fast contact
-    phi: wp.array2d(dtype=real)  # (worlds, max_contacts) φ of the fast contacts where the segment begins
     gap: wp.array2d(dtype=real)  # (worlds, max_contacts) [m] on the path, with its rate
     rate: wp.array2d(dtype=real)
     row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop
@@ -97,6 +98,29 @@ def is_rigid(scene: Scene, stiffness: wp.array2d(dtype=real), w: int, p: int) ->
 
 
 @func
+def is_fast(
+    rule: Rule, scene: Scene, stiffness: wp.array2d(dtype=real), contacts: Contacts, v: wp.array1d(dtype=real), w: int,
+    c: int,
+) -> bool:  # fmt: skip
+    """Whether contact c is rigid and open, and approaches fast at v."""
+    fast = bool(False)
+    if contacts.phi[w, c] > real(TOUCHING) and is_rigid(scene, stiffness, w, contacts.pair[w, c]):
+        fast = normal_speed(scene, contacts, w, c, v) < -rule.speed
+    return fast
+
+
+@func
+def is_fast_stop(
+    rule: Rule, table: Table, rows: Rows, phi: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, k: int
+) -> bool:  # fmt: skip
+    """Whether row k is an open stop on coordinates that closes fast at v."""
+    fast = bool(False)
+    if (table.traits[k] & ONE_SIDED) != 0 and (table.traits[k] & ELSEWHERE) == 0 and rows.R[w, k] > real(0.0):
+        fast = phi[w, k] > real(TOUCHING) and row_rate(rows, v, w, k) < -rule.speed
+    return fast
+
+
+@func
 def mark_fast(
     rule: Rule, scene: Scene, stiffness: wp.array2d(dtype=real), contacts: Contacts, table: Table, rows: Rows,
     phi: wp.array2d(dtype=real), v: wp.array2d(dtype=real), solution: Solution, w: int, segments: Segments,
@@ -104,21 +128,17 @@ def mark_fast(
     """Mark the fast contacts and stops of a world; return 1 if the solution has an impulse on one of them."""
     hit = int(0)
     for c in range(contacts.count[w]):
-        fast = int(0)
-        if contacts.phi[w, c] > real(TOUCHING) and is_rigid(scene, stiffness, w, contacts.pair[w, c]):
-            if normal_speed(scene, contacts, w, c, v[w]) < -rule.speed:
-                fast = int(1)
-                if solution.gamma[w, c][2] > real(0.0):
-                    hit = int(1)
-        segments.fast[w, c] = fast
+        segments.fast[w, c] = 0
+        if is_fast(rule, scene, stiffness, contacts, v[w], w, c):
+            segments.fast[w, c] = 1
+            if solution.gamma[w, c][2] > real(0.0):
+                hit = int(1)
     for k in range(table.kind.shape[0]):
-        fast = int(0)
-        if (table.traits[k] & ONE_SIDED) != 0 and (table.traits[k] & ELSEWHERE) == 0 and rows.R[w, k] > real(0.0):
-            if phi[w, k] > real(TOUCHING) and row_rate(rows, v, w, k) < -rule.speed:
-                fast = int(1)
-                if solution.row_gamma[w, k] > real(0.0):
-                    hit = int(1)
-        segments.row_fast[w, k] = fast
+        segments.row_fast[w, k] = 0
+        if is_fast_stop(rule, table, rows, phi, v, w, k):
+            segments.row_fast[w, k] = 1
+            if solution.row_gamma[w, k] > real(0.0):
+                hit = int(1)
     return hit
 
 
@@ -174,23 +194,14 @@ def list_worlds(state: wp.array(dtype=int), wanted: int, first: int, count: int,
     chosen[0] = n
 
 
-@func
-def take_away(contacts: Contacts, h: real, w: int, c: int, v_hat: wp.array2d(dtype=vec3)):
-    """Take a contact out of the problem, for solvers that read v̂ and for those that read φ."""
-    v_hat[w, c] = vec3(real(0.0), real(0.0), real(NEVER))
-    contacts.phi[w, c] = -h * real(NEVER)
-
-
 @kernel
-def leave_fast(
-    h: real, contacts: Contacts, table: Table, segments: Segments, rows: Rows, v_hat: wp.array2d(dtype=vec3)
-):  # fmt: skip
-    """Take the fast contacts and stops out of the problem. Launch over worlds."""
+def leave_fast(contacts: Contacts, table: Table, segments: Segments, rows: Rows, v_hat: wp.array2d(dtype=vec3)):
+    """Take the fast contacts and stops out of a problem that is filled. Launch over worlds."""
     w = wp.tid()
     for c in range(contacts.count[w]):
         if segments.fast[w, c] == 1:
-            segments.phi[w, c] = contacts.phi[w, c]
-            take_away(contacts, h, w, c, v_hat)
+            contacts.touch[w, c] = AWAY
+            v_hat[w, c] = vec3(real(0.0), real(0.0), real(NEVER))
     for k in range(table.kind.shape[0]):
         if segments.row_fast[w, k] == 1:
             rows.R[w, k] = real(0.0)
@@ -259,8 +270,7 @@ def meet(
         if segments.fast[w, c] == 1:
             a = h * normal_speed(scene, contacts, w, c, segments.base[w])
             b = real(0.5) * h * normal_speed(scene, contacts, w, c, segments.change[w])
-            s = first_root(segments.phi[w, c], a, b, left)
-            contacts.phi[w, c] = segments.phi[w, c]
+            s = first_root(contacts.phi[w, c], a, b, left)
             if s >= real(0.0) and s < sigma:
                 sigma = s
                 first = c
@@ -403,73 +413,67 @@ def correct(
 
 
 @kernel
-def close(rule: Rule, contacts: Contacts, strikes: int):
-    """Set the gap of contacts that touch to 0; in an impact (`strikes`) that of overlaps, too. Launch over (worlds,
-    max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
-        phi = contacts.phi[w, c]
-        if phi <= rule.window and (strikes == 1 or phi >= -rule.window):
-            contacts.phi[w, c] = real(0.0)
-
-
-@kernel
-def strike(
-    h: real,
+def touch_contacts(
     rule: Rule,
+    mode: int,
     scene: Scene,
     stiffness: wp.array2d(dtype=real),
-    restitution: wp.array2d(dtype=real),
     contacts: Contacts,
     v: wp.array2d(dtype=real),
-    # in and out
-    R: wp.array2d(dtype=vec3),
-    v_hat: wp.array2d(dtype=vec3),
 ):
-    """The law of an impact: contacts that touch end at v_n ≥ 0, or at −e v_n; others do not act. Launch over (worlds,
-    max_contacts)."""
+    """What each contact does in a solve: see `ContactState.touch`. `mode`: LEAVES, CLOSES, STRIKES. Launch over
+    (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
-        p = contacts.pair[w, c]
-        if contacts.phi[w, c] <= rule.window and is_rigid(scene, stiffness, w, p):
-            target = real(0.0)
-            row = w % restitution.shape[0]
-            e = wp.max(restitution[row, scene.pair_geom[p, 0]], restitution[row, scene.pair_geom[p, 1]])
-            after = -e * normal_speed(scene, contacts, w, c, v[w])
-            if after > rule.speed:
-                target = after
-            r = R[w, c]
-            R[w, c] = vec3(r[0] * rule.softness, r[1] * rule.softness, r[2] * rule.softness)
-            v_hat[w, c] = vec3(real(0.0), real(0.0), target)
-        else:
-            take_away(contacts, h, w, c, v_hat)
+        touch = FREE
+        phi = contacts.phi[w, c]
+        rigid = is_rigid(scene, stiffness, w, contacts.pair[w, c])
+        if (mode & STRIKES) != 0:
+            touch = wp.where(rigid and phi <= rule.window, STRUCK, AWAY)
+        elif (mode & CLOSES) != 0 and rigid and wp.abs(phi) <= rule.window:
+            touch = CLOSED
+        if (mode & LEAVES) != 0:
+            if is_fast(rule, scene, stiffness, contacts, v[w], w, c):
+                touch = AWAY
+        contacts.touch[w, c] = touch
+        contacts.bend[w, c] = real(0.0)
 
 
 @kernel
-def strike_rows(rule: Rule, table: Table, constants: Constants, phi: wp.array2d(dtype=real), rows: Rows):
-    """The law of an impact: stops that touch end at a rate of at least 0, rigid constraints keep theirs at 0, and
-    forces have no time to act. Launch over (worlds, rows)."""
+def touch_rows(
+    rule: Rule,
+    mode: int,
+    table: Table,
+    constants: Constants,
+    phi: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    rows: Rows,
+):
+    """What each row does in a solve, after the rows are filled.
+
+    In an impact stops that touch end at a rate of at least 0, rigid constraints keep theirs at 0, and forces have no
+    time to act. Launch over (worlds, rows).
+    """
     w, k = wp.tid()
+    rows.touch[w, k] = 0
     if rows.R[w, k] > real(0.0):
-        acts = ((FORCES >> table.kind[k]) & 1) == 0
-        if (table.traits[k] & ONE_SIDED) != 0 and phi[w, k] > rule.window:
-            acts = bool(False)
-        if table.owner[k] == CONSTRAINT:
-            x = constants.constraint_stiffness[w % constants.constraint_stiffness.shape[0], table.element[k], table.entry[k]]
-            if x < real(wp.inf):
+        one_sided = (table.traits[k] & ONE_SIDED) != 0
+        acts = bool(True)
+        if (mode & STRIKES) != 0:
+            rows.touch[w, k] = 1
+            acts = ((FORCES >> table.kind[k]) & 1) == 0 and not (one_sided and phi[w, k] > rule.window)
+            if table.owner[k] == CONSTRAINT:
+                stiffness = constants.constraint_stiffness
+                if stiffness[w % stiffness.shape[0], table.element[k], table.entry[k]] < real(wp.inf):
+                    acts = bool(False)
+        elif (mode & CLOSES) != 0 and one_sided and wp.abs(phi[w, k]) <= rule.window:
+            rows.touch[w, k] = 1
+        if (mode & LEAVES) != 0:
+            if is_fast_stop(rule, table, rows, phi, v, w, k):
                 acts = bool(False)
-        if acts:
-            rows.v_hat[w, k] = real(0.0)
-        else:
+        if not acts:
             rows.R[w, k] = real(0.0)
-
-
-@kernel
-def rest_rows(rule: Rule, table: Table, phi: wp.array2d(dtype=real), rows: Rows):
-    """Stops that touch after an impact: their rate stays at least 0. Launch over (worlds, rows)."""
-    w, k = wp.tid()
-    if rows.R[w, k] > real(0.0) and (table.traits[k] & ONE_SIDED) != 0:
-        if wp.abs(phi[w, k]) <= rule.window:
+        elif rows.touch[w, k] == 1:
             rows.v_hat[w, k] = real(0.0)
 
 
@@ -505,9 +509,9 @@ def bend_of(
 
 @kernel
 def bend(
-    topology: Topology, rule: Rule, h: real, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms, v: wp.array2d(dtype=real),
+    topology: Topology, rule: Rule, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms, v: wp.array2d(dtype=real),
     # in and out
-    contacts: Contacts, v_hat: wp.array2d(dtype=vec3),
+    contacts: Contacts,
 ):  # fmt: skip
     """v_n ≥ −hκ instead of 0 for rigid contacts that touch. `links`: at q ⊕ ½ h v. Launch over (worlds,
     max_contacts)."""
@@ -526,15 +530,15 @@ def bend(
                     scene.geom_type[a], X_a, size[row, a], scene.geom_type[b], X_b, size[row, b],
                     contacts.feature[w, c],
                 )
-                lift(h, bend_of(topology, rule, scene, links, geoms, contacts, v, w, c, p, g), w, c, contacts, v_hat)
+                contacts.bend[w, c] = bend_of(topology, rule, scene, links, geoms, contacts, v, w, c, p, g)
 
 
 @kernel(part="convex")
 def bend_convex(
-    convex_scene: ConvexScene, topology: Topology, rule: Rule, h: real, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms,
+    convex_scene: ConvexScene, topology: Topology, rule: Rule, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms,
     v: wp.array2d(dtype=real),
     # in and out
-    contacts: Contacts, v_hat: wp.array2d(dtype=vec3),
+    contacts: Contacts,
 ):  # fmt: skip
     """`bend` for pairs with a general shape. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
@@ -549,7 +553,7 @@ def bend_convex(
                 shape_a = geom_shape(scene, convex_scene, plant.geom_size, w, a)
                 shape_b = geom_shape(scene, convex_scene, plant.geom_size, w, b)
                 g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
-                lift(h, bend_of(topology, rule, scene, links, geoms, contacts, v, w, c, p, g), w, c, contacts, v_hat)
+                contacts.bend[w, c] = bend_of(topology, rule, scene, links, geoms, contacts, v, w, c, p, g)
 
 
 @func
@@ -559,15 +563,6 @@ def touches(rule: Rule, scene: Scene, stiffness: wp.array2d(dtype=real), contact
     if wp.abs(contacts.phi[w, c]) <= rule.window and is_rigid(scene, stiffness, w, contacts.pair[w, c]):
         found = normal_speed(scene, contacts, w, c, v[w]) >= -rule.speed
     return found
-
-
-@func
-def lift(h: real, bend: real, w: int, c: int, contacts: Contacts, v_hat: wp.array2d(dtype=vec3)):
-    """Add −hκ to the bound of v_n, for solvers that read v̂ and for those that read φ."""
-    if bend != real(0.0):
-        s = v_hat[w, c]
-        v_hat[w, c] = vec3(s[0], s[1], s[2] - bend)
-        contacts.phi[w, c] = contacts.phi[w, c] + h * bend
 
 
 @func

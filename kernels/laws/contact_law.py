@@ -17,6 +17,11 @@ RULE_SECOND = wp.constant(2)
 RULE_HARMONIC = wp.constant(3)
 RULE_FRICTIONLESS = wp.constant(4)
 RULE_EXPLICIT = wp.constant(5)
+FREE = wp.constant(0)  # the law of a step
+CLOSED = wp.constant(1)  # touches after an impact: v_n ≥ 0 whatever φ is
+STRUCK = wp.constant(2)  # takes part in an impact: v_n ≥ 0 or −e v_n
+AWAY = wp.constant(3)  # does not act
+NEVER = -1e6  # [m/s] v̂ of contacts that do not act
 LEAST_FRICTION = 1e-30  # μ in slopes of a contact with μ = 0: too small to matter
 LEAST_SLIP = 1e-15  # [m/s] from this slip on a contact with that μ slides; its square is not 0 in float32
 
@@ -30,6 +35,8 @@ class LawOptions:
     sigma: real
     tau_share: real  # the default of τ_d is this times h/π
     rigid: real  # [N/m] stiffness of contacts without one; 0: they are near-rigid, by β and w
+    softness: real  # factor of R in an impact
+    fast: real  # [m/s] speed above which contacts rebound
     coulomb: int  # 1: Coulomb's law, 0: the convex one
     counts: int  # 1: near-rigid contact stiffens with its load (Coulomb's law only)
 
@@ -58,6 +65,10 @@ class ContactState:
     phi: real
     weight: real  # w
     v_c: vec3
+    touch: int  # FREE, or what the contact does in an impact within the step
+    restitution: real  # e, read if it is STRUCK
+    rate0: real  # [m/s] v_n before the impact, likewise
+    bend: real  # [m/s] hκ, the change of v_n within the step at constant v
     gravity: vec3  # read by Coulomb's law only
     mass: real  # [kg] of the world; read by Coulomb's law only
 
@@ -133,7 +144,33 @@ def regularised(s: ContactState):
     R = cone.contact_regularization(s.weight, s.phi, c, law[1], o.h, o.beta, o.sigma)
     v_hat = cone.contact_stabilization(s.phi, law[1], o.h)
     recovery = pair_recovery(s.recovery, law[0])
-    return cone.recovery_regularization(R, v_hat, recovery), cone.recovery_stabilization(v_hat, recovery)
+    R = cone.recovery_regularization(R, v_hat, recovery)
+    v_hat = cone.recovery_stabilization(v_hat, recovery)
+    if s.touch != FREE:
+        v_hat = vec3(real(0.0), real(0.0), target_of(s))
+        if s.touch == STRUCK:
+            R = o.softness * R
+    return R, v_hat - vec3(real(0.0), real(0.0), s.bend)
+
+
+@func
+def target_of(s: ContactState) -> real:
+    """v̂_n of a contact that an impact within the step concerns."""
+    target = real(0.0)
+    if s.touch == STRUCK:
+        target = rebound_of(s.restitution, s.rate0, s.options.fast)
+    elif s.touch == AWAY:
+        target = real(NEVER)
+    return target
+
+
+@func
+def rebound_of(e: real, rate0: real, fast: real) -> real:
+    """v_n after an impact with the rate v_n = `rate0`: −e v_n, 0 for what is slower than `fast`."""
+    after = -e * rate0
+    if not (after > fast):
+        after = real(0.0)
+    return after
 
 
 @func

@@ -116,7 +116,10 @@ def impulse_of(law):
     @func
     def impulse(s: RowState) -> real:
         found = law(s)
-        return box_impulse((found[1] - s.rate) / found[0], found[2], found[3])
+        v_hat = found[1]
+        if s.touch == 1:
+            v_hat = real(0.0)
+        return box_impulse((v_hat - s.rate) / found[0], found[2], found[3])
 
     return impulse
 

@@ -65,6 +65,7 @@ class Rows:
     lower: wp.array2d(dtype=real)
     upper: wp.array2d(dtype=real)
     speed: wp.array2d(dtype=real)  # largest speed at which rows between frames close
+    touch: wp.array2d(dtype=int)  # 1: v̂ = 0, in an impact and where stops touch after it; no columns without impacts
 
 
 @struct
@@ -156,6 +157,7 @@ class RowState:
     low: real
     high: real
     on_tendon: int
+    touch: int  # 1: v̂ = 0
     phi: real
     rate: real  # J v; laws do not depend on it
     rate0: real  # J v0

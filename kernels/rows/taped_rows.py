@@ -88,6 +88,8 @@ def row_impulse(
         s = row_state(table, constants, h, sigma, w, k)
         s.rate = rate[w, k]
         s.rate0 = rate0[w, k]
+        if rows.touch.shape[1] > 0:
+            s.touch = rows.touch[w, k]
         if table.leads[k] != 0:
             s.phi = led_error(table, constants, phi[w, k], lead, rate0[w, k], w, k)
         else:

@@ -3,7 +3,6 @@
 
 import contextlib
 
-import numpy as np
 import warp as wp
 
 from warpsim.device.copies import launch
@@ -24,20 +23,23 @@ class Impacts:
     """Takes the end of a `Step` in the worlds whose solution stops a fast approach."""
 
     def __init__(self, step):
-        step.solver.threshold = np.inf
         self.step, model, worlds, device = step, step.model, step.worlds, step.device_model.device
         nq, nv, C, K = model.nq, model.nv, step.collision.capacity, step.scalar_rows.count
         sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status"))
         sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way"), nv)
-        sizes |= {"fast": C, "phi": C, "gap": C, "rate": C, "row_fast": K}
+        sizes |= {"fast": C, "gap": C, "rate": C, "row_fast": K}
         self.segments = step.dynamics.workspace(impacts.Segments, **sizes)
         self.ahead, self.q_ahead = Dynamics(step.device_model), step.dynamics.array(nq, step.device_model.types.real)
+        collision, rows, t = step.collision, step.scalar_rows, step.device_model.types
+        array = step.dynamics.array
+        collision.contacts.touch, collision.contacts.bend = array(C, wp.int32), array(C, t.real)
+        rows.rows.touch = array(K, wp.int32)
         self.struck, self.others, self.active = (WorldList(worlds, device) for _ in range(3))
 
     def rule(self, h: float):
         fall, d = ACCELERATION * h, self.step.device_model
         return d.struct(
-            impacts.Rule, speed=FAST * fall, window=fall * h, most=MOST, softness=SOFTNESS[d.dtype], least=LEAST_BEND * fall
+            impacts.Rule, speed=FAST * fall, window=fall * h, most=MOST, least=LEAST_BEND * fall
         )
 
     def launch(self, h: float) -> None:
@@ -82,7 +84,7 @@ class Impacts:
         collision, rows, solution = step.collision, step.scalar_rows, step.solver.solution
         rule, stiffness = self.rule(h), d.parameters.stored("geom_stiffness")
         known = [collision.contacts, rows.table, self.segments, rows.rows]
-        self._launch_plain(impacts.leave_fast, None, [h, *known, step.law.v_hat])
+        self._launch_plain(impacts.leave_fast, None, [*known, step.law.v_hat])
         self._solve(h)
         inputs = [d.topology, h, collision.scene, collision.contacts, rows.table, rows.rows, rows.phi, solution]
         self._launch_plain(impacts.meet, None, [*inputs, self.segments, step.q, step.v])
@@ -100,13 +102,12 @@ class Impacts:
 
         self._smooth(0.0)
         with self._window(rule, h):
-            self._problem(h, rule, strikes=True)
-        with self._bounces(rule):
-            self._solve(h)
+            self._problem(h, impacts.STRIKES)
+        self._solve(h)
         self._launch_plain(impacts.take, None, [step.q, solution, self.segments, step.v])
 
         self._smooth(h)
-        self._problem(h, rule, strikes=False)
+        self._problem(h, impacts.CLOSES)
         self._solve(h)
         self._launch(impacts.judge, None, [rule, *self._known(), step.v, solution])
         self._list(self.active, impacts.FLIES)
@@ -142,16 +143,6 @@ class Impacts:
             step.parts = parts
 
     @contextlib.contextmanager
-    def _bounces(self, rule):
-        """Solvers that model restitution themselves do so inside, and nowhere else."""
-        solver = self.step.solver
-        solver.threshold = rule.speed
-        try:
-            yield
-        finally:
-            solver.threshold = np.inf
-
-    @contextlib.contextmanager
     def _window(self, rule, h: float):
         """Detection inside also finds what is closer than the window."""
         scene, rows = self.step.collision.scene, self.step.scalar_rows.rows
@@ -164,28 +155,34 @@ class Impacts:
             scene.window = scene.haste = 0.0
             scene.expect_impacts, rows.pull = before
 
-    def _problem(self, h: float, rule, strikes: bool) -> None:
-        """The contact problem of an impact, or of the time after it."""
-        step, d = self.step, self.step.device_model
-        collision, rows, stored = step.collision, step.scalar_rows, d.parameters.stored
+    def _problem(self, h: float, mode) -> None:
+        """The contact problem at the present kinematics and v*, where `touch` says what impacts change."""
+        step, collision, rows = self.step, self.step.collision, self.step.scalar_rows
         collision.detect(h, step.dynamics.link_V, step.link_V_star)
         collision.jacobian()
         if collision.enabled:
-            step.dynamics.launch(impacts.close, collision.capacity, [rule, collision.contacts, int(strikes)])
+            self.touch(h, mode)
             step.law.regularise(h, step.v, step.M_factor, step.z)
-            if not strikes:
-                self.bend(h)
         state = (step.q, step.v, step.v_star, step.M_factor, step.force, step.z, step.actuators)
         rows.launch(h, step.options.sigma, *state)
-        if strikes:
-            if collision.enabled:
-                inputs = [h, rule, collision.scene, stored("geom_stiffness"), stored("geom_restitution")]
-                inputs += [collision.contacts, step.v, step.law.R, step.law.v_hat]
-                step.dynamics.launch(impacts.strike, collision.capacity, inputs)
-            inputs = [rule, rows.table, rows.constants(step.actuators), rows.phi, rows.rows]
-            step.dynamics.launch(impacts.strike_rows, rows.count, inputs)
-        else:
-            step.dynamics.launch(impacts.rest_rows, rows.count, [rule, rows.table, rows.phi, rows.rows])
+        self.touch_rows(h, mode)
+
+    def touch(self, h: float, mode=0) -> None:
+        """Say what contacts do in a solve, before they are regularized."""
+        step, collision, rule = self.step, self.step.collision, self.rule(h)
+        step.solver.threshold = rule.speed
+        step.law.softness, step.law.fast = SOFTNESS[step.device_model.dtype], rule.speed
+        stiffness = step.device_model.parameters.stored("geom_stiffness")
+        inputs = [rule, int(mode), collision.scene, stiffness, collision.contacts, step.v]
+        step.dynamics.launch(impacts.touch_contacts, collision.capacity, inputs)
+        if not mode & impacts.STRIKES:
+            self.bend(h)
+
+    def touch_rows(self, h: float, mode=0) -> None:
+        """Say what rows do in a solve, once they are filled."""
+        step, rows = self.step, self.step.scalar_rows
+        inputs = [self.rule(h), int(mode), rows.table, rows.constants(step.actuators), rows.phi, step.v, rows.rows]
+        step.dynamics.launch(impacts.touch_rows, rows.count, inputs)
 
     def bend(self, h: float) -> None:
         """Let the bounds of touching contacts follow the surfaces within the step: v_n ≥ −hκ."""
@@ -196,8 +193,8 @@ class Impacts:
         ahead.motion_subspace(ahead.link_X, ahead.dof_S)
         ahead.velocity(step.v)
         links = d.struct(contact.Moving, X=ahead.link_X, V=ahead.link_V)
-        inputs = [d.topology, self.rule(h), h, collision.scene, d.plant(), d.parameters.stored("geom_stiffness"), links]
-        inputs += [collision._geoms(), step.v, collision.contacts, step.law.v_hat]
+        inputs = [d.topology, self.rule(h), collision.scene, d.plant(), d.parameters.stored("geom_stiffness"), links]
+        inputs += [collision._geoms(), step.v, collision.contacts]
         step.dynamics.launch(impacts.bend, collision.capacity, inputs)
         if collision.convex_scene is not None:
             step.dynamics.launch(impacts.bend_convex, collision.capacity, [collision.convex_scene, *inputs])

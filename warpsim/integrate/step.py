@@ -269,11 +269,13 @@ class Step(Acting):
         for part in self.parts:
             part.after_contacts(h)
         if self.collision.enabled:
-            self.law.regularise(h, self.v, self.M_factor, self.z)
             if self.impacts:
-                self.impacts.bend(h)
+                self.impacts.touch(h)
+            self.law.regularise(h, self.v, self.M_factor, self.z)
         state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.actuators)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, self.stages.middle)
+        if self.impacts:
+            self.impacts.touch_rows(h)
 
     def solve(self, h: float) -> None:
         """Run the solver, as often as the contact law needs it."""

@@ -317,7 +317,7 @@ class ScalarRows:
     def _rows(self):
         n, constant = self.count, padded([row.side * np.array(row.a) for row in self.found], self.width, float)
         of_rows = dict.fromkeys(("R", "weight", "v_hat", "lower", "upper"), n)
-        rows = self.dynamics.workspace(table.Rows, J=self.support.shape, **of_rows)
+        rows = self.dynamics.workspace(table.Rows, J=self.support.shape, touch=0, **of_rows)
         self.device_model.fill(rows, support=self.support, support_size=self.support_size)
         rows.J.assign(np.tile(constant, (self.device_model.worlds, 1, 1)))
         rows.pull = CONSTRAINT_SPEED if self.can_hold else 0.0

@@ -18,6 +18,8 @@ class ContactLaw:
     `attach` connects the law to the problem that a solver reads.
     """
 
+    softness, fast = 1.0, 0.0  # of impacts within a step, see `LawOptions`
+
     def __init__(self, options, dynamics: Dynamics, collision: Collision):
         self.options, self.dynamics, self.collision = options, dynamics, collision
         self.device_model, self.types = dynamics.device_model, dynamics.device_model.types
@@ -43,7 +45,7 @@ class ContactLaw:
         collision, laws = self.collision, copy(pair_laws.Laws, self.types.real)()
         laws.R, laws.v_hat, laws.mu, laws.weight = self.R, self.v_hat, self.problem.mu, self.weight
         inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
-        inputs += [self.law_options(h), M_factor, z, laws, self.loads()]
+        inputs += [self.law_options(h), M_factor, v, z, laws, self.loads()]
         self.dynamics.launch(contact.regularise, None, inputs)
         self._slide(v)
         if collision.spin is not None:
@@ -60,6 +62,7 @@ class ContactLaw:
         made = copy(contact_law.LawOptions, self.types.real)()
         made.h, made.beta, made.sigma = h, self.options.beta, self.options.sigma
         made.tau_share = made.beta
+        made.softness, made.fast = self.softness, self.fast
         return made
 
     def loads(self):

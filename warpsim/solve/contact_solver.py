@@ -68,6 +68,8 @@ class ContactSolver:
         """Arrays that a step passes to the next, by name."""
         return {}
 
+    threshold = 0.0  # [m/s] speed above which contacts rebound, for solvers that model it
+
     def prepare(self, collision, restitution, h: float) -> None:
         """Set the inputs of launches besides the problem: contacts, restitution of the geoms, step."""
 

@@ -12,6 +12,7 @@ restitution e > 0. Scalar rows keep their compliance R and their v̂. A row with
 import warp as wp
 
 from ...contact.pair_laws import Contacts, Scene
+from ...laws.contact_law import AWAY, CLOSED, NEVER, STRUCK, rebound_of
 from ...linalg.loops import sparse_dot
 from ...real import SPIN, func, kernel, real, struct
 from ..delassus import Dual
@@ -75,8 +76,7 @@ def impact_target(e: real, v_n: real, v_n_star: real, threshold: real) -> real:
 def fill(
     problem: Problem,
     scene: Scene,
-    pair: wp.array2d(dtype=int),
-    phi: wp.array2d(dtype=real),
+    contacts: Contacts,
     restitution: wp.array2d(dtype=real),
     h: real,
     error_reduction: real,
@@ -107,10 +107,20 @@ def fill(
             hi = problem.mu[w, c]
             findex = 3 * (c - slots // 2) + 2
         elif axis == 2:
-            target = gap_target(phi[w, c], h, error_reduction, scene.recovery, real(0.0))
-            e = pair_restitution(scene, restitution, w, pair[w, c])
+            target = gap_target(contacts.phi[w, c], h, error_reduction, scene.recovery, real(0.0))
+            e = pair_restitution(scene, restitution, w, contacts.pair[w, c])
             v_n = sparse_dot(problem.J[w, c, 2], problem.support[p], problem.support_size[p], problem.v0[w])
-            target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))
+            if contacts.touch.shape[1] == 0:
+                target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))
+            else:
+                touch = contacts.touch[w, c]
+                if touch == STRUCK:
+                    target = rebound_of(e, v_n, threshold)
+                elif touch == CLOSED:
+                    target = real(0.0)
+                elif touch == AWAY:
+                    target = real(NEVER)
+                target -= contacts.bend[w, c]
         else:
             hi = problem.mu[w, c]
             findex = r - axis + 2

@@ -142,7 +142,7 @@ class LCPContact(ContactSolver):
         per_row, dual = (self.worlds, self.delassus.size), self.delassus.dual
         contacts = self.collision.contacts
         self.delassus.list_rows(self.problem)
-        inputs = [self.problem, self.collision.scene, contacts.pair, contacts.phi, self.restitution, self.h]
+        inputs = [self.problem, self.collision.scene, contacts, self.restitution, self.h]
         inputs += [self.options.error_reduction, self.threshold, dual, self.boxed]
         self.run(contact_lcp.fill, per_row, inputs)
         self.scratch.clear(self.run)
