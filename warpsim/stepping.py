@@ -10,6 +10,7 @@ import warp as wp
 
 from warpsim.base.annotations import Array
 from warpsim.base.other_names import NamesOfDiagnostics
+from warpsim.device.arrays import as_words
 from warpsim.device.copies import launch, load
 from warpsim.device.ranges import listed
 from warpsim.device.recording import active_tape, tape_paused
@@ -223,10 +224,10 @@ class Stepper:
             sources = self._model_start | given
             for name, array in state.arrays().items():
                 if array.size:
-                    target = _words(array)
-                    source = _words(sources[name]) if name in sources else self._zero_words(target.shape[1])
+                    target = as_words(array)
+                    source = as_words(sources[name]) if name in sources else self._zero_words(target.shape[1])
                     launch(worlds.put_rows, S, target.shape, [row_of, source, target], device=device)
-            flags = _words(self.diagnostics.flags)
+            flags = as_words(self.diagnostics.flags)
             launch(worlds.put_rows, S, flags.shape, [row_of, self._zero_words(1), flags], device=device)
         if tape is not None and before.recorded:
             with tape_paused():
@@ -355,7 +356,7 @@ class Stepper:
         for first in range(0, len(names), ARRAYS_PER_COPY):
             inputs = []
             for arrays in (source, target):
-                given = [_words(arrays[name]) for name in names[first : first + ARRAYS_PER_COPY]]
+                given = [as_words(arrays[name]) for name in names[first : first + ARRAYS_PER_COPY]]
                 inputs += [*given, *[self._no_words] * (ARRAYS_PER_COPY - len(given))]
             S = self.device_model.types.real
             launch(words.copy_arrays, S, self.worlds, inputs, device=self.device, record_tape=False)
@@ -571,11 +572,3 @@ def _borrowed(arrays: dict[str, wp.array]) -> dict[str, wp.array]:
         name: wp.array(ptr=a.ptr, dtype=a.dtype, shape=a.shape, device=a.device, copy=False)
         for name, a in arrays.items()
     }
-
-
-def _words(array: wp.array) -> wp.array:
-    """A view of an array (worlds, …) as (worlds, words of four bytes), which keeps the array alive."""
-    shape = (array.shape[0], array.size * wp.types.type_size_in_bytes(array.dtype) // 4 // array.shape[0])
-    words = wp.array(ptr=array.ptr, dtype=wp.int32, shape=shape, device=array.device, copy=False)
-    words._ref = array
-    return words

@@ -31,7 +31,7 @@ from ..rows.coordinate_rows import coordinates_at
 from ..rows.dispatch import measure
 from ..rows.kinds.kind import ELSEWHERE, ONE_SIDED
 from ..rows.table import CONSTRAINT, Constants, Rows, Table, row_rate
-from ..solve.problem import Problem, Solution
+from ..solve.problem import Solution
 from ..tree import joints
 from ..tree.passes import Topology
 from ..tree.plant import Plant
@@ -60,6 +60,19 @@ class Rule:
 
 
 @struct
+class Trace:
+    """Where the impacts of a step were, for a backward pass; impact i has the i-th part of every row. No columns in
+    other steps."""
+
+    q: wp.array3d(dtype=real)  # (worlds, impacts, nq) where the segment before the impact begins
+    v: wp.array3d(dtype=real)  # (worlds, impacts, nv)
+    change: wp.array3d(dtype=real)  # its D
+    sigma: wp.array2d(dtype=real)
+    pair: wp.array2d(dtype=int)  # of the contact that closes, or −1 − row of a stop
+    feature: wp.array2d(dtype=wp.vec3i)
+
+
+@struct
 class Segments:
     """Where each world is in its step."""
 
@@ -79,11 +92,30 @@ class Segments:
     gap: wp.array2d(dtype=real)  # (worlds, max_contacts) [m] on the path, with its rate
     rate: wp.array2d(dtype=real)
     row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop
+    mode: wp.array(dtype=int)  # (worlds,) of the solve that ends the step: LEAVES, CLOSES
+    trace: Trace
     # of the solves so far: largest certificate and error, iterations, status
     error: wp.array(dtype=real)
     lag: wp.array(dtype=real)
     iterations: wp.array(dtype=int)
     status: wp.array(dtype=int)
+
+
+@func
+def keep_impact(segments: Segments, contacts: Contacts, sigma: real, closing: int, w: int):
+    """Write an impact to the trace. `closing`: the contact, or −1 − row."""
+    i = segments.impacts[w]
+    if i < segments.trace.sigma.shape[1]:
+        for j in range(segments.q.shape[1]):
+            segments.trace.q[w, i, j] = segments.q[w, j]
+        for j in range(segments.v.shape[1]):
+            segments.trace.v[w, i, j] = segments.v[w, j]
+            segments.trace.change[w, i, j] = segments.change[w, j]
+        segments.trace.sigma[w, i] = sigma
+        segments.trace.pair[w, i] = closing
+        if closing >= 0:
+            segments.trace.pair[w, i] = contacts.pair[w, closing]
+            segments.trace.feature[w, i] = contacts.feature[w, closing]
 
 
 @func
@@ -235,6 +267,15 @@ def go(topology: Topology, h: real, w: int, sigma: real, segments: Segments, q: 
         )
 
 
+@func
+def finish_late(segments: Segments, w: int):
+    """End with the solution without the fast contacts: they close only after the step."""
+    segments.state[w] = ENDS
+    segments.mode[w] = LEAVES
+    if segments.impacts[w] > 0:
+        segments.mode[w] = LEAVES | CLOSES
+
+
 @kernel
 def meet(
     topology: Topology,
@@ -283,7 +324,7 @@ def meet(
                 sigma = s
                 first = -1 - k
     if sigma > left:
-        segments.state[w] = ENDS
+        finish_late(segments, w)
     else:
         segments.sigma[w] = sigma
         segments.first[w] = first
@@ -381,6 +422,7 @@ def correct(
     """
     w = wp.tid()
     first = segments.first[w]
+    closing = first
     deepest = -rule.window
     gap = real(0.0)
     rate = real(-1.0)
@@ -390,6 +432,7 @@ def correct(
     for c in range(contacts.count[w]):
         if segments.fast[w, c] == 1 and segments.gap[w, c] < deepest:
             deepest = segments.gap[w, c]
+            closing = c
             gap = deepest
             rate = segments.rate[w, c]
     for k in range(table.kind.shape[0]):
@@ -398,6 +441,7 @@ def correct(
             found = measure(table.kind[k], at)
             if found[0] < deepest or first == -1 - k:
                 deepest = wp.min(found[0], deepest)
+                closing = -1 - k
                 gap = found[0]
                 rate = row_rate(rows, v, w, k)
     sigma = segments.sigma[w]
@@ -405,8 +449,9 @@ def correct(
         sigma = wp.max(sigma - gap / (h * rate), real(0.0))
     left = real(1.0) - segments.time[w]
     if sigma > left:
-        segments.state[w] = ENDS
+        finish_late(segments, w)
     else:
+        keep_impact(segments, contacts, sigma, closing, w)
         segments.sigma[w] = sigma
         segments.time[w] = segments.time[w] + sigma
         go(topology, h, w, sigma, segments, q, v)
@@ -415,16 +460,20 @@ def correct(
 @kernel
 def touch_contacts(
     rule: Rule,
-    mode: int,
+    given: int,
+    modes: wp.array(dtype=int),
     scene: Scene,
     stiffness: wp.array2d(dtype=real),
     contacts: Contacts,
     v: wp.array2d(dtype=real),
 ):
-    """What each contact does in a solve: see `ContactState.touch`. `mode`: LEAVES, CLOSES, STRIKES. Launch over
-    (worlds, max_contacts)."""
+    """What each contact does in a solve: see `ContactState.touch`. `given`: LEAVES, CLOSES, STRIKES; −1: those of
+    `modes`. Launch over (worlds, max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w]:
+        mode = given
+        if given < 0:
+            mode = modes[w]
         touch = FREE
         phi = contacts.phi[w, c]
         rigid = is_rigid(scene, stiffness, w, contacts.pair[w, c])
@@ -442,7 +491,8 @@ def touch_contacts(
 @kernel
 def touch_rows(
     rule: Rule,
-    mode: int,
+    given: int,
+    modes: wp.array(dtype=int),
     table: Table,
     constants: Constants,
     phi: wp.array2d(dtype=real),
@@ -455,6 +505,9 @@ def touch_rows(
     time to act. Launch over (worlds, rows).
     """
     w, k = wp.tid()
+    mode = given
+    if given < 0:
+        mode = modes[w]
     rows.touch[w, k] = 0
     if rows.R[w, k] > real(0.0):
         one_sided = (table.traits[k] & ONE_SIDED) != 0
@@ -613,6 +666,7 @@ def judge(
     hit = mark_fast(rule, scene, stiffness, contacts, table, rows, phi, v, solution, w, segments)
     if hit == 0 or segments.impacts[w] >= rule.most:
         segments.state[w] = ENDS
+        segments.mode[w] = CLOSES
         for i in range(v.shape[1]):
             segments.change[w, i] = solution.v[w, i] - segments.v[w, i]
 

@@ -3,7 +3,7 @@
 
 Worlds do not depend on each other, so each thread can do all launches of a step for its own worlds without waiting for
 the others in between. Launches are recorded once per range, into one graph each (`replay.py`). Inside `over(range)`
-`launch` covers the worlds of that range only; so do `assign` and `fill`, which replace `wp.copy` and `zero_`. Every
+`launch` covers the worlds of that range only; so do `assign` and `fill` of `arrays.py`, which replace `wp.copy` and `zero_`. Every
 thread would apply any other operation in such a graph to all worlds, so it is refused: `NotDivisible`.
 """
 
@@ -120,7 +120,7 @@ def over(worlds: Worlds):
 def listed():
     """Yield a list of the kernels that are launched inside.
 
-    Launches, and `assign`, `fill` and sorts of this file, are not executed.
+    Launches, `assign`, `fill` and sorts are not executed.
     """
     _recording.kernels = found = []
     try:
@@ -159,23 +159,6 @@ def rows(array: wp.array) -> wp.array:
     if array.shape[0] != worlds.count:
         raise NotDivisible(f"an array of shape {array.shape} has no rows of its own for each of {worlds.count} worlds")
     return array[worlds.first : worlds.end]
-
-
-def assign(target: wp.array, source: wp.array) -> None:
-    """target = source, both (worlds, …)."""
-    if is_listed():
-        return
-    with cut():
-        wp.copy(rows(target), rows(source))
-
-
-def fill(target: wp.array, value=0) -> None:
-    """Set every entry of target (worlds, …) to `value`."""
-    if is_listed():
-        return
-    own = rows(target)
-    with cut():
-        own.zero_() if value == 0 else own.fill_(value)
 
 
 def sort_segments(keys: wp.array, values: wp.array, count: int, begin: wp.array, end: wp.array) -> None:

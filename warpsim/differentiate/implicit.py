@@ -19,11 +19,12 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import by_rows, launch, twin, upload
-from warpsim.device.ranges import assign, fill
+from warpsim.device.arrays import assign, fill
 from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import exclusive, turn
 from warpsim.differentiate.contact_adjoint import contact_adjoint
+from warpsim.differentiate.impacts_adjoint import ImpactsAdjoint
 from warpsim.differentiate.measurement_adjoint import MeasurementAdjoint, measures
 from warpsim.differentiate.pressure_rates import PressureRates
 from warpsim.differentiate.rows_adjoint import RowsAdjoint
@@ -84,7 +85,7 @@ class StepAdjoint(Acting):
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
         self.mu = step.law.mu = array(C, S)
-        self.rate0 = array(C if step.collision.slides else 0, t.vec3)  # of contacts, when the step begins
+        self.rate0 = array(C if step.collision.slides or step.impacts else 0, t.vec3)  # of contacts, when the step begins
         self.pressure = None  # contact between pressure fields
         if step.collision.pressure is not None:
             self.pressure = PressureRates(step.collision)
@@ -113,6 +114,7 @@ class StepAdjoint(Acting):
         self.measurement = None  # what sensors of accelerations and forces read in a step
         if measures(step, device_model):
             self.measurement = MeasurementAdjoint(self)
+        self.impacts = ImpactsAdjoint(self) if step.impacts else None
         # 1 for contacts whose Jacobian is not evaluated at q.
         self.moved = step.dynamics.array(C, wp.int32)
         self._make_inputs()
@@ -239,12 +241,19 @@ class StepAdjoint(Acting):
 
     def _propagate(self, h: float) -> None:
         """From the loaded inputs and seed, compute the gradients of `q`, `v0`, `control`, `tau` and parameters."""
+        if self.impacts:
+            self.impacts.propagate(h)
+            return
         self.repeat(h)
         self.reverse(h)
 
     def repeat(self, h: float) -> None:
         """Repeat the loaded step, and tape its equations at the frozen solution."""
         self._repeat(h)
+        self.take_solution(h)
+
+    def take_solution(self, h: float) -> None:
+        """Tape the equations of the repeated step at its solution."""
         if self.pressure is not None:
             self.pressure.find(h)
         self._take_solution()
@@ -520,7 +529,7 @@ class StepAdjoint(Acting):
         if not collision.enabled:
             return
         known = [collision.scene, collision.contacts]
-        if collision.slides:
+        if self.rate0.size:
             self.dynamics.launch(residual.contact_rate, collision.capacity, [*known, self.J, self.v0, self.rate0])
         inputs = [*known, collision.friction(), int(collision.slides), self.rate0, self.mu]
         self.dynamics.launch(residual.contact_friction, collision.capacity, inputs)

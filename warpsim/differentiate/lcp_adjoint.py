@@ -7,7 +7,7 @@ Device: `kernels/differentiate/lcp_residual.py`.
 import warp as wp
 
 from warpsim.device.copies import struct
-from warpsim.device.ranges import assign
+from warpsim.device.arrays import assign
 from warpsim.kernels.differentiate import lcp_residual
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus

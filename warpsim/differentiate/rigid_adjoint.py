@@ -8,7 +8,7 @@ its own seed. A contact that bounces has t_n = −e J_n v*, so that the free mot
 
 import warp as wp
 
-from warpsim.device.ranges import assign, fill
+from warpsim.device.arrays import assign, fill
 from warpsim.differentiate.contact_adjoint import ContactAdjoint, contact_adjoint
 from warpsim.differentiate.lcp_adjoint import LCPAdjoint
 from warpsim.differentiate.stage import Stage

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import upload
-from warpsim.device.ranges import assign
+from warpsim.device.arrays import assign
 from warpsim.forces.actuators import actuators_of
 from warpsim.kernels.forces import activation, effort_limits, muscle
 from warpsim.kernels.integrate import keep_activation

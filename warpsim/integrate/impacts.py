@@ -22,13 +22,16 @@ SOFTNESS = {"float32": 1e-2, "float64": 1e-3}  # factor of R in an impact
 class Impacts:
     """Takes the end of a `Step` in the worlds whose solution stops a fast approach."""
 
-    def __init__(self, step):
+    def __init__(self, step, traces: bool = False):
         self.step, model, worlds, device = step, step.model, step.worlds, step.device_model.device
         nq, nv, C, K = model.nq, model.nv, step.collision.capacity, step.scalar_rows.count
-        sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status"))
+        sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status", "mode"))
         sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way"), nv)
         sizes |= {"fast": C, "gap": C, "rate": C, "row_fast": K}
         self.segments = step.dynamics.workspace(impacts.Segments, **sizes)
+        n = MOST if traces else 0
+        shapes = {"q": (n, nq), "v": (n, nv), "change": (n, nv)} | dict.fromkeys(("sigma", "pair", "feature"), n)
+        self.segments.trace = step.dynamics.workspace(impacts.Trace, **shapes)
         self.ahead, self.q_ahead = Dynamics(step.device_model), step.dynamics.array(nq, step.device_model.types.real)
         collision, rows, t = step.collision, step.scalar_rows, step.device_model.types
         array = step.dynamics.array
@@ -44,19 +47,27 @@ class Impacts:
 
     def launch(self, h: float) -> None:
         """The end of a step, after its solve."""
+        self.find(h)
+        with among(self.others):
+            self.step.integrate(h)
+        self.run(h)
+        with among(self.struck):
+            self._end(h)
+
+    def find(self, h: float) -> None:
+        """List the worlds whose solution stops a fast approach, and the others."""
         step = self.step
         self._launch(impacts.find, None, [self.rule(h), *self._known(), step.q, step.v, step.solver.solution])
-        self._list(self.others, impacts.RESTS)
-        self._list(self.struck, impacts.FLIES)
-        self._list(self.active, impacts.FLIES)
-        with among(self.others):
-            step.integrate(h)
+        self.list(self.others, impacts.RESTS)
+        self.list(self.struck, impacts.FLIES)
+        self.list(self.active, impacts.FLIES)
+
+    def run(self, h: float) -> None:
+        """From impact to impact to the last segment of the step."""
         with self._own_certificates():
             with among(self.struck):
                 self._begin(h)
             repeat(self.active, lambda: self._segment(h))
-        with among(self.struck):
-            self._end(h)
 
     @contextlib.contextmanager
     def _own_certificates(self):
@@ -76,7 +87,7 @@ class Impacts:
                 part.measure(step.q)
                 part.add(step.potential, step.energy)
         if step.spin:
-            self._smooth(h)
+            self.smooth(h)
 
     def _segment(self, h: float) -> None:
         """To the next impact, through it, and the solve after it."""
@@ -88,7 +99,7 @@ class Impacts:
         self._solve(h)
         inputs = [d.topology, h, collision.scene, collision.contacts, rows.table, rows.rows, rows.phi, solution]
         self._launch_plain(impacts.meet, None, [*inputs, self.segments, step.q, step.v])
-        self._list(self.active, impacts.FLIES)
+        self.list(self.active, impacts.FLIES)
         dynamics.position(step.q)
         dynamics.velocity(step.v)
         inputs = [d.topology, collision.scene, d.plant(), dynamics.link_X, dynamics.link_V, collision.contacts]
@@ -98,21 +109,25 @@ class Impacts:
                 self._launch(impacts.measure_convex_gaps, collision.capacity, [collision.convex_scene, *inputs])
         inputs = [d.topology, h, rule, collision.contacts, rows.table, rows.constants(step.actuators), rows.rows]
         self._launch_plain(impacts.correct, None, [*inputs, self.segments, step.q, step.v])
-        self._list(self.active, impacts.FLIES)
+        self.list(self.active, impacts.FLIES)
 
-        self._smooth(0.0)
-        with self._window(rule, h):
-            self._problem(h, impacts.STRIKES)
+        self.impact(h)
         self._solve(h)
         self._launch_plain(impacts.take, None, [step.q, solution, self.segments, step.v])
 
-        self._smooth(h)
-        self._problem(h, impacts.CLOSES)
+        self.smooth(h)
+        self.problem(h, impacts.CLOSES)
         self._solve(h)
         self._launch(impacts.judge, None, [rule, *self._known(), step.v, solution])
-        self._list(self.active, impacts.FLIES)
+        self.list(self.active, impacts.FLIES)
 
-    def _smooth(self, h: float) -> None:
+    def impact(self, h: float) -> None:
+        """The problem of an impact at (q, v)."""
+        self.smooth(0.0)
+        with self._window(self.rule(h), h):
+            self.problem(h, impacts.STRIKES)
+
+    def smooth(self, h: float) -> None:
         """Kinematics and free motion at (q, v), the rotation of single bodies included; h = 0: A = M, v* = v."""
         step = self.step
         if step.fused:
@@ -155,7 +170,7 @@ class Impacts:
             scene.window = scene.haste = 0.0
             scene.expect_impacts, rows.pull = before
 
-    def _problem(self, h: float, mode) -> None:
+    def problem(self, h: float, mode) -> None:
         """The contact problem at the present kinematics and v*, where `touch` says what impacts change."""
         step, collision, rows = self.step, self.step.collision, self.step.scalar_rows
         collision.detect(h, step.dynamics.link_V, step.link_V_star)
@@ -173,15 +188,15 @@ class Impacts:
         step.solver.threshold = rule.speed
         step.law.softness, step.law.fast = SOFTNESS[step.device_model.dtype], rule.speed
         stiffness = step.device_model.parameters.stored("geom_stiffness")
-        inputs = [rule, int(mode), collision.scene, stiffness, collision.contacts, step.v]
+        inputs = [rule, int(mode), self.segments.mode, collision.scene, stiffness, collision.contacts, step.v]
         step.dynamics.launch(impacts.touch_contacts, collision.capacity, inputs)
-        if not mode & impacts.STRIKES:
+        if mode != impacts.STRIKES:
             self.bend(h)
 
     def touch_rows(self, h: float, mode=0) -> None:
         """Say what rows do in a solve, once they are filled."""
         step, rows = self.step, self.step.scalar_rows
-        inputs = [self.rule(h), int(mode), rows.table, rows.constants(step.actuators), rows.phi, step.v, rows.rows]
+        inputs = [self.rule(h), int(mode), self.segments.mode, rows.table, rows.constants(step.actuators), rows.phi, step.v, rows.rows]
         step.dynamics.launch(impacts.touch_rows, rows.count, inputs)
 
     def bend(self, h: float) -> None:
@@ -230,10 +245,10 @@ class Impacts:
     def _launch_plain(self, kernel, n, inputs) -> None:
         self.step.dynamics.launch(kernel, n, inputs)
 
-    def _list(self, chosen: WorldList, state) -> None:
-        """List the worlds of a state."""
+    def list(self, chosen: WorldList, state, states: wp.array | None = None) -> None:
+        """List the worlds of a state. Default of `states (worlds,)`: those of the segments."""
         own, d = present(), self.step.device_model
         first, count = (0, self.step.worlds) if own is None else (own.first, len(own))
-        inputs = [self.segments.state, int(state), first, count, chosen.own()]
+        inputs = [self.segments.state if states is None else states, int(state), first, count, chosen.own()]
         with cut(), among(None):
             launch(impacts.list_worlds, d.types.real, 1, inputs, device=d.device, record_tape=False)

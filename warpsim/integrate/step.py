@@ -84,7 +84,7 @@ class Step(Acting):
         self._make_results(make_solver is None)
         self.gather()
         self.fused = FusedStep(self) if self._is_plain else None
-        self.impacts = Impacts(self) if device_model.time_of_impact and make_solver is None else None
+        self.impacts = Impacts(self, make_solver is not None) if device_model.time_of_impact else None
         if self.fused and make_solver is None:
             self._borrow()
         beside = device_model.beside

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backward pass of a step with impacts: between the adjoints of its solves (theory §3.5, `impacts.py`).
+
+An impact is at the root σ of the gap φ of the contact that closes. By the implicit function theorem the gradient σ̄ of
+σ is that of φ at the impact: φ̄ = −σ̄/φ̇, with φ̇ = h J_n w⁻ the rate of the gap along the path.
+"""
+
+import warp as wp
+
+from ..contact.contacts import normal_speed
+from ..contact.pair_laws import Contacts, Scene
+from ..integrate.impacts import Segments
+from ..laws.contact_law import STRUCK
+from ..real import kernel, real, struct
+from ..rows.table import Rows, row_rate
+
+
+@struct
+class Bars:
+    """Gradients of a world with impacts. q and v: of the state where the segment begins that is being reversed."""
+
+    q: wp.array2d(dtype=real)
+    v: wp.array2d(dtype=real)
+    time: wp.array(dtype=real)  # (worlds,) of σ by the length of the last segment
+    before: wp.array2d(dtype=real)  # of the velocity before an impact
+
+
+@kernel
+def list_impacts(segments: Segments, least: int, state: wp.array(dtype=int)):
+    """state = 1 in worlds with more than `least` impacts. Launch over worlds."""
+    w = wp.tid()
+    state[w] = wp.where(segments.impacts[w] > least, 1, 0)
+
+
+@kernel
+def begin_end(
+    segments: Segments,
+    q_next_bar: wp.array2d(dtype=real),
+    # out
+    q: wp.array2d(dtype=real),
+    way: wp.array2d(dtype=real),
+    q_end_bar: wp.array2d(dtype=real),
+):
+    """The last path: q' = q ⊕ h way, way = r v + ½ r² D; v + D without impacts. Launch over worlds."""
+    w = wp.tid()
+    r = real(1.0) - segments.time[w]
+    share = real(0.5) * r * r
+    if segments.impacts[w] == 0:
+        share = real(1.0)
+    for i in range(q.shape[1]):
+        q[w, i] = segments.q[w, i]
+        q_end_bar[w, i] = q_next_bar[w, i]
+    for i in range(way.shape[1]):
+        way[w, i] = r * segments.v[w, i] + share * segments.change[w, i]
+
+
+@kernel
+def reverse_end(
+    segments: Segments,
+    v_next_bar: wp.array2d(dtype=real),
+    q_bar: wp.array2d(dtype=real),
+    way_bar: wp.array2d(dtype=real),
+    # out
+    bars: Bars,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    solution: wp.array2d(dtype=real),
+    solution_bar: wp.array2d(dtype=real),
+):
+    """From the gradients of (q', v') to those of the last solution and of where its segment begins. Launch over
+    worlds."""
+    w = wp.tid()
+    r = real(1.0) - segments.time[w]
+    share = real(0.5) * r * r
+    rest = r - real(0.5)
+    if segments.impacts[w] == 0:
+        share = real(1.0)
+        rest = real(1.0)
+    by_r = real(0.0)
+    for i in range(v.shape[1]):
+        D = segments.change[w, i]
+        D_bar = share * way_bar[w, i] + rest * v_next_bar[w, i]
+        bars.v[w, i] = r * way_bar[w, i] + v_next_bar[w, i] - D_bar
+        by_r += way_bar[w, i] * (segments.v[w, i] + r * D) + v_next_bar[w, i] * D
+        v[w, i] = segments.v[w, i]
+        solution[w, i] = segments.v[w, i] + D
+        solution_bar[w, i] = D_bar
+    for i in range(q.shape[1]):
+        bars.q[w, i] = q_bar[w, i]
+        q[w, i] = segments.q[w, i]
+    bars.time[w] = -by_r
+
+
+@kernel
+def add_bars(q_bar: wp.array2d(dtype=real), v_bar: wp.array2d(dtype=real), bars: Bars):
+    """Add the gradients of a solve's state. Launch over worlds."""
+    w = wp.tid()
+    for i in range(q_bar.shape[1]):
+        bars.q[w, i] = bars.q[w, i] + q_bar[w, i]
+    for i in range(v_bar.shape[1]):
+        bars.v[w, i] = bars.v[w, i] + v_bar[w, i]
+
+
+@kernel
+def begin_impact(
+    segments: Segments,
+    i: int,
+    bars: Bars,
+    # out
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    solution: wp.array2d(dtype=real),
+    solution_bar: wp.array2d(dtype=real),
+):
+    """The state of impact i, its solution, and the gradient of that. Launch over worlds."""
+    w = wp.tid()
+    last = i + 1 == segments.impacts[w]
+    half = wp.where(i == 0, real(0.5), real(0.0))
+    sigma = segments.trace.sigma[w, i]
+    for j in range(q.shape[1]):
+        x = segments.q[w, j]
+        if not last:
+            x = segments.trace.q[w, i + 1, j]
+        q[w, j] = x
+    for j in range(v.shape[1]):
+        x = segments.v[w, j]
+        if not last:
+            x = segments.trace.v[w, i + 1, j]
+        v[w, j] = segments.trace.v[w, i, j] + (half + sigma) * segments.trace.change[w, i, j]
+        solution[w, j] = x
+        solution_bar[w, j] = bars.v[w, j]
+
+
+@kernel
+def begin_path(
+    segments: Segments,
+    i: int,
+    q_bar: wp.array2d(dtype=real),
+    v_bar: wp.array2d(dtype=real),
+    # in and out
+    bars: Bars,
+    # out
+    q: wp.array2d(dtype=real),
+    way: wp.array2d(dtype=real),
+    q_end_bar: wp.array2d(dtype=real),
+):
+    """The path to impact i. `q_bar`, `v_bar`: of the impact's state, by its solve. Launch over worlds."""
+    w = wp.tid()
+    half = wp.where(i == 0, real(0.5), real(0.0))
+    sigma = segments.trace.sigma[w, i]
+    for j in range(q.shape[1]):
+        bars.q[w, j] = bars.q[w, j] + q_bar[w, j]
+        q[w, j] = segments.trace.q[w, i, j]
+        q_end_bar[w, j] = bars.q[w, j]
+    for j in range(way.shape[1]):
+        bars.before[w, j] = v_bar[w, j]
+        D = segments.trace.change[w, i, j]
+        way[w, j] = sigma * (segments.trace.v[w, i, j] + (half + real(0.5) * sigma) * D)
+
+
+@kernel
+def seed_gap(
+    h: real,
+    segments: Segments,
+    i: int,
+    scene: Scene,
+    contacts: Contacts,
+    rows: Rows,
+    v: wp.array2d(dtype=real),
+    way_bar: wp.array2d(dtype=real),
+    bars: Bars,
+    # out
+    phi_bar: wp.array2d(dtype=real),
+    row_phi_bar: wp.array2d(dtype=real),
+):
+    """φ̄ = −σ̄/φ̇ of the contact or stop that closes at impact i; v: before the impact. Launch over worlds."""
+    w = wp.tid()
+    by_sigma = bars.time[w]
+    for j in range(v.shape[1]):
+        by_sigma += way_bar[w, j] * v[w, j] + bars.before[w, j] * segments.trace.change[w, i, j]
+    closing = segments.trace.pair[w, i]
+    if closing < 0:
+        k = -1 - closing
+        rate = row_rate(rows, v, w, k)
+        if rate < real(0.0):
+            row_phi_bar[w, k] = -by_sigma / (h * rate)
+    else:
+        found = int(-1)
+        fastest = real(0.0)
+        for c in range(contacts.count[w]):
+            if contacts.pair[w, c] == closing and contacts.touch[w, c] == STRUCK:
+                u = normal_speed(scene, contacts, w, c, v[w])
+                if contacts.feature[w, c] == segments.trace.feature[w, i]:
+                    u = u - real(1e6)
+                if u < fastest:
+                    fastest = u
+                    found = c
+        if found >= 0:
+            rate = normal_speed(scene, contacts, w, found, v[w])
+            if rate < real(0.0):
+                phi_bar[w, found] = -by_sigma / (h * rate)
+
+
+@kernel
+def end_gap(q_bar: wp.array2d(dtype=real), bars: Bars, q_end_bar: wp.array2d(dtype=real)):
+    """Add the gradient of the impact's configuration by the gap. Launch over worlds."""
+    w = wp.tid()
+    for j in range(q_bar.shape[1]):
+        q_end_bar[w, j] = bars.q[w, j] + q_bar[w, j]
+
+
+@kernel
+def reverse_path(
+    segments: Segments,
+    i: int,
+    q_bar: wp.array2d(dtype=real),
+    way_bar: wp.array2d(dtype=real),
+    # out
+    bars: Bars,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    solution: wp.array2d(dtype=real),
+    solution_bar: wp.array2d(dtype=real),
+):
+    """From the gradients of the end of the path to impact i to those of its solution and of its beginning. Launch over
+    worlds."""
+    w = wp.tid()
+    half = wp.where(i == 0, real(0.5), real(0.0))
+    sigma = segments.trace.sigma[w, i]
+    for j in range(q.shape[1]):
+        bars.q[w, j] = q_bar[w, j]
+        q[w, j] = segments.trace.q[w, i, j]
+    for j in range(v.shape[1]):
+        base_bar = sigma * way_bar[w, j] + bars.before[w, j]
+        D_bar = real(0.5) * sigma * sigma * way_bar[w, j] + sigma * bars.before[w, j] + half * base_bar
+        bars.v[w, j] = base_bar - D_bar
+        v[w, j] = segments.trace.v[w, i, j]
+        solution[w, j] = segments.trace.v[w, i, j] + segments.trace.change[w, i, j]
+        solution_bar[w, j] = D_bar
+
+
+@kernel
+def give_bars(bars: Bars, q_bar: wp.array2d(dtype=real), v_bar: wp.array2d(dtype=real)):
+    """The gradients of the state at the beginning of the step. Launch over worlds."""
+    w = wp.tid()
+    for i in range(q_bar.shape[1]):
+        q_bar[w, i] = bars.q[w, i]
+    for i in range(v_bar.shape[1]):
+        v_bar[w, i] = bars.v[w, i]

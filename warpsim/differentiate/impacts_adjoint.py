@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backward pass of a step with impacts (device: `kernels/differentiate/impact_adjoint.py`; theory §3.5).
+
+It repeats the step, keeps where its impacts were, and takes back its parts from the last to the first: for the end the
+last solve and the path to q', for every impact its solve, the gap that sets its time, the path to it and the solve
+whose change of velocity the path has. Every solve is that of a step without impacts, at its own state.
+"""
+
+import contextlib
+
+import warp as wp
+
+from warpsim.device.arrays import assign, fill
+from warpsim.device.ranges import WorldList, among
+from warpsim.device.recording import KnownTape
+from warpsim.differentiate.stage import evaluate, take_back
+from warpsim.integrate.impacts import MOST
+from warpsim.kernels.differentiate import impact_adjoint, residual
+from warpsim.kernels.integrate import impacts
+from warpsim.kernels.tree import passes
+
+
+class ImpactsAdjoint:
+    """The backward pass of the worlds that have impacts, with the stages of a `StepAdjoint`."""
+
+    def __init__(self, adjoint):
+        self.adjoint, self.step, self.impacts = adjoint, adjoint.step, adjoint.step.impacts
+        self.segments = self.impacts.segments
+        model, worlds, S = adjoint.model, adjoint.worlds, adjoint.device_model.types.real
+        with_gradient, array = adjoint.dynamics.array, self.step.dynamics.array
+        self.q, self.q_end, self.way = (with_gradient(n, S) for n in (model.nq, model.nq, model.nv))
+        sizes = {"q": model.nq, "v": model.nv, "time": None, "before": model.nv}
+        self.bars = self.step.dynamics.workspace(impact_adjoint.Bars, **sizes)
+        self.nothing = array(model.nv, S)
+        self.no_gravity = wp.zeros(1, dtype=adjoint.device_model.types.vec3, device=adjoint.device)
+        self.has_impact = wp.zeros(worlds, dtype=wp.int32, device=adjoint.device)
+        self.of_impact = WorldList(worlds, adjoint.device)
+
+    def propagate(self, h: float) -> None:
+        """From the loaded inputs and seed to the gradients, in all worlds."""
+        a = self.adjoint
+        a._repeat(h)
+        self.impacts.find(h)
+        with among(self.impacts.others):
+            a.take_solution(h)
+            a.reverse(h)
+        self._run(h)
+        with self._spin_stays():
+            self._reverse(h)
+
+    def _run(self, h: float) -> None:
+        """Repeat the segments; solvers start at the velocity of their problem."""
+        solver, v_solved = self.step.solver, self.step.solver.problem.v0
+        solver.problem.v0 = self.step.v
+        self.impacts.run(h)
+        solver.problem.v0 = v_solved
+
+    @contextlib.contextmanager
+    def _spin_stays(self):
+        """Momentum balances inside include the rotation of single bodies."""
+        a = self.adjoint
+        spin, a.spin = a.spin, None
+        try:
+            yield
+        finally:
+            a.spin = spin
+
+    def _reverse(self, h: float) -> None:
+        a, s, step = self.adjoint, self.segments, self.step
+        state = [step.q, step.v, a.v_solved, a.seed]
+        with among(self.impacts.struck):
+            for array in self._sums:
+                fill(array.grad)
+            self._launch(impact_adjoint.begin_end, [s, a.inputs.q_next_bar, self.q, self.way, self.q_end.grad])
+            self._take_back_path(h)
+            inputs = [s, a.inputs.v_next_bar, self.q.grad, self.way.grad, self.bars]
+            self._launch(impact_adjoint.reverse_end, [*inputs, *state])
+            self._take_back_solve(h, mode=-1)
+        for i in reversed(range(MOST)):
+            with among(None):
+                self._launch(impact_adjoint.list_impacts, [s, i, self.has_impact])
+                self.impacts.list(self.of_impact, 1, self.has_impact)
+            with among(self.of_impact):
+                self._take_back_impact(h, i, state)
+        with among(self.impacts.struck):
+            self._launch(impact_adjoint.give_bars, [self.bars, a.q.grad, a.v0.grad])
+
+    def _take_back_impact(self, h: float, i: int, state: list) -> None:
+        a, s, step = self.adjoint, self.segments, self.step
+        self._launch(impact_adjoint.begin_impact, [s, i, self.bars, *state])
+        self._take_back_strike(h)
+        path = [self.q, self.way, self.q_end.grad]
+        self._launch(impact_adjoint.begin_path, [s, i, a.q.grad, a.v0.grad, self.bars, *path])
+        self._take_back_path(h)
+        self._clear()
+        collision, rows = step.collision, step.scalar_rows.rows
+        inputs = [h, s, i, collision.scene, collision.contacts, rows, step.v, self.way.grad, self.bars]
+        self._launch(impact_adjoint.seed_gap, [*inputs, a.phi.grad, a.rows.phi.grad])
+        with KnownTape() as tape:
+            a._record_geometry(h)
+        tape.backward()
+        self._launch(impact_adjoint.end_gap, [a.q.grad, self.bars, self.q_end.grad])
+        self._take_back_path(h)
+        self._launch(impact_adjoint.reverse_path, [s, i, self.q.grad, self.way.grad, self.bars, *state])
+        self._take_back_solve(h, impacts.LEAVES | impacts.CLOSES if i else impacts.LEAVES)
+
+    def _take_back_path(self, h: float) -> None:
+        """From the gradient of q ⊕ h way to those of q and way."""
+        a = self.adjoint
+        for array in (self.q, self.way):
+            fill(array.grad)
+        with KnownTape() as tape:
+            inputs = [a.device_model.topology, h, self.q, self.way, self.q_end]
+            a.dynamics.launch(passes.integrate_position, a.model.nlink, inputs)
+        tape.backward()
+
+    def _take_back_solve(self, h: float, mode) -> None:
+        """From the gradient `seed` of the solution at (q, v) to those of q and v, which are added to `bars`."""
+        a = self.adjoint
+        self.impacts.smooth(h)
+        self.impacts.problem(h, mode)
+        self._take_back(h)
+        self._launch(impact_adjoint.add_bars, [a.q.grad, a.v0.grad, self.bars])
+
+    def _take_back_strike(self, h: float) -> None:
+        """The same for an impact; the gradients stay where the stages leave them."""
+        a = self.adjoint
+        self.impacts.impact(h)
+        balance, a.record_momentum_balance = a.record_momentum_balance, self._record_impact
+        self._take_back(h)
+        a.record_momentum_balance = balance
+
+    def _take_back(self, h: float) -> None:
+        a, step = self.adjoint, self.step
+        bar = self.nothing
+        assign(bar, a.seed)
+        step.prepare_solver(h)
+        step.solver.launch()
+        a.take_solution(h)
+        self._clear()
+        assign(a.v.grad, bar)
+        take_back([*a._first_stages(), *a.contact_stages()], h)
+
+    def _record_impact(self, h: float, v: wp.array) -> None:
+        """r = M (v − v0)."""
+        a, dynamics, still = self.adjoint, self.adjoint.dynamics, self.step.zero_acceleration
+        a._record_inertial(h, dynamics, still, a.v0, v, self.no_gravity)
+        inputs = [h, a.inverse_dynamics, still, still, v, a.r]
+        dynamics.launch(residual.smooth_residual, a.model.nv, inputs)
+
+    @property
+    def _sums(self) -> list[wp.array]:
+        """The arrays whose gradients sum up over the parts of a step."""
+        a = self.adjoint
+        return [x for x in (a.control, a.tau, a.wrench) if x is not None and x.grad is not None]
+
+    def _clear(self) -> None:
+        a, sums = self.adjoint, {id(x) for x in self._sums}
+        for array in a._cleared:
+            if id(array) not in sums:
+                fill(array.grad)
+
+    def _launch(self, kernel, inputs) -> None:
+        self.step.dynamics.launch(kernel, None, inputs)
