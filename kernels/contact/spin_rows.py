@@ -9,7 +9,7 @@ contact has no spin friction: condim below 4, or no sliding friction.
 import warp as wp
 
 from ..laws import cone
-from ..laws.contact_law import STRUCK, LawOptions, load_of, pair_coefficient, regularised
+from ..laws.contact_law import LawOptions, load_of, pair_coefficient, regularised
 from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
@@ -144,7 +144,7 @@ def contact_impulse(
     compliance: wp.array2d(dtype=vec2),
     mu: wp.array2d(dtype=real),
     v_c: wp.array2d(dtype=vec3),
-    rate0: wp.array2d(dtype=vec3),
+    before: wp.array2d(dtype=vec2),
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
@@ -155,8 +155,9 @@ def contact_impulse(
         s = loaded_state(scene, material, contacts, compliance, options, loads, w, c)
         s.phi = phi[w, c]
         s.weight = weight[w, c]
-        if s.touch == STRUCK:
-            s.rate0 = rate0[w, c][2]
+        if contacts.touch.shape[1] > 0:
+            s.rate0 = before[w, c][0]
+            s.bend = before[w, c][1]
         R, v_hat = regularised(s)
         if options.coulomb == 1:
             load = load_of(s)

@@ -49,7 +49,7 @@ class ContactAdjoint:
     def record_law(self, h: float, v_c: wp.array, gamma: wp.array) -> None:
         """Record γ of the contacts."""
         a = self.adjoint
-        self.step.law.record(self.dynamics, h, a.weight, a.phi, v_c, a.rate0, gamma)
+        self.step.law.record(self.dynamics, h, a.weight, a.phi, v_c, a.before, gamma)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """The gradient of the residual, from the gradient of its root v."""

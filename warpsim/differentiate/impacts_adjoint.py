@@ -7,14 +7,17 @@ whose change of velocity the path has. Every solve is that of a step without imp
 """
 
 import contextlib
+from types import SimpleNamespace
 
 import warp as wp
 
 from warpsim.device.arrays import assign, fill
 from warpsim.device.ranges import WorldList, among
 from warpsim.device.recording import KnownTape
-from warpsim.differentiate.stage import evaluate, take_back
+from warpsim.differentiate.stage import take_back
+from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate.impacts import MOST
+from warpsim.kernels.contact import taped_contacts
 from warpsim.kernels.differentiate import impact_adjoint, residual
 from warpsim.kernels.integrate import impacts
 from warpsim.kernels.tree import passes
@@ -29,6 +32,10 @@ class ImpactsAdjoint:
         model, worlds, S = adjoint.model, adjoint.worlds, adjoint.device_model.types.real
         with_gradient, array = adjoint.dynamics.array, self.step.dynamics.array
         self.q, self.q_end, self.way = (with_gradient(n, S) for n in (model.nq, model.nq, model.nv))
+        C, t = self.step.collision.capacity, adjoint.device_model.types
+        self.ahead = TapedDynamics(adjoint.device_model)  # kinematics half a step ahead, and there of the contacts:
+        made = {"q": (model.nq, S), "phi": (C, S), "rate": (C, S), "point": (C, t.vec3), "frame": (C, t.mat33)}
+        self.contacts_ahead = SimpleNamespace(**{name: with_gradient(*of) for name, of in made.items()})
         sizes = {"q": model.nq, "v": model.nv, "time": None, "before": model.nv}
         self.bars = self.step.dynamics.workspace(impact_adjoint.Bars, **sizes)
         self.nothing = array(model.nv, S)
@@ -47,6 +54,20 @@ class ImpactsAdjoint:
         self._run(h)
         with self._spin_stays():
             self._reverse(h)
+
+    def record_before(self, h: float) -> None:
+        """v_n of the contacts at v0, and the bend hκ of their bounds, on the tape."""
+        a, collision, ahead = self.adjoint, self.step.collision, self.ahead
+        if not collision.enabled:
+            return
+        d, known, x = a.device_model, [collision.scene, collision.contacts], self.contacts_ahead
+        ahead.launch(passes.integrate_position, a.model.nlink, [d.topology, 0.5 * h, a.q_node, a.v0, x.q])
+        ahead.position(x.q)
+        ahead.velocity(a.v0)
+        a._record_contact_geometry(ahead, x.phi, x.point, x.frame)
+        inputs = [d.topology, *known, ahead.link_X, ahead.link_V, x.point, x.frame, x.rate]
+        ahead.launch(taped_contacts.normal_rate, collision.capacity, inputs)
+        ahead.launch(taped_contacts.before_impact, collision.capacity, [known[1], a.rate0, x.rate, a.before])
 
     def _run(self, h: float) -> None:
         """Repeat the segments; solvers start at the velocity of their problem."""

@@ -109,12 +109,15 @@ class StepAdjoint(Acting):
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = upload(table, wp.int32, device_model.device, ndim=2)
         self.inertial = self.dynamics  # its configuration is that of M
+        self.before = array(C if step.impacts else 0, t.vec2)  # see `taped_contacts.before_impact`
+        self.impacts = ImpactsAdjoint(self) if step.impacts else None
         # The objects that hold arrays of the tape.
         self.owners = [self, self.dynamics, self.rows, self.contact, *self.parts, *(x.dynamics for x in self.parts)]
+        if self.impacts:
+            self.owners += [self.impacts.ahead, self.impacts.contacts_ahead]
         self.measurement = None  # what sensors of accelerations and forces read in a step
         if measures(step, device_model):
             self.measurement = MeasurementAdjoint(self)
-        self.impacts = ImpactsAdjoint(self) if step.impacts else None
         # 1 for contacts whose Jacobian is not evaluated at q.
         self.moved = step.dynamics.array(C, wp.int32)
         self._make_inputs()
@@ -333,6 +336,7 @@ class StepAdjoint(Acting):
         return [
             Stage(self._record_geometry),
             Stage(self._record_friction),
+            *([Stage(self.impacts.record_before)] if self.impacts else []),
             Stage(None, self._weight_adjoint),
             *self.contact.stages(regular),
             Stage(lambda h: self.record_momentum_balance(h, self.v), values=self._balance_values),
@@ -353,6 +357,8 @@ class StepAdjoint(Acting):
         fill(self.v_c)
         if self.rate0.size:
             fill(self.rate0)
+        if self.impacts:
+            fill(self.impacts.contacts_ahead.rate)
         if self.measurement is not None:
             self.measurement.clear()
 

@@ -78,7 +78,7 @@ class ContactLaw:
         solver.launch()
 
     def record(
-        self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, rate0: wp.array, gamma: wp.array
+        self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, before: wp.array, gamma: wp.array
     ) -> None:
         """Record γ of the contacts, with frozen features, on the tape of `dynamics`.
 
@@ -87,4 +87,4 @@ class ContactLaw:
         collision = self.collision
         inputs = [collision.scene, collision.contacts, collision.material(), self.law_options(h), self.loads()]
         law = taped_contacts.contact_impulse if collision.spin is None else spin_rows.contact_impulse
-        dynamics.launch(law, collision.capacity, [*inputs, weight, phi, self.compliance, self.mu, v_c, rate0, gamma])
+        dynamics.launch(law, collision.capacity, [*inputs, weight, phi, self.compliance, self.mu, v_c, before, gamma])
