@@ -411,6 +411,7 @@ def correct(
     table: Table,
     constants: Constants,
     rows: Rows,
+    last: int,
     # in and out
     segments: Segments,
     q: wp.array2d(dtype=real),
@@ -418,7 +419,7 @@ def correct(
 ):
     """One Newton step of σ on the gap of the contact that closes first, the deepest if one is past its zero.
 
-    (q, v) move to the impact. A world whose gap closes only after the step ends with D. Launch over worlds.
+    (q, v) move to the impact; with `last` 1 it is found. A world whose gap closes only after the step ends with D. Launch over worlds.
     """
     w = wp.tid()
     first = segments.first[w]
@@ -451,9 +452,11 @@ def correct(
     if sigma > left:
         finish_late(segments, w)
     else:
-        keep_impact(segments, contacts, sigma, closing, w)
         segments.sigma[w] = sigma
-        segments.time[w] = segments.time[w] + sigma
+        segments.first[w] = closing
+        if last == 1:
+            keep_impact(segments, contacts, sigma, closing, w)
+            segments.time[w] = segments.time[w] + sigma
         go(topology, h, w, sigma, segments, q, v)
 
 

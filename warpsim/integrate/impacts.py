@@ -16,6 +16,7 @@ ACCELERATION = 9.81  # [m/s²] of what rests: sets which approach is fast and wh
 FAST = 2.0  # a contact is fast that approaches at more than this times ACCELERATION h
 MOST = 4  # impacts in a step
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
+NEWTON = 2  # Newton steps of the time of an impact
 SOFTNESS = {"float32": 1e-2, "float64": 1e-3}  # factor of R in an impact
 
 
@@ -100,17 +101,9 @@ class Impacts:
         inputs = [d.topology, h, collision.scene, collision.contacts, rows.table, rows.rows, rows.phi, solution]
         self._launch_plain(impacts.meet, None, [*inputs, self.segments, step.q, step.v])
         self.list(self.active, impacts.FLIES)
-        dynamics.position(step.q)
-        dynamics.velocity(step.v)
-        inputs = [d.topology, collision.scene, d.plant(), dynamics.link_X, dynamics.link_V, collision.contacts]
-        if collision.enabled:
-            self._launch(impacts.measure_gaps, collision.capacity, inputs)
-            if collision.convex_scene is not None:
-                self._launch(impacts.measure_convex_gaps, collision.capacity, [collision.convex_scene, *inputs])
-        inputs = [d.topology, h, rule, collision.contacts, rows.table, rows.constants(step.actuators), rows.rows]
-        self._launch_plain(impacts.correct, None, [*inputs, self.segments, step.q, step.v])
-        self.list(self.active, impacts.FLIES)
-
+        for turn in range(NEWTON):
+            self._correct(h, int(turn == NEWTON - 1))
+            self.list(self.active, impacts.FLIES)
         self.impact(h)
         self._solve(h)
         self._launch_plain(impacts.take, None, [step.q, solution, self.segments, step.v])
@@ -120,6 +113,20 @@ class Impacts:
         self._solve(h)
         self._launch(impacts.judge, None, [rule, *self._known(), step.v, solution])
         self.list(self.active, impacts.FLIES)
+
+    def _correct(self, h: float, last: int) -> None:
+        """One Newton step of the time of the next impact, on the true gaps."""
+        step, d, dynamics = self.step, self.step.device_model, self.step.dynamics
+        collision, rows = step.collision, step.scalar_rows
+        dynamics.position(step.q)
+        dynamics.velocity(step.v)
+        if collision.enabled:
+            inputs = [d.topology, collision.scene, d.plant(), dynamics.link_X, dynamics.link_V, collision.contacts]
+            self._launch(impacts.measure_gaps, collision.capacity, inputs)
+            if collision.convex_scene is not None:
+                self._launch(impacts.measure_convex_gaps, collision.capacity, [collision.convex_scene, *inputs])
+        inputs = [d.topology, h, self.rule(h), collision.contacts, rows.table, rows.constants(step.actuators)]
+        self._launch_plain(impacts.correct, None, [*inputs, rows.rows, last, self.segments, step.q, step.v])
 
     def impact(self, h: float) -> None:
         """The problem of an impact at (q, v)."""
