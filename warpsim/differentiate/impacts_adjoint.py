@@ -43,15 +43,17 @@ class ImpactsAdjoint:
         self.has_impact = wp.zeros(worlds, dtype=wp.int32, device=adjoint.device)
         self.of_impact = WorldList(worlds, adjoint.device)
 
-    def propagate(self, h: float) -> None:
-        """From the loaded inputs and seed to the gradients, in all worlds."""
-        a = self.adjoint
-        a._repeat(h)
+    def repeat(self, h: float) -> None:
+        """Continue the repeated step after its solve: tape the worlds without impacts, trace the impacts of others."""
         self.impacts.find(h)
         with among(self.impacts.others):
-            a.take_solution(h)
-            a.reverse(h)
+            self.adjoint.take_solution(h)
         self._run(h)
+
+    def reverse(self, h: float, by_position: bool, regular: bool) -> None:
+        """`StepAdjoint.reverse` in all worlds."""
+        with among(self.impacts.others):
+            self.adjoint.reverse_plain(h, by_position, regular)
         with self._spin_stays():
             self._reverse(h)
 

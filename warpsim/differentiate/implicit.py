@@ -244,16 +244,16 @@ class StepAdjoint(Acting):
 
     def _propagate(self, h: float) -> None:
         """From the loaded inputs and seed, compute the gradients of `q`, `v0`, `control`, `tau` and parameters."""
-        if self.impacts:
-            self.impacts.propagate(h)
-            return
         self.repeat(h)
         self.reverse(h)
 
     def repeat(self, h: float) -> None:
         """Repeat the loaded step, and tape its equations at the frozen solution."""
         self._repeat(h)
-        self.take_solution(h)
+        if self.impacts:
+            self.impacts.repeat(h)
+        else:
+            self.take_solution(h)
 
     def take_solution(self, h: float) -> None:
         """Tape the equations of the repeated step at its solution."""
@@ -286,6 +286,13 @@ class StepAdjoint(Acting):
         Runs after `repeat`, once per seed (but see `uses_up_repeat`). `by_position`: the seed of v' is 0. `regular`:
         the result of `contact.is_regular`.
         """
+        if self.impacts:
+            self.impacts.reverse(h, by_position, regular)
+        else:
+            self.reverse_plain(h, by_position, regular)
+
+    def reverse_plain(self, h: float, by_position: bool, regular: bool) -> None:
+        """`reverse` of a step without impacts."""
 
         def take_back_all() -> None:
             if not self.contact.is_linear:
@@ -308,7 +315,7 @@ class StepAdjoint(Acting):
     @property
     def parts_position(self) -> bool:
         """Whether `reverse` equals `reverse_position` plus a function linear in the gradient of v that this leaves."""
-        return self.contact.is_linear and not self.spin
+        return self.contact.is_linear and not self.spin and not self.impacts
 
     def reverse_position(self, h: float) -> None:
         """From the seed of q' alone to the gradients of `q`, `v0` and `v`, through the position update."""

@@ -532,6 +532,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return f"with {sim.solver!r}, only with ws.SAP(...) and ws.NoContact()"
     if not sim._step.solver.has_factor:
         return 'without the factor of the Hessian, only with SAP(linear_solver="cholesky")'
+    if sim._step.impacts is not None:
+        return "with impacts inside a step (time_of_impact)"
     if sim.model.has_fluid:
         return "with the forces of a medium"
     if sim._step.collision.spin is not None:
