@@ -343,7 +343,7 @@ def keep_gap(
     segments.rate[w, c] = wp.dot(g.normal, u)
 
 
-@kernel
+@kernel(lanes=True)
 def measure_gaps(
     topology: Topology,
     scene: Scene,
@@ -355,9 +355,9 @@ def measure_gaps(
     segments: Segments,
 ):
     """Gaps of the fast contacts, and their rates, at the links' poses and velocities. Launch over (worlds,
-    max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
+    lanes)."""
+    w, _lane = wp.tid()
+    for c in range(lane(), contacts.count[w], lanes()):
         if segments.fast[w, c] == 1:
             p = contacts.pair[w, c]
             a = scene.pair_geom[p, 0]
@@ -374,7 +374,7 @@ def measure_gaps(
                 keep_gap(topology, scene, link_X, link_V, w, c, p, g, segments)
 
 
-@kernel(part="convex")
+@kernel(part="convex", lanes=True)
 def measure_convex_gaps(
     convex_scene: ConvexScene,
     topology: Topology,
@@ -386,9 +386,9 @@ def measure_convex_gaps(
     # out
     segments: Segments,
 ):
-    """`measure_gaps` for pairs with a general shape. Launch over (worlds, max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
+    """`measure_gaps` for pairs with a general shape. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    for c in range(lane(), contacts.count[w], lanes()):
         if segments.fast[w, c] == 1:
             p = contacts.pair[w, c]
             a = scene.pair_geom[p, 0]
@@ -460,7 +460,7 @@ def correct(
         go(topology, h, w, sigma, segments, q, v)
 
 
-@kernel
+@kernel(lanes=True)
 def touch_contacts(
     rule: Rule,
     given: int,
@@ -471,9 +471,9 @@ def touch_contacts(
     v: wp.array2d(dtype=real),
 ):
     """What each contact does in a solve: see `ContactState.touch`. `given`: LEAVES, CLOSES, STRIKES; −1: those of
-    `modes`. Launch over (worlds, max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
+    `modes`. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    for c in range(lane(), contacts.count[w], lanes()):
         mode = given
         if given < 0:
             mode = modes[w]
@@ -491,7 +491,7 @@ def touch_contacts(
         contacts.bend[w, c] = real(0.0)
 
 
-@kernel
+@kernel(lanes=True)
 def touch_rows(
     rule: Rule,
     given: int,
@@ -505,32 +505,33 @@ def touch_rows(
     """What each row does in a solve, after the rows are filled.
 
     In an impact stops that touch end at a rate of at least 0, rigid constraints keep theirs at 0, and forces have no
-    time to act. Launch over (worlds, rows).
+    time to act. Launch over (worlds, lanes).
     """
-    w, k = wp.tid()
-    mode = given
-    if given < 0:
-        mode = modes[w]
-    rows.touch[w, k] = 0
-    if rows.R[w, k] > real(0.0):
-        one_sided = (table.traits[k] & ONE_SIDED) != 0
-        acts = bool(True)
-        if (mode & STRIKES) != 0:
-            rows.touch[w, k] = 1
-            acts = ((FORCES >> table.kind[k]) & 1) == 0 and not (one_sided and phi[w, k] > rule.window)
-            if table.owner[k] == CONSTRAINT:
-                stiffness = constants.constraint_stiffness
-                if stiffness[w % stiffness.shape[0], table.element[k], table.entry[k]] < real(wp.inf):
+    w, _lane = wp.tid()
+    for k in range(lane(), table.kind.shape[0], lanes()):
+        mode = given
+        if given < 0:
+            mode = modes[w]
+        rows.touch[w, k] = 0
+        if rows.R[w, k] > real(0.0):
+            one_sided = (table.traits[k] & ONE_SIDED) != 0
+            acts = bool(True)
+            if (mode & STRIKES) != 0:
+                rows.touch[w, k] = 1
+                acts = ((FORCES >> table.kind[k]) & 1) == 0 and not (one_sided and phi[w, k] > rule.window)
+                if table.owner[k] == CONSTRAINT:
+                    stiffness = constants.constraint_stiffness
+                    if stiffness[w % stiffness.shape[0], table.element[k], table.entry[k]] < real(wp.inf):
+                        acts = bool(False)
+            elif (mode & CLOSES) != 0 and one_sided and wp.abs(phi[w, k]) <= rule.window:
+                rows.touch[w, k] = 1
+            if (mode & LEAVES) != 0:
+                if is_fast_stop(rule, table, rows, phi, v, w, k):
                     acts = bool(False)
-        elif (mode & CLOSES) != 0 and one_sided and wp.abs(phi[w, k]) <= rule.window:
-            rows.touch[w, k] = 1
-        if (mode & LEAVES) != 0:
-            if is_fast_stop(rule, table, rows, phi, v, w, k):
-                acts = bool(False)
-        if not acts:
-            rows.R[w, k] = real(0.0)
-        elif rows.touch[w, k] == 1:
-            rows.v_hat[w, k] = real(0.0)
+            if not acts:
+                rows.R[w, k] = real(0.0)
+            elif rows.touch[w, k] == 1:
+                rows.v_hat[w, k] = real(0.0)
 
 
 @kernel
@@ -563,16 +564,16 @@ def bend_of(
     return found
 
 
-@kernel
+@kernel(lanes=True)
 def bend(
     topology: Topology, rule: Rule, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms, v: wp.array2d(dtype=real),
     # in and out
     contacts: Contacts,
 ):  # fmt: skip
     """v_n ≥ −hκ instead of 0 for rigid contacts that touch. `links`: at q ⊕ ½ h v. Launch over (worlds,
-    max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
+    lanes)."""
+    w, _lane = wp.tid()
+    for c in range(lane(), contacts.count[w], lanes()):
         p = contacts.pair[w, c]
         if touches(rule, scene, stiffness, contacts, v, w, c):
             a = scene.pair_geom[p, 0]
@@ -589,16 +590,16 @@ def bend(
                 contacts.bend[w, c] = bend_of(topology, rule, scene, links, geoms, contacts, v, w, c, p, g)
 
 
-@kernel(part="convex")
+@kernel(part="convex", lanes=True)
 def bend_convex(
     convex_scene: ConvexScene, topology: Topology, rule: Rule, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms,
     v: wp.array2d(dtype=real),
     # in and out
     contacts: Contacts,
 ):  # fmt: skip
-    """`bend` for pairs with a general shape. Launch over (worlds, max_contacts)."""
-    w, c = wp.tid()
-    if c < contacts.count[w]:
+    """`bend` for pairs with a general shape. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    for c in range(lane(), contacts.count[w], lanes()):
         p = contacts.pair[w, c]
         if touches(rule, scene, stiffness, contacts, v, w, c):
             a = scene.pair_geom[p, 0]

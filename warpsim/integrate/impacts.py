@@ -16,7 +16,7 @@ ACCELERATION = 9.81  # [m/s²] of what rests: sets which approach is fast and wh
 FAST = 2.0  # a contact is fast that approaches at more than this times ACCELERATION h
 MOST = 4  # impacts in a step
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
-NEWTON = 2  # Newton steps of the time of an impact
+NEWTON = {"float32": 1, "float64": 2}  # Newton steps of the time of an impact
 SOFTNESS = {"float32": 1e-2, "float64": 1e-3}  # factor of R in an impact
 
 
@@ -101,8 +101,8 @@ class Impacts:
         inputs = [d.topology, h, collision.scene, collision.contacts, rows.table, rows.rows, rows.phi, solution]
         self._launch_plain(impacts.meet, None, [*inputs, self.segments, step.q, step.v])
         self.list(self.active, impacts.FLIES)
-        for turn in range(NEWTON):
-            self._correct(h, int(turn == NEWTON - 1))
+        for left in reversed(range(NEWTON[d.dtype])):
+            self._correct(h, int(left == 0))
             self.list(self.active, impacts.FLIES)
         self.impact(h)
         self._solve(h)
@@ -118,13 +118,14 @@ class Impacts:
         """One Newton step of the time of the next impact, on the true gaps."""
         step, d, dynamics = self.step, self.step.device_model, self.step.dynamics
         collision, rows = step.collision, step.scalar_rows
-        dynamics.position(step.q)
+        dynamics.kinematics(step.q, dynamics.link_X)
+        dynamics.motion_subspace(dynamics.link_X, dynamics.dof_S)
         dynamics.velocity(step.v)
         if collision.enabled:
             inputs = [d.topology, collision.scene, d.plant(), dynamics.link_X, dynamics.link_V, collision.contacts]
-            self._launch(impacts.measure_gaps, collision.capacity, inputs)
+            self._launch(impacts.measure_gaps, None, inputs)
             if collision.convex_scene is not None:
-                self._launch(impacts.measure_convex_gaps, collision.capacity, [collision.convex_scene, *inputs])
+                self._launch(impacts.measure_convex_gaps, None, [collision.convex_scene, *inputs])
         inputs = [d.topology, h, self.rule(h), collision.contacts, rows.table, rows.constants(step.actuators)]
         self._launch_plain(impacts.correct, None, [*inputs, rows.rows, last, self.segments, step.q, step.v])
 
@@ -196,7 +197,7 @@ class Impacts:
         step.law.softness, step.law.fast = SOFTNESS[step.device_model.dtype], rule.speed
         stiffness = step.device_model.parameters.stored("geom_stiffness")
         inputs = [rule, int(mode), self.segments.mode, collision.scene, stiffness, collision.contacts, step.v]
-        step.dynamics.launch(impacts.touch_contacts, collision.capacity, inputs)
+        step.dynamics.launch(impacts.touch_contacts, None, inputs)
         if mode != impacts.STRIKES:
             self.bend(h)
 
@@ -204,7 +205,7 @@ class Impacts:
         """Say what rows do in a solve, once they are filled."""
         step, rows = self.step, self.step.scalar_rows
         inputs = [self.rule(h), int(mode), self.segments.mode, rows.table, rows.constants(step.actuators), rows.phi, step.v, rows.rows]
-        step.dynamics.launch(impacts.touch_rows, rows.count, inputs)
+        step.dynamics.launch(impacts.touch_rows, None, inputs)
 
     def bend(self, h: float) -> None:
         """Let the bounds of touching contacts follow the surfaces within the step: v_n ≥ −hκ."""
@@ -217,9 +218,9 @@ class Impacts:
         links = d.struct(contact.Moving, X=ahead.link_X, V=ahead.link_V)
         inputs = [d.topology, self.rule(h), collision.scene, d.plant(), d.parameters.stored("geom_stiffness"), links]
         inputs += [collision._geoms(), step.v, collision.contacts]
-        step.dynamics.launch(impacts.bend, collision.capacity, inputs)
+        step.dynamics.launch(impacts.bend, None, inputs)
         if collision.convex_scene is not None:
-            step.dynamics.launch(impacts.bend_convex, collision.capacity, [collision.convex_scene, *inputs])
+            step.dynamics.launch(impacts.bend_convex, None, [collision.convex_scene, *inputs])
 
     def _solve(self, h: float) -> None:
         step = self.step
