@@ -23,7 +23,7 @@ from ..contact.narrow import features, heightfield
 from ..contact.narrow.features import ContactGeometry
 from ..contact.narrow.manifold import is_general
 from ..contact.pair_laws import Contacts, Geoms, Scene, margin_of
-from ..laws.contact_law import AWAY, CLOSED, FREE, NEVER, STRUCK
+from ..laws.contact_law import AWAY, CLOSED, FREE, STRUCK
 from ..linalg.lanes import lane, lanes, team_before, team_count
 from ..real import func, kernel, real, struct, transform, vec3, vec6
 from ..rows import kinds
@@ -50,12 +50,11 @@ FORCES = wp.constant((1 << kinds.code("friction")) | (1 << kinds.code("spring"))
 
 @struct
 class Rule:
-    """Options of the rule: speed of approach [m/s] above which a contact is fast, gap [m] below which contacts are hit
-    together, and largest number of impacts in a step."""
+    """Options of the rule: speed of approach [m/s] above which a contact is fast, and gap [m] below which contacts are
+    hit together."""
 
     speed: real
     window: real
-    most: int
     least: real  # [m/s] smallest hκ that counts
 
 
@@ -152,62 +151,6 @@ def is_fast_stop(
     return fast
 
 
-@func
-def mark_fast(
-    rule: Rule, scene: Scene, stiffness: wp.array2d(dtype=real), contacts: Contacts, table: Table, rows: Rows,
-    phi: wp.array2d(dtype=real), v: wp.array2d(dtype=real), solution: Solution, w: int, segments: Segments,
-) -> int:  # fmt: skip
-    """Mark the fast contacts and stops of a world; return 1 if the solution has an impulse on one of them."""
-    hit = int(0)
-    for c in range(contacts.count[w]):
-        segments.fast[w, c] = 0
-        if is_fast(rule, scene, stiffness, contacts, v[w], w, c):
-            segments.fast[w, c] = 1
-            if solution.gamma[w, c][2] > real(0.0):
-                hit = int(1)
-    for k in range(table.kind.shape[0]):
-        segments.row_fast[w, k] = 0
-        if is_fast_stop(rule, table, rows, phi, v, w, k):
-            segments.row_fast[w, k] = 1
-            if solution.row_gamma[w, k] > real(0.0):
-                hit = int(1)
-    return hit
-
-
-@kernel
-def find(
-    rule: Rule,
-    scene: Scene,
-    stiffness: wp.array2d(dtype=real),
-    contacts: Contacts,
-    table: Table,
-    rows: Rows,
-    phi: wp.array2d(dtype=real),
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-    solution: Solution,
-    # out
-    segments: Segments,
-):
-    """Find the worlds whose solution stops a fast approach. Launch over worlds."""
-    w = wp.tid()
-    hit = mark_fast(rule, scene, stiffness, contacts, table, rows, phi, v, solution, w, segments)
-    segments.state[w] = hit
-    segments.impacts[w] = 0
-    if hit == 1:
-        segments.time[w] = real(0.0)
-        for i in range(q.shape[1]):
-            segments.q0[w, i] = q[w, i]
-            segments.q[w, i] = q[w, i]
-        for i in range(v.shape[1]):
-            segments.v0[w, i] = v[w, i]
-            segments.v[w, i] = v[w, i]
-        segments.error[w] = real(0.0)
-        segments.lag[w] = real(0.0)
-        segments.iterations[w] = 0
-        segments.status[w] = 0
-
-
 @kernel(part="list", lanes=True)
 def list_worlds(state: wp.array(dtype=int), wanted: int, first: int, count: int, chosen: wp.array(dtype=int)):
     """List the worlds from `first` on, `count` of them, whose state is `wanted`. Launch over (1, lanes)."""
@@ -224,19 +167,6 @@ def list_worlds(state: wp.array(dtype=int), wanted: int, first: int, count: int,
             chosen[1 + n + before] = first + i
         n += team_count(hit)
     chosen[0] = n
-
-
-@kernel
-def leave_fast(contacts: Contacts, table: Table, segments: Segments, rows: Rows, v_hat: wp.array2d(dtype=vec3)):
-    """Take the fast contacts and stops out of a problem that is filled. Launch over worlds."""
-    w = wp.tid()
-    for c in range(contacts.count[w]):
-        if segments.fast[w, c] == 1:
-            contacts.touch[w, c] = AWAY
-            v_hat[w, c] = vec3(real(0.0), real(0.0), real(NEVER))
-    for k in range(table.kind.shape[0]):
-        if segments.row_fast[w, k] == 1:
-            rows.R[w, k] = real(0.0)
 
 
 @func
@@ -267,36 +197,26 @@ def go(topology: Topology, h: real, w: int, sigma: real, segments: Segments, q: 
         )
 
 
+@struct
+class Known:
+    """The contact problem that a segment begins with."""
+
+    scene: Scene
+    contacts: Contacts
+    table: Table
+    rows: Rows
+    phi: wp.array2d(dtype=real)  # errors of the rows
+
+
 @func
-def finish_late(segments: Segments, w: int):
-    """End with the solution without the fast contacts: they close only after the step."""
-    segments.state[w] = ENDS
-    segments.mode[w] = LEAVES
-    if segments.impacts[w] > 0:
-        segments.mode[w] = LEAVES | CLOSES
+def to_next(
+    topology: Topology, h: real, w: int, known: Known, solution: Solution, segments: Segments,
+    q: wp.array2d(dtype=real), v: wp.array2d(dtype=real),
+) -> bool:  # fmt: skip
+    """D of the solution without the fast contacts and stops, and the first root of their gaps on the parabola.
 
-
-@kernel
-def meet(
-    topology: Topology,
-    h: real,
-    scene: Scene,
-    contacts: Contacts,
-    table: Table,
-    rows: Rows,
-    phi: wp.array2d(dtype=real),
-    solution: Solution,
-    # in and out
-    segments: Segments,
-    # out
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-):
-    """D of the solution without the fast contacts, and the first root of their gaps on the parabola.
-
-    (q, v) move there. A world without a root ends with D. Launch over worlds.
+    (q, v) move there. False if there is none in the rest of the step.
     """
-    w = wp.tid()
     half = real(0.0)
     if segments.impacts[w] == 0:
         half = real(0.5)
@@ -307,28 +227,98 @@ def meet(
     left = real(1.0) - segments.time[w]
     sigma = real(2.0)
     first = int(0)
-    for c in range(contacts.count[w]):
+    for c in range(known.contacts.count[w]):
         if segments.fast[w, c] == 1:
-            a = h * normal_speed(scene, contacts, w, c, segments.base[w])
-            b = real(0.5) * h * normal_speed(scene, contacts, w, c, segments.change[w])
-            s = first_root(contacts.phi[w, c], a, b, left)
+            a = h * normal_speed(known.scene, known.contacts, w, c, segments.base[w])
+            b = real(0.5) * h * normal_speed(known.scene, known.contacts, w, c, segments.change[w])
+            s = first_root(known.contacts.phi[w, c], a, b, left)
             if s >= real(0.0) and s < sigma:
                 sigma = s
                 first = c
-    for k in range(table.kind.shape[0]):
+    for k in range(known.table.kind.shape[0]):
         if segments.row_fast[w, k] == 1:
-            a = h * row_rate(rows, segments.base, w, k)
-            b = real(0.5) * h * row_rate(rows, segments.change, w, k)
-            s = first_root(phi[w, k], a, b, left)
+            a = h * row_rate(known.rows, segments.base, w, k)
+            b = real(0.5) * h * row_rate(known.rows, segments.change, w, k)
+            s = first_root(known.phi[w, k], a, b, left)
             if s >= real(0.0) and s < sigma:
                 sigma = s
                 first = -1 - k
-    if sigma > left:
-        finish_late(segments, w)
-    else:
+    found = sigma <= left
+    if found:
         segments.sigma[w] = sigma
         segments.first[w] = first
         go(topology, h, w, sigma, segments, q, v)
+    return found
+
+
+@kernel
+def find(
+    topology: Topology,
+    h: real,
+    known: Known,
+    solution: Solution,
+    moves: int,
+    # out
+    segments: Segments,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+):
+    """Find the worlds where a fast contact or stop closes within the step; with `moves` 1 (q, v) move there. Launch
+    over worlds."""
+    w = wp.tid()
+    fast = int(0)
+    for c in range(known.contacts.count[w]):
+        fast = fast | segments.fast[w, c]
+    for k in range(known.table.kind.shape[0]):
+        fast = fast | segments.row_fast[w, k]
+    segments.state[w] = RESTS
+    segments.impacts[w] = 0
+    if fast == 1:
+        segments.time[w] = real(0.0)
+        segments.error[w] = real(0.0)
+        segments.lag[w] = real(0.0)
+        segments.iterations[w] = 0
+        segments.status[w] = 0
+        segments.mode[w] = LEAVES
+        for i in range(q.shape[1]):
+            segments.q0[w, i] = q[w, i]
+            segments.q[w, i] = q[w, i]
+        for i in range(v.shape[1]):
+            segments.v0[w, i] = v[w, i]
+            segments.v[w, i] = v[w, i]
+        if to_next(topology, h, w, known, solution, segments, q, v):
+            segments.state[w] = FLIES
+            if moves == 0:
+                stay(segments, w, q, v)
+
+
+@func
+def stay(segments: Segments, w: int, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real)):
+    """(q, v) where the segment begins."""
+    for i in range(q.shape[1]):
+        q[w, i] = segments.q[w, i]
+    for i in range(v.shape[1]):
+        v[w, i] = segments.v[w, i]
+
+
+@kernel
+def meet(
+    topology: Topology,
+    h: real,
+    known: Known,
+    solution: Solution,
+    most: int,
+    # in and out
+    segments: Segments,
+    # out
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+):
+    """Move (q, v) to the next impact; a world without one, or with `most` of them, ends with its solution. Launch over
+    worlds."""
+    w = wp.tid()
+    if not to_next(topology, h, w, known, solution, segments, q, v) or segments.impacts[w] >= most:
+        segments.state[w] = ENDS
 
 
 @func
@@ -450,7 +440,7 @@ def correct(
         sigma = wp.max(sigma - gap / (h * rate), real(0.0))
     left = real(1.0) - segments.time[w]
     if sigma > left:
-        finish_late(segments, w)
+        segments.state[w] = ENDS
     else:
         segments.sigma[w] = sigma
         segments.first[w] = closing
@@ -464,19 +454,20 @@ def correct(
 def touch_contacts(
     rule: Rule,
     given: int,
-    modes: wp.array(dtype=int),
     scene: Scene,
     stiffness: wp.array2d(dtype=real),
     contacts: Contacts,
     v: wp.array2d(dtype=real),
+    # out
+    segments: Segments,
 ):
     """What each contact does in a solve: see `ContactState.touch`. `given`: LEAVES, CLOSES, STRIKES; −1: those of
-    `modes`. Launch over (worlds, lanes)."""
+    `segments`. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
     for c in range(lane(), contacts.count[w], lanes()):
         mode = given
         if given < 0:
-            mode = modes[w]
+            mode = segments.mode[w]
         touch = FREE
         phi = contacts.phi[w, c]
         rigid = is_rigid(scene, stiffness, w, contacts.pair[w, c])
@@ -484,9 +475,11 @@ def touch_contacts(
             touch = wp.where(rigid and phi <= rule.window, STRUCK, AWAY)
         elif (mode & CLOSES) != 0 and rigid and wp.abs(phi) <= rule.window:
             touch = CLOSED
+        segments.fast[w, c] = 0
         if (mode & LEAVES) != 0:
             if is_fast(rule, scene, stiffness, contacts, v[w], w, c):
                 touch = AWAY
+                segments.fast[w, c] = 1
         contacts.touch[w, c] = touch
         contacts.bend[w, c] = real(0.0)
 
@@ -495,12 +488,13 @@ def touch_contacts(
 def touch_rows(
     rule: Rule,
     given: int,
-    modes: wp.array(dtype=int),
     table: Table,
     constants: Constants,
     phi: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
+    # in and out
     rows: Rows,
+    segments: Segments,
 ):
     """What each row does in a solve, after the rows are filled.
 
@@ -511,8 +505,9 @@ def touch_rows(
     for k in range(lane(), table.kind.shape[0], lanes()):
         mode = given
         if given < 0:
-            mode = modes[w]
+            mode = segments.mode[w]
         rows.touch[w, k] = 0
+        segments.row_fast[w, k] = 0
         if rows.R[w, k] > real(0.0):
             one_sided = (table.traits[k] & ONE_SIDED) != 0
             acts = bool(True)
@@ -528,6 +523,7 @@ def touch_rows(
             if (mode & LEAVES) != 0:
                 if is_fast_stop(rule, table, rows, phi, v, w, k):
                     acts = bool(False)
+                    segments.row_fast[w, k] = 1
             if not acts:
                 rows.R[w, k] = real(0.0)
             elif rows.touch[w, k] == 1:
@@ -639,8 +635,11 @@ def note(solution: Solution, lag_error: wp.array(dtype=real), segments: Segments
 
 
 @kernel
-def take(q: wp.array2d(dtype=real), solution: Solution, segments: Segments, v: wp.array2d(dtype=real)):
-    """Begin the segment after an impact, at q with the velocity of its solution. Launch over worlds."""
+def take(q: wp.array2d(dtype=real), solution: Solution, most: int, segments: Segments, v: wp.array2d(dtype=real)):
+    """Begin the segment after an impact, at q with the velocity of its solution.
+
+    After `most` impacts fast contacts take part in the solve, as without this rule. Launch over worlds.
+    """
     w = wp.tid()
     for i in range(q.shape[1]):
         segments.q[w, i] = q[w, i]
@@ -648,31 +647,7 @@ def take(q: wp.array2d(dtype=real), solution: Solution, segments: Segments, v: w
         v[w, i] = solution.v[w, i]
         segments.v[w, i] = solution.v[w, i]
     segments.impacts[w] = segments.impacts[w] + 1
-
-
-@kernel
-def judge(
-    rule: Rule,
-    scene: Scene,
-    stiffness: wp.array2d(dtype=real),
-    contacts: Contacts,
-    table: Table,
-    rows: Rows,
-    phi: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-    solution: Solution,
-    # out
-    segments: Segments,
-):
-    """Whether the solution after an impact stops another fast approach; if not, the world ends with it. Launch over
-    worlds."""
-    w = wp.tid()
-    hit = mark_fast(rule, scene, stiffness, contacts, table, rows, phi, v, solution, w, segments)
-    if hit == 0 or segments.impacts[w] >= rule.most:
-        segments.state[w] = ENDS
-        segments.mode[w] = CLOSES
-        for i in range(v.shape[1]):
-            segments.change[w, i] = solution.v[w, i] - segments.v[w, i]
+    segments.mode[w] = wp.where(segments.impacts[w] < most, LEAVES | CLOSES, CLOSES)
 
 
 @kernel

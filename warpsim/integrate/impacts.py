@@ -43,7 +43,7 @@ class Impacts:
     def rule(self, h: float):
         fall, d = ACCELERATION * h, self.step.device_model
         return d.struct(
-            impacts.Rule, speed=FAST * fall, window=fall * h, most=MOST, least=LEAST_BEND * fall
+            impacts.Rule, speed=FAST * fall, window=fall * h, least=LEAST_BEND * fall
         )
 
     def launch(self, h: float) -> None:
@@ -56,9 +56,10 @@ class Impacts:
             self._end(h)
 
     def find(self, h: float) -> None:
-        """List the worlds whose solution stops a fast approach, and the others."""
-        step = self.step
-        self._launch(impacts.find, None, [self.rule(h), *self._known(), step.q, step.v, step.solver.solution])
+        """List the worlds where a fast contact closes within the step, and the others."""
+        step, d = self.step, self.step.device_model
+        inputs = [d.topology, h, self._known(), step.solver.solution, int(not step.spin), self.segments]
+        self._launch_plain(impacts.find, None, [*inputs, step.q, step.v])
         self.list(self.others, impacts.RESTS)
         self.list(self.struck, impacts.FLIES)
         self.list(self.active, impacts.FLIES)
@@ -81,37 +82,36 @@ class Impacts:
             solver.certified_later = before
 
     def _begin(self, h: float) -> None:
-        step = self.step
+        step, s = self.step, self.segments
         if step.fused and step.reports_energy:
-            step.dynamics.energy(step.q, step.v, step.kinetic, step.potential, step.energy)
+            step.dynamics.energy(s.q0, s.v0, step.kinetic, step.potential, step.energy)
             for part in step.fused.elastic:
-                part.measure(step.q)
+                part.measure(s.q0)
                 part.add(step.potential, step.energy)
-        if step.spin:
+        step.solver.certify()
+        self._note()
+        if step.spin:  # the change of velocity without it is not that of the path
             self.smooth(h)
+            self._solve(h)
+            self._meet(h)
 
     def _segment(self, h: float) -> None:
-        """To the next impact, through it, and the solve after it."""
-        step, d, dynamics = self.step, self.step.device_model, self.step.dynamics
-        collision, rows, solution = step.collision, step.scalar_rows, step.solver.solution
-        rule, stiffness = self.rule(h), d.parameters.stored("geom_stiffness")
-        known = [collision.contacts, rows.table, self.segments, rows.rows]
-        self._launch_plain(impacts.leave_fast, None, [*known, step.law.v_hat])
-        self._solve(h)
-        inputs = [d.topology, h, collision.scene, collision.contacts, rows.table, rows.rows, rows.phi, solution]
-        self._launch_plain(impacts.meet, None, [*inputs, self.segments, step.q, step.v])
-        self.list(self.active, impacts.FLIES)
-        for left in reversed(range(NEWTON[d.dtype])):
+        """From (q, v) near the next impact through it to near the one after it, or to the last solution of the step."""
+        for left in reversed(range(NEWTON[self.step.device_model.dtype])):
             self._correct(h, int(left == 0))
             self.list(self.active, impacts.FLIES)
         self.impact(h)
         self._solve(h)
-        self._launch_plain(impacts.take, None, [step.q, solution, self.segments, step.v])
-
+        self._launch_plain(impacts.take, None, [self.step.q, self.step.solver.solution, MOST, self.segments, self.step.v])
         self.smooth(h)
-        self.problem(h, impacts.CLOSES)
+        self.problem(h, -1)
         self._solve(h)
-        self._launch(impacts.judge, None, [rule, *self._known(), step.v, solution])
+        self._meet(h)
+
+    def _meet(self, h: float) -> None:
+        step, d = self.step, self.step.device_model
+        inputs = [d.topology, h, self._known(), step.solver.solution, MOST, self.segments, step.q, step.v]
+        self._launch_plain(impacts.meet, None, inputs)
         self.list(self.active, impacts.FLIES)
 
     def _correct(self, h: float, last: int) -> None:
@@ -190,22 +190,22 @@ class Impacts:
         rows.launch(h, step.options.sigma, *state)
         self.touch_rows(h, mode)
 
-    def touch(self, h: float, mode=0) -> None:
+    def touch(self, h: float, mode=impacts.LEAVES) -> None:
         """Say what contacts do in a solve, before they are regularized."""
         step, collision, rule = self.step, self.step.collision, self.rule(h)
         step.solver.threshold = rule.speed
         step.law.softness, step.law.fast = SOFTNESS[step.device_model.dtype], rule.speed
         stiffness = step.device_model.parameters.stored("geom_stiffness")
-        inputs = [rule, int(mode), self.segments.mode, collision.scene, stiffness, collision.contacts, step.v]
-        step.dynamics.launch(impacts.touch_contacts, None, inputs)
+        inputs = [rule, int(mode), collision.scene, stiffness, collision.contacts, step.v]
+        self._launch(impacts.touch_contacts, None, inputs)
         if mode != impacts.STRIKES:
             self.bend(h)
 
-    def touch_rows(self, h: float, mode=0) -> None:
+    def touch_rows(self, h: float, mode=impacts.LEAVES) -> None:
         """Say what rows do in a solve, once they are filled."""
         step, rows = self.step, self.step.scalar_rows
-        inputs = [self.rule(h), int(mode), self.segments.mode, rows.table, rows.constants(step.actuators), rows.phi, step.v, rows.rows]
-        step.dynamics.launch(impacts.touch_rows, None, inputs)
+        inputs = [self.rule(h), int(mode), rows.table, rows.constants(step.actuators), rows.phi, step.v, rows.rows]
+        self._launch(impacts.touch_rows, None, inputs)
 
     def bend(self, h: float) -> None:
         """Let the bounds of touching contacts follow the surfaces within the step: v_n ≥ −hκ."""
@@ -225,7 +225,11 @@ class Impacts:
     def _solve(self, h: float) -> None:
         step = self.step
         step.solve(h)
-        self._launch(impacts.note, None, [step.solver.solution, step.solver.lag_error])
+        self._note()
+
+    def _note(self) -> None:
+        """Join the certificate of a solve to that of the step."""
+        self._launch(impacts.note, None, [self.step.solver.solution, self.step.solver.lag_error])
 
     def _end(self, h: float) -> None:
         """Accept the ends of the segments."""
@@ -241,11 +245,11 @@ class Impacts:
         for part in step.parts:
             part.after_commit()
 
-    def _known(self) -> list:
-        """What the kernels read to find fast contacts and stops, up to the rows' errors."""
-        step, collision, rows = self.step, self.step.collision, self.step.scalar_rows
-        stiffness = step.device_model.parameters.stored("geom_stiffness")
-        return [collision.scene, stiffness, collision.contacts, rows.table, rows.rows, rows.phi]
+    def _known(self):
+        """The present contact problem."""
+        step, rows = self.step, self.step.scalar_rows
+        found = {"scene": step.collision.scene, "contacts": step.collision.contacts, "phi": rows.phi}
+        return step.device_model.struct(impacts.Known, **found, table=rows.table, rows=rows.rows)
 
     def _launch(self, kernel, n, inputs) -> None:
         self._launch_plain(kernel, n, [*inputs, self.segments])

@@ -61,6 +61,9 @@ class ContactSolver:
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
 
+    def certify(self) -> None:
+        """Certify the last solution, if `launch` has left that to the end of the step."""
+
     certified_later = False  # whether the end of the step certifies the solution (`warpsim/integrate/fusion.py`)
     has_factor = True  # whether Jacobians of a step have a factor of the problem's matrix, or need none
 

@@ -116,8 +116,11 @@ class LaggedSolver(SAPSolver):
         if self.options.keep_factor:
             self.run(lagged.keep_factor, per_tree, [self.problem, self.work, self.lag, self.solution])
         if not self.certified_later:
-            self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
+            self.certify()
         return self.solution
+
+    def certify(self) -> None:
+        self.run(lagged.certify_lagged, self.worlds, [self.problem, self.work, self.lag, self.solution])
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
         """seed = −(∂r/∂v)⁻ᵀ v̄ `(worlds, nv)` at the last solution; NaN where singular; needs `keep_factor`."""

@@ -297,8 +297,11 @@ class SAPSolver(ContactSolver):
         if self.options.keep_factor:
             self.run(sap.keep_factor, per_tree, [self.problem, self.work])
         if not self.certified_later:
-            self.run(sap.certify, self.worlds, [self.problem, self.work, self.solution])
+            self.certify()
         return self.solution
+
+    def certify(self) -> None:
+        self.run(sap.certify, self.worlds, [self.problem, self.work, self.solution])
 
     def errors(self) -> list[wp.array]:
         """Errors of every island and every world with respect to Coulomb's law; empty for other laws."""
