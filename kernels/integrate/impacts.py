@@ -24,7 +24,7 @@ from ..contact.narrow.features import ContactGeometry
 from ..contact.narrow.manifold import is_general
 from ..contact.pair_laws import Contacts, Geoms, Scene, margin_of
 from ..laws.contact_law import AWAY, CLOSED, FREE, STRUCK
-from ..linalg.lanes import lane, lanes, team_before, team_count
+from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count
 from ..real import func, kernel, real, struct, transform, vec3, vec6
 from ..rows import kinds
 from ..rows.coordinate_rows import coordinates_at
@@ -33,7 +33,7 @@ from ..rows.kinds.kind import ELSEWHERE, ONE_SIDED
 from ..rows.table import CONSTRAINT, Constants, Rows, Table, row_rate
 from ..solve.problem import Solution
 from ..tree import joints
-from ..tree.passes import Topology
+from ..tree.passes import Topology, place_axes, team_move, team_place
 from ..tree.plant import Plant
 
 RESTS = wp.constant(0)  # the step has no impact
@@ -91,6 +91,7 @@ class Segments:
     gap: wp.array2d(dtype=real)  # (worlds, max_contacts) [m] on the path, with its rate
     rate: wp.array2d(dtype=real)
     row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop
+    touching: wp.array(dtype=int)  # (worlds,) 1: some contact may follow the bend of the path
     mode: wp.array(dtype=int)  # (worlds,) of the solve that ends the step: LEAVES, CLOSES
     trace: Trace
     # of the solves so far: largest certificate and error, iterations, status
@@ -464,6 +465,7 @@ def touch_contacts(
     """What each contact does in a solve: see `ContactState.touch`. `given`: LEAVES, CLOSES, STRIKES; −1: those of
     `segments`. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
+    touching = int(0)
     for c in range(lane(), contacts.count[w], lanes()):
         mode = given
         if given < 0:
@@ -482,6 +484,9 @@ def touch_contacts(
                 segments.fast[w, c] = 1
         contacts.touch[w, c] = touch
         contacts.bend[w, c] = real(0.0)
+        if rigid and touch != AWAY and wp.abs(phi) <= rule.window:
+            touching = int(1)
+    segments.touching[w] = team_bits(touching)
 
 
 @kernel(lanes=True)
@@ -530,13 +535,35 @@ def touch_rows(
                 rows.v_hat[w, k] = real(0.0)
 
 
-@kernel
-def halfway(topology: Topology, h: real, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), q_ahead: wp.array2d(dtype=real)):
-    """q ⊕ ½ h v. Launch over (worlds, links)."""
-    w, l = wp.tid()
-    joints.advance(
-        topology.link_type[l], q, v, real(0.5) * h, w, topology.link_q[l], topology.link_v[l], q_ahead
-    )
+@kernel(part="place", lanes=True, shares="tree", registers=128)
+def place(
+    topology: Topology,
+    plant: Plant,
+    t: real,
+    wanted: wp.array(dtype=int),
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    q_at: wp.array2d(dtype=real),
+    link_X: wp.array2d(dtype=transform),
+    dof_S: wp.array2d(dtype=vec6),
+    link_V: wp.array2d(dtype=vec6),
+):
+    """q_at = q ⊕ t v, and the poses, motion subspaces and velocities at v of the links of a tree there.
+
+    Nothing in worlds whose `wanted` is 0. Launch over (worlds, trees, lanes).
+    """
+    w, tree, _lane = wp.tid()
+    if wanted[w] == 0:
+        return
+    for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+        joints.advance(topology.link_type[l], q, v, t, w, topology.link_q[l], topology.link_v[l], q_at)
+    sync()
+    team_place(topology, plant, q_at, w, tree, link_X)
+    for l in range(topology.tree_link[tree] + lane(), topology.tree_link[tree + 1], lanes()):
+        place_axes(topology, plant, link_X, w, l, dof_S)
+    sync()
+    team_move(topology, dof_S, v, w, tree, link_V)
 
 
 @func

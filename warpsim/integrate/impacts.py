@@ -26,7 +26,7 @@ class Impacts:
     def __init__(self, step, traces: bool = False):
         self.step, model, worlds, device = step, step.model, step.worlds, step.device_model.device
         nq, nv, C, K = model.nq, model.nv, step.collision.capacity, step.scalar_rows.count
-        sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status", "mode"))
+        sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status", "mode", "touching"))
         sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way"), nv)
         sizes |= {"fast": C, "gap": C, "rate": C, "row_fast": K}
         self.segments = step.dynamics.workspace(impacts.Segments, **sizes)
@@ -118,9 +118,7 @@ class Impacts:
         """One Newton step of the time of the next impact, on the true gaps."""
         step, d, dynamics = self.step, self.step.device_model, self.step.dynamics
         collision, rows = step.collision, step.scalar_rows
-        dynamics.kinematics(step.q, dynamics.link_X)
-        dynamics.motion_subspace(dynamics.link_X, dynamics.dof_S)
-        dynamics.velocity(step.v)
+        self._place(0.0, self.segments.state, dynamics)
         if collision.enabled:
             inputs = [d.topology, collision.scene, d.plant(), dynamics.link_X, dynamics.link_V, collision.contacts]
             self._launch(impacts.measure_gaps, None, inputs)
@@ -210,17 +208,19 @@ class Impacts:
     def bend(self, h: float) -> None:
         """Let the bounds of touching contacts follow the surfaces within the step: v_n ≥ −hκ."""
         step, d, ahead, collision = self.step, self.step.device_model, self.ahead, self.step.collision
-        inputs = [d.topology, h, step.q, step.v, self.q_ahead]
-        step.dynamics.launch(impacts.halfway, step.model.nlink, inputs)
-        ahead.kinematics(self.q_ahead, ahead.link_X)
-        ahead.motion_subspace(ahead.link_X, ahead.dof_S)
-        ahead.velocity(step.v)
+        self._place(0.5 * h, self.segments.touching, ahead)
         links = d.struct(contact.Moving, X=ahead.link_X, V=ahead.link_V)
         inputs = [d.topology, self.rule(h), collision.scene, d.plant(), d.parameters.stored("geom_stiffness"), links]
         inputs += [collision._geoms(), step.v, collision.contacts]
         step.dynamics.launch(impacts.bend, None, inputs)
         if collision.convex_scene is not None:
             step.dynamics.launch(impacts.bend_convex, None, [collision.convex_scene, *inputs])
+
+    def _place(self, t: float, wanted: wp.array, dynamics: Dynamics) -> None:
+        """Kinematics at q ⊕ t v, with the velocities at v, in the worlds that want them."""
+        step, d = self.step, self.step.device_model
+        arrays = [self.q_ahead, dynamics.link_X, dynamics.dof_S, dynamics.link_V]
+        step.dynamics.launch(impacts.place, step.model.ntree, [d.topology, d.plant(), t, wanted, step.q, step.v, *arrays])
 
     def _solve(self, h: float) -> None:
         step = self.step
