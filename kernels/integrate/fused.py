@@ -123,6 +123,36 @@ def smooth_motion(
     team_move(topology, motion.dof_S, motion.v_star, w, tree, motion.link_V_star)
 
 
+@kernel(part="again", lanes=True, shares="tree", registers=128)
+def move_again(
+    topology: Topology,
+    plant: Plant,
+    drives: Drives,
+    h: real,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # in and out
+    motion: Motion,
+):
+    """The free motion of a tree at another v, where `motion` has the kinematics at q and A is M.
+
+    The same as `smooth_motion` with `leaves_spin` 0. Launch over (worlds, trees, lanes).
+    """
+    w, tree, _lane = wp.tid()
+    team_move(topology, motion.dof_S, v, w, tree, motion.link_V)
+    team_forces(topology, plant, drives, q, v, w, tree, motion)
+    team_inverse_dynamics(
+        topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
+        motion.link_A, motion.link_f, motion.bias,
+    )  # fmt: skip
+    sync()
+    team_free_motion(
+        topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor,
+        motion.A_factor, motion.v_star,
+    )  # fmt: skip
+    team_move(topology, motion.dof_S, motion.v_star, w, tree, motion.link_V_star)
+
+
 @func
 def certify(
     problem: Problem, work: Workspace, solution: Solution, island_error: wp.array2d(dtype=real),

@@ -43,6 +43,12 @@ class FusedStep:
         for part in self.elastic:
             part.compute(step.q)
 
+    def move_again(self, h: float) -> None:
+        """`smooth_motion` at another v, after one at the same q with h = 0; the rotation of bodies is included."""
+        step, d = self.step, self.device_model
+        inputs = [d.topology, d.plant(), self._drives(), h, step.q, step.v, self._motion()]
+        step.dynamics.launch(fused.move_again, step.model.ntree, inputs)
+
     @property
     def certifies(self) -> bool:
         """Whether `finish` certifies the solution.

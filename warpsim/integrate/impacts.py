@@ -103,7 +103,10 @@ class Impacts:
         self.impact(h)
         self._solve(h)
         self._launch_plain(impacts.take, None, [self.step.q, self.step.solver.solution, MOST, self.segments, self.step.v])
-        self.smooth(h)
+        if self.step.fused:
+            self.step.fused.move_again(h)
+        else:
+            self.smooth(h)
         self.problem(h, -1)
         self._solve(h)
         self._meet(h)
