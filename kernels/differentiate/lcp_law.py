@@ -4,7 +4,8 @@
 import warp as wp
 
 from ..contact.pair_laws import Contacts, Scene
-from ..real import func, kernel, real, vec3
+from ..laws.contact_law import FREE
+from ..real import func, kernel, real, vec2, vec3
 from ..solve.lcp.contact_lcp import gap_target, pair_restitution
 from .lcp_residual import CLAMPING, TOUCHING, UPPER
 
@@ -57,10 +58,14 @@ def contact_error(
     phi: wp.array2d(dtype=real),
     v_c: wp.array2d(dtype=vec3),
     v_c_star: wp.array2d(dtype=vec3),
+    before: wp.array2d(dtype=vec2),
     # out
     error: wp.array2d(dtype=vec3),
 ):
-    """c = J v − t of clamping rows, 0 on others. Launch over (worlds, max_contacts)."""
+    """c = J v − t of clamping rows, 0 on others.
+
+    `before`: (v_n, hκ) at the velocity when the step begins, in steps with impacts. Launch over (worlds, max_contacts).
+    """
     w, c = wp.tid()
     if c < contacts.count[w]:
         a = real(0.0)
@@ -72,7 +77,13 @@ def contact_error(
             b = v_c[w, c][1]
         if classes[w, 3 * c + 2] == CLAMPING:
             n = v_c[w, c][2]
-            if bounces[w, c] != 0:
+            if contacts.touch.shape[1] > 0:
+                n += before[w, c][1]
+                if bounces[w, c] != 0:
+                    n += pair_restitution(scene, restitution, w, contacts.pair[w, c]) * before[w, c][0]
+                elif contacts.touch[w, c] == FREE:
+                    n -= gap_target(phi[w, c], h, error_reduction, scene.recovery, real(touching))
+            elif bounces[w, c] != 0:
                 n += pair_restitution(scene, restitution, w, contacts.pair[w, c]) * v_c_star[w, c][2]
             else:
                 n -= gap_target(phi[w, c], h, error_reduction, scene.recovery, real(touching))

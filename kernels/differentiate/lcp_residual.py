@@ -24,6 +24,7 @@ import numpy as np
 import warp as wp
 
 from ..contact.pair_laws import Scene
+from ..laws.contact_law import STRUCK
 from ..linalg.dense import Orthogonal, qr_factor, qr_solve
 from ..linalg.loops import row_dot as dot
 from ..linalg.ltdl import ltdl_solve_block
@@ -31,7 +32,7 @@ from ..real import func, kernel, real, struct, vec3
 from ..solve.delassus import Dual, entry, row_add, row_dot
 from ..solve.lcp import classes as lcp_classes
 from ..solve.lcp import lcp
-from ..solve.lcp.contact_lcp import gap_target, impact_target, pair_restitution
+from ..solve.lcp.contact_lcp import gap_target, impact_target, pair_restitution, touched_target
 from ..solve.problem import Problem
 from ..solve.scratch import Scratch, matrix, square, take
 from .reverse_jacobian import PLAIN, Tangents, tangent_part, turn
@@ -59,7 +60,8 @@ class System:
     """The linear system of the classes, N = 3 max_contacts + scalar rows. For its matrices see `Matrices`."""
 
     classes: wp.array2d(dtype=int)  # (worlds, N) class S, C, ±U of a row, by its source
-    bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*
+    bounces: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: t_n = −e J_n v*, or −e J_n v0 in an impact within a step
+    target: wp.array2d(dtype=real)  # (worlds, max_contacts) t_n of steps with impacts; no columns in other steps
     clamped: wp.array2d(dtype=int)  # (worlds, N) listed rows of class C, ascending
     pivots: wp.array2d(dtype=int)
     singular: wp.array(dtype=int)  # (worlds,) 1: Q is singular
@@ -102,6 +104,8 @@ class Law:
 
     phi: wp.array2d(dtype=real)  # (worlds, max_contacts)
     pair: wp.array2d(dtype=int)  # of geoms
+    touch: wp.array2d(dtype=int)  # of impacts within a step, see `Contacts`
+    bend: wp.array2d(dtype=real)
     restitution: wp.array2d(dtype=real)  # of the geoms
     h: real
     error_reduction: real
@@ -124,7 +128,9 @@ def plain_target(scene: Scene, law: Law, w: int, c: int) -> real:
 def normal_target(problem: Problem, scene: Scene, law: Law, dual: Dual, system: System, w: int, r: int, c: int) -> real:
     """t of the normal row r of contact c, after `find_bounces`."""
     target = plain_target(scene, law, w, c)
-    if system.bounces[w, c] != 0:
+    if system.target.shape[1] > 0:
+        target = system.target[w, c]
+    elif system.bounces[w, c] != 0:
         target = -pair_restitution(scene, law.restitution, w, law.pair[w, c]) * dual.u_star[w, r]
     return target
 
@@ -141,7 +147,11 @@ def find_bounces(problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: 
         bounces = int(0)
         e = pair_restitution(scene, law.restitution, w, law.pair[w, c])
         v_n = row_dot(problem, w, source, v_start[w])
-        if impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= plain_target(scene, law, w, c):
+        if system.target.shape[1] > 0:
+            target = touched_target(law.touch[w, c], plain_target(scene, law, w, c), e, v_n, law.threshold)
+            bounces = int(law.touch[w, c] == STRUCK and target > real(0.0))
+            system.target[w, c] = target - law.bend[w, c]
+        elif impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= plain_target(scene, law, w, c):
             bounces = 1
         system.bounces[w, c] = bounces
 

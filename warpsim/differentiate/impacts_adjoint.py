@@ -149,9 +149,10 @@ class ImpactsAdjoint:
         """The same for an impact; the gradients stay where the stages leave them."""
         a = self.adjoint
         self.impacts.impact(h)
-        balance, a.record_momentum_balance = a.record_momentum_balance, self._record_impact
+        balance, inertia = a.record_momentum_balance, a.record_inertia
+        a.record_momentum_balance, a.record_inertia = self._record_impact, self._record_mass
         self._take_back(h)
-        a.record_momentum_balance = balance
+        a.record_momentum_balance, a.record_inertia = balance, inertia
 
     def _take_back(self, h: float) -> None:
         a, step = self.adjoint, self.step
@@ -166,8 +167,15 @@ class ImpactsAdjoint:
 
     def _record_impact(self, h: float, v: wp.array) -> None:
         """r = M (v − v0)."""
+        self._record_change(h, self.adjoint.v0, v)
+
+    def _record_mass(self, h: float, v: wp.array) -> None:
+        """r = M v."""
+        self._record_change(h, self.step.zero_acceleration, v)
+
+    def _record_change(self, h: float, v_from: wp.array, v: wp.array) -> None:
         a, dynamics, still = self.adjoint, self.adjoint.dynamics, self.step.zero_acceleration
-        a._record_inertial(h, dynamics, still, a.v0, v, self.no_gravity)
+        a._record_inertial(h, dynamics, still, v_from, v, self.no_gravity)
         inputs = [h, a.inverse_dynamics, still, still, v, a.r]
         dynamics.launch(residual.smooth_residual, a.model.nv, inputs)
 

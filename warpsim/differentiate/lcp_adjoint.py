@@ -11,7 +11,7 @@ from warpsim.device.arrays import assign
 from warpsim.kernels.differentiate import lcp_residual
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
-from warpsim.solve.lcp.contact_lcp import LCP
+from warpsim.solve.lcp.contact_lcp import LCP, LCPContact
 from warpsim.solve.scratch import Scratch
 
 
@@ -24,7 +24,7 @@ class LCPAdjoint(ContactSolver):
 
     def __init__(self, *size, options: LCP, **keywords):
         super().__init__(*size, **keywords)
-        self.options = options
+        self.options, self.solves, self._size = options, None, (size, keywords)
         self.delassus = Delassus(self, keep_W=False)
         W, N, C = self.worlds, self.delassus.size, self.max_contacts
         self.scratch = Scratch(W, 3 * N * N, self.scalar, self.device)
@@ -32,7 +32,8 @@ class LCPAdjoint(ContactSolver):
         system = {name: self.zeros((W, N)) for name in names}
         system |= {name: self.zeros((W, N), int) for name in ("classes", "clamped", "pivots")}
         system |= {"singular": self.zeros(W, int), "speed": self.zeros(W), "bounces": self.zeros((W, C), int)}
-        self.system = struct(lcp_residual.System, self.scalar, **system, z=self.zeros((W, self.nv)))
+        system |= {"z": self.zeros((W, self.nv)), "target": self.zeros((W, 0))}
+        self.system = struct(lcp_residual.System, self.scalar, **system)
         self.contact_x, self.impulse = self.zeros((W, 3 * C)), self.zeros((W, C), self.vec3)
         self.recorded = self.impulse
         if C:
@@ -46,20 +47,44 @@ class LCPAdjoint(ContactSolver):
         self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
         self.v_start = None
 
+    def solve_again(self) -> None:
+        """From now on solve every problem, for steps with impacts: a record has no solution of their segments."""
+        size, keywords = self._size
+        own, found = LCPContact(*size, options=self.options, **keywords), self.solution
+        found.momentum_error, found.iterations, found.status = (
+            own.solution.momentum_error, own.solution.iterations, own.solution.status,
+        )  # fmt: skip
+        own.problem, own.solution, self.delassus = self.problem, found, own.delassus
+        self.system.target = self.zeros((self.worlds, self.max_contacts))
+        self.solves, self.problem.v0 = own, found.v
+
     def prepare(self, collision, restitution, h: float) -> None:
         self.collision, contacts, options = collision, collision.contacts, self.options
         self.law = struct(
             lcp_residual.Law, self.scalar, phi=contacts.phi, pair=contacts.pair, restitution=restitution, h=h,
             error_reduction=options.error_reduction, threshold=options.restitution_threshold,
         )  # fmt: skip
+        if self.solves:
+            self.law.touch, self.law.bend = contacts.touch, contacts.bend
+            self.law.threshold = self.solves.threshold = self.threshold
+            self.solves.prepare(collision, restitution, h)
 
     def launch(self):
-        """List the rows of the dual problem, and take the given solution."""
-        self.delassus.list_rows(self.problem)
+        """List the rows of the dual problem, and take the given solution, or solve it."""
+        if self.solves:
+            self._solve()
+        else:
+            self.delassus.list_rows(self.problem)
+            assign(self.solution.v, self.problem.v0)
         self.scratch.clear(self.run)
         self.run(lcp_residual.reserve, self.worlds, [self.delassus.dual, self.scratch.data])
-        assign(self.solution.v, self.problem.v0)
         return self.solution
+
+    def _solve(self) -> None:
+        given, self.problem.v0 = self.problem.v0, self.v_start
+        self.solves.launch()
+        self.problem.v0 = given
+        assign(self.contact_x, self.solves.memory.contact_x)
 
     def _run_by_turns(self, kernel, inputs, needs_W: bool = True) -> None:
         """Launch over worlds, in turns that share the scratch memory for matrices."""

@@ -26,6 +26,12 @@ class RigidAdjoint(ContactAdjoint):
         super().__init__(adjoint)
         step, array, t, C = self.step, self.dynamics.array, self.step.device_model.types, self.step.collision.capacity
         self.solver.v_start = step.v
+        if step.impacts:
+            if self.solver.options.saddle_escape:
+                raise ValueError(
+                    "LCP(saddle_escape=True) has no gradients with time_of_impact; leave one of them out"
+                )
+            self.solver.solve_again()
         self.v_star = array(step.model.nv, t.real)  # on the tape, unless another function of the step gives v*
         adjoint.no_gravity = wp.zeros(1, dtype=t.vec3, device=step.device_model.device)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
@@ -46,14 +52,17 @@ class RigidAdjoint(ContactAdjoint):
         return not self.solver.options.saddle_escape
 
     def is_regular(self) -> bool:
-        if not self.is_linear:
+        if not self.is_linear or self.step.impacts:
             return False
         self.solve_adjoint(self.adjoint.v.grad, self.adjoint.seed)
         return not self.solver.system.singular.numpy().any()
 
     def load(self, record) -> None:
-        """Load the impulses of a record."""
+        """Load the impulses of a record; those of its last solve, where solves are repeated."""
         assign(self.solver.contact_x, record.memory["lcp_contact_x"])
+        if self.solver.solves:
+            for name, array in self.solver.solves.state_memory().items():
+                assign(array, record.memory[name])
         self._keep_parameter_gradients()
 
     def start(self) -> None:
@@ -74,10 +83,11 @@ class RigidAdjoint(ContactAdjoint):
         system = solver.system
         inputs = [contacts, a.mu, system.classes, solver.impulse, gamma]
         self.dynamics.launch(lcp_law.contact_impulse, capacity, inputs)
-        inputs = [scene, contacts, a.J, self._free_velocity, self.rate_star]
-        self.dynamics.launch(residual.contact_rate, capacity, inputs)
+        if not step.impacts:
+            inputs = [scene, contacts, a.J, self._free_velocity, self.rate_star]
+            self.dynamics.launch(residual.contact_rate, capacity, inputs)
         inputs = [scene, contacts, p.stored("geom_restitution"), system.classes, system.bounces, h]
-        inputs += [solver.options.error_reduction, a.phi, v_c, self.rate_star, self.error]
+        inputs += [solver.options.error_reduction, a.phi, v_c, self.rate_star, a.before, self.error]
         self.dynamics.launch(lcp_law.contact_error, capacity, inputs)
 
     def solve_adjoint(self, v_bar: wp.array, seed: wp.array) -> None:
@@ -92,7 +102,7 @@ class RigidAdjoint(ContactAdjoint):
             return []
         null = Stage(self._record_null, self._seed_null, values="anew")
         free = Stage(lambda h: a.record_momentum_balance(h, self.v_star), self._seed_free_motion, values="anew")
-        return [null] * (not regular) + [free] * (a.v_star is None)
+        return [null] * (not regular) + [free] * (a.v_star is None and not self.step.impacts)
 
     def _seed_free_motion(self, h: float) -> None:
         """p̄ = −wᵀ ∂r/∂p of the equation r(v*) = 0 without contacts, with A w = v*_bar."""
@@ -121,7 +131,7 @@ class RigidAdjoint(ContactAdjoint):
     def adjust(self, h: float) -> None:
         """Apply `bounce_correction` and `saddle_escape` to the gradients of q, v and v' from the position update."""
         a = self.adjoint
-        if self.solver.options.bounce_correction:
+        if self.solver.options.bounce_correction and not self.step.impacts:
             self.solver.correct_bounce(self.tangents, a.q, a.q.grad, a.v0.grad)
         if self.solver.options.saddle_escape:
             self.solver.escape(a.v.grad)

@@ -72,6 +72,20 @@ def impact_target(e: real, v_n: real, v_n_star: real, threshold: real) -> real:
     return -real(wp.inf)
 
 
+@func
+def touched_target(touch: int, plain: real, e: real, v_n: real, threshold: real) -> real:
+    """Target velocity of a contact in a step with impacts, without its bend. `touch`: see `ContactState`; `plain`: the
+    target of a contact that no impact concerns."""
+    target = plain
+    if touch == STRUCK:
+        target = rebound_of(e, v_n, threshold)
+    elif touch == CLOSED:
+        target = real(0.0)
+    elif touch == AWAY:
+        target = real(NEVER)
+    return target
+
+
 @kernel
 def fill(
     problem: Problem,
@@ -113,14 +127,7 @@ def fill(
             if contacts.touch.shape[1] == 0:
                 target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))
             else:
-                touch = contacts.touch[w, c]
-                if touch == STRUCK:
-                    target = rebound_of(e, v_n, threshold)
-                elif touch == CLOSED:
-                    target = real(0.0)
-                elif touch == AWAY:
-                    target = real(NEVER)
-                target -= contacts.bend[w, c]
+                target = touched_target(contacts.touch[w, c], target, e, v_n, threshold) - contacts.bend[w, c]
         else:
             hi = problem.mu[w, c]
             findex = r - axis + 2
