@@ -2,7 +2,8 @@
 """The backward pass of a step with impacts: between the adjoints of its solves (theory §3.5, `impacts.py`).
 
 An impact is at the root σ of the gap φ of the contact that closes. By the implicit function theorem the gradient σ̄ of
-σ is that of φ at the impact: φ̄ = −σ̄/φ̇, with φ̇ = h J_n w⁻ the rate of the gap along the path.
+σ is that of φ at the impact: φ̄ = −σ̄/φ̇, with φ̇ the rate of the gap along the path. The backward pass first finds the
+gradient of φ by the path, and φ̇ from it: h J_n w⁻ is the rate only where no body turns about changing axes.
 """
 
 import warp as wp
@@ -23,6 +24,8 @@ class Bars:
     v: wp.array2d(dtype=real)
     time: wp.array(dtype=real)  # (worlds,) of σ by the length of the last segment
     before: wp.array2d(dtype=real)  # of the velocity before an impact
+    q_path: wp.array2d(dtype=real)  # of the beginning of the path and of its displacement/h, at constant σ
+    way: wp.array2d(dtype=real)
 
 
 @kernel
@@ -160,30 +163,32 @@ def begin_path(
 
 @kernel
 def seed_gap(
-    h: real,
     segments: Segments,
     i: int,
     scene: Scene,
     contacts: Contacts,
     rows: Rows,
     v: wp.array2d(dtype=real),
+    q_bar: wp.array2d(dtype=real),
     way_bar: wp.array2d(dtype=real),
+    # in and out
     bars: Bars,
     # out
     phi_bar: wp.array2d(dtype=real),
     row_phi_bar: wp.array2d(dtype=real),
 ):
-    """φ̄ = −σ̄/φ̇ of the contact or stop that closes at impact i; v: before the impact. Launch over worlds."""
+    """σ̄ of impact i, and φ̄ = 1 of the contact or stop that closes; v: before the impact. Launch over worlds."""
     w = wp.tid()
-    by_sigma = bars.time[w]
+    for j in range(q_bar.shape[1]):
+        bars.q_path[w, j] = q_bar[w, j]
     for j in range(v.shape[1]):
-        by_sigma += way_bar[w, j] * v[w, j] + bars.before[w, j] * segments.trace.change[w, i, j]
+        bars.way[w, j] = way_bar[w, j]
+        bars.time[w] = bars.time[w] + way_bar[w, j] * v[w, j] + bars.before[w, j] * segments.trace.change[w, i, j]
     closing = segments.trace.pair[w, i]
     if closing < 0:
         k = -1 - closing
-        rate = row_rate(rows, v, w, k)
-        if rate < real(0.0):
-            row_phi_bar[w, k] = -by_sigma / (h * rate)
+        if row_rate(rows, v, w, k) < real(0.0):
+            row_phi_bar[w, k] = real(1.0)
     else:
         found = int(-1)
         fastest = real(0.0)
@@ -196,17 +201,29 @@ def seed_gap(
                     fastest = u
                     found = c
         if found >= 0:
-            rate = normal_speed(scene, contacts, w, found, v[w])
-            if rate < real(0.0):
-                phi_bar[w, found] = -by_sigma / (h * rate)
+            phi_bar[w, found] = real(1.0)
 
 
 @kernel
-def end_gap(q_bar: wp.array2d(dtype=real), bars: Bars, q_end_bar: wp.array2d(dtype=real)):
-    """Add the gradient of the impact's configuration by the gap. Launch over worlds."""
+def add_gap(
+    bars: Bars,
+    v: wp.array2d(dtype=real),
+    # in and out
+    q_bar: wp.array2d(dtype=real),
+    way_bar: wp.array2d(dtype=real),
+):
+    """From the gradient of φ by the path to an impact to that of the loss; v: before the impact. Launch over worlds."""
     w = wp.tid()
+    rate = real(0.0)
+    for j in range(v.shape[1]):
+        rate += way_bar[w, j] * v[w, j]
+    phi_bar = real(0.0)
+    if rate < real(0.0):
+        phi_bar = -bars.time[w] / rate
     for j in range(q_bar.shape[1]):
-        q_end_bar[w, j] = bars.q[w, j] + q_bar[w, j]
+        q_bar[w, j] = bars.q_path[w, j] + phi_bar * q_bar[w, j]
+    for j in range(v.shape[1]):
+        way_bar[w, j] = bars.way[w, j] + phi_bar * way_bar[w, j]
 
 
 @kernel

@@ -36,7 +36,7 @@ class ImpactsAdjoint:
         self.ahead = TapedDynamics(adjoint.device_model)  # kinematics half a step ahead, and there of the contacts:
         made = {"q": (model.nq, S), "phi": (C, S), "rate": (C, S), "point": (C, t.vec3), "frame": (C, t.mat33)}
         self.contacts_ahead = SimpleNamespace(**{name: with_gradient(*of) for name, of in made.items()})
-        sizes = {"q": model.nq, "v": model.nv, "time": None, "before": model.nv}
+        sizes = {"q": model.nq, "v": model.nv, "time": None, "before": model.nv, "q_path": model.nq, "way": model.nv}
         self.bars = self.step.dynamics.workspace(impact_adjoint.Bars, **sizes)
         self.nothing = array(model.nv, S)
         self.no_gravity = wp.zeros(1, dtype=adjoint.device_model.types.vec3, device=adjoint.device)
@@ -117,13 +117,14 @@ class ImpactsAdjoint:
         self._take_back_path(h)
         self._clear()
         collision, rows = step.collision, step.scalar_rows.rows
-        inputs = [h, s, i, collision.scene, collision.contacts, rows, step.v, self.way.grad, self.bars]
+        inputs = [s, i, collision.scene, collision.contacts, rows, step.v, self.q.grad, self.way.grad, self.bars]
         self._launch(impact_adjoint.seed_gap, [*inputs, a.phi.grad, a.rows.phi.grad])
         with KnownTape() as tape:
             a._record_geometry(h)
         tape.backward()
-        self._launch(impact_adjoint.end_gap, [a.q.grad, self.bars, self.q_end.grad])
+        assign(self.q_end.grad, a.q.grad)
         self._take_back_path(h)
+        self._launch(impact_adjoint.add_gap, [self.bars, step.v, self.q.grad, self.way.grad])
         self._launch(impact_adjoint.reverse_path, [s, i, self.q.grad, self.way.grad, self.bars, *state])
         self._take_back_solve(h, impacts.LEAVES | impacts.CLOSES if i else impacts.LEAVES)
 
