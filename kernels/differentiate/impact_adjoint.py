@@ -23,6 +23,7 @@ class Bars:
     q: wp.array2d(dtype=real)
     v: wp.array2d(dtype=real)
     time: wp.array(dtype=real)  # (worlds,) of σ by the length of the last segment
+    sigma: wp.array(dtype=real)  # (worlds,) of σ
     before: wp.array2d(dtype=real)  # of the velocity before an impact
     q_path: wp.array2d(dtype=real)  # of the beginning of the path and of its displacement/h, at constant σ
     way: wp.array2d(dtype=real)
@@ -181,9 +182,11 @@ def seed_gap(
     w = wp.tid()
     for j in range(q_bar.shape[1]):
         bars.q_path[w, j] = q_bar[w, j]
+    by_sigma = bars.time[w]
     for j in range(v.shape[1]):
         bars.way[w, j] = way_bar[w, j]
-        bars.time[w] = bars.time[w] + way_bar[w, j] * v[w, j] + bars.before[w, j] * segments.trace.change[w, i, j]
+        by_sigma += way_bar[w, j] * v[w, j] + bars.before[w, j] * segments.trace.change[w, i, j]
+    bars.sigma[w] = by_sigma
     closing = segments.trace.pair[w, i]
     if closing < 0:
         k = -1 - closing
@@ -219,7 +222,7 @@ def add_gap(
         rate += way_bar[w, j] * v[w, j]
     phi_bar = real(0.0)
     if rate < real(0.0):
-        phi_bar = -bars.time[w] / rate
+        phi_bar = -bars.sigma[w] / rate
     for j in range(q_bar.shape[1]):
         q_bar[w, j] = bars.q_path[w, j] + phi_bar * q_bar[w, j]
     for j in range(v.shape[1]):

@@ -36,7 +36,8 @@ class ImpactsAdjoint:
         self.ahead = TapedDynamics(adjoint.device_model)  # kinematics half a step ahead, and there of the contacts:
         made = {"q": (model.nq, S), "phi": (C, S), "rate": (C, S), "point": (C, t.vec3), "frame": (C, t.mat33)}
         self.contacts_ahead = SimpleNamespace(**{name: with_gradient(*of) for name, of in made.items()})
-        sizes = {"q": model.nq, "v": model.nv, "time": None, "before": model.nv, "q_path": model.nq, "way": model.nv}
+        sizes = {"time": None, "sigma": None, "q": model.nq, "q_path": model.nq}
+        sizes |= dict.fromkeys(("v", "before", "way"), model.nv)
         self.bars = self.step.dynamics.workspace(impact_adjoint.Bars, **sizes)
         self.nothing = array(model.nv, S)
         self.no_gravity = wp.zeros(1, dtype=adjoint.device_model.types.vec3, device=adjoint.device)

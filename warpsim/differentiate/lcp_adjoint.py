@@ -16,7 +16,8 @@ from warpsim.solve.scratch import Scratch
 
 
 class LCPAdjoint(ContactSolver):
-    """Replaces `LCPContact` in a repeated step: the solution is given, and only its adjoint is solved for.
+    """Replaces `LCPContact` in a repeated step: the solution is given, and only its adjoint is solved for; after
+    `solve_again` the solution is found anew.
 
     `contact_x (worlds, 3 max_contacts)`: impulses of the recorded step; `problem.v0`: its solution v; `v_start`: its
     v0. `chosen (worlds,)`: 1 where the classes are those that escape a saddle point.

@@ -2,8 +2,8 @@
 """Rigid contact on the tape of the backward pass: its impulses and constraint errors (theory §5).
 
 Every contact model has the residual r = A (v − v*) − Jᵀγ. Rigid contact adds c = J_C v − t on the clamping rows, with
-its own seed. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is an input as well. Device:
-`kernels/differentiate/lcp_law.py`.
+its own seed. A contact that bounces has t_n = −e J_n v*, so that the free motion v* is an input as well. With impacts
+inside a step it has −e J_n v0 instead, and the repeated solves are solved. Device: `kernels/differentiate/lcp_law.py`.
 """
 
 import warp as wp
@@ -28,9 +28,7 @@ class RigidAdjoint(ContactAdjoint):
         self.solver.v_start = step.v
         if step.impacts:
             if self.solver.options.saddle_escape:
-                raise ValueError(
-                    "LCP(saddle_escape=True) has no gradients with time_of_impact; leave one of them out"
-                )
+                raise ValueError("LCP(saddle_escape=True) has no gradients with time_of_impact; leave one of them out")
             self.solver.solve_again()
         self.v_star = array(step.model.nv, t.real)  # on the tape, unless another function of the step gives v*
         adjoint.no_gravity = wp.zeros(1, dtype=t.vec3, device=step.device_model.device)
