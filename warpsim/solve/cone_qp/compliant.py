@@ -132,7 +132,9 @@ class CompliantLaw(ContactLaw):
         made.sigma = self.options.tangential_regularization(h)
         return made
 
-    def record(self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, gamma: wp.array) -> None:
+    def record(
+        self, dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, before: wp.array, gamma: wp.array
+    ) -> None:
         collision = self.collision
         inputs = [collision.scene, collision.contacts, collision.material(), self.law_options(h), self.problem.mu]
         inputs += [self.mu, phi, self.compliance, v_c, gamma]
