@@ -48,7 +48,10 @@ def is_index(node: ast.AST) -> bool:
 
 
 def shift(function: ast.FunctionDef) -> None:
-    """Add `first_world` and `chosen_worlds` as last arguments, and find `w` by them; a kernel without `w` stays unchanged."""
+    """Add `first_world` and `chosen_worlds` as last arguments, and find `w` by them.
+
+    A kernel without `w` stays unchanged.
+    """
     for place, statement in enumerate(function.body):
         if isinstance(statement, ast.Assign) and is_index(statement.value):
             target = statement.targets[0]

@@ -23,7 +23,13 @@ from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
-from warpsim.run.guards import guard_inertia, guard_parameters, refuse_together
+from warpsim.run.guards import (
+    guard_inertia,
+    guard_parameters,
+    refuse_together,
+    timed_impacts,
+    without_restitution,
+)
 from warpsim.run.inputs import Inputs, device_called, dtype_called, time_step
 from warpsim.run.quantities import Quantities
 from warpsim.run.rollout import Rollouts
@@ -80,6 +86,10 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         Slots for polygons of hydroelastic contact per world. Default: from the number of cells and trees of the model.
     reactions : bool
         Whether steps keep what `acceleration` and `joint_reaction` return. Default: False.
+    time_of_impact : bool, optional
+        Whether fast rigid contacts and joint stops act from the time of their impact on, not over the whole step
+        (docs/step.md). Gradients through impacts are then those of the motion, and `ws.SAP()` has restitution. With
+        `ws.SymplecticEuler()` and `ws.SAP()` or `ws.LCP()`. Default: False.
 
     Raises
     ------
@@ -114,6 +124,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     requires_grad: bool
     device: Device
     recovery_speed: tuple[float, float]
+    time_of_impact: bool
     parameters: Parameters
     diagnostics: Diagnostics
     max_contacts: int
@@ -154,7 +165,15 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         self.integrator = SymplecticEuler() if integrator is None else integrator
         self.solver = SAP() if solver is None else solver
         self.requires_grad = flag(requires_grad, "requires_grad")
-        refuse_together(model, self.solver, self.integrator, dtype, self.requires_grad)
+        self.time_of_impact = timed_impacts(
+            time_of_impact, model, self.solver, self.integrator, dtype, self.requires_grad
+        )
+        if self.time_of_impact and flag(reactions, "reactions"):
+            raise ValueError(
+                "time_of_impact=True: reactions=True measures one solve of a step; leave one of the two out"
+            )
+        seen = without_restitution(model) if self.time_of_impact else model
+        refuse_together(seen, self.solver, self.integrator, dtype, self.requires_grad)
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)
@@ -168,12 +187,13 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         level = Hydroelasticity(choice(hydroelastic, "hydroelastic", LEVELS), max_polygons)
         self.device_model = DeviceModel(
             model, self.worlds, dtype, self.device, self.requires_grad, self.recovery_speed, threads, level,
-            flag(reactions, "reactions"), bool(time_of_impact),
+            flag(reactions, "reactions"), self.time_of_impact,
         )  # fmt: skip
         self.parameters = self.device_model.parameters
         self._use = self.parameters._use
         for name, why in self.solver.ignored_parameters(self.requires_grad).items():
-            self.parameters.refuse(name, why)
+            if name != "geom_restitution" or not self.time_of_impact:
+                self.parameters.refuse(name, why)
         if not model.has_spin:
             for name in ("geom_torsional_friction", "geom_rolling_friction"):
                 self.parameters.refuse(
@@ -218,6 +238,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         values |= {"integrator": type(self.integrator).__name__, "dtype": self.dtype, "device": self.device}
         values |= {"max_contacts": self.max_contacts, "requires_grad": self.requires_grad}
         values |= {"threads": self.threads}
+        values |= {"time_of_impact": True} if self.time_of_impact else {}
         return f"Simulator({short(self.model.name)}, {show('', values)[1:-1]})"
 
     # states ----------------------------------------------------------------------------------------------------------

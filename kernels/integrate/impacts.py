@@ -22,6 +22,7 @@ from ..contact.convex_contacts import ConvexScene, geom_shape
 from ..contact.narrow import features, heightfield
 from ..contact.narrow.features import ContactGeometry
 from ..contact.narrow.manifold import is_general
+from ..contact.narrow.resolution import SUSPECT
 from ..contact.pair_laws import Contacts, Geoms, Scene, margin_of
 from ..laws.contact_law import AWAY, CLOSED, FREE, STRUCK
 from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count
@@ -99,6 +100,7 @@ class Segments:
     lag: wp.array(dtype=real)
     iterations: wp.array(dtype=int)
     status: wp.array(dtype=int)
+    flags: wp.array(dtype=int)  # of the contact points of all its problems
 
 
 @func
@@ -193,9 +195,7 @@ def go(topology: Topology, h: real, w: int, sigma: real, segments: Segments, q: 
         segments.way[w, i] = sigma * (segments.base[w, i] + real(0.5) * sigma * D)
         v[w, i] = segments.base[w, i] + sigma * D
     for l in range(topology.link_type.shape[0]):
-        joints.advance(
-            topology.link_type[l], segments.q, segments.way, h, w, topology.link_q[l], topology.link_v[l], q
-        )
+        joints.advance(topology.link_type[l], segments.q, segments.way, h, w, topology.link_q[l], topology.link_v[l], q)
 
 
 @struct
@@ -280,6 +280,7 @@ def find(
         segments.lag[w] = real(0.0)
         segments.iterations[w] = 0
         segments.status[w] = 0
+        segments.flags[w] = 0
         segments.mode[w] = LEAVES
         for i in range(q.shape[1]):
             segments.q0[w, i] = q[w, i]
@@ -410,7 +411,8 @@ def correct(
 ):
     """One Newton step of σ on the gap of the contact that closes first, the deepest if one is past its zero.
 
-    (q, v) move to the impact; with `last` 1 it is found. A world whose gap closes only after the step ends with D. Launch over worlds.
+    (q, v) move to the impact; with `last` 1 it is found. A world whose gap closes only after the step ends with D.
+    Launch over worlds.
     """
     w = wp.tid()
     first = segments.first[w]
@@ -568,8 +570,17 @@ def place(
 
 @func
 def bend_of(
-    topology: Topology, rule: Rule, scene: Scene, links: Moving, geoms: Geoms, contacts: Contacts,
-    v: wp.array2d(dtype=real), w: int, c: int, p: int, g: ContactGeometry,
+    topology: Topology,
+    rule: Rule,
+    scene: Scene,
+    links: Moving,
+    geoms: Geoms,
+    contacts: Contacts,
+    v: wp.array2d(dtype=real),
+    w: int,
+    c: int,
+    p: int,
+    g: ContactGeometry,
 ) -> real:
     """hκ of contact c, the change of v_n within the step at constant v, where g is its geometry at q ⊕ ½ h v; 0 where
     it is rounding."""
@@ -589,7 +600,8 @@ def bend_of(
 
 @kernel(lanes=True)
 def bend(
-    topology: Topology, rule: Rule, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms, v: wp.array2d(dtype=real),
+    topology: Topology, rule: Rule, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving,
+    geoms: Geoms, v: wp.array2d(dtype=real),
     # in and out
     contacts: Contacts,
 ):  # fmt: skip
@@ -607,7 +619,12 @@ def bend(
                 X_a = geom_pose_world(scene, plant, links.X, w, a)
                 X_b = geom_pose_world(scene, plant, links.X, w, b)
                 g = features.evaluate(
-                    scene.geom_type[a], X_a, size[row, a], scene.geom_type[b], X_b, size[row, b],
+                    scene.geom_type[a],
+                    X_a,
+                    size[row, a],
+                    scene.geom_type[b],
+                    X_b,
+                    size[row, b],
                     contacts.feature[w, c],
                 )
                 contacts.bend[w, c] = bend_of(topology, rule, scene, links, geoms, contacts, v, w, c, p, g)
@@ -615,7 +632,8 @@ def bend(
 
 @kernel(part="convex", lanes=True)
 def bend_convex(
-    convex_scene: ConvexScene, topology: Topology, rule: Rule, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms,
+    convex_scene: ConvexScene, topology: Topology, rule: Rule, scene: Scene, plant: Plant,
+    stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms,
     v: wp.array2d(dtype=real),
     # in and out
     contacts: Contacts,
@@ -637,7 +655,15 @@ def bend_convex(
 
 
 @func
-def touches(rule: Rule, scene: Scene, stiffness: wp.array2d(dtype=real), contacts: Contacts, v: wp.array2d(dtype=real), w: int, c: int) -> bool:
+def touches(
+    rule: Rule,
+    scene: Scene,
+    stiffness: wp.array2d(dtype=real),
+    contacts: Contacts,
+    v: wp.array2d(dtype=real),
+    w: int,
+    c: int,
+) -> bool:
     """Whether contact c is rigid, touches and does not approach fast."""
     found = bool(False)
     if wp.abs(contacts.phi[w, c]) <= rule.window and is_rigid(scene, stiffness, w, contacts.pair[w, c]):
@@ -645,20 +671,15 @@ def touches(rule: Rule, scene: Scene, stiffness: wp.array2d(dtype=real), contact
     return found
 
 
-@func
-def add_certificate(solution: Solution, lag_error: wp.array(dtype=real), w: int, segments: Segments):
-    """Join the certificate of a solve to those of the step."""
+@kernel
+def note(solution: Solution, lag_error: wp.array(dtype=real), contacts: Contacts, segments: Segments):
+    """Join the certificate of a solve and the flags of its contact points to those of the step. Launch over worlds."""
+    w = wp.tid()
     segments.error[w] = wp.max(segments.error[w], solution.momentum_error[w])
     segments.lag[w] = wp.max(segments.lag[w], lag_error[w])
     segments.iterations[w] = segments.iterations[w] + solution.iterations[w]
     segments.status[w] = segments.status[w] | solution.status[w]
-
-
-@kernel
-def note(solution: Solution, lag_error: wp.array(dtype=real), segments: Segments):
-    """Join the certificate of a solve to those of the step. Launch over worlds."""
-    w = wp.tid()
-    add_certificate(solution, lag_error, w, segments)
+    segments.flags[w] = segments.flags[w] | (contacts.flags[w] & ~SUSPECT)
 
 
 @kernel
@@ -688,6 +709,7 @@ def end(
     q_next: wp.array2d(dtype=real),
     solution: Solution,
     lag_error: wp.array(dtype=real),
+    contacts: Contacts,
 ):
     """(q', v') of worlds with impacts; (q, v) are again those of the beginning. Launch over worlds."""
     w = wp.tid()
@@ -712,3 +734,4 @@ def end(
     solution.iterations[w] = segments.iterations[w]
     solution.status[w] = segments.status[w]
     lag_error[w] = segments.lag[w]
+    contacts.flags[w] = (contacts.flags[w] & ~SUSPECT) | segments.flags[w]

@@ -73,8 +73,8 @@ def serial(source) -> tuple[ast.Module, list[str]]:
 def arguments(kernel: wp.Kernel, dim, inputs, options: dict) -> tuple:
     """Adapt `dim`, `inputs` and `options` of a launch.
 
-    A kernel over worlds gets the first world and the list of worlds as additional arguments. A kernel with an adjoint is
-    launched over worlds alone and gets the other extents as additional arguments.
+    A kernel over worlds gets the first world and the list of worlds as additional arguments. A kernel with an adjoint
+    is launched over worlds alone and gets the other extents as additional arguments.
 
     Raises `ValueError` for an array whose gradient has not one row per world: threads would add to it concurrently.
     """

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches over a range of worlds, the part of a step that one of several threads does (device: `kernels/ranges.py`).
+"""Launches over some of the worlds: over a range of them, the part of a step that one of several threads does, or over
+a list of worlds, for which a step repeats a part (device: `kernels/ranges.py`).
 
 Worlds do not depend on each other, so each thread can do all launches of a step for its own worlds without waiting for
 the others in between. Launches are recorded once per range, into one graph each (`replay.py`). Inside `over(range)`
-`launch` covers the worlds of that range only; so do `assign` and `fill` of `arrays.py`, which replace `wp.copy` and `zero_`. Every
-thread would apply any other operation in such a graph to all worlds, so it is refused: `NotDivisible`.
+`launch` covers the worlds of that range only; so do `assign` and `fill` of `arrays.py`, which replace `wp.copy` and
+`zero_`. Every thread would apply any other operation in such a graph to all worlds, so it is refused: `NotDivisible`.
+Inside `among(list)` launches cover the worlds that the list has when they run.
 """
 
 import contextlib

@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import by_rows, launch, twin, upload
 from warpsim.device.arrays import assign, fill
+from warpsim.device.copies import by_rows, launch, twin, upload
 from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import exclusive, turn
@@ -85,7 +85,9 @@ class StepAdjoint(Acting):
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
         self.mu = step.law.mu = array(C, S)
-        self.rate0 = array(C if step.collision.slides or step.impacts else 0, t.vec3)  # of contacts, when the step begins
+        self.rate0 = array(
+            C if step.collision.slides or step.impacts else 0, t.vec3
+        )  # of contacts, when the step begins
         self.pressure = None  # contact between pressure fields
         if step.collision.pressure is not None:
             self.pressure = PressureRates(step.collision)

@@ -13,11 +13,11 @@ from warpsim.kernels.integrate.theta import schemes
 from warpsim.tree.dynamics import Dynamics
 
 ACCELERATION = 9.81  # [m/s²] of what rests: sets which approach is fast and which contacts are hit together
-FAST = 2.0  # a contact is fast that approaches at more than this times ACCELERATION h
+FAST = 0.5  # a contact is fast that approaches at more than this times ACCELERATION h
 MOST = 4  # impacts in a step
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
 NEWTON = {"float32": 1, "float64": 2}  # Newton steps of the time of an impact
-SOFTNESS = {"float32": 1e-2, "float64": 1e-3}  # factor of R in an impact
+SOFTNESS = {"float32": 1e-2, "float64": 1e-4}  # factor of R in an impact
 
 
 class Impacts:
@@ -26,7 +26,22 @@ class Impacts:
     def __init__(self, step, traces: bool = False):
         self.step, model, worlds, device = step, step.model, step.worlds, step.device_model.device
         nq, nv, C, K = model.nq, model.nv, step.collision.capacity, step.scalar_rows.count
-        sizes = dict.fromkeys(("state", "impacts", "time", "sigma", "first", "error", "lag", "iterations", "status", "mode", "touching"))
+        sizes = dict.fromkeys(
+            (
+                "state",
+                "impacts",
+                "time",
+                "sigma",
+                "first",
+                "error",
+                "lag",
+                "iterations",
+                "status",
+                "flags",
+                "mode",
+                "touching",
+            )
+        )
         sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way"), nv)
         sizes |= {"fast": C, "gap": C, "rate": C, "row_fast": K}
         self.segments = step.dynamics.workspace(impacts.Segments, **sizes)
@@ -42,9 +57,7 @@ class Impacts:
 
     def rule(self, h: float):
         fall, d = ACCELERATION * h, self.step.device_model
-        return d.struct(
-            impacts.Rule, speed=FAST * fall, window=fall * h, least=LEAST_BEND * fall
-        )
+        return d.struct(impacts.Rule, speed=FAST * fall, window=fall * h, least=LEAST_BEND * fall)
 
     def launch(self, h: float) -> None:
         """The end of a step, after its solve."""
@@ -102,7 +115,9 @@ class Impacts:
             self.list(self.active, impacts.FLIES)
         self.impact(h)
         self._solve(h)
-        self._launch_plain(impacts.take, None, [self.step.q, self.step.solver.solution, MOST, self.segments, self.step.v])
+        self._launch_plain(
+            impacts.take, None, [self.step.q, self.step.solver.solution, MOST, self.segments, self.step.v]
+        )
         if self.step.fused:
             self.step.fused.move_again(h)
         else:
@@ -223,7 +238,9 @@ class Impacts:
         """Kinematics at q ⊕ t v, with the velocities at v, in the worlds that want them."""
         step, d = self.step, self.step.device_model
         arrays = [self.q_ahead, dynamics.link_X, dynamics.dof_S, dynamics.link_V]
-        step.dynamics.launch(impacts.place, step.model.ntree, [d.topology, d.plant(), t, wanted, step.q, step.v, *arrays])
+        step.dynamics.launch(
+            impacts.place, step.model.ntree, [d.topology, d.plant(), t, wanted, step.q, step.v, *arrays]
+        )
 
     def _solve(self, h: float) -> None:
         step = self.step
@@ -232,12 +249,13 @@ class Impacts:
 
     def _note(self) -> None:
         """Join the certificate of a solve to that of the step."""
-        self._launch(impacts.note, None, [self.step.solver.solution, self.step.solver.lag_error])
+        solver = self.step.solver
+        self._launch(impacts.note, None, [solver.solution, solver.lag_error, self.step.collision.contacts])
 
     def _end(self, h: float) -> None:
         """Accept the ends of the segments."""
         step, d = self.step, self.step.device_model
-        ends = [step.q, step.v, step.q_next, step.solver.solution, step.solver.lag_error]
+        ends = [step.q, step.v, step.q_next, step.solver.solution, step.solver.lag_error, step.collision.contacts]
         self._launch_plain(impacts.end, None, [d.topology, h, self.segments, *ends])
         step.scalar_rows.remember(h, step.solver.solution, step.force, step.flags)
         v = step.solver.solution.v

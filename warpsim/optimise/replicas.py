@@ -84,6 +84,7 @@ class Replicas:
                 threads=sim._threads_given,
                 hydroelastic=sim.device_model.hydroelastic.level,
                 max_polygons=sim.device_model.hydroelastic.max_polygons,
+                time_of_impact=sim.time_of_impact,
             )
         self.state = self.sim.state()
         self._jacobians: dict = {}

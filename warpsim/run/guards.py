@@ -6,13 +6,17 @@ is assigned.
 Values that a kernel writes into the parameter arrays are not checked: a step never reads device data back to the host.
 """
 
+import dataclasses
+
 import numpy as np
 
+from warpsim.base.checks import flag
 from warpsim.forces.lines import line_motors
 from warpsim.integrate import Integrator, ThetaScheme
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.rows.constants import refuse_other_rows
+from warpsim.sensors.step_sensors import has_step_sensors
 from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
 
@@ -35,6 +39,36 @@ def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad:
     ):
         if why is not None:
             raise ValueError(why)
+
+
+def timed_impacts(wanted: bool | None, model: Model, solver, integrator, dtype: str, requires_grad: bool) -> bool:
+    """Whether steps resolve the time of impacts, from the argument `time_of_impact` of a simulator.
+
+    Raises `ValueError` where they cannot.
+    """
+    if wanted is None or not flag(wanted, "time_of_impact"):
+        return False
+    why = None
+    if not getattr(integrator, "has_closed_form", False):
+        why = f"integrator is {integrator!r}; only ws.SymplecticEuler() resolves impacts"
+    elif not getattr(solver, "times_impacts", False):
+        why = f"solver is {solver!r}; only ws.SAP() and ws.LCP() resolve impacts"
+    elif requires_grad and getattr(solver, "saddle_escape", False):
+        why = f"solver is {solver!r}, whose saddle_escape has no gradients through impacts; leave it out"
+    elif dtype == "float32" and depth(model) > DEEPEST:
+        why = (
+            f"the model has trees deeper than {DEEPEST} degrees of freedom, which float32 steps in float64; use float64"
+        )
+    elif has_step_sensors(model, False):
+        why = "the model has sensors of accelerations, forces or contact, which measure one solve; remove the sensors"
+    if why is not None:
+        raise ValueError(f"time_of_impact=True: {why}, or leave time_of_impact out")
+    return True
+
+
+def without_restitution(model: Model) -> Model:
+    """The model as contact models without restitution see it, where impacts inside steps have it."""
+    return dataclasses.replace(model, geom_restitution=np.zeros_like(model.geom_restitution))
 
 
 def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | None:

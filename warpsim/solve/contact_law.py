@@ -78,7 +78,14 @@ class ContactLaw:
         solver.launch()
 
     def record(
-        self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, v_c: wp.array, before: wp.array, gamma: wp.array
+        self,
+        dynamics: Dynamics,
+        h: float,
+        weight: wp.array,
+        phi: wp.array,
+        v_c: wp.array,
+        before: wp.array,
+        gamma: wp.array,
     ) -> None:
         """Record γ of the contacts, with frozen features, on the tape of `dynamics`.
 

@@ -40,6 +40,7 @@ class ContactModel:
     limits_recovery: bool = True  # recovery from overlap is limited by the simulator's `recovery_speed`
     kinks_at_touch: ClassVar[bool] = False  # slopes differ on the two sides of φ = 0
     has_closed_form: ClassVar[bool] = False  # `linearize` knows the derivatives of its law
+    times_impacts: ClassVar[bool] = False  # steps can resolve the time of impacts with it (`time_of_impact`)
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
     heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] heaviest body that contact supports
     # SAP options whose β and σ regularise rows, and contacts without their own law. `sap.py` sets the default, convex

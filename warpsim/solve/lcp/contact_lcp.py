@@ -55,6 +55,7 @@ class LCP(ContactModel):
     has_restitution: ClassVar[bool] = True
     has_pyramid: ClassVar[bool] = True
     has_spin: ClassVar[bool] = True
+    times_impacts: ClassVar[bool] = True
     kinks_at_touch: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

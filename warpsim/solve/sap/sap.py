@@ -69,6 +69,7 @@ class SAP(ContactModel):
     supported_load: bool | None = None
     has_closed_form: ClassVar[bool] = True
     has_spin: ClassVar[bool] = True
+    times_impacts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.tolerance(self.tolerance, "SAP: tolerance")
