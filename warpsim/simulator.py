@@ -169,9 +169,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
             time_of_impact, model, self.solver, self.integrator, dtype, self.requires_grad
         )
         if self.time_of_impact and flag(reactions, "reactions"):
-            raise ValueError(
-                "time_of_impact=True: reactions=True measures one solve of a step; leave one of the two out"
-            )
+            raise ValueError("time_of_impact=True: reactions=True measures one solve; leave one of the two out")
         seen = without_restitution(model) if self.time_of_impact else model
         refuse_together(seen, self.solver, self.integrator, dtype, self.requires_grad)
         if max_contacts is not None:

@@ -56,9 +56,7 @@ def timed_impacts(wanted: bool | None, model: Model, solver, integrator, dtype: 
     elif requires_grad and getattr(solver, "saddle_escape", False):
         why = f"solver is {solver!r}, whose saddle_escape has no gradients through impacts; leave it out"
     elif dtype == "float32" and depth(model) > DEEPEST:
-        why = (
-            f"the model has trees deeper than {DEEPEST} degrees of freedom, which float32 steps in float64; use float64"
-        )
+        why = f"the model has trees deeper than {DEEPEST} degrees of freedom, which float32 cannot step so; use float64"
     elif has_step_sensors(model, False):
         why = "the model has sensors of accelerations, forces or contact, which measure one solve; remove the sensors"
     if why is not None:
