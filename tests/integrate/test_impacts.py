@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Impacts inside a step (`time_of_impact`): motion, slopes and what they conserve, against exact solutions."""
+
+import functools
+
+import numpy as np
+import pytest
+import warp as wp
+
+import warpsim as ws
+from warpsim.run.description import describe_simulator, simulator_arguments
+
+G = 9.81
+
+
+@functools.cache
+def body(shape: str, e: float = 0.0, mu: float = 0.5) -> ws.Model:
+    """A sphere or a box over a plane."""
+    b = ws.ModelBuilder(shape)
+    b.add_geom("plane", friction=mu, restitution=e)
+    free = b.add_body("body", pose=(0, 0, 0.2, 1, 0, 0, 0))
+    b.add_joint(free, "free")
+    size = (0.1,) if shape == "sphere" else (0.1, 0.07, 0.05)
+    b.add_geom(shape, size, body=free, friction=mu, restitution=e)
+    return b.build()
+
+
+def simulator(model, worlds, dt, **options):
+    return ws.Simulator(model, worlds, dt, **{"dtype": "float64", "device": "cpu", "time_of_impact": True} | options)
+
+
+def run(sim, q, v, steps, control=None):
+    state = sim.state(q, v)
+    for i in range(steps):
+        state = sim.step(state, None if control is None else control[i])
+    return np.c_[state.q.numpy(), state.v.numpy()]
+
+
+SOLVERS = {"SAP": ws.SAP(tolerance=1e-10), "convex": ws.SAP(tolerance=1e-10, approximation="convex"), "LCP": ws.LCP()}
+
+
+@pytest.mark.parametrize("law", SOLVERS)
+def test_slope_through_a_landing_is_that_of_the_motion(law):
+    """A ball without spin falls with v_x and sticks: dx(T)/dz0 = 2/7 v_x / √(2 g z0), at 10 ms within 3 %."""
+    vx, T, h, e, z0 = 2.0, 0.5, 0.01, 1e-5, np.linspace(0.1, 0.3, 21)
+    model = body("sphere", mu=2.0)
+
+    def x(z):
+        q, v = np.repeat(model.q0[None], len(z), 0), np.zeros((len(z), 6))
+        q[:, 2], v[:, 0] = 0.1 + z, vx
+        return run(simulator(model, len(z), h, solver=SOLVERS[law]), q, v, round(T / h))[:, 0]
+
+    slope = (x(z0 + e) - x(z0 - e)) / (2 * e)
+    np.testing.assert_allclose(slope, 2 / 7 * vx / np.sqrt(2 * G * z0), rtol=0.03)
+
+
+@pytest.mark.parametrize("law", ["SAP", "LCP"])
+def test_elastic_bounces_keep_their_height(law):
+    """Restitution 1: after six bounces the ball rises to its start within 0.1 %, from 0.1 m and from 1 m."""
+    model, z0 = body("sphere", e=1.0), np.array([0.1, 1.0])
+    q, v = np.repeat(model.q0[None], 2, 0), np.zeros((2, 6))
+    q[:, 2] = 0.1 + z0
+    sim = simulator(model, 2, 0.005, solver=SOLVERS[law])
+    state, height = sim.state(q, v), []
+    for _ in range(1100):
+        state = sim.step(state)
+        height.append(state.q.numpy()[:, 2] - 0.1)
+    height = np.array(height)
+    for k, z in enumerate(z0):
+        after = int(11 * np.sqrt(2 * z / G) / 0.005)  # past the sixth bounce
+        assert np.abs(height[after:, k].max() / z - 1) < 1e-3
+    assert not sim.diagnostics.flags.numpy().any()
+
+
+@pytest.mark.parametrize("law", ["SAP", "LCP"])
+@pytest.mark.parametrize(
+    ("shape", "velocity"),
+    [
+        ("sphere", [0] * 6),
+        ("sphere", [1, 0.3, 0, 0, 0, 0]),
+        ("sphere", [1, 0, 0, 0, 10, 0]),
+        ("box", [1, 0.3, 0, 0, 0, 0]),
+    ],
+)
+def test_what_does_not_hit_has_the_same_bits(law, shape, velocity):
+    """Rest, sliding and rolling on a plane: the rule changes nothing."""
+    model = body(shape)
+    q = model.q0.copy()
+    q[2] = 0.1 if shape == "sphere" else 0.05
+    v = np.array(velocity, float)
+    on, off = (
+        run(simulator(model, 1, 0.005, solver=SOLVERS[law], time_of_impact=rule), q, v, 100) for rule in (True, False)
+    )
+    np.testing.assert_array_equal(on, off)
+
+
+def gradient_error(model, q, v, dt, steps, control=None, e=1e-6):
+    """Largest relative difference of the tape's gradient of a weighted end state from central differences, per world."""
+    worlds, random = len(q), np.random.default_rng(1)
+    a, b = random.normal(size=(1, model.nq)).repeat(worlds, 0), random.normal(size=(1, model.nv)).repeat(worlds, 0)
+    options = {"solver": ws.SAP(tolerance=1e-12)}
+    sim = simulator(model, worlds, dt, requires_grad=True, **options)
+    start = state = sim.state(q, v)
+    with wp.Tape() as tape:
+        for i in range(steps):
+            state = sim.step(state, None if control is None else control[i])
+    tape.backward(grads={state.q: wp.array(a, dtype=wp.float64), state.v: wp.array(b, dtype=wp.float64)})
+    found = np.c_[start.q.grad.numpy(), start.v.grad.numpy()]
+    n, size = model.nq + model.nv, np.c_[a, b]
+    x = np.repeat(np.c_[q, v][None], 2 * n, 0)
+    x[np.arange(n), :, np.arange(n)] += e
+    x[n + np.arange(n), :, np.arange(n)] -= e
+    x = x.reshape(-1, n)
+    tiled = None if control is None else np.tile(control, (1, 2 * n, 1))
+    ends = run(simulator(model, len(x), dt, **options), x[:, : model.nq], x[:, model.nq :], steps, tiled)
+    loss = (ends.reshape(2 * n, worlds, n) * size).sum(2)
+    slope = ((loss[:n] - loss[n:]) / (2 * e)).T
+    return np.abs(found - slope).max(1) / np.abs(slope).max(1)
+
+
+@pytest.mark.parametrize("e", [0.0, 0.7])
+def test_tape_through_a_box_that_lands_on_a_corner(e):
+    """The tape is the derivative of the steps: two to four impacts of a box that turns, friction and rebound included."""
+    random, model = np.random.default_rng(0), body("box", e=e)
+    q, v = np.repeat(model.q0[None], 4, 0), random.normal(size=(4, 6)) * [1, 1, 1, 3, 3, 3]
+    v[:, 2] = -2
+    turn = random.normal(size=(4, 4))
+    q[:, 3:] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
+    assert np.median(gradient_error(model, q, v, 0.01, 12)) < 1e-6
+
+
+def test_tape_and_jacobians_through_stops_and_feet():
+    """A hopper that falls with its joints moving: tape and `linearize` are the differences of the steps."""
+    model, random = ws.load(ws.robots.path("hopper")), np.random.default_rng(3)
+    worlds, dt = 3, 0.005
+    q, v = np.repeat(model.q0[None], worlds, 0), random.normal(size=(worlds, model.nv))
+    q += [0, 0.3, 0, -0.3, -0.5, 0.1]
+    control = random.uniform(-1, 1, (60, worlds, model.nu))
+    assert np.median(gradient_error(model, q, v, dt, 60, control)) < 1e-5
+    sim = simulator(model, worlds, dt, requires_grad=True, solver=ws.SAP(tolerance=1e-12))
+    state, step = sim.state(q, v), 0
+    while not sim._step.impacts.segments.impacts.numpy().any():
+        before, state = state, sim.step(state, control[step])
+        step += 1
+    jacobian, x, e = sim.linearize(before, control[step - 1]).A.numpy(), np.c_[before.q.numpy(), before.v.numpy()], 1e-6
+    for j in range(2 * model.nv):
+        ends = []
+        for sign in (1, -1):
+            y = x.copy()
+            y[:, j] += sign * e
+            after = sim.step(sim.state(y[:, : model.nq], y[:, model.nq :]), control[step - 1])
+            ends.append(np.c_[after.q.numpy(), after.v.numpy()])
+        np.testing.assert_allclose(jacobian[:, :, j], (ends[0] - ends[1]) / (2 * e), atol=1e-6 * np.abs(jacobian).max())
+
+
+def test_bits_do_not_depend_on_batch_threads_or_launches():
+    """Every world has the same bits in any batch, on any number of threads, and where the step is launched part by part."""
+    model, random = ws.load(ws.robots.path("ant")), np.random.default_rng(0)
+    control = random.uniform(-1, 1, (60, 70, model.nu))
+    ends, impacts = [], 0
+    for worlds, threads, wrench in ((70, 1, False), (70, 2, False), (5, 1, False), (5, 1, True)):
+        sim = simulator(model, worlds, 0.005, dtype="float32", threads=threads)
+        state, given = sim.state(), np.zeros((worlds, model.nbody, 6)) if wrench else None
+        for u in control:
+            state = sim.step(state, u[:worlds], wrench=given)
+            impacts += sim._step.impacts.segments.impacts.numpy().sum()
+        ends.append(np.c_[state.q.numpy(), state.v.numpy()][:5])
+    assert impacts > 50
+    for end in ends[1:]:
+        np.testing.assert_array_equal(end, ends[0])
+
+
+def test_linear_momentum_of_bodies_that_collide():
+    """Two boxes without gravity keep their linear momentum to rounding."""
+    b = ws.ModelBuilder("boxes")
+    b.gravity = (0, 0, 0)
+    for k, size in enumerate(((0.1, 0.1, 0.1), (0.2, 0.1, 0.15))):
+        part = b.add_body(f"box{k}", pose=(0.5 * k, 0.02 * k, 0, 1, 0, 0, 0))
+        b.add_joint(part, "free")
+        b.add_geom("box", size, body=part, restitution=0.5)
+    model = b.build()
+    v = np.zeros((1, 12))
+    v[0, :6], v[0, 6:] = [1, 0.1, 0, 1, 2, 0], [-1, 0, 0.1, 0, 1, 1]
+    sim, mass = simulator(model, 1, 0.005), model.body_mass
+    end = run(sim, model.q0[None], v, 80)[0, model.nq :]
+    linear = lambda x: mass[0] * x[:3] + mass[1] * x[6:9]  # noqa: E731
+    np.testing.assert_allclose(linear(end), linear(v[0]), atol=1e-11)
+    assert np.abs(end - v[0]).max() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"integrator": ws.Midpoint()}, "Midpoint"),
+        ({"solver": ws.Compliant()}, "Compliant"),
+        ({"reactions": True}, "reactions=True"),
+        ({"solver": ws.LCP(saddle_escape=True), "requires_grad": True}, "saddle_escape"),
+        ({"time_of_impact": 1}, "time_of_impact is 1"),
+    ],
+)
+def test_what_has_no_rule_is_refused_by_name(options, named):
+    """Nothing falls back in silence."""
+    with pytest.raises(ValueError, match=named):
+        simulator(body("sphere"), 1, 0.01, **options)
+
+
+def test_restitution_needs_the_rule_with_sap_and_stores_keep_it():
+    """`ws.SAP()` refuses restitution without the rule; a description of the simulator carries the rule."""
+    with pytest.raises(ValueError, match="restitution"):
+        simulator(body("sphere", e=0.5), 1, 0.01, time_of_impact=None)
+    sim = simulator(body("sphere", e=0.5), 1, 0.01)
+    assert sim.time_of_impact
+    assert "time_of_impact" in repr(sim)
+    assert simulator_arguments(describe_simulator(sim), "store")["time_of_impact"] is True
