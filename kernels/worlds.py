@@ -5,6 +5,8 @@ import warp as wp
 
 from .real import kernel
 
+STRIDE = wp.constant(32)  # threads per world that copy or clear an array
+
 
 @kernel
 def rows_of_mask(mask: wp.array1d(dtype=wp.bool), row_of: wp.array1d(dtype=wp.int32)):
@@ -31,3 +33,19 @@ def others(row_of: wp.array1d(dtype=wp.int32), stays: wp.array1d(dtype=wp.int32)
     """1 for a world that is not chosen, else 0. Launch over worlds."""
     w = wp.tid()
     stays[w] = wp.where(row_of[w] < 0, 1, 0)
+
+
+@kernel
+def copy_words(source: wp.array2d(dtype=wp.int32), target: wp.array2d(dtype=wp.int32)):
+    """target = source, arrays of words. Launch over (worlds, STRIDE)."""
+    w, first = wp.tid()
+    for i in range(first, target.shape[1], STRIDE):
+        target[w, i] = source[w, i]
+
+
+@kernel
+def clear_words(target: wp.array2d(dtype=wp.int32)):
+    """target = 0. Launch over (worlds, STRIDE)."""
+    w, first = wp.tid()
+    for i in range(first, target.shape[1], STRIDE):
+        target[w, i] = 0

@@ -23,13 +23,7 @@ from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
-from warpsim.run.guards import (
-    guard_inertia,
-    guard_parameters,
-    refuse_together,
-    timed_impacts,
-    without_restitution,
-)
+from warpsim.run.guards import guard_inertia, guard_parameters, refuse_together, timed_impacts
 from warpsim.run.inputs import Inputs, device_called, dtype_called, time_step
 from warpsim.run.quantities import Quantities
 from warpsim.run.rollout import Rollouts
@@ -165,13 +159,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         self.integrator = SymplecticEuler() if integrator is None else integrator
         self.solver = SAP() if solver is None else solver
         self.requires_grad = flag(requires_grad, "requires_grad")
-        self.time_of_impact = timed_impacts(
-            time_of_impact, model, self.solver, self.integrator, dtype, self.requires_grad
-        )
-        if self.time_of_impact and flag(reactions, "reactions"):
-            raise ValueError("time_of_impact=True: reactions=True measures one solve; leave one of the two out")
-        seen = without_restitution(model) if self.time_of_impact else model
-        refuse_together(seen, self.solver, self.integrator, dtype, self.requires_grad)
+        chosen = (model, self.solver, self.integrator, dtype, self.requires_grad)
+        self.time_of_impact = timed_impacts(time_of_impact, reactions, *chosen)
+        refuse_together(*chosen, self.time_of_impact)
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)

@@ -10,8 +10,8 @@ import warp as wp
 
 from warpsim.base.annotations import Array
 from warpsim.base.other_names import NamesOfDiagnostics
-from warpsim.device.arrays import as_words
 from warpsim.device.copies import launch, load
+from warpsim.device.per_world import as_words
 from warpsim.device.ranges import listed
 from warpsim.device.recording import active_tape, tape_paused
 from warpsim.device.replay import USES_IN_PASSING, Replay, capturing

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of arrays as words of four bytes, several in one launch."""
+"""Copies of several arrays in one launch, as words of four bytes."""
 
 import warp as wp
 
 from .. import real as device
 from ..real import func, kernel
-from .lanes import ALONE, by_device, lane, lanes
+from .lanes import ALONE, by_device
 
 COPY_WORDS = """
 int* to = target.data;
@@ -51,18 +51,3 @@ def copy_arrays(
     copy_row(source_d, target_d, w)
     copy_row(source_e, target_e, w)
     copy_row(source_f, target_f, w)
-
-
-@kernel(lanes=True)
-def copy_whole(source: wp.array2d(dtype=wp.int32), target: wp.array2d(dtype=wp.int32)):
-    """target = source. Launch over (worlds, lanes)."""
-    w, _lane = wp.tid()
-    copy_row(source, target, w)
-
-
-@kernel(lanes=True)
-def clear_whole(target: wp.array2d(dtype=wp.int32)):
-    """target = 0. Launch over (worlds, lanes)."""
-    w, _lane = wp.tid()
-    for i in range(lane(), target.shape[1], lanes()):
-        target[w, i] = 0

@@ -160,6 +160,5 @@ def test_a_bounce_has_the_slope_of_the_motion(h, most, within):
 
 def test_the_escape_is_refused():
     """The escape from saddle points has no meaning inside an impact."""
-    sim = simulator(bodies(BALL), 1, 0.01, True, solver=ws.LCP(saddle_escape=True))
-    with wp.Tape(), pytest.raises(ValueError, match="saddle_escape"):
-        sim.step(sim.state())
+    with pytest.raises(ValueError, match="saddle_escape"):
+        simulator(bodies(BALL), 1, 0.01, True, solver=ws.LCP(saddle_escape=True))

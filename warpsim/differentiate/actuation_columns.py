@@ -6,8 +6,8 @@ Device: `kernels/differentiate/law_columns.py`.
 
 import warp as wp
 
-from warpsim.device.arrays import assign, fill
 from warpsim.device.copies import twin
+from warpsim.device.per_world import assign, fill
 from warpsim.device.ranges import cut
 from warpsim.device.recording import KnownTape
 from warpsim.integrate.step import Step

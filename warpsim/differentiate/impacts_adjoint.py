@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from warpsim.device.arrays import assign, fill
+from warpsim.device.per_world import assign, fill
 from warpsim.device.ranges import WorldList, among
 from warpsim.device.recording import KnownTape
 from warpsim.differentiate.stage import take_back

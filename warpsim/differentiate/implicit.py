@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim.device.arrays import assign, fill
 from warpsim.device.copies import by_rows, launch, twin, upload
+from warpsim.device.per_world import assign, fill
 from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
 from warpsim.device.threads import exclusive, turn

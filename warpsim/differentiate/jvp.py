@@ -11,7 +11,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.base.checks import short
-from warpsim.device.arrays import fill
+from warpsim.device.per_world import fill
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import holds
 from warpsim.differentiate.linearize import (

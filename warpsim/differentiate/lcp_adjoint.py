@@ -6,8 +6,8 @@ Device: `kernels/differentiate/lcp_residual.py`.
 
 import warp as wp
 
-from warpsim.device.arrays import assign
 from warpsim.device.copies import struct
+from warpsim.device.per_world import assign
 from warpsim.kernels.differentiate import lcp_residual
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus

@@ -14,8 +14,8 @@ import warp as wp
 from warpsim.base.annotations import Array
 from warpsim.base.checks import choice, flag
 from warpsim.base.reprs import ShownByShapes
-from warpsim.device.arrays import assign, fill
 from warpsim.device.copies import copy, launch
+from warpsim.device.per_world import assign, fill
 from warpsim.device.recording import tape_paused
 from warpsim.differentiate.actuation_columns import ActuationColumns
 from warpsim.differentiate.contact_adjoint import ContactAdjoint

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sensor readings of a step on the backward pass: one more function of its initial state, velocity and impulses."""
 
-from warpsim.device.arrays import assign, fill
+from warpsim.device.per_world import assign, fill
 from warpsim.differentiate.stage import Stage
 from warpsim.kernels.differentiate import residual
 from warpsim.kernels.sensors import touch_sensors

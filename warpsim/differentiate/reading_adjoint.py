@@ -10,8 +10,8 @@ import functools
 
 import warp as wp
 
-from warpsim.device.arrays import fill
 from warpsim.device.copies import launch
+from warpsim.device.per_world import fill
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import exclusive
 from warpsim.differentiate.implicit import kept_array, with_gradient

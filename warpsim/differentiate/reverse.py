@@ -14,8 +14,8 @@ faster where it applies.
 
 import warp as wp
 
-from warpsim.device.arrays import assign, fill
 from warpsim.device.copies import launch
+from warpsim.device.per_world import assign, fill
 from warpsim.differentiate.implicit import StepRecord
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.tangent_tables import tangent_tables

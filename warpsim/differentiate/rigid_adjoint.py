@@ -8,7 +8,7 @@ inside a step it has −e J_n v0 instead, and the repeated solves are solved. De
 
 import warp as wp
 
-from warpsim.device.arrays import assign, fill
+from warpsim.device.per_world import assign, fill
 from warpsim.differentiate.contact_adjoint import ContactAdjoint, contact_adjoint
 from warpsim.differentiate.lcp_adjoint import LCPAdjoint
 from warpsim.differentiate.stage import Stage

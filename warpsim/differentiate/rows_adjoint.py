@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from warpsim.device.arrays import assign, fill
+from warpsim.device.per_world import assign, fill
 from warpsim.kernels.rows import line_rows, taped_rows
 from warpsim.rows.scalar_rows import ScalarRows
 from warpsim.tree.dynamics import Dynamics

@@ -9,8 +9,8 @@ the first function, with their own damping in A.
 
 import warp as wp
 
-from warpsim.device.arrays import assign, fill
 from warpsim.device.copies import twin
+from warpsim.device.per_world import assign, fill
 from warpsim.device.recording import values_known
 from warpsim.differentiate.implicit import StepAdjoint, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage

@@ -14,8 +14,8 @@ import functools
 
 import warp as wp
 
-from warpsim.device.arrays import assign, fill
 from warpsim.device.copies import twin
+from warpsim.device.per_world import assign, fill
 from warpsim.differentiate.implicit import StepAdjoint, StepRecord, step_adjoint, with_gradient
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics

@@ -8,8 +8,8 @@ part. Force kernels then read the laws s found here instead of gain and bias, an
 import numpy as np
 import warp as wp
 
-from warpsim.device.arrays import assign
 from warpsim.device.copies import upload
+from warpsim.device.per_world import assign
 from warpsim.forces.actuators import actuators_of
 from warpsim.kernels.forces import activation, effort_limits, muscle
 from warpsim.kernels.integrate import keep_activation

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from warpsim.device.arrays import fill
+from warpsim.device.per_world import fill
 from warpsim.kernels.forces import actuators, compensation
 from warpsim.tree.part import Part
 

@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import pair_supports
-from warpsim.device.arrays import assign
+from warpsim.device.per_world import assign
 from warpsim.forces.actuators import actuators_of
 from warpsim.forces.lines import Lines, Tables
 from warpsim.kernels.forces import actuators as actuation

@@ -21,9 +21,11 @@ from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
 
 
-def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad: bool) -> None:
+def refuse_together(
+    model: Model, solver, integrator, dtype: str, requires_grad: bool, time_of_impact: bool = False
+) -> None:
     """Raise `ValueError` if the solver or integrator has a wrong type, or if model, solver and integrator do not go
-    together."""
+    together. With `time_of_impact` every contact model has restitution."""
     if not isinstance(integrator, Integrator):
         known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
         raise ValueError(f"integrator is {integrator!r}; use {known}")
@@ -32,6 +34,8 @@ def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad:
         raise ValueError(f"solver is {solver!r}; use {known}")
     if requires_grad:
         refuse_gradients(model, dtype, "requires_grad=True")
+    if time_of_impact:
+        model = dataclasses.replace(model, geom_restitution=np.zeros_like(model.geom_restitution))
     for why in (
         _refuse_adhesion(model, integrator, dtype),
         solver.refuse(model, integrator, dtype, requires_grad),
@@ -41,7 +45,9 @@ def refuse_together(model: Model, solver, integrator, dtype: str, requires_grad:
             raise ValueError(why)
 
 
-def timed_impacts(wanted: bool | None, model: Model, solver, integrator, dtype: str, requires_grad: bool) -> bool:
+def timed_impacts(
+    wanted: bool | None, reactions: bool, model: Model, solver, integrator, dtype: str, requires_grad: bool
+) -> bool:
     """Whether steps resolve the time of impacts, from the argument `time_of_impact` of a simulator.
 
     Raises `ValueError` where they cannot.
@@ -57,16 +63,13 @@ def timed_impacts(wanted: bool | None, model: Model, solver, integrator, dtype: 
         why = f"solver is {solver!r}, whose saddle_escape has no gradients through impacts; leave it out"
     elif dtype == "float32" and depth(model) > DEEPEST:
         why = f"the model has trees deeper than {DEEPEST} degrees of freedom, which float32 cannot step so; use float64"
+    elif reactions:
+        why = "reactions=True measures one solve; leave reactions out"
     elif has_step_sensors(model, False):
         why = "the model has sensors of accelerations, forces or contact, which measure one solve; remove the sensors"
     if why is not None:
         raise ValueError(f"time_of_impact=True: {why}, or leave time_of_impact out")
     return True
-
-
-def without_restitution(model: Model) -> Model:
-    """The model as contact models without restitution see it, where impacts inside steps have it."""
-    return dataclasses.replace(model, geom_restitution=np.zeros_like(model.geom_restitution))
 
 
 def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | None:

@@ -5,7 +5,7 @@ memory."""
 import numpy as np
 import warp as wp
 
-from warpsim.device.arrays import fill
+from warpsim.device.per_world import fill
 from warpsim.forces.actuators import actuators_of
 from warpsim.kernels.sensors import reading
 from warpsim.model.model import Model

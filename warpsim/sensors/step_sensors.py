@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.contact.collision import Collision
-from warpsim.device.arrays import fill
+from warpsim.device.per_world import fill
 from warpsim.device.recording import tape_paused
 from warpsim.kernels.rows import line_rows
 from warpsim.kernels.rows import table as row_table

@@ -13,7 +13,7 @@ plus `jump`: half of the change by contact, but at most as much as the free moti
 import numpy as np
 import warp as wp
 
-from warpsim.device.arrays import fill
+from warpsim.device.per_world import fill
 from warpsim.integrate.step import Step
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.integrate.variational import drnea, roots, variational

@@ -5,7 +5,7 @@ import warp as wp
 
 from warpsim.device.copies import launch
 from warpsim.device.ranges import cut, is_listed, listed_worlds, rows
-from warpsim.kernels.linalg import words
+from warpsim.kernels import worlds
 
 
 def assign(target: wp.array, source: wp.array) -> None:
@@ -13,7 +13,7 @@ def assign(target: wp.array, source: wp.array) -> None:
     if is_listed():
         return
     if listed_worlds() is not None:
-        _launch(words.copy_whole, [as_words(source), as_words(target)], target)
+        _launch(worlds.copy_words, [as_words(source), as_words(target)], target)
         return
     with cut():
         wp.copy(rows(target), rows(source))
@@ -26,7 +26,7 @@ def fill(target: wp.array, value=0) -> None:
     if listed_worlds() is not None:
         if value != 0:
             raise ValueError(f"value is {value}; arrays are cleared over a list of worlds, not filled")
-        _launch(words.clear_whole, [as_words(target)], target)
+        _launch(worlds.clear_words, [as_words(target)], target)
         return
     own = rows(target)
     with cut():
@@ -35,13 +35,13 @@ def fill(target: wp.array, value=0) -> None:
 
 def as_words(array: wp.array) -> wp.array:
     """A view of an array (worlds, …) as (worlds, words of four bytes), which keeps the array alive."""
-    worlds = array.shape[0]
-    count = array.size * wp.types.type_size_in_bytes(array.dtype) // 4 // max(worlds, 1)
-    view = wp.array(ptr=array.ptr, dtype=wp.int32, shape=(worlds, count), device=array.device, copy=False)
+    rows = array.shape[0]
+    count = array.size * wp.types.type_size_in_bytes(array.dtype) // 4 // max(rows, 1)
+    view = wp.array(ptr=array.ptr, dtype=wp.int32, shape=(rows, count), device=array.device, copy=False)
     view._ref = array
     return view
 
 
 def _launch(kernel, inputs, array: wp.array) -> None:
     if array.size:
-        launch(kernel, wp.float32, array.shape[0], inputs, device=array.device, record_tape=False)
+        launch(kernel, wp.float32, (array.shape[0], int(worlds.STRIDE)), inputs, device=array.device, record_tape=False)
