@@ -139,7 +139,7 @@ def test_tape_and_jacobians_through_stops_and_feet():
     assert np.median(gradient_error(model, q, v, dt, 60, control)) < 1e-5
     sim = simulator(model, worlds, dt, requires_grad=True, solver=ws.SAP(tolerance=1e-12))
     state, step = sim.state(q, v), 0
-    while not sim._step.impacts.segments.impacts.numpy().any():
+    while not sim.diagnostics.impacts.numpy().any():
         before, state = state, sim.step(state, control[step])
         step += 1
     jacobian, x, e = sim.linearize(before, control[step - 1]).A.numpy(), np.c_[before.q.numpy(), before.v.numpy()], 1e-6
@@ -163,7 +163,7 @@ def test_bits_do_not_depend_on_batch_threads_or_launches():
         state, given = sim.state(), np.zeros((worlds, model.nbody, 6)) if wrench else None
         for u in control:
             state = sim.step(state, u[:worlds], wrench=given)
-            impacts += sim._step.impacts.segments.impacts.numpy().sum()
+            impacts += sim.diagnostics.impacts.numpy().sum()
         ends.append(np.c_[state.q.numpy(), state.v.numpy()][:5])
     assert impacts > 50
     for end in ends[1:]:
