@@ -19,7 +19,7 @@ import warp as wp
 import warpsim as ws
 from scenes.examples import clutter
 from warpsim.contact import collision
-from warpsim.device import cores, pool, ranges
+from warpsim.device import cores, per_world, pool, ranges
 from warpsim.integrate.step import Step
 from warpsim.optimise.replicas import Replicas
 
@@ -177,7 +177,7 @@ def halve(v: wp.array2d(dtype=float), first_world: int):
 class BrakedStep(Step):
     """A step with a kernel and a copy of its own, as rows of worlds or over all worlds at once."""
 
-    copy = staticmethod(ranges.assign)
+    copy = staticmethod(per_world.assign)
 
     def launch(self, h: float) -> None:
         self.copy(self.q_next, self.q)
