@@ -100,7 +100,7 @@ def test_launches_say_what_they_lack():
     topology = copy(passes.Topology, S)()
     M, shared = (wp.zeros((n, 2, 2), dtype=S, device="cpu", requires_grad=True) for n in (3, 1))
     inertia = wp.zeros((3, 2), dtype=S, device="cpu")
-    assert arguments(rate, (3, 2), [topology, M, inertia], {}) == ((3,), [topology, M, inertia, 2, 0], {})
+    assert arguments(rate, (3, 2), [topology, M, inertia], {}) == ((3,), [topology, M, inertia, 2, 0, None], {})
     with pytest.raises(ValueError, match="diagonal is launched over 2 indices, got 3"):
         launch(taped_rows.diagonal, S, 3, [topology, M, inertia], device="cpu")
     with pytest.raises(ValueError, match=r"diagonal: M has a gradient and the shape \(1, 2, 2\); .* 3 worlds"):
@@ -126,7 +126,7 @@ def test_the_check_finds_warps_own_atomic_sums(tmp_path):
 
 
 TEXT = """
-.visible .entry rnea_12ab_cuda_kernel_forward(
+.visible .entry wrench_force_12ab_cuda_kernel_forward(
 {
 	@%p1 atom.global.add.f64 %fd1, [%rd1], %fd2;
 	red.global.add.u32 [%rd1], 1;
@@ -143,7 +143,7 @@ def test_atomics_of_a_text():
     """Those on real numbers and on bits, by entry and function; kernels that add to entries of their own are known by name."""
     found = kernel_modules.atomics(TEXT)
     assert found == {
-        "rnea_12ab_cuda_kernel_forward": {"atom.global.add.f64": 1},
+        "wrench_force_12ab_cuda_kernel_forward": {"atom.global.add.f64": 1},
         "_Z3addPf": {"red.relaxed.gpu.global.add.f32": 1, "atom.global.cas.b32": 1},
     }
     assert kernel_modules.refused_atomics("warpsim.kernels_float32.tree.passes", found) == ["_Z3addPf"]
