@@ -19,7 +19,7 @@ class Rows:
         self.sim = ws.Simulator(self.model, dt=dt, dtype="float64", device="cpu")
         self.rows = self.sim._step.scalar_rows
         self.table = self.rows.of(TENDON, CONSTRAINT)
-        self.kind = [(row.kind, row.side) for row in self.rows.found]
+        self.kind = [(row.kind, row.side) for row in self.rows.row_list]
 
     def at(self, q, v):
         self.sim.step(self.sim.state(q, v))
@@ -130,9 +130,9 @@ def test_unloaded_laws_give_nothing(rng):
     rows = sim._step.scalar_rows
     R = rows.rows.R.numpy()[0]
     for k in rows.of(TENDON, CONSTRAINT):
-        if rows.found[k].kind in ("reach", "stop"):
+        if rows.row_list[k].kind in ("reach", "stop"):
             assert R[k] == 0
-        elif rows.found[k].kind == "position":
+        elif rows.row_list[k].kind == "position":
             assert R[k] > 0
 
 

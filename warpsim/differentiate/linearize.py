@@ -218,7 +218,7 @@ class Linearizer:
     def _make_rows(self) -> None:
         t, forward, array = self.device_model.types, self.step.scalar_rows, self.step.dynamics.array
         S, K, width = t.real, forward.count, forward.width
-        turning = any(row.between or row.b or row.turn >= 0 for row in forward.found)
+        turning = any(row.between or row.b or row.turn >= 0 for row in forward.row_list)
         slopes = self.row_slopes = copy(row_slopes.RowSlopes, S)()
         slopes.J_q = array((K if turning else 0, width, width), S)
         slopes.gamma_q, slopes.gamma_v = array((K, width), S), array((K, width), S)

@@ -21,7 +21,7 @@ class Acting:
     - `acting_tau`: the same, limited to the ranges of joints;
     - `acting_wrench`: wrenches on bodies;
     - `compensating`: the generalized force of gravity compensation, or empty;
-    - `actuator_control`, `given`: controls of actuators, and arrays that replace their parameters, by name.
+    - `actuator_control`, `replacing`: controls of actuators, and arrays that replace their parameters, by name.
     """
 
     # Each part is stored in the attribute of its name. None: the model has no such part.
@@ -32,7 +32,7 @@ class Acting:
     def __init__(self, device_model: DeviceModel, dynamics: Dynamics):
         self.device_model, self.model, self.worlds = device_model, device_model.model, device_model.worlds
         self.dynamics, self.parts = dynamics, []
-        self.given: dict[str, wp.array] = {}
+        self.replacing: dict[str, wp.array] = {}
         self.compensating = wp.empty((0, 0), dtype=device_model.types.real, device=device_model.device)
 
     def add(self, kind: type[Part], is_there, *arguments) -> None:
@@ -63,7 +63,7 @@ class Acting:
     @property
     def actuators(self):
         """The actuators as kernels read them: tables, and parameters and controls, or the laws that replace these."""
-        return actuators_of(self.device_model, self.actuator_control, self.given, self.actuator_tables)
+        return actuators_of(self.device_model, self.actuator_control, self.replacing, self.actuator_tables)
 
     def launch_forces(self, dynamics, q, v, link_X, dof_S, force, damping, scratch) -> None:
         """Springs, actuators, user forces and wrenches at (q, v), whose kinematics are given. `damping` stays separate.

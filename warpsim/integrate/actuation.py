@@ -102,7 +102,7 @@ class Actuation(Part):
 
     def act_on(self, acting) -> None:
         """Let force kernels read the laws instead of parameters and controls."""
-        acting.given |= {"actuator_gain": self._no_gain, "actuator_bias": self.law, "control_range": self._no_range}
+        acting.replacing |= {"actuator_gain": self._no_gain, "actuator_bias": self.law, "control_range": self._no_range}
         acting.actuator_control = self.no_control
         if self.has_limits:
             acting.acting_tau = self.tau

@@ -287,7 +287,7 @@ class ScalarRows:
         tables = None if lines is None else lines.tables
         found = joint_rows(model) + constraint_rows(model, tables) + [servo_row(model, a, tables) for a in actuators]
         found = [row for row in found if row.support]  # a line between links that stand still moves nothing
-        self.found, self.count = found, len(found)
+        self.row_list, self.count = found, len(found)
         self.has_frames = any(row.between for row in found)
         of_joints = all(row.owner == table.JOINT for row in found if not (row.between or row.on_line))
         self._fill = coordinate_rows.fill_joints if of_joints else coordinate_rows.fill
@@ -312,10 +312,10 @@ class ScalarRows:
 
     def of(self, *owners: int) -> np.ndarray:
         """Indices of the rows of joints, tendons, constraints or actuators."""
-        return np.flatnonzero([row.owner in owners for row in self.found])
+        return np.flatnonzero([row.owner in owners for row in self.row_list])
 
     def _rows(self):
-        n, constant = self.count, padded([row.side * np.array(row.a) for row in self.found], self.width, float)
+        n, constant = self.count, padded([row.side * np.array(row.a) for row in self.row_list], self.width, float)
         of_rows = dict.fromkeys(("R", "weight", "v_hat", "lower", "upper"), n)
         rows = self.dynamics.workspace(table.Rows, J=self.support.shape, touch=0, **of_rows)
         self.device_model.fill(rows, support=self.support, support_size=self.support_size)

@@ -17,18 +17,18 @@ class WidenedSolver(ContactSolver):
         super().__init__(*size, **keywords)
         self.inner = inner
         self.solution.iterations, self.solution.status = self.inner.solution.iterations, self.inner.solution.status
-        self.copied, self.given = self.COPIED, ()
+        self.copied, self.replaced = self.COPIED, ()
 
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
         """Attach float64 arrays that replace those of the problem."""
         problem = self.inner.problem
         problem.A, problem.v_star, problem.v0 = A, v_star, v0
-        self.given = ("A", "v_star", "v0")
+        self.replaced = ("A", "v_star", "v0")
 
     def complete(self) -> None:
         """Allocate the arrays to copy to."""
         problem = self.inner.problem
-        self.copied = tuple(name for name in self.copied if name not in self.given)
+        self.copied = tuple(name for name in self.copied if name not in self.replaced)
         for name in self.SHARED:
             setattr(problem, name, getattr(self.problem, name))
         for name in self.copied:
