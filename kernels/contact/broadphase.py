@@ -13,8 +13,9 @@ their coordinates.
 import warp as wp
 
 from ..real import func, kernel, real, struct, vec3
-from .narrow import features
+from .narrow.features import plane_distance_bound
 from .narrow.manifold import PLANE
+from .narrow.shape import bounding_radius
 from .pair_laws import Geoms
 
 HASH_X = wp.constant(73856093)
@@ -58,7 +59,7 @@ def bucket_of(grid: Grid, c: wp.vec3i) -> int:
 @func
 def reach(grid: Grid, size: wp.array2d(dtype=vec3), geoms: Geoms, h: real, w: int, g: int) -> real:
     """Bounding radius + margin + distance moved within a step [m]; 0 for geoms of inactive bodies (speed -1)."""
-    radius = features.bounding_radius(grid.geom_type[g], size[w % size.shape[0], g])
+    radius = bounding_radius(grid.geom_type[g], size[w % size.shape[0], g])
     speed = geoms.speed[w, g]
     if speed < real(0.0):
         return real(0.0)
@@ -131,7 +132,7 @@ def close(
         q = a
     r_q = reach(grid, size, geoms, h, w, q)
     if grid.geom_type[p] == PLANE:
-        return features.plane_distance_bound(geoms.X[w, p], geoms.X[w, q], r_q) <= h * geoms.speed[w, p]
+        return plane_distance_bound(geoms.X[w, p], geoms.X[w, q], r_q) <= h * geoms.speed[w, p]
     r = r_q + reach(grid, size, geoms, h, w, p)
     x = wp.transform_get_translation(geoms.X[w, p]) - wp.transform_get_translation(geoms.X[w, q])
     return wp.dot(x, x) <= r * r

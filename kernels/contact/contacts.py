@@ -21,9 +21,10 @@ from ..tree.plant import Plant, placed_geom
 from .broadphase import Grid
 from .cull import geom_bound, next_candidate
 from .narrow.detect import detect_features
-from .narrow.features import ContactGeometry, bounding_radius, contact_frame, evaluate
+from .narrow.features import ContactGeometry, contact_frame, evaluate
 from .narrow.manifold import Manifold, contact_features
 from .narrow.resolution import SUSPECT, is_inside, longest_ways, looked_at
+from .narrow.shape import bounding_radius
 from .pair_laws import (
     Contacts,
     Geoms,

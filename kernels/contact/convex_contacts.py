@@ -17,12 +17,12 @@ from .broadphase import Grid
 from .contacts import TOUCHES, Moving, flags_of, geom_pose_world, look_ahead, point_velocity, store_contact
 from .cull import boxes_apart, next_candidate
 from .narrow import heightfield
-from .narrow.features import bounding_radius, contact_frame
+from .narrow.features import contact_frame
 from .narrow.heightfield import detect_general, evaluate
 from .narrow.manifold import contact_features, is_general
 from .narrow.nearing import Nearing, fastest, within
 from .narrow.resolution import longest_ways
-from .narrow.shape import MeshTable, Shape
+from .narrow.shape import MeshTable, Shape, bounding_radius
 from .pair_laws import Contacts, Geoms, Scene, margin_of, seen_from
 
 

@@ -12,8 +12,8 @@ import warp as wp
 from .. import real as device
 from ..linalg.vector import scalar
 from ..real import func, real, transform, vec3, vec5
-from .narrow.features import bounding_radius
-from .narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, GENERAL, HEIGHT_FIELD, MESH, PLANE, SPHERE
+from .narrow.manifold import BOX, CAPSULE, CYLINDER, ELLIPSOID, GENERAL, MESH, PLANE
+from .narrow.shape import bounding_radius, half_extents
 
 NEXT = """
 const SCALAR* poses = (const SCALAR*)geom_X.data;
@@ -123,20 +123,6 @@ def geom_bound(type: int, X: transform, size: vec3) -> vec5:
         axis = wp.transform_vector(X, along)
         radius = wp.length(size - along)
     return vec5(axis[0], axis[1], axis[2], radius, radius + wp.length(axis))
-
-
-@func
-def half_extents(type: int, size: vec3) -> vec3:
-    """Half extents of the box around a geom, along the geom's axes; negative for a plane and a height field."""
-    if type == PLANE or type == HEIGHT_FIELD:
-        return vec3(real(-1.0), real(-1.0), real(-1.0))
-    if type == SPHERE:
-        return vec3(size[0], size[0], size[0])
-    if type == CAPSULE:
-        return vec3(size[0], size[0], size[0] + size[1])
-    if type == CYLINDER:
-        return vec3(size[0], size[0], size[1])
-    return size
 
 
 @func

@@ -7,8 +7,8 @@ One thread per ray. The cost is rays x geoms whose bounding sphere the ray meets
 import warp as wp
 
 from ..real import func, kernel, real, struct, transform, vec3
-from .narrow.features import bounding_radius
 from .narrow.manifold import HEIGHT_FIELD, MESH, PLANE
+from .narrow.shape import bounding_radius
 from .ray import Hit, Triangles, miss, ray_mesh, ray_primitive
 from .ray_field import Fields, ray_field
 

@@ -13,6 +13,7 @@ from warpsim.device.copies import copy, scalar_types
 from warpsim.kernels.contact.narrow import detect as detect_module
 from warpsim.kernels.contact.narrow import features as features_module
 from warpsim.kernels.contact.narrow import manifold as manifold_module
+from warpsim.kernels.contact.narrow import shape as shape_module
 
 DEVICE = wp.get_preferred_device()
 PLANE, SPHERE, CAPSULE, BOX = 0, 2, 3, 6
@@ -27,13 +28,8 @@ def kernels(S):
     """One kernel that detects and evaluates every pair of a batch."""
     t = scalar_types(S)
     detect = copy(detect_module, S).detect_features
-    shapes = copy(features_module, S)
-    evaluate, bounding_radius, plane_distance_bound = (
-        shapes.evaluate,
-        shapes.bounding_radius,
-        shapes.plane_distance_bound,
-    )
-
+    features, bounding_radius = copy(features_module, S), copy(shape_module, S).bounding_radius
+    evaluate, plane_distance_bound = features.evaluate, features.plane_distance_bound
     contact_features = copy(manifold_module, S).contact_features
 
     @wp.kernel(module=f"test_collide_{S.__name__}", enable_backward=False)

@@ -7,7 +7,7 @@ import pytest
 from scenes.trajectories import rollout, small
 from warpsim.files.shapes import triangles
 from warpsim.model.builder import ModelBuilder
-from warpsim.model.geometry import volume_and_inertia
+from warpsim.model.geom_types import volume_and_inertia
 from warpsim.show import plot
 from warpsim.show.render import Camera, render_image, render_png
 from warpsim.state.trajectory import Trajectory

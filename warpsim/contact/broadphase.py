@@ -8,7 +8,7 @@ from warpsim.device.copies import launch
 from warpsim.device.memory import LARGEST_INDEX
 from warpsim.device.ranges import sort_segments
 from warpsim.kernels.contact import broadphase
-from warpsim.model.extent import bounding_radii
+from warpsim.model.geom_types import bounding_radii
 from warpsim.tree.dynamics import BLOCK, DeviceModel
 
 # With at most this many pairs, on the CPU, a walk through the full list is faster than the grid

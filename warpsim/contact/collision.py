@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warpsim.base.errors import ModelError
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.contact.hydroelastic.pressure_contact import PressureContact
 from warpsim.contact.spin_contact import Spin
@@ -23,7 +22,6 @@ from warpsim.model.overlap import start_of
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact/convex_contacts.py
-SUPPORTED = (*SIMPLE, GeomType.HFIELD, GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)
 SLOTS_PER_ROBOT = 64
 LEAST_SLOTS = 32  # for a robot whose geoms have fewer contact points in total
 HULL_WARNING = 0.02  # share of a mesh's size
@@ -46,7 +44,7 @@ PAIR_POINTS = {
     (GeomType.CYLINDER, GeomType.MESH): 8,
     (GeomType.BOX, GeomType.MESH): 8,
     (GeomType.MESH, GeomType.MESH): 8,
-} | {(GeomType.HFIELD, kind): 8 for kind in (*SIMPLE[1:], GeomType.ELLIPSOID, GeomType.CYLINDER, GeomType.MESH)}
+} | {(GeomType.HFIELD, kind): 8 for kind in GeomType if kind > GeomType.HFIELD}
 
 
 def geom_links(model: Model) -> np.ndarray:
@@ -166,22 +164,6 @@ def reach_of(model: Model) -> np.ndarray:
     return reach
 
 
-def refuse_unsupported(model: Model) -> None:
-    """Raise `ModelError` if a pair that may touch has a shape without contact kernels."""
-    supported = [int(kind) for kind in SUPPORTED]
-    # Each geom once, in the order of the pairs.
-    paired = np.asarray(model.pair_geom[: model.point_pairs]).reshape(-1)
-    paired = paired[~np.isin(model.geom_type[paired], supported)]
-    bad = {model.geom_names[g]: GeomType(model.geom_type[g]).name.lower() for g in dict.fromkeys(paired.tolist())}
-    if bad:
-        listed = ", ".join(f"{name!r} ({kind})" for name, kind in list(bad.items())[:6])
-        raise ModelError(
-            f"model {model.name!r}: no contact yet for geoms {listed}{' and more' if len(bad) > 6 else ''}; make them "
-            "another shape, switch their contact off (contype = conaffinity = 0), or simulate with "
-            "solver=ws.NoContact()"
-        )
-
-
 def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
     """Warn once if hulls that may touch deviate from their meshes by more than `HULL_WARNING` of the mesh's size."""
     touching = np.unique(model.geom_mesh[model.pair_geom])
@@ -215,8 +197,6 @@ class Collision:
         model = device_model.model
         self.device_model, self.dynamics, self.model = device_model, dynamics, model
         self.enabled = enabled and len(model.pair_geom) > 0
-        if self.enabled:
-            refuse_unsupported(model)
         self.slides = self.enabled and has_dynamic_friction(model)
         self.capacity = 0
         self.scene = self._scene(np.arange(model.ngeom) if placement else np.unique(model.pair_geom))

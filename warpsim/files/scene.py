@@ -4,7 +4,7 @@
 import numpy as np
 
 from warpsim.base.checks import positive
-from warpsim.model import extent as extents
+from warpsim.model import geom_types
 from warpsim.model.geometry import rotate
 from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import GeomType
@@ -60,7 +60,7 @@ def grid_origins(count: int, spacing: float) -> np.ndarray:
 
 def bounding_radii(model) -> np.ndarray:
     """Radius `(ngeom,)` [m] of each geom about its own origin; 0 for planes and height fields (scenery)."""
-    radii = extents.bounding_radii(model)
+    radii = geom_types.bounding_radii(model)
     return np.where(np.isfinite(radii), radii, 0.0)
 
 

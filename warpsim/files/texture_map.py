@@ -20,6 +20,7 @@ extents. A face lies whole on one square.
 import numpy as np
 
 from warpsim.files.shapes import triangles
+from warpsim.model.geom_types import half_extents
 from warpsim.model.looks import VisualMaterial, material_of
 from warpsim.model.model import GeomType
 from warpsim.model.pictures import png_size
@@ -54,10 +55,10 @@ def texture_coordinates(model, geom: int, corners) -> np.ndarray:
     size = np.array(model.geom_size[geom], float)
     mesh = model.meshes[model.geom_mesh[geom]] if model.geom_mesh[geom] >= 0 else None
     if material.texture is not None and material.texture.kind == "cube":
-        return _on_cube(kind, corners, half_extents(kind, size), material)
+        return _on_cube(kind, corners, _mapped_extents(kind, size), material)
     if kind == GeomType.HFIELD or (kind == GeomType.MESH and mesh.uv is None):
         return project(corners, size[:2], material)
-    half = half_extents(kind, size)
+    half = _mapped_extents(kind, size)
     if kind == GeomType.MESH:
         first, second = np.moveaxis(mesh.uv.astype(float), -1, 0)
         down = 1.0 - second
@@ -74,13 +75,10 @@ def texture_coordinates(model, geom: int, corners) -> np.ndarray:
     return np.stack([scale[0] * first - shift, 1.0 + shift - scale[1] * down], axis=-1)
 
 
-def half_extents(kind: GeomType, size) -> np.ndarray:
-    """Half extents (3,) of the shape that an image is mapped to; 1 along infinite sides of a plane."""
-    if kind == GeomType.SPHERE:
-        return np.full(3, size[0])
-    if kind in (GeomType.CYLINDER, GeomType.CAPSULE):
-        return np.array([size[0], size[0], size[1]])
-    return np.where(np.asarray(size) > 0, size, 1.0)
+def _mapped_extents(kind: GeomType, size) -> np.ndarray:
+    """Half extents (3,) that an image is mapped to: a capsule's without its ends, 1 along infinite sides of a plane."""
+    half = half_extents(kind, size)
+    return size[[0, 0, 1]] if kind == GeomType.CAPSULE else np.where(half > 0, half, 1.0)
 
 
 def _on_cube(kind: GeomType, corners, half, material: VisualMaterial) -> np.ndarray:

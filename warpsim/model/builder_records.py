@@ -8,7 +8,8 @@ import numpy as np
 
 from warpsim.base.errors import ModelError
 from warpsim.model import mesh_mass
-from warpsim.model.geometry import combine_masses, rotate, rotation_matrix, volume_and_inertia
+from warpsim.model.geom_types import volume_and_inertia
+from warpsim.model.geometry import combine_masses, rotate, rotation_matrix
 from warpsim.model.looks import VisualMaterial
 from warpsim.model.model import GeomType, JointType
 

@@ -133,27 +133,3 @@ def nearest_rotation(linear) -> np.ndarray:
     u, _, vt = np.linalg.svd(linear / np.linalg.norm(linear, axis=0))
     turn = u @ vt
     return turn * [1.0, 1.0, -1.0] if np.linalg.det(turn) < 0 else turn
-
-
-def volume_and_inertia(kind: str, size) -> tuple[float, np.ndarray]:
-    """Volume [m^3] and unit-density diagonal inertia (3,) [m^5] about the center of a solid primitive."""
-    a, b, c = (float(x) for x in size)
-    if kind == "sphere":
-        volume = 4 / 3 * np.pi * a**3
-        return volume, np.full(3, 0.4 * volume * a**2)
-    if kind == "ellipsoid":
-        volume = 4 / 3 * np.pi * a * b * c
-        return volume, volume / 5 * np.array([b * b + c * c, a * a + c * c, a * a + b * b])
-    if kind == "box":
-        volume = 8 * a * b * c
-        return volume, volume / 3 * np.array([b * b + c * c, a * a + c * c, a * a + b * b])
-    height = 2 * b
-    cylinder = np.pi * a * a * height
-    across, along = cylinder * (3 * a * a + height * height) / 12, cylinder * a * a / 2
-    if kind == "cylinder":
-        return cylinder, np.array([across, across, along])
-    if kind == "capsule":  # two half spheres, each with its center of mass 3a/8 beyond the cylinder's end
-        ball = 4 / 3 * np.pi * a**3
-        ball_across = ball * (0.4 * a * a + b * b + 2 * b * 3 * a / 8)
-        return cylinder + ball, np.array([across + ball_across, across + ball_across, along + 0.4 * ball * a * a])
-    raise ValueError(f"no closed-form mass properties for geom type {kind!r}; give the body's mass and inertia")

@@ -5,6 +5,7 @@ import numpy as np
 
 from warpsim.base.checks import number, numbers
 from warpsim.base.errors import ModelError
+from warpsim.model.geom_types import half_extents
 from warpsim.model.geometry import matrix_quaternion, rotation_matrix
 from warpsim.model.model import GeomType, Model
 
@@ -28,18 +29,6 @@ def medium_of(density, viscosity, wind) -> dict:
     return found | {"wind": wind.copy()}
 
 
-def semi_axes(kind: GeomType, size) -> np.ndarray:
-    """Semi-axes [m] of the ellipsoid that stands for a shape."""
-    size = np.asarray(size, float)
-    if kind == GeomType.SPHERE:
-        return np.full(3, size[0])
-    if kind == GeomType.CAPSULE:
-        return np.array([size[0], size[0], size[0] + size[1]])
-    if kind == GeomType.CYLINDER:
-        return np.array([size[0], size[0], size[1]])
-    return size.copy()
-
-
 def ellipsoid_row(kind: GeomType, size, fluid, label: str) -> np.ndarray:
     """The `geom_fluid` row of a geom on which the medium acts as on an ellipsoid; zeros where `fluid` is None.
 
@@ -57,7 +46,7 @@ def ellipsoid_row(kind: GeomType, size, fluid, label: str) -> np.ndarray:
         return given.copy()
     if kind in (GeomType.PLANE, GeomType.HFIELD):
         raise ModelError(f"{label}: a {kind.name.lower()} is no ellipsoid that a medium could move; leave fluid out")
-    axes = semi_axes(kind, size)
+    axes = half_extents(kind, size)
     return np.concatenate([[1.0], given, *added_mass(axes), axes])
 
 

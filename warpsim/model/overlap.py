@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 
-from warpsim.model.extent import bounding_radii
+from warpsim.model.geom_types import bounding_radii, support
 from warpsim.model.geometry import CONJUGATE, rotate, rotation_matrix
 from warpsim.model.host_kinematics import body_poses, geom_poses
 from warpsim.model.model import GeomType, Model
@@ -170,19 +170,8 @@ class _Support:
 
     def reach(self, directions) -> np.ndarray:
         """max x.d over the shape, `(n,)` for unit directions `(n, 3)`."""
-        d, size = directions @ self.turn, self.size
-        if self.kind == GeomType.SPHERE:
-            own = np.full(len(d), size[0])
-        elif self.kind == GeomType.CAPSULE:
-            own = size[0] + size[1] * np.abs(d[:, 2])
-        elif self.kind == GeomType.CYLINDER:
-            own = size[0] * np.hypot(d[:, 0], d[:, 1]) + size[1] * np.abs(d[:, 2])
-        elif self.kind == GeomType.ELLIPSOID:
-            own = np.linalg.norm(d * size, axis=1)
-        elif self.kind == GeomType.BOX:
-            own = np.abs(d) @ size
-        else:
-            own = (d @ self.vertices.T).max(axis=1)
+        d = directions @ self.turn
+        own = (d @ self.vertices.T).max(axis=1) if self.kind == GeomType.MESH else support(self.kind, self.size, d)
         return own + directions @ self.pose[:3]
 
     def depth_in_ground(self, other: "_Support", directions) -> float:

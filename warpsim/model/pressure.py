@@ -10,6 +10,7 @@ import typing
 import numpy as np
 
 from warpsim.model import polyhedra
+from warpsim.model.geom_types import half_extents
 from warpsim.model.hull import convex_mesh
 from warpsim.model.hydroelastic import resolution_of
 from warpsim.model.model import GeomType, Model
@@ -223,11 +224,9 @@ def _rise(corners, flat, others, a, b) -> np.ndarray:
 
 def corner_scale(kind: int, size) -> tuple[np.ndarray, float]:
     """(scale (3,), half) [m] of half sizes: corner (u, s) of a face is at scale u + s half e_z in geom axes."""
-    if kind in (GeomType.SPHERE, GeomType.CAPSULE):
-        return np.full(3, float(size[0])), float(size[1]) if kind == GeomType.CAPSULE else 0.0
-    if kind == GeomType.CYLINDER:
-        return np.array([size[0], size[0], size[1]]), 0.0
-    return (np.ones(3) if kind == GeomType.MESH else np.array(size, float)), 0.0
+    if kind == GeomType.CAPSULE:
+        return np.full(3, float(size[0])), float(size[1])
+    return (np.ones(3) if kind == GeomType.MESH else half_extents(kind, size)), 0.0
 
 
 def _face_tables(model: Model, g: int) -> dict[str, np.ndarray]:

@@ -22,7 +22,7 @@ import typing
 import numpy as np
 
 from warpsim.model import hydroelastic, polyhedra
-from warpsim.model.extent import bounding_radii
+from warpsim.model.geom_types import bounding_radii, half_extents
 from warpsim.model.hull import convex_mesh
 from warpsim.model.model import GeomType, Mesh, Model, TetField
 
@@ -48,8 +48,7 @@ def coefficients(kind: int, size, thickness: float, entry: np.ndarray) -> tuple[
         return n / thickness, np.zeros_like(c)
     size = np.asarray(size, float)
     if kind in (GeomType.SPHERE, GeomType.ELLIPSOID):
-        scale = np.full(3, size[0]) if kind == GeomType.SPHERE else size
-        return -n / (scale * c[..., None]), np.ones_like(c)
+        return -n / (half_extents(kind, size) * c[..., None]), np.ones_like(c)
     if kind == GeomType.BOX:
         m = size.min()
         return -n / m, np.abs(n) @ size / m
@@ -78,8 +77,7 @@ def geom_cells(model: Model, g: int) -> tuple[Cells, float, float]:
     if kind == GeomType.PLANE:
         cells = Cells(np.array([[0.0, 0.0, -1.0, 0.0]]), np.zeros(1, int), np.array([[-1]]), np.ones(1, int))
         return cells, thickness, thickness
-    depths = {GeomType.SPHERE: size[:1], GeomType.CAPSULE: size[:1], GeomType.CYLINDER: size[:2]}
-    deep = float(min(depths.get(kind, size)))
+    deep = float(half_extents(kind, size).min())
     # F is concave, and 1 in the middle. A ray from there that leaves the shape at r leaves the layer F >= -s at r (1 +
     # s) at most.
     reach = float(size[0] if kind == GeomType.CAPSULE else bounding_radii(model)[g])

@@ -15,6 +15,7 @@ from warpsim.files.store.place import fresh, state_names, writing
 from warpsim.files.store.store import Commit, Store
 from warpsim.files.store.store_model import put
 from warpsim.kernels.flags import ENERGY_GAIN, NOT_HELD, UNRESOLVED
+from warpsim.model.geom_types import half_extents
 from warpsim.model.model import GeomType
 from warpsim.run.description import describe_simulator, fingerprint, simulator_arguments
 from warpsim.run.rollout import RECORDED
@@ -122,8 +123,7 @@ def unresolved_pair(sim, before: State, after: State, world: int) -> str:
     model, h = sim.model, sim.dt
     size = sim._step.device_model.parameters.stored("geom_size").numpy()
     size, kind = size[world % len(size)].astype(float), model.geom_type
-    thick = np.where(kind == GeomType.CYLINDER, size[:, :2].min(1), size.min(1))
-    thick = np.where(np.isin(kind, (GeomType.SPHERE, GeomType.CAPSULE)), size[:, 0], thick)
+    thick = np.array([half_extents(*geom).min() for geom in zip(kind, size, strict=True)])
     thick[kind == GeomType.PLANE] = np.inf
     pose, moved, turned = sim.kinematics(before.q, before.mocap).numpy()[world], before.clone(), before.clone()
     theta = sim._step.scheme.theta_vq  # positions move by h (θ v' + (1 − θ) v)

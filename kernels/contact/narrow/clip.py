@@ -11,11 +11,22 @@ feature contact with its distance from `convex_features`. Of points at the same 
 import warp as wp
 
 from ...real import func, quat, real, struct, vec3
-from .convex_features import bulge, local_feature, relative_geometry
+from .convex_features import bulge, relative_geometry
 from .features import orthogonal
 from .gjk import Pair
 from .manifold import CAPSULE, CAPSULE_AXIS, CYLINDER, MAX_POINTS, NO_REFERENCE, Manifold, add_contact
-from .shape import FIRST_CAP, NO_FEATURE, SIDE, MeshTable, Shape, corner_code, corners, features_toward, side_code
+from .shape import (
+    FIRST_CAP,
+    NO_FEATURE,
+    SIDE,
+    MeshTable,
+    Shape,
+    corner_code,
+    corners,
+    features_toward,
+    local_feature,
+    side_code,
+)
 
 MAX_CANDIDATES = wp.constant(63)
 MAX_CORNERS = wp.constant(64)

@@ -16,8 +16,8 @@ import warp as wp
 from ...real import func, quat, real, struct, transform, vec3
 from . import clip, convex_features
 from .clip import Candidates, add_candidate, face_manifold, line_manifold, lines_parallel, pair_geometry, reduce
-from .convex_features import local_feature, record_normal
-from .features import orthogonal
+from .convex_features import record_normal
+from .features import POINT, orthogonal
 from .gjk import Pair, deepest, lowest, nearest
 from .manifold import CAPSULE, CYLINDER, ELLIPSOID, MESH, NO_REFERENCE, PLANE, Manifold, add_contact
 from .nearing import Nearing, seen_in
@@ -30,6 +30,7 @@ from .shape import (
     beyond_feature,
     extent,
     features_toward,
+    local_feature,
     radius,
 )
 
@@ -73,7 +74,7 @@ def separation(table: MeshTable, pair: Pair, n: vec3) -> real:
 def off_feature(table: MeshTable, geom: Shape, code: wp.int32, x: vec3, n: vec3) -> real:
     """Distance of a core point x from a feature, in the geom's axes; of a curved one from its support point along n."""
     f = local_feature(table, geom, code)
-    if f.kind == convex_features.POINT:
+    if f.kind == POINT:
         identity = quat(real(0.0), real(0.0), real(0.0), real(1.0))
         return wp.length(x - f.p - convex_features.bulge(f.curve, identity, geom.size, n))
     return beyond_feature(table, geom, code, x)

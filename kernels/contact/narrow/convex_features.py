@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contact geometry of a pair of features of any two convex geoms, smooth in poses and sizes.
 
-This file adds to `features.py` the vertices, edges and faces of meshes, and the curved features: the rim of a cylinder
-and the surface of an ellipsoid. A feature is a point, a line, a plane, or a curved point x(n), the feature's support
-point along n. Against a plane, or a rim against a point, x has a closed form. Else n is the root of
+`shape.py` has the features. A feature is a point, a line, a plane, or a curved point x(n), the feature's support point
+along n. Against a plane, or a rim against a point, x has a closed form. Else n is the root of
 
     t(n) = (1 − n nᵀ)(x_b(−n) − x_a(n)) = 0,
 
@@ -24,40 +23,24 @@ The third code (reference) is one of
 
 import warp as wp
 
-from ...real import func, quat, real, struct, transform, vec3
-from . import features
+from ...real import func, quat, real, transform, vec3
 from .features import (
+    FLAT,
+    LINE,
+    POINT,
+    SMALLEST_SQUARE,
     ContactGeometry,
     across,
     against_flat,
     assemble,
-    box_signs,
     line_line,
     line_through_plane,
     orthogonal,
     point_line,
     unit_or,
 )
-from .manifold import BOX, CAPSULE, CAPSULE_AXIS, CYLINDER, ELLIPSOID, FIRST_EDGE, FIRST_FACE, MESH, PLANE
-from .shape import (
-    FIRST_CAP,
-    FIRST_CHORD,
-    FIRST_MESH_EDGE,
-    FIRST_MESH_FACE,
-    FIRST_RIM_POINT,
-    RIM_POINTS,
-    SIDE,
-    MeshTable,
-    Shape,
-    rim_direction,
-)
-
-POINT = features.POINT
-LINE = features.LINE
-FLAT = features.FLAT
-STRAIGHT = wp.constant(0)
-RIM = wp.constant(1)
-SURFACE = wp.constant(2)
+from .manifold import CYLINDER
+from .shape import RIM, SIDE, STRAIGHT, SURFACE, Feature, MeshTable, Shape, local_feature
 
 GRID = wp.constant(32767)  # points per axis of the grid of recorded normals; odd, so that the axes are exact
 FROZEN = wp.constant(1 << 30)
@@ -68,17 +51,6 @@ CONDITION = {wp.float32: 1e-6, wp.float64: 1e-12}  # relative determinant below 
 
 condition = float(CONDITION[real])
 parallel = float(PARALLEL[real])
-
-
-@struct
-class Feature:
-    """A feature: kind, type of curvature, point, direction (of a line) or outward normal, and radius."""
-
-    kind: wp.int32
-    curve: wp.int32
-    p: vec3
-    u: vec3
-    r: real
 
 
 @func(inline=False)
@@ -118,94 +90,6 @@ def recorded_normal(reference: wp.int32) -> vec3:
 
 
 @func(inline=False)
-def box_feature(size: vec3, code: wp.int32) -> Feature:
-    f = Feature()
-    s = box_signs(code)
-    f.kind = POINT
-    f.p = wp.cw_mul(s, size)
-    f.u = s
-    if code >= FIRST_FACE:
-        f.kind = FLAT
-    elif code >= FIRST_EDGE:
-        f.kind = LINE
-        f.u = vec3(real(1.0) - wp.abs(s[0]), real(1.0) - wp.abs(s[1]), real(1.0) - wp.abs(s[2]))
-    return f
-
-
-@func(inline=False)
-def cylinder_feature(size: vec3, code: wp.int32) -> Feature:
-    f = Feature()
-    f.u = vec3(real(0.0), real(0.0), real(1.0))
-    if code == SIDE:
-        f.kind = LINE
-        f.r = size[0]
-    elif code >= FIRST_CHORD:
-        k = code - FIRST_CHORD
-        f.kind = LINE
-        first = rim_direction(k % RIM_POINTS)
-        f.u = wp.normalize(rim_direction((k + 1) % RIM_POINTS) - first)
-        f.p = size[0] * first + vec3(real(0.0), real(0.0), real(2 * (k // RIM_POINTS) - 1) * size[1])
-    elif code >= FIRST_RIM_POINT:
-        k = code - FIRST_RIM_POINT
-        f.p = size[0] * rim_direction(k % RIM_POINTS) + vec3(
-            real(0.0), real(0.0), real(2 * (k // RIM_POINTS) - 1) * size[1]
-        )
-    elif code >= FIRST_CAP:
-        f.kind = FLAT
-        f.u = vec3(real(0.0), real(0.0), real(2 * (code - FIRST_CAP) - 1))
-        f.p = size[1] * f.u
-    else:
-        f.curve = RIM
-        f.p = vec3(real(0.0), real(0.0), real(2 * code - 1) * size[1])
-    return f
-
-
-@func(inline=False)
-def mesh_feature(table: MeshTable, mesh: wp.int32, code: wp.int32) -> Feature:
-    f = Feature()
-    start = table.mesh_range[mesh, 0]
-    if code >= FIRST_MESH_FACE:
-        face = table.mesh_range[mesh, 4] + code - FIRST_MESH_FACE
-        f.kind = FLAT
-        f.p = table.vertex[start + table.face_vertex[table.face[face, 0]]]
-        f.u = table.face_normal[face]
-    elif code >= FIRST_MESH_EDGE:
-        edge = table.mesh_range[mesh, 2] + code - FIRST_MESH_EDGE
-        f.kind = LINE
-        f.p = table.vertex[start + table.edge[edge, 0]]
-        f.u = wp.normalize(table.vertex[start + table.edge[edge, 1]] - f.p)
-    else:
-        f.p = table.vertex[start + code]
-    return f
-
-
-@func(inline=False)
-def local_feature(table: MeshTable, geom: Shape, code: wp.int32) -> Feature:
-    """A feature in the geom's axes."""
-    if geom.type == BOX:
-        return box_feature(geom.size, code)
-    if geom.type == CYLINDER:
-        return cylinder_feature(geom.size, code)
-    if geom.type == MESH:
-        return mesh_feature(table, geom.mesh, code)
-    f = Feature()
-    f.u = vec3(real(0.0), real(0.0), real(1.0))
-    if geom.type == PLANE:
-        f.kind = FLAT
-    elif geom.type == ELLIPSOID:
-        f.curve = SURFACE
-    elif geom.type == CAPSULE and code == CAPSULE_AXIS:
-        f.kind = LINE
-        f.r = geom.size[0]
-    elif geom.type == CAPSULE:
-        f.p = vec3(real(0.0), real(0.0), real(2 * code - 1) * geom.size[1])
-        f.r = geom.size[0]
-    else:
-        f.r = geom.size[0]
-    return f
-
-
-@func(inline=False)
 def place(f: Feature, q: quat, offset: vec3) -> Feature:
     """The feature of a geom whose pose is (q, offset)."""
     g = Feature()
@@ -241,7 +125,7 @@ def curvature(curve: wp.int32, q: quat, size: vec3, n: vec3, v: vec3) -> vec3:
         x = wp.cw_mul(wp.cw_mul(size, size), m) / h
         return wp.quat_rotate(q, (wp.cw_mul(wp.cw_mul(size, size), w) - wp.dot(x, w) * x) / h)
     square = m[0] * m[0] + m[1] * m[1]
-    if square < real(features.SMALLEST_SQUARE):
+    if square < real(SMALLEST_SQUARE):
         return vec3(real(0.0), real(0.0), real(0.0))
     turn = vec3(-m[1], m[0], real(0.0))
     return wp.quat_rotate(q, (size[0] * wp.dot(turn, w) / (square * wp.sqrt(square))) * turn)

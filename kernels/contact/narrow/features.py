@@ -19,14 +19,13 @@ import warp as wp
 from ...number.num import num, num3
 from ...real import func, mat33, quat, real, struct, transform, vec3
 from .box_core import vertex_sign
-from .manifold import BOX, CAPSULE, CAPSULE_AXIS, CYLINDER, ELLIPSOID, FIRST_EDGE, FIRST_FACE, HEIGHT_FIELD, MESH, PLANE
+from .manifold import BOX, CAPSULE, CAPSULE_AXIS, FIRST_EDGE, FIRST_FACE, PLANE
 
 # Kinds of features of a core.
 POINT = wp.constant(0)
 LINE = wp.constant(1)
 FLAT = wp.constant(2)
 
-UNBOUNDED = -1.0  # bounding radius that marks a plane
 SMALLEST_SQUARE = 1e-30  # squared length [m²] below which a vector has no direction (positive in float32 too)
 FRAME_SWITCH = 0.8  # a vector orthogonal to n is made from the x axis, or from the y axis if |n_x| is larger than this
 
@@ -112,22 +111,6 @@ def core_radius(type: wp.int32, size: vec3) -> real:
     """The radius by which the core is grown; 0 unless the geom is a sphere or a capsule."""
     if type == PLANE or type == BOX:
         return real(0.0)
-    return size[0]
-
-
-@func
-def bounding_radius(type: wp.int32, size: vec3) -> real:
-    """Radius [m] of the sphere around the geom's origin that contains it; UNBOUNDED (negative) for a plane."""
-    if type == PLANE:
-        return real(UNBOUNDED)
-    if type == BOX or type == MESH or type == HEIGHT_FIELD:
-        return wp.length(size)
-    if type == CAPSULE:
-        return size[0] + size[1]
-    if type == CYLINDER:
-        return wp.length(vec3(size[0], size[1], real(0.0)))
-    if type == ELLIPSOID:
-        return wp.max(size)
     return size[0]
 
 

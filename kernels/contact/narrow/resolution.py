@@ -19,7 +19,8 @@ import warp as wp
 
 from ...flags import UNRESOLVED
 from ...real import func, real, vec2, vec3
-from .manifold import CAPSULE, CYLINDER, PLANE, SPHERE
+from .manifold import PLANE
+from .shape import thickness
 
 # A bit of `Contacts.flags` between `contacts.detect` and `look_after` only; it never becomes a flag of the world.
 SUSPECT = wp.constant(1 << 16)
@@ -29,16 +30,6 @@ SHARE = 0.5
 WHOLE = 4.0  # times the way for geoms that part: both geoms, from front to back
 INSIDE = 2.0  # times the way for geoms that approach: the thinner geom's middle is inside
 STILL_INSIDE = 0.2  # times the way for geoms that approach: deeper than contact leaves geoms that it holds
-
-
-@func
-def thickness(type: wp.int32, size: vec3) -> real:
-    """Least half extent [m] of a geom that is not a plane."""
-    if type == SPHERE or type == CAPSULE:
-        return size[0]
-    if type == CYLINDER:
-        return wp.min(size[0], size[1])
-    return wp.min(size)
 
 
 @func

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convex shapes for the general narrow phase: support points, candidate features and polygon faces.
+"""What each type of geom is on a device: extents, and for the general narrow phase support points and features.
 
 A shape is a core (point, segment, box, ellipsoid, cylinder, polytope) grown by a radius. `manifold.py` has the feature
 codes of sphere, capsule, box and plane. The others are
@@ -23,7 +23,20 @@ import warp as wp
 from ...real import func, real, struct, vec3
 from .box_core import edge_code, face_toward
 from .farthest import farthest_vertex
-from .manifold import BOX, CAPSULE, CAPSULE_AXIS, CYLINDER, ELLIPSOID, FIRST_EDGE, FIRST_FACE, MESH, PLANE, SPHERE
+from .features import FLAT, LINE, POINT, box_signs
+from .manifold import (
+    BOX,
+    CAPSULE,
+    CAPSULE_AXIS,
+    CYLINDER,
+    ELLIPSOID,
+    FIRST_EDGE,
+    FIRST_FACE,
+    HEIGHT_FIELD,
+    MESH,
+    PLANE,
+    SPHERE,
+)
 
 SIDE = wp.constant(2)
 FIRST_CAP = wp.constant(3)
@@ -33,6 +46,13 @@ RIM_POINTS = wp.constant(8)
 FIRST_MESH_EDGE = wp.constant(1 << 20)
 FIRST_MESH_FACE = wp.constant(2 << 20)
 NO_FEATURE = wp.constant(-1)
+
+# Curves of features.
+STRAIGHT = wp.constant(0)
+RIM = wp.constant(1)
+SURFACE = wp.constant(2)
+
+UNBOUNDED = -1.0  # bounding radius that marks a plane
 
 HALF_SQRT2 = 0.5**0.5
 
@@ -61,6 +81,57 @@ class Shape:
     type: wp.int32
     mesh: wp.int32
     size: vec3
+
+
+@struct
+class Feature:
+    """A feature: kind, type of curvature, point, direction (of a line) or outward normal, and radius."""
+
+    kind: wp.int32
+    curve: wp.int32
+    p: vec3
+    u: vec3
+    r: real
+
+
+@func
+def bounding_radius(type: wp.int32, size: vec3) -> real:
+    """Radius [m] of the sphere around the geom's origin that contains it; UNBOUNDED (negative) for a plane."""
+    if type == PLANE:
+        return real(UNBOUNDED)
+    if type == BOX or type == MESH or type == HEIGHT_FIELD:
+        return wp.length(size)
+    if type == CAPSULE:
+        return size[0] + size[1]
+    if type == CYLINDER:
+        return wp.length(vec3(size[0], size[1], real(0.0)))
+    if type == ELLIPSOID:
+        return wp.max(size)
+    return size[0]
+
+
+@func
+def half_extents(type: int, size: vec3) -> vec3:
+    """Half extents of the box around a geom, along the geom's axes; negative for a plane and a height field."""
+    if type == PLANE or type == HEIGHT_FIELD:
+        return vec3(real(-1.0), real(-1.0), real(-1.0))
+    if type == SPHERE:
+        return vec3(size[0], size[0], size[0])
+    if type == CAPSULE:
+        return vec3(size[0], size[0], size[0] + size[1])
+    if type == CYLINDER:
+        return vec3(size[0], size[0], size[1])
+    return size
+
+
+@func
+def thickness(type: wp.int32, size: vec3) -> real:
+    """Least half extent [m] of a geom that is not a plane."""
+    if type == SPHERE or type == CAPSULE:
+        return size[0]
+    if type == CYLINDER:
+        return wp.min(size[0], size[1])
+    return wp.min(size)
 
 
 @func(inline=False)
@@ -296,3 +367,91 @@ def side_code(table: MeshTable, shape: Shape, face: wp.int32, k: wp.int32) -> wp
     if shape.type == CYLINDER and face == FIRST_CAP + 1:
         return FIRST_CHORD + RIM_POINTS + k
     return SIDE
+
+
+@func(inline=False)
+def box_feature(size: vec3, code: wp.int32) -> Feature:
+    f = Feature()
+    s = box_signs(code)
+    f.kind = POINT
+    f.p = wp.cw_mul(s, size)
+    f.u = s
+    if code >= FIRST_FACE:
+        f.kind = FLAT
+    elif code >= FIRST_EDGE:
+        f.kind = LINE
+        f.u = vec3(real(1.0) - wp.abs(s[0]), real(1.0) - wp.abs(s[1]), real(1.0) - wp.abs(s[2]))
+    return f
+
+
+@func(inline=False)
+def cylinder_feature(size: vec3, code: wp.int32) -> Feature:
+    f = Feature()
+    f.u = vec3(real(0.0), real(0.0), real(1.0))
+    if code == SIDE:
+        f.kind = LINE
+        f.r = size[0]
+    elif code >= FIRST_CHORD:
+        k = code - FIRST_CHORD
+        f.kind = LINE
+        first = rim_direction(k % RIM_POINTS)
+        f.u = wp.normalize(rim_direction((k + 1) % RIM_POINTS) - first)
+        f.p = size[0] * first + vec3(real(0.0), real(0.0), real(2 * (k // RIM_POINTS) - 1) * size[1])
+    elif code >= FIRST_RIM_POINT:
+        k = code - FIRST_RIM_POINT
+        f.p = size[0] * rim_direction(k % RIM_POINTS) + vec3(
+            real(0.0), real(0.0), real(2 * (k // RIM_POINTS) - 1) * size[1]
+        )
+    elif code >= FIRST_CAP:
+        f.kind = FLAT
+        f.u = vec3(real(0.0), real(0.0), real(2 * (code - FIRST_CAP) - 1))
+        f.p = size[1] * f.u
+    else:
+        f.curve = RIM
+        f.p = vec3(real(0.0), real(0.0), real(2 * code - 1) * size[1])
+    return f
+
+
+@func(inline=False)
+def mesh_feature(table: MeshTable, mesh: wp.int32, code: wp.int32) -> Feature:
+    f = Feature()
+    start = table.mesh_range[mesh, 0]
+    if code >= FIRST_MESH_FACE:
+        face = table.mesh_range[mesh, 4] + code - FIRST_MESH_FACE
+        f.kind = FLAT
+        f.p = table.vertex[start + table.face_vertex[table.face[face, 0]]]
+        f.u = table.face_normal[face]
+    elif code >= FIRST_MESH_EDGE:
+        edge = table.mesh_range[mesh, 2] + code - FIRST_MESH_EDGE
+        f.kind = LINE
+        f.p = table.vertex[start + table.edge[edge, 0]]
+        f.u = wp.normalize(table.vertex[start + table.edge[edge, 1]] - f.p)
+    else:
+        f.p = table.vertex[start + code]
+    return f
+
+
+@func(inline=False)
+def local_feature(table: MeshTable, geom: Shape, code: wp.int32) -> Feature:
+    """A feature in the geom's axes."""
+    if geom.type == BOX:
+        return box_feature(geom.size, code)
+    if geom.type == CYLINDER:
+        return cylinder_feature(geom.size, code)
+    if geom.type == MESH:
+        return mesh_feature(table, geom.mesh, code)
+    f = Feature()
+    f.u = vec3(real(0.0), real(0.0), real(1.0))
+    if geom.type == PLANE:
+        f.kind = FLAT
+    elif geom.type == ELLIPSOID:
+        f.curve = SURFACE
+    elif geom.type == CAPSULE and code == CAPSULE_AXIS:
+        f.kind = LINE
+        f.r = geom.size[0]
+    elif geom.type == CAPSULE:
+        f.p = vec3(real(0.0), real(0.0), real(2 * code - 1) * geom.size[1])
+        f.r = geom.size[0]
+    else:
+        f.r = geom.size[0]
+    return f

@@ -37,8 +37,8 @@ from warpsim.files.mjcf.mjcf_textures import Images, add_looks
 from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import left_out, missing
 from warpsim.model.builder import ModelBuilder
+from warpsim.model.geom_types import half_extents
 from warpsim.model.geometry import rotation_matrix, rotation_vector
-from warpsim.model.medium import semi_axes
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
 
 DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; any other colour of a geom takes precedence over its material's
@@ -261,7 +261,7 @@ def _ellipsoid(m, geom: int, kind: GeomType):
     """Fluid coefficients and semi-axes of a geom on which the medium acts as on an ellipsoid; None for other geoms."""
     if not m.geom_fluid[geom, 0] > 0:
         return None
-    return np.concatenate([m.geom_fluid[geom], semi_axes(kind, m.geom_size[geom])])
+    return np.concatenate([m.geom_fluid[geom], half_extents(kind, m.geom_size[geom])])
 
 
 def _decompose(b: ModelBuilder, settings) -> None:

@@ -11,7 +11,8 @@ from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 from warpsim.files.usd import usd_extra
 from warpsim.model import mesh_mass
-from warpsim.model.geometry import combine_masses, nearest_rotation, rotation_matrix, spread, volume_and_inertia
+from warpsim.model.geom_types import volume_and_inertia
+from warpsim.model.geometry import combine_masses, nearest_rotation, rotation_matrix, spread
 
 DEFAULT_DENSITY = 1000.0  # kg/m^3, USD's
 LARGEST = 1e12

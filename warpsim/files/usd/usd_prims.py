@@ -22,8 +22,8 @@ from warpsim.model.model import GeomType, JointType
 
 GROUND_HALF_SIZE = 50.0  # m, drawn half width of an infinite plane
 AXES = ("X", "Y", "Z")
-MESHES = (GeomType.MESH, GeomType.ELLIPSOID, GeomType.HFIELD)  # UsdPhysics has no spheres with unequal scales
-PRIMITIVES = (GeomType.SPHERE, GeomType.CAPSULE, GeomType.CYLINDER, GeomType.BOX)
+# Other shapes are meshes: UsdPhysics has no spheres with unequal scales.
+PRIMITIVES = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.CYLINDER, GeomType.BOX)
 
 
 def write_geom(stage, model, geom: int, parent, names: Names, materials, *, physics=True, half=None):
@@ -38,7 +38,7 @@ def write_geom(stage, model, geom: int, parent, names: Names, materials, *, phys
     if kind == GeomType.PLANE and half is None:
         half = [float(x) or GROUND_HALF_SIZE for x in model.geom_size[geom, :2]]
     visible, path = bool(model.geom_visible[geom]), f"{parent}/{names(name)}"
-    if kind in MESHES or not physics:
+    if kind not in PRIMITIVES or not physics:
         shape, scale = _drawn(stage, model, geom, path, half), None
     else:
         shape, scale = _primitive(stage, model, geom, path, half)
@@ -54,14 +54,14 @@ def write_geom(stage, model, geom: int, parent, names: Names, materials, *, phys
     collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom] or (model.pair_geom == geom).any())
     if physics and collides:
         UsdPhysics.CollisionAPI.Apply(prim)
-        if kind in MESHES:
+        if kind not in PRIMITIVES:
             approximation = "none" if kind == GeomType.HFIELD else "convexHull"
             UsdPhysics.MeshCollisionAPI.Apply(prim).CreateApproximationAttr(approximation)
         write_pressure_field(prim, model, geom)
     materials.bind(prim, geom, physics and collides)
-    if not visible or (physics and kind not in MESHES):
+    if not visible or (physics and kind in PRIMITIVES):
         shape.CreatePurposeAttr("guide")
-    if visible and physics and kind not in MESHES:
+    if visible and physics and kind in PRIMITIVES:
         mesh = _drawn(stage, model, geom, f"{parent}/{names(f'{name}_mesh')}", half)
         set_pose(mesh, model.geom_pose[geom])
         mesh.GetPrim().SetCustomDataByKey(usd_extra.DRAWS, name)
@@ -74,7 +74,7 @@ def _drawn(stage, model, geom: int, path, half):
     kind = GeomType(model.geom_type[geom])
     if kind == GeomType.PLANE:
         return define_floor(stage, path, half)
-    if kind not in PRIMITIVES and not (kind in MESHES and (kind != GeomType.MESH or model.geom_mesh[geom] >= 0)):
+    if kind == GeomType.MESH and model.geom_mesh[geom] < 0:
         raise ValueError(
             f"geom {model.geom_names[geom]!r}: USD export has no shape for type {kind.name}; remove the geom"
         )
