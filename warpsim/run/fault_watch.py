@@ -97,7 +97,7 @@ def flag_names(flags: int) -> list[str]:
 
 def lost_constraint(sim, after: State, world: int) -> str:
     """Describe the constraint that is NOT_HELD in a world; of several, the one that has been lost for longest."""
-    row = sim._step.scalar_rows.found[int(after.memory["lost_time"].numpy()[world].argmax())]
+    row = sim._step.scalar_rows.row_list[int(after.memory["lost_time"].numpy()[world].argmax())]
     return f"constraint {sim.model.constraint_names[row.element]!r} does not hold its load with steps of {sim.dt:g} s"
 
 

@@ -116,7 +116,7 @@ class StepSensors:
         count = len(tables.tendons)
         if not count:
             return None
-        on_lines = [row for row in self.rows.found if row.on_line]
+        on_lines = [row for row in self.rows.row_list if row.on_line]
         pulls, motors = [[] for _ in range(count)], [[] for _ in range(count)]
         for i, row in enumerate(on_lines):
             for end, line in enumerate(row.lines):
@@ -228,7 +228,7 @@ class StepSensors:
             owner, element = ROW_OWNERS[SensorType(m.sensor_type[s])], int(m.sensor_object[s, 0])
             stops = (
                 k
-                for k, row in enumerate(self.rows.found)
+                for k, row in enumerate(self.rows.row_list)
                 if row.kind == "stop" and (row.owner, row.element) == (owner, element)
             )
             found.append(dict.fromkeys(stops, 1.0))
