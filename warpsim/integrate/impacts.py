@@ -99,7 +99,7 @@ class Impacts:
         if step.fused and step.reports_energy:
             step.dynamics.energy(s.q0, s.v0, step.kinetic, step.potential, step.energy)
             for part in step.fused.elastic:
-                part.measure(s.q0)
+                part.compute(s.q0)
                 part.add(step.potential, step.energy)
         step.solver.certify()
         self._note()
