@@ -2,18 +2,19 @@
 """The backward pass of a step with impacts: between the adjoints of its solves (theory §3.5, `impacts.py`).
 
 An impact is at the root σ of the gap φ of the contact that closes. By the implicit function theorem the gradient σ̄ of
-σ is that of φ at the impact: φ̄ = −σ̄/φ̇, with φ̇ the rate of the gap along the path. The backward pass first finds the
-gradient of φ by the path, and φ̇ from it: h J_n w⁻ is the rate only where no body turns about changing axes.
+σ is that of φ at the impact: φ̄ = −σ̄/φ̇, with φ̇ the rate of the gap along the path. φ̇ is h J_n w⁻ where no body
+turns about changing axes, else that of the velocity at which the path turns (`path_velocity`).
 """
 
 import warp as wp
 
 from ..contact.contacts import normal_speed
-from ..contact.pair_laws import Contacts, Scene
-from ..integrate.impacts import Segments
+from ..integrate.impacts import Known, Segments
 from ..laws.contact_law import STRUCK
-from ..real import kernel, real, struct
-from ..rows.table import Rows, row_rate
+from ..real import func, kernel, real, struct, vec3
+from ..rows.table import row_rate
+from ..tree import joints
+from ..tree.passes import Topology
 
 
 @struct
@@ -23,10 +24,8 @@ class Bars:
     q: wp.array2d(dtype=real)
     v: wp.array2d(dtype=real)
     time: wp.array(dtype=real)  # (worlds,) of σ by the length of the last segment
-    sigma: wp.array(dtype=real)  # (worlds,) of σ
     before: wp.array2d(dtype=real)  # of the velocity before an impact
-    q_path: wp.array2d(dtype=real)  # of the beginning of the path and of its displacement/h, at constant σ
-    way: wp.array2d(dtype=real)
+    rate: wp.array2d(dtype=real)  # scratch: joint velocity of the path at an impact
 
 
 @kernel
@@ -162,15 +161,35 @@ def begin_path(
         way[w, j] = sigma * (segments.trace.v[w, i, j] + (half + real(0.5) * sigma) * D)
 
 
+@func
+def path_velocity(
+    topology: Topology, h: real, way: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int,
+    rate: wp.array2d(dtype=real),
+):  # fmt: skip
+    """rate ← the joint velocity of q ⊕ h way(σ) by h σ, where way changes by v: v, for rotations dexp(h way) v."""
+    for l in range(topology.link_type.shape[0]):
+        kind = topology.link_type[l]
+        j = topology.link_v[l]
+        n = joints.dofs(kind)
+        for i in range(n):
+            rate[w, j + i] = v[w, j + i]
+        if kind == joints.FREE or kind == joints.BALL:
+            j += n - 3
+            turn = h * vec3(way[w, j], way[w, j + 1], way[w, j + 2])
+            u = joints.rotation_dexp(turn) * vec3(v[w, j], v[w, j + 1], v[w, j + 2])
+            for i in range(3):
+                rate[w, j + i] = u[i]
+
+
 @kernel
 def seed_gap(
+    topology: Topology,
+    h: real,
     segments: Segments,
     i: int,
-    scene: Scene,
-    contacts: Contacts,
-    rows: Rows,
+    known: Known,
     v: wp.array2d(dtype=real),
-    q_bar: wp.array2d(dtype=real),
+    way: wp.array2d(dtype=real),
     way_bar: wp.array2d(dtype=real),
     # in and out
     bars: Bars,
@@ -178,55 +197,42 @@ def seed_gap(
     phi_bar: wp.array2d(dtype=real),
     row_phi_bar: wp.array2d(dtype=real),
 ):
-    """σ̄ of impact i, and φ̄ = 1 of the contact or stop that closes; v: before the impact. Launch over worlds."""
+    """φ̄ = −σ̄/φ̇ of the contact or stop that closes at impact i; v: before the impact. Launch over worlds."""
     w = wp.tid()
-    for j in range(q_bar.shape[1]):
-        bars.q_path[w, j] = q_bar[w, j]
+    contacts = known.contacts
     by_sigma = bars.time[w]
     for j in range(v.shape[1]):
-        bars.way[w, j] = way_bar[w, j]
         by_sigma += way_bar[w, j] * v[w, j] + bars.before[w, j] * segments.trace.change[w, i, j]
-    bars.sigma[w] = by_sigma
+    path_velocity(topology, h, way, v, w, bars.rate)
     closing = segments.trace.pair[w, i]
     if closing < 0:
         k = -1 - closing
-        if row_rate(rows, v, w, k) < real(0.0):
-            row_phi_bar[w, k] = real(1.0)
+        rate = h * row_rate(known.rows, bars.rate, w, k)
+        if rate < real(0.0):
+            row_phi_bar[w, k] = -by_sigma / rate
     else:
         found = int(-1)
         fastest = real(0.0)
         for c in range(contacts.count[w]):
             if contacts.pair[w, c] == closing and contacts.touch[w, c] == STRUCK:
-                u = normal_speed(scene, contacts, w, c, v[w])
+                u = normal_speed(known.scene, contacts, w, c, v[w])
                 if contacts.feature[w, c] == segments.trace.feature[w, i]:
                     u = u - real(1e6)
                 if u < fastest:
                     fastest = u
                     found = c
         if found >= 0:
-            phi_bar[w, found] = real(1.0)
+            rate = h * normal_speed(known.scene, contacts, w, found, bars.rate[w])
+            if rate < real(0.0):
+                phi_bar[w, found] = -by_sigma / rate
 
 
 @kernel
-def add_gap(
-    bars: Bars,
-    v: wp.array2d(dtype=real),
-    # in and out
-    q_bar: wp.array2d(dtype=real),
-    way_bar: wp.array2d(dtype=real),
-):
-    """From the gradient of φ by the path to an impact to that of the loss; v: before the impact. Launch over worlds."""
+def add_gap(q_bar: wp.array2d(dtype=real), bars: Bars, q_end_bar: wp.array2d(dtype=real)):
+    """The gradient of the configuration at an impact, that by the gap included. Launch over worlds."""
     w = wp.tid()
-    rate = real(0.0)
-    for j in range(v.shape[1]):
-        rate += way_bar[w, j] * v[w, j]
-    phi_bar = real(0.0)
-    if rate < real(0.0):
-        phi_bar = -bars.sigma[w] / rate
     for j in range(q_bar.shape[1]):
-        q_bar[w, j] = bars.q_path[w, j] + phi_bar * q_bar[w, j]
-    for j in range(v.shape[1]):
-        way_bar[w, j] = bars.way[w, j] + phi_bar * way_bar[w, j]
+        q_end_bar[w, j] = bars.q[w, j] + q_bar[w, j]
 
 
 @kernel

@@ -438,6 +438,10 @@ def correct(
                 closing = -1 - k
                 gap = found[0]
                 rate = row_rate(rows, v, w, k)
+                if table.turn[k] >= 0:  # the axis of a ball joint turns along the path
+                    rate = real(0.0)
+                    for j in range(rows.support_size[k]):
+                        rate += found[1] * at.axis[j] * v[w, rows.support[k, j]]
     sigma = segments.sigma[w]
     if rate < real(0.0):
         sigma = wp.max(sigma - gap / (h * rate), real(0.0))

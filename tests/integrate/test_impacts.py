@@ -3,11 +3,14 @@
 
 import functools
 
+import mujoco
 import numpy as np
 import pytest
 import warp as wp
 
 import warpsim as ws
+from warpsim.device.per_world import fill
+from warpsim.device.ranges import WorldList, among
 from warpsim.run.description import describe_simulator, simulator_arguments
 
 G = 9.81
@@ -202,6 +205,34 @@ def test_what_has_no_rule_is_refused_by_name(options, named):
     """Nothing falls back in silence."""
     with pytest.raises(ValueError, match=named):
         simulator(body("sphere"), 1, 0.01, **options)
+
+
+def test_sensors_and_deep_trees_are_refused_by_name():
+    """What measures one solve of a step, and trees that float32 steps in float64."""
+    body_of = '<body pos="0 0 1"><freejoint/><geom size=".1"/><site name="s"/></body>'
+    sensors = "<sensor><accelerometer site='s'/></sensor>"
+    model = ws.load(mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{body_of}</worldbody>{sensors}</mujoco>"))
+    with pytest.raises(ValueError, match="sensors of accelerations"):
+        simulator(model, 1, 0.01)
+    b = ws.ModelBuilder("chain")
+    link = -1
+    for _ in range(45):
+        link = b.add_body(parent=link, pose=(0, 0, 0.1, 1, 0, 0, 0), mass=1.0, inertia=0.01 * np.eye(3))
+        b.add_joint(link, "hinge", axis=(0, 1, 0))
+    with pytest.raises(ValueError, match="trees deeper than"):
+        simulator(b.build(), 1, 0.01, dtype="float32")
+
+
+def test_over_a_list_arrays_are_cleared_not_filled():
+    """A value that would be lost over a list of worlds is refused."""
+    array = wp.ones((3, 2), dtype=wp.float64, device="cpu")
+    chosen = WorldList(3, "cpu")
+    chosen.array.assign([1, 2, 0, 0, 0, 0])
+    with among(chosen):
+        fill(array)
+        with pytest.raises(ValueError, match="cleared over a list"):
+            fill(array, 2)
+    np.testing.assert_array_equal(array.numpy(), [[1, 1], [1, 1], [0, 0]])
 
 
 def test_restitution_needs_the_rule_with_sap_and_stores_keep_it():

@@ -36,10 +36,9 @@ class ImpactsAdjoint:
         self.ahead = TapedDynamics(adjoint.device_model)  # kinematics half a step ahead, and there of the contacts:
         made = {"q": (model.nq, S), "phi": (C, S), "rate": (C, S), "point": (C, t.vec3), "frame": (C, t.mat33)}
         self.contacts_ahead = SimpleNamespace(**{name: with_gradient(*of) for name, of in made.items()})
-        sizes = {"time": None, "sigma": None, "q": model.nq, "q_path": model.nq}
-        sizes |= dict.fromkeys(("v", "before", "way"), model.nv)
+        sizes = {"time": None, "q": model.nq} | dict.fromkeys(("v", "before", "rate"), model.nv)
         self.bars = self.step.dynamics.workspace(impact_adjoint.Bars, **sizes)
-        self.nothing = array(model.nv, S)
+        self.solution_bar = array(model.nv, S)
         self.no_gravity = wp.zeros(1, dtype=adjoint.device_model.types.vec3, device=adjoint.device)
         self.has_impact = wp.zeros(worlds, dtype=wp.int32, device=adjoint.device)
         self.of_impact = WorldList(worlds, adjoint.device)
@@ -100,6 +99,8 @@ class ImpactsAdjoint:
             inputs = [s, a.inputs.v_next_bar, self.q.grad, self.way.grad, self.bars]
             self._launch(impact_adjoint.reverse_end, [*inputs, *state])
             self._take_back_solve(h, mode=-1)
+            if a.model.na:  # the next activations are taken back once
+                fill(a.actuation.following_bar)
         for i in reversed(range(MOST)):
             with among(None):
                 self._launch(impact_adjoint.list_impacts, [s, i, self.has_impact])
@@ -117,15 +118,13 @@ class ImpactsAdjoint:
         self._launch(impact_adjoint.begin_path, [s, i, a.q.grad, a.v0.grad, self.bars, *path])
         self._take_back_path(h)
         self._clear()
-        collision, rows = step.collision, step.scalar_rows.rows
-        inputs = [s, i, collision.scene, collision.contacts, rows, step.v, self.q.grad, self.way.grad, self.bars]
+        inputs = [a.device_model.topology, h, s, i, self.impacts.known(), step.v, self.way, self.way.grad, self.bars]
         self._launch(impact_adjoint.seed_gap, [*inputs, a.phi.grad, a.rows.phi.grad])
         with KnownTape() as tape:
             a._record_geometry(h)
         tape.backward()
-        assign(self.q_end.grad, a.q.grad)
+        self._launch(impact_adjoint.add_gap, [a.q.grad, self.bars, self.q_end.grad])
         self._take_back_path(h)
-        self._launch(impact_adjoint.add_gap, [self.bars, step.v, self.q.grad, self.way.grad])
         self._launch(impact_adjoint.reverse_path, [s, i, self.q.grad, self.way.grad, self.bars, *state])
         self._take_back_solve(h, impacts.LEAVES | impacts.CLOSES if i else impacts.LEAVES)
 
@@ -158,13 +157,12 @@ class ImpactsAdjoint:
 
     def _take_back(self, h: float) -> None:
         a, step = self.adjoint, self.step
-        bar = self.nothing
-        assign(bar, a.seed)
+        assign(self.solution_bar, a.seed)  # the residual's seed takes its place
         step.prepare_solver(h)
         step.solver.launch()
         a.take_solution(h)
         self._clear()
-        assign(a.v.grad, bar)
+        assign(a.v.grad, self.solution_bar)
         take_back([*a._first_stages(), *a.contact_stages()], h)
 
     def _record_impact(self, h: float, v: wp.array) -> None:
@@ -185,7 +183,10 @@ class ImpactsAdjoint:
     def _sums(self) -> list[wp.array]:
         """The arrays whose gradients sum up over the parts of a step."""
         a = self.adjoint
-        return [x for x in (a.control, a.tau, a.wrench) if x is not None and x.grad is not None]
+        found = [a.control, a.tau, a.wrench, a.link_pose]
+        if a.model.na:
+            found.append(a.actuation.activation)
+        return [x for x in found if x is not None and x.grad is not None]
 
     def _clear(self) -> None:
         a, sums = self.adjoint, {id(x) for x in self._sums}

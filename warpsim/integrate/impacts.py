@@ -71,7 +71,7 @@ class Impacts:
     def find(self, h: float) -> None:
         """List the worlds where a fast contact closes within the step, and the others."""
         step, d = self.step, self.step.device_model
-        inputs = [d.topology, h, self._known(), step.solver.solution, int(not step.spin), self.segments]
+        inputs = [d.topology, h, self.known(), step.solver.solution, int(not step.spin), self.segments]
         self._launch_plain(impacts.find, None, [*inputs, step.q, step.v])
         self.list(self.others, impacts.RESTS)
         self.list(self.struck, impacts.FLIES)
@@ -128,7 +128,7 @@ class Impacts:
 
     def _meet(self, h: float) -> None:
         step, d = self.step, self.step.device_model
-        inputs = [d.topology, h, self._known(), step.solver.solution, MOST, self.segments, step.q, step.v]
+        inputs = [d.topology, h, self.known(), step.solver.solution, MOST, self.segments, step.q, step.v]
         self._launch_plain(impacts.meet, None, inputs)
         self.list(self.active, impacts.FLIES)
 
@@ -266,7 +266,7 @@ class Impacts:
         for part in step.parts:
             part.after_commit()
 
-    def _known(self):
+    def known(self):
         """The present contact problem."""
         step, rows = self.step, self.step.scalar_rows
         found = {"scene": step.collision.scene, "contacts": step.collision.contacts, "phi": rows.phi}
