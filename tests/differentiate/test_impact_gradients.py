@@ -15,7 +15,7 @@ BOX = (
 )
 FLOOR = '<geom type="plane" size="9 9 1"/>'
 TENDON = '<spatial stiffness="20" springlength=".1" damping=".3"><site site="t"/><site site="s"/></spatial>'
-BALL = '<joint type="ball" range="0 .6" limited="true"/><geom type="capsule" fromto="0 0 0 0 0 -.25" size=".05"/>'
+BALL = '<joint type="ball" range="0 30" limited="true"/><geom type="capsule" fromto="0 0 0 0 0 -.25" size=".05"/>'
 SCENES = {
     "an activation": f"<worldbody>{FLOOR}{BOX}</worldbody><actuator>"
     '<general joint="h" dyntype="filter" dynprm=".05" gainprm="3"/></actuator>',
