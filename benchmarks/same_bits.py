@@ -256,6 +256,7 @@ class Combination:
             solver=SOLVERS[self.solver](),
             dtype=self.dtype,
             device="cpu",
+            time_of_impact=False,
             **options,
         )
 

@@ -83,7 +83,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     time_of_impact : bool, optional
         Whether fast rigid contacts and joint stops act from the time of their impact on, not over the whole step
         (docs/step.md). Gradients through impacts are then those of the motion, and `ws.SAP()` has restitution. With
-        `ws.SymplecticEuler()` and `ws.SAP()` or `ws.LCP()`. Default: False.
+        `ws.SymplecticEuler()` and `ws.SAP()` or `ws.LCP()`. Default: True where the model has restitution and the other
+        arguments allow it, else False.
 
     Raises
     ------

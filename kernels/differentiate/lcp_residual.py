@@ -24,7 +24,7 @@ import numpy as np
 import warp as wp
 
 from ..contact.pair_laws import Scene
-from ..laws.contact_law import STRUCK
+from ..laws.contact_law import rebound_of
 from ..linalg.dense import Orthogonal, qr_factor, qr_solve
 from ..linalg.loops import row_dot as dot
 from ..linalg.ltdl import ltdl_solve_block
@@ -149,7 +149,8 @@ def find_bounces(problem: Problem, scene: Scene, law: Law, dual: Dual, v_start: 
         v_n = row_dot(problem, w, source, v_start[w])
         if system.target.shape[1] > 0:
             target = touched_target(law.touch[w, c], plain_target(scene, law, w, c), e, v_n, law.threshold)
-            bounces = int(law.touch[w, c] == STRUCK and target > real(0.0))
+            if target == rebound_of(e, v_n, law.threshold) and target > real(0.0):
+                bounces = 1
             system.target[w, c] = target - law.bend[w, c]
         elif impact_target(e, v_n, dual.u_star[w, r], law.threshold) >= plain_target(scene, law, w, c):
             bounces = 1

@@ -58,12 +58,17 @@ def recorded_problems() -> list[dict]:
     return rows
 
 
+def simulator(model: ws.Model, **options) -> ws.Simulator:
+    """With the paper's law of impact, over a whole step."""
+    return ws.Simulator(model, dtype="float64", device="cpu", solver=ws.LCP(), time_of_impact=False, **options)
+
+
 def recorded_steps() -> list[dict]:
     """Next velocities of the scenes of `lcp_jacobians.npz`."""
     rows = []
     for name, (builder, force) in SCENES.items():
         q, v, expected = (REFERENCE[f"{name}/{key}"] for key in ("q", "qd", "qd_next"))
-        sim = ws.Simulator(builder.build(), dtype="float64", device="cpu", solver=ws.LCP())
+        sim = simulator(builder.build())
         ours = sim.step(sim.state(q=q, v=v), tau=np.array([force], float)).v.numpy()[0]
         rows.append({"scene": name, "ours": ours, "recorded": expected, "error": np.abs(ours - expected).max()})
     return rows
@@ -202,7 +207,7 @@ def balls() -> list[dict]:
             body = b.add_body(f"ball_{i}", pose=[0.5 * i, 0, 0], mass=m[i], inertia=[1e-3 * m[i]] * 3)
             b.add_joint(body, "slide", axis=[1, 0, 0])
             b.add_geom("sphere", [0.1], body=body, density=0.0, restitution=1.0, friction=0.0)
-        sim = ws.Simulator(b.build(), dtype="float64", device="cpu", solver=ws.LCP())
+        sim = simulator(b.build())
         end = sim.rollout(sim.state(v=v), steps=1000, every=1000).final.v.numpy()[0]
         both = m[0] * v[0] + m[1] * v[1]
         exact = [2.0 * both / sum(m) - v_i for v_i in v]
@@ -215,7 +220,7 @@ def gradients() -> list[dict]:
     rows = []
     for name, (builder, force) in SCENES.items():
         try:
-            sim = ws.Simulator(builder.build(), dtype="float64", device="cpu", solver=ws.LCP(), requires_grad=True)
+            sim = simulator(builder.build(), requires_grad=True)
         except ValueError:
             return []
         q, v = (REFERENCE[f"{name}/{key}"] for key in ("q", "qd"))

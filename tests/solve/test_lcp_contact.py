@@ -15,7 +15,8 @@ def test_recorded_velocities(device, name):
     """One step of rigid contact: sliding, sticking, bouncing, pushing. 1e-9."""
     builder, force = SCENES[name]
     data = {key: REFERENCE[f"{name}/{key}"] for key in ("q", "qd", "qd_next")}
-    sim = ws.Simulator(builder.build(), dtype="float64", device=device, solver=ws.LCP())
+    options = {"dtype": "float64", "device": device, "time_of_impact": False}
+    sim = ws.Simulator(builder.build(), solver=ws.LCP(), **options)
     state = sim.step(sim.state(q=data["q"], v=data["qd"]), tau=np.array([force], float))
     np.testing.assert_allclose(state.v.numpy()[0], data["qd_next"], atol=1e-9)
     assert sim.diagnostics.flags.numpy()[0] == 0
@@ -33,7 +34,8 @@ def ball(height: float, restitution: float, mu: float = 0.5) -> ws.Model:
 @pytest.mark.parametrize("restitution", [0.0, 0.5, 0.9])
 def test_newtons_law_of_impact(device, restitution):
     """A ball dropped from 1 m leaves with e times the speed it came with, and rises to e² of its height (1 %)."""
-    sim = ws.Simulator(ball(1.05, restitution), dtype="float64", device=device, solver=ws.LCP())
+    options = {"dtype": "float64", "device": device, "time_of_impact": False}
+    sim = ws.Simulator(ball(1.05, restitution), solver=ws.LCP(), **options)
     path = sim.rollout(sim.state(), steps=900)
     speed = path.v.numpy()[:, 0, 2]
     bounce = int(np.argmax(speed >= 0)) if restitution else int(np.argmin(speed)) + 1

@@ -3,6 +3,7 @@
 
 import contextlib
 
+import numpy as np
 import warp as wp
 
 from warpsim.device.copies import launch
@@ -53,6 +54,8 @@ class Impacts:
         array = step.dynamics.array
         collision.contacts.touch, collision.contacts.bend = array(C, wp.int32), array(C, t.real)
         rows.rows.touch = array(K, wp.int32)
+        rigid = np.full((1, model.ngeom), np.inf)
+        self.rigid = step.device_model.array(rigid, t.real) if step.contact_model.is_rigid else None
         self.struck, self.others, self.active = (WorldList(worlds, device) for _ in range(3))
 
     def rule(self, h: float):
@@ -209,13 +212,18 @@ class Impacts:
     def touch(self, h: float, mode=impacts.LEAVES) -> None:
         """Say what contacts do in a solve, before they are regularized."""
         step, collision, rule = self.step, self.step.collision, self.rule(h)
-        step.solver.threshold = rule.speed
-        step.law.softness, step.law.fast = SOFTNESS[step.device_model.dtype], rule.speed
-        stiffness = step.device_model.parameters.stored("geom_stiffness")
-        inputs = [rule, int(mode), collision.scene, stiffness, collision.contacts, step.v]
+        bounces = max(rule.speed, getattr(step.contact_model, "restitution_threshold", 0.0))
+        step.solver.threshold = step.law.fast = bounces
+        step.law.softness = SOFTNESS[step.device_model.dtype]
+        inputs = [rule, int(mode), collision.scene, self.stiffness(), collision.contacts, step.v]
         self._launch(impacts.touch_contacts, None, inputs)
         if mode != impacts.STRIKES:
             self.bend(h)
+
+    def stiffness(self) -> wp.array:
+        """Stiffness (rows, ngeom) of the geoms; contact with a finite one keeps the rule of a whole step."""
+        own = self.step.device_model.parameters.stored("geom_stiffness")
+        return own if self.rigid is None else self.rigid
 
     def touch_rows(self, h: float, mode=impacts.LEAVES) -> None:
         """Say what rows do in a solve, once they are filled."""
@@ -228,7 +236,7 @@ class Impacts:
         step, d, ahead, collision = self.step, self.step.device_model, self.ahead, self.step.collision
         self._place(0.5 * h, self.segments.touching, ahead)
         links = d.struct(contact.Moving, X=ahead.link_X, V=ahead.link_V)
-        inputs = [d.topology, self.rule(h), collision.scene, d.plant(), d.parameters.stored("geom_stiffness"), links]
+        inputs = [d.topology, self.rule(h), collision.scene, d.plant(), self.stiffness(), links]
         inputs += [collision._geoms(), step.v, collision.contacts]
         step.dynamics.launch(impacts.bend, None, inputs)
         if collision.convex_scene is not None:

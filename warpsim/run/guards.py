@@ -18,6 +18,7 @@ from warpsim.model.parameters import Parameters
 from warpsim.rows.constants import refuse_other_rows
 from warpsim.sensors.step_sensors import has_step_sensors
 from warpsim.solve.contact_model import ContactModel, is_contact_model
+from warpsim.solve.material import bouncy
 from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
 
 
@@ -50,10 +51,29 @@ def timed_impacts(
 ) -> bool:
     """Whether steps resolve the time of impacts, from the argument `time_of_impact` of a simulator.
 
-    Raises `ValueError` where they cannot.
+    None: where the model has restitution and all else allows it, with gradients too. Raises `ValueError` where impacts
+    are wanted, or restitution needs them, and something forbids it.
     """
-    if wanted is None or not flag(wanted, "time_of_impact"):
+    if wanted is None:
+        if not model.geom_restitution.any() or not getattr(solver, "times_impacts", False):
+            return False
+        why = _untimed(reactions, model, solver, integrator, dtype, True)
+        if why is not None and not solver.has_restitution:
+            raise ValueError(
+                f"{bouncy(model)}, which {solver.label} contact models with time_of_impact alone: {why}, or simulate "
+                "with solver=ws.LCP(), or set the restitution to 0"
+            )
+        return why is None
+    if not flag(wanted, "time_of_impact"):
         return False
+    why = _untimed(reactions, model, solver, integrator, dtype, requires_grad)
+    if why is not None:
+        raise ValueError(f"time_of_impact=True: {why}, or leave time_of_impact out")
+    return True
+
+
+def _untimed(reactions: bool, model: Model, solver, integrator, dtype: str, requires_grad: bool) -> str | None:
+    """Why steps cannot resolve the time of impacts, and the fix; None if they can."""
     why = None
     if not getattr(integrator, "has_closed_form", False):
         why = f"integrator is {integrator!r}; only ws.SymplecticEuler() resolves impacts"
@@ -67,9 +87,7 @@ def timed_impacts(
         why = "reactions=True measures one solve; leave reactions out"
     elif has_step_sensors(model, False):
         why = "the model has sensors of accelerations, forces or contact, which measure one solve; remove the sensors"
-    if why is not None:
-        raise ValueError(f"time_of_impact=True: {why}, or leave time_of_impact out")
-    return True
+    return why
 
 
 def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | None:

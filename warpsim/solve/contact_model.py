@@ -41,6 +41,7 @@ class ContactModel:
     kinks_at_touch: ClassVar[bool] = False  # slopes differ on the two sides of φ = 0
     has_closed_form: ClassVar[bool] = False  # `linearize` knows the derivatives of its law
     times_impacts: ClassVar[bool] = False  # steps can resolve the time of impacts with it (`time_of_impact`)
+    is_rigid: ClassVar[bool] = False  # contact has no stiffness: one that is given does not count
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
     heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] heaviest body that contact supports
     # SAP options whose β and σ regularise rows, and contacts without their own law. `sap.py` sets the default, convex
@@ -86,7 +87,8 @@ class ContactModel:
                 f"{self.label} contact has no torsional and rolling friction, which {self.spin_pair(model)}; use "
                 "ws.SAP(), or condim 3: dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))"
             )
-        why = ignored_material(model, self.label, self.has_restitution, self.has_hertz) if self.collides else None
+        given = (model, self.label, self.has_restitution, self.has_hertz, self.times_impacts)
+        why = ignored_material(*given) if self.collides else None
         pair = mixed_pair(model, model.geom_hertz_modulus, model.geom_stiffness)
         if why is None and pair is not None:
             (a, b), stiffness = pair, model.geom_stiffness[pair[1]]
@@ -115,8 +117,9 @@ class ContactModel:
         """Parameters without effect, or without gradient, and the reasons."""
         found = {}
         if not self.has_restitution:
+            timed = "time_of_impact=True, or " if self.times_impacts else ""
             found["geom_restitution"] = (
-                f"has no effect with {self.label} contact; make the Simulator with solver=ws.LCP()"
+                f"has no effect with {self.label} contact; make the Simulator with {timed}solver=ws.LCP()"
             )
         if not self.has_hertz:
             found["geom_hertz_modulus"] = "has an effect with solver=ws.Compliant() alone"

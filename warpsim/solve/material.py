@@ -6,17 +6,16 @@ import numpy as np
 from warpsim.model.model import Model
 
 
-def ignored_material(model: Model, name: str, restitution: bool, hertz: bool) -> str | None:
+def ignored_material(model: Model, name: str, restitution: bool, hertz: bool, timed: bool = False) -> str | None:
     """Why the contact model `name` would ignore material of the model; None if it would not.
 
-    `restitution`, `hertz`: whether the contact model has them.
+    `restitution`, `hertz`: whether the contact model has them. `timed`: it has restitution with `time_of_impact`.
     """
     if model.geom_restitution.any() and not restitution:
-        worst = int(np.argmax(model.geom_restitution))
+        out = "leave time_of_impact=False out, or " if timed else ""
         return (
-            f"geom {model.geom_names[worst]!r} has restitution {model.geom_restitution[worst]:g}, which {name} "
-            "contact does not model; simulate with solver=ws.LCP(), which does, or set the restitution to 0 (and "
-            "give a stiffness and a small dissipation_time for a softer bounce)"
+            f"{bouncy(model)}, which {name} contact does not model; {out}simulate with solver=ws.LCP(), which does, or "
+            "set the restitution to 0 (and give a stiffness and a small dissipation_time for a softer bounce)"
         )
     modulus = model.geom_hertz_modulus
     if modulus.any() and not hertz:
@@ -26,6 +25,12 @@ def ignored_material(model: Model, name: str, restitution: bool, hertz: bool) ->
             "use solver=ws.Compliant(), or a stiffness"
         )
     return None
+
+
+def bouncy(model: Model) -> str:
+    """The geom with the largest restitution, for messages."""
+    worst = int(np.argmax(model.geom_restitution))
+    return f"geom {model.geom_names[worst]!r} has restitution {model.geom_restitution[worst]:g}"
 
 
 def mixed_pair(model: Model, modulus: np.ndarray, stiffness: np.ndarray) -> tuple[int, int] | None:

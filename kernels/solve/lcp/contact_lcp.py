@@ -12,7 +12,7 @@ restitution e > 0. Scalar rows keep their compliance R and their v̂. A row with
 import warp as wp
 
 from ...contact.pair_laws import Contacts, Scene
-from ...laws.contact_law import AWAY, CLOSED, NEVER, STRUCK, rebound_of
+from ...laws.contact_law import AWAY, CLOSED, FREE, NEVER, STRUCK, rebound_of
 from ...linalg.loops import sparse_dot
 from ...real import SPIN, func, kernel, real, struct
 from ..delassus import Dual
@@ -75,10 +75,14 @@ def impact_target(e: real, v_n: real, v_n_star: real, threshold: real) -> real:
 @func
 def touched_target(touch: int, plain: real, e: real, v_n: real, threshold: real) -> real:
     """Target velocity of a contact in a step with impacts, without its bend. `touch`: see `ContactState`; `plain`: the
-    target of a contact that no impact concerns."""
+    target of a contact that no impact concerns. One that touches as the step begins rebounds at once."""
     target = plain
     if touch == STRUCK:
         target = rebound_of(e, v_n, threshold)
+    elif touch == FREE:
+        back = rebound_of(e, v_n, threshold)
+        if back > real(0.0):
+            target = wp.max(plain, back)
     elif touch == CLOSED:
         target = real(0.0)
     elif touch == AWAY:

@@ -35,7 +35,8 @@ class LCP(ContactModel):
         Fraction of an overlap, 0 to 1, that one step removes, at most at the recovery speed. The default 0 leaves
         overlaps.
     restitution_threshold : float
-        [m/s] Contacts that approach more slowly do not bounce, so that bodies come to rest.
+        [m/s] Contacts that approach more slowly do not bounce, so that bodies come to rest. With `time_of_impact` at
+        least ½ g h.
     warm_start : bool
         Start from the impulses of the previous step.
     bounce_correction : bool
@@ -56,6 +57,7 @@ class LCP(ContactModel):
     has_pyramid: ClassVar[bool] = True
     has_spin: ClassVar[bool] = True
     times_impacts: ClassVar[bool] = True
+    is_rigid: ClassVar[bool] = True
     kinks_at_touch: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
