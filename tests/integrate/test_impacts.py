@@ -238,7 +238,7 @@ def test_over_a_list_arrays_are_cleared_not_filled():
 def test_restitution_needs_the_rule_with_sap_and_stores_keep_it():
     """`ws.SAP()` refuses restitution without the rule; a description of the simulator carries the rule."""
     with pytest.raises(ValueError, match="restitution"):
-        simulator(body("sphere", e=0.5), 1, 0.01, time_of_impact=None)
+        simulator(body("sphere", e=0.5), 1, 0.01, time_of_impact=False)
     sim = simulator(body("sphere", e=0.5), 1, 0.01)
     assert sim.time_of_impact
     assert "time_of_impact" in repr(sim)
