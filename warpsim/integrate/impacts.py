@@ -8,6 +8,7 @@ import warp as wp
 
 from warpsim.device.copies import launch
 from warpsim.device.ranges import WorldList, among, cut, present, repeat
+from warpsim.integrate.impact_sums import FLIGHT, IMPACT, LAST, ImpactSums
 from warpsim.kernels.contact import contacts as contact
 from warpsim.kernels.integrate import impacts
 from warpsim.kernels.integrate.theta import schemes
@@ -57,6 +58,7 @@ class Impacts:
         rigid = np.full((1, model.ngeom), np.inf)
         self.rigid = step.device_model.array(rigid, t.real) if step.contact_model.is_rigid else None
         self.struck, self.others, self.active = (WorldList(worlds, device) for _ in range(3))
+        self.sums = None if traces else ImpactSums(self)
 
     def rule(self, h: float):
         fall, d = ACCELERATION * h, self.step.device_model
@@ -116,8 +118,10 @@ class Impacts:
         for left in reversed(range(NEWTON[self.step.device_model.dtype])):
             self._correct(h, int(left == 0))
             self.list(self.active, impacts.FLIES)
+        self._add(FLIGHT)
         self.impact(h)
         self._solve(h)
+        self._add(IMPACT)
         self._launch_plain(
             impacts.take, None, [self.step.q, self.step.solver.solution, MOST, self.segments, self.step.v]
         )
@@ -128,6 +132,11 @@ class Impacts:
         self.problem(h, -1)
         self._solve(h)
         self._meet(h)
+
+    def _add(self, part: int) -> None:
+        """Add what the present solution does to what the step does."""
+        if self.sums:
+            self.sums.add(part)
 
     def _meet(self, h: float) -> None:
         step, d = self.step, self.step.device_model
@@ -263,9 +272,12 @@ class Impacts:
     def _end(self, h: float) -> None:
         """Accept the ends of the segments."""
         step, d = self.step, self.step.device_model
+        self._add(LAST)
         ends = [step.q, step.v, step.q_next, step.solver.solution, step.solver.lag_error, step.collision.contacts]
         self._launch_plain(impacts.end, None, [d.topology, h, self.segments, *ends])
         step.scalar_rows.remember(h, step.solver.solution, step.force, step.flags)
+        if self.sums:
+            self.sums.give()
         v = step.solver.solution.v
         for part in step.parts:
             part.before_commit(h, v)
