@@ -84,6 +84,7 @@ class Contacts:
     # of impacts within a step, see `ContactState`; no columns if the step has none
     touch: wp.array2d(dtype=int)
     bend: wp.array2d(dtype=real)
+    shift: wp.array2d(dtype=vec3)
 
 
 @struct
@@ -204,6 +205,7 @@ def contact_state(
     if contacts.touch.shape[1] > 0:
         s.touch = contacts.touch[w, c]
         s.bend = contacts.bend[w, c]
+        s.shift = contacts.shift[w, c]
         e = by_geoms(scene, material.restitution, w, p)
         s.restitution = wp.max(e[0], e[1])
     return s

@@ -12,7 +12,7 @@ from ..laws import cone
 from ..laws.contact_law import LawOptions, load_of, pair_coefficient, regularised
 from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
-from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
+from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec5, vec6
 from ..tree import spatial as sp
 from .pair_laws import Contacts, Laws, Loads, Material, Scene, friction_coefficient, loaded_state, rule_of
 
@@ -144,7 +144,7 @@ def contact_impulse(
     compliance: wp.array2d(dtype=vec2),
     mu: wp.array2d(dtype=real),
     v_c: wp.array2d(dtype=vec3),
-    before: wp.array2d(dtype=vec2),
+    before: wp.array2d(dtype=vec5),
     # out
     gamma: wp.array2d(dtype=vec3),
 ):
@@ -158,6 +158,7 @@ def contact_impulse(
         if contacts.touch.shape[1] > 0:
             s.rate0 = before[w, c][0]
             s.bend = before[w, c][1]
+            s.shift = vec3(before[w, c][2], before[w, c][3], before[w, c][4])
         R, v_hat = regularised(s)
         if options.coulomb == 1:
             load = load_of(s)

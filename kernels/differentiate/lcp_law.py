@@ -5,7 +5,7 @@ import warp as wp
 
 from ..contact.pair_laws import Contacts, Scene
 from ..laws.contact_law import FREE
-from ..real import func, kernel, real, vec2, vec3
+from ..real import func, kernel, real, vec3, vec5
 from ..solve.lcp.contact_lcp import gap_target, pair_restitution
 from .lcp_residual import CLAMPING, TOUCHING, UPPER
 
@@ -58,7 +58,7 @@ def contact_error(
     phi: wp.array2d(dtype=real),
     v_c: wp.array2d(dtype=vec3),
     v_c_star: wp.array2d(dtype=vec3),
-    before: wp.array2d(dtype=vec2),
+    before: wp.array2d(dtype=vec5),
     # out
     error: wp.array2d(dtype=vec3),
 ):

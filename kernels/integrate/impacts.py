@@ -23,8 +23,8 @@ from ..contact.narrow import features, heightfield
 from ..contact.narrow.features import ContactGeometry
 from ..contact.narrow.manifold import is_general
 from ..contact.narrow.resolution import SUSPECT
-from ..contact.pair_laws import Contacts, Geoms, Scene, margin_of
-from ..laws.contact_law import AWAY, CLOSED, FREE, STRUCK
+from ..contact.pair_laws import Contacts, Geoms, Laws, Loads, Scene, margin_of
+from ..laws.contact_law import AWAY, CLOSED, FREE, STRUCK, yield_of
 from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count
 from ..real import func, kernel, real, struct, transform, vec3, vec6
 from ..rows import kinds
@@ -94,6 +94,7 @@ class Segments:
     row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop
     touching: wp.array(dtype=int)  # (worlds,) 1: some contact may follow the bend of the path
     mode: wp.array(dtype=int)  # (worlds,) of the solve that ends the step: LEAVES, CLOSES
+    rebounds: wp.array(dtype=int)  # (worlds,) 1: some contact of an impact rebounds
     trace: Trace
     # of the solves so far: largest certificate and error, iterations, status
     error: wp.array(dtype=real)
@@ -490,6 +491,7 @@ def touch_contacts(
                 segments.fast[w, c] = 1
         contacts.touch[w, c] = touch
         contacts.bend[w, c] = real(0.0)
+        contacts.shift[w, c] = vec3()
         if rigid and touch != AWAY and wp.abs(phi) <= rule.window:
             touching = int(1)
     segments.touching[w] = team_bits(touching)
@@ -539,6 +541,34 @@ def touch_rows(
                 rows.R[w, k] = real(0.0)
             elif rows.touch[w, k] == 1:
                 rows.v_hat[w, k] = real(0.0)
+
+
+@kernel
+def find_rebounds(contacts: Contacts, laws: Laws, segments: Segments):
+    """Find the worlds where a contact of an impact rebounds. Launch over worlds."""
+    w = wp.tid()
+    found = int(0)
+    for c in range(contacts.count[w]):
+        if contacts.touch[w, c] == STRUCK and laws.v_hat[w, c][2] > real(0.0):
+            found = int(1)
+    segments.rebounds[w] = found
+
+
+@kernel
+def give_back(share: real, solution: Solution, loads: Loads, contacts: Contacts, laws: Laws):
+    """Shift v̂ of the contacts of an impact by `share` times what they yield to their impulses. Launch over (worlds,
+    max_contacts)."""
+    w, c = wp.tid()
+    if c < contacts.count[w]:
+        if contacts.touch[w, c] == STRUCK:
+            load = real(0.0)
+            least = real(1.0)
+            if loads.load.shape[1] > 0:
+                load = loads.load[w, c]
+                least = loads.least[w, c]
+            shift = share * yield_of(solution.gamma[w, c], laws.R[w, c], load, least)
+            laws.v_hat[w, c] = laws.v_hat[w, c] + (shift - contacts.shift[w, c])
+            contacts.shift[w, c] = shift
 
 
 @kernel(part="place", lanes=True, shares="tree", registers=128)

@@ -69,6 +69,7 @@ class ContactState:
     restitution: real  # e, read if it is STRUCK
     rate0: real  # [m/s] v_n before the impact, likewise
     bend: real  # [m/s] hκ, the change of v_n within the step at constant v
+    shift: vec3  # [m/s] added to v̂ of a contact that an impact concerns, see `yield_of`
     gravity: vec3  # read by Coulomb's law only
     mass: real  # [kg] of the world; read by Coulomb's law only
 
@@ -147,7 +148,7 @@ def regularised(s: ContactState):
     R = cone.recovery_regularization(R, v_hat, recovery)
     v_hat = cone.recovery_stabilization(v_hat, recovery)
     if s.touch != FREE:
-        v_hat = vec3(real(0.0), real(0.0), target_of(s))
+        v_hat = s.shift + vec3(real(0.0), real(0.0), target_of(s))
         if s.touch == STRUCK:
             R = o.softness * R
     return R, v_hat - vec3(real(0.0), real(0.0), s.bend)
@@ -180,6 +181,22 @@ def load_of(s: ContactState) -> vec2:
     if s.options.counts == 1:
         least = coulomb.least_share(compliance_of(s)[0], s.weight, s.mass)
     return vec2(coulomb.supported_load(s.gravity, s.options.h, s.weight), least)
+
+
+@func
+def yield_of(gamma: vec3, R: vec3, load: real, least: real) -> vec3:
+    """v̂ − v_c of a contact that sticks with the impulse γ: what R lets it yield."""
+    return vec3(R[0] * gamma[0], R[1] * gamma[1], coulomb.compression(gamma[2], R[2], load, least))
+
+
+@func
+def yield_at(s: ContactState, gamma: vec3) -> vec3:
+    """`yield_of` a contact with the impulse γ."""
+    R, _v_hat = regularised(s)
+    load = vec2(real(0.0), real(1.0))
+    if s.options.coulomb == 1:
+        load = load_of(s)
+    return yield_of(gamma, R, load[0], load[1])
 
 
 @func

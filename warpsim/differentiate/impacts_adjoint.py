@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warpsim.device.copies import twin
 from warpsim.device.per_world import assign, fill
 from warpsim.device.ranges import WorldList, among
 from warpsim.device.recording import KnownTape
@@ -36,6 +37,8 @@ class ImpactsAdjoint:
         self.ahead = TapedDynamics(adjoint.device_model)  # kinematics half a step ahead, and there of the contacts:
         made = {"q": (model.nq, S), "phi": (C, S), "rate": (C, S), "point": (C, t.vec3), "frame": (C, t.mat33)}
         self.contacts_ahead = SimpleNamespace(**{name: with_gradient(*of) for name, of in made.items()})
+        self.contacts_ahead.shift = twin(self.step.collision.contacts.shift)
+        self.shift_bar = array(C, t.vec3)
         sizes = {"time": None, "q": model.nq} | dict.fromkeys(("v", "before", "rate"), model.nv)
         self.bars = self.step.dynamics.workspace(impact_adjoint.Bars, **sizes)
         self.solution_bar = array(model.nv, S)
@@ -69,7 +72,7 @@ class ImpactsAdjoint:
         a._record_contact_geometry(ahead, x.phi, x.point, x.frame)
         inputs = [d.topology, *known, ahead.link_X, ahead.link_V, x.point, x.frame, x.rate]
         ahead.launch(taped_contacts.normal_rate, collision.capacity, inputs)
-        ahead.launch(taped_contacts.before_impact, collision.capacity, [known[1], a.rate0, x.rate, a.before])
+        ahead.launch(taped_contacts.before_impact, collision.capacity, [known[1], a.rate0, x.rate, x.shift, a.before])
 
     def _run(self, h: float) -> None:
         """Repeat the segments; solvers start at the velocity of their problem."""
@@ -152,18 +155,50 @@ class ImpactsAdjoint:
         self.impacts.impact(h)
         balance, inertia = a.record_momentum_balance, a.record_inertia
         a.record_momentum_balance, a.record_inertia = self._record_impact, self._record_mass
-        self._take_back(h)
+        self._solve(h)
+        if self.impacts.yields:
+            self.impacts.find_rebounds()
+            with among(self.impacts.rebounding):
+                self.impacts.give_back(1.0)
+                self._solve(h)
+        self._take_back_solution(h)
+        if self.impacts.yields:
+            with among(self.impacts.rebounding):
+                self._take_back_yield(h)
         a.record_momentum_balance, a.record_inertia = balance, inertia
 
     def _take_back(self, h: float) -> None:
-        a, step = self.adjoint, self.step
+        self._solve(h)
+        self._take_back_solution(h)
+
+    def _take_back_solution(self, h: float) -> None:
+        a = self.adjoint
         assign(self.solution_bar, a.seed)  # the residual's seed takes its place
-        step.prepare_solver(h)
-        step.solver.launch()
         a.take_solution(h)
         self._clear()
         assign(a.v.grad, self.solution_bar)
         take_back([*a._first_stages(), *a.contact_stages()], h)
+
+    def _take_back_yield(self, h: float) -> None:
+        """Add the gradients by what the contacts of an impact yield in its first solve."""
+        a, shift = self.adjoint, self.contacts_ahead.shift
+        assign(self.shift_bar, shift.grad)
+        self.impacts.give_back(0.0)
+        self._solve(h)
+        a.take_solution(h)
+        self._clear(a.q, a.v0)
+        assign(shift.grad, self.shift_bar)
+        with KnownTape() as tape:
+            a._record_impulses(h)
+            self.step.law.record_yield(a.dynamics, h, a.weight, a.phi, a.gamma, shift)
+        tape.backward()
+        for array in (a.gamma, a.v_c, shift):
+            fill(array.grad)
+        take_back([*a._first_stages(), *a.contact_stages()], h)
+
+    def _solve(self, h: float) -> None:
+        self.step.prepare_solver(h)
+        self.step.solver.launch()
 
     def _record_impact(self, h: float, v: wp.array) -> None:
         """r = M (v − v0)."""
@@ -188,8 +223,8 @@ class ImpactsAdjoint:
             found.append(a.actuation.activation)
         return [x for x in found if x is not None and x.grad is not None]
 
-    def _clear(self) -> None:
-        a, sums = self.adjoint, {id(x) for x in self._sums}
+    def _clear(self, *kept: wp.array) -> None:
+        a, sums = self.adjoint, {id(x) for x in (*self._sums, *kept)}
         for array in a._cleared:
             if id(array) not in sums:
                 fill(array.grad)

@@ -111,7 +111,7 @@ class StepAdjoint(Acting):
             table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
         self.ancestor = upload(table, wp.int32, device_model.device, ndim=2)
         self.inertial = self.dynamics  # its configuration is that of M
-        self.before = array(C if step.impacts else 0, t.vec2)  # see `taped_contacts.before_impact`
+        self.before = array(C if step.impacts else 0, t.vec5)  # see `taped_contacts.before_impact`
         self.impacts = ImpactsAdjoint(self) if step.impacts else None
         # The objects that hold arrays of the tape.
         self.owners = [self, self.dynamics, self.rows, self.contact, *self.parts, *(x.dynamics for x in self.parts)]

@@ -7,6 +7,7 @@ import numpy as np
 import warp as wp
 
 from warpsim.device.copies import launch
+from warpsim.device.per_world import fill
 from warpsim.device.ranges import WorldList, among, cut, present, repeat
 from warpsim.integrate.impact_sums import FLIGHT, IMPACT, LAST, ImpactSums
 from warpsim.kernels.contact import contacts as contact
@@ -19,7 +20,7 @@ FAST = 0.5  # a contact is fast that approaches at more than this times ACCELERA
 MOST = 4  # impacts in a step
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
 NEWTON = {"float32": 1, "float64": 2}  # Newton steps of the time of an impact
-SOFTNESS = {"float32": 1e-2, "float64": 1e-4}  # factor of R in an impact
+SOFTNESS = 0.03  # factor of R in an impact
 
 
 class Impacts:
@@ -42,6 +43,7 @@ class Impacts:
                 "flags",
                 "mode",
                 "touching",
+                "rebounds",
             )
         )
         sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way"), nv)
@@ -54,10 +56,12 @@ class Impacts:
         collision, rows, t = step.collision, step.scalar_rows, step.device_model.types
         array = step.dynamics.array
         collision.contacts.touch, collision.contacts.bend = array(C, wp.int32), array(C, t.real)
+        collision.contacts.shift = array(C, t.vec3)
         rows.rows.touch = array(K, wp.int32)
         rigid = np.full((1, model.ngeom), np.inf)
         self.rigid = step.device_model.array(rigid, t.real) if step.contact_model.is_rigid else None
-        self.struck, self.others, self.active = (WorldList(worlds, device) for _ in range(3))
+        self.struck, self.others, self.active, self.rebounding = (WorldList(worlds, device) for _ in range(4))
+        self.yields = C > 0 and not step.contact_model.is_rigid
         self.sums = None if traces else ImpactSums(self)
 
     def rule(self, h: float):
@@ -121,6 +125,11 @@ class Impacts:
         self._add(FLIGHT)
         self.impact(h)
         self._solve(h)
+        if self.yields:
+            self.find_rebounds()
+            with among(self.rebounding):
+                self.give_back(1.0)
+                self._solve(h)
         self._add(IMPACT)
         self._launch_plain(
             impacts.take, None, [self.step.q, self.step.solver.solution, MOST, self.segments, self.step.v]
@@ -162,6 +171,20 @@ class Impacts:
         self.smooth(0.0)
         with self._window(self.rule(h), h):
             self.problem(h, impacts.STRIKES)
+
+    def find_rebounds(self) -> None:
+        """List the worlds where a contact of the present impact rebounds."""
+        s, states = self.step, self.segments.rebounds
+        with among(None):
+            fill(states)
+        self._launch(impacts.find_rebounds, None, [s.collision.contacts, s.law.filled()])
+        self.list(self.rebounding, 1, states)
+
+    def give_back(self, share: float) -> None:
+        """Shift v̂ by `share` times what contacts yield to the impulses of the solution; then a solve is exact to R²."""
+        s = self.step
+        inputs = [share, s.solver.solution, s.law.loads(), s.collision.contacts, s.law.filled()]
+        self._launch_plain(impacts.give_back, s.collision.capacity, inputs)
 
     def smooth(self, h: float) -> None:
         """Kinematics and free motion at (q, v), the rotation of single bodies included; h = 0: A = M, v* = v."""
@@ -223,7 +246,7 @@ class Impacts:
         step, collision, rule = self.step, self.step.collision, self.rule(h)
         bounces = max(rule.speed, getattr(step.contact_model, "restitution_threshold", 0.0))
         step.solver.threshold = step.law.fast = bounces
-        step.law.softness = SOFTNESS[step.device_model.dtype]
+        step.law.softness = SOFTNESS
         inputs = [rule, int(mode), collision.scene, self.stiffness(), collision.contacts, step.v]
         self._launch(impacts.touch_contacts, None, inputs)
         if mode != impacts.STRIKES:

@@ -42,14 +42,19 @@ class ContactLaw:
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         """Compute R, v̂, μ and w of the detected contacts at the velocity v. `z`: scratch (worlds, nv)."""
-        collision, laws = self.collision, copy(pair_laws.Laws, self.types.real)()
-        laws.R, laws.v_hat, laws.mu, laws.weight = self.R, self.v_hat, self.problem.mu, self.weight
+        collision, laws = self.collision, self.filled()
         inputs = [self.device_model.topology, collision.scene, collision.material(), collision.contacts]
         inputs += [self.law_options(h), M_factor, v, z, laws, self.loads()]
         self.dynamics.launch(contact.regularise, None, inputs)
         self._slide(v)
         if collision.spin is not None:
             collision.spin.launch(laws)
+
+    def filled(self):
+        """The arrays that `regularise` fills."""
+        laws = copy(pair_laws.Laws, self.types.real)()
+        laws.R, laws.v_hat, laws.mu, laws.weight = self.R, self.v_hat, self.problem.mu, self.weight
+        return laws
 
     def _slide(self, v: wp.array) -> None:
         """Set μ of the contacts at the velocity v, if friction depends on it."""
@@ -76,6 +81,15 @@ class ContactLaw:
     def solve(self, solver, h: float, v0: wp.array) -> None:
         """Solve the problem, as many times as the law needs. `v0`: velocity at the beginning of the step."""
         solver.launch()
+
+    def record_yield(
+        self, dynamics: Dynamics, h: float, weight: wp.array, phi: wp.array, gamma: wp.array, shift
+    ) -> None:
+        """Record what contacts in an impact yield to their impulses γ, on the tape of `dynamics`."""
+        collision = self.collision
+        inputs = [collision.scene, collision.contacts, collision.material(), self.law_options(h), self.loads()]
+        inputs += [weight, phi, self.compliance, gamma, shift]
+        dynamics.launch(taped_contacts.contact_yield, collision.capacity, inputs)
 
     def record(
         self,
