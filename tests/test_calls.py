@@ -250,7 +250,6 @@ OPTIONS = {
             "error_reduction": ["0.5", 1.5, NAN],
             "restitution_threshold": ["1", -1.0, INF],
             "warm_start": ["no", 1],
-            "bounce_correction": ["no", None],
             "saddle_escape": ["no", 2],
         },
     ),

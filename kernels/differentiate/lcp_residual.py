@@ -29,13 +29,12 @@ from ..linalg.dense import Orthogonal, qr_factor, qr_solve
 from ..linalg.loops import row_dot as dot
 from ..linalg.ltdl import ltdl_solve_block
 from ..real import func, kernel, real, struct, vec3
-from ..solve.delassus import Dual, entry, row_add, row_dot
+from ..solve.delassus import Dual, entry, row_dot
 from ..solve.lcp import classes as lcp_classes
 from ..solve.lcp import lcp
 from ..solve.lcp.contact_lcp import gap_target, impact_target, pair_restitution, touched_target
 from ..solve.problem import Problem
 from ..solve.scratch import Scratch, matrix, square, take
-from .reverse_jacobian import PLAIN, Tangents, tangent_part, turn
 
 SEPARATING, CLAMPING, UPPER = (
     wp.constant(lcp_classes.SEPARATING),
@@ -575,84 +574,6 @@ def solve_adjoint(
                 null.seed[w, d] = null.seed[w, d] - system.y[w, a] * dual.Y[w, r, d]
             if dual.source[w, r] < 3 * slots:
                 set_contact(null.error_bar, w, dual.source[w, r], system.y[w, a])
-
-
-@kernel
-def to_tangent(tangents: Tangents, q: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real), g: wp.array2d(dtype=real)):
-    """The gradient with respect to displacements q ⊕ δ, δ as v. Launch over (worlds, nv)."""
-    w, d = wp.tid()
-    g[w, d] = tangent_part(tangents, q, q_bar, w, d)
-
-
-@kernel
-def add_tangent(
-    tangents: Tangents, q: wp.array2d(dtype=real), g: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real)
-):
-    """q̄ += the gradient with the tangent part g that is orthogonal to quaternions. Launch over worlds."""
-    w = wp.tid()
-    for d in range(g.shape[1]):
-        i = tangents.coordinate[d]
-        if tangents.axis[d] == PLAIN:
-            q_bar[w, i] = q_bar[w, i] + g[w, d]
-        else:
-            t = real(4.0) * g[w, d] * turn(q, w, i, tangents.axis[d])
-            for k in range(4):
-                q_bar[w, i + k] = q_bar[w, i + k] + t[k]
-
-
-@kernel
-def bounce(
-    scratch: Scratch,
-    turn: int,
-    problem: Problem,
-    scene: Scene,
-    dual: Dual,
-    A_factor: wp.array3d(dtype=real),
-    law: Law,
-    system: System,
-    # in: g, out
-    g: wp.array2d(dtype=real),
-    change: wp.array2d(dtype=real),
-):
-    """g ← Xᵀg, and change ← Xᵀg − g, with the X of the time of collision (theory §5). Launch over worlds.
-
-    X = I − A⁻¹Nᵀ(N A⁻¹Nᵀ)⁺(I + e) N, N the normal rows of the contacts that bounce in this step.
-    """
-    w = wp.tid()
-    if scratch.turn[w] != turn:
-        return
-    o = matrices(dual, scratch, w)
-    slots = problem.contact_pair.shape[1]
-    for d in range(g.shape[1]):
-        change[w, d] = real(0.0)
-        system.z[w, d] = g[w, d]
-    m = int(0)
-    for r in range(dual.count[w]):
-        source = dual.source[w, r]
-        c = source // 3
-        if source < 3 * slots and source % 3 == 2 and system.classes[w, source] == CLAMPING:
-            if system.bounces[w, c] != 0:
-                system.clamped[w, m] = r
-                m += 1
-    if m == 0:
-        return
-    solve_A(problem, A_factor[w], system.z[w])
-    set_scale(problem, system, dual, w, m)
-    for a in range(m):
-        i = system.clamped[w, a]
-        for b in range(m):
-            j = system.clamped[w, b]
-            W_ij = entry(problem, dual, w, wp.max(i, j), wp.min(i, j))
-            o.K[a, b] = W_ij * system.scale[w, a] * system.scale[w, b]
-        system.r[w, a] = row_dot(problem, w, dual.source[w, i], system.z[w])
-    rank = qr_factor(o.K, m, real(rank_level), orthogonal(system, o, w))
-    solve_scaled(system, o, w, wp.vec2i(m, rank))
-    for a in range(m):
-        source = dual.source[w, system.clamped[w, a]]
-        e = pair_restitution(scene, law.restitution, w, law.pair[w, source // 3])
-        row_add(problem, w, source, -(real(1.0) + e) * system.y[w, a], change[w])
-    for d in range(g.shape[1]):
-        g[w, d] = g[w, d] + change[w, d]
 
 
 @kernel

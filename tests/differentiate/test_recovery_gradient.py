@@ -16,7 +16,7 @@ SCHEMES = {
     "sap": {},
     "convex": {"solver": ws.SAP(approximation="convex", tolerance=1e-13)},
     "compliant": {"solver": ws.Compliant(tolerance=1e-12)},
-    "lcp": {"solver": ws.LCP(tolerance=1e-13, error_reduction=0.5, bounce_correction=False)},
+    "lcp": {"solver": ws.LCP(tolerance=1e-13, error_reduction=0.5)},
     "explicit": {"integrator": ws.ExplicitEuler()},
     "implicit": {"integrator": ws.ImplicitEuler(tolerance=1e-15)},
     "midpoint": {"integrator": ws.Midpoint(tolerance=1e-15)},

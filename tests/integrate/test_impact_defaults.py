@@ -8,6 +8,7 @@ import pytest
 import warp as wp
 
 import warpsim as ws
+from warpsim.run.description import describe_simulator, simulator_arguments
 
 H, G = 0.005, 9.81
 OPTIONS = {"dt": H, "dtype": "float64", "device": "cpu", "threads": 1}
@@ -106,3 +107,12 @@ def test_what_touches_rebounds_at_once(overlap):
         for d in eps * np.eye(6)
     ]
     np.testing.assert_allclose(state.v.grad.numpy()[0], slope, atol=1e-8)
+
+
+def test_a_removed_option_of_lcp():
+    """`bounce_correction` names what has taken its place; a store that has it can be gone on with."""
+    with pytest.raises(TypeError, match=r"bounce_correction.*removed.*time_of_impact"):
+        ws.LCP(bounce_correction=False)
+    kept = describe_simulator(ws.Simulator(ball(), solver=ws.LCP(), **OPTIONS))
+    kept["solver"]["options"]["bounce_correction"] = True
+    assert simulator_arguments(kept, "store")["solver"] == ws.LCP()

@@ -66,6 +66,9 @@ differentiable grad: requires_grad
 body_name link link_name site: body
 """)
 
+REMOVED = _table("""
+bounce_correction: ws.Simulator(..., time_of_impact=True), the default with restitution, has the gradients of the motion
+""")
 STEPS = ("nstep", "nsteps", "n_steps", "num_steps", "steps", "step_count", "decimation", "frame_skip")
 _STATE = _table("""
 qpos joint_q joint_pos dof_pos positions: q
@@ -355,6 +358,8 @@ def explained(error: TypeError, function: Callable) -> TypeError:
         return TypeError(
             f"{text}; n steps of dt are sim.rollout(state, controls, steps=n), and substeps=n divides one step"
         )
+    if given in REMOVED:
+        return TypeError(f"{text}; it was removed: {REMOVED[given]}")
     here = [name for name in KEYWORDS.get(given, "").split(", ") if name in names]
     near = difflib.get_close_matches(given, names, 1)
     hint = (

@@ -428,11 +428,8 @@ def _notes(sim, point) -> list[str]:
             f"the solver stops at {tight:g}, which shows in differences and gradients; for a sharper check use "
             f"ws.{options.label}(tolerance=1e-13)"
         )
-    chosen = [name for name in ("bounce_correction", "saddle_escape") if getattr(options, name, False)]
-    if chosen and not sim.parameters.stored("geom_restitution").numpy().any():
-        chosen = [name for name in chosen if name != "bounce_correction"]
-    if chosen:
-        notes.append(f"{' and '.join(chosen)}: gradients are then not the derivative of the step, on purpose")
+    if getattr(options, "saddle_escape", False):
+        notes.append("saddle_escape: gradients are then not the derivative of the step, on purpose")
     flags = int(np.bitwise_or.reduce(sim.diagnostics.flags.numpy(), initial=0))
     if flags:
         notes.append(

@@ -44,7 +44,6 @@ class LCPAdjoint(ContactSolver):
         null = {name: self.zeros((W, self.nv)) for name in ("v", "seed")}
         null |= {name: self.zeros((W, C), self.vec3) for name in ("f", "error_bar")}
         self.null = struct(lcp_residual.Null, self.scalar, **null)
-        self.tangent, self.change = self.zeros((W, self.nv)), self.zeros((W, self.nv))
         self.chosen, self.norms = self.zeros(W, int), [self.zeros(W), self.zeros(W)]
         self.v_start = None
 
@@ -87,11 +86,10 @@ class LCPAdjoint(ContactSolver):
         self.problem.v0 = given
         assign(self.contact_x, self.solves.memory.contact_x)
 
-    def _run_by_turns(self, kernel, inputs, needs_W: bool = True) -> None:
+    def _run_by_turns(self, kernel, inputs) -> None:
         """Launch over worlds, in turns that share the scratch memory for matrices."""
         for turn in range(self.scratch.turns):
-            if needs_W:
-                self.delassus.multiply(self.problem, self.scratch, turn)
+            self.delassus.multiply(self.problem, self.scratch, turn)
             self.run(kernel, self.worlds, [self.scratch.data, turn, *inputs])
 
     def classify(self) -> None:
@@ -121,18 +119,6 @@ class LCPAdjoint(ContactSolver):
         self.solve_smooth(v_bar, self.system.z)
         inputs = [self.problem, self.delassus.dual, self.impulse, self.system, seed, self.error_bar, self.null]
         self._run_by_turns(lcp_residual.solve_adjoint, inputs)
-
-    def correct_bounce(self, tangents, q: wp.array, q_bar: wp.array, v_bar: wp.array) -> None:
-        """Multiply the gradients of q and v through q' = q ⊕ h v with Xᵀ of the time of collision.
-
-        `tangents`: see `differentiate.tangent_tables`.
-        """
-        inputs = [self.problem, self.collision.scene, self.delassus.dual, self.delassus.A_factor, self.law]
-        inputs.append(self.system)
-        self.run(lcp_residual.to_tangent, (self.worlds, self.nv), [tangents, q, q_bar, self.tangent])
-        self._run_by_turns(lcp_residual.bounce, [*inputs, self.tangent, self.change], needs_W=False)
-        self.run(lcp_residual.add_tangent, self.worlds, [tangents, q, self.change, q_bar])
-        self._run_by_turns(lcp_residual.bounce, [*inputs, v_bar, self.change], needs_W=False)
 
     def keep_norm(self, which: int, v_bar: wp.array, tau_bar: wp.array) -> None:
         """Keep the size of the gradient that was found with `chosen` = `which` in all worlds."""

@@ -12,7 +12,6 @@ from warpsim.device.per_world import assign, fill
 from warpsim.differentiate.contact_adjoint import ContactAdjoint, contact_adjoint
 from warpsim.differentiate.lcp_adjoint import LCPAdjoint
 from warpsim.differentiate.stage import Stage
-from warpsim.differentiate.tangent_tables import tangent_tables
 from warpsim.kernels.differentiate import lcp_law, residual
 from warpsim.solve.lcp.contact_lcp import LCP
 
@@ -34,7 +33,6 @@ class RigidAdjoint(ContactAdjoint):
         adjoint.no_gravity = wp.zeros(1, dtype=t.vec3, device=step.device_model.device)
         self.rate_star, self.error = array(C, t.vec3), array(C, t.vec3)
         self.rate_null, self.gamma_null = array(C, t.vec3), array(C, t.vec3)
-        self.tangents = tangent_tables(step.device_model)
         self._parameter_gradients: list[tuple[wp.array, wp.array]] = []
 
     @classmethod
@@ -127,12 +125,9 @@ class RigidAdjoint(ContactAdjoint):
         self.dynamics.launch(residual.contact_residual, capacity, [scene, contacts, a.J, self.gamma_null, a.r])
 
     def adjust(self, h: float) -> None:
-        """Apply `bounce_correction` and `saddle_escape` to the gradients of q, v and v' from the position update."""
-        a = self.adjoint
-        if self.solver.options.bounce_correction and not self.step.impacts:
-            self.solver.correct_bounce(self.tangents, a.q, a.q.grad, a.v0.grad)
+        """Apply `saddle_escape` to the gradient of v' from the position update."""
         if self.solver.options.saddle_escape:
-            self.solver.escape(a.v.grad)
+            self.solver.escape(self.adjoint.v.grad)
 
     # the choice between the gradient and the one that escapes saddle points -------------------------------------------
 

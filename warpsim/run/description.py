@@ -18,6 +18,7 @@ from warpsim.solve.sap.sap import SAP
 
 KNOWN = {kind.__name__: kind for kind in (SAP, Compliant, LCP, NoContact)}
 KNOWN |= {name: getattr(integrate, name) for name in integrate.__all__ if name not in ("Integrator", "ThetaScheme")}
+REMOVED = ("bounce_correction",)  # options in older stores, which changed no motion
 # Upper bounds per world on slots that a store may request. A simulator allocates its slots at once, so a forged or
 # damaged store must not ask for more.
 MOST_SLOTS, MOST_OF_SURFACES, SLOTS_OF_A_PAIR = 2**16, 2**20, 1024
@@ -129,7 +130,8 @@ def _options(value) -> dict:
 
 
 def _made(kept: dict):
-    options = {name: _made(x) if isinstance(x, dict) else x for name, x in kept["options"].items()}
+    given = {name: x for name, x in kept["options"].items() if name not in REMOVED}
+    options = {name: _made(x) if isinstance(x, dict) else x for name, x in given.items()}
     return KNOWN[kept["class"]](**{name: math.inf if x == "inf" else x for name, x in options.items()})
 
 

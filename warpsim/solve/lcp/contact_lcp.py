@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from warpsim.base import checks
+from warpsim.base.other_names import answers
 from warpsim.device.copies import copy
 from warpsim.kernels.solve.lcp import contact_lcp, lcp
 from warpsim.solve.contact_model import ContactModel
@@ -39,9 +40,6 @@ class LCP(ContactModel):
         least ½ g h.
     warm_start : bool
         Start from the impulses of the previous step.
-    bounce_correction : bool
-        Gradients through impacts with restitution are those of the continuous motion, whose impact moves in time;
-        False: the derivative of the step. The motion is the same.
     saddle_escape : bool
         Gradients treat contacts that hold the loss back as separated where that makes the gradients larger
         (docs/gradients.md). The motion is the same.
@@ -51,7 +49,6 @@ class LCP(ContactModel):
     error_reduction: float = 0.0
     restitution_threshold: float = 1e-3
     warm_start: bool = True
-    bounce_correction: bool = True
     saddle_escape: bool = False
     has_restitution: ClassVar[bool] = True
     has_pyramid: ClassVar[bool] = True
@@ -66,7 +63,7 @@ class LCP(ContactModel):
         checks.number(self.error_reduction, "LCP: error_reduction", rule, lambda x: 0.0 <= x <= 1.0)
         rule = "give a speed of at least 0 [m/s]"
         checks.number(self.restitution_threshold, "LCP: restitution_threshold", rule, lambda x: 0.0 <= x < np.inf)
-        for name in ("warm_start", "bounce_correction", "saddle_escape"):
+        for name in ("warm_start", "saddle_escape"):
             checks.flag(getattr(self, name), f"LCP: {name}")
 
     def relative_tolerance(self, dtype: str) -> float:
@@ -95,6 +92,9 @@ class LCP(ContactModel):
                 f"LCP() is rigid, and hydroelastic contact is compliant (geoms {names}); use ws.SAP() or ws.Compliant()"
             )
         return super().refuse(model, integrator, dtype, requires_grad)
+
+
+LCP.__init__ = answers(LCP.__init__)  # type: ignore[method-assign]
 
 
 class LCPContact(ContactSolver):
