@@ -292,7 +292,7 @@ class Collision:
         of_slots = dict.fromkeys(("pair", "feature", "phi", "point", "recovery", "frame"), self.capacity)
         of_fields, J = self.capacity if self.pressure else 0, (self.slots, 3, self.max_support)
         contacts = self.dynamics.workspace(
-            pair_laws.Contacts, count=None, flags=None, **of_slots, J=J, compliance=of_fields, touch=0, bend=0
+            pair_laws.Contacts, count=None, flags=None, **of_slots, J=J, compliance=of_fields, touch=0, bend=0, shift=0
         )
         contacts.row = contacts.pair
         if self._chains is not None:
