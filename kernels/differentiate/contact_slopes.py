@@ -10,6 +10,8 @@ because friction is isotropic), and
 
 The generalized force Σ S_d·wrench also changes because S_d turns with e, where e moves d: (S_e × S_d)·f = −S_d·(S_e ×*
 f). There the change therefore counts as seen from the moving body. Dofs that move both bodies change nothing here.
+Where friction depends on the sliding speed (Stribeck's law), δγ has the term γ_0 δ(Jv0): a change with q as that of
+v_c, and with v0 as well.
 
 The slopes of γ are generated from the law (`laws/contact_law.py`), once for each contact. `weight_slopes.py` uses those
 with respect to the effective mass, `parameter_slopes.py` those with respect to parameters. Contact between pressure
@@ -19,6 +21,7 @@ fields has a c and a τ_d that change too.
 import warp as wp
 
 from ..contact.pair_laws import Contacts, Loads, Material, Scene, loaded_state
+from ..contact.stribeck import Friction, rate_at, sliding_pair
 from ..laws.contact_law import ContactState, LawOptions, slopes_along
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6, vec10
 from ..tree import joints
@@ -113,6 +116,8 @@ def law_slopes(
     v_hat: wp.array2d(dtype=vec3),
     u_c: wp.array2d(dtype=vec3),
     G: wp.array2d(dtype=mat33),
+    of: Friction,
+    v0: wp.array2d(dtype=real),
     # out
     law: wp.array3d(dtype=ContactState),
 ):
@@ -126,6 +131,8 @@ def law_slopes(
         s.phi = contacts.phi[w, c]
         s.weight = weight[w, c]
         s.v_c = u_c[w, c] + v_hat[w, c]
+        if of.slides == 1:
+            s.friction = sliding_pair(scene, of, w, contacts.pair[w, c], rate_at(scene, contacts, v0, w, c))
         entries = int(3)  # not unrolled: the generated code is long
         for i in range(entries):
             e = vec3()
@@ -144,11 +151,35 @@ def impulse_change(law: wp.array3d(dtype=ContactState), w: int, c: int, phi: rea
 
 
 @func
+def slope_by_rate(law: wp.array3d(dtype=ContactState), w: int, c: int, rate: vec3) -> vec3:
+    """δγ of a contact from the change of its relative velocity when the step begins, on which μ depends."""
+    x = law[w, c, 0].friction
+    y = law[w, c, 1].friction
+    z = law[w, c, 2].friction
+    return vec3(wp.dot(x.rate, rate), wp.dot(y.rate, rate), wp.dot(z.rate, rate))
+
+
+@func
 def along_twist(slope: wp.array3d(dtype=vec6), w: int, c: int, first: int, twist: vec6) -> vec3:
     """Three rows of a contact's slopes, from `first` on, times a twist."""
     return vec3(
         wp.dot(slope[w, c, first], twist), wp.dot(slope[w, c, first + 1], twist), wp.dot(slope[w, c, first + 2], twist)
     )
+
+
+@func
+def rate_change(
+    topology: Topology, scene: Scene, flow: Flow, w: int, pair: int, s: real, link: int, arm: vec3, twist: vec6,
+    p: vec3, delta_p: vec3, theta: vec3,
+) -> vec3:  # fmt: skip
+    """Change of the relative velocity of a contact at fixed v, in world axes, as seen from its frame."""
+    V_a = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 0]], p)
+    V_b = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 1]], p)
+    moved = wp.where(s < real(0.0), V_a, V_b)
+    moved -= shifted(velocity_before(topology, flow, w, link), arm)
+    relative = V_b - V_a
+    delta_u = s * sp.linear(sp.cross_motion(twist, moved)) + wp.cross(sp.angular(relative), delta_p)
+    return delta_u - wp.cross(theta, sp.linear(relative))
 
 
 @kernel
@@ -158,6 +189,7 @@ def contact_changes(
     contacts: Contacts,
     law: wp.array3d(dtype=ContactState),
     flow: Flow,
+    before: Flow,
     slope: wp.array3d(dtype=vec6),
     law_slope: wp.array3d(dtype=vec6),
     G: wp.array2d(dtype=mat33),
@@ -165,7 +197,10 @@ def contact_changes(
     # out
     changes: Changes,
 ):
-    """Change of the wrench of every active contact. Launch over (worlds, max_contacts, max_support)."""
+    """Change of the wrench of every active contact. Launch over (worlds, max_contacts, max_support).
+
+    `before`: with the velocities at the beginning of the step; empty unless friction depends on the sliding speed.
+    """
     w, c, k = wp.tid()
     if c >= contacts.count[w]:
         return
@@ -191,18 +226,14 @@ def contact_changes(
         delta_p = u - delta_p
         delta_n = wp.cross(omega, n) - delta_n
     theta = wp.cross(n, delta_n)
-    # Rate of the contact at fixed v.
-    V_a = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 0]], p)
-    V_b = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 1]], p)
-    moved = wp.where(s < real(0.0), V_a, V_b)
-    moved -= shifted(velocity_before(topology, flow, w, link), arm)
-    relative = V_b - V_a
-    delta_u = s * sp.linear(sp.cross_motion(twist, moved)) + wp.cross(sp.angular(relative), delta_p)
+    delta_v_c = wp.transpose(F) * rate_change(topology, scene, flow, w, pair, s, link, arm, twist, p, delta_p, theta)
     delta_law = vec2()
     if pair >= scene.point_pairs:
         delta_law = s * vec2(wp.dot(law_slope[w, c, 0], twist), wp.dot(law_slope[w, c, 1], twist))
-    delta_v_c = wp.transpose(F) * (delta_u - wp.cross(theta, sp.linear(relative)))
     delta_gamma = impulse_change(law, w, c, delta_phi, delta_v_c, delta_law)
+    if before.v.shape[1] > 0:
+        delta_v_0 = rate_change(topology, scene, before, w, pair, s, link, arm, twist, p, delta_p, theta)
+        delta_gamma += slope_by_rate(law, w, c, wp.transpose(F) * delta_v_0)
     # The wrench, about the fixed point p.
     force = F * gamma[w, c]
     turned = wp.cross(theta, force)
@@ -245,3 +276,26 @@ def contact_columns(
                         X[w, d, e] = X[w, d, e] - wp.dot(J, g_turned) - wp.dot(omega, m_turned)
                     else:
                         X[w, d, e] = X[w, d, e] - wp.dot(J, g) - wp.dot(omega, m)
+
+
+@kernel
+def sliding_columns(
+    scene: Scene,
+    contacts: Contacts,
+    law: wp.array3d(dtype=ContactState),
+    G: wp.array2d(dtype=mat33),
+    # in and out
+    X: wp.array3d(dtype=real),
+):
+    """X −= Jᵀ δγ with respect to v0, on which friction depends. Launch over worlds."""
+    w = wp.tid()
+    for c in range(contacts.count[w]):
+        if G[w, c][2, 2] != real(0.0):
+            row = contacts.row[w, c]
+            size = scene.support_size[row]
+            for k in range(size):
+                e = X.shape[1] + scene.support[row, k]
+                change = slope_by_rate(law, w, c, contact_J(contacts, w, c, k))
+                for i in range(size):
+                    d = scene.support[row, i]
+                    X[w, d, e] = X[w, d, e] - wp.dot(contact_J(contacts, w, c, i), change)

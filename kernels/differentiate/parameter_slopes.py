@@ -44,6 +44,8 @@ class ContactFirst:
     friction: int
     stiffness: int
     dissipation_time: int
+    friction_dynamic: int
+    friction_velocity: int
     gravity: int
     body_mass: int
 
@@ -214,6 +216,12 @@ def contact_parameter_columns(
                 if first.dissipation_time >= 0:
                     by = vec3(x.dissipation_time[side], y.dissipation_time[side], z.dissipation_time[side])
                     add_contact(scene, contacts, w, c, by, first.dissipation_time + g, X)
+                if first.friction_dynamic >= 0:
+                    by = vec3(x.friction.dynamic[side], y.friction.dynamic[side], z.friction.dynamic[side])
+                    add_contact(scene, contacts, w, c, by, first.friction_dynamic + g, X)
+                if first.friction_velocity >= 0:
+                    by = vec3(x.friction.velocity[side], y.friction.velocity[side], z.friction.velocity[side])
+                    add_contact(scene, contacts, w, c, by, first.friction_velocity + g, X)
             if first.gravity >= 0:
                 for k in range(3):
                     by = vec3(x.gravity[k], y.gravity[k], z.gravity[k])

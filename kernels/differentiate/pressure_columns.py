@@ -9,10 +9,10 @@ import warp as wp
 
 from ..contact.pair_laws import Contacts, Scene
 from ..laws.contact_law import ContactState
-from ..real import func, kernel, mat33, real, struct, vec2, vec3
+from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec6
 from ..tree import spatial as sp
 from ..tree.passes import Topology
-from .contact_slopes import Flow, contact_J, impulse_change, velocity_about
+from .contact_slopes import Flow, contact_J, impulse_change, slope_by_rate, velocity_about
 from .pressure_slopes import LAW, vec12
 
 
@@ -71,6 +71,19 @@ def vector_by(columns: FieldColumns, w: int, c: int, i: int, k: int) -> vec3:
     return vec3(slope_by(columns, w, c, i, k), slope_by(columns, w, c, i + 1, k), slope_by(columns, w, c, i + 2, k))
 
 
+@func
+def relative_velocity(topology: Topology, scene: Scene, flow: Flow, w: int, pair: int, at: vec3) -> vec6:
+    """Velocity of geom B past geom A about the point `at`."""
+    V_b = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 1]], at)
+    return V_b - velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 0]], at)
+
+
+@func
+def rate_at_moved(relative: vec6, delta_p: vec3, theta: vec3) -> vec3:
+    """Change of the relative velocity where the point moves by δp and the frame turns by θ."""
+    return wp.cross(sp.angular(relative), delta_p) - wp.cross(theta, sp.linear(relative))
+
+
 @kernel
 def field_columns(
     topology: Topology,
@@ -78,13 +91,17 @@ def field_columns(
     contacts: Contacts,
     law: wp.array3d(dtype=ContactState),
     flow: Flow,
+    before: Flow,
     G: wp.array2d(dtype=mat33),
     gamma: wp.array2d(dtype=vec3),
     columns: FieldColumns,
     # in and out
     X: wp.array3d(dtype=real),
 ):
-    """X −= δ(Jᵀγ) with respect to the requested parameters, contact by contact. Launch over worlds."""
+    """X −= δ(Jᵀγ) with respect to the requested parameters, contact by contact. Launch over worlds.
+
+    `before`: as in `contact_slopes.contact_changes`.
+    """
     w = wp.tid()
     for c in range(contacts.count[w]):
         pair = contacts.pair[w, c]
@@ -92,8 +109,10 @@ def field_columns(
             F = contacts.frame[w, c]
             n = vec3(F[0, 2], F[1, 2], F[2, 2])
             at = contacts.point[w, c]
-            relative = velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 1]], at)
-            relative -= velocity_about(topology, flow, w, scene.geom_link[scene.pair_geom[pair, 0]], at)
+            relative = relative_velocity(topology, scene, flow, w, pair, at)
+            relative0 = vec6()
+            if before.v.shape[1] > 0:
+                relative0 = relative_velocity(topology, scene, before, w, pair, at)
             force = F * gamma[w, c]
             row = contacts.row[w, c]
             for k in range(12):
@@ -101,11 +120,14 @@ def field_columns(
                 if column >= 0:
                     delta_p = vector_by(columns, w, c, 1, k)
                     theta = wp.cross(n, vector_by(columns, w, c, 4, k))
-                    delta_u = wp.cross(sp.angular(relative), delta_p) - wp.cross(theta, sp.linear(relative))
+                    delta_u = rate_at_moved(relative, delta_p, theta)
                     delta_law = vec2(slope_by(columns, w, c, LAW, k), slope_by(columns, w, c, LAW + 1, k))
                     delta_phi = slope_by(columns, w, c, 0, k)
                     change = impulse_change(law, w, c, delta_phi, wp.transpose(F) * delta_u, delta_law)
                     change += wp.transpose(F) * wp.cross(theta, force)
+                    if before.v.shape[1] > 0:
+                        delta_0 = wp.transpose(F) * rate_at_moved(relative0, delta_p, theta)
+                        change += slope_by_rate(law, w, c, delta_0)
                     torque = wp.cross(delta_p, force)
                     for i in range(scene.support_size[row]):
                         e = scene.support[row, i]

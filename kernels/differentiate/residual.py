@@ -15,8 +15,9 @@ from ..contact import pair_laws
 from ..contact.narrow import features
 from ..contact.narrow.manifold import is_general
 from ..contact.pair_laws import Contacts, Scene
-from ..contact.stribeck import Friction, sliding_friction
+from ..contact.stribeck import Friction, sliding_pair
 from ..laws import cone
+from ..laws.contact_law import sliding_friction_of
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6, vec10
 from ..rows.table import Rows
 from ..tree import joints
@@ -195,21 +196,20 @@ def contact_friction(
     scene: Scene,
     contacts: Contacts,
     of: Friction,
-    slides: int,
     rate0: wp.array2d(dtype=vec3),
     # out
     mu: wp.array2d(dtype=real),
 ):
-    """μ of every contact: that of its pair; where `slides`, at its rate when the step begins.
+    """μ of every contact: that of its pair; where it depends on the sliding speed, at its rate when the step begins.
 
     Launch over (worlds, max_contacts).
     """
     w, c = wp.tid()
     if c < contacts.count[w]:
-        if slides == 0:
-            mu[w, c] = pair_laws.friction_coefficient(scene, of.friction, w, contacts.pair[w, c])
-        else:
-            mu[w, c] = sliding_friction(scene, of, w, contacts.pair[w, c], rate0[w, c])
+        rate = vec3()
+        if of.slides == 1:
+            rate = rate0[w, c]
+        mu[w, c] = sliding_friction_of(sliding_pair(scene, of, w, contacts.pair[w, c], rate))
 
 
 @kernel(taped=True)

@@ -24,6 +24,8 @@ AWAY = wp.constant(3)  # does not act
 NEVER = -1e6  # [m/s] v̂ of contacts that do not act
 LEAST_FRICTION = 1e-30  # μ in slopes of a contact with μ = 0: too small to matter
 LEAST_SLIP = 1e-15  # [m/s] from this slip on a contact with that μ slides; its square is not 0 in float32
+# At larger (v/v_s)² friction is the dynamic one: exp(−(v/v_s)²) is negligible, and its derivatives are not finite.
+FAST_SLIP = 80.0
 
 
 @struct
@@ -49,6 +51,10 @@ class PairFriction:
     mu: real  # the pair's μ, for RULE_EXPLICIT
     a: real  # μ of geom A
     b: real  # μ of geom B
+    slides: int  # 1: μ of the geoms depends on the sliding speed (Stribeck's law); read by `sliding_friction_of` only
+    dynamic: vec2  # μ_d of the geoms A and B; NaN: none
+    velocity: vec2  # [m/s] v_s of the geoms A and B
+    rate: vec3  # [m/s] v_c at the velocity with which the step begins
 
 
 @struct
@@ -98,8 +104,34 @@ def pair_coefficient(rule: int, a: real, b: real, explicit: real) -> real:
 
 @func
 def friction_of(pair: PairFriction) -> real:
-    """μ of a contact, for all solvers."""
+    """μ of a contact, for all solvers; that at rest where it depends on the sliding speed."""
     return pair_coefficient(pair.rule, pair.a, pair.b, pair.mu)
+
+
+@func
+def friction_at(static: real, dynamic: real, velocity: real, rate: vec3) -> real:
+    """μ of a geom at a contact with the relative velocity `rate` [m/s], in the contact frame (theory §3.1)."""
+    mu = static
+    if dynamic == dynamic:
+        mu = dynamic
+        if rate[0] * rate[0] + rate[1] * rate[1] <= real(FAST_SLIP) * velocity * velocity:
+            x = vec2(rate[0] / velocity, rate[1] / velocity)
+            mu = dynamic + (static - dynamic) * wp.exp(-wp.dot(x, x))
+    return mu
+
+
+@func
+def sliding_friction_of(pair: PairFriction) -> real:
+    """μ of a contact, where it may depend on the sliding speed: the pair's rule applied to μ of its two geoms.
+
+    A pair with RULE_EXPLICIT keeps its constant μ, and a pair without friction at rest stays without.
+    """
+    mu = friction_of(pair)
+    if pair.slides == 1 and mu > real(0.0) and pair.rule != RULE_EXPLICIT:
+        a = friction_at(pair.a, pair.dynamic[0], pair.velocity[0], pair.rate)
+        b = friction_at(pair.b, pair.dynamic[1], pair.velocity[1], pair.rate)
+        mu = pair_coefficient(pair.rule, a, b, real(0.0))
+    return mu
 
 
 @func
@@ -215,7 +247,7 @@ def impulse_at(s: ContactState, mu: real) -> vec3:
 @func
 def impulse_along(s: ContactState, e: vec3) -> real:
     """e · γ. A contact with μ = 0 that slips has the derivative with respect to μ of a sliding contact."""
-    mu = friction_of(s.friction)
+    mu = sliding_friction_of(s.friction)
     if mu == real(0.0) and s.v_c[0] * s.v_c[0] + s.v_c[1] * s.v_c[1] > real(LEAST_SLIP * LEAST_SLIP):
         mu = mu + real(LEAST_FRICTION)
     return wp.dot(impulse_at(s, mu), e)

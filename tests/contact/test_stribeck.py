@@ -9,7 +9,9 @@ import warp as wp
 from scipy.integrate import solve_ivp
 
 import warpsim as ws
+from scenes.step_differences import StepDifferences
 from warpsim.base.errors import ModelError
+from warpsim.differentiate.linearize import blank_result, request_entries, why_reverse
 
 G = 9.81
 STATIC, DYNAMIC, SPEED = 0.6, 0.2, 0.4
@@ -99,11 +101,88 @@ def test_gradients(law):
             after = sim.step(state)
         tape.backward(grads={after.v: wp.array(np.eye(3)[[row]], dtype=wp.float64, device="cpu")})
         own = jacobians.A.numpy()[0, 3 + row, 3:]
-        np.testing.assert_allclose(own, state.v.grad.numpy()[0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(own, state.v.grad.numpy()[0], rtol=1e-10, atol=1e-12)
         for name in NAMES:
             own, taped = jacobians.parameters[name].numpy()[0, 3 + row], sim.parameters[name].grad.numpy()[0]
-            np.testing.assert_allclose(own, taped, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(own, taped, rtol=1e-10, atol=1e-12)
             assert abs(own[1]) > 1e-5
+
+
+def box_on_slab():
+    """A box that slides and turns on a slab that slides on the ground; the slab has no law of its own."""
+    b = ws.ModelBuilder("box on slab")
+    b.add_geom("plane", **TABLE)
+    for name, z, size, law in (
+        ("slab", 0.0499, [0.4, 0.3, 0.05], {"friction": 0.5}),
+        ("box", 0.1497, [0.06, 0.05, 0.05], LAW),
+    ):
+        b.add_body(name, pose=[0, 0, z])
+        b.add_joint(name, "free")
+        b.add_geom("box", size, body=name, density=500.0, **law)
+    return b.build(), [0.2, -0.1, 0.0, 0.0, 0.0, 0.1, 0.7, 0.2, 0.0, 0.0, 0.0, 0.5]
+
+
+def fingers(**options):
+    """An arm with two hinges whose tip slides over a ball that rolls on the ground."""
+    b = ws.ModelBuilder("fingers")
+    b.add_geom("plane", name="ground", **TABLE)
+    b.add_body("ball", pose=[0.02, 0.03, 0.0999])
+    b.add_joint("ball", "free")
+    b.add_geom("sphere", [0.1], body="ball", density=800.0, **LAW)
+    b.add_body("upper", mass=0.4, inertia=np.eye(3) * 1e-3, pose=[-0.4, 0, 0.349])
+    b.add_joint("upper", "hinge", axis=[0, 1, 0])
+    b.add_body("lower", parent="upper", mass=0.3, com=[0.2, 0, -0.1], inertia=np.eye(3) * 1e-3, pose=[0.2, 0, 0])
+    b.add_joint("lower", "hinge", axis=[0.3, 1, 0])
+    b.add_geom(
+        "sphere",
+        [0.05],
+        body="lower",
+        pose=[0.2, 0, -0.1],
+        **{"friction": 0.8, "friction_dynamic": 0.3, "friction_velocity": 0.5} | options,
+    )
+    return b.build(), [0.3, 0.1, 0.0, 0.2, 0.4, -0.3, 0.5, 0.2]
+
+
+def pressed():
+    """A ball of rubber that slides and rolls on a rigid table."""
+    b = ws.ModelBuilder("pressed")
+    b.add_geom("plane", hydroelastic=ws.Hydroelastic(np.inf), **TABLE)
+    b.add_body("ball", pose=[0, 0, 0.097])
+    b.add_joint("ball", "free")
+    b.add_geom("sphere", [0.1], body="ball", density=800.0, hydroelastic=ws.Hydroelastic(1e5), **LAW)
+    return b.build(), [0.6, 0.3, -0.01, 0.5, 1.0, 0.2]
+
+
+CLOSED = {"box": box_on_slab, "fingers": fingers, "pressure": pressed}
+
+
+@pytest.mark.parametrize("law", ["coulomb", "convex"])
+@pytest.mark.parametrize("scene", CLOSED)
+def test_linearize_is_the_tape_and_the_differences(scene, law, within):
+    """Where μ falls with the speed, `linearize` has a closed form: the slopes of the tape, to 1e-10, and of differences."""
+    model, v = CLOSED[scene]()
+    names = (*NAMES, "geom_stiffness", "body_mass", "gravity")
+    if scene == "pressure":
+        names += ("geom_hydroelastic_modulus", "geom_size")
+    options = {"dt": 0.005, "solver": SOLVERS[law], "device": "cpu"}
+    sim = simulator(model, requires_grad=True, **options)
+    state = sim.state(v=[v])
+    assert why_reverse(sim, names, "", "linearize") == ""
+    found = sim.linearize(state, parameters=names)
+    sim.step(state)
+    assert sim.diagnostics.contacts.numpy()[0] > 0
+    taped = blank_result(sim.device_model, request_entries(model, False, names))
+    sim._stepper.reverse_linearizer.fill(sim.dt, state, None, None, taped)
+    for name, array in found.arrays().items():
+        own, other = array.numpy(), taped.arrays()[name].numpy()
+        error = np.abs(own - other).max(initial=0.0) / np.abs(other).max(initial=1e-12)
+        within(f"{scene}, {law}, tape: {name}", error, 1e-10)
+    names = (*NAMES, *names[len(NAMES) + 1 :])  # a stiffness of inf has no differences
+    differences = StepDifferences(model, model.q0, v, parameters=names, **options)
+    for name, error in differences.errors(sim.linearize(state, parameters=names)).items():
+        within(f"{scene}, {law}: {name}", error, 1e-6)
+    for name in NAMES[1:]:
+        assert np.nanmax(np.abs(found.parameters[name].numpy())) > 1e-5
 
 
 SOFT = ws.Hydroelastic(1e5)
@@ -183,10 +262,9 @@ def test_bad_values_are_refused():
         sim.parameters["geom_friction_velocity"] = [np.nan, 0.0]
     with pytest.raises(ValueError, match=r"geom_friction_dynamic.*which the model has none of"):
         simulator(block({"friction": 0.3}, {"friction": 0.3})).parameters["geom_friction_dynamic"]
-    with pytest.raises(
-        ValueError, match="linearize has no closed form with friction that depends on the sliding speed"
-    ):
-        sim.linearize(sim.state())
+    plain = simulator(block({"friction": 0.3}, {"friction": 0.3}))
+    with pytest.raises(ValueError, match=r"geom_friction_velocity.*which the model has none of"):
+        plain.linearize(plain.state(), parameters=["geom_friction_velocity"])
 
 
 def test_models_keep_it(tmp_path):

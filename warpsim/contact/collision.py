@@ -359,7 +359,7 @@ class Collision:
         """The friction parameters of the geoms in the form that kernels read."""
         p, of = self.device_model.parameters, copy(stribeck.Friction, self.device_model.types.real)()
         of.friction, of.dynamic = p.stored("geom_friction"), p.stored("geom_friction_dynamic")
-        of.velocity = p.stored("geom_friction_velocity")
+        of.velocity, of.slides = p.stored("geom_friction_velocity"), int(self.slides)
         return of
 
 

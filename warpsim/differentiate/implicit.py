@@ -546,7 +546,7 @@ class StepAdjoint(Acting):
         known = [collision.scene, collision.contacts]
         if self.rate0.size:
             self.dynamics.launch(residual.contact_rate, collision.capacity, [*known, self.J, self.v0, self.rate0])
-        inputs = [*known, collision.friction(), int(collision.slides), self.rate0, self.mu]
+        inputs = [*known, collision.friction(), self.rate0, self.mu]
         self.dynamics.launch(residual.contact_friction, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:

@@ -69,6 +69,8 @@ LAWS = (
     "geom_friction",
     "geom_stiffness",
     "geom_dissipation_time",
+    "geom_friction_dynamic",
+    "geom_friction_velocity",
     *FIELDS,
 )
 PARAMETERS = (*INERTIAS, *LAWS)
@@ -194,6 +196,11 @@ class Linearizer:
         for key in ("link_X", "link_I", "dof_S"):
             setattr(self.flow, key, getattr(self.step.dynamics, key))
         self.flow.link_V, self.flow.v = array(self.model.nlink, t.vec6), self.step.solver.solution.v
+        self.before = copy(contact_slopes.Flow, S)()  # with the velocities at v0, which friction may depend on
+        slides = self.step.collision.slides
+        self.before.link_X, self.before.link_I, self.before.dof_S = self.flow.link_X, self.flow.link_I, self.flow.dof_S
+        self.before.link_V = array(self.model.nlink if slides else 0, t.vec6)
+        self.before.v = self.step.v if slides else array(0, S)
         self._make_contacts()
         self._make_rows()
         self._make_weights()
@@ -391,8 +398,11 @@ class Linearizer:
             step.law.law_options(h),
         )
         inputs = [scene, contacts, collision.material(), options, step.law.loads(), self.weights.contact_w]
-        inputs += [step.solver.problem.v_hat, step.solver.work.u_c, G, law]
+        inputs += [step.solver.problem.v_hat, step.solver.work.u_c, G, collision.friction(), step.v, law]
         launch(contact_slopes.law_slopes, size, inputs)
+        if collision.slides:
+            step.dynamics.velocity(step.v, self.before.link_V)
+            launch(contact_slopes.sliding_columns, None, [scene, contacts, law, G, X])
         self._vary_contacts()
         slope, gamma = self.motion.grad, step.solver.solution.gamma
         fields, law_slope = self._field_columns(columns), self.no_law_slope
@@ -400,19 +410,20 @@ class Linearizer:
             columns.pressure.find(h)
             law_slope = columns.pressure.law_slope
             if fields.slope.shape[1]:
-                inputs = [d.topology, scene, contacts, law, self.flow, G, gamma, fields, X]
+                inputs = [d.topology, scene, contacts, law, self.flow, self.before, G, gamma, fields, X]
                 launch(pressure_columns.field_columns, None, inputs)
-        inputs = [d.topology, scene, contacts, law, self.flow, slope, law_slope, G, gamma, self.changes]
+        inputs = [d.topology, scene, contacts, law, self.flow, self.before, slope, law_slope, G, gamma, self.changes]
         launch(contact_slopes.contact_changes, (size, collision.max_support), inputs)
         inputs = [d.topology, scene, contacts, self.flow.dof_S, G, self.changes, X]
         launch(contact_slopes.contact_columns, None, inputs)
         inputs = [d.topology, scene, contacts, law, self.flow, slope, columns.inertias, self.weights, fields, X]
         launch(weight_slopes.contact_weight_columns, None, inputs)
         first = copy(parameter_slopes.ContactFirst, d.types.real)()
-        for key in ("friction", "stiffness", "dissipation_time"):
+        of_geoms = ("friction", "stiffness", "dissipation_time", "friction_dynamic", "friction_velocity")
+        for key in of_geoms:
             setattr(first, key, columns.start(f"geom_{key}"))
         first.gravity, first.body_mass = (columns.start(x) if options.coulomb else -1 for x in ("gravity", "body_mass"))
-        if max(first.friction, first.stiffness, first.dissipation_time, first.gravity, first.body_mass) >= 0:
+        if max(first.gravity, first.body_mass, *(getattr(first, key) for key in of_geoms)) >= 0:
             inputs = [scene, contacts, law, G, first, self.model.nbody, X]
             launch(parameter_slopes.contact_parameter_columns, None, inputs)
 
@@ -517,6 +528,8 @@ def why_reverse(sim, names: tuple[str, ...], mocap: str, method: str) -> str:
     """
     if mocap and not sim.model.nmocap:
         raise ValueError(f"model {sim.model.name!r} has no mocap bodies; leave {mocap} out")
+    for name in (name for name in names if name in sim.parameters.refused):
+        raise ValueError(f"parameters[{name!r}] {sim.parameters.refused[name]}")
     reason = _not_analytic(sim, names) or ("by the poses of mocap bodies" if mocap else "")
     if reason and not sim.requires_grad:
         raise ValueError(f"{method} has no closed form {reason}; a simulator with requires_grad=True has its Jacobians")
@@ -538,8 +551,6 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return "with the forces of a medium"
     if sim._step.collision.spin is not None:
         return "with torsional or rolling friction, only with condim 1 and 3"
-    if sim._step.collision.slides:
-        return "with friction that depends on the sliding speed (friction_dynamic)"
     if sim.parameters.is_per_world("body_active"):
         return "with body_active per world"
     if sim._step.lines is not None:
