@@ -10,6 +10,7 @@ import warp as wp
 
 from ..contact.contacts import normal_speed
 from ..integrate.impacts import Known, Segments
+from ..integrate.spin import is_spinning
 from ..laws.contact_law import STRUCK
 from ..real import func, kernel, real, struct, vec3
 from ..rows.table import row_rate
@@ -24,8 +25,12 @@ class Bars:
     q: wp.array2d(dtype=real)
     v: wp.array2d(dtype=real)
     time: wp.array(dtype=real)  # (worlds,) of σ by the length of the last segment
-    before: wp.array2d(dtype=real)  # of the velocity before an impact
+    before: wp.array2d(dtype=real)  # of the velocity at the end of a path
     rate: wp.array2d(dtype=real)  # scratch: joint velocity of the path at an impact
+    # of the path that is being reversed: velocity where its segment begins, length, and the gradient of the length
+    start: wp.array2d(dtype=real)
+    length: wp.array(dtype=real)
+    by_length: wp.array(dtype=real)
 
 
 @kernel
@@ -39,7 +44,9 @@ def list_impacts(segments: Segments, least: int, state: wp.array(dtype=int)):
 def begin_end(
     segments: Segments,
     q_next_bar: wp.array2d(dtype=real),
+    v_next_bar: wp.array2d(dtype=real),
     # out
+    bars: Bars,
     q: wp.array2d(dtype=real),
     way: wp.array2d(dtype=real),
     q_end_bar: wp.array2d(dtype=real),
@@ -53,8 +60,11 @@ def begin_end(
     for i in range(q.shape[1]):
         q[w, i] = segments.q[w, i]
         q_end_bar[w, i] = q_next_bar[w, i]
+    bars.length[w] = r
     for i in range(way.shape[1]):
         way[w, i] = r * segments.v[w, i] + share * segments.change[w, i]
+        bars.start[w, i] = segments.v[w, i]
+        bars.before[w, i] = v_next_bar[w, i]
 
 
 @kernel
@@ -79,7 +89,7 @@ def reverse_end(
     if segments.impacts[w] == 0:
         share = real(1.0)
         rest = real(1.0)
-    by_r = real(0.0)
+    by_r = bars.by_length[w]
     for i in range(v.shape[1]):
         D = segments.change[w, i]
         D_bar = share * way_bar[w, i] + rest * v_next_bar[w, i]
@@ -118,8 +128,6 @@ def begin_impact(
     """The state of impact i, its solution, and the gradient of that. Launch over worlds."""
     w = wp.tid()
     last = i + 1 == segments.impacts[w]
-    half = wp.where(i == 0, real(0.5), real(0.0))
-    sigma = segments.trace.sigma[w, i]
     for j in range(q.shape[1]):
         x = segments.q[w, j]
         if not last:
@@ -129,7 +137,7 @@ def begin_impact(
         x = segments.v[w, j]
         if not last:
             x = segments.trace.v[w, i + 1, j]
-        v[w, j] = segments.trace.v[w, i, j] + (half + sigma) * segments.trace.change[w, i, j]
+        v[w, j] = segments.trace.before[w, i, j]
         solution[w, j] = x
         solution_bar[w, j] = bars.v[w, j]
 
@@ -155,43 +163,63 @@ def begin_path(
         bars.q[w, j] = bars.q[w, j] + q_bar[w, j]
         q[w, j] = segments.trace.q[w, i, j]
         q_end_bar[w, j] = bars.q[w, j]
+    bars.length[w] = sigma
     for j in range(way.shape[1]):
         bars.before[w, j] = v_bar[w, j]
+        bars.start[w, j] = segments.trace.v[w, i, j]
         D = segments.trace.change[w, i, j]
         way[w, j] = sigma * (segments.trace.v[w, i, j] + (half + real(0.5) * sigma) * D)
 
 
 @func
 def path_velocity(
-    topology: Topology, h: real, way: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int,
+    topology: Topology, h: real, way: wp.array2d(dtype=real), start: wp.array2d(dtype=real), w: int,
     rate: wp.array2d(dtype=real),
 ):  # fmt: skip
-    """rate ← the joint velocity of q ⊕ h way(σ) by h σ, where way changes by v: v, for rotations dexp(h way) v."""
+    """From the change of way by σ to the joint velocity of q ⊕ h way(σ) by h σ: for rotations dexp(h way) times it,
+    but for bodies that spin at the velocity `start` (`spin_slopes.turn_rate`)."""
     for l in range(topology.link_type.shape[0]):
         kind = topology.link_type[l]
-        j = topology.link_v[l]
-        n = joints.dofs(kind)
-        for i in range(n):
-            rate[w, j + i] = v[w, j + i]
-        if kind == joints.FREE or kind == joints.BALL:
-            j += n - 3
+        if (kind == joints.FREE or kind == joints.BALL) and not is_spinning(topology, h, start, w, l):
+            j = topology.link_v[l] + joints.dofs(kind) - 3
             turn = h * vec3(way[w, j], way[w, j + 1], way[w, j + 2])
-            u = joints.rotation_dexp(turn) * vec3(v[w, j], v[w, j + 1], v[w, j + 2])
+            u = joints.rotation_dexp(turn) * vec3(rate[w, j], rate[w, j + 1], rate[w, j + 2])
             for i in range(3):
                 rate[w, j + i] = u[i]
 
 
 @kernel
-def seed_gap(
+def path_rate(
     topology: Topology,
+    h: real,
+    segments: Segments,
+    i: int,
+    way: wp.array2d(dtype=real),
+    way_bar: wp.array2d(dtype=real),
+    # in and out
+    bars: Bars,
+):
+    """The gradient of the length of the path to impact i, and the velocity at its end. Launch over worlds."""
+    w = wp.tid()
+    half = wp.where(i == 0, real(0.5), real(0.0))
+    sigma = segments.trace.sigma[w, i]
+    by_length = bars.by_length[w]
+    for j in range(way.shape[1]):
+        D = segments.trace.change[w, i, j]
+        rate = segments.trace.v[w, i, j] + (half + sigma) * D
+        by_length += way_bar[w, j] * rate + bars.before[w, j] * D
+        bars.rate[w, j] = rate
+    bars.by_length[w] = by_length
+    path_velocity(topology, h, way, bars.start, w, bars.rate)
+
+
+@kernel
+def seed_gap(
     h: real,
     segments: Segments,
     i: int,
     known: Known,
     v: wp.array2d(dtype=real),
-    way: wp.array2d(dtype=real),
-    way_bar: wp.array2d(dtype=real),
-    # in and out
     bars: Bars,
     # out
     phi_bar: wp.array2d(dtype=real),
@@ -200,10 +228,7 @@ def seed_gap(
     """φ̄ = −σ̄/φ̇ of the contact or stop that closes at impact i; v: before the impact. Launch over worlds."""
     w = wp.tid()
     contacts = known.contacts
-    by_sigma = bars.time[w]
-    for j in range(v.shape[1]):
-        by_sigma += way_bar[w, j] * v[w, j] + bars.before[w, j] * segments.trace.change[w, i, j]
-    path_velocity(topology, h, way, v, w, bars.rate)
+    by_sigma = bars.time[w] + bars.by_length[w]
     closing = segments.trace.pair[w, i]
     if closing < 0:
         k = -1 - closing

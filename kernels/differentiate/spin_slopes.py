@@ -9,7 +9,7 @@ With δθ the rotation of a body in its own axes, c the offset of its center of 
 
 import warp as wp
 
-from ..integrate.spin import Bodies, Spinner, about, is_spinning, lone_link, spinner, vary_turn
+from ..integrate.spin import Bodies, Spinner, about, is_spinning, lone_link, per_time, spinner, vary_turn
 from ..real import func, kernel, mat33, quat, real, struct, vec3, vec10
 from ..rows.frames import unit_axis
 from ..tree import joints
@@ -86,6 +86,62 @@ def add_inertia_bars(
             add_body_gradient(X, bodies.link_I[w, k], I_bar, bars.bodies, w, body, com)
 
 
+@func
+def end_of(s: Spinner, x: vec3) -> vec3:
+    """R' x."""
+    return s.R * wp.quat_rotate(s.Q, x)
+
+
+@func
+def add_spin_bars(
+    topology: Topology, h: real, bodies: Bodies, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, l: int,
+    bars: Bars,
+) -> Spinner:  # fmt: skip
+    """Add the gradient of the free motion of link l at v, and clear that of its q'."""
+    kind = topology.link_type[l]
+    j = topology.link_v[l]
+    n = joints.dofs(kind)
+    s = spinner(topology, h, bodies, v, w, l)
+    t = j + n - 3
+    i = topology.link_q[l] + n - 3
+    turned = joints.unit_quaternion(joints.read_quaternion(q, w, i) * s.Q)
+    q_bar = quat(bars.q_next[w, i + 1], bars.q_next[w, i + 2], bars.q_next[w, i + 3], bars.q_next[w, i])
+    product = wp.quat_inverse(turned) * q_bar
+    turn_bar = real(0.5) * vec3(product[0], product[1], product[2])
+    omega_bar = triple(bars.v_next, w, t)
+    offset_bar = vec3()
+    theta_bar = vec3()
+    own_bar = vec3()
+    if n == 6:
+        x_bar = triple(bars.q_next, w, i - 3)
+        v_bar = triple(bars.v_next, w, j)
+        V_bar = h * x_bar + v_bar
+        back = wp.transpose(s.R)
+        a = back * x_bar
+        b = back * V_bar
+        a_next = wp.quat_rotate_inv(s.Q, a)
+        b_next = wp.quat_rotate_inv(s.Q, back * v_bar)
+        turn_bar -= wp.cross(s.offset, a_next) + wp.cross(s.orbit_next, b_next)
+        omega_bar -= wp.cross(s.offset, b_next)
+        own_bar = wp.cross(s.offset, b)
+        theta_bar = wp.cross(s.offset, a) + wp.cross(s.orbit, b)
+        offset_bar = a - a_next + wp.cross(b, s.omega) - wp.cross(b_next, s.omega_next)
+        add_triple(bars.q, w, i - 3, x_bar)
+        add_triple(bars.v, w, j, V_bar)
+    zero = mat33()
+    for k in range(3):
+        change = vary_turn(s.J, s.rotor, h, s.omega, unit_axis(k), zero, zero)
+        own_bar[k] = own_bar[k] + wp.dot(omega_bar, sp.angular(change)) + wp.dot(turn_bar, sp.linear(change))
+    add_triple(bars.v, w, t, own_bar)
+    theta_bar += wp.quat_rotate(s.Q, turn_bar)
+    add_quaternion(bars.q, w, i, quaternion_gradient(q, w, i, theta_bar, False))
+    if wants_any(bars.bodies) or bars.armature.shape[0] > 0:
+        add_inertia_bars(topology, h, bodies, s, omega_bar, turn_bar, offset_bar, w, l, bars)
+    for k in range(n + 1):
+        bars.q_next[w, topology.link_q[l] + k] = real(0.0)
+    return s
+
+
 @kernel
 def spin_adjoint(
     topology: Topology,
@@ -105,53 +161,71 @@ def spin_adjoint(
         for i in range(n):
             bars.v[w, j + i] = bars.v[w, j + i] + bars.v_next[w, j + i]
     else:
-        s = spinner(topology, h, bodies, v, w, l)
+        _s = add_spin_bars(topology, h, bodies, q, v, w, l, bars)
+
+
+@kernel(part="path")
+def reverse_turn(
+    topology: Topology,
+    h: real,
+    bodies: Bodies,
+    start: wp.array2d(dtype=real),
+    time: wp.array(dtype=real),
+    way: wp.array2d(dtype=real),
+    q_start: wp.array2d(dtype=real),
+    v_bar: wp.array2d(dtype=real),
+    # in and out
+    bars: Bars,
+    # out
+    time_bar: wp.array(dtype=real),
+):
+    """Add the gradient of `turn_path`, and clear that of q of spinning bodies. `bars`: v is that of `way`; v_next is
+    scratch. Launch over worlds."""
+    w = wp.tid()
+    share = per_time(time[w])
+    by_time = real(0.0)
+    for l in range(topology.link_type.shape[0]):
+        if is_spinning(topology, h, start, w, l):
+            j = topology.link_v[l]
+            n = joints.dofs(topology.link_type[l])
+            for k in range(n):
+                bars.v_next[w, j + k] = share * v_bar[w, j + k]
+            s = add_spin_bars(topology, h, bodies, q_start, way, w, l, bars)
+            for k in range(n):
+                bars.v[w, j + k] = bars.v[w, j + k] - share * v_bar[w, j + k]
+            if n == 6:
+                by_time -= wp.dot(triple(v_bar, w, j), s.R * (s.orbit - wp.quat_rotate(s.Q, s.orbit_next)))
+            by_time -= wp.dot(triple(v_bar, w, j + n - 3), s.omega_next - s.omega)
+    time_bar[w] = share * share * by_time
+
+
+@kernel(part="path")
+def turn_rate(
+    topology: Topology,
+    h: real,
+    bodies: Bodies,
+    start: wp.array2d(dtype=real),
+    way: wp.array2d(dtype=real),
+    # in and out
+    rate: wp.array2d(dtype=real),
+):
+    """From the change of `way` by the time of a path to the joint velocities of spinning bodies at its end. Launch over
+    (worlds, links)."""
+    w, l = wp.tid()
+    if is_spinning(topology, h, start, w, l):
+        s = spinner(topology, h, bodies, way, w, l)
+        n = joints.dofs(topology.link_type[l])
+        j = topology.link_v[l]
         t = j + n - 3
-        i = topology.link_q[l] + n - 3
-        turned = joints.unit_quaternion(joints.read_quaternion(q, w, i) * s.Q)
-        q_bar = quat(bars.q_next[w, i + 1], bars.q_next[w, i + 2], bars.q_next[w, i + 3], bars.q_next[w, i])
-        product = wp.quat_inverse(turned) * q_bar
-        turn_bar = real(0.5) * vec3(product[0], product[1], product[2])
-        omega_bar = triple(bars.v_next, w, t)
-        offset_bar = vec3()
-        theta_bar = vec3()
-        own_bar = vec3()
-        if n == 6:
-            x_bar = triple(bars.q_next, w, i - 3)
-            v_bar = triple(bars.v_next, w, j)
-            V_bar = h * x_bar + v_bar
-            back = wp.transpose(s.R)
-            a = back * x_bar
-            b = back * V_bar
-            a_next = wp.quat_rotate_inv(s.Q, a)
-            b_next = wp.quat_rotate_inv(s.Q, back * v_bar)
-            turn_bar -= wp.cross(s.offset, a_next) + wp.cross(s.orbit_next, b_next)
-            omega_bar -= wp.cross(s.offset, b_next)
-            own_bar = wp.cross(s.offset, b)
-            theta_bar = wp.cross(s.offset, a) + wp.cross(s.orbit, b)
-            offset_bar = a - a_next + wp.cross(b, s.omega) - wp.cross(b_next, s.omega_next)
-            add_triple(bars.q, w, i - 3, x_bar)
-            add_triple(bars.v, w, j, V_bar)
-        zero = mat33()
+        own = triple(rate, w, t)
+        turn = sp.linear(vary_turn(s.J, s.rotor, h, s.omega, own, mat33(), mat33())) / h
         for k in range(3):
-            change = vary_turn(s.J, s.rotor, h, s.omega, unit_axis(k), zero, zero)
-            own_bar[k] = own_bar[k] + wp.dot(omega_bar, sp.angular(change)) + wp.dot(turn_bar, sp.linear(change))
-        add_triple(bars.v, w, t, own_bar)
-        theta_bar += wp.quat_rotate(s.Q, turn_bar)
-        add_quaternion(bars.q, w, i, quaternion_gradient(q, w, i, theta_bar, False))
-        if wants_any(bars.bodies) or bars.armature.shape[0] > 0:
-            add_inertia_bars(topology, h, bodies, s, omega_bar, turn_bar, offset_bar, w, l, bars)
-        for k in range(n + 1):
-            bars.q_next[w, topology.link_q[l] + k] = real(0.0)
+            rate[w, t + k] = turn[k]
+        if n == 6:
+            add_triple(rate, w, j, s.R * wp.cross(own, s.offset) - end_of(s, wp.cross(turn, s.offset)))
 
 
 # Rows (δq', δv') of the Jacobians of a step for spinning bodies. The rows of δv' come in with δv of the solution.
-
-
-@func
-def end_of(s: Spinner, x: vec3) -> vec3:
-    """R' x."""
-    return s.R * wp.quat_rotate(s.Q, x)
 
 
 @kernel

@@ -25,7 +25,7 @@ from ..tree.passes import (
     team_place,
 )
 from ..tree.plant import Plant
-from .spin import is_spinning, team_leave_spin
+from .spin import is_spinning, team_leave_spin, team_leave_spin_again
 from .theta.schemes import Ends, team_commit, team_free_motion
 
 
@@ -97,13 +97,12 @@ def smooth_motion(
     h: real,
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
-    leaves_spin: int,
     # out
     motion: Motion,
 ):
     """Kinematics, forces and free motion of a tree: v*, A = M + h D, and the factors of M and A.
 
-    `leaves_spin` 1: without the bias of the rotation of single bodies. Launch over (worlds, trees, lanes).
+    Launch over (worlds, trees, lanes).
     """
     w, tree, _lane = wp.tid()
     team_kinematics(topology, plant, q, v, w, tree, motion)
@@ -113,8 +112,7 @@ def smooth_motion(
         topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
         motion.link_A, motion.link_f, motion.bias,
     )  # fmt: skip
-    if leaves_spin == 1:
-        team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
+    team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
     sync()
     team_free_motion(
         topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor,
@@ -134,10 +132,8 @@ def move_again(
     # in and out
     motion: Motion,
 ):
-    """The free motion of a tree at another v, where `motion` has the kinematics at q and A is M.
-
-    The same as `smooth_motion` with `leaves_spin` 0. Launch over (worlds, trees, lanes).
-    """
+    """`smooth_motion` at another v, where `motion` has the kinematics at q and A is M. Launch over (worlds, trees,
+    lanes)."""
     w, tree, _lane = wp.tid()
     team_move(topology, motion.dof_S, v, w, tree, motion.link_V)
     team_forces(topology, plant, drives, q, v, w, tree, motion)
@@ -145,6 +141,7 @@ def move_again(
         topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
         motion.link_A, motion.link_f, motion.bias,
     )  # fmt: skip
+    team_leave_spin_again(topology, h, plant.gravity, motion.dof_S, motion.link_I, v, w, tree, motion.bias)
     sync()
     team_free_motion(
         topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor,

@@ -67,6 +67,7 @@ class Trace:
     q: wp.array3d(dtype=real)  # (worlds, impacts, nq) where the segment before the impact begins
     v: wp.array3d(dtype=real)  # (worlds, impacts, nv)
     change: wp.array3d(dtype=real)  # its D
+    before: wp.array3d(dtype=real)  # velocity before the impact
     sigma: wp.array2d(dtype=real)
     pair: wp.array2d(dtype=int)  # of the contact that closes, or −1 − row of a stop
     feature: wp.array2d(dtype=wp.vec3i)
@@ -259,14 +260,12 @@ def find(
     h: real,
     known: Known,
     solution: Solution,
-    moves: int,
     # out
     segments: Segments,
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
 ):
-    """Find the worlds where a fast contact or stop closes within the step; with `moves` 1 (q, v) move there. Launch
-    over worlds."""
+    """Find the worlds where a fast contact or stop closes within the step; (q, v) move there. Launch over worlds."""
     w = wp.tid()
     fast = int(0)
     for c in range(known.contacts.count[w]):
@@ -291,17 +290,6 @@ def find(
             segments.v[w, i] = v[w, i]
         if to_next(topology, h, w, known, solution, segments, q, v):
             segments.state[w] = FLIES
-            if moves == 0:
-                stay(segments, w, q, v)
-
-
-@func
-def stay(segments: Segments, w: int, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real)):
-    """(q, v) where the segment begins."""
-    for i in range(q.shape[1]):
-        q[w, i] = segments.q[w, i]
-    for i in range(v.shape[1]):
-        v[w, i] = segments.v[w, i]
 
 
 @kernel
@@ -725,7 +713,10 @@ def take(q: wp.array2d(dtype=real), solution: Solution, most: int, segments: Seg
     w = wp.tid()
     for i in range(q.shape[1]):
         segments.q[w, i] = q[w, i]
+    k = segments.impacts[w]
     for i in range(v.shape[1]):
+        if k < segments.trace.before.shape[1]:
+            segments.trace.before[w, k, i] = v[w, i]
         v[w, i] = solution.v[w, i]
         segments.v[w, i] = solution.v[w, i]
     segments.impacts[w] = segments.impacts[w] + 1
@@ -753,6 +744,7 @@ def end(
     if segments.impacts[w] == 0:
         share = real(1.0)
         rest = real(1.0)
+    segments.sigma[w] = r
     for i in range(v.shape[1]):
         D = segments.change[w, i]
         segments.way[w, i] = r * segments.v[w, i] + share * D

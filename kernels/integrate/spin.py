@@ -95,6 +95,21 @@ def team_leave_spin(
                 bias[w, d] = wp.dot(dof_S[w, d], f)
 
 
+@func
+def team_leave_spin_again(
+    topology: Topology, h: real, gravity: wp.array(dtype=vec3), dof_S: wp.array2d(dtype=vec6),
+    link_I: wp.array2d(dtype=vec10), v: wp.array2d(dtype=real), w: int, tree: int, bias: wp.array2d(dtype=real),
+):  # fmt: skip
+    """`team_leave_spin` without the composite inertias."""
+    l = lone_link(topology, tree)
+    if l >= 0:
+        if is_spinning(topology, h, v, w, l):
+            I = whole_inertia(topology, link_I, w, l)
+            f = sp.momentum(I, sp.join(vec3(), -gravity[w % gravity.shape[0]]))
+            for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
+                bias[w, d] = wp.dot(dof_S[w, d], f)
+
+
 @kernel(lanes=True)
 def leave_spin(
     topology: Topology,
@@ -360,6 +375,52 @@ def spin(
         joints.write_turned(q, w, i, s.Q, q_next)
         for k in range(3):
             v_next[w, j + k] = s.omega_next[k]
+
+
+@kernel(part="path")
+def turn_path(
+    topology: Topology,
+    h: real,
+    bodies: Bodies,
+    start: wp.array2d(dtype=real),
+    time: wp.array(dtype=real),
+    way: wp.array2d(dtype=real),
+    q_start: wp.array2d(dtype=real),
+    # in and out
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+):
+    """(q, v) of bodies that spin at the velocity `start`, after h `time` along a path (theory (2.8)).
+
+    q is that of the free motion at the velocity way/time, and v gains the change of velocity in it. Launch over
+    (worlds, links).
+    """
+    w, l = wp.tid()
+    if is_spinning(topology, h, start, w, l):
+        s = spinner(topology, h, bodies, way, w, l)
+        share = per_time(time[w])
+        i = topology.link_q[l]
+        j = topology.link_v[l]
+        if topology.link_type[l] == joints.FREE:
+            dx = s.R * (h * s.orbit + (s.offset - wp.quat_rotate(s.Q, s.offset)))
+            dv = share * (s.R * (s.orbit - wp.quat_rotate(s.Q, s.orbit_next)))
+            for k in range(3):
+                q[w, i + k] = q_start[w, i + k] + h * way[w, j + k] + dx[k]
+                v[w, j + k] = v[w, j + k] + dv[k]
+            i += 3
+            j += 3
+        joints.write_turned(q_start, w, i, s.Q, q)
+        for k in range(3):
+            v[w, j + k] = v[w, j + k] + share * (s.omega_next[k] - s.omega[k])
+
+
+@func
+def per_time(time: real) -> real:
+    """1/time; 0 at 0, where the path begins."""
+    share = real(0.0)
+    if time > real(0.0):
+        share = real(1.0) / time
+    return share
 
 
 @kernel(twin=True, part="mean")

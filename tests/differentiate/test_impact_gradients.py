@@ -104,7 +104,7 @@ def test_gradient_by_every_input(scene):
 
 @pytest.mark.parametrize("solver", [ws.SAP(tolerance=1e-12), ws.LCP(tolerance=1e-13)], ids=["SAP", "LCP"])
 def test_gradient_by_what_sets_the_time_of_an_impact(solver):
-    """By sizes and poses of geoms, which move the impact in time, and by restitution, mass and gravity."""
+    """By sizes and poses of geoms, which move the impact in time, and by restitution, mass, inertia and gravity."""
     b = ws.ModelBuilder("box")
     b.add_geom("plane", friction=0.5, restitution=0.2)
     body = b.add_body("body", pose=(0, 0, 0.2, 1, 0, 0, 0), mass=1.0, inertia=np.diag([0.01, 0.012, 0.015]))
@@ -116,12 +116,13 @@ def test_gradient_by_what_sets_the_time_of_an_impact(solver):
     turn = random.normal(size=(WORLDS, 4))
     q[:, 3:] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
     given, sim, taped = {"q": q, "v": v}, simulator(model, False, solver), simulator(model, True, solver)
-    # the box's sizes and position, its restitution, mass and gravity
+    # the box's sizes and position, its restitution, mass, inertia and gravity
     entries = {
         "geom_size": (3, 4, 5),
         "geom_pose": (7, 8, 9),
         "geom_restitution": (1,),
         "body_mass": (0,),
+        "body_inertia": (0, 4, 8),
         "gravity": (2,),
     }
     for name in entries:

@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
+from scipy.spatial.transform import Rotation
 
 import warpsim as ws
 from warpsim.device.per_world import fill
@@ -200,8 +201,8 @@ def test_bits_do_not_depend_on_batch_threads_or_launches():
         np.testing.assert_array_equal(end, ends[0])
 
 
-def test_linear_momentum_of_bodies_that_collide():
-    """Two boxes without gravity keep their linear momentum to rounding."""
+def test_momentum_of_bodies_that_collide():
+    """Two boxes of unequal inertia that spin, without gravity, keep their linear and angular momentum to rounding."""
     b = ws.ModelBuilder("boxes")
     b.gravity = (0, 0, 0)
     for k, size in enumerate(((0.1, 0.1, 0.1), (0.2, 0.1, 0.15))):
@@ -212,10 +213,21 @@ def test_linear_momentum_of_bodies_that_collide():
     v = np.zeros((1, 12))
     v[0, :6], v[0, 6:] = [1, 0.1, 0, 1, 2, 0], [-1, 0, 0.1, 0, 1, 1]
     sim, mass = simulator(model, 1, 0.005), model.body_mass
-    end = run(sim, model.q0[None], v, 80)[0, model.nq :]
-    linear = lambda x: mass[0] * x[:3] + mass[1] * x[6:9]  # noqa: E731
-    np.testing.assert_allclose(linear(end), linear(v[0]), atol=1e-11)
-    assert np.abs(end - v[0]).max() > 0.5
+    end = run(sim, model.q0[None], v, 80)[0]
+    linear = lambda v: mass[0] * v[:3] + mass[1] * v[6:9]  # noqa: E731
+
+    def angular(x):
+        """About the origin, of a state (q, v)."""
+        total = 0.0
+        for k in range(2):
+            q, u = x[7 * k : 7 * k + 7], x[14 + 6 * k : 20 + 6 * k]
+            turn = Rotation.from_quat(q[[4, 5, 6, 3]])
+            total += np.cross(q[:3], mass[k] * u[:3]) + turn.apply(model.body_inertia[k] @ u[3:])
+        return total
+
+    np.testing.assert_allclose(linear(end[14:]), linear(v[0]), atol=1e-11)
+    np.testing.assert_allclose(angular(end), angular(np.r_[model.q0, v[0]]), atol=1e-11)
+    assert np.abs(end[14:] - v[0]).max() > 0.5
 
 
 @pytest.mark.parametrize(

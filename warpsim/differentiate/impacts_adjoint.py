@@ -6,7 +6,6 @@ last solve and the path to q', for every impact its solve, the gap that sets its
 whose change of velocity the path has. Every solve is that of a step without impacts, at its own state.
 """
 
-import contextlib
 from types import SimpleNamespace
 
 import warp as wp
@@ -19,7 +18,7 @@ from warpsim.differentiate.stage import take_back
 from warpsim.differentiate.taped_dynamics import TapedDynamics
 from warpsim.integrate.impacts import MOST
 from warpsim.kernels.contact import taped_contacts
-from warpsim.kernels.differentiate import impact_adjoint, residual
+from warpsim.kernels.differentiate import impact_adjoint, residual, spin_slopes
 from warpsim.kernels.integrate import impacts
 from warpsim.kernels.tree import passes
 
@@ -39,9 +38,10 @@ class ImpactsAdjoint:
         self.contacts_ahead = SimpleNamespace(**{name: with_gradient(*of) for name, of in made.items()})
         self.contacts_ahead.shift = twin(self.step.collision.contacts.shift)
         self.shift_bar = array(C, t.vec3)
-        sizes = {"time": None, "q": model.nq} | dict.fromkeys(("v", "before", "rate"), model.nv)
+        sizes = {"time": None, "length": None, "by_length": None, "q": model.nq}
+        sizes |= dict.fromkeys(("v", "before", "rate", "start"), model.nv)
         self.bars = self.step.dynamics.workspace(impact_adjoint.Bars, **sizes)
-        self.solution_bar = array(model.nv, S)
+        self.solution_bar, self.gain_bar = array(model.nv, S), array(model.nv, S)
         self.no_gravity = wp.zeros(1, dtype=adjoint.device_model.types.vec3, device=adjoint.device)
         self.has_impact = wp.zeros(worlds, dtype=wp.int32, device=adjoint.device)
         self.of_impact = WorldList(worlds, adjoint.device)
@@ -57,8 +57,7 @@ class ImpactsAdjoint:
         """`StepAdjoint.reverse` in all worlds."""
         with among(self.impacts.others):
             self.adjoint.reverse_plain(h, by_position, regular)
-        with self._spin_stays():
-            self._reverse(h)
+        self._reverse(h)
 
     def record_before(self, h: float) -> None:
         """v_n of the contacts at v0, and the bend hκ of their bounds, on the tape."""
@@ -81,23 +80,16 @@ class ImpactsAdjoint:
         self.impacts.run(h)
         solver.problem.v0 = v_solved
 
-    @contextlib.contextmanager
-    def _spin_stays(self):
-        """Momentum balances inside include the rotation of single bodies."""
-        a = self.adjoint
-        spin, a.spin = a.spin, None
-        try:
-            yield
-        finally:
-            a.spin = spin
-
     def _reverse(self, h: float) -> None:
         a, s, step = self.adjoint, self.segments, self.step
         state = [step.q, step.v, a.v_solved, a.seed]
         with among(self.impacts.struck):
             for array in self._sums:
                 fill(array.grad)
-            self._launch(impact_adjoint.begin_end, [s, a.inputs.q_next_bar, self.q, self.way, self.q_end.grad])
+            self._launch(
+                impact_adjoint.begin_end,
+                [s, a.inputs.q_next_bar, a.inputs.v_next_bar, self.bars, self.q, self.way, self.q_end.grad],
+            )
             self._take_back_path(h)
             inputs = [s, a.inputs.v_next_bar, self.q.grad, self.way.grad, self.bars]
             self._launch(impact_adjoint.reverse_end, [*inputs, *state])
@@ -119,9 +111,14 @@ class ImpactsAdjoint:
         self._take_back_strike(h)
         path = [self.q, self.way, self.q_end.grad]
         self._launch(impact_adjoint.begin_path, [s, i, a.q.grad, a.v0.grad, self.bars, *path])
-        self._take_back_path(h)
+        self._take_back_path(h, by_parameters=False)
         self._clear()
-        inputs = [a.device_model.topology, h, s, i, self.impacts.known(), step.v, self.way, self.way.grad, self.bars]
+        topology, bars = a.device_model.topology, self.bars
+        self._launch(impact_adjoint.path_rate, [topology, h, s, i, self.way, self.way.grad, bars])
+        if step.spin:
+            inputs = [topology, h, self._bodies(), bars.start, self.way, bars.rate]
+            step.dynamics.launch(spin_slopes.turn_rate, a.model.nlink, inputs)
+        inputs = [h, s, i, self.impacts.known(), step.v, bars]
         self._launch(impact_adjoint.seed_gap, [*inputs, a.phi.grad, a.rows.phi.grad])
         with KnownTape() as tape:
             a._record_geometry(h)
@@ -131,15 +128,31 @@ class ImpactsAdjoint:
         self._launch(impact_adjoint.reverse_path, [s, i, self.q.grad, self.way.grad, self.bars, *state])
         self._take_back_solve(h, impacts.LEAVES | impacts.CLOSES if i else impacts.LEAVES)
 
-    def _take_back_path(self, h: float) -> None:
-        """From the gradient of q ⊕ h way to those of q and way."""
+    def _take_back_path(self, h: float, by_parameters: bool = True) -> None:
+        """From the gradient of q ⊕ h way to those of q and way, and by what spinning bodies gain, of the length."""
         a = self.adjoint
         for array in (self.q, self.way):
             fill(array.grad)
+        fill(self.bars.by_length)
+        if self.step.spin:
+            self._take_back_turn(h, by_parameters)
         with KnownTape() as tape:
             inputs = [a.device_model.topology, h, self.q, self.way, self.q_end]
             a.dynamics.launch(passes.integrate_position, a.model.nlink, inputs)
         tape.backward()
+
+    def _take_back_turn(self, h: float, by_parameters: bool) -> None:
+        a, bars, d = self.adjoint, self.bars, self.adjoint.device_model
+        self.impacts.ahead.position(self.q)
+        given = {"q_next": self.q_end.grad, "v_next": self.gain_bar, "q": self.q.grad, "v": self.way.grad}
+        if by_parameters:
+            given |= {"bodies": a.dynamics.body_gradients, "armature": a.dynamics.parameter_gradient("joint_armature")}
+        inputs = [d.topology, h, self._bodies(), bars.start, bars.length, self.way, self.q, bars.before]
+        self._launch(spin_slopes.reverse_turn, [*inputs, d.struct(spin_slopes.Bars, **given), bars.by_length])
+
+    def _bodies(self):
+        """The bodies where the present path begins."""
+        return self.step.spin.bodies(self.impacts.ahead)
 
     def _take_back_solve(self, h: float, mode) -> None:
         """From the gradient `seed` of the solution at (q, v) to those of q and v, which are added to `bars`."""

@@ -32,19 +32,16 @@ class FusedStep:
         step.solver.certified_later = self.certifies
         self.elastic = [step.tendon_energy] if step.tendon_energy and step.reports_energy else []
 
-    def smooth_motion(self, h: float, leaves_spin: bool = True) -> None:
-        """Kinematics, forces, A and its factors, v*, and the links' velocities at v*.
-
-        `leaves_spin`: the rotation of single bodies is left to the end of the step.
-        """
+    def smooth_motion(self, h: float) -> None:
+        """Kinematics, forces, A and its factors, v*, and the links' velocities at v*."""
         step, d = self.step, self.device_model
-        inputs = [d.topology, d.plant(), self._drives(), h, step.q, step.v, int(leaves_spin), self._motion()]
+        inputs = [d.topology, d.plant(), self._drives(), h, step.q, step.v, self._motion()]
         step.dynamics.launch(fused.smooth_motion, step.model.ntree, inputs)
         for part in self.elastic:
             part.compute(step.q)
 
     def move_again(self, h: float) -> None:
-        """`smooth_motion` at another v, after one at the same q with h = 0; the rotation of bodies is included."""
+        """`smooth_motion` at another v, after one at the same q with h = 0."""
         step, d = self.step, self.device_model
         inputs = [d.topology, d.plant(), self._drives(), h, step.q, step.v, self._motion()]
         step.dynamics.launch(fused.move_again, step.model.ntree, inputs)

@@ -11,7 +11,7 @@ from warpsim.device.per_world import fill
 from warpsim.device.ranges import WorldList, among, cut, present, repeat
 from warpsim.integrate.impact_sums import FLIGHT, IMPACT, LAST, ImpactSums
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.integrate import impacts
+from warpsim.kernels.integrate import impacts, spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.tree.dynamics import Dynamics
 
@@ -50,7 +50,9 @@ class Impacts:
         sizes |= {"fast": C, "gap": C, "rate": C, "row_fast": K}
         self.segments = step.dynamics.workspace(impacts.Segments, **sizes)
         n = MOST if traces else 0
-        shapes = {"q": (n, nq), "v": (n, nv), "change": (n, nv)} | dict.fromkeys(("sigma", "pair", "feature"), n)
+        shapes = {"q": (n, nq), "v": (n, nv), "change": (n, nv), "before": (n, nv)} | dict.fromkeys(
+            ("sigma", "pair", "feature"), n
+        )
         self.segments.trace = step.dynamics.workspace(impacts.Trace, **shapes)
         self.ahead, self.q_ahead = Dynamics(step.device_model), step.dynamics.array(nq, step.device_model.types.real)
         collision, rows, t = step.collision, step.scalar_rows, step.device_model.types
@@ -80,11 +82,11 @@ class Impacts:
     def find(self, h: float) -> None:
         """List the worlds where a fast contact closes within the step, and the others."""
         step, d = self.step, self.step.device_model
-        inputs = [d.topology, h, self.known(), step.solver.solution, int(not step.spin), self.segments]
-        self._launch_plain(impacts.find, None, [*inputs, step.q, step.v])
+        inputs = [d.topology, h, self.known(), step.solver.solution, self.segments, step.q, step.v]
+        self._launch_plain(impacts.find, None, inputs)
         self.list(self.others, impacts.RESTS)
         self.list(self.struck, impacts.FLIES)
-        self.list(self.active, impacts.FLIES)
+        self._go_on(h)
 
     def run(self, h: float) -> None:
         """From impact to impact to the last segment of the step."""
@@ -112,16 +114,11 @@ class Impacts:
                 part.add(step.potential, step.energy)
         step.solver.certify()
         self._note()
-        if step.spin:  # the change of velocity without it is not that of the path
-            self.smooth(h)
-            self._solve(h)
-            self._meet(h)
 
     def _segment(self, h: float) -> None:
         """From (q, v) near the next impact through it to near the one after it, or to the last solution of the step."""
         for left in reversed(range(NEWTON[self.step.device_model.dtype])):
             self._correct(h, int(left == 0))
-            self.list(self.active, impacts.FLIES)
         self._add(FLIGHT)
         self.impact(h)
         self._solve(h)
@@ -151,11 +148,23 @@ class Impacts:
         step, d = self.step, self.step.device_model
         inputs = [d.topology, h, self.known(), step.solver.solution, MOST, self.segments, step.q, step.v]
         self._launch_plain(impacts.meet, None, inputs)
+        self._go_on(h)
+
+    def _go_on(self, h: float) -> None:
+        """List the worlds that still fly, and turn their spinning bodies along the path to (q, v)."""
         self.list(self.active, impacts.FLIES)
+        with among(self.active):
+            self._turn(h, self.step.q, self.step.v)
+
+    def _turn(self, h: float, q: wp.array, v: wp.array) -> None:
+        step, s = self.step, self.segments
+        if step.spin:
+            inputs = [step.device_model.topology, h, step.spin.bodies(step.dynamics), s.v, s.sigma, s.way, s.q, q, v]
+            self._launch_plain(spin.turn_path, step.model.nlink, inputs)
 
     def _correct(self, h: float, last: int) -> None:
         """One Newton step of the time of the next impact, on the true gaps."""
-        step, d, dynamics = self.step, self.step.device_model, self.step.dynamics
+        step, d, dynamics = self.step, self.step.device_model, self.ahead
         collision, rows = step.collision, step.scalar_rows
         self._place(0.0, self.segments.state, dynamics)
         if collision.enabled:
@@ -165,6 +174,7 @@ class Impacts:
                 self._launch(impacts.measure_convex_gaps, None, [collision.convex_scene, *inputs])
         inputs = [d.topology, h, self.rule(h), collision.contacts, rows.table, rows.constants(step.actuators)]
         self._launch_plain(impacts.correct, None, [*inputs, rows.rows, last, self.segments, step.q, step.v])
+        self._go_on(h)
 
     def impact(self, h: float) -> None:
         """The problem of an impact at (q, v)."""
@@ -187,11 +197,11 @@ class Impacts:
         self._launch_plain(impacts.give_back, s.collision.capacity, inputs)
 
     def smooth(self, h: float) -> None:
-        """Kinematics and free motion at (q, v), the rotation of single bodies included; h = 0: A = M, v* = v."""
+        """Kinematics and free motion at (q, v); h = 0: A = M, v* = v."""
         step = self.step
         if step.fused:
             step.begin_worlds()
-            step.fused.smooth_motion(h, leaves_spin=False)
+            step.fused.smooth_motion(h)
             return
         dynamics = step.dynamics
         step.begin_worlds()
@@ -202,19 +212,8 @@ class Impacts:
                 part.before_forces(h)
         step.forces()
         step.stages.damp(h)
-        with self._spin_stays():
-            step.motion.launch(h)
+        step.motion.launch(h)
         dynamics.velocity(step.v_star, step.link_V_star)
-
-    @contextlib.contextmanager
-    def _spin_stays(self):
-        """The bias inside is that of all motion, the rotation of single bodies included."""
-        step = self.step
-        parts, step.parts = step.parts, [x for x in step.parts if x is not step.spin]
-        try:
-            yield
-        finally:
-            step.parts = parts
 
     @contextlib.contextmanager
     def _window(self, rule, h: float):
@@ -298,6 +297,7 @@ class Impacts:
         self._add(LAST)
         ends = [step.q, step.v, step.q_next, step.solver.solution, step.solver.lag_error, step.collision.contacts]
         self._launch_plain(impacts.end, None, [d.topology, h, self.segments, *ends])
+        self._turn(h, step.q_next, step.solver.solution.v)
         step.scalar_rows.remember(h, step.solver.solution, step.force, step.flags)
         if self.sums:
             self.sums.give()
