@@ -53,9 +53,6 @@ ENGINE = ("warpsim", "kernels")
 MOST_LINES = 80  # of a function, without its docstring
 MOST_MODULE_LINES = 700  # of a module, without docstrings
 MOST_ARGUMENTS = 12  # of a kernel; what travels together is a struct
-WIDE = {  # kernels that take more, and why
-    "pressure_geometry": "gradients flow through its parameters and results, which a tape sees one by one",
-}
 
 
 class Place(NamedTuple):
@@ -121,12 +118,12 @@ def arguments(function) -> int:
 
 
 def wide_kernels(root: pathlib.Path) -> list[Place]:
-    """The kernels that take more than `MOST_ARGUMENTS`, but for those of `WIDE`."""
+    """The kernels that take more than `MOST_ARGUMENTS`."""
     found = []
     for path in python_files(root / "kernels"):
         for function, _ in functions(ast.parse(path.read_text())):
             count = arguments(function)
-            if "kernel" in decorators(function) and count > MOST_ARGUMENTS and function.name not in WIDE:
+            if "kernel" in decorators(function) and count > MOST_ARGUMENTS:
                 found.append(Place(count, f"{path.relative_to(root)}:{function.lineno} {function.name}"))
     return found
 

@@ -10,7 +10,7 @@ a motion (ω; u) of geom B past geom A about the contact point, as in `contact_v
 import warp as wp
 
 from ..contact import contacts as contact
-from ..contact.hydroelastic.fields import Fields
+from ..contact.hydroelastic.fields import Fields, Sizes
 from ..contact.hydroelastic.find_polygons import soft_first
 from ..contact.narrow.features import contact_frame
 from ..contact.pair_laws import Contacts, Scene
@@ -87,9 +87,7 @@ class Frozen:
     slope: wp.array3d(dtype=vec6)
     law_slope: wp.array3d(dtype=vec6)
     parameter_slope: wp.array3d(dtype=vec12)
-    size: wp.array2d(dtype=vec3)
-    modulus: wp.array2d(dtype=real)
-    thickness: wp.array2d(dtype=real)
+    sizes: Sizes
     dissipation_time: wp.array2d(dtype=real)
 
 
@@ -113,20 +111,21 @@ def changed(x: real, x_0: real) -> real:
 
 @func
 def parameter_changes(
-    frozen: Frozen, size: wp.array2d(dtype=vec3), modulus: wp.array2d(dtype=real), thickness: wp.array2d(dtype=real),
-    dissipation_time: wp.array2d(dtype=real), w: int, s: int, o: int,
-) -> vec12:  # fmt: skip
+    frozen: Frozen, sizes: Sizes, dissipation_time: wp.array2d(dtype=real), w: int, s: int, o: int
+) -> vec12:
     """Differences of the parameters from those of the step, in the order of the directions."""
-    i = w % size.shape[0]
-    e = w % modulus.shape[0]
-    t = w % thickness.shape[0]
+    i = w % sizes.size.shape[0]
+    e = w % sizes.modulus.shape[0]
+    t = w % sizes.thickness.shape[0]
     d = w % dissipation_time.shape[0]
-    size_s = size[i, s] - frozen.size[i, s]
-    size_o = size[i, o] - frozen.size[i, o]
+    size_s = sizes.size[i, s] - frozen.sizes.size[i, s]
+    size_o = sizes.size[i, o] - frozen.sizes.size[i, o]
     return vec12(
-        changed(modulus[e, s], frozen.modulus[e, s]), changed(modulus[e, o], frozen.modulus[e, o]),
+        changed(sizes.modulus[e, s], frozen.sizes.modulus[e, s]),
+        changed(sizes.modulus[e, o], frozen.sizes.modulus[e, o]),
         size_s[0], size_s[1], size_s[2], size_o[0], size_o[1], size_o[2],
-        changed(thickness[t, s], frozen.thickness[t, s]), changed(thickness[t, o], frozen.thickness[t, o]),
+        changed(sizes.thickness[t, s], frozen.sizes.thickness[t, s]),
+        changed(sizes.thickness[t, o], frozen.sizes.thickness[t, o]),
         changed(dissipation_time[d, s], frozen.dissipation_time[d, s]),
         changed(dissipation_time[d, o], frozen.dissipation_time[d, o]),
     )  # fmt: skip
@@ -151,9 +150,7 @@ def pressure_geometry(
     soft: wp.array(dtype=int),
     plant: Plant,
     link_X: wp.array2d(dtype=transform),
-    geom_size: wp.array2d(dtype=vec3),
-    modulus: wp.array2d(dtype=real),
-    thickness: wp.array2d(dtype=real),
+    sizes: Sizes,
     dissipation_time: wp.array2d(dtype=real),
     # out
     phi: wp.array2d(dtype=real),
@@ -185,7 +182,7 @@ def pressure_geometry(
             tau = law[1] + wp.dot(frozen.law_slope[w, c, 1], past)
             if frozen.parameter_slope.shape[1] > 0:
                 s = soft[p - scene.point_pairs]
-                change = parameter_changes(frozen, geom_size, modulus, thickness, dissipation_time, w, s, a + b - s)
+                change = parameter_changes(frozen, sizes, dissipation_time, w, s, a + b - s)
                 distance += wp.dot(frozen.parameter_slope[w, c, 0], change)
                 x += parameters_times(frozen.parameter_slope, w, c, 1, change)
                 turned += parameters_times(frozen.parameter_slope, w, c, 4, change)

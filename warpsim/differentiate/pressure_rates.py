@@ -9,7 +9,7 @@ import warp as wp
 
 from warpsim.contact.collision import Collision
 from warpsim.device.copies import Variant, copy, launch
-from warpsim.kernels.contact.hydroelastic import listed
+from warpsim.kernels.contact.hydroelastic import fields, listed
 from warpsim.kernels.differentiate import contact_variation
 from warpsim.kernels.differentiate import pressure_rates as kernels
 from warpsim.kernels.differentiate import pressure_slopes as slopes
@@ -94,18 +94,16 @@ class PressureRates:
 
         Their values are those found, and their derivatives are the slopes.
         """
-        collision, stored = self.collision, self.device_model.parameters.stored
-        modulus, size, thickness, tau = (stored(name) for name in PARAMETERS)
+        collision, sizes = self.collision, self.pressure.sizes()
+        tau = self.device_model.parameters.stored("geom_dissipation_time")
         frozen = copy(slopes.Frozen, self.device_model.types.real)()
         frozen.geom_X, frozen.slope, frozen.law_slope = collision.geom_X, self.slope, self.law_slope
         frozen.parameter_slope = self.parameter_slope
-        frozen.size, frozen.modulus, frozen.thickness, frozen.dissipation_time = (
-            without_gradient(x) for x in (size, modulus, thickness, tau)
-        )
+        found = {name: without_gradient(getattr(sizes, name)) for name in sizes._cls.vars}
+        frozen.sizes = self.device_model.struct(fields.Sizes, **found)
+        frozen.dissipation_time = without_gradient(tau)
         inputs = [collision.scene, collision.contacts, frozen, self.soft, self.device_model.plant(), dynamics.link_X]
-        dynamics.launch(
-            slopes.pressure_geometry, collision.capacity, [*inputs, size, modulus, thickness, tau, *results]
-        )
+        dynamics.launch(slopes.pressure_geometry, collision.capacity, [*inputs, sizes, tau, *results])
 
 
 def without_gradient(array: wp.array) -> wp.array:
