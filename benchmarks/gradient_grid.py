@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients against central differences: every joint type x contact regime x integrator x solver, at 1 to 100 steps.
 
-    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--fields] [--actuation] [--quick] [--out benchmarks/results]
+    python -m benchmarks.gradient_grid [--only TEXT ...] [--robots] [--fields] [--actuation] [--impacts] [--quick]
+        [--out benchmarks/results]
 
 Every cell is a trunk and a child on the joint of its row, float64, and asks `ws.check_gradients` for the gradients of a
 random linear loss by q0, v0, controls and five kinds of parameters. The numbers are the worst relative errors over all of
@@ -32,6 +33,8 @@ STEP_SIZES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 DT = 0.005
 JOINTS = ("free", "ball", "hinge", "slide", "planar")
 REGIMES = ("free flight", "limit", "stiction", "sliding", "rolling")
+TIMED = "symplectic, impacts"  # steps with `time_of_impact=True`
+HITS = ("landing", "hitting")  # regimes of --impacts alone: a fall on the floor, a blow on the stops
 # Roots and optima far below the differences' own error.
 INTEGRATORS = {
     "symplectic": ws.SymplecticEuler(),
@@ -46,7 +49,8 @@ SOLVERS = {
     "LCP": ws.LCP(),
 }
 OVERLAP = 2e-5  # [m] at first; rigid contact keeps it, and has a kink where bodies just touch
-FRICTION = {"stiction": 0.8, "sliding": 0.1, "rolling": 0.8}
+FRICTION = {"stiction": 0.8, "sliding": 0.1, "rolling": 0.8, "landing": 0.3}
+STOPPED = ("limit", "hitting")
 SPEED = 0.3  # [m/s] of what slides or rolls; mu v < g h, so that the convex cone does not throw it up
 ROBOTS = ("ant", "humanoid", "half_cheetah")
 FIELDS = {"polygons": "polygons", "quadrants": "patch16", "five points": "patch5"}  # of contact between pressure fields
@@ -69,7 +73,7 @@ def scene(joint: str, regime: str) -> ws.Model:
     if contact:
         b.add_geom("plane", name="floor", friction=0.5 * FRICTION[regime])
     parent = "world"
-    if regime != "limit":
+    if regime not in STOPPED:
         parent = "trunk"
         b.add_body(parent, pose=[0, 0, 0.1], mass=1.0, com=[0.01, 0.005, -0.01], inertia=[0.005, 0.006, 0.007])
         b.add_joint(parent, "free")
@@ -81,7 +85,7 @@ def scene(joint: str, regime: str) -> ws.Model:
     body = b.add_body("child", parent=parent, pose=[0.02, 0.01, 0.05], mass=0.2, com=[0.01, 0.03, -0.04],
                       inertia=[0.001, 0.002, 0.0015])  # fmt: skip
     spring = {"stiffness": 2.0, "damping": 0.05, "reference": 0.05}
-    stop = {"range": (-0.1, 0.1)} if regime == "limit" else {}
+    stop = {"range": (-0.1, 0.1)} if regime in STOPPED else {}
     if joint == "ball":
         b.add_joint(body, "ball", stiffness=2.0, damping=0.05, **({"range": (0, 0.1)} if stop else {}))
         return b.build()
@@ -156,20 +160,27 @@ def parameters(joint: str, regime: str) -> list[str]:
     names = ["body_mass", "body_com", "body_inertia", "gravity"]
     names += [] if joint == "free" else ["joint_damping", "joint_stiffness", "joint_pose"]
     names += ["geom_friction", "geom_size", "geom_pose"] if regime in FRICTION else []
-    return names + (["joint_range"] if regime == "limit" else [])
+    return names + (["joint_range"] if regime in STOPPED else [])
 
 
 def start(sim: ws.Simulator, joint: str, regime: str):
-    """Settled on the floor, then set moving; in the air or against its stops otherwise."""
+    """Settled on the floor, then set moving; in the air, falling or against its stops otherwise."""
     model, rng = sim.model, np.random.default_rng(11)
     state = sim.state()
     q, v = state.q.numpy()[0], 0.3 * rng.normal(size=model.nv)
-    if regime == "limit":
+    if regime in STOPPED:
+        angle, way = (0.11, 0.0) if regime == "limit" else (0.095, 1.0)
         if joint == "ball":
-            q[:] = np.cos(0.06), *(np.sin(0.06) * np.array([0.6, 0.0, 0.8]))
+            q[:] = np.cos(angle / 2), *(np.sin(angle / 2) * np.array([0.6, 0.0, 0.8]))
+            v += way * np.array([0.6, 0.0, 0.8])
         else:
-            q[:] = 0.11
-    if regime in FRICTION:
+            q[:] = angle
+            v += way
+    if regime == "landing":
+        q[2] += 5e-3
+        q[3:7] = [np.cos(0.02), 0.6 * np.sin(0.02), 0.8 * np.sin(0.02), 0]  # a corner strikes first
+        v[2] -= 0.5
+    elif regime in FRICTION:
         q[2] -= OVERLAP
         rest = sim.rollout(sim.state(q), steps=400).final
         q, v = rest.q.numpy()[0], rest.v.numpy()[0]
@@ -184,8 +195,9 @@ def start(sim: ws.Simulator, joint: str, regime: str):
 def simulate(model, integrator: str, solver: str, **options) -> ws.Simulator:
     """A differentiable simulator on the CPU."""
     return ws.Simulator(
-        model, dt=DT, dtype="float64", device="cpu", requires_grad=True, integrator=INTEGRATORS[integrator],
-        solver=SOLVERS[solver], **options
+        model, dt=DT, dtype="float64", device="cpu", requires_grad=True,
+        integrator=INTEGRATORS["symplectic" if integrator == TIMED else integrator], solver=SOLVERS[solver],
+        time_of_impact=integrator == TIMED, **options
     )  # fmt: skip
 
 
@@ -309,6 +321,8 @@ def cases(arguments):
             names += ["tendon_stiffness", "tendon_damping"] if kind != "crank" else ["tendon_range", "tendon_friction"]
             if solver == "SAP" or kind == "spatial tendon":
                 yield ["roped arm", kind, integrator, solver], lambda k=kind: roped_arm(k), names, roped_start
+    elif arguments.impacts:
+        yield from impact_cases()
     elif not arguments.robots_only and not arguments.fields:
         for joint, regime in itertools.product(JOINTS, REGIMES):
             if joint == "free" and regime == "limit":
@@ -392,6 +406,24 @@ def moving_start(sim: ws.Simulator, speed: float):
     return sim.state(q, speed * rng.normal(size=sim.model.nv))
 
 
+def impact_cases():
+    """The rows of steps that resolve impacts."""
+    for joint, regime in itertools.product(JOINTS, (*REGIMES, *HITS)):
+        if joint == "free" and regime in STOPPED or regime == "free flight":
+            continue
+        for solver in ("SAP", "convex", "LCP"):
+            begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
+            yield [joint, regime, TIMED, solver], lambda j=joint, r=regime: scene(j, r), parameters(joint, regime), begin
+    names = ["body_mass", "geom_friction", "joint_damping", "geom_size", "gravity", "actuator_gain"]
+    for robot, solver in itertools.product(ROBOTS, ("SAP", "convex", "LCP")):
+        yield [robot, "contact", TIMED, solver], lambda r=robot: rigid(robot_model(r)), names, robot_start
+
+
+def rigid(model: ws.Model) -> ws.Model:
+    """The model with near-rigid contact."""
+    return dataclasses.replace(model, geom_stiffness=np.full(model.ngeom, np.inf))
+
+
 def torsion_cases():
     """The rows of torsional and rolling friction; Compliant has none, and LCP no gradients of it."""
     names = [
@@ -445,6 +477,7 @@ def main() -> int:
     parser.add_argument(
         "--actuation", action="store_true", help="activations, muscles, shared ranges and gravity compensation instead"
     )
+    parser.add_argument("--impacts", action="store_true", help="steps with time_of_impact=True instead")
     parser.add_argument("--quick", action="store_true", help="two entries a variable, at most 10 steps")
     parser.add_argument("--entries", type=int, default=4)
     parser.add_argument("--resume", action="store_true", help="keep the rows that --out has")
@@ -487,7 +520,7 @@ def overview(rows: list[dict], horizons) -> list[str]:
     """Worst errors by integrator and solver, rows within the bars, and differences compared and not."""
     head = ["integrator", "solver", "rows", "within", *(f"worst, {h} steps" for h in horizons), "compared (not)"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for scheme in itertools.product(INTEGRATORS, SOLVERS):
+    for scheme in itertools.product((*INTEGRATORS, TIMED), SOLVERS):
         chosen = [r for r in rows if tuple(r["label"][2:]) == scheme and "errors" in r]
         if not chosen:
             continue
@@ -500,8 +533,8 @@ def overview(rows: list[dict], horizons) -> list[str]:
 
 def grid_labels() -> list[tuple[str, ...]]:
     """The labels of all rows there are, in the order of the grid."""
-    off = dict.fromkeys(("actuation", "fields", "robots", "robots_only"), False)
-    parts = [off | dict.fromkeys(on, True) for on in ((), ("robots_only",), ("fields",), ("actuation",))]
+    off = dict.fromkeys(("actuation", "impacts", "fields", "robots", "robots_only"), False)
+    parts = [off | dict.fromkeys(on, True) for on in ((), ("robots_only",), ("fields",), ("actuation",), ("impacts",))]
     return [tuple(case[0]) for part in parts for case in cases(argparse.Namespace(**part))]
 
 
