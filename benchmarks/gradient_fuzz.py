@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients of random trees on a floor against central differences: every joint and geom, every integrator and solver.
 
-    python -m benchmarks.gradient_fuzz [--seeds 64] [--first 1000] [--quick] [--out benchmarks/results]
+    python -m benchmarks.gradient_fuzz [--seeds 64] [--first 1000] [--impacts] [--quick]
+        [--out benchmarks/results]
+
+With --impacts: steps with `time_of_impact=True`, of trees that still fall, in files of their own.
 
 A seed is a model (one or two trees of up to five bodies, stops, springs, dry friction, motors, a floor), a start that it has
 fallen to, and random directions in the start, the controls and five kinds of parameters at once, one per world. For each
@@ -13,7 +16,7 @@ of seven sizes, each at its best. What is above 1e-5 of the longest gradient is 
   the point, on one side or on both, is another one (an LCP with two solutions, of which rounding chooses; the tape has that
   of the point);
 - kink crossed: at the point and on the two sides of every difference other contacts push or slide, or slide another way,
-  or other stops and dry frictions are at their bounds;
+  other stops and dry frictions are at their bounds, or a step has another number of impacts;
 - kink: one-sided differences settle on different values (bounds of controls, what is not watched);
 - unsettled: no three sizes in a row agree to 1e-5, so that the differences say nothing;
 - unexplained: a wrong gradient, until shown otherwise; always where differences settle, on the same value to both sides. The
@@ -38,7 +41,7 @@ import numpy as np
 import warp as wp
 
 import warpsim as ws
-from benchmarks.gradient_grid import INTEGRATORS, SOLVERS
+from benchmarks.gradient_grid import INTEGRATORS, SOLVERS, TIMED
 from warpsim.differentiate.check import _is_kink
 from warpsim.differentiate.taped import Inputs, TapedRollout, device_array, input_shapes
 from warpsim.differentiate.trust import Watch
@@ -125,6 +128,7 @@ class Regimes(Watch):
         super().__init__(sim)
         self.tangents: list[np.ndarray] = []
         self.rows: list[np.ndarray] = []
+        self.impacts: list[np.ndarray] = []
 
     def __call__(self, step: int) -> None:
         super().__call__(step)
@@ -144,6 +148,7 @@ class Regimes(Watch):
         near = AT_BOUND * np.abs(f).max(axis=1, initial=0.0)[:, None]
         side = (f >= upper - near).astype(int) - (f <= lower + near)
         self.rows.append(np.where(R > 0.0, side, 2))
+        self.impacts.append(self.sim.diagnostics.impacts.numpy().copy())
 
     def first_difference(self, other: "Regimes", w: int) -> int:
         """The first step in which they are not the same; the number of steps where there is none."""
@@ -153,14 +158,15 @@ class Regimes(Watch):
     def of(self, w: int) -> list:
         """One entry per step: the contacts that push, whether and where to each slides, and the rows at their bounds."""
         found = []
-        for (names, push, slides), tangents, rows in zip(self.contacts, self.tangents, self.rows, strict=True):
+        of_steps = zip(self.contacts, self.tangents, self.rows, self.impacts, strict=True)
+        for (names, push, slides), tangents, rows, impacts in of_steps:
             pushing = np.flatnonzero(push[w] > 1e-6 * push[w].max(initial=0.0))
             if self.sim.solver.has_pyramid:
                 ways = tangents[w].tolist()
             else:
                 ways = slides[w].tolist()
             contacts = frozenset((*names[w, i].tolist(), str(ways[i])) for i in pushing)
-            found.append((contacts, tuple(rows[w].tolist())))
+            found.append((contacts, tuple(rows[w].tolist()), int(impacts[w])))
         return found
 
 
@@ -171,7 +177,8 @@ class Fuzz:
         model, rng = tree(seed), np.random.default_rng([seed, 7])
         self.horizons, self.steps = horizons, horizons[-1]
         options = {
-            "integrator": INTEGRATORS[integrator],
+            "time_of_impact": integrator == TIMED,
+            "integrator": INTEGRATORS["symplectic" if integrator == TIMED else integrator],
             "solver": SOLVERS[solver],
             "dtype": "float64",
             "device": "cpu",
@@ -183,7 +190,8 @@ class Fuzz:
         # Under SAP for all: rigid contacts at rest lie on their kink, distance 0, and SAP leaves an overlap.
         fall = ws.Simulator(model, 1, DT, dtype="float64", device="cpu")
         v = 0.5 * rng.normal(size=(1, model.nv))
-        start = fall.rollout(fall.state(v=v), steps=int(rng.integers(20, 120))).final
+        most = 45 if integrator == TIMED else 120  # most have landed after 50
+        start = fall.rollout(fall.state(v=v), steps=int(rng.integers(20, most))).final
         self.point |= {"q": np.repeat(start.q.numpy(), DIRECTIONS, 0), "v": np.repeat(start.v.numpy(), DIRECTIONS, 0)}
         if model.nu:
             self.point["controls"] = np.repeat(rng.uniform(-0.8, 0.8, size=(self.steps, 1, model.nu)), DIRECTIONS, 1)
@@ -232,7 +240,8 @@ class Fuzz:
     def entries(self) -> list[dict]:
         """One per horizon and world: error, its step size, and the reason where it is above the bar."""
         loss0, flags, watch = self.losses(self.point)
-        self.contacts = float(np.mean([len(contacts) for contacts, _ in watch.of(0)]))
+        self.contacts = float(np.mean([len(contacts) for contacts, *_ in watch.of(0)]))
+        self.impacts = int(np.sum(watch.impacts))
         sides, same = [], []
         for size in SIZES:
             ends = [
@@ -297,15 +306,18 @@ def report(rows: list[dict], seconds: float, about: dict) -> str:
     lines = ["# Gradients of random trees against central differences", ""]
     seeds = sorted({row["seed"] for row in rows})
     lines += [f"{about['date']}, {about['processor']}, float64; seeds {seeds[0]} to {seeds[-1]}, {len(rows)} simulators, "
-              f"{seconds:.0f} s. `python -m benchmarks.gradient_fuzz`.", ""]  # fmt: skip
+              f"{seconds:.0f} s. `python -m benchmarks.gradient_fuzz{' --impacts' * (rows[0]['integrator'] == TIMED)}`.", ""]  # fmt: skip
     pushing = [row["contacts"] for row in rows if "contacts" in row]
     lines += [
         f"Contacts that push, mean per step: median {np.median(pushing):.1f}, none in {sum(c == 0 for c in pushing)} simulators.",
         "",
     ]
+    hit = [row["impacts"] for row in rows if row.get("impacts")]
+    if hit:
+        lines += [f"Impacts inside steps: {sum(hit)}, in {len(hit)} simulators.", ""]
     head = ["integrator", "solver", "steps", "compared", "within 1e-5", "worst of those", *REASONS]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for (integrator, solver), horizon in itertools.product(itertools.product(INTEGRATORS, SOLVERS), HORIZONS):
+    for (integrator, solver), horizon in itertools.product(itertools.product((*INTEGRATORS, TIMED), SOLVERS), HORIZONS):
         own = [r for r in rows if (r["integrator"], r["solver"]) == (integrator, solver)]
         found = [e for row in own for e in row.get("entries", []) if e["horizon"] == horizon]
         if not found:
@@ -332,19 +344,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=64)
     parser.add_argument("--first", type=int, default=1000, help="the first seed")
+    parser.add_argument("--impacts", action="store_true", help="steps with time_of_impact=True instead")
     parser.add_argument("--quick", action="store_true", help="two seeds, 1 and 10 steps")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for gradient_fuzz.json and .md")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for the table, as .json and .md")
     arguments = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     horizons = HORIZONS[:2] if arguments.quick else HORIZONS
     rows, begin, about = [], time.perf_counter(), machine(wp.get_device("cpu"))
     seeds = range(arguments.first, arguments.first + (2 if arguments.quick else arguments.seeds))
-    for seed, integrator, solver in itertools.product(seeds, INTEGRATORS, SOLVERS):
+    schemes = list(itertools.product(INTEGRATORS, SOLVERS))
+    name = "gradient_fuzz"
+    if arguments.impacts:
+        schemes, name = [(TIMED, solver) for solver in ("SAP", "convex", "LCP")], "gradient_fuzz_impacts"
+    for seed, (integrator, solver) in itertools.product(seeds, schemes):
         row = {"seed": seed, "integrator": integrator, "solver": solver}
         try:
             fuzz = Fuzz(seed, integrator, solver, horizons)
             row["entries"] = fuzz.entries()
-            row["contacts"] = fuzz.contacts
+            row |= {"contacts": fuzz.contacts, "impacts": fuzz.impacts}
         except (ValueError, NotImplementedError) as error:
             row["refused"] = str(error).splitlines()[0]
         rows.append(row)
@@ -354,8 +371,8 @@ def main() -> int:
         if arguments.out:
             arguments.out.mkdir(parents=True, exist_ok=True)
             text = report(rows, time.perf_counter() - begin, about)
-            (arguments.out / "gradient_fuzz.md").write_text(text)
-            (arguments.out / "gradient_fuzz.json").write_text(json.dumps({"machine": about, "rows": rows}) + "\n")
+            (arguments.out / f"{name}.md").write_text(text)
+            (arguments.out / f"{name}.json").write_text(json.dumps({"machine": about, "rows": rows}) + "\n")
     print(report(rows, time.perf_counter() - begin, about))
     return int(any(e["reason"] == "unexplained" for row in rows for e in row.get("entries", [])))
 

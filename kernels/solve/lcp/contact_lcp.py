@@ -12,7 +12,7 @@ restitution e > 0. Scalar rows keep their compliance R and their v̂. A row with
 import warp as wp
 
 from ...contact.pair_laws import Contacts, Scene
-from ...laws.contact_law import AWAY, CLOSED, FREE, NEVER, STRUCK, rebound_of
+from ...laws.contact_law import AWAY, CLOSED, FREE, STRUCK, rebound_of
 from ...linalg.loops import sparse_dot
 from ...real import SPIN, func, kernel, real, struct
 from ..delassus import Dual
@@ -74,8 +74,8 @@ def impact_target(e: real, v_n: real, v_n_star: real, threshold: real) -> real:
 
 @func
 def touched_target(touch: int, plain: real, e: real, v_n: real, threshold: real) -> real:
-    """Target velocity of a contact in a step with impacts, without its bend. `touch`: see `ContactState`; `plain`: the
-    target of a contact that no impact concerns. One that touches as the step begins rebounds at once."""
+    """Target velocity of a contact that acts in a step with impacts, without its bend. `touch`: see `ContactState`;
+    `plain`: the target of a contact that no impact concerns. One that touches as the step begins rebounds at once."""
     target = plain
     if touch == STRUCK:
         target = rebound_of(e, v_n, threshold)
@@ -85,8 +85,6 @@ def touched_target(touch: int, plain: real, e: real, v_n: real, threshold: real)
             target = wp.max(plain, back)
     elif touch == CLOSED:
         target = real(0.0)
-    elif touch == AWAY:
-        target = real(NEVER)
     return target
 
 
@@ -132,6 +130,9 @@ def fill(
                 target = wp.max(target, impact_target(e, v_n, dual.u_star[w, r], threshold))
             else:
                 target = touched_target(contacts.touch[w, c], target, e, v_n, threshold) - contacts.bend[w, c]
+                if contacts.touch[w, c] == AWAY:  # by its bound: b = 0 leaves the scale of the others alone
+                    target = dual.u_star[w, r]
+                    hi = real(0.0)
         else:
             hi = problem.mu[w, c]
             findex = r - axis + 2
