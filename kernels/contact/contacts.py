@@ -11,7 +11,7 @@ import warp as wp
 
 from ..flags import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
 from ..laws.cone import INVERSE_MASS_FLOOR
-from ..laws.contact_law import STRUCK, LawOptions, friction_of, load_of, regularised
+from ..laws.contact_law import AWAY, STRUCK, LawOptions, friction_of, load_of, regularised
 from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_take
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import spatial as sp
@@ -542,6 +542,8 @@ def regularise(
             if s.touch == STRUCK:
                 s.rate0 = normal_speed(scene, contacts, w, c, v[w])
             R, v_hat = regularised(s)
+            if s.touch == AWAY:
+                R = vec3(real(0.0), real(0.0), real(0.0))
             laws.R[w, c] = R
             laws.v_hat[w, c] = v_hat
             laws.mu[w, c] = friction_of(s.friction)

@@ -64,17 +64,25 @@ class Solution:
 
 
 @func
+def is_idle(problem: Problem, w: int, c: int) -> bool:
+    """Whether contact c has no impulse whatever the motion: it moves no dof, or its R is 0, as of contacts that do not
+    act while others have an impact."""
+    R = problem.R[w, c]
+    return problem.support_size[problem.contact_pair[w, c]] == 0 or R[2] == real(0.0)
+
+
+@func
 def clear_idle(problem: Problem, solution: Solution, w: int):
-    """Set γ = 0 in unused slots, in contacts that move no dof and in inactive rows."""
+    """Set γ = 0 in unused slots, in idle contacts and in inactive rows."""
     slots = solution.gamma.shape[1]
     if SPIN:
         slots = slots // 2
     used = wp.min(problem.contacts[w], slots)
     for c in range(used):
-        if problem.support_size[problem.contact_pair[w, c]] == 0:
+        if is_idle(problem, w, c):
             solution.gamma[w, c] = vec3(real(0.0), real(0.0), real(0.0))
         if SPIN:
-            if problem.support_size[problem.contact_pair[w, c]] == 0 or problem.mu[w, slots + c] == real(0.0):
+            if is_idle(problem, w, c) or problem.mu[w, slots + c] == real(0.0):
                 solution.gamma[w, slots + c] = vec3(real(0.0), real(0.0), real(0.0))
     vectors_clear(solution.gamma[w], used, slots)
     if SPIN:

@@ -12,7 +12,7 @@ import warp as wp
 
 from ...linalg.lanes import lane, lanes, team_count, team_rank
 from ...real import SPIN, func, kernel, real, struct
-from ..problem import Problem
+from ..problem import Problem, is_idle
 from .contact_laws import has_spin, point_slots
 
 UNSEEN = wp.constant(-1)  # marks of a tree before it has an island
@@ -61,12 +61,12 @@ def visit_edges(problem: Problem, islands: Islands, w: int, contacts: int, fill:
     for c in range(contacts):
         p = problem.contact_pair[w, c]
         size = problem.support_size[p]
-        if p != last and size > 0:
+        if p != last and not is_idle(problem, w, c):
             a = problem.dof_tree[problem.support[p, 0]]
             b = problem.dof_tree[problem.support[p, size - 1]]
             if a != b:
                 add_edge(islands, w, a, b, fill)
-        last = p
+            last = p
     for k in range(problem.row_support.shape[0]):
         if problem.row_R[w, k] > real(0.0):
             for i in range(1, problem.row_support_size[k]):
@@ -138,10 +138,10 @@ def find_components(problem: Problem, islands: Islands, w: int, trees: int, cont
 
 @func
 def contact_island(problem: Problem, islands: Islands, w: int, c: int) -> int:
-    """Island of a contact; −1: the contact moves no dof."""
+    """Island of a contact; −1: the contact is idle."""
     p = problem.contact_pair[w, c]
     island = int(-1)
-    if problem.support_size[p] > 0:
+    if not is_idle(problem, w, c):
         island = islands.of_tree[w, problem.dof_tree[problem.support[p, 0]]]
     return island
 
@@ -225,14 +225,14 @@ def team_whole(problem: Problem, islands: Islands, w: int, contacts: int):
         c = first + lane()
         hit = wp.int32(0)
         if c < contacts:
-            hit = wp.where(problem.support_size[problem.contact_pair[w, c]] > 0, 1, 0)
+            hit = wp.where(is_idle(problem, w, c), 0, 1)
         listed = team_list(islands.contact[w], listed, hit, c)
     if SPIN:
         for first in range(0, contacts, lanes()):
             c = first + lane()
             hit = wp.int32(0)
             if c < contacts:
-                if problem.support_size[problem.contact_pair[w, c]] > 0 and has_spin(problem, w, c):
+                if not is_idle(problem, w, c) and has_spin(problem, w, c):
                     hit = wp.int32(1)
             listed = team_list(islands.contact[w], listed, hit, point_slots(problem) + c)
     rows = wp.int32(0)

@@ -71,6 +71,7 @@ from .sap import (
     Workspace,
     certify_world,
     cg_adjoint,
+    clear_idle_slopes,
     epsilon,
     is_free,
     island_tolerance,
@@ -364,6 +365,8 @@ def keep_factor(problem: Problem, work: Workspace, lag: Lag, solution: Solution)
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
+    if island == 0:
+        clear_idle_slopes(problem, lag.G[w], w)
     r = island_range(work.islands, w, island)
     slides = wp.int32(0)
     for at in range(r.contact_begin + lane(), r.contact_end, lanes()):

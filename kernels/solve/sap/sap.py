@@ -26,9 +26,15 @@ from ...laws.bounds import box_cost, box_hessian, box_impulse
 from ...laws.cone import cone_cost, contact_regularization, contact_stabilization
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_max, team_sum
 from ...linalg.team_loops import team_sparse_add, team_support_add
-from ...real import BY_CG, func, kernel, real, struct, vec3
-from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle
-from .contact_laws import convex_curvature_along, convex_impulse, convex_impulse_along, linearise_convex
+from ...real import BY_CG, SPIN, func, kernel, mat33, real, struct, vec3
+from ..problem import STATUS_NON_FINITE, STATUS_NOT_CONVERGED, Problem, Solution, clear_idle, is_idle
+from .contact_laws import (
+    convex_curvature_along,
+    convex_impulse,
+    convex_impulse_along,
+    linearise_convex,
+    point_slots,
+)
 from .islands import Islands
 from .newton import Newton, Range, constraint_rates, island_range, multiply_A, prepare, solve_prepared
 
@@ -600,12 +606,26 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
     solve_island(problem, work, options, solution, w, island_range(work.islands, w, island))
 
 
+@func
+def clear_idle_slopes(problem: Problem, G: wp.array1d(dtype=mat33), w: int):
+    """G = 0 in idle contacts."""
+    slots = point_slots(problem)
+    for c in range(lane(), wp.min(problem.contacts[w], slots), lanes()):
+        if is_idle(problem, w, c):
+            G[c] = mat33()
+            if SPIN:
+                G[slots + c] = mat33()
+                G[slots + slots + c] = mat33()
+
+
 @kernel(lanes=True, warps=WARPS)
 def keep_factor(problem: Problem, work: Workspace):
     """Factor H at the solution, for `solve_adjoint`. Launch over (worlds, trees, lanes)."""
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
         return
+    if island == 0:
+        clear_idle_slopes(problem, work.newton.G[w], w)
     linearise(problem, work, w, island_range(work.islands, w, island))
 
 
