@@ -413,7 +413,12 @@ def impact_cases():
             continue
         for solver in ("SAP", "convex", "LCP"):
             begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
-            yield [joint, regime, TIMED, solver], lambda j=joint, r=regime: scene(j, r), parameters(joint, regime), begin
+            yield (
+                [joint, regime, TIMED, solver],
+                lambda j=joint, r=regime: scene(j, r),
+                parameters(joint, regime),
+                begin,
+            )
     names = ["body_mass", "geom_friction", "joint_damping", "geom_size", "gravity", "actuator_gain"]
     for robot, solver in itertools.product(ROBOTS, ("SAP", "convex", "LCP")):
         yield [robot, "contact", TIMED, solver], lambda r=robot: rigid(robot_model(r)), names, robot_start
