@@ -409,7 +409,7 @@ def moving_start(sim: ws.Simulator, speed: float):
 def impact_cases():
     """The rows of steps that resolve impacts."""
     for joint, regime in itertools.product(JOINTS, (*REGIMES, *HITS)):
-        if joint == "free" and regime in STOPPED or regime == "free flight":
+        if (joint == "free" and regime in STOPPED) or regime == "free flight":
             continue
         for solver in ("SAP", "convex", "LCP"):
             begin = lambda sim, j=joint, r=regime: start(sim, j, r)  # noqa: E731
