@@ -19,15 +19,17 @@ from warpsim.device.recording import active_tape
 from warpsim.device.threads import alone, exclusive, unshared
 from warpsim.differentiate.jacobians import Jacobians
 from warpsim.integrate import Integrator, SymplecticEuler
+from warpsim.model.mapped_stiffness import without_mapped_stiffness
 from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
-from warpsim.run.guards import guard_inertia, guard_parameters, refuse_together, timed_impacts
+from warpsim.run.guards import guard_inertia, guard_parameters, refuse_together, refuse_without_effect, timed_impacts
 from warpsim.run.inputs import Inputs, device_called, dtype_called, time_step
 from warpsim.run.quantities import Quantities
 from warpsim.run.rollout import Rollouts
 from warpsim.run.shortage import explains_shortage
+from warpsim.run.untimed import UntimedPairs, count_untimed, warn_untimed
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
@@ -85,6 +87,10 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         (docs/step.md). Gradients through impacts are then those of the motion, and `ws.SAP()` has restitution. With
         `ws.SymplecticEuler()` and `ws.SAP()` or `ws.LCP()`. Default: True where the model has restitution and the other
         arguments allow it, else False.
+    mapped_stiffness : bool, optional
+        Whether contact has the stiffness that `ws.load` maps from a file's `solref` and `solimp`. False: these geoms
+        are near-rigid, in all contact (docs/mjcf.md). Stiffness that is given is kept. Default: not with
+        `time_of_impact`, which acts on rigid contact.
 
     Raises
     ------
@@ -120,6 +126,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     device: Device
     recovery_speed: tuple[float, float]
     time_of_impact: bool
+    mapped_stiffness: bool
     parameters: Parameters
     diagnostics: Diagnostics
     max_contacts: int
@@ -146,10 +153,10 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         max_polygons: int | None = None,
         reactions: bool = False,
         time_of_impact: bool | None = None,
+        mapped_stiffness: bool | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
-        self.model = model
         self.worlds = whole(worlds, "worlds", 1)
         if self.worlds > LARGEST_INDEX:
             raise ValueError(
@@ -162,7 +169,11 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         self.requires_grad = flag(requires_grad, "requires_grad")
         chosen = (model, self.solver, self.integrator, dtype, self.requires_grad)
         self.time_of_impact = timed_impacts(time_of_impact, reactions, *chosen)
-        refuse_together(*chosen, self.time_of_impact)
+        self.mapped_stiffness = not self.time_of_impact
+        if mapped_stiffness is not None:
+            self.mapped_stiffness = flag(mapped_stiffness, "mapped_stiffness")
+        self.model = model = model if self.mapped_stiffness else without_mapped_stiffness(model)
+        refuse_together(model, *chosen[1:], self.time_of_impact)
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)
@@ -180,14 +191,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         )  # fmt: skip
         self.parameters = self.device_model.parameters
         self._use = self.parameters._use
-        for name, why in self.solver.ignored_parameters(self.requires_grad).items():
-            if name != "geom_restitution" or not self.time_of_impact:
-                self.parameters.refuse(name, why)
-        if not model.has_spin:
-            for name in ("geom_torsional_friction", "geom_rolling_friction"):
-                self.parameters.refuse(
-                    name, "has no effect: no pair of geoms has condim 4 or 6; give a geom condim=4 or 6"
-                )
+        refuse_without_effect(self.parameters, self.solver, self.requires_grad, self.time_of_impact)
         guard_parameters(self.parameters, self.solver)
         self._inputs = Inputs(model, self.worlds, dtype, self.device)
         self._step = self.integrator.make_step(self.device_model, self.solver, max_contacts)
@@ -198,6 +202,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
             message = start_of(model, self._step.collision.hulls).warning()
             if message is not None:
                 warnings.warn(message, stacklevel=5)
+        if self.time_of_impact:
+            warn_untimed(model, self.solver.is_rigid, 5)
         self._stepper = Stepper(self._step, self.solver, self.integrator, self._inputs, dt)
         self.diagnostics = self._stepper.diagnostics
         self._watch = None
@@ -216,6 +222,17 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     def dt(self, value: float) -> None:
         self._stepper.dt = time_step(value, self.dtype)
         self._stepper.replay.clear()  # captured graphs hold the old dt
+
+    @property
+    def untimed_pairs(self) -> UntimedPairs | None:
+        """How many pairs of geoms keep the rule of a whole step with `time_of_impact`, by reason; None without it.
+
+        Their contact is compliant: they have a stiffness, in any world, or touch by pressure fields.
+        """
+        if not self.time_of_impact:
+            return None
+        stiffness = self.parameters.stored("geom_stiffness").numpy()
+        return count_untimed(self.model, stiffness, self.solver.is_rigid)
 
     @property
     def threads(self) -> int:

@@ -21,6 +21,7 @@ FREE = (
     "timestep",
     "geom_rgba",
     "geom_visible",
+    "geom_mapped_stiffness",
     "actuator_muscle",  # its parameters are muscle_force and muscle_curve
 )  # may differ: without effect on the step, or set by parameters of other names
 SHAPES_OF_A_MEDIUM = ("body_fluid", "geom_fluid")  # read only where there is a medium

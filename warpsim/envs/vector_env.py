@@ -18,6 +18,7 @@ from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.variants import apply_variants, rows_of_starts
 from warpsim.envs.view import View
 from warpsim.kernels.flags import NONFINITE
+from warpsim.model.mapped_stiffness import without_mapped_stiffness
 from warpsim.run.streaming import checkpoint_arrays, restored_state
 from warpsim.simulator import Simulator
 
@@ -116,6 +117,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             raise ValueError(f'requires_grad needs array="torch", not {array!r}')
         options = dict(t.options) | {"dt": timestep * t.decimation, "requires_grad": requires_grad}
         self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
+        self.models = [m if self.sim.mapped_stiffness else without_mapped_stiffness(m) for m in self.models]
         self.arrays = Arrays(array, self.sim.device)
         self._near = self.sim.device.is_cpu  # on the CPU, reading values costs nothing
         self.state = self.sim.state()

@@ -184,6 +184,7 @@ def _append_geoms(b, other: Model, at: Placement) -> None:
             hfield=next(fields)[1:] if other.geom_type[g] == GeomType.HFIELD else None,
             material=material_of(other, g),
         )
+        b.geoms[-1].mapped_stiffness = float(other.geom_mapped_stiffness[g])
 
 
 def _append_pairs(b, other: Model, at: Placement) -> None:

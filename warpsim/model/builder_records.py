@@ -73,6 +73,7 @@ class Geom:
     friction_dynamic: float
     friction_velocity: float
     material: VisualMaterial | None = None
+    mapped_stiffness: float = np.nan  # the stiffness, where a reader mapped it from solref and solimp
 
 
 def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:

@@ -17,7 +17,12 @@ COLUMNS = (
     ("geom", np.int32, (), "type body contype conaffinity condim priority mesh field"),
     ("geom", bool, (), "visible"),
     ("geom", float, (), "friction stiffness dissipation_time restitution hertz_modulus"),
-    ("geom", float, (), "torsional_friction rolling_friction margin friction_dynamic friction_velocity"),
+    (
+        "geom",
+        float,
+        (),
+        "torsional_friction rolling_friction margin friction_dynamic friction_velocity mapped_stiffness",
+    ),
     ("geom", float, (3,), "size"),
     ("geom", float, (4,), "rgba hydroelastic"),
     ("geom", float, (7,), "pose"),

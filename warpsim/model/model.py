@@ -387,6 +387,9 @@ class Model(NamesOfModel):
     geom_margin: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m]
     pair_margin: np.ndarray = None  # type: ignore[assignment]  # (npair,) [m]
 
+    # (ngeom,) [N/m] stiffness that a reader mapped from solref and solimp, nan: none (`mapped_stiffness.py`)
+    geom_mapped_stiffness: np.ndarray = None  # type: ignore[assignment]
+
     # How geoms look besides their color (`warpsim/model/looks.py`).
     visual_materials: tuple[VisualMaterial, ...] = ()
     geom_visual_material: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into visual_materials, -1
@@ -394,7 +397,7 @@ class Model(NamesOfModel):
     def __post_init__(self) -> None:
         unlimited = [-np.inf, np.inf]
         defaults = no_elements("site", "camera", "wrap", "sensor") | {
-            **filled("geom", self.ngeom, np.nan, "hydroelastic friction_dynamic friction_velocity"),
+            **filled("geom", self.ngeom, np.nan, "hydroelastic friction_dynamic friction_velocity mapped_stiffness"),
             **filled("geom", self.ngeom, -1, "field"),
             **filled("geom", self.ngeom, 0, "fluid torsional_friction rolling_friction margin"),
             **filled("actuator", self.nu, 0, "dynamics time early length_range group"),
@@ -432,7 +435,10 @@ class Model(NamesOfModel):
         return kept | {"keyframes": dict(self.keyframes)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        names = {field.name for field in dataclasses.fields(self)}
+        fields = {field.name: field for field in dataclasses.fields(self)}
+        names = fields.keys()
+        added = {name for name in names - kept.keys() if fields[name].default is not dataclasses.MISSING}
+        kept = kept | {name: fields[name].default for name in added}  # pickles of older versions lack these
         if kept.keys() != names:
             raise ModelError(
                 f"a pickled Model with other fields ({', '.join(sorted(kept.keys() ^ names))}): "

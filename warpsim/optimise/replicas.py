@@ -85,6 +85,7 @@ class Replicas:
                 hydroelastic=sim.device_model.hydroelastic.level,
                 max_polygons=sim.device_model.hydroelastic.max_polygons,
                 time_of_impact=sim.time_of_impact,
+                mapped_stiffness=sim.mapped_stiffness,
             )
         self.state = self.sim.state()
         self._jacobians: dict = {}

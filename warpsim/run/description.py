@@ -41,6 +41,7 @@ def describe_simulator(sim) -> dict:
         "max_polygons": sim.device_model.hydroelastic.max_polygons,
         "reactions": sim.device_model.reactions,
         "time_of_impact": sim.time_of_impact,
+        "mapped_stiffness": sim.mapped_stiffness,
         "solver": _options(sim.solver),
         "integrator": _options(sim.integrator),
     }
@@ -71,8 +72,10 @@ def simulator_arguments(kept: dict, path, device=None, model=None) -> dict:
             )
     speed = kept["recovery_speed"]
     # stores of older versions lack these
-    later = [name for name in ("hydroelastic", "max_polygons", "reactions", "time_of_impact") if name in kept]
+    later = [name for name in ("hydroelastic", "max_polygons", "reactions") if name in kept]
     arguments = {name: kept[name] for name in ("dt", "dtype", "requires_grad", *later)}
+    arguments["time_of_impact"] = kept.get("time_of_impact", False)
+    arguments["mapped_stiffness"] = kept.get("mapped_stiffness", True)
     arguments["device"] = "cpu" if device is None and kept.get("device") == "cpu" else device
     # A stored capacity of 0 means a model without pairs. None gives the same capacity again.
     arguments["max_contacts"] = kept["max_contacts"] or None

@@ -108,6 +108,16 @@ def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | 
     return None
 
 
+def refuse_without_effect(parameters: Parameters, solver, requires_grad: bool, time_of_impact: bool) -> None:
+    """Refuse parameters that a simulator would ignore, by name."""
+    for name, why in solver.ignored_parameters(requires_grad).items():
+        if name != "geom_restitution" or not time_of_impact:
+            parameters.refuse(name, why)
+    if not parameters.model.has_spin:
+        for name in ("geom_torsional_friction", "geom_rolling_friction"):
+            parameters.refuse(name, "has no effect: no pair of geoms has condim 4 or 6; give a geom condim=4 or 6")
+
+
 def guard_parameters(parameters: Parameters, solver: ContactModel) -> None:
     """Check assignments to `parameters` for values that `solver` or the rows of the model would ignore."""
     model = parameters.model

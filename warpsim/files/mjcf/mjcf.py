@@ -255,6 +255,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             fluid=_ellipsoid(m, g, kind),
             hydroelastic=fitted(soft.get(g), kind, m.geom_size[g], f"geom {names[g]!r}", b.report),
         )
+        b.geoms[-1].mapped_stiffness = stiffness if np.isfinite(stiffness) else np.nan
 
 
 def _ellipsoid(m, geom: int, kind: GeomType):

@@ -44,7 +44,7 @@ FIELDS = {
     "geom": (
         *("size", "pose", "friction", "stiffness", "dissipation_time", "restitution", "hertz_modulus", "rgba"),
         *("visible", "hydroelastic", "fluid", "torsional_friction", "rolling_friction", "margin"),
-        *("friction_dynamic", "friction_velocity"),
+        *("friction_dynamic", "friction_velocity", "mapped_stiffness"),
     ),
     "site": ("pose", "size", "rgba"),
     "camera": ("pose", "fovy"),

@@ -55,7 +55,7 @@ ROUNDED += tuple(("geom", key) for key in ("size", "pose", "hydroelastic", "flui
 # Differences that do not change what MuJoCo does: looks, equivalent frames, and times that MuJoCo represents
 # differently.
 UNTOLD = {
-    "geom": {"rgba", "visible", "dissipation_time", "size"},
+    "geom": {"rgba", "visible", "dissipation_time", "size", "mapped_stiffness"},
     "site": {"rgba", "size"},
     "camera": {"fovy"},
     "constraint": {"poses", "dissipation_time"},

@@ -95,5 +95,6 @@ def soften(b, soft: dict[int, list], warn) -> None:
         k = mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_BODY, b.bodies[geom.body].name) if geom.body >= 0 else 0
         stiffness, time = compliance(m, *law, float(m.body_invweight0[k].flat[0]))
         geom.stiffness, geom.dissipation_time = stiffness, np.nan if time is None else time
+        geom.mapped_stiffness = stiffness if np.isfinite(stiffness) else np.nan
     why = f"{len(laws)} geoms: stiffness and dissipation time, as of MJCF"
     b.report.append(ReportLine("mjc:solref and mjc:solimp", "mapped", why))

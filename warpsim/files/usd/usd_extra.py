@@ -200,6 +200,8 @@ def body_data(model, body: int) -> dict:
 def geom_data(model, geom: int) -> dict:
     """Data of a geom: its index, every argument of `ModelBuilder.add_geom` except the mesh, and how it looks."""
     found, material = {"index": geom} | elements.geom_arguments(model, geom), material_of(model, geom)
+    if np.isfinite(model.geom_mapped_stiffness[geom]):
+        found["mapped_stiffness"] = model.geom_mapped_stiffness[geom]
     if material is not None:
         image, mesh = material.texture, int(model.geom_mesh[geom])
         look = {"texture": None if image is None else [image.name, image.kind]}

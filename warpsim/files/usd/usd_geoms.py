@@ -4,6 +4,8 @@
 Shapes of our own export become the geoms that were written; foreign shapes follow the schemas.
 """
 
+import numpy as np
+
 from warpsim.base.errors import ModelError
 from warpsim.files.meshes import convex_parts
 from warpsim.files.pressure_fields import fitted
@@ -66,6 +68,7 @@ class Geoms:
             hydroelastic=self._pressure_field(shape),
             **own,
         )
+        self.b.geoms[-1].mapped_stiffness = float(shape.kept.get("mapped_stiffness", np.nan))
         self.counts[f"{shape.kind} geoms"] += 1
 
     def _foreign(self, body: int, shape) -> None:
