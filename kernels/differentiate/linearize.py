@@ -22,13 +22,6 @@ from ..tree.passes import Topology
 
 
 @kernel
-def acceleration(h: real, v0: wp.array2d(dtype=real), v: wp.array2d(dtype=real), a: wp.array2d(dtype=real)):
-    """a = (v − v0)/h. Launch over (worlds, nv)."""
-    w, d = wp.tid()
-    a[w, d] = (v[w, d] - v0[w, d]) / h
-
-
-@kernel
 def block_columns(topology: Topology, h: real, D: wp.array3d(dtype=real), first: int, X: wp.array3d(dtype=real)):
     """X_d,first+e += h D_de of a matrix stored by trees. Launch over (worlds, nv)."""
     w, d = wp.tid()

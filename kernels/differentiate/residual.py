@@ -151,13 +151,6 @@ def mass_adjoint(
 
 
 @kernel(taped=True)
-def acceleration(h: real, v0: wp.array2d(dtype=real), v: wp.array2d(dtype=real), a: wp.array2d(dtype=real)):
-    """a = (v - v0)/h. Launch over (worlds, nv)."""
-    w, d = wp.tid()
-    a[w, d] = (v[w, d] - v0[w, d]) / h
-
-
-@kernel(taped=True)
 def smooth_residual(
     h: real,
     inverse_dynamics: wp.array2d(dtype=real),

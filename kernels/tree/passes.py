@@ -451,6 +451,13 @@ def team_inverse_dynamics(
     sync()
 
 
+@kernel(twin=True)
+def acceleration(h: real, v0: wp.array2d(dtype=real), v: wp.array2d(dtype=real), a: wp.array2d(dtype=real)):
+    """a = (v − v0)/h. Launch over (worlds, nv)."""
+    w, d = wp.tid()
+    a[w, d] = (v[w, d] - v0[w, d]) / h
+
+
 @kernel(lanes=True)
 def rnea(
     topology: Topology,

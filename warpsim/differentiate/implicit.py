@@ -36,6 +36,7 @@ from warpsim.integrate.acting import Acting
 from warpsim.kernels.contact import convex_contacts, spin_rows
 from warpsim.kernels.differentiate import gradient, mocap_adjoint, residual, spin_slopes
 from warpsim.kernels.integrate import spin as spin_kernels
+from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.rows.scalar_rows import ROW_MEMORY
 from warpsim.solve.contact_model import ContactModel
@@ -462,7 +463,7 @@ class StepAdjoint(Acting):
     def _record_inertial(self, h: float, dynamics, at: wp.array, v_from: wp.array, v: wp.array, gravity=None) -> None:
         """`inverse_dynamics` of the acceleration from v_from to v, with the bias at the velocity `at`."""
         dynamics.velocity(at)
-        dynamics.launch(residual.acceleration, self.model.nv, [h, v_from, v, self.a])
+        dynamics.launch(passes.acceleration, self.model.nv, [h, v_from, v, self.a])
         dynamics.inverse_dynamics(at, self.a, self.inverse_dynamics, gravity)
 
     @property

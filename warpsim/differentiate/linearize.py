@@ -37,6 +37,7 @@ from warpsim.kernels.differentiate import (
 from warpsim.kernels.differentiate import linearize as kernels
 from warpsim.kernels.laws import contact_law
 from warpsim.kernels.rows.table import ACTUATOR, RowState
+from warpsim.kernels.tree import passes
 from warpsim.model.parameters import SPECS
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
@@ -333,7 +334,7 @@ class Linearizer:
         """Columns of inertial forces, springs, actuators and generalized forces."""
         step, d, X, nv = self.step, self.device_model, columns.X, self.model.nv
         launch, dynamics, p = step.dynamics.launch, step.dynamics, d.parameters
-        launch(kernels.acceleration, nv, [h, step.v, self.flow.v, self.a])
+        launch(passes.acceleration, nv, [h, step.v, self.flow.v, self.a])
         biased = step.v
         if step.spin is not None:
             biased = step.spin.still(h, dynamics, step.v)
