@@ -81,7 +81,6 @@ class Segments:
     impacts: wp.array(dtype=int)  # (worlds,) impacts so far
     time: wp.array(dtype=real)  # (worlds,) part of the step that is done
     sigma: wp.array(dtype=real)  # (worlds,) time of the next impact, from the beginning of the segment
-    first: wp.array(dtype=int)  # (worlds,) contact that closes first, or −1 − row
     q0: wp.array2d(dtype=real)  # state at the beginning of the step
     v0: wp.array2d(dtype=real)
     q: wp.array2d(dtype=real)  # at the beginning of the segment
@@ -229,7 +228,6 @@ def to_next(
         segments.base[w, i] = segments.v[w, i] + half * D
     left = real(1.0) - segments.time[w]
     sigma = real(2.0)
-    first = int(0)
     for c in range(known.contacts.count[w]):
         if segments.fast[w, c] == 1:
             a = h * normal_speed(known.scene, known.contacts, w, c, segments.base[w])
@@ -237,7 +235,6 @@ def to_next(
             s = first_root(known.contacts.phi[w, c], a, b, left)
             if s >= real(0.0) and s < sigma:
                 sigma = s
-                first = c
     for k in range(known.table.kind.shape[0]):
         if segments.row_fast[w, k] == 1:
             a = h * row_rate(known.rows, segments.base, w, k)
@@ -245,11 +242,9 @@ def to_next(
             s = first_root(known.phi[w, k], a, b, left)
             if s >= real(0.0) and s < sigma:
                 sigma = s
-                first = -1 - k
     found = sigma <= left
     if found:
         segments.sigma[w] = sigma
-        segments.first[w] = first
         go(topology, h, w, sigma, segments, q, v)
     return found
 
@@ -383,11 +378,19 @@ def measure_convex_gaps(
                 keep_gap(topology, scene, link_X, link_V, w, c, p, g, segments)
 
 
+@func
+def newton_step(sigma: real, gap: real, rate: real) -> real:
+    """σ at which a gap with this rate by σ closes; 2 where that is more than a step away."""
+    found = real(2.0)
+    if wp.abs(gap) < -rate:
+        found = wp.max(sigma - gap / rate, real(0.0))
+    return found
+
+
 @kernel
 def correct(
     topology: Topology,
     h: real,
-    rule: Rule,
     contacts: Contacts,
     table: Table,
     constants: Constants,
@@ -398,48 +401,39 @@ def correct(
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
 ):
-    """One Newton step of σ on the gap of the contact that closes first, the deepest if one is past its zero.
+    """One Newton step of σ on the gap of the contact or stop that closes first.
 
     (q, v) move to the impact; with `last` 1 it is found. A world whose gap closes only after the step ends with D.
     Launch over worlds.
     """
     w = wp.tid()
-    first = segments.first[w]
-    closing = first
-    deepest = -rule.window
-    gap = real(0.0)
-    rate = real(-1.0)
-    if first >= 0:
-        gap = segments.gap[w, first]
-        rate = segments.rate[w, first]
+    now = segments.sigma[w]
+    left = real(1.0) - segments.time[w]
+    sigma = real(2.0)
+    closing = int(0)
     for c in range(contacts.count[w]):
-        if segments.fast[w, c] == 1 and segments.gap[w, c] < deepest:
-            deepest = segments.gap[w, c]
-            closing = c
-            gap = deepest
-            rate = segments.rate[w, c]
+        if segments.fast[w, c] == 1:
+            s = newton_step(now, segments.gap[w, c], h * segments.rate[w, c])
+            if s < sigma:
+                sigma = s
+                closing = c
     for k in range(table.kind.shape[0]):
         if segments.row_fast[w, k] == 1:
             at = coordinates_at(table, constants, rows, q, v, real(0.0), w, k)
             found = measure(table.kind[k], at)
-            if found[0] < deepest or first == -1 - k:
-                deepest = wp.min(found[0], deepest)
+            rate = row_rate(rows, v, w, k)
+            if table.turn[k] >= 0:  # the axis of a ball joint turns along the path
+                rate = real(0.0)
+                for j in range(rows.support_size[k]):
+                    rate += found[1] * at.axis[j] * v[w, rows.support[k, j]]
+            s = newton_step(now, found[0], h * rate)
+            if s < sigma:
+                sigma = s
                 closing = -1 - k
-                gap = found[0]
-                rate = row_rate(rows, v, w, k)
-                if table.turn[k] >= 0:  # the axis of a ball joint turns along the path
-                    rate = real(0.0)
-                    for j in range(rows.support_size[k]):
-                        rate += found[1] * at.axis[j] * v[w, rows.support[k, j]]
-    sigma = segments.sigma[w]
-    if rate < real(0.0):
-        sigma = wp.max(sigma - gap / (h * rate), real(0.0))
-    left = real(1.0) - segments.time[w]
     if sigma > left:
         segments.state[w] = ENDS
     else:
         segments.sigma[w] = sigma
-        segments.first[w] = closing
         if last == 1:
             keep_impact(segments, contacts, sigma, closing, w)
             segments.time[w] = segments.time[w] + sigma

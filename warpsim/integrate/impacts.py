@@ -35,7 +35,6 @@ class Impacts:
                 "impacts",
                 "time",
                 "sigma",
-                "first",
                 "error",
                 "lag",
                 "iterations",
@@ -172,7 +171,7 @@ class Impacts:
             self._launch(impacts.measure_gaps, None, inputs)
             if collision.convex_scene is not None:
                 self._launch(impacts.measure_convex_gaps, None, [collision.convex_scene, *inputs])
-        inputs = [d.topology, h, self.rule(h), collision.contacts, rows.table, rows.constants(step.actuators)]
+        inputs = [d.topology, h, collision.contacts, rows.table, rows.constants(step.actuators)]
         self._launch_plain(impacts.correct, None, [*inputs, rows.rows, last, self.segments, step.q, step.v])
         self._go_on(h)
 
