@@ -43,7 +43,7 @@ LAWS = {
 
 
 def make(model: ws.Model, worlds: int, dt: float, law: str, rule: str, **options) -> ws.Simulator:
-    impacts = {"time_of_impact": True} if rule == "on" else {}
+    impacts = {"time_of_impact": rule == "on"}
     options = {"dtype": "float64", "device": "cpu", "threads": 1} | impacts | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
