@@ -168,7 +168,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         self.solver = SAP() if solver is None else solver
         self.requires_grad = flag(requires_grad, "requires_grad")
         chosen = (model, self.solver, self.integrator, dtype, self.requires_grad)
-        self.time_of_impact = timed_impacts(time_of_impact, reactions, *chosen)
+        self.time_of_impact = timed_impacts(time_of_impact, *chosen)
         self.mapped_stiffness = not self.time_of_impact
         if mapped_stiffness is not None:
             self.mapped_stiffness = flag(mapped_stiffness, "mapped_stiffness")

@@ -466,8 +466,8 @@ class Stepper:
         lack = None if self.step.measurement is None else self.step.measurement.lack
         if lack is not None:
             raise ValueError(
-                f"a tape is recording, but sensors of accelerations and forces have no gradient {lack}; use SAP for "
-                "such models, or read them where no tape records"
+                f"a tape is recording, but sensors of accelerations and forces have no gradient {lack}, or read them "
+                "where no tape records"
             )
         adjoint = self.reading_adjoint
         with tape_paused() as tape:

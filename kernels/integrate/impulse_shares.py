@@ -173,3 +173,41 @@ def give_impulses(
                 twists = real(1.0) / scale[1]
             length[w, c] = scale
             solution.gamma[w, capacity + c] = vec3(rolls * turn[0], rolls * turn[1], twists * turn[2])
+
+
+@kernel
+def add_measured(
+    part: int,
+    measured: wp.array2d(dtype=real),
+    segments: Segments,
+    # in and out
+    total: wp.array2d(dtype=real),
+):
+    """Add what sensors measured in a solve. The first one of a step clears the sums. Launch over (worlds,
+    numbers)."""
+    w, i = wp.tid()
+    x = share_of(segments, part, w) * measured[w, i]
+    if segments.impacts[w] > 0 or part == IMPACT:
+        x += total[w, i]
+    total[w, i] = x
+
+
+@kernel
+def add_changes(
+    part: int,
+    solved: wp.array2d(dtype=real),
+    segments: Segments,
+    v: wp.array2d(dtype=real),
+    # in and out
+    v_end: wp.array2d(dtype=real),
+):
+    """Add to the velocity at the beginning of the step what the solution of a solve changes. v: before an impact.
+    Launch over (worlds, nv)."""
+    w, i = wp.tid()
+    change = solved[w, i] - segments.v[w, i]
+    if part == IMPACT:
+        change = solved[w, i] - v[w, i]
+    before = v_end[w, i]
+    if segments.impacts[w] == 0 and part != IMPACT:
+        before = segments.v0[w, i]
+    v_end[w, i] = before + share_of(segments, part, w) * change

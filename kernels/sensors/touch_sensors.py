@@ -205,7 +205,10 @@ def find_contacts(
     X = wp.transform_inverse(zone_frame(sensors.zones, link_X, w, s))
     for c in range(contacts.count[w]):
         side = int(0)
-        if contacts.phi[w, c] < real(0.0) or gamma[w, c][2] > real(0.0):
+        pushes = gamma[w, c][2] > real(0.0)
+        if contacts.touch.shape[1] > 0:  # an impulse over several solves may be negative
+            pushes = gamma[w, c][2] != real(0.0)
+        if contacts.phi[w, c] < real(0.0) or pushes:
             p = contacts.pair[w, c]
             a = scene.pair_geom[p, 0]
             b = scene.pair_geom[p, 1]

@@ -113,6 +113,7 @@ class Impacts:
                 part.add(step.potential, step.energy)
         step.solver.certify()
         self._note()
+        self._measure(h)
 
     def _segment(self, h: float) -> None:
         """From (q, v) near the next impact through it to near the one after it, or to the last solution of the step."""
@@ -126,6 +127,7 @@ class Impacts:
             with among(self.rebounding):
                 self.give_back(1.0)
                 self._solve(h)
+        self._measure(h, is_impact=True)
         self._add(IMPACT)
         self._launch_plain(
             impacts.take, None, [self.step.q, self.step.solver.solution, MOST, self.segments, self.step.v]
@@ -136,7 +138,13 @@ class Impacts:
             self.smooth(h)
         self.problem(h, -1)
         self._solve(h)
+        self._measure(h)
         self._meet(h)
+
+    def _measure(self, h: float, is_impact: bool = False) -> None:
+        """Let sensors measure the present solve."""
+        if self.sums:
+            self.sums.measure(h, is_impact)
 
     def _add(self, part: int) -> None:
         """Add what the present solution does to what the step does."""
@@ -299,10 +307,11 @@ class Impacts:
         self._turn(h, step.q_next, step.solver.solution.v)
         step.scalar_rows.remember(h, step.solver.solution, step.force, step.flags)
         if self.sums:
-            self.sums.give()
+            self.sums.give(h)
         v = step.solver.solution.v
         for part in step.parts:
-            part.before_commit(h, v)
+            if part is not step.measurement:
+                part.before_commit(h, v)
         inputs = [d.topology, d.plant(), h, step.solver.solution.status, step.ends(step.q_next, v)]
         step.dynamics.launch(schemes.commit, None, inputs)
         for part in step.parts:

@@ -16,7 +16,6 @@ from warpsim.integrate import Integrator, ThetaScheme
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.rows.constants import refuse_other_rows
-from warpsim.sensors.step_sensors import has_step_sensors
 from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.solve.material import bouncy
 from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
@@ -46,9 +45,7 @@ def refuse_together(
             raise ValueError(why)
 
 
-def timed_impacts(
-    wanted: bool | None, reactions: bool, model: Model, solver, integrator, dtype: str, requires_grad: bool
-) -> bool:
+def timed_impacts(wanted: bool | None, model: Model, solver, integrator, dtype: str, requires_grad: bool) -> bool:
     """Whether steps resolve the time of impacts, from the argument `time_of_impact` of a simulator.
 
     None: where the model has restitution and all else allows it, with gradients too. Raises `ValueError` where impacts
@@ -57,7 +54,7 @@ def timed_impacts(
     if wanted is None:
         if not model.geom_restitution.any() or not getattr(solver, "times_impacts", False):
             return False
-        why = _untimed(reactions, model, solver, integrator, dtype, True)
+        why = _untimed(model, solver, integrator, dtype, True)
         if why is not None and not solver.has_restitution:
             raise ValueError(
                 f"{bouncy(model)}, which {solver.label} contact models with time_of_impact alone: {why}, or simulate "
@@ -66,13 +63,13 @@ def timed_impacts(
         return why is None
     if not flag(wanted, "time_of_impact"):
         return False
-    why = _untimed(reactions, model, solver, integrator, dtype, requires_grad)
+    why = _untimed(model, solver, integrator, dtype, requires_grad)
     if why is not None:
         raise ValueError(f"time_of_impact=True: {why}, or leave time_of_impact out")
     return True
 
 
-def _untimed(reactions: bool, model: Model, solver, integrator, dtype: str, requires_grad: bool) -> str | None:
+def _untimed(model: Model, solver, integrator, dtype: str, requires_grad: bool) -> str | None:
     """Why steps cannot resolve the time of impacts, and the fix; None if they can."""
     why = None
     if not getattr(integrator, "has_closed_form", False):
@@ -83,10 +80,6 @@ def _untimed(reactions: bool, model: Model, solver, integrator, dtype: str, requ
         why = f"solver is {solver!r}, whose saddle_escape has no gradients through impacts; leave it out"
     elif dtype == "float32" and depth(model) > DEEPEST:
         why = f"the model has trees deeper than {DEEPEST} degrees of freedom, which float32 cannot step so; use float64"
-    elif reactions:
-        why = "reactions=True measures one solve; leave reactions out"
-    elif has_step_sensors(model, False):
-        why = "the model has sensors of accelerations, forces or contact, which measure one solve; remove the sensors"
     return why
 
 

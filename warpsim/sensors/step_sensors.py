@@ -6,6 +6,7 @@ of the step's.
 """
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,21 +46,28 @@ def reads_impulses(model: Model, reactions: bool) -> bool:
 def lack_of_gradient(step, reactions: bool) -> str | None:
     """The reason why measurements of a step have no gradient; None if they have one."""
     if reads_impulses(step.model, reactions) and step.contact_model.has_pyramid:
-        return f"by impulses of {step.contact_model.label}"
+        return f"by impulses of {step.contact_model.label}; use SAP for such models"
+    if step.device_model.time_of_impact:
+        return "through impacts inside a step; leave time_of_impact out"
     return None
 
 
 @dataclasses.dataclass
 class StepState:
-    """What is read of the step or backward pass `of` besides kinematics: velocity, impulses and contact points."""
+    """What is read of the step or backward pass `of` besides kinematics: velocity, impulses and contact points. `gamma`
+    may be None: no impulses act.
+
+    `rest`: for an impact, a velocity and a gravity of zeros. It has no duration, so that impulses act alone.
+    """
 
     of: Any
     v: wp.array
     phi: wp.array
     point: wp.array
     frame: wp.array
-    gamma: wp.array
-    row_gamma: wp.array
+    gamma: wp.array | None
+    row_gamma: wp.array | None
+    rest: tuple[wp.array, wp.array] | None = None
 
 
 class StepSensors:
@@ -127,17 +135,22 @@ class StepSensors:
             line, gear = tables.line_of(a)
             if a not in driven and 0 <= line < count:
                 motors[line].append((a, gear))
+        of_rows = {
+            "row_begin": np.cumsum([0, *map(len, pulls)]),
+            "row": [row for own in pulls for row, _ in own],
+            "end": [end for own in pulls for _, end in own],
+        }
         made = self.device_model.struct(
             string_wrenches.Strings,
-            row_begin=np.cumsum([0, *map(len, pulls)]),
             motor_begin=np.cumsum([0, *map(len, motors)]),
-            row=[row for own in pulls for row, _ in own],
-            end=[end for own in pulls for _, end in own],
             motor=[motor for own in motors for motor, _ in own],
             gear=[gear for own in motors for _, gear in own],
+            **of_rows,
         )
-        of_rows = self.rows.on_lines
-        self.on_lines = of_rows.table if of_rows else self.device_model.struct(line_rows.LineRows)
+        none = {"motor_begin": np.zeros(count + 1, int), "motor": [], "gear": []}
+        self.strings_in_impact = self.device_model.struct(string_wrenches.Strings, **of_rows, **none)
+        table = self.rows.on_lines
+        self.on_lines = table.table if table else self.device_model.struct(line_rows.LineRows)
         self.lines_of_strings = lines
         self.tension = self.dynamics.array(count, S)
         return made
@@ -244,32 +257,33 @@ class StepSensors:
             if array.size:
                 fill(array)
 
-    def measure(self, h: float, x: StepState, link_V: wp.array) -> None:
+    def measure(self, h: float, x: StepState, link_V: wp.array, contacts: bool = True) -> None:
         """Fill `data`, after `clear` and with the kinematics at the beginning of the step. `link_V`: velocities of the
-        links there."""
+        links there. `contacts`: whether to fill the columns of contact sensors."""
         dynamics, of = self.dynamics, x.of
-        if self.lines is not None:
+        if self.lines is not None and x.rest is None:
             self.lines.compute_rates(of.v0)
-        if self.actuators.count:
+        if self.actuators.count and x.rest is None:
             totals = None if of.actuation is None else of.actuation.total
             self.actuators.measure(of.q, of.v0, of.actuators, self.data, totals)
-        inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
-        dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
-        if self.turns:
-            inputs = [*self.collision.spin.inputs(), x.gamma, self.moment]
-            dynamics.launch(spin_moments.spin_moments, self.collision.capacity, inputs)
-        if self.touch_count:
-            self._measure_touch(h, x)
-        if self.contact_count:
-            self._measure_contacts(h, x, link_V)
+        if x.gamma is not None:
+            inputs = [self.limits, x.row_gamma, 1.0 / h, self.data]
+            dynamics.launch(actuator_sensors.measure_sums, self.limit_count, inputs)
+            self._find_moments(x)
+            if self.touch_count:
+                self._measure_touch(h, x)
+            if self.contact_count and contacts:
+                self._measure_contacts(h, x, link_V)
         if not self.moves:
             return
-        topology, plant = self.device_model.topology, self.device_model.plant()
+        topology, plant, v_bias = self.device_model.topology, self.device_model.plant(), of.v0
+        if x.rest is not None:
+            v_bias, plant.gravity = x.rest
         inputs = [topology, plant, h, of.v0, x.v, self.acceleration]
         dynamics.launch(reaction_kernels.accelerations, self.model.nv, inputs)
-        if self.bears:
+        if self.bears and x.gamma is not None:
             self._external_wrenches(h, x)
-        inputs = [topology, plant, dynamics.dof_S, dynamics.link_I, link_V, of.v0, self.acceleration]
+        inputs = [topology, plant, dynamics.dof_S, dynamics.link_I, link_V, v_bias, self.acceleration]
         dynamics.launch(
             reaction_kernels.link_reactions, self.model.ntree, [*inputs, self.link_F, self.link_A, self.link_f]
         )
@@ -284,10 +298,21 @@ class StepSensors:
             inputs = [topology, dynamics.link_X, self.link_f, self.first + self.model.nv, self.data]
             dynamics.launch(reaction_kernels.keep_reactions, self.model.nbody, inputs)
 
+    def measure_contacts(self, h: float, x: StepState, link_V: wp.array) -> None:
+        """Fill the columns of contact sensors alone."""
+        self._find_moments(x)
+        if self.contact_count:
+            self._measure_contacts(h, x, link_V)
+
+    def _find_moments(self, x: StepState) -> None:
+        if self.turns:
+            inputs = [*self.collision.spin.inputs(), x.gamma, self.moment]
+            self.dynamics.launch(spin_moments.spin_moments, self.collision.capacity, inputs)
+
     def _external_wrenches(self, h: float, x: StepState) -> None:
         """The wrenches on links other than those of joints and gravity."""
         dynamics, d, collision, of = self.dynamics, self.device_model, self.collision, x.of
-        if of.wrench is not None:
+        if of.wrench is not None and x.rest is None:
             inputs = [d.topology, d.plant(), dynamics.link_X, of.wrench, self.link_F]
             dynamics.launch(reaction_kernels.user_wrenches, self.model.nbody, inputs)
         if collision.enabled:
@@ -297,8 +322,8 @@ class StepSensors:
             inputs = [d.topology, self.rows.table, self.rows.constants(), self.rows.rows, x.row_gamma, h]
             dynamics.launch(reaction_kernels.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
         if self.strings is not None:
-            lines = self.lines_of_strings
-            inputs = [self.strings, self.rows.table, self.rows.constants(), self.rows.rows, self.on_lines, lines.length]
+            lines, strings = self.lines_of_strings, self.strings if x.rest is None else self.strings_in_impact
+            inputs = [strings, self.rows.table, self.rows.constants(), self.rows.rows, self.on_lines, lines.length]
             inputs += [of.q, x.row_gamma, h, of.actuators, self.tension]
             dynamics.launch(string_wrenches.string_tensions, self.tension.shape[1], inputs)
             inputs = [d.topology, lines.sites, lines.segments, self.tension, lines.point, lines.force, lines.couple]
@@ -344,6 +369,7 @@ class StepMeasurement(Part):
         self.link_V = step.dynamics.array(model.nlink, d.types.vec6)
         self.measured = step.dynamics.array(self.sensors.data.shape[1], d.types.real)
         self.lack = lack_of_gradient(step, reactions)
+        self._no_gravity = wp.zeros(1, dtype=d.types.vec3, device=d.device)
         self.stepped = wp.zeros(step.worlds, dtype=wp.int32, device=d.device)
 
     def memory(self) -> dict:
@@ -353,14 +379,43 @@ class StepMeasurement(Part):
     def smooth_memory(self) -> tuple[str, ...]:
         return () if self.lack else ("measured",)
 
+    def _state(self, of, v: wp.array, rest=None) -> StepState:
+        contacts, solution = self.of.collision.contacts, self.of.solver.solution
+        found = (contacts.phi, contacts.point, contacts.frame, solution.gamma, solution.row_gamma)
+        return StepState(of, v, *found, rest)
+
     def before_commit(self, h: float, v: wp.array) -> None:
         """Measure the step from (q, v0) to v."""
-        step, contacts, solution = self.of, self.of.collision.contacts, self.of.solver.solution
+        step = self.of
         step.dynamics.velocity(step.v, self.link_V)
-        found = (contacts.phi, contacts.point, contacts.frame, solution.gamma, solution.row_gamma)
-        x = StepState(step, v, *found)
         self.sensors.clear()
-        self.sensors.measure(h, x, self.link_V)
+        self.sensors.measure(h, self._state(step, v), self.link_V)
+
+    def measure_solve(self, h: float, q: wp.array, v: wp.array, is_impact: bool) -> None:
+        """Measure one solve of a step with impacts, from (q, v) to its solution, with the kinematics at q."""
+        step = self.of
+        of = SimpleNamespace(q=q, v0=v, wrench=step.wrench, actuators=step.actuators, actuation=step.actuation)
+        rest = (step.zero_acceleration, self._no_gravity) if is_impact else None
+        step.dynamics.velocity(step.zero_acceleration if is_impact else v, self.link_V)
+        self.sensors.clear()
+        self.sensors.measure(h, self._state(of, step.solver.solution.v, rest), self.link_V, contacts=False)
+
+    def measure_turn(self, h: float, v: wp.array) -> None:
+        """Measure the change of velocity of bodies that turn freely, from v to the end of the step."""
+        step, rest = self.of, (self.of.zero_acceleration, self._no_gravity)
+        of = SimpleNamespace(q=step.q, v0=v, wrench=None)
+        step.dynamics.velocity(rest[0], self.link_V)
+        self.sensors.clear()
+        none = (None,) * 5
+        self.sensors.measure(h, StepState(of, step.solver.solution.v, *none, rest), self.link_V, contacts=False)
+
+    def finish_solves(self, h: float) -> None:
+        """After the sums over the solves are in `sensors.data`: measure the contacts of the step, from (q, v0) on."""
+        step, sensors = self.of, self.sensors
+        if sensors.contact_count:
+            step.dynamics.position(step.q)
+            step.dynamics.velocity(step.v, self.link_V)
+            sensors.measure_contacts(h, self._state(step, step.solver.solution.v), self.link_V)
 
     def after_commit(self) -> None:
         """Keep the measured numbers in worlds whose step was accepted."""
