@@ -40,6 +40,7 @@ from ..tree.plant import Plant
 RESTS = wp.constant(0)  # the step has no impact
 FLIES = wp.constant(1)  # a fast contact may still close
 ENDS = wp.constant(2)  # the last segment is found
+STILL = 1e-4  # [m/s, rad/s] speed of every dof up to which paths do not bend: κ of such speeds is below `Rule.least`
 TOUCHING = 1e-9  # [m] gap above which a contact counts as open
 BEND_ROUNDING = {wp.float32: 6e-5, wp.float64: 1e-13}  # of the points' speed
 bend_rounding = float(BEND_ROUNDING[real])
@@ -92,7 +93,7 @@ class Segments:
     gap: wp.array2d(dtype=real)  # (worlds, max_contacts) [m] on the path, with its rate
     rate: wp.array2d(dtype=real)
     row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop
-    touching: wp.array(dtype=int)  # (worlds,) 1: some contact may follow the bend of the path
+    touching: wp.array(dtype=int)  # (worlds,) 1: something moves, and some contact may follow the bend of its path
     mode: wp.array(dtype=int)  # (worlds,) of the solve that ends the step: LEAVES, CLOSES
     rebounds: wp.array(dtype=int)  # (worlds,) 1: some contact of an impact rebounds
     trace: Trace
@@ -476,7 +477,10 @@ def touch_contacts(
         contacts.shift[w, c] = vec3()
         if rigid and touch != AWAY and wp.abs(phi) <= rule.window:
             touching = int(1)
-    segments.touching[w] = team_bits(touching)
+    for i in range(lane(), v.shape[1], lanes()):
+        if wp.abs(v[w, i]) > real(STILL):
+            touching = touching | 2
+    segments.touching[w] = team_bits(touching) // 3
 
 
 @kernel(lanes=True)
@@ -617,13 +621,15 @@ def bend_of(
 @kernel(lanes=True)
 def bend(
     topology: Topology, rule: Rule, scene: Scene, plant: Plant, stiffness: wp.array2d(dtype=real), links: Moving,
-    geoms: Geoms, v: wp.array2d(dtype=real),
+    geoms: Geoms, v: wp.array2d(dtype=real), wanted: wp.array(dtype=int),
     # in and out
     contacts: Contacts,
 ):  # fmt: skip
-    """v_n ≥ −hκ instead of 0 for rigid contacts that touch. `links`: at q ⊕ ½ h v. Launch over (worlds,
-    lanes)."""
+    """v_n ≥ −hκ instead of 0 for rigid contacts that touch. `links`: at q ⊕ ½ h v. Nothing in worlds whose `wanted` is
+    0. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
+    if wanted[w] == 0:
+        return
     for c in range(lane(), contacts.count[w], lanes()):
         p = contacts.pair[w, c]
         if touches(rule, scene, stiffness, contacts, v, w, c):
@@ -650,12 +656,14 @@ def bend(
 def bend_convex(
     convex_scene: ConvexScene, topology: Topology, rule: Rule, scene: Scene, plant: Plant,
     stiffness: wp.array2d(dtype=real), links: Moving, geoms: Geoms,
-    v: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real), wanted: wp.array(dtype=int),
     # in and out
     contacts: Contacts,
 ):  # fmt: skip
     """`bend` for pairs with a general shape. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
+    if wanted[w] == 0:
+        return
     for c in range(lane(), contacts.count[w], lanes()):
         p = contacts.pair[w, c]
         if touches(rule, scene, stiffness, contacts, v, w, c):

@@ -275,7 +275,7 @@ class Impacts:
         self._place(0.5 * h, self.segments.touching, ahead)
         links = d.struct(contact.Moving, X=ahead.link_X, V=ahead.link_V)
         inputs = [d.topology, self.rule(h), collision.scene, d.plant(), self.stiffness(), links]
-        inputs += [collision._geoms(), step.v, collision.contacts]
+        inputs += [collision._geoms(), step.v, self.segments.touching, collision.contacts]
         step.dynamics.launch(impacts.bend, None, inputs)
         if collision.convex_scene is not None:
             step.dynamics.launch(impacts.bend_convex, None, [collision.convex_scene, *inputs])
