@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Impacts inside a step (device: `kernels/integrate/impacts.py`; theory §2)."""
+"""Impacts inside a step (device: `kernels/integrate/impacts.py`, `path_bend.py`; theory §2)."""
 
 import contextlib
 
@@ -11,7 +11,7 @@ from warpsim.device.per_world import fill
 from warpsim.device.ranges import WorldList, among, cut, present, repeat
 from warpsim.integrate.impact_sums import FLIGHT, IMPACT, LAST, ImpactSums
 from warpsim.kernels.contact import contacts as contact
-from warpsim.kernels.integrate import impacts, spin
+from warpsim.kernels.integrate import impacts, path_bend, spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.tree.dynamics import Dynamics
 
@@ -276,16 +276,16 @@ class Impacts:
         links = d.struct(contact.Moving, X=ahead.link_X, V=ahead.link_V)
         inputs = [d.topology, self.rule(h), collision.scene, d.plant(), self.stiffness(), links]
         inputs += [collision._geoms(), step.v, self.segments.touching, collision.contacts]
-        step.dynamics.launch(impacts.bend, None, inputs)
+        step.dynamics.launch(path_bend.bend, None, inputs)
         if collision.convex_scene is not None:
-            step.dynamics.launch(impacts.bend_convex, None, [collision.convex_scene, *inputs])
+            step.dynamics.launch(path_bend.bend_convex, None, [collision.convex_scene, *inputs])
 
     def _place(self, t: float, wanted: wp.array, dynamics: Dynamics) -> None:
         """Kinematics at q ⊕ t v, with the velocities at v, in the worlds that want them."""
         step, d = self.step, self.step.device_model
         arrays = [self.q_ahead, dynamics.link_X, dynamics.dof_S, dynamics.link_V]
         step.dynamics.launch(
-            impacts.place, step.model.ntree, [d.topology, d.plant(), t, wanted, step.q, step.v, *arrays]
+            path_bend.place, step.model.ntree, [d.topology, d.plant(), t, wanted, step.q, step.v, *arrays]
         )
 
     def _solve(self, h: float) -> None:
