@@ -98,8 +98,9 @@ class Impacts:
     def _own_certificates(self):
         """Every solve inside certifies its solution."""
         solver = self.step.solver
-        before, solver.certified_later = solver.certified_later, False
+        before = solver.certified_later
         try:
+            solver.certified_later = False
             yield
         finally:
             solver.certified_later = before
@@ -227,9 +228,9 @@ class Impacts:
         """Detection inside also finds what is closer than the window."""
         scene, rows = self.step.collision.scene, self.step.scalar_rows.rows
         before = scene.expect_impacts, rows.pull
-        scene.window, scene.haste, scene.expect_impacts = rule.window, rule.window / h, 1
-        rows.pull = max(rows.pull, rule.window / h)
         try:
+            scene.window, scene.haste, scene.expect_impacts = rule.window, rule.window / h, 1
+            rows.pull = max(rows.pull, rule.window / h)
             yield
         finally:
             scene.window = scene.haste = 0.0

@@ -53,6 +53,8 @@ class Run:
     """Add one actuator per joint where the file has none (URDF)."""
     unsupported: Literal["error", "report"] = "error"
     """What changes the motion and cannot be simulated is an error, or a warning and left out."""
+    time_of_impact: bool = False
+    """Resolve impacts within steps; by default only where the file has restitution."""
     seed: int = 0
     """Of controls and noise."""
     noise: float = 0.0
@@ -88,7 +90,7 @@ class Run:
         if self.patches:
             refuse_without_fields(model)
         options = {"dt": self.dt, "device": self.device, "dtype": self.dtype, "threads": self.threads}
-        options["on_fault"] = self.on_fault
+        options |= {"on_fault": self.on_fault, "time_of_impact": self.time_of_impact or None}
         sim = Simulator(model, self.worlds, **options)
         q, v = perturbed_start(model, self.worlds, self.noise, self.seed) if self.noise else (None, None)
         controls = None
@@ -372,6 +374,8 @@ class View:
     """Step of a robot file [s]; by default the file's."""
     device: str | None = None
     """Warp device that a robot file is stepped on."""
+    time_of_impact: bool = False
+    """Of a robot file: resolve impacts within steps; by default only where it has restitution."""
 
     def __call__(self) -> None:
         if not 0 <= self.port < 1 << 16:
@@ -380,9 +384,10 @@ class View:
             raise ValueError(f"{self.source} holds a training; `warpsim play {self.source} --live` shows its policy")
         if pathlib.Path(self.source).suffix.lower() in ROBOT_FILES and not pathlib.Path(self.source).is_dir():
             self._step_live()
-        elif self.dt is not None or self.device is not None:
+        elif self.dt is not None or self.device is not None or self.time_of_impact:
             raise ValueError(
-                f"{self.source} is a stored rollout, which is not stepped; --dt and --device are of robot files"
+                f"{self.source} is a stored rollout, which is not stepped; --dt, --device and --time-of-impact are of "
+                "robot files"
             )
         elif self.live:
             self._play_store()
@@ -394,7 +399,7 @@ class View:
             raise ValueError(f"{self.source} is a robot file, stepped live; --out and --patches are of stored rollouts")
         from warpsim import Simulator, Viewer, load
 
-        options = {} if self.dt is None else {"dt": self.dt}
+        options = {"dt": self.dt, "time_of_impact": self.time_of_impact or None}
         sim = Simulator(
             load(self.source), worlds=1 if self.worlds is None else self.worlds, device=self.device, **options
         )
