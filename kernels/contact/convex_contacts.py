@@ -9,7 +9,7 @@ tape for these pairs what `contact_geometry` in `residual.py` does for simple on
 
 import warp as wp
 
-from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
+from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec6
 from ..tree import spatial as sp
 from ..tree.passes import Topology
 from ..tree.plant import Plant
@@ -19,7 +19,16 @@ from .cull import boxes_apart, next_candidate
 from .narrow import heightfield
 from .narrow.features import contact_frame
 from .narrow.heightfield import detect_general, evaluate
-from .narrow.manifold import contact_features, is_general
+from .narrow.manifold import (
+    MAX_POINTS,
+    MESH,
+    NO_REFERENCE,
+    PLANE,
+    Manifold,
+    add_contact,
+    contact_features,
+    is_general,
+)
 from .narrow.nearing import Nearing, fastest, within
 from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape, bounding_radius
@@ -110,6 +119,34 @@ def next_pair(
     return next_candidate(1, scene.pair_geom, convex_scene.pair, 0, scene.geom_type, X, capsule, speed, h, k, pairs)
 
 
+@func
+def closing_vertices(
+    topology: Topology, scene: Scene, table: MeshTable, links: Moving, h: real, ways: vec2, w: int, p: int,
+    shape_a: Shape, X_a: transform, shape_b: Shape, X_b: transform, reach: real, manifold: Manifold,
+) -> Manifold:  # fmt: skip
+    """The vertices of a mesh that close on a plane within the step, if there is room for all; else `manifold`, which
+    may lack the one that closes first."""
+    a = scene.pair_geom[p, 0]
+    b = scene.pair_geom[p, 1]
+    margin = margin_of(scene, p)
+    closing = Manifold()
+    count = int(0)
+    X = wp.transform_multiply(wp.transform_inverse(X_a), X_b)
+    height = wp.transform_get_translation(X)[2]
+    up = wp.quat_rotate_inv(wp.transform_get_rotation(X), vec3(real(0.0), real(0.0), real(1.0)))
+    start = table.mesh_range[shape_b.mesh, 0]
+    for k in range(table.mesh_range[shape_b.mesh, 1]):
+        if height + wp.dot(up, table.vertex[start + k]) < reach:
+            g = evaluate(table, shape_a, X_a, shape_b, X_b, wp.vec3i(0, k, NO_REFERENCE))
+            g.phi = g.phi - margin
+            if look_ahead(topology, scene, links, h, ways, w, a, b, g) & TOUCHES != 0:
+                closing = add_contact(closing, 0, k, NO_REFERENCE)
+                count += 1
+    if count > MAX_POINTS:
+        closing = manifold
+    return closing
+
+
 @kernel
 def add_convex_contacts(
     topology: Topology,
@@ -158,6 +195,11 @@ def add_convex_contacts(
         if near:
             manifold = detect_general(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach, motion)
             margin = margin_of(scene, p)
+            if contacts.touch.shape[1] > 0 and shape_a.type == PLANE and shape_b.type == MESH:
+                manifold = closing_vertices(
+                    topology, scene, convex_scene.table, links, h, ways, w, p, shape_a, X_a, shape_b, X_b, reach,
+                    manifold,
+                )  # fmt: skip
             for i in range(manifold.count):
                 feature = contact_features(manifold, i)
                 g = evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, feature)

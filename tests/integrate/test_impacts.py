@@ -222,6 +222,35 @@ def test_of_two_corners_that_come_down_the_one_that_lands_is_hit():
     np.testing.assert_allclose(energy(end), energy(np.c_[q, v]), rtol=1e-4)
 
 
+def test_no_vertex_of_a_rim_lands_unseen():
+    """Cans of 16 sides that tumble over their rims: more vertices are near than a pair has contacts, and the one that
+    closes first is among them. None gets deeper than g h²."""
+    sides, worlds, h, random = 16, 64, 0.005, np.random.default_rng(0)
+    angle = 2 * np.pi * np.arange(sides) / sides
+    ring = 0.04 * np.column_stack([np.cos(angle), np.sin(angle)])
+    points = np.concatenate([np.column_stack([ring, np.full(sides, z)]) for z in (-0.05, 0.05)])
+    k, j = np.arange(sides), (np.arange(sides) + 1) % sides
+    sheath = [np.column_stack(x) for x in ((k, j, sides + j), (k, sides + j, sides + k))]
+    m, n = np.arange(1, sides - 1), np.arange(2, sides)
+    caps = [np.column_stack(x) for x in ((0 * m, n, m), (0 * m + sides, sides + m, sides + n))]
+    b = ws.ModelBuilder("can")
+    b.add_geom("plane", friction=0.5)
+    can = b.add_body("can", pose=(0, 0, 0.2, 1, 0, 0, 0))
+    b.add_joint(can, "free")
+    b.add_geom("mesh", mesh=(points, np.concatenate(sheath + caps)), body=can, friction=0.5, density=700.0)
+    model = b.build()
+    q = np.repeat(model.q0[None], worlds, 0)
+    turn = Rotation.from_euler("ZY", np.column_stack([np.linspace(0.3, 0.9, worlds), np.linspace(0.1, 0.4, worlds)]))
+    lowest = lambda turns: np.array([x.apply(points)[:, 2].min() for x in turns])  # noqa: E731
+    q[:, 2], q[:, 3:] = 0.01 - lowest(turn), turn.as_quat()[:, [3, 0, 1, 2]]
+    sim = simulator(model, worlds, h)
+    state = sim.state(q, random.normal(size=(worlds, 6)) * [0.5, 0.5, 0.2, 3, 3, 10])
+    for _ in range(60):
+        state = sim.step(state)
+        q = state.q.numpy()
+        assert (q[:, 2] + lowest(Rotation.from_quat(q[:, [4, 5, 6, 3]]))).min() > -G * h**2
+
+
 def test_momentum_of_bodies_that_collide():
     """Two boxes of unequal inertia that spin, without gravity, keep their linear and angular momentum to rounding."""
     b = ws.ModelBuilder("boxes")

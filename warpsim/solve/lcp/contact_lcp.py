@@ -37,7 +37,7 @@ class LCP(ContactModel):
         overlaps.
     restitution_threshold : float
         [m/s] Contacts that approach more slowly do not bounce, so that bodies come to rest. With `time_of_impact` at
-        least ½ g h.
+        least ¼ g h.
     warm_start : bool
         Start from the impulses of the previous step.
     saddle_escape : bool
