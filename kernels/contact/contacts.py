@@ -394,6 +394,33 @@ def look_after(
     contacts.flags[w] = flags
 
 
+@kernel
+def look_along(
+    scene: Scene,
+    geom_size: wp.array2d(dtype=vec3),
+    h: real,
+    v: wp.array2d(dtype=real),
+    contacts: Contacts,
+    # in and out
+    flags: wp.array(dtype=int),
+):
+    """Raise UNRESOLVED where geoms approach so fast at v that one passes the whole other within h.
+
+    Launch over worlds.
+    """
+    w = wp.tid()
+    row = w % geom_size.shape[0]
+    for c in range(contacts.count[w]):
+        p = contacts.pair[w, c]
+        if p < scene.point_pairs:
+            a = scene.pair_geom[p, 0]
+            b = scene.pair_geom[p, 1]
+            ways = longest_ways(scene.geom_type[a], geom_size[row, a], scene.geom_type[b], geom_size[row, b])
+            u = normal_speed(scene, contacts, w, c, v[w])
+            if u < real(0.0) and looked_at(ways, contacts.phi[w, c], h, u) == UNRESOLVED:
+                flags[w] = flags[w] | UNRESOLVED
+
+
 @kernel(lanes=True, shares="pairs")
 def list_supports(
     scene: Scene, chain: wp.array2d(dtype=int), chain_size: wp.array(dtype=int), contacts: Contacts

@@ -9,7 +9,7 @@ turns about changing axes, else that of the velocity at which the path turns (`p
 import warp as wp
 
 from ..contact.contacts import normal_speed
-from ..integrate.impacts import Known, Segments
+from ..integrate.impacts import Known, Segments, ends_plainly
 from ..integrate.spin import is_spinning
 from ..laws.contact_law import STRUCK
 from ..real import func, kernel, real, struct, vec3
@@ -51,17 +51,17 @@ def begin_end(
     way: wp.array2d(dtype=real),
     q_end_bar: wp.array2d(dtype=real),
 ):
-    """The last path: q' = q ⊕ h way, way = r v + ½ r² D; v + D without impacts. Launch over worlds."""
+    """The last path: q' = q ⊕ h way, way = r v + ½ r² D; r (v + D) where it ends plainly. Launch over worlds."""
     w = wp.tid()
     r = real(1.0) - segments.time[w]
-    share = real(0.5) * r * r
-    if segments.impacts[w] == 0:
-        share = real(1.0)
     for i in range(q.shape[1]):
         q[w, i] = segments.q[w, i]
         q_end_bar[w, i] = q_next_bar[w, i]
     bars.length[w] = r
     for i in range(way.shape[1]):
+        share = real(0.5) * r * r
+        if ends_plainly(segments, w, i):
+            share = r
         way[w, i] = r * segments.v[w, i] + share * segments.change[w, i]
         bars.start[w, i] = segments.v[w, i]
         bars.before[w, i] = v_next_bar[w, i]
@@ -84,17 +84,21 @@ def reverse_end(
     worlds."""
     w = wp.tid()
     r = real(1.0) - segments.time[w]
-    share = real(0.5) * r * r
-    rest = r - real(0.5)
-    if segments.impacts[w] == 0:
-        share = real(1.0)
-        rest = real(1.0)
     by_r = bars.by_length[w]
     for i in range(v.shape[1]):
         D = segments.change[w, i]
+        share = real(0.5) * r * r
+        rest = r - real(0.5)
+        slope = r
+        by_rest = real(1.0)
+        if ends_plainly(segments, w, i):
+            share = r
+            rest = real(1.0)
+            slope = real(1.0)
+            by_rest = real(0.0)
         D_bar = share * way_bar[w, i] + rest * v_next_bar[w, i]
         bars.v[w, i] = r * way_bar[w, i] + v_next_bar[w, i] - D_bar
-        by_r += way_bar[w, i] * (segments.v[w, i] + r * D) + v_next_bar[w, i] * D
+        by_r += way_bar[w, i] * (segments.v[w, i] + slope * D) + by_rest * v_next_bar[w, i] * D
         v[w, i] = segments.v[w, i]
         solution[w, i] = segments.v[w, i] + D
         solution_bar[w, i] = D_bar

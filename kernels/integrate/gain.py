@@ -11,6 +11,8 @@ Where the bias of spinning links is explicit, this error is positive and grows w
 Elsewhere it changes sign. Impacts change v too much within a step for the work to be exact. An excess therefore counts
 only beyond all the work of a step, Σ |i_d v_d|. The sum of such excess over steps, relative to the largest kinetic
 energy of the last second, fades in `FADING`. Only one step of `EVERY` is checked, and stands for all of them.
+
+In a step with impacts the work is that of its solves, each in proportion to its part of v' − v (`impulse_shares.py`).
 """
 
 import warp as wp
@@ -19,8 +21,11 @@ from ..flags import ENERGY_GAIN, NONFINITE
 from ..linalg.lanes import lane, lanes, sync, team_sum
 from ..linalg.loops import row_dot_at
 from ..real import func, kernel, real, struct, transform, vec3, vec6, vec10
+from ..solve.problem import Solution
 from ..tree import spatial as sp
 from ..tree.passes import Topology
+from .impacts import Segments
+from .impulse_shares import IMPACT, share_at
 
 MOST = 0.25  # largest sum, relative to the kinetic energy
 EVERY = 4  # steps; one of them is checked
@@ -82,6 +87,17 @@ def raised(sum: real, excess: real, hidden: real, kinetic: real, h: real) -> rea
     return wp.max(kept + wp.max(share, real(-STEP_MOST)), real(0.0))
 
 
+@func
+def looks(step: wp.float64, time: wp.array(dtype=wp.float64), w: int) -> int:
+    """0 in a step whose work is noted, 1 in one that is compared with it, else more."""
+    return int(wp.float64(EVERY) * wp.frac(time[w] / step / wp.float64(EVERY)) + wp.float64(0.5)) % EVERY
+
+
+@func
+def mark_of(g: vec3) -> real:
+    return g[0] + real(2.0) * g[1] + real(3.0) * g[2]
+
+
 @kernel(lanes=True, shares="tree")
 def find_gain(
     topology: Topology,
@@ -92,13 +108,15 @@ def find_gain(
     motion: Motion,
     v0: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
+    works: int,
     # in and out
     gain: wp.array2d(dtype=real),
     flags: wp.array(dtype=int),
 ):
-    """Sum up the energy that `trees` gain. `step`: h. Launch over (worlds, lanes), before the step is accepted."""
+    """Sum up the energy that `trees` gain. `step`: h. `works` 0: the work is added by its solves. Launch over (worlds,
+    lanes), before the step is accepted."""
     w, _lane = wp.tid()
-    turn = int(wp.float64(EVERY) * wp.frac(time[w] / step / wp.float64(EVERY)) + wp.float64(0.5)) % EVERY
+    turn = looks(step, time, w)
     if turn > 1 or flags[w] & NONFINITE != 0:
         return
     notes = turn == 0
@@ -121,7 +139,7 @@ def find_gain(
         for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
             x = v0[w, d]
             T += real(0.5) * motion.own_armature[w % motion.own_armature.shape[0], d] * x * x
-            if notes:
+            if notes and works == 1:
                 done = real(0.5) * (x + v[w, d]) * impulse_at(topology, h, motion, v0, v, w, tree, d)
                 work += done
                 hidden += wp.abs(done)
@@ -129,7 +147,7 @@ def find_gain(
             mark += x
         T = team_sum(T)
         U = team_sum(U)
-        mark = team_sum(mark) + g[0] + real(2.0) * g[1] + real(3.0) * g[2]
+        mark = team_sum(mark) + mark_of(g)
         sync()
         if notes:
             gain[w, at + 1] = T + U + team_sum(work)
@@ -146,3 +164,71 @@ def find_gain(
         if gain[w, at] > real(MOST):
             flags[w] = flags[w] | ENERGY_GAIN
         sync()
+
+
+@kernel(lanes=True, shares="tree")
+def add_work(
+    topology: Topology,
+    h: real,
+    step: wp.float64,
+    time: wp.array(dtype=wp.float64),
+    trees: wp.array(dtype=int),
+    motion: Motion,
+    part: int,
+    segments: Segments,
+    solution: Solution,
+    v: wp.array2d(dtype=real),
+    # in and out
+    gain: wp.array2d(dtype=real),
+):
+    """Add the work of one solve of a step with impacts; h = 0 for an impact. v: before it. Launch over (worlds,
+    lanes)."""
+    w, _lane = wp.tid()
+    if looks(step, time, w) != 0:
+        return
+    for k in range(trees.shape[0]):
+        tree = trees[k]
+        work = real(0.0)
+        hidden = real(0.0)
+        for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
+            share = share_at(segments, part, w, d)
+            done = real(0.0)
+            if part == IMPACT:
+                done = impulse_at(topology, h, motion, v, solution.v, w, tree, d)
+                done = done * real(0.5) * (v[w, d] + solution.v[w, d])
+            else:
+                done = share * impulse_at(topology, h, motion, segments.v, solution.v, w, tree, d)
+                done = done * (segments.v[w, d] + real(0.5) * share * segments.change[w, d])
+            work += done
+            hidden += wp.abs(done)
+        work = gain[w, NUMBERS * k + 1] + team_sum(work)
+        hidden = gain[w, NUMBERS * k + 2] + team_sum(hidden)
+        sync()
+        gain[w, NUMBERS * k + 1] = work
+        gain[w, NUMBERS * k + 2] = hidden
+        sync()
+
+
+@kernel(lanes=True, shares="tree")
+def mark_end(
+    topology: Topology,
+    step: wp.float64,
+    time: wp.array(dtype=wp.float64),
+    trees: wp.array(dtype=int),
+    motion: Motion,
+    v: wp.array2d(dtype=real),
+    # out
+    gain: wp.array2d(dtype=real),
+):
+    """The mark of the velocity at the end of a step with impacts. Launch over (worlds, lanes)."""
+    w, _lane = wp.tid()
+    if looks(step, time, w) != 0:
+        return
+    g = motion.gravity[w % motion.gravity.shape[0]]
+    for k in range(trees.shape[0]):
+        tree = trees[k]
+        mark = real(0.0)
+        for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
+            mark += v[w, d]
+        mark = team_sum(mark)
+        gain[w, NUMBERS * k + 3] = mark + mark_of(g)

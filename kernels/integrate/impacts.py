@@ -86,10 +86,12 @@ class Segments:
     change: wp.array2d(dtype=real)  # D
     base: wp.array2d(dtype=real)  # velocity of the path at σ = 0
     way: wp.array2d(dtype=real)  # scratch: displacement/h
-    fast: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: a fast contact
+    plain: wp.array(dtype=int)  # (worlds,) 1: a fast contact acts in the solve that ends the step
+    bound: wp.array2d(dtype=int)  # (worlds, nv) 1: then, of trees that have an impulse in it
+    fast: wp.array2d(dtype=int)  # (worlds, max_contacts) 1: a fast contact; 2: one that acts
     gap: wp.array2d(dtype=real)  # (worlds, max_contacts) [m] on the path, with its rate
     rate: wp.array2d(dtype=real)
-    row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop
+    row_fast: wp.array2d(dtype=int)  # (worlds, rows) 1: a fast stop; 2: one that acts
     touching: wp.array(dtype=int)  # (worlds,) 1: something moves, and some contact may follow the bend of its path
     mode: wp.array(dtype=int)  # (worlds,) of the solve that ends the step: LEAVES, CLOSES
     rebounds: wp.array(dtype=int)  # (worlds,) 1: some contact of an impact rebounds
@@ -267,6 +269,7 @@ def find(
         fast = fast | segments.row_fast[w, k]
     segments.state[w] = RESTS
     segments.impacts[w] = 0
+    segments.plain[w] = 0
     if fast == 1:
         segments.time[w] = real(0.0)
         segments.error[w] = real(0.0)
@@ -303,6 +306,49 @@ def meet(
     w = wp.tid()
     if not to_next(topology, h, w, known, solution, segments, q, v) or segments.impacts[w] >= most:
         segments.state[w] = ENDS
+        for c in range(known.contacts.count[w]):
+            if segments.fast[w, c] == 2 and solution.gamma[w, c][2] > real(0.0):
+                segments.plain[w] = 1
+        for k in range(known.table.kind.shape[0]):
+            if segments.row_fast[w, k] == 2 and solution.row_gamma[w, k] > real(0.0):
+                segments.plain[w] = 1
+        if segments.plain[w] == 1:
+            find_bound(topology, known, solution, segments, w)
+
+
+@func
+def bind(topology: Topology, segments: Segments, w: int, l: int):
+    """Mark the tree of link l; −1: none."""
+    if l >= 0:
+        tree = topology.link_tree[l]
+        for d in range(topology.tree_v[tree], topology.tree_v[tree + 1]):
+            segments.bound[w, d] = 1
+
+
+@func
+def find_bound(topology: Topology, known: Known, solution: Solution, segments: Segments, w: int):
+    """Find the trees that have impulses in the last solution."""
+    scene = known.scene
+    for i in range(segments.bound.shape[1]):
+        segments.bound[w, i] = 0
+    for c in range(known.contacts.count[w]):
+        if wp.length_sq(solution.gamma[w, c]) > real(0.0):
+            p = known.contacts.pair[w, c]
+            bind(topology, segments, w, scene.geom_link[scene.pair_geom[p, 0]])
+            bind(topology, segments, w, scene.geom_link[scene.pair_geom[p, 1]])
+    for k in range(known.table.kind.shape[0]):
+        if known.rows.R[w, k] > real(0.0) and solution.row_gamma[w, k] != real(0.0):
+            for j in range(known.rows.support_size[k]):
+                bind(topology, segments, w, topology.dof_link[known.rows.support[k, j]])
+
+
+@func
+def ends_plainly(segments: Segments, w: int, i: int) -> bool:
+    """Whether the last solution moves dof i the rest of the step as it moves a step without impacts: q' = q ⊕ r h v.
+
+    So it is where fast contacts take part in it, for all trees that have impulses; D then has those that act at once.
+    """
+    return segments.impacts[w] == 0 or (segments.plain[w] == 1 and segments.bound[w, i] == 1)
 
 
 @func
@@ -465,8 +511,9 @@ def touch_contacts(
         elif (mode & CLOSES) != 0 and rigid and wp.abs(phi) <= rule.window:
             touch = CLOSED
         segments.fast[w, c] = 0
-        if (mode & LEAVES) != 0:
-            if is_fast(rule, scene, stiffness, contacts, v[w], w, c):
+        if (mode & STRIKES) == 0 and is_fast(rule, scene, stiffness, contacts, v[w], w, c):
+            segments.fast[w, c] = 2
+            if (mode & LEAVES) != 0:
                 touch = AWAY
                 segments.fast[w, c] = 1
         contacts.touch[w, c] = touch
@@ -516,8 +563,9 @@ def touch_rows(
                         acts = bool(False)
             elif (mode & CLOSES) != 0 and one_sided and wp.abs(phi[w, k]) <= rule.window:
                 rows.touch[w, k] = 1
-            if (mode & LEAVES) != 0:
-                if is_fast_stop(rule, table, rows, phi, v, w, k):
+            if (mode & STRIKES) == 0 and is_fast_stop(rule, table, rows, phi, v, w, k):
+                segments.row_fast[w, k] = 2
+                if (mode & LEAVES) != 0:
                     acts = bool(False)
                     segments.row_fast[w, k] = 1
             if not acts:
@@ -555,14 +603,17 @@ def give_back(share: real, solution: Solution, loads: Loads, contacts: Contacts,
 
 
 @kernel
-def note(solution: Solution, lag_error: wp.array(dtype=real), contacts: Contacts, segments: Segments):
-    """Join the certificate of a solve and the flags of its contact points to those of the step. Launch over worlds."""
+def note(
+    solution: Solution, lag_error: wp.array(dtype=real), contacts: Contacts, left_out: int, segments: Segments
+):  # fmt: skip
+    """Join the certificate of a solve and the flags of its contact points, but for those `left_out`, to those of the
+    step. Launch over worlds."""
     w = wp.tid()
     segments.error[w] = wp.max(segments.error[w], solution.momentum_error[w])
     segments.lag[w] = wp.max(segments.lag[w], lag_error[w])
     segments.iterations[w] = segments.iterations[w] + solution.iterations[w]
     segments.status[w] = segments.status[w] | solution.status[w]
-    segments.flags[w] = segments.flags[w] | (contacts.flags[w] & ~SUSPECT)
+    segments.flags[w] = segments.flags[w] | (contacts.flags[w] & ~left_out)
 
 
 @kernel
@@ -600,14 +651,14 @@ def end(
     """(q', v') of worlds with impacts; (q, v) are again those of the beginning. Launch over worlds."""
     w = wp.tid()
     r = real(1.0) - segments.time[w]
-    share = real(0.5) * r * r
-    rest = r - real(0.5)
-    if segments.impacts[w] == 0:
-        share = real(1.0)
-        rest = real(1.0)
     segments.sigma[w] = r
     for i in range(v.shape[1]):
         D = segments.change[w, i]
+        share = real(0.5) * r * r
+        rest = r - real(0.5)
+        if ends_plainly(segments, w, i):
+            share = r
+            rest = real(1.0)
         segments.way[w, i] = r * segments.v[w, i] + share * D
         solution.v[w, i] = segments.v[w, i] + rest * D
         v[w, i] = segments.v0[w, i]
@@ -621,4 +672,4 @@ def end(
     solution.iterations[w] = segments.iterations[w]
     solution.status[w] = segments.status[w]
     lag_error[w] = segments.lag[w]
-    contacts.flags[w] = (contacts.flags[w] & ~SUSPECT) | segments.flags[w]
+    contacts.flags[w] = (contacts.flags[w] & SUSPECT) | segments.flags[w]

@@ -15,7 +15,7 @@ from ..contact.pair_laws import Contacts
 from ..real import func, kernel, mat33, real, struct, vec2, vec3
 from ..rows.table import Rows
 from ..solve.problem import Solution
-from .impacts import Segments
+from .impacts import Segments, ends_plainly
 
 FLIGHT = wp.constant(0)  # a segment that an impact ends
 IMPACT = wp.constant(1)
@@ -42,13 +42,22 @@ class Sums:
 
 @func
 def share_of(segments: Segments, part: int, w: int) -> real:
-    """The share of a solve in v' − v."""
+    """The share of a solve in v' − v; of the last one that of what has impulses."""
     share = real(1.0)
     if part == FLIGHT:
         share = segments.sigma[w]
         if segments.impacts[w] == 0:
             share += real(0.5)
-    elif part == LAST and segments.impacts[w] > 0:
+    elif part == LAST and segments.impacts[w] > 0 and segments.plain[w] == 0:
+        share = real(0.5) - segments.time[w]
+    return share
+
+
+@func
+def share_at(segments: Segments, part: int, w: int, i: int) -> real:
+    """The share of a solve in v' − v, of dof i."""
+    share = share_of(segments, part, w)
+    if part == LAST and not ends_plainly(segments, w, i):
         share = real(0.5) - segments.time[w]
     return share
 
@@ -210,4 +219,4 @@ def add_changes(
     before = v_end[w, i]
     if segments.impacts[w] == 0 and part != IMPACT:
         before = segments.v0[w, i]
-    v_end[w, i] = before + share_of(segments, part, w) * change
+    v_end[w, i] = before + share_at(segments, part, w, i) * change

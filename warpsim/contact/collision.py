@@ -349,6 +349,12 @@ class Collision:
             inputs = [self.scene, self.device_model.parameters.stored("geom_size"), h, theta_vq, v0, v, self.contacts]
             self.dynamics.launch(contact.look_after, None, inputs)
 
+    def look_along(self, h: float, v: wp.array, flags: wp.array) -> None:
+        """Raise UNRESOLVED in `flags (worlds,)` where a geom at v passes another within h."""
+        if self.may_pass:
+            inputs = [self.scene, self.device_model.parameters.stored("geom_size"), h, v, self.contacts, flags]
+            self.dynamics.launch(contact.look_along, None, inputs)
+
     def material(self):
         """The contact parameters in the form that kernels read."""
         names = copy(pair_laws.Material, self.device_model.types.real).vars

@@ -43,9 +43,29 @@ class EnergyGain(Part):
 
     def after_solve(self, h: float) -> None:
         """Check the step, once the solution is known and before it is accepted."""
+        self._find(h, self.of.v, self.of.v_end, works=True)
+
+    def begin_solves(self, h: float) -> None:
+        """Check a step with impacts where it begins; the work of its solves is added after it."""
+        self.h, segments = h, self.of.impacts.segments
+        self._find(h, segments.v0, segments.v0, works=False)
+
+    def add_solve(self, h: float, part: int, segments) -> None:
+        """Add the work of one solve; h = 0 for an impact. `part`: see `ImpactSums.add`."""
         step, d = self.of, self.of.device_model
-        inputs = [d.topology, h, h, step.time, self.trees, self._motion(), step.v, step.v_end]
-        step.dynamics.launch(gain.find_gain, None, [*inputs, self.sums, step.flags])
+        inputs = [d.topology, h, self.h, step.time, self.trees, self._motion(), part, segments, step.solver.solution]
+        step.dynamics.launch(gain.add_work, None, [*inputs, step.v, self.sums])
+
+    def end_solves(self) -> None:
+        """After the last solve, with the velocity at the end of the step."""
+        step, d = self.of, self.of.device_model
+        inputs = [d.topology, self.h, step.time, self.trees, self._motion(), step.solver.solution.v, self.sums]
+        step.dynamics.launch(gain.mark_end, None, inputs)
+
+    def _find(self, h: float, v0: wp.array, v: wp.array, works: bool) -> None:
+        step, d = self.of, self.of.device_model
+        inputs = [d.topology, h, h, step.time, self.trees, self._motion(), v0, v, int(works), self.sums, step.flags]
+        step.dynamics.launch(gain.find_gain, None, inputs)
 
     def _motion(self):
         step, dynamics, stored = self.of, self.of.dynamics, self.of.device_model.parameters.stored

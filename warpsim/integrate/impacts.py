@@ -10,7 +10,9 @@ from warpsim.device.copies import launch
 from warpsim.device.per_world import fill
 from warpsim.device.ranges import WorldList, among, cut, present, repeat
 from warpsim.integrate.impact_sums import FLIGHT, IMPACT, LAST, ImpactSums
+from warpsim.kernels import flags
 from warpsim.kernels.contact import contacts as contact
+from warpsim.kernels.contact.narrow import resolution
 from warpsim.kernels.integrate import impacts, path_bend, spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.tree.dynamics import Dynamics
@@ -21,6 +23,8 @@ MOST = 4  # impacts in a step
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
 NEWTON = {"float32": 1, "float64": 2}  # Newton steps of the time of an impact
 SOFTNESS = 0.01  # factor of R in an impact
+
+SUSPECT, UNRESOLVED = int(resolution.SUSPECT), int(flags.UNRESOLVED)
 
 
 class Impacts:
@@ -43,9 +47,10 @@ class Impacts:
                 "mode",
                 "touching",
                 "rebounds",
+                "plain",
             )
         )
-        sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way"), nv)
+        sizes |= {"q0": nq, "q": nq} | dict.fromkeys(("v0", "v", "change", "base", "way", "bound"), nv)
         sizes |= {"fast": C, "gap": C, "rate": C, "row_fast": K}
         self.segments = step.dynamics.workspace(impacts.Segments, **sizes)
         n = MOST if traces else 0
@@ -113,14 +118,16 @@ class Impacts:
                 part.compute(s.q0)
                 part.add(step.potential, step.energy)
         step.solver.certify()
-        self._note()
+        self._note(SUSPECT)
         self._measure(h)
+        if step.gain:
+            step.gain.begin_solves(h)
 
     def _segment(self, h: float) -> None:
         """From (q, v) near the next impact through it to near the one after it, or to the last solution of the step."""
         for left in reversed(range(NEWTON[self.step.device_model.dtype])):
             self._correct(h, int(left == 0))
-        self._add(FLIGHT)
+        self._add(h, FLIGHT)
         self.impact(h)
         self._solve(h)
         if self.yields:
@@ -129,7 +136,7 @@ class Impacts:
                 self.give_back(1.0)
                 self._solve(h)
         self._measure(h, is_impact=True)
-        self._add(IMPACT)
+        self._add(h, IMPACT)
         self._launch_plain(
             impacts.take, None, [self.step.q, self.step.solver.solution, MOST, self.segments, self.step.v]
         )
@@ -139,6 +146,7 @@ class Impacts:
             self.smooth(h)
         self.problem(h, -1)
         self._solve(h)
+        self.step.collision.look_along(h, self.segments.v, self.segments.flags)
         self._measure(h)
         self._meet(h)
 
@@ -147,10 +155,12 @@ class Impacts:
         if self.sums:
             self.sums.measure(h, is_impact)
 
-    def _add(self, part: int) -> None:
+    def _add(self, h: float, part: int) -> None:
         """Add what the present solution does to what the step does."""
         if self.sums:
             self.sums.add(part)
+        if self.step.gain:
+            self.step.gain.add_solve(0.0 if part == IMPACT else h, part, self.segments)
 
     def _meet(self, h: float) -> None:
         step, d = self.step, self.step.device_model
@@ -253,6 +263,8 @@ class Impacts:
         step, collision, rule = self.step, self.step.collision, self.rule(h)
         bounces = max(rule.speed, getattr(step.contact_model, "restitution_threshold", 0.0))
         step.solver.threshold = step.law.fast = bounces
+        if int(mode) not in (impacts.LEAVES, impacts.STRIKES):  # after an impact: what is left does not rebound
+            step.solver.threshold = np.inf
         step.law.softness = SOFTNESS
         inputs = [rule, int(mode), collision.scene, self.stiffness(), collision.contacts, step.v]
         self._launch(impacts.touch_contacts, None, inputs)
@@ -294,18 +306,24 @@ class Impacts:
         step.solve(h)
         self._note()
 
-    def _note(self) -> None:
-        """Join the certificate of a solve to that of the step."""
+    def _note(self, left_out: int = SUSPECT | UNRESOLVED) -> None:
+        """Join the certificate of a solve, and the flags of its contacts but for those left out, to those of the step.
+
+        After an impact geoms part fast that have not passed each other.
+        """
         solver = self.step.solver
-        self._launch(impacts.note, None, [solver.solution, solver.lag_error, self.step.collision.contacts])
+        self._launch(impacts.note, None, [solver.solution, solver.lag_error, self.step.collision.contacts, left_out])
 
     def _end(self, h: float) -> None:
         """Accept the ends of the segments."""
         step, d = self.step, self.step.device_model
-        self._add(LAST)
+        self._add(h, LAST)
         ends = [step.q, step.v, step.q_next, step.solver.solution, step.solver.lag_error, step.collision.contacts]
         self._launch_plain(impacts.end, None, [d.topology, h, self.segments, *ends])
         self._turn(h, step.q_next, step.solver.solution.v)
+        step.collision.look_after(h, 1.0, self.segments.v, self.segments.way)
+        if step.gain:
+            step.gain.end_solves()
         step.scalar_rows.remember(h, step.solver.solution, step.force, step.flags)
         if self.sums:
             self.sums.give(h)

@@ -412,6 +412,11 @@ class StepMeasurement(Part):
     def finish_solves(self, h: float) -> None:
         """After the sums over the solves are in `sensors.data`: measure the contacts of the step, from (q, v0) on."""
         step, sensors = self.of, self.sensors
+        if sensors.reactions:
+            v, (a, first) = step.solver.solution.v, (sensors.acceleration, sensors.first)
+            inputs = [step.device_model.topology, step.device_model.plant(), h, step.v, v, a]
+            step.dynamics.launch(reaction_kernels.accelerations, step.model.nv, inputs)
+            step.dynamics.launch(reaction_kernels.keep_accelerations, step.model.nv, [a, first, sensors.data])
         if sensors.contact_count:
             step.dynamics.position(step.q)
             step.dynamics.velocity(step.v, self.link_V)
