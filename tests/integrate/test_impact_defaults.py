@@ -79,7 +79,7 @@ def test_a_stiffness_is_nothing_to_rigid_contact():
 
 
 def test_slow_contacts_do_not_bounce():
-    """LCP's own threshold counts where it is above ½ g h: just below it a ball stays, just above it bounces."""
+    """LCP's own threshold counts where it is above ¼ g h: just below it a ball stays, just above it bounces."""
     for speed, bounces in ((0.95, False), (1.05, True)):
         sim = ws.Simulator(ball(), solver=ws.LCP(restitution_threshold=0.5), **OPTIONS)
         state = sim.state(q=[0, 0, 0.1 + 0.4 * H, 1, 0, 0, 0], v=[0, 0, -speed, 0, 0, 0])

@@ -222,6 +222,30 @@ def test_of_two_corners_that_come_down_the_one_that_lands_is_hit():
     np.testing.assert_allclose(energy(end), energy(np.c_[q, v]), rtol=1e-4)
 
 
+def test_plastic_impacts_raise_no_energy():
+    """Boxes that land without restitution: the energy at the time of q, at v + ½ D, falls in every step with impacts."""
+    random, model, worlds, h = np.random.default_rng(0), body("box"), 16, 0.005
+    q, v = np.repeat(model.q0[None], worlds, 0), random.normal(size=(worlds, 6)) * [0.5, 0.5, 1, 2, 2, 2]
+    turn = random.normal(size=(worlds, 4))
+    q[:, 2], q[:, 3:] = 0.3, turn / np.linalg.norm(turn, axis=1, keepdims=True)
+    sim = simulator(model, worlds, h, solver=SOLVERS["SAP"])
+    state, places, speeds, impacts = sim.state(q, v), [q], [v], []
+    for _ in range(80):
+        state = sim.step(state)
+        places.append(state.q.numpy().copy())
+        speeds.append(state.v.numpy().copy())
+        impacts.append(sim.diagnostics.impacts.numpy() > 0)
+    change, seen = np.diff(speeds, axis=0), 0
+    energy = lambda q, v: sum(x.numpy() for x in sim.energy(sim.state(q, v)))  # noqa: E731
+    for k in range(1, 79):
+        alone = impacts[k] & ~impacts[k - 1] & ~impacts[k + 1]  # D of the steps around it
+        before = energy(places[k], speeds[k] + 0.5 * change[k - 1])
+        after = energy(places[k + 1], speeds[k + 1] + 0.5 * change[k + 1])
+        assert (after < before)[alone].all()
+        seen += alone.sum()
+    assert seen > worlds
+
+
 def test_no_vertex_of_a_rim_lands_unseen():
     """Cans of 16 sides that tumble over their rims: more vertices are near than a pair has contacts, and the one that
     closes first is among them. None gets deeper than g h²."""
