@@ -52,6 +52,14 @@ def box_on_a_corner(e):
     return model, q, v, 0.01, None
 
 
+def box_on_its_face(e):
+    """Four contacts, whose impulses have more than one solution, one after the other."""
+    model, tilt = bodies(BOX, restitution=e), np.array([1e-4, 2e-4])
+    q, v = np.repeat(model.q0[None], 2, 0), np.tile([0.6, 0.2, -1.0, 0.0, 0.0, 0.5], (2, 1))
+    q[:, 2], q[:, 3], q[:, 4], q[:, 5] = 0.055, np.cos(tilt), 0.6 * np.sin(tilt), 0.8 * np.sin(tilt)
+    return model, q, v, 0.01, None
+
+
 def two_balls_and_a_wall(e):
     model = bodies(BALL, BALL, restitution=e, friction=0.3, wall=True)
     q, v = np.repeat(model.q0[None], 2, 0), np.zeros((2, 12))
@@ -71,6 +79,7 @@ def hopper(e):
 
 CASES = [(thrown_ball, 0.8, 1), (thrown_ball, 0.0, 5), *((thrown_ball, e, 20) for e in (0.0, 0.8, 1.0))]
 CASES += [(box_on_a_corner, e, 10) for e in (0.0, 0.7)]
+CASES += [(box_on_its_face, e, 20) for e in (0.0, 0.5)]
 CASES += [(two_balls_and_a_wall, 0.0, 5), (two_balls_and_a_wall, 0.6, 20)]
 CASES += [(hopper, e, 20) for e in (0.0, 0.5)]
 
@@ -162,3 +171,34 @@ def test_the_escape_is_refused():
     """The escape from saddle points has no meaning inside an impact."""
     with pytest.raises(ValueError, match="saddle_escape"):
         simulator(bodies(BALL), 1, 0.01, True, solver=ws.LCP(saddle_escape=True))
+
+
+def test_gradients_after_a_warm_start_are_those_of_the_solution_that_was_found():
+    """A backward pass begins as its step did, whatever impulses the state before remembers."""
+    model, q, v, h, _ = box_on_its_face(0.0)
+    sim = simulator(model, 2, h, True)
+    rng, used = np.random.default_rng(0), sim.rollout(sim.state(q, 0.5 * v), steps=12).final
+    weights = rng.normal(size=(2, model.nv))
+
+    def start(v):
+        state = sim.state(q, v)
+        for name, array in state.memory.items():
+            if name.startswith("lcp_"):
+                array.assign(used.memory[name])
+        return state
+
+    def end(v):
+        state = start(v)
+        for _ in range(3):
+            state = sim.step(state)
+        return (weights * state.v.numpy()).sum(axis=1)
+
+    begin = start(v)
+    with wp.Tape() as tape:
+        state = begin
+        for _ in range(3):
+            state = sim.step(state)
+    tape.backward(grads={state.v: wp.array(weights, dtype=wp.float64, device="cpu")})
+    for i in range(model.nv):
+        e = 1e-6 * np.eye(model.nv)[i]
+        np.testing.assert_allclose(begin.v.grad.numpy()[:, i], (end(v + e) - end(v - e)) / 2e-6, atol=1e-5)

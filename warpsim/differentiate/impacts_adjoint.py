@@ -57,7 +57,8 @@ class ImpactsAdjoint:
         """`StepAdjoint.reverse` in all worlds."""
         with among(self.impacts.others):
             self.adjoint.reverse_plain(h, by_position, regular)
-        self._reverse(h)
+        with self.step.solver.cold():
+            self._reverse(h)
 
     def record_before(self, h: float) -> None:
         """v_n of the contacts at v0, and the bend hκ of their bounds, on the tape."""
@@ -126,7 +127,11 @@ class ImpactsAdjoint:
         self._launch(impact_adjoint.add_gap, [a.q.grad, self.bars, self.q_end.grad])
         self._take_back_path(h)
         self._launch(impact_adjoint.reverse_path, [s, i, self.q.grad, self.way.grad, self.bars, *state])
-        self._take_back_solve(h, impacts.LEAVES | impacts.CLOSES if i else impacts.LEAVES)
+        if i:
+            self._take_back_solve(h, impacts.LEAVES | impacts.CLOSES)
+        else:
+            with step.solver.as_at_first():
+                self._take_back_solve(h, impacts.LEAVES)
 
     def _take_back_path(self, h: float, by_parameters: bool = True) -> None:
         """From the gradient of q ⊕ h way to those of q and way, and by what spinning bodies gain, of the length."""

@@ -40,6 +40,7 @@ from warpsim.kernels.tree import passes
 from warpsim.model.model import JOINT_NQ, JOINT_NV, JointType
 from warpsim.rows.scalar_rows import ROW_MEMORY
 from warpsim.solve.contact_model import ContactModel
+from warpsim.solve.lcp.contact_lcp import LCP_MEMORY
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 
@@ -620,8 +621,9 @@ class StepRecord:
 
 
 def state_values(state) -> dict[str, wp.array]:
-    """The smooth arrays of a state and the memory of its rows, by name: copies, unless a tape made them."""
-    arrays = state.smooth_arrays() | {name: state.memory[name] for name in ROW_MEMORY if name in state.memory}
+    """The smooth arrays of a state and memory that its step reads, by name: copies, unless a tape made them."""
+    names = (*ROW_MEMORY, *LCP_MEMORY)
+    arrays = state.smooth_arrays() | {name: state.memory[name] for name in names if name in state.memory}
     return dict(arrays) if state.recorded else {name: kept_array(array) for name, array in arrays.items()}
 
 

@@ -4,6 +4,8 @@
 Device: `kernels/differentiate/lcp_residual.py`.
 """
 
+import contextlib
+
 import warp as wp
 
 from warpsim.device.copies import struct
@@ -12,6 +14,7 @@ from warpsim.kernels.differentiate import lcp_residual
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.delassus import Delassus
 from warpsim.solve.lcp.contact_lcp import LCP, LCPContact
+from warpsim.solve.lcp.lcp import IMPULSES, NOTHING
 from warpsim.solve.scratch import Scratch
 
 
@@ -57,6 +60,29 @@ class LCPAdjoint(ContactSolver):
         own.problem, own.solution, self.delassus = self.problem, found, own.delassus
         self.system.target = self.zeros((self.worlds, self.max_contacts))
         self.solves, self.problem.v0 = own, found.v
+        self.first = {name: wp.zeros_like(array) for name, array in own.state_memory().items()}
+
+    def remember(self, memory: dict[str, wp.array]) -> None:
+        """Take the memory of the state that the step began with."""
+        for name, array in self.solves.state_memory().items():
+            assign(self.first[name], memory[name])
+            assign(array, memory[name])
+
+    @contextlib.contextmanager
+    def cold(self):
+        with self.solves.cold():
+            yield
+
+    @contextlib.contextmanager
+    def as_at_first(self):
+        options = self.solves.lcp.options
+        for name, array in self.solves.state_memory().items():
+            assign(array, self.first[name])
+        before, options.guess = options.guess, IMPULSES if self.options.warm_start else NOTHING
+        try:
+            yield
+        finally:
+            options.guess = before
 
     def prepare(self, collision, restitution, h: float) -> None:
         self.collision, contacts, options = collision, collision.contacts, self.options

@@ -54,11 +54,10 @@ class RigidAdjoint(ContactAdjoint):
         return not self.solver.system.singular.numpy().any()
 
     def load(self, record) -> None:
-        """Load the impulses of a record; those of its last solve, where solves are repeated."""
+        """Load the impulses of a record; where solves are repeated, those of the state before it."""
         assign(self.solver.contact_x, record.memory["lcp_contact_x"])
         if self.solver.solves:
-            for name, array in self.solver.solves.state_memory().items():
-                assign(array, record.memory[name])
+            self.solver.remember(record.used)
         self._keep_parameter_gradients()
 
     def start(self) -> None:

@@ -94,7 +94,7 @@ class Impacts:
 
     def run(self, h: float) -> None:
         """From impact to impact to the last segment of the step."""
-        with self._own_certificates():
+        with self._own_certificates(), self.step.solver.cold():
             with among(self.struck):
                 self._begin(h)
             repeat(self.active, lambda: self._segment(h))

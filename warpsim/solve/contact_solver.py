@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base of the contact solvers of a simulator: the problem that they read, their solution, and how they launch."""
 
+import contextlib
 import functools
 
 import numpy as np
@@ -79,6 +80,16 @@ class ContactSolver:
     def start_at(self, v: wp.array) -> None:
         """Take v `(worlds, nv)`, which is near the solution, as initial guess."""
         self.problem.v0 = v
+
+    @contextlib.contextmanager
+    def cold(self):
+        """Solves inside take nothing from the solves before them."""
+        yield
+
+    @contextlib.contextmanager
+    def as_at_first(self):
+        """A solve inside `cold` of a backward pass that starts as the first one of its step."""
+        yield
 
     def attach_wide(self, A: wp.array, v_star: wp.array, v0: wp.array) -> None:
         """Attach the float64 arrays of deep trees whose rounded values the problem holds, for solvers that use them."""

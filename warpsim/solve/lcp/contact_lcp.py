@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rigid contact by a boxed LCP: options, and the solver of a step (Werling et al.; theory §5)."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +19,10 @@ from warpsim.solve.scratch import Scratch
 
 if TYPE_CHECKING:
     from warpsim.model.model import Model
+
+
+# Names of the arrays that a step passes to the next for its warm start.
+LCP_MEMORY = ("lcp_count", "lcp_key", "lcp_contact_x", "lcp_row_x")
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class LCP(ContactModel):
         [m/s] Contacts that approach more slowly do not bounce, so that bodies come to rest. With `time_of_impact` at
         least ¼ g h.
     warm_start : bool
-        Start from the impulses of the previous step.
+        Start from the impulses of the previous step. With `time_of_impact` only the first solve of a step does.
     saddle_escape : bool
         Gradients treat contacts that hold the loss back as separated where that makes the gradients larger
         (docs/gradients.md). The motion is the same.
@@ -131,10 +136,17 @@ class LCPContact(ContactSolver):
     def idle(self) -> list:
         return [self.delassus.dual.Y]
 
+    @contextlib.contextmanager
+    def cold(self):
+        before, self.lcp.options.guess = self.lcp.options.guess, NOTHING
+        try:
+            yield
+        finally:
+            self.lcp.options.guess = before
+
     def state_memory(self) -> dict:
         """Arrays that a step passes to the next."""
-        names = ("count", "key", "contact_x", "row_x")
-        return {f"lcp_{name}": getattr(self.memory, name) for name in names}
+        return {name: getattr(self.memory, name.removeprefix("lcp_")) for name in LCP_MEMORY}
 
     def prepare(self, collision, restitution, h: float) -> None:
         """Set the inputs of launches besides the problem: contacts, restitution of the geoms, step."""
@@ -150,7 +162,7 @@ class LCPContact(ContactSolver):
         self.run(contact_lcp.fill, per_row, inputs)
         self.scratch.clear(self.run)
         self.run(contact_lcp.reserve, self.worlds, [dual, self.boxed, self.scratch.data])
-        if self.options.warm_start:
+        if self.lcp.options.guess == IMPULSES:
             self.run(contact_lcp.recall, self.worlds, [contacts, dual, self.memory, self.guess])
         for turn in range(self.scratch.turns):
             place = [self.scratch.data, turn]
