@@ -132,7 +132,7 @@ def test_tape_through_a_box_that_lands_on_a_corner(e):
     v[:, 2] = -2
     turn = random.normal(size=(4, 4))
     q[:, 3:] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
-    assert np.median(gradient_error(model, q, v, 0.01, 12)) < 1e-6
+    assert gradient_error(model, q, v, 0.01, 12).max() < 1e-6
 
 
 def test_tape_through_a_box_that_bounces_off_a_face():

@@ -21,7 +21,7 @@ ACCELERATION = 9.81  # [m/s²] of what rests: sets which approach is fast and wh
 FAST = 0.25  # a contact is fast that approaches at more than this times ACCELERATION h
 MOST = 4  # impacts in a step
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
-NEWTON = {"float32": 1, "float64": 2}  # Newton steps of the time of an impact
+NEWTON = {"float32": 1, "float64": 3}  # Newton steps of the time of an impact
 SOFTNESS = 0.01  # factor of R in an impact
 
 SUSPECT, UNRESOLVED = int(resolution.SUSPECT), int(flags.UNRESOLVED)
