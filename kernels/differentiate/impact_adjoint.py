@@ -177,14 +177,19 @@ def begin_path(
 
 @func
 def path_velocity(
-    topology: Topology, h: real, way: wp.array2d(dtype=real), start: wp.array2d(dtype=real), w: int,
+    topology: Topology, h: real, spins: int, way: wp.array2d(dtype=real), start: wp.array2d(dtype=real), w: int,
     rate: wp.array2d(dtype=real),
 ):  # fmt: skip
-    """From the change of way by σ to the joint velocity of q ⊕ h way(σ) by h σ: for rotations dexp(h way) times it,
-    but for bodies that spin at the velocity `start` (`spin_slopes.turn_rate`)."""
+    """From the change of way by σ to the joint velocity of q ⊕ h way(σ) by h σ: for rotations dexp(h way) times it.
+
+    `spins` 1: but for bodies that spin at the velocity `start` (`spin_slopes.turn_rate`).
+    """
     for l in range(topology.link_type.shape[0]):
         kind = topology.link_type[l]
-        if (kind == joints.FREE or kind == joints.BALL) and not is_spinning(topology, h, start, w, l):
+        turning = kind == joints.FREE or kind == joints.BALL
+        if turning and spins == 1:
+            turning = not is_spinning(topology, h, start, w, l)
+        if turning:
             j = topology.link_v[l] + joints.dofs(kind) - 3
             turn = h * vec3(way[w, j], way[w, j + 1], way[w, j + 2])
             u = joints.rotation_dexp(turn) * vec3(rate[w, j], rate[w, j + 1], rate[w, j + 2])
@@ -198,6 +203,7 @@ def path_rate(
     h: real,
     segments: Segments,
     i: int,
+    spins: int,
     way: wp.array2d(dtype=real),
     way_bar: wp.array2d(dtype=real),
     # in and out
@@ -214,7 +220,7 @@ def path_rate(
         by_length += way_bar[w, j] * rate + bars.before[w, j] * D
         bars.rate[w, j] = rate
     bars.by_length[w] = by_length
-    path_velocity(topology, h, way, bars.start, w, bars.rate)
+    path_velocity(topology, h, spins, way, bars.start, w, bars.rate)
 
 
 @kernel

@@ -6,6 +6,7 @@ last solve and the path to q', for every impact its solve, the gap that sets its
 whose change of velocity the path has. Every solve is that of a step without impacts, at its own state.
 """
 
+import contextlib
 from types import SimpleNamespace
 
 import warp as wp
@@ -115,7 +116,8 @@ class ImpactsAdjoint:
         self._take_back_path(h, by_parameters=False)
         self._clear()
         topology, bars = a.device_model.topology, self.bars
-        self._launch(impact_adjoint.path_rate, [topology, h, s, i, self.way, self.way.grad, bars])
+        inputs = [topology, h, s, i, int(bool(step.spin)), self.way, self.way.grad, bars]
+        self._launch(impact_adjoint.path_rate, inputs)
         if step.spin:
             inputs = [topology, h, self._bodies(), bars.start, self.way, bars.rate]
             step.dynamics.launch(spin_slopes.turn_rate, a.model.nlink, inputs)
@@ -169,21 +171,33 @@ class ImpactsAdjoint:
 
     def _take_back_strike(self, h: float) -> None:
         """The same for an impact; the gradients stay where the stages leave them."""
-        a = self.adjoint
         self.impacts.impact(h)
-        balance, inertia = a.record_momentum_balance, a.record_inertia
-        a.record_momentum_balance, a.record_inertia = self._record_impact, self._record_mass
         self._solve(h)
         if self.impacts.yields:
             self.impacts.find_rebounds()
             with among(self.impacts.rebounding):
                 self.impacts.give_back(1.0)
                 self._solve(h)
-        self._take_back_solution(h)
-        if self.impacts.yields:
-            with among(self.impacts.rebounding):
-                self._take_back_yield(h)
-        a.record_momentum_balance, a.record_inertia = balance, inertia
+        with self._without_duration():
+            self._take_back_solution(h)
+            if self.impacts.yields:
+                with among(self.impacts.rebounding):
+                    self._take_back_yield(h)
+
+    @contextlib.contextmanager
+    def _without_duration(self):
+        """The equations inside are those of an impact: M (v − v0) = Jᵀγ at q."""
+        a = self.adjoint
+        own = {"record_momentum_balance": self._record_impact, "record_inertia": self._record_mass}
+        own |= {"inertial": a.dynamics, "solve_stages": a.contact_stages, "_record_configuration": lambda h: None}
+        inertial = a.inertial
+        vars(a).update(own)
+        try:
+            yield
+        finally:
+            for name in own:
+                delattr(a, name)
+            a.inertial = inertial
 
     def _take_back(self, h: float) -> None:
         self._solve(h)
@@ -195,7 +209,7 @@ class ImpactsAdjoint:
         a.take_solution(h)
         self._clear()
         assign(a.v.grad, self.solution_bar)
-        take_back([*a._first_stages(), *a.contact_stages()], h)
+        take_back([*a._first_stages(), *a.solve_stages()], h)
 
     def _take_back_yield(self, h: float) -> None:
         """Add the gradients by what the contacts of an impact yield in its first solve."""
@@ -212,7 +226,7 @@ class ImpactsAdjoint:
         tape.backward()
         for array in (a.gamma, a.v_c, shift):
             fill(array.grad)
-        take_back([*a._first_stages(), *a.contact_stages()], h)
+        take_back([*a._first_stages(), *a.solve_stages()], h)
 
     def _solve(self, h: float) -> None:
         self.step.prepare_solver(h)

@@ -342,6 +342,10 @@ class StepAdjoint(Acting):
         free = [Stage(None, self.contact.adjust), Stage(self._record_free_spin)]
         return [*self.contact_stages(regular), *free, *measured, Stage(None, self._seed_positions)]
 
+    def solve_stages(self) -> list[Stage]:
+        """From the state to the root v."""
+        return self.contact_stages()
+
     def contact_stages(self, regular: bool = False) -> list[Stage]:
         """The root v of r = A (v − v*) − Jᵀγ = 0."""
         return [

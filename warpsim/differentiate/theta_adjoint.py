@@ -73,8 +73,14 @@ class ImplicitAdjoint(SchemeAdjoint):
 
     def stages(self, by_position: bool = False, regular: bool = False) -> list[Stage]:
         """All functions of the step. The free motion comes first: the root v* of m = 0."""
+        return [*self._motion_stages(), *super().stages(by_position, regular)]
+
+    def solve_stages(self) -> list[Stage]:
+        return [*self._motion_stages(), *super().solve_stages()]
+
+    def _motion_stages(self) -> list[Stage]:
         root = Stage(self._record_free_motion, self._seed_free_motion, values="anew")
-        return [Stage(self._record_configuration), root, *super().stages(by_position, regular)]
+        return [Stage(self._record_configuration), root]
 
     def _take_solution(self) -> None:
         super()._take_solution()

@@ -9,6 +9,7 @@ import warp as wp
 from warpsim.device.copies import launch
 from warpsim.device.per_world import fill
 from warpsim.device.ranges import WorldList, among, cut, present, repeat
+from warpsim.integrate.explicit_motion import FreeMotion
 from warpsim.integrate.impact_sums import FLIGHT, IMPACT, LAST, ImpactSums
 from warpsim.kernels import flags
 from warpsim.kernels.contact import contacts as contact
@@ -67,6 +68,8 @@ class Impacts:
         rigid = np.full((1, model.ngeom), np.inf)
         self.rigid = step.device_model.array(rigid, t.real) if step.contact_model.is_rigid else None
         self.struck, self.others, self.active, self.rebounding = (WorldList(worlds, device) for _ in range(4))
+        # Impacts have no duration: A = M at q, and v* = v.
+        self.still = FreeMotion(step) if step.scheme.implicit else step.motion
         self.yields = C > 0 and not step.contact_model.is_rigid
         self.sums = None if traces else ImpactSums(self)
 
@@ -118,6 +121,7 @@ class Impacts:
                 part.compute(s.q0)
                 part.add(step.potential, step.energy)
         step.solver.certify()
+        step.stages.report()
         self._note(SUSPECT)
         self._measure(h)
         if step.gain:
@@ -230,7 +234,7 @@ class Impacts:
                 part.before_forces(h)
         step.forces()
         step.stages.damp(h)
-        step.motion.launch(h)
+        (step.motion if h else self.still).launch(h)
         dynamics.velocity(step.v_star, step.link_V_star)
 
     @contextlib.contextmanager
@@ -304,6 +308,7 @@ class Impacts:
     def _solve(self, h: float) -> None:
         step = self.step
         step.solve(h)
+        step.stages.report()
         self._note()
 
     def _note(self, left_out: int = SUSPECT | UNRESOLVED) -> None:

@@ -10,6 +10,8 @@ class Integrator:
     contact_solves: int = 1  # contact solves of a step; more than one where the result of the last changes the problem
     ends_in_contact: ClassVar[bool] = True  # the new velocity is the solution of the contact problem
     has_closed_form: bool = False  # `linearize` has the derivatives of its equations in closed form
+    # Why its steps cannot resolve impacts (`warpsim/integrate/impacts.py`); empty: they can.
+    untimed: str = "its steps have no rule for them"
 
     def make_step(
         self, device_model: Any, contact_model: Any, max_contacts: int | None, make_solver: Any = None

@@ -72,8 +72,9 @@ def timed_impacts(wanted: bool | None, model: Model, solver, integrator, dtype: 
 def _untimed(model: Model, solver, integrator, dtype: str, requires_grad: bool) -> str | None:
     """Why steps cannot resolve the time of impacts, and the fix; None if they can."""
     why = None
-    if not getattr(integrator, "has_closed_form", False):
-        why = f"integrator is {integrator!r}; only ws.SymplecticEuler() resolves impacts"
+    untimed = getattr(integrator, "untimed", Integrator.untimed)
+    if untimed:
+        why = f"integrator is {integrator!r}, which resolves no impacts: {untimed}; use ws.SymplecticEuler()"
     elif not getattr(solver, "times_impacts", False):
         why = f"solver is {solver!r}; only ws.SAP() and ws.LCP() resolve impacts"
     elif requires_grad and getattr(solver, "saddle_escape", False):

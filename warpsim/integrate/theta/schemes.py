@@ -46,6 +46,17 @@ class ThetaScheme(Integrator):
         return self.steps_as_scheme and self.theta == 0.0 and self.theta_vq == 1.0 and self.stiffness_share == 0.0
 
     @property
+    def untimed(self) -> str:  # type: ignore[override]
+        """See `Integrator`. Where positions move with the new velocity, v + ½ (v' − v) belongs to q."""
+        if not self.steps_as_scheme:
+            return Integrator.untimed
+        if self.theta_vq == 0.0:
+            return "it moves positions with the old velocity, so that bodies overlap before contact can stop them"
+        if self.theta_vq < 1.0:
+            return "it moves positions with the mean velocity, where contact cannot end an approach within a step"
+        return ""
+
+    @property
     def spins_freely(self) -> bool:
         """True for symplectic Euler: a single body turns as `FreeSpin` says."""
         return self.steps_as_scheme and self.theta == 0.0 and self.theta_vq == 1.0

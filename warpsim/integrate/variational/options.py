@@ -40,6 +40,7 @@ class Variational(Integrator):
     max_iterations: int = 50
     passes: int = 1
     ends_in_contact: ClassVar[bool] = False
+    untimed: ClassVar[str] = "it has impulses at the ends of steps, from the momenta there"  # see `Integrator`
 
     def __post_init__(self) -> None:
         checks.tolerance(self.tolerance, "Variational: tolerance")
