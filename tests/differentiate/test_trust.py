@@ -220,3 +220,37 @@ def test_bad_options_are_named():
         objective.trust(tolerance=float("nan"))
     with pytest.raises(ValueError, match="trust"):
         ws.check_gradients(objective.sim, trust="yes")
+
+
+def bouncing(e: float, height):
+    """The report on balls that fall with 1 m/s sideways, for 0.4 s, with impacts inside steps."""
+    b = ws.ModelBuilder("ball")
+    b.add_geom("plane", restitution=e)
+    ball = b.add_body("ball", pose=(0, 0, 0.5, 1, 0, 0, 0))
+    b.add_joint(ball, "free")
+    b.add_geom("sphere", (0.1,), body=ball, restitution=e)
+    worlds = len(height)
+    sim = ws.Simulator(b.build(), worlds, 0.01, solver=ws.SAP(tolerance=1e-10), time_of_impact=True, **FINE)
+    q, v = np.zeros((worlds, 7)), np.zeros((worlds, 6))
+    q[:, 2], q[:, 3], v[:, 0] = height, 1, 1
+    check = ws.check_gradients(sim, sim.state(q, v), horizons=(40,), variables=("q",), entries=2, trust=True)
+    assert check.ok
+    return check.trust
+
+
+def test_impacts_that_steps_resolve_are_no_kinks():
+    """A ball that lands and one that bounces cross no kink and do not hop, whose impacts are counted; the table has them."""
+    for e, height, impacts in ((0.0, [0.2, 0.3], [1, 1]), (0.8, [0.15, 0.3], [3, 1])):
+        trust = bouncing(e, height)
+        assert trust.impacts.tolist() == impacts
+        assert not (trust.made + trust.broken + trust.stops + trust.hops).any()
+        assert "impacts" in str(trust)
+    assert trust.trusted[1]
+
+
+def test_another_number_of_impacts_is_named():
+    """The third impact of a ball is near the end: an end of the difference has it or not, and a disagreement says so."""
+    trust = bouncing(0.8, [0.15, 0.31])
+    assert trust.other_impacts.tolist() == [True, False]
+    text = str(trust).splitlines()[2]
+    assert "another number of impacts" in text and not trust.trusted[0]

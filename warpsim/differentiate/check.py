@@ -17,7 +17,7 @@ from warpsim.base.checks import choice, flag, numbers, positive, several, whole
 from warpsim.device.copies import SCALARS
 from warpsim.device.threads import holds
 from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, Inputs, TapedRollout, device_array, input_shapes
-from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, GradientTrust, measure_trust
+from warpsim.differentiate.trust import HOP_STEPS, RELATIVE_STEP, TOLERANCE, GradientTrust, ImpactCount, measure_trust
 from warpsim.kernels.differentiate.lcp_residual import TOUCHING
 from warpsim.kernels.flags import NONFINITE
 from warpsim.model.parameters import SPECS
@@ -232,6 +232,7 @@ class _Checker:
         self.names = [name for name in self.point if name in (*variables, *parameters)]
         self.weights = {name: self.random.normal(size=n) for name, n in sim._inputs.start_sizes.items()}
         self.loss0, self.contacts0 = self.losses(self.point)
+        self.impacts0 = self.impacts
         stopped = self.trajectory.diagnostics["flags"].numpy() & int(NONFINITE)
         self.stopped = stopped[np.array(horizons) - 1] != 0
         self.gradients = {h: self._gradient(h) for h in horizons}
@@ -249,10 +250,16 @@ class _Checker:
         return {name: device_array(self.sim, name, x, x.shape) for name, x in point.items()}
 
     def losses(self, point, progress=None):
-        """Loss (horizons, worlds), and the number of contacts after every step (steps, worlds)."""
+        """Loss (horizons, worlds), and the number of contacts after every step (steps, worlds).
+
+        `impacts`: the number of impacts from the first step to each (steps, worlds), where steps resolve them.
+        """
         inputs = Inputs(self.sim, self._arrays(point))
+        counts = ImpactCount(self.sim) if self.sim.time_of_impact and progress is None else None
+        progress = progress if counts is None else counts
         options = {"substeps": self.substeps, "progress": progress}
         t = self.trajectory = self.sim.rollout(inputs.start, inputs.controls, self.steps, mocap=inputs.mocap, **options)
+        self.impacts = None if counts is None else np.cumsum(counts.steps, axis=0)
         rows = list(self.horizons)
         parts = (getattr(t, name).numpy()[rows].astype(float) @ weight for name, weight in self.weights.items())
         return sum(parts), t.diagnostics["contacts"].numpy().copy()
@@ -325,7 +332,7 @@ class _Checker:
                 entry = _judge(
                     expected[k, w],
                     np.array([d.sides[:, k, w] for d in sweep]),
-                    [bool(d.contact_changes[:until, w].any()) for d in sweep],
+                    [d.changes(until, w) for d in sweep],
                     scale[k, w] * size,
                     tolerance,
                     scale[k, w] / scale[0, w],
@@ -352,12 +359,14 @@ class _Checker:
         )
 
     def _difference(self, name: str, direction: np.ndarray, size: float) -> "_Difference":
-        runs = []
+        runs, other = [], None if self.impacts0 is None else np.zeros(self.impacts0.shape, bool)
         for sign in (1.0, -1.0):
             runs.append(self.losses(self.point | {name: self.point[name] + sign * size * direction}))
+            if other is not None:
+                other |= self.impacts != self.impacts0
         (up, contacts_up), (down, contacts_down) = runs
         sides = np.stack([up - self.loss0, self.loss0 - down]) / size
-        return _Difference(sides, (contacts_up != self.contacts0) | (contacts_down != self.contacts0))
+        return _Difference(sides, (contacts_up != self.contacts0) | (contacts_down != self.contacts0), other)
 
     def _row(self, name: str, k: int, found, growth: float) -> GradientRow:
         good = [f for f in found if f[4] in (OK, WRONG)]
@@ -375,15 +384,28 @@ class _Checker:
 
 @dataclasses.dataclass
 class _Difference:
-    """One-sided differences (2, horizons, worlds) at one step size, and where the contacts changed (steps, worlds)."""
+    """One-sided differences (2, horizons, worlds) at one step size, and where the contacts changed (steps, worlds).
+
+    `other_impacts`, where steps resolve impacts: where their number up to a step changed (steps, worlds). Contacts that
+    an impact makes a step earlier or later are no reason for a difference that means nothing.
+    """
 
     sides: np.ndarray
     contact_changes: np.ndarray
+    other_impacts: np.ndarray | None
+
+    def changes(self, until: int, w: int) -> str:
+        """What changes within the first `until` steps of world w, in words."""
+        contacts = self.contact_changes[:until, w]
+        if self.other_impacts is not None:
+            moved = self.other_impacts[:until, w]
+            if moved[-1]:
+                return "the number of impacts changes"
+            contacts = contacts & ~(moved | np.append(False, moved[:-1]))
+        return "contacts come or go" if contacts.any() else ""
 
 
-def _judge(
-    expected: float, sides: np.ndarray, contacts_change: list[bool], scale: float, tolerance: float, growth: float
-):
+def _judge(expected: float, sides: np.ndarray, changes: list[str], scale: float, tolerance: float, growth: float):
     """(error, index of its step size, verdict) of one directional derivative.
 
     A verdict other than OK and WRONG says why its differences mean nothing. `sides (sizes, 2)`: one-sided differences,
@@ -398,8 +420,8 @@ def _judge(
     windows = np.lib.stride_tricks.sliding_window_view(central, min(3, len(central)))
     spread = np.ptp(windows, axis=1) if len(central) > 1 else np.array([np.inf])
     settled = spread.min() <= tolerance * scale
-    if contacts_change[-1]:
-        reason = "contacts come or go within the smallest step"
+    if changes[-1]:
+        reason = f"{changes[-1]} within the smallest step"
     elif _is_kink(sides, tolerance * scale):
         of_a_side = np.abs(sides - expected).min() <= tolerance * scale
         reason = "a kink" + (" (the gradient is that of one side)" if of_a_side else " (one-sided differences differ)")

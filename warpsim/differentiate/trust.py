@@ -27,7 +27,7 @@ AT_BOUND = 1e-3
 ROUNDINGS = 1e3
 LISTED = 16  # worlds in a table
 
-COUNTS = ("made", "broken", "slips", "stops", "hops")
+COUNTS = ("made", "broken", "slips", "stops", "hops", "impacts")
 FLAGS = {
     int(flag_bits.NONFINITE): "NONFINITE",
     int(flag_bits.NOT_CONVERGED): "NOT_CONVERGED",
@@ -50,6 +50,9 @@ class GradientTrust:
     - `slips`: changes between sticking and sliding of a contact that pushes in both steps.
     - `stops`: joint stops that begin or cease to push.
     - `hops`: pairs of geoms that part and touch again within `hop_steps` steps (0: none do).
+    - `impacts`: those that steps resolve (`time_of_impact`). What they make, and what rebounds from them, counts as
+      nothing else: the motion has a slope there.
+    - `other_impacts`: whether an end of the difference has another number of impacts. The loss then may jump between.
     - `slope`: the tape's derivative of the loss along its own gradient, per unit of relative change.
     - `difference`: the central difference along the same line, `relative_step` wide to either side.
     - `disagreement`: |slope - difference| over the largest size of slope, difference and the two one-sided differences
@@ -64,6 +67,8 @@ class GradientTrust:
     slips: np.ndarray
     stops: np.ndarray
     hops: np.ndarray
+    impacts: np.ndarray
+    other_impacts: np.ndarray
     slope: np.ndarray
     difference: np.ndarray
     disagreement: np.ndarray
@@ -92,14 +97,17 @@ class GradientTrust:
         worst = np.argsort(np.where(np.isfinite(self.disagreement), -self.disagreement, -np.inf), kind="stable")
         worst = worst[np.argsort(trusted[worst], kind="stable")]
         listed = np.sort(worst[:LISTED])
+        timed = self.impacts.any() or self.other_impacts.any()
+        impacts = f"{'impacts':>7s} " if timed else ""
         lines = [
             f"gradient trusted in {trusted.sum()} of {len(trusted)} worlds ({self.steps} steps, differences "
             f"{self.relative_step:g} wide to either side, tolerance {self.tolerance:g})",
-            f"{'world':>5s} {'made':>5s} {'broken':>6s} {'slips':>5s} {'stops':>5s} {'hops':>5s} {'slope':>10s} "
-            f"{'difference':>10s} {'disagreement':>12s}  verdict",
+            f"{'world':>5s} {'made':>5s} {'broken':>6s} {'slips':>5s} {'stops':>5s} {'hops':>5s} "
+            f"{impacts}{'slope':>10s} {'difference':>10s} {'disagreement':>12s}  verdict",
         ]
         for w in listed:
             counts = f"{self.made[w]:5d} {self.broken[w]:6d} {self.slips[w]:5d} {self.stops[w]:5d} {self.hops[w]:5d}"
+            counts += f" {self.impacts[w]:7d}" if timed else ""
             slopes = f"{self.slope[w]:10.2e} {self.difference[w]:10.2e} {self.disagreement[w]:12.2g}"
             lines.append(f"{w:5d} {counts} {slopes}  {self._verdict(w)}")
         if len(listed) < len(trusted):
@@ -113,20 +121,38 @@ class GradientTrust:
         reasons += ["hops"] if self.hops[w] else []
         if not self.disagreement[w] <= self.tolerance:
             reasons.append("disagreement" if np.isfinite(self.disagreement[w]) else "not finite")
+            reasons += ["another number of impacts at an end of the difference"] if self.other_impacts[w] else []
         return "not trusted: " + ", ".join(reasons) if reasons else "trusted"
 
 
-class Watch:
-    """Records contacts and stops of each step of a rollout without a tape: pass it as `progress`, read `counts`."""
+class ImpactCount:
+    """Counts the impacts of a rollout, step by step: pass it as `progress`. `steps`: arrays (worlds,)."""
 
     def __init__(self, sim):
         self.sim = sim
+        self.steps: list[np.ndarray] = []
+
+    def __call__(self, step: int) -> None:
+        """Keep the number of impacts of the step just made (with substeps: of the last one)."""
+        self.steps.append(self.sim.diagnostics.impacts.numpy().copy())
+
+    def total(self) -> np.ndarray:
+        """The number of impacts of each world."""
+        return np.sum(self.steps, axis=0, dtype=int)
+
+
+class Watch(ImpactCount):
+    """Records contacts and stops of each step of a rollout without a tape: pass it as `progress`, read `counts`."""
+
+    def __init__(self, sim):
+        super().__init__(sim)
         self.stops = [i for i, row in enumerate(joint_rows(sim.model)) if row.kind == "stop"]
         self.contacts: list[tuple[np.ndarray, ...]] = []
         self.stop_impulses: list[np.ndarray] = []
 
     def __call__(self, step: int) -> None:
         """Keep the contacts and impulses of the step just made (with substeps: of the last one)."""
+        super().__call__(step)
         solver, found = self.sim._step.solver, self.sim.last_contacts
         n = found.phi.shape[1]
         bound = solver.problem.mu.numpy()[:, :n] * found.impulse[..., 2]
@@ -142,25 +168,42 @@ class Watch:
         found = [self._count(w, hop_steps) for w in range(self.sim.worlds)]
         return {name: np.array([f[i] for f in found], int) for i, name in enumerate(COUNTS)}
 
-    def _count(self, w: int, hop_steps: int) -> tuple[int, int, int, int, int]:
-        """The counts of one world. Its geoms and the features that touch identify a contact."""
+    def _count(self, w: int, hop_steps: int) -> tuple[int, ...]:
+        """The counts of one world. Its geoms and the features that touch identify a contact.
+
+        What begins to push in a step with impacts is struck, and what ceases in the next one rebounds: no kinks.
+        """
         least = PUSHES * max((push[w].max(initial=0.0) for _, push, _ in self.contacts), default=0.0)
         made = broken = slips = hops = 0
-        before, parted = None, {}
+        before, parted, struck = None, {}, set()
+        hit = np.array([x[w] > 0 for x in self.steps], bool)
         for step, (names, push, slides) in enumerate(self.contacts):
             rows = np.flatnonzero(push[w] > least)
             now = {tuple(names[w, i].tolist()): bool(slides[w, i]) for i in rows}
             if before is not None:
-                made += len(now.keys() - before.keys())
-                broken += len(before.keys() - now.keys())
+                new = now.keys() - before.keys()
+                made += 0 if hit[step] else len(new)
+                broken += len(before.keys() - now.keys() - struck)
+                struck = new if hit[step] else set()
                 slips += sum(now[name] != before[name] for name in now.keys() & before.keys())
                 pairs, pairs_before = ({name[:2] for name in x} for x in (now, before))
                 parted |= dict.fromkeys(pairs_before - pairs, step)
-                hops += sum(step - parted[p] <= hop_steps for p in pairs - pairs_before if p in parted)
+                again = set() if hit[step] else pairs - pairs_before
+                hops += sum(step - parted[p] <= hop_steps for p in again if p in parted)
             before = now
         stops = np.array([x[w] for x in self.stop_impulses])
         pushes = stops > PUSHES * stops.max(initial=0.0)
-        return made, broken, slips, int((pushes[1:] != pushes[:-1]).sum()), hops
+        begins, ends = pushes[1:] & ~pushes[:-1], pushes[:-1] & ~pushes[1:]
+        by_impact = begins & hit[1:, None]
+        ends[1:] &= ~by_impact[:-1]
+        return (
+            made,
+            broken,
+            slips,
+            int((begins & ~by_impact).sum() + ends.sum()),
+            hops,
+            int(sum(x[w] for x in self.steps)),
+        )
 
 
 def checked_options(relative_step, hop_steps, tolerance) -> dict:
@@ -247,10 +290,12 @@ def measure_trust(sim, run, point, gradient, loss, scale, *, relative_step, hop_
     watch = Watch(sim)
     _, trajectory = run(point, progress=watch)
     directions, slope = line_along_gradient(point, gradient, scale)
-    up, down = (
-        run(point | {name: point[name] + sign * relative_step * d for name, d in directions.items()})[0]
-        for sign in (1.0, -1.0)
-    )
+    counts, ends = [ImpactCount(sim) if sim.time_of_impact else None for _ in range(2)], []
+    for sign, count in zip((1.0, -1.0), counts, strict=True):
+        ahead = {name: point[name] + sign * relative_step * d for name, d in directions.items()}
+        ends.append(run(point | ahead, progress=count)[0])
+    up, down = ends
+    other = np.array([x is not None and x.total() != watch.total() for x in counts]).any(axis=0)
     per_world = np.shape(loss) == (sim.worlds,)
     if not per_world:
         slope, loss, up, down = (np.full(sim.worlds, np.sum(x)) for x in (slope, loss, up, down))
@@ -258,6 +303,7 @@ def measure_trust(sim, run, point, gradient, loss, scale, *, relative_step, hop_
     rounding = float(np.finfo(sim.dtype).eps)
     return GradientTrust(
         **watch.counts(hop_steps),
+        other_impacts=np.broadcast_to(other, (sim.worlds,)),
         slope=slope,
         difference=sides.mean(axis=0),
         disagreement=disagreement(slope, sides, loss, relative_step, rounding),
