@@ -10,6 +10,7 @@ backward pass keeps n constant.
 import warp as wp
 
 from ..forces.actuators import Actuators, constant_force
+from ..laws.contact_law import AWAY
 from ..linalg.ltdl import ltdl_solve_block
 from ..real import func, kernel, real, struct
 from ..tree.passes import Topology
@@ -26,8 +27,12 @@ class Stickers:
 
 @func
 def is_held(stickers: Stickers, scene: Scene, contacts: Contacts, w: int, s: int, c: int) -> bool:
-    """Whether a geom of contact c belongs to the body of sticker s."""
+    """Whether a geom of contact c belongs to the body of sticker s, and no impact makes the contact later in the
+    step."""
     p = contacts.pair[w, c]
+    if contacts.touch.shape[1] > 0:
+        if contacts.touch[w, c] == AWAY:
+            return False
     return stickers.holds[s, scene.pair_geom[p, 0]] != 0 or stickers.holds[s, scene.pair_geom[p, 1]] != 0
 
 

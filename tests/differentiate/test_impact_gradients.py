@@ -9,7 +9,7 @@ import warp as wp
 import warpsim as ws
 
 BOX = (
-    '<body pos="0 0 .3"><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>'
+    '<body name="box" pos="0 0 .3"><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>'
     '<joint type="hinge" axis="0 1 0" name="h"/><geom type="box" size=".1 .05 .06" mass="1"/>'
     '<site name="s" pos=".1 0 .05"/></body>'
 )
@@ -23,6 +23,10 @@ SCENES = {
     f'<tendon>{TENDON}</tendon><actuator><motor joint="h"/></actuator>',
     "a mocap body": '<worldbody><body mocap="true" pos=".03 0 .1"><geom type="sphere" size=".1"/></body>'
     f"{BOX}</worldbody>",
+    "a muscle": f"<worldbody>{FLOOR}{BOX}</worldbody><actuator>"
+    '<muscle joint="h" ctrlrange="0 1" lengthrange="-2 2" force="8"/></actuator>',
+    "adhesion": f"<worldbody>{FLOOR}{BOX}</worldbody><actuator>"
+    '<adhesion body="box" gain="6" ctrlrange="0 1"/></actuator>',
     "the stop of a ball joint": f'<worldbody><body pos="0 0 .5">{BALL}</body></worldbody>',
 }
 WORLDS, STEPS, DT, E = 3, 14, 0.01, 1e-6
@@ -100,6 +104,36 @@ def test_gradient_by_every_input(scene):
                 ends.append(loss(sim, y)[0])
             tape = found[name].reshape(WORLDS, -1)[:, i]
             np.testing.assert_allclose(tape, (ends[0] - ends[1]) / (2 * E), rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+FOOT = {
+    "compliant": {"stiffness": 2e4, "dissipation_time": 0.02},
+    "a pressure field": {"hydroelastic": ws.Hydroelastic(1e5)},
+}
+
+
+@pytest.mark.parametrize("foot", FOOT)
+def test_gradient_beside_contact_that_takes_time(foot):
+    """A box that lands on its corners, with a foot whose contact is compliant: impacts and forces in the same steps."""
+    b = ws.ModelBuilder("box")
+    b.add_geom("plane", friction=0.5, hydroelastic=ws.Hydroelastic(np.inf) if "field" in foot else None)
+    body = b.add_body("body", pose=(0, 0, 0.3, 1, 0, 0, 0))
+    for kind, axis in (("slide", (1, 0, 0)), ("slide", (0, 0, 1)), ("hinge", (0, 1, 0))):
+        b.add_joint(body, kind, axis=axis)
+    b.add_geom("box", (0.1, 0.05, 0.06), body=body, friction=0.5)
+    b.add_geom("sphere", (0.05,), body=body, pose=(0.12, 0, -0.03, 1, 0, 0, 0), friction=0.5, **FOOT[foot])
+    model = b.build()
+    given, sim = inputs(model), simulator(model, False)
+    assert loss(sim, given)[1] >= 2
+    found = tape_gradient(simulator(model, True), given)
+    for name in ("q", "v", "tau"):
+        for i in range(3):
+            ends = []
+            for sign in (1, -1):
+                y = {**given, name: given[name].copy()}
+                y[name][:, i] += sign * E
+                ends.append(loss(sim, y)[0])
+            np.testing.assert_allclose(found[name][:, i], (ends[0] - ends[1]) / (2 * E), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("solver", [ws.SAP(tolerance=1e-12), ws.LCP(tolerance=1e-13)], ids=["SAP", "LCP"])

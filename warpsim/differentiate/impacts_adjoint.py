@@ -190,6 +190,7 @@ class ImpactsAdjoint:
         a = self.adjoint
         own = {"record_momentum_balance": self._record_impact, "record_inertia": self._record_mass}
         own |= {"inertial": a.dynamics, "solve_stages": a.contact_stages, "_record_configuration": lambda h: None}
+        own |= {"takes_time": False}
         inertial = a.inertial
         vars(a).update(own)
         try:

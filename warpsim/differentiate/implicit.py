@@ -47,6 +47,8 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 class StepAdjoint(Acting):
     """Workspace of the backward pass. All steps of a simulator share it: nothing in it outlives one `backward`."""
 
+    takes_time = True  # False in an impact, in which forces do nothing
+
     def __init__(
         self,
         device_model: DeviceModel,
@@ -578,7 +580,7 @@ class StepAdjoint(Acting):
         dynamics.launch(residual.contact_rate, collision.slots, rates)
         self.contact.record_law(h, self.v_c, self.gamma)
         dynamics.launch(residual.contact_residual, collision.slots, forces)
-        for part in self.parts:
+        for part in self.parts if self.takes_time else ():
             part.record_impulses(h)
         lead = self._row_lead(h)[1]
         self.rows.record_residual(h, step.options.sigma, lead, self.v0, self.v, self.actuators, self.r)

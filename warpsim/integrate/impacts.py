@@ -257,6 +257,10 @@ class Impacts:
         collision.jacobian()
         if collision.enabled:
             self.touch(h, mode)
+        if mode != impacts.STRIKES:
+            for part in step.parts:
+                part.after_contacts(h)
+        if collision.enabled:
             step.law.regularise(h, step.v, step.M_factor, step.z)
         state = (step.q, step.v, step.v_star, step.M_factor, step.force, step.z, step.actuators)
         rows.launch(h, step.options.sigma, *state)

@@ -266,11 +266,11 @@ class Step(Acting):
         self.collision.detect(h, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
         self.stages.follow_contacts()
+        if self.collision.enabled and self.impacts:
+            self.impacts.touch(h)
         for part in self.parts:
             part.after_contacts(h)
         if self.collision.enabled:
-            if self.impacts:
-                self.impacts.touch(h)
             self.law.regularise(h, self.v, self.M_factor, self.z)
         state = (self.q, self.v, self.v_star, self.M_factor, self.force, self.z, self.actuators)
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, self.stages.middle)

@@ -48,7 +48,7 @@ def lack_of_gradient(step, reactions: bool) -> str | None:
     if reads_impulses(step.model, reactions) and step.contact_model.has_pyramid:
         return f"by impulses of {step.contact_model.label}; use SAP for such models"
     if step.device_model.time_of_impact:
-        return "through impacts inside a step; leave time_of_impact out"
+        return "through impacts inside a step; set time_of_impact=False"
     return None
 
 
