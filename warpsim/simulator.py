@@ -83,14 +83,14 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     reactions : bool
         Whether steps keep what `acceleration` and `joint_reaction` return. Default: False.
     time_of_impact : bool, optional
-        Whether fast rigid contacts and joint stops act from the time of their impact on, not over the whole step
-        (docs/step.md). Gradients through impacts are then those of the motion, and `ws.SAP()` has restitution. With
-        `ws.SymplecticEuler()` or `ws.ImplicitEuler()`, and `ws.SAP()` or `ws.LCP()`. Default: True where the model has
-        restitution and the other arguments allow it, else False.
+        Whether steps resolve impacts: fast rigid contacts and joint stops act from the time of their impact on, not
+        over the whole step (docs/step.md). Gradients through impacts are then those of the motion, and `ws.SAP()` has
+        restitution. True needs `ws.SymplecticEuler()` or `ws.ImplicitEuler()`, and `ws.SAP()` or `ws.LCP()`. Default:
+        True if the model has restitution and the other arguments allow it, else False.
     mapped_stiffness : bool, optional
         Whether contact has the stiffness that `ws.load` maps from a file's `solref` and `solimp`. False: these geoms
-        are near-rigid, in all contact (docs/mjcf.md). Stiffness that is given is kept. Default: not with
-        `time_of_impact`, which acts on rigid contact.
+        are near-rigid, in all contact (docs/mjcf.md). Stiffness that is given is kept. Default: False where steps
+        resolve impacts, which are those of rigid contact, else True.
 
     Raises
     ------
@@ -225,7 +225,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
 
     @property
     def untimed_pairs(self) -> UntimedPairs | None:
-        """How many pairs of geoms keep the rule of a whole step with `time_of_impact`, by reason; None without it.
+        """How many pairs of geoms have impacts that steps do not resolve, by reason; None without `time_of_impact`.
 
         Their contact is compliant: they have a stiffness, in any world, or touch by pressure fields.
         """

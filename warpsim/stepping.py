@@ -54,7 +54,7 @@ class Diagnostics(NamesOfDiagnostics):
     - `energy` [J] of the state before the step: kinetic plus potential energy, as `Simulator.energy`;
     - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE
       16, NOT_HELD 32, ENERGY_GAIN 64 (docs/step.md);
-    - `impacts` within the step, 0 without `time_of_impact`;
+    - `impacts` that the step resolved, 0 without `time_of_impact`;
     - for hydroelastic contact, 0 in a model without it: `patches`, the number of pairs of geoms that meet; `polygons`;
       `pressure_depth`, the largest pressure divided by the modulus of the softer geom.
 

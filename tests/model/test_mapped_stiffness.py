@@ -97,9 +97,9 @@ def test_rigid_in_every_solve():
     assert np.isnan(sim.parameters["geom_dissipation_time"].numpy()[0, sim.model.geom("soft")])
 
 
-def test_pairs_that_keep_the_rule_of_a_whole_step_are_counted():
+def test_pairs_whose_impacts_are_not_resolved_are_counted():
     """By reason, at the present parameters; LCP has no stiffness; warned of where they are most."""
-    with pytest.warns(UserWarning, match="impacts of 5 of 6 .*2 have a stiffness mapped .*3 have a stiffness of their"):
+    with pytest.warns(UserWarning, match="impacts of 5 of 6 .*2 have a stiffness mapped .*3 have a given stiffness"):
         sim = ws.Simulator(model(), time_of_impact=True, mapped_stiffness=True, **OPTIONS)
     assert sim.untimed_pairs == (6, 2, 3, 0)
     with warnings.catch_warnings():

@@ -340,7 +340,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         dissipation_time : float
             Dissipation time [s]; None is critical.
         restitution : float
-            Coefficient of restitution, with `SAP` and `LCP` contact; see `time_of_impact` of `ws.Simulator`.
+            Coefficient of restitution, read by `SAP` and `LCP`; see `time_of_impact` of `ws.Simulator`.
         hertz_modulus : float
             E* [Pa] of a sphere (`Compliant` contact only): its force is E* sqrt(r d^3) at depth d.
         contype, conaffinity : int

@@ -25,7 +25,7 @@ def refuse_together(
     model: Model, solver, integrator, dtype: str, requires_grad: bool, time_of_impact: bool = False
 ) -> None:
     """Raise `ValueError` if the solver or integrator has a wrong type, or if model, solver and integrator do not go
-    together. With `time_of_impact` every contact model has restitution."""
+    together. With `time_of_impact` every contact model that allows it has restitution."""
     if not isinstance(integrator, Integrator):
         known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
         raise ValueError(f"integrator is {integrator!r}; use {known}")
@@ -48,8 +48,8 @@ def refuse_together(
 def timed_impacts(wanted: bool | None, model: Model, solver, integrator, dtype: str, requires_grad: bool) -> bool:
     """Whether steps resolve the time of impacts, from the argument `time_of_impact` of a simulator.
 
-    None: where the model has restitution and all else allows it, with gradients too. Raises `ValueError` where impacts
-    are wanted, or restitution needs them, and something forbids it.
+    None: True where the model has restitution and all other arguments allow it. Raises `ValueError` where something
+    forbids it, if `wanted` is True or if the contact model has restitution in no other way.
     """
     if wanted is None:
         if not model.geom_restitution.any() or not getattr(solver, "times_impacts", False):
@@ -76,11 +76,14 @@ def _untimed(model: Model, solver, integrator, dtype: str, requires_grad: bool) 
     if untimed:
         why = f"integrator is {integrator!r}, which resolves no impacts: {untimed}; use ws.SymplecticEuler()"
     elif not getattr(solver, "times_impacts", False):
-        why = f"solver is {solver!r}; only ws.SAP() and ws.LCP() resolve impacts"
+        why = f"solver is {solver!r}, which resolves no impacts; use ws.SAP() or ws.LCP()"
     elif requires_grad and getattr(solver, "saddle_escape", False):
         why = f"solver is {solver!r}, whose saddle_escape has no gradients through impacts; leave it out"
     elif dtype == "float32" and depth(model) > DEEPEST:
-        why = f"the model has trees deeper than {DEEPEST} degrees of freedom, which float32 cannot step so; use float64"
+        why = (
+            f"the model has trees deeper than {DEEPEST} degrees of freedom, whose impacts float32 does not resolve; "
+            "use float64"
+        )
     return why
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of geoms whose impacts have no time: their contact is compliant, and keeps the rule of a whole step."""
+"""Pairs of geoms whose impacts are not resolved: their contact is compliant and acts as in an ordinary step."""
 
 import warnings
 from typing import NamedTuple
@@ -13,21 +13,21 @@ MOST = 0.5  # share of a model's pairs above which a simulator warns
 
 
 class UntimedPairs(NamedTuple):
-    """How many of a model's `pairs` of geoms keep the rule of a whole step, and why."""
+    """How many of a model's `pairs` of geoms have impacts that steps do not resolve, and why."""
 
     pairs: int
     mapped_stiffness: int  # a file's solref or solimp gives their contact a stiffness
-    stiffness: int  # they have a stiffness of their own
+    stiffness: int  # a geom has a given stiffness
     hydroelastic: int  # they touch by pressure fields
 
     @property
     def untimed(self) -> int:
-        """Pairs that keep the rule of a whole step."""
+        """Pairs of geoms whose impacts are not resolved."""
         return self.mapped_stiffness + self.stiffness + self.hydroelastic
 
 
 def count_untimed(model: Model, stiffness: np.ndarray, rigid: bool) -> UntimedPairs:
-    """Counts of pairs. `stiffness` (rows, ngeom) of the geoms; `rigid`: contact has no stiffness."""
+    """Counts of pairs. `stiffness` (rows, ngeom) of the geoms; `rigid`: the contact model ignores stiffness."""
     soft = np.isfinite(np.atleast_2d(stiffness)).any(axis=0) & (not rigid)
     own = soft & ~is_mapped(model, stiffness)
     by_points = model.pair_geom[: model.point_pairs]
@@ -37,12 +37,12 @@ def count_untimed(model: Model, stiffness: np.ndarray, rigid: bool) -> UntimedPa
 
 
 def warn_untimed(model: Model, rigid: bool, stacklevel: int) -> None:
-    """Warn where most pairs keep the rule of a whole step, and where restitution has no effect on them."""
+    """Warn if impacts of most pairs are not resolved, and if a pair with restitution has compliant contact."""
     found = count_untimed(model, model.geom_stiffness, rigid)
     if found.untimed > MOST * found.pairs:
         why = {
             "have a stiffness mapped from solref, which mapped_stiffness=False leaves out": found.mapped_stiffness,
-            "have a stiffness of their own": found.stiffness,
+            "have a given stiffness": found.stiffness,
             "touch by pressure fields": found.hydroelastic,
         }
         reasons = ", ".join(f"{count} {reason}" for reason, count in why.items() if count)

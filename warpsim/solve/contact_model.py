@@ -40,7 +40,7 @@ class ContactModel:
     limits_recovery: bool = True  # recovery from overlap is limited by the simulator's `recovery_speed`
     kinks_at_touch: ClassVar[bool] = False  # slopes differ on the two sides of φ = 0
     has_closed_form: ClassVar[bool] = False  # `linearize` knows the derivatives of its law
-    times_impacts: ClassVar[bool] = False  # steps can resolve the time of impacts with it (`time_of_impact`)
+    times_impacts: ClassVar[bool] = False  # steps can resolve impacts with it (`time_of_impact`)
     is_rigid: ClassVar[bool] = False  # contact has no stiffness: one that is given does not count
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
     heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] heaviest body that contact supports
@@ -117,9 +117,9 @@ class ContactModel:
         """Parameters without effect, or without gradient, and the reasons."""
         found = {}
         if not self.has_restitution:
-            timed = "time_of_impact=True, or " if self.times_impacts else ""
+            timed = "time_of_impact=True" if self.times_impacts else "solver=ws.SAP() and time_of_impact=True"
             found["geom_restitution"] = (
-                f"has no effect with {self.label} contact; make the Simulator with {timed}solver=ws.LCP()"
+                f"has no effect with {self.label} contact; make the Simulator with {timed}, or solver=ws.LCP()"
             )
         if not self.has_hertz:
             found["geom_hertz_modulus"] = "has an effect with solver=ws.Compliant() alone"

@@ -12,9 +12,9 @@ def ignored_material(model: Model, name: str, restitution: bool, hertz: bool, ti
     `restitution`, `hertz`: whether the contact model has them. `timed`: it has restitution with `time_of_impact`.
     """
     if model.geom_restitution.any() and not restitution:
-        out = "leave time_of_impact=False out, or " if timed else ""
+        out = "leave time_of_impact=False out, or use" if timed else "use solver=ws.SAP() or"
         return (
-            f"{bouncy(model)}, which {name} contact does not model; {out}simulate with solver=ws.LCP(), which does, or "
+            f"{bouncy(model)}, which {name} contact does not model; {out} solver=ws.LCP(), or "
             "set the restitution to 0 (and give a stiffness and a small dissipation_time for a softer bounce)"
         )
     modulus = model.geom_hertz_modulus

@@ -54,7 +54,7 @@ class Run:
     unsupported: Literal["error", "report"] = "error"
     """What changes the motion and cannot be simulated is an error, or a warning and left out."""
     time_of_impact: bool = False
-    """Resolve impacts within steps; by default only where the file has restitution."""
+    """Resolve impacts within steps. Without this, only steps of files with restitution do."""
     seed: int = 0
     """Of controls and noise."""
     noise: float = 0.0
@@ -375,7 +375,7 @@ class View:
     device: str | None = None
     """Warp device that a robot file is stepped on."""
     time_of_impact: bool = False
-    """Of a robot file: resolve impacts within steps; by default only where it has restitution."""
+    """Of a robot file: resolve impacts within steps. Without this, only steps of files with restitution do."""
 
     def __call__(self) -> None:
         if not 0 <= self.port < 1 << 16:
