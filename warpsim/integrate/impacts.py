@@ -24,6 +24,7 @@ MOST = 4  # impacts in a step
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
 NEWTON = {"float32": 1, "float64": 3}  # Newton steps of the time of an impact
 SOFTNESS = 0.01  # factor of R in an impact
+SEEN = 1e-3  # part of the window within which what was hit is seen afterwards
 
 SUSPECT, UNRESOLVED = int(resolution.SUSPECT), int(flags.UNRESOLVED)
 
@@ -250,10 +251,23 @@ class Impacts:
             scene.window = scene.haste = 0.0
             scene.expect_impacts, rows.pull = before
 
+    @contextlib.contextmanager
+    def _seen(self, h: float):
+        """Detection inside finds what an impact has left at a gap of 0, with rounding to either side."""
+        scene = self.step.collision.scene
+        scene.window = SEEN * self.rule(h).window
+        scene.haste = scene.window / h
+        try:
+            yield
+        finally:
+            scene.window = scene.haste = 0.0
+
     def problem(self, h: float, mode) -> None:
         """The contact problem at the present kinematics and v*, where `touch` says what impacts change."""
         step, collision, rows = self.step, self.step.collision, self.step.scalar_rows
-        collision.detect(h, step.dynamics.link_V, step.link_V_star)
+        found = contextlib.nullcontext() if int(mode) in (impacts.LEAVES, impacts.STRIKES) else self._seen(h)
+        with found:
+            collision.detect(h, step.dynamics.link_V, step.link_V_star)
         collision.jacobian()
         if collision.enabled:
             self.touch(h, mode)
