@@ -85,7 +85,8 @@ def run(scene: Scene, p: np.ndarray, dt: float, law: str, rule: str, counts: boo
     counter = Counter(sim) if counts and rule == "on" else None
     state = sim.state(q=given["q"], v=given["v"])
     if HALF:  # symplectic Euler's v is leapfrog's half a step before
-        today = sim if rule == "off" else make(scene.model, len(p), dt, law, "off")
+        today_law = "LCP" if scene.has_restitution else law
+        today = sim if rule == "off" else make(scene.model, len(p), dt, today_law, "off")
         after = today.step(today.state(q=given["q"], v=given["v"]), None if controls is None else controls[0]).v.numpy()
         state = sim.state(q=given["q"], v=1.5 * given["v"] - 0.5 * after)
     found = sim.rollout(state, controls, steps, every=steps, progress=counter)
@@ -297,6 +298,23 @@ def table(head, rows) -> str:
     return "\n".join("| " + " | ".join(str(x) for x in line) + " |" for line in lines)
 
 
+def forward_errors(rows: list) -> str:
+    """Median error of the outcome of each scene and law without the rule and with it, and their ratio at the shortest step."""
+    off = {(row[0], row[1], row[3]): row[8] for row in rows if row[2] == "off"}
+    on = {(row[0], row[1], row[3]): row[8] for row in rows if row[2] == "on"}
+    steps = list(dict.fromkeys(row[3] for row in rows))
+    lines = []
+    for scene, law in dict.fromkeys(key[:2] for key in on):
+        without = law if (scene, law, steps[0]) in off else "LCP"  # with restitution
+        pairs = [(off.get((scene, without, ms), "–"), on[scene, law, ms]) for ms in steps]
+        try:
+            ratio = f"{float(pairs[-1][1]) / float(pairs[-1][0]):.2g}"
+        except ValueError:
+            ratio = "–"
+        lines.append([scene, law, *(f"{a} → {b}" for a, b in pairs), ratio])
+    return table(("scene", "law", *(f"{ms} ms" for ms in steps), f"ratio at {steps[-1]} ms"), lines)
+
+
 def measure_scene(name: str, arguments) -> tuple[list, list]:
     """Rows of the table of slopes, and of that of the references."""
     scene = SCENES[name]()
@@ -371,6 +389,7 @@ def main() -> int:
     ]
     if slopes_table:
         parts += [table(HEAD, slopes_table), table(head, references)]
+        parts += ["Median error of the outcome [m, rad], without the rule → with it:", forward_errors(slopes_table)]
     if arguments.only != "slopes":
         parts.append(table(impact_invariants.HEAD, impact_invariants.measure(motion, arguments.steps)))
     text = "\n\n".join(parts)
