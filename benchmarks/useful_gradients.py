@@ -299,9 +299,14 @@ def find_mass_and_friction(solver, iterations: int) -> list[int]:
     return found_within(np.exp(adam(objective, values, guesses, 2 * iterations, 0.1)), truth, 0.05)
 
 
+def bounces(solver) -> bool:
+    """Whether contact has restitution, by itself or by impacts inside steps."""
+    return solver.has_restitution or solver.times_impacts
+
+
 def find_restitution(solver, iterations: int) -> list[int] | None:
     """That of a ball dropped from 0.3 m, 0.7, from its height 0.4 s later. Adam in e, step 0.05; None: the model has none."""
-    if not solver.has_restitution:
+    if not bounces(solver):
         return None
     model, steps, truth = ball(restitution=0.5), 80, 0.7
     q = np.broadcast_to(model.q0 + 0.3 * np.eye(model.nq)[2], (GUESSES, model.nq))
@@ -325,7 +330,7 @@ def throw(solver, iterations: int) -> dict:
     The ball is rigid with restitution 0.8 where the model has that, else a spring without loss whose bounce takes 10 steps.
     """
     mass = DENSITY * 4 / 3 * np.pi * RADIUS**3
-    rigid = solver.has_restitution
+    rigid = bounces(solver)
     model = (
         ball(restitution=0.8, friction=0.3) if rigid else ball(stiffness=mass * (np.pi / (10 * DT)) ** 2, friction=0.3)
     )

@@ -4,7 +4,8 @@
     python -m examples.hop [out]            # writes out/hop.png and out/hop.usd
 
 Unknown are the torques of all steps, 480 numbers per world. Adam improves 32 sequences at once with the gradients of
-their rollouts, landings included; now and then the worst half is replaced by variations of the best quarter.
+their rollouts. Landings are resolved within the step (`time_of_impact`), so that the gradients through them are those of
+the motion. Now and then the worst half is replaced by variations of the best quarter.
 """
 
 import pathlib
@@ -69,7 +70,8 @@ def evaluate(sim: ws.Simulator, values: np.ndarray):
 
 def learn(worlds: int = WORLDS, iterations: int = 150, seed: int = 0):
     """Costs `(iterations, worlds)`, and the best trajectory, as a world of its own, with its controls."""
-    sim = ws.Simulator(ws.load(robot_path("hopper")), worlds, dt=DT, dtype="float64", device="cpu", requires_grad=True)
+    options = {"dt": DT, "dtype": "float64", "device": "cpu", "time_of_impact": True}
+    sim = ws.Simulator(ws.load(robot_path("hopper")), worlds, requires_grad=True, **options)
     model = sim.model
     u = smooth_controls(model, worlds, STEPS, DT, seed=seed, amplitude=0.3).astype(float)
     mean, square = np.zeros_like(u), np.zeros_like(u)
@@ -92,7 +94,7 @@ def learn(worlds: int = WORLDS, iterations: int = 150, seed: int = 0):
         square += (1 - SPREAD) * (gradient**2 - square)
         step = mean / (1 - MOMENTUM ** (k + 1)) / (np.sqrt(square / (1 - SPREAD ** (k + 1))) + 1e-8)
         u = np.clip(u - (LAST_RATE + (RATE - LAST_RATE) * (1 - k / iterations)) * step, -1, 1)
-    single = ws.Simulator(model, dt=DT, dtype="float64", device="cpu")
+    single = ws.Simulator(model, **options)
     return np.array(history), single.rollout(single.state(), best[:, None]), best
 
 

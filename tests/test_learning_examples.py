@@ -38,8 +38,8 @@ def test_robots_are_identified_from_noisy_recordings(tmp_path, within):
 
 
 def test_the_hopper_leaves_the_ground(tmp_path, within):
-    """Forty iterations with eight sequences: the best cost falls to a third, and the hopper is in the air for 0.2 s."""
-    history, trajectory, controls = hop.learn(worlds=8, iterations=40)
+    """24 iterations with eight sequences: the best cost falls to a third, and the hopper is in the air for 0.2 s."""
+    history, trajectory, controls = hop.learn(worlds=8, iterations=24)
     within("hop: best cost against the first", history[-1].min() / history[0].min(), 1 / 3)
     airborne = (trajectory.diagnostics["contacts"].numpy() == 0).mean() * trajectory.duration
     assert airborne > 0.2
