@@ -3,12 +3,19 @@
 
     python -m benchmarks.impacts [--scenes NAME …] [--steps 10 5 2.5] [--rule off on] [--quick] [--tape] [--write FILE]
 
-Slopes: in every scene of `impact_scenes` (float64, 24 starts as worlds of one simulator) the derivative of the outcome by
-the parameters of the start, by central differences of the steps (1e-5 of a parameter's range) or with `--tape` by the
-tape, beside the true one: the formula's where there is one, else that of fine steps with the rule on, extrapolated from 1
-and 0.5 ms. The true one is compared with coarse differences (`COARSE` of the range) of today's rule at 0.25 ms; a
-component that two estimates disagree about is left out ("unsure"). `--keep FOLDER` keeps the runs at 0.25 ms for the next
-time. Invariants: restitution, energy, momentum, and scenes without impacts that keep their bits.
+"rule on" is `time_of_impact=True`, "rule off" is False ("today" in the second table). Every scene of `impact_scenes` has
+24 starts, in float64, as worlds of one simulator. Slopes are derivatives of the outcome with respect to the parameters of
+the start, by central differences of the steps (1e-5 of a parameter's range), with `--tape` by the tape as well. The true
+slope is a formula's if there is one, else that of fine steps with the rule on, extrapolated from 1 and 0.5 ms. Coarse
+differences (`COARSE` of the range) with the rule off at 0.25 ms check it; a component that two estimates disagree about is
+left out ("unsure"). `--keep FOLDER` keeps the runs at 0.25 ms for the next time.
+
+Columns: slope over true slope, quantiles over starts and components; cosine between the gradient and the true one, its 10 %
+quantile over starts; share of the components above a tenth of their start's largest that are within 15 %; absolute error of
+the slope of the first outcome by the first parameter, 95 % quantile; error of the outcome [m, rad]; impacts per motion,
+most in a step; flags.
+
+Invariants: restitution, energy, momentum, and scenes without impacts that keep their bits.
 """
 
 import argparse

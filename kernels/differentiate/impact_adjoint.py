@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backward pass of a step with impacts: between the adjoints of its solves (theory §3.5, `impacts.py`).
+"""The backward pass of a step with impacts: between the adjoints of its solves (theory §2, `impacts.py`).
 
 An impact is at the root σ of the gap φ of the contact that closes. By the implicit function theorem the gradient σ̄ of
 σ is that of φ at the impact: φ̄ = −σ̄/φ̇, with φ̇ the rate of the gap along the path. φ̇ is h J_n w⁻ where no body

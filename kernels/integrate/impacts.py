@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Impacts inside a step: a rigid contact or stop that closes fast acts from the time of its impact on (theory §2).
+"""Impacts inside a step: fast contacts and stops act from the time of their impact on (theory §2, docs/step.md).
 
-A step of symplectic Euler is a leapfrog step read half a step early: the velocity that belongs to q is v + ½ D, with D
-the change of v over h. So in a world whose solution stops a fast approach, the step is taken in segments
+A contact or stop is fast if it is rigid, open and approaches at more than `Rule.speed`. A step of symplectic Euler is a
+leapfrog step read half a step early: the velocity that belongs to q is v + ½ D, with D the change of v over h. In a
+world where a fast contact closes within the step, the step is taken in segments
 
     solve without the fast contacts → D,   path q(σ) = q_b ⊕ h (σ w + ½ σ² D),   velocity w + σ D
-    σ: the first zero of the gap of a fast contact along the path
-    impact at q(σ): M (w⁺ − w⁻) = Jᵀ Γ over the contacts that touch, v_n ≥ 0 or −e v_n⁻
+    σ: the first root of the gap of a fast contact along the path
+    impact at q(σ): M (w⁺ − w⁻) = Jᵀ Γ over the contacts with φ ≤ g h², v_n ≥ 0 or −e J_n w⁻
     solve from (q(σ), w⁺) over h → the D of the next segment
 
-until no fast contact closes in what is left of the step. The last segment ends at r = 1 − t,
+until no fast contact closes in the rest of the step. A segment begins at (q_b, v_b); w = v_b + ½ D in the first one,
+else v_b. The last segment begins at the time t and has r = 1 − t:
 
-    q' = q_b ⊕ h (r w_b + ½ r² D),   v' = w_b + (r − ½) D.
+    q' = q_b ⊕ h (r v_b + ½ r² D),   v' = v_b + (r − ½) D.
 """
 
 import warp as wp

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The impulses of a step with impacts: those of its solves in proportion to their part of the step (theory §2).
 
-v' − v is the sum of the changes of velocity of the solves, an impact whole, the change D over h of a segment by the
-part that the step moves along it,
+v' − v is the sum of the changes of velocity of the solves. An impact counts in full, the change D of a segment over h
+by the part s of it that the step makes:
 
     v' − v = Σ s_i D_i + Σ (w⁺ − w⁻),   s = ½ + σ of the first segment, σ of those between impacts, r − ½ of the last,
 

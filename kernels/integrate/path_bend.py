@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bend of paths at touching contacts within a step: v_n ≥ −hκ, κ = n · J̇v (theory §2, `impacts.py`).
+"""The bend of paths within a step: touching rigid contacts have the bound v_n ≥ −hκ, κ = n · J̇v (theory (2.11)).
 
-hκ is twice the change of v_n from the beginning to the middle of the step at constant v, by the features of contacts.
+κ is the acceleration of the gap at constant v, for example of a ball that rolls over a curved surface. hκ is twice the
+change of v_n from q to q ⊕ ½ h v, with the contact's geometry there by its features.
 """
 
 import warp as wp

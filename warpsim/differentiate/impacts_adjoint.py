@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backward pass of a step with impacts (device: `kernels/differentiate/impact_adjoint.py`; theory §3.5).
+"""The backward pass of a step with impacts (device: `kernels/differentiate/impact_adjoint.py`; theory §2).
 
-It repeats the step, keeps where its impacts were, and takes back its parts from the last to the first: for the end the
-last solve and the path to q', for every impact its solve, the gap that sets its time, the path to it and the solve
-whose change of velocity the path has. Every solve is that of a step without impacts, at its own state.
+It repeats the step and records its impacts. Then it takes back the parts of the step from the last to the first: the
+path to q' and the last solve; then for every impact the solve of the impact, the gap that sets its time, the path to it
+and the solve whose change of velocity D makes that path. Each solve is taken back as in an ordinary step, at its own
+state.
 """
 
 import contextlib

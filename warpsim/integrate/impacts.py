@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Impacts inside a step (device: `kernels/integrate/impacts.py`, `path_bend.py`; theory §2)."""
+"""Impacts inside a step, from the host (device: `kernels/integrate/impacts.py`, `path_bend.py`; theory §2)."""
 
 import contextlib
 
@@ -18,19 +18,19 @@ from warpsim.kernels.integrate import impacts, path_bend, spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.tree.dynamics import Dynamics
 
-ACCELERATION = 9.81  # [m/s²] of what rests: sets which approach is fast and which contacts are hit together
-FAST = 0.25  # a contact is fast that approaches at more than this times ACCELERATION h
-MOST = 4  # impacts in a step
+ACCELERATION = 9.81  # [m/s²] g of the bounds below, also without gravity
+FAST = 0.25  # a contact or stop is fast if it approaches at more than this times ACCELERATION h
+MOST = 4  # impacts that a step resolves
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
 NEWTON = {"float32": 1, "float64": 3}  # Newton steps of the time of an impact
 SOFTNESS = 0.01  # factor of R in an impact
-SEEN = 1e-3  # part of the window within which what was hit is seen afterwards
+SEEN = 1e-3  # part of the window g h² within which detection after an impact finds what was hit
 
 SUSPECT, UNRESOLVED = int(resolution.SUSPECT), int(flags.UNRESOLVED)
 
 
 class Impacts:
-    """Takes the end of a `Step` in the worlds whose solution stops a fast approach."""
+    """Takes the end of a `Step` in the worlds where a fast contact or stop closes within the step."""
 
     def __init__(self, step, traces: bool = False):
         self.step, model, worlds, device = step, step.model, step.worlds, step.device_model.device
@@ -214,7 +214,7 @@ class Impacts:
         self.list(self.rebounding, 1, states)
 
     def give_back(self, share: float) -> None:
-        """Shift v̂ by `share` times what contacts yield to the impulses of the solution; then a solve is exact to R²."""
+        """Shift v̂ by `share` of what contacts yield to the impulses of the solution: the next solve is exact to R²."""
         s = self.step
         inputs = [share, s.solver.solution, s.law.loads(), s.collision.contacts, s.law.filled()]
         self._launch_plain(impacts.give_back, s.collision.capacity, inputs)
@@ -240,7 +240,7 @@ class Impacts:
 
     @contextlib.contextmanager
     def _window(self, rule, h: float):
-        """Detection inside also finds what is closer than the window."""
+        """Detection inside also finds contacts with a gap below the window."""
         scene, rows = self.step.collision.scene, self.step.scalar_rows.rows
         before = scene.expect_impacts, rows.pull
         try:
@@ -294,7 +294,7 @@ class Impacts:
             self.bend(h)
 
     def stiffness(self) -> wp.array:
-        """Stiffness (rows, ngeom) of the geoms; contact with a finite one keeps the rule of a whole step."""
+        """Stiffness (rows, ngeom) of the geoms; impacts of contact with a finite one are not resolved."""
         own = self.step.device_model.parameters.stored("geom_stiffness")
         return own if self.rigid is None else self.rigid
 
