@@ -200,34 +200,49 @@ def test_copies_of_the_worlds_move_as_the_worlds():
             same([motion.q[:, copy], motion.v[:, copy]], expected()[:2])
 
 
-def test_gradients_of_other_engines():
-    """torch, JAX and the tape have the gradient of the rollout, which is that of its differences."""
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+def taped() -> tuple:
+    """A simulator, its start (q, v), 60 controls, the seed of the last q, and the gradient by v of the tape."""
     sim = simulator(requires_grad=True)
     state, controls = start(sim), CONTROLS[:60]
     q, v = state.q.numpy(), state.v.numpy()
     state.v.requires_grad = True
     with wp.Tape() as tape:
         run = sim.rollout(state, controls)
-    assert count_impacts(steps=60).min() >= 1
     seed = np.random.default_rng(2).normal(size=(WORLDS, 3))
     tape.backward(grads={run.final.q: wp.array(seed, dtype=wp.float64, device="cpu")})
-    found = [state.v.grad.numpy()]
+    return sim, q, v, controls, seed, state.v.grad.numpy()
+
+
+def test_the_gradient_of_a_rollout():
+    """That of its differences, through floor and stop."""
+    assert count_impacts(steps=60).min() >= 1
+    sim, q, v, controls, seed, found = taped()
+    eps = 1e-6
+    for i in range(3):
+        moved = [sim.rollout(sim.state(q, v + s * eps * np.eye(3)[i]), controls).final.q.numpy() for s in (1, -1)]
+        slope = ((moved[0] - moved[1]) * seed).sum(axis=1) / (2 * eps)
+        np.testing.assert_allclose(found[:, i], slope, rtol=1e-5, atol=1e-5)
+
+
+def test_torch_has_the_gradient_of_the_tape():
+    """Of the same rollout."""
+    torch = pytest.importorskip("torch")
+    sim, q, v, controls, seed, expected = taped()
     given = [torch.tensor(x, requires_grad=True) for x in (q, v)]
     states = ws.torch.rollout(sim, *given, torch.tensor(controls))
     (states[0][-1] * torch.tensor(seed)).sum().backward()
-    found.append(given[1].grad.numpy())
+    np.testing.assert_allclose(given[1].grad.numpy(), expected, rtol=1e-12, atol=1e-13)
+
+
+def test_jax_has_the_gradient_of_the_tape():
+    """Of the same rollout."""
+    jax = pytest.importorskip("jax")
+    sim, q, v, controls, seed, expected = taped()
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
-    found.append(np.asarray(jax.grad(lambda x: (ws.jax.rollout(sim, q, x, controls)[0][-1] * seed).sum())(v)))
+    found = np.asarray(jax.grad(lambda x: (ws.jax.rollout(sim, q, x, controls)[0][-1] * seed).sum())(v))
     jax.config.update("jax_enable_x64", before)
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], rtol=1e-12, atol=1e-13)
-    eps = 1e-6
-    for i in range(3):
-        ends = [sim.rollout(sim.state(q, v + s * eps * np.eye(3)[i]), controls).final.q.numpy() for s in (1, -1)]
-        slope = ((ends[0] - ends[1]) * seed).sum(axis=1) / (2 * eps)
-        np.testing.assert_allclose(found[0][:, i], slope, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
 def test_the_command_line_has_it(tmp_path):
