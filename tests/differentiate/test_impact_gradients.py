@@ -181,3 +181,41 @@ def test_gradient_by_what_sets_the_time_of_an_impact(solver):
             array.assign(value)
             slope = (ends[0] - ends[1]) / (2 * E)
             np.testing.assert_allclose(found[:, i], slope, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def end_gradients(model, q, v, dtype, approximation):
+    """Gradients of a weighted end state by q and v, after 0.3 s with impacts, and their number."""
+    solver = ws.SAP(approximation=approximation)
+    options = {"dtype": dtype, "device": "cpu", "time_of_impact": True, "requires_grad": True, "solver": solver}
+    sim, impacts = ws.Simulator(model, len(q), DT, **options), 0
+    state = first = sim.state(q, v)
+    with wp.Tape() as tape:
+        for _ in range(30):
+            state = sim.step(state)
+            impacts += sim.diagnostics.impacts.numpy().sum()
+    S = wp.float32 if dtype == "float32" else wp.float64
+    rows = [wp.array(x.repeat(len(q), 0), dtype=S) for x in weights(model)]
+    tape.backward(grads=dict(zip((state.q, state.v), rows, strict=True)))
+    return np.c_[first.q.grad.numpy(), first.v.grad.numpy()], impacts
+
+
+@pytest.mark.parametrize("approximation", ["lagged", "convex"])
+@pytest.mark.parametrize("name", ["ball", "hopper"])
+def test_float32_has_the_gradients_of_float64(name, approximation):
+    """Within 1 % of the largest, for a ball that lands and sticks and a hopper: near-rigid friction amplifies rounding."""
+    random = np.random.default_rng(0)
+    if name == "hopper":
+        model = ws.load(ws.robots.path("hopper"))
+        q, v = model.q0 + np.zeros((4, 1)) + [0, 0.3, 0, -0.3, -0.5, 0.1], random.normal(size=(4, model.nv))
+    else:
+        b = ws.ModelBuilder("ball")
+        b.add_geom("plane", friction=2.0)
+        ball = b.add_body("ball", pose=(0, 0, 0.5, 1, 0, 0, 0))
+        b.add_joint(ball, "free")
+        b.add_geom("sphere", (0.1,), body=ball, friction=2.0)
+        model = b.build()
+        q, v = np.repeat(model.q0[None], 4, 0), np.zeros((4, 6))
+        q[:, 2], v[:, 0] = random.uniform(0.15, 0.3, 4), 1
+    (fine, impacts), (found, same) = (end_gradients(model, q, v, d, approximation) for d in ("float64", "float32"))
+    assert impacts == same >= 4
+    assert np.abs(found - fine).max() < 1e-2 * np.abs(fine).max()
