@@ -118,6 +118,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     (4, 15)
     """
 
+    model: Model
     worlds: int
     dtype: str
     integrator: Integrator
