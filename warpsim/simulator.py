@@ -102,7 +102,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     Warns
     -----
     UserWarning
-        Geoms overlap in the model's initial state. The message names the deepest pairs.
+        Geoms overlap in the model's initial state. The message names the deepest pairs. Where steps resolve impacts:
+        most pairs of geoms have compliant contact, a pair's restitution has no effect, or gradients through impacts are
+        asked for under the convex law.
 
     Notes
     -----

@@ -50,9 +50,9 @@ class GradientTrust:
     - `slips`: changes between sticking and sliding of a contact that pushes in both steps.
     - `stops`: joint stops that begin or cease to push.
     - `hops`: pairs of geoms that part and touch again within `hop_steps` steps (0: none do).
-    - `impacts`: those that steps resolve (`time_of_impact`). What they make, and what rebounds from them, counts as
-      nothing else: the motion has a slope there.
-    - `other_impacts`: whether an end of the difference has another number of impacts. The loss then may jump between.
+    - `impacts`: impacts that steps resolve (`time_of_impact`). The motion has a slope there, so that contacts that
+      impacts make or break are not counted above.
+    - `other_impacts`: whether an end of the difference has a different number of impacts. The loss may jump in between.
     - `slope`: the tape's derivative of the loss along its own gradient, per unit of relative change.
     - `difference`: the central difference along the same line, `relative_step` wide to either side.
     - `disagreement`: |slope - difference| over the largest size of slope, difference and the two one-sided differences

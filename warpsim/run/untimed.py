@@ -69,7 +69,7 @@ def _spring_that_bounces(model: Model) -> tuple[int, int] | None:
 
 
 def warn_convex(stacklevel: int) -> None:
-    """Warn that slopes through impacts that slip are not those of the motion under the convex law."""
+    """Warn that under the convex law slopes through impacts that slip are not those of the motion."""
     warnings.warn(
         "time_of_impact with SAP(approximation='convex'): contact that slips in an impact rebounds at mu |v_t|, and "
         "gradients through several such impacts are those of the bounces; use ws.SAP(), which has Coulomb's law",

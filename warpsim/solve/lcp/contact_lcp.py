@@ -41,8 +41,8 @@ class LCP(ContactModel):
         Fraction of an overlap, 0 to 1, that one step removes, at most at the recovery speed. The default 0 leaves
         overlaps.
     restitution_threshold : float
-        [m/s] Contacts that approach more slowly do not bounce, so that bodies come to rest. With `time_of_impact` at
-        least ¼ g h.
+        [m/s] Contacts that approach more slowly do not bounce, so that bodies come to rest. With `time_of_impact` those
+        that would rebound more slowly, and the threshold is at least ¼ g h.
     warm_start : bool
         Start from the impulses of the previous step. With `time_of_impact` only the first solve of a step does.
     saddle_escape : bool
