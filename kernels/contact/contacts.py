@@ -566,7 +566,7 @@ def regularise(
             s = contact_state(scene, material, contacts, contacts.compliance, options, w, c)
             s.phi = contacts.phi[w, c]
             s.weight = w_c
-            if s.touch == STRUCK:
+            if s.touch == STRUCK or s.restitution > real(0.0):
                 s.rate0 = normal_speed(scene, contacts, w, c, v[w])
             R, v_hat = regularised(s)
             if s.touch == AWAY:

@@ -57,6 +57,7 @@ class Rule:
     speed: real
     window: real
     least: real  # [m/s] smallest hκ that counts
+    half: real  # [s] half a step
 
 
 @struct

@@ -13,7 +13,7 @@ from ..contact.convex_contacts import ConvexScene, geom_shape
 from ..contact.narrow import features, heightfield
 from ..contact.narrow.features import ContactGeometry
 from ..contact.narrow.manifold import is_general
-from ..contact.pair_laws import Contacts, Geoms, Scene
+from ..contact.pair_laws import Contacts, Geoms, Scene, margin_of
 from ..linalg.lanes import lane, lanes, sync
 from ..real import func, kernel, real, transform, vec3, vec6
 from ..tree import joints
@@ -21,6 +21,9 @@ from ..tree.passes import Topology, place_axes, team_move, team_place
 from ..tree.plant import Plant
 from .impacts import Rule, is_rigid
 
+# The features of a contact hold no whole step where its point moves faster than this times the points of its geoms, as
+# that of edges that are almost parallel does.
+RUNS = 3.0
 BEND_ROUNDING = {wp.float32: 6e-5, wp.float64: 1e-13}  # of the points' speed
 bend_rounding = float(BEND_ROUNDING[real])
 
@@ -71,7 +74,7 @@ def bend_of(
     g: ContactGeometry,
 ) -> real:
     """hκ of contact c, the change of v_n within the step at constant v, where g is its geometry at q ⊕ ½ h v; 0 where
-    it is rounding."""
+    it is rounding, where the contact opens, and where that geometry does not hold."""
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
     found = real(0.0)
@@ -79,9 +82,21 @@ def bend_of(
     if wp.dot(g.normal, vec3(frame[0, 2], frame[1, 2], frame[2, 2])) > real(LEAST_COSINE):
         u = point_velocity(topology, links.X, links.V, w, scene.geom_link[b], g.point)
         u -= point_velocity(topology, links.X, links.V, w, scene.geom_link[a], g.point)
-        found = real(2.0) * (wp.dot(g.normal, u) - normal_speed(scene, contacts, w, c, v[w]))
-        least = wp.max(rule.least, real(bend_rounding) * (geoms.speed[w, a] + geoms.speed[w, b]))
-        if wp.abs(found) <= least:
+        rate0 = normal_speed(scene, contacts, w, c, v[w])
+        rate = wp.dot(g.normal, u)
+        found = real(2.0) * (rate - rate0)
+        fastest = geoms.speed[w, a] + geoms.speed[w, b]
+        least = wp.max(rule.least, real(bend_rounding) * fastest)
+        half = rule.half
+        bent = g.phi - margin_of(scene, p) - contacts.phi[w, c] - half * rate0
+        off = wp.abs(bent - real(0.25) * half * found)  # from the parabola
+        opens = rate > real(0.0) and found < real(0.0)
+        if (
+            opens
+            or wp.abs(found) <= least
+            or wp.length(g.point - contacts.point[w, c]) > real(RUNS) * half * fastest
+            or off > wp.abs(real(0.125) * half * found) + real(0.01) * rule.window
+        ):
             found = real(0.0)
     return found
 

@@ -72,8 +72,8 @@ class ContactState:
     weight: real  # w
     v_c: vec3
     touch: int  # FREE, or what the contact does in an impact within the step
-    restitution: real  # e, read if it is STRUCK
-    rate0: real  # [m/s] v_n before the impact, likewise
+    restitution: real  # e, read if it is STRUCK or FREE; 0 in steps that resolve no impacts
+    rate0: real  # [m/s] v_n before the impact, or as the step begins, likewise
     bend: real  # [m/s] hκ, the change of v_n within the step at constant v
     shift: vec3  # [m/s] added to v̂ of a contact that an impact concerns, see `yield_of`
     gravity: vec3  # read by Coulomb's law only
@@ -182,6 +182,11 @@ def regularised(s: ContactState):
     if s.touch != FREE:
         v_hat = s.shift + vec3(real(0.0), real(0.0), target_of(s))
         if s.touch == STRUCK:
+            R = o.softness * R
+    elif law[0] == real(0.0):  # touches as the step begins: what is open and fast does not act
+        back = rebound_of(s.restitution, s.rate0, o.fast)
+        if back > real(0.0):
+            v_hat = vec3(v_hat[0], v_hat[1], wp.max(v_hat[2], back))
             R = o.softness * R
     return R, v_hat - vec3(real(0.0), real(0.0), s.bend)
 

@@ -76,7 +76,7 @@ class Impacts:
 
     def rule(self, h: float):
         fall, d = ACCELERATION * h, self.step.device_model
-        return d.struct(impacts.Rule, speed=FAST * fall, window=fall * h, least=LEAST_BEND * fall)
+        return d.struct(impacts.Rule, speed=FAST * fall, window=fall * h, least=LEAST_BEND * fall, half=0.5 * h)
 
     def launch(self, h: float) -> None:
         """The end of a step, after its solve."""
@@ -286,7 +286,7 @@ class Impacts:
         bounces = max(rule.speed, getattr(step.contact_model, "restitution_threshold", 0.0))
         step.solver.threshold = step.law.fast = bounces
         if int(mode) not in (impacts.LEAVES, impacts.STRIKES):  # after an impact: what is left does not rebound
-            step.solver.threshold = np.inf
+            step.solver.threshold = step.law.fast = np.inf
         step.law.softness = SOFTNESS
         inputs = [rule, int(mode), collision.scene, self.stiffness(), collision.contacts, step.v]
         self._launch(impacts.touch_contacts, None, inputs)
