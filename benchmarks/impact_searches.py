@@ -33,7 +33,6 @@ from examples import hop as hopping
 from warpsim.tools.bench import machine
 
 FIRST_TUNING_SEED = 100
-STEPS = (0.01, 0.005)  # [s]
 FINE = 2.5e-4  # [s] steps of the true motion
 
 
@@ -138,7 +137,7 @@ def record(model: ws.Model, throws: Throws, method: Method = TIMED, dt: float = 
     return motion.q.numpy()[..., PLACES]
 
 
-def identify(seeds: int) -> tuple[list, dict]:
+def identify(seeds: int, steps) -> tuple[list, dict]:
     model = balls()
     throws = Throws.of(model, range(seeds))
     motion = record(model, throws)
@@ -148,7 +147,7 @@ def identify(seeds: int) -> tuple[list, dict]:
     rows = []
     told = {"recordings, rule on at 0.25 ms and LCP without it at 0.05 ms, apart [m]": quartiles(apart)}
     true = np.array([[row[name] for name in UNKNOWN] for row in throws.true])
-    for dt in STEPS:
+    for dt in steps:
         for method, fit in ((LCP, by_gradients), (LCP, by_samples), (TIMED_LCP, by_gradients), (TIMED, by_gradients)):
             begun = time.process_time()
             values, cost, needed = fit(model, throws, seen, method, dt)
@@ -422,11 +421,11 @@ def search(task, dt: float, label: str, seeds, setting: float, rollouts: int) ->
 LABELS = ("Adam, rule off", "Adam, rule on", "CMA-ES, rule off", "CMA-ES, rule on")
 
 
-def tune(names, seeds: int, rollouts: int) -> dict:
+def tune(names, seeds: int, rollouts: int, steps) -> dict:
     """The setting of the least median loss, by task, method and step length."""
     chosen = {}
     for name in names:
-        for dt in STEPS:
+        for dt in steps:
             for label in LABELS:
                 found = {}
                 for setting in TASKS[name].rates if label.startswith("Adam") else TASKS[name].widths:
@@ -438,9 +437,9 @@ def tune(names, seeds: int, rollouts: int) -> dict:
     return chosen
 
 
-def searches(name: str, seeds: int, rollouts: int) -> list:
+def searches(name: str, seeds: int, rollouts: int, steps) -> list:
     rows = []
-    for dt in STEPS:
+    for dt in steps:
         for label in LABELS:
             task = TASKS[name]()
             setting = CHOSEN[name][f"{label}, {1e3 * dt:g}"]
@@ -475,12 +474,14 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=16)
     parser.add_argument("--rollouts", type=int, default=200)
+    parser.add_argument("--steps", nargs="+", type=float, default=[10.0, 5.0], help="[ms]")
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
+    steps = [1e-3 * ms for ms in arguments.steps]
     tasks = [part for part in arguments.parts if part in TASKS]
     if arguments.tune:
-        print(json.dumps(tune(tasks, arguments.seeds, arguments.rollouts), indent=1))
+        print(json.dumps(tune(tasks, arguments.seeds, arguments.rollouts, steps), indent=1))
         return 0
     about = machine(wp.get_device("cpu"))
     parts = ["# What gradients through impacts are good for"]
@@ -488,9 +489,9 @@ def main() -> int:
         f"{about['date']}, {about['processor']}, CPU, one thread, float64; warpsim {about['versions']['warpsim']}."
     )
     if "identify" in arguments.parts:
-        rows, told = identify(arguments.seeds)
+        rows, told = identify(arguments.seeds, steps)
         parts += [table(IDENTIFY_HEAD, rows), "\n".join(f"- {k}: {x}" for k, x in told.items())]
-    rows = [row for part in tasks for row in searches(part, arguments.seeds, arguments.rollouts)]
+    rows = [row for part in tasks for row in searches(part, arguments.seeds, arguments.rollouts, steps)]
     if rows:
         parts.append(table(SEARCH_HEAD, rows))
     text = "\n\n".join(parts) + "\n"
