@@ -9,7 +9,7 @@ from test_impacts import gradient_error, simulator
 import warpsim as ws
 from warpsim.integrate.impacts import MOST
 
-UNRESOLVED, ENERGY_GAIN = 8, 64
+UNRESOLVED, NOT_HELD, ENERGY_GAIN = 8, 32, 64
 
 
 def add_ball(b, name, x, radius, **options):
@@ -149,6 +149,28 @@ def test_energy_gain_is_found_in_steps_with_impacts():
     assert 100 < alone < 400
     assert impacts > 0.8 * beside
     assert abs(beside - alone) < 0.1 * alone
+
+
+def add_coupled(b):
+    """Two hinges that a coupling keeps at the same angle."""
+    for name, y in (("a", 2), ("b", 3)):
+        b.add_body(name, pose=[0, y, 0], mass=1.0, com=[0.1, 0, 0], inertia=[0.01] * 3)
+        b.add_joint(name, "hinge", axis=[0, 0, 1], name=name)
+    b.add_constraint("joint", "a", "b", coefficients=(0, 1), name="gear")
+
+
+@pytest.mark.parametrize(("torque", "flag"), [(10.0, 0), (1e9, NOT_HELD)])
+def test_a_coupling_that_is_torn_is_flagged_in_steps_with_impacts(torque, flag):
+    """1e9 N m between two joints that are to be equal, where every step has an impact elsewhere; 10 N m it bears."""
+    model = rattled(True, add_coupled)
+    sim, v, tau, impacts = simulator(model, 1, 0.002), np.zeros((1, 8)), np.zeros((1, 8)), 0
+    v[0, 2], tau[0, 0] = 9.4567, torque
+    state = sim.state(model.q0[None], v)
+    for _ in range(50):
+        state = sim.step(state, tau=tau)
+        impacts += sim.diagnostics.impacts.numpy()[0]
+    assert impacts > 40
+    assert sim.diagnostics.flags.numpy()[0] & NOT_HELD == flag
 
 
 def test_energy_gain_is_not_raised_by_impacts_of_a_robot():
