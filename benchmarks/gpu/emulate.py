@@ -2,7 +2,8 @@
 """Runs one warp of every kernel of a real step from its CUDA code, without a GPU: are results the CPU's, and what do they cost?
 
     python -m benchmarks.gpu.emulate --robot humanoid [--contact lagged|convex] [--worlds 256] [--warp 1] [--dtype float32]
-                                     [--thrown | --backward] [--only KERNEL …] [--quick] [--store] [--out benchmarks/results]
+                                     [--impacts] [--thrown | --backward] [--only KERNEL …] [--quick] [--store]
+                                     [--out benchmarks/results]
 
 The launches of one `sim.step` are taken in turn, each on the arrays that it is really given: first its PTX runs on a few warps,
 then the CPU's kernel on the same numbers, and what both wrote is compared. Exit code 1 where they differ by more than
@@ -128,8 +129,7 @@ class Emulator:
         for name, values in before.items():
             arrays[name].numpy()[...] = values
         launch.make()
-        start = math.ceil(first / per_world)
-        compared = slice(start, int((first + LANES * warps) // per_world))
+        compared = self._worlds_of(launch, first / per_world, (first + LANES * warps) / per_world)
         kept = launch.name.endswith(KEEPS)
         name, difference = self._compare(arrays, before, emulated, compared, () if kept else SCRATCH)
         row = self._row(launch, costs, warps * LANES / per_world, difference, name)
@@ -138,14 +138,23 @@ class Emulator:
     def _threads(self, launch: Launch) -> tuple[int, int, float]:
         """First thread, number of warps and threads per world."""
         per_world = launch.threads / self.worlds
+        if launch.threads <= LANES:  # one warp for all worlds
+            return 0, 1, per_world
         if per_world != int(per_world):
             raise ValueError(
                 f"{launch.name} has {launch.threads} threads for {self.worlds} worlds: not as many for each"
             )
         warps = max(math.ceil(per_world / LANES), min(WARPS, int(per_world)))
         available = math.ceil(launch.threads / LANES)
-        first = min(self.group * int(per_world), available - min(warps, available)) * LANES
+        group = 0 if chosen_worlds(launch).size else self.group
+        first = min(group * int(per_world), available - min(warps, available)) * LANES
         return first, min(warps, available), per_world
+
+    def _worlds_of(self, launch: Launch, first: float, end: float) -> slice | np.ndarray:
+        """The worlds that threads have which belong to the first, to the one before the end, of those launched over."""
+        own = slice(math.ceil(first), int(end))
+        chosen = chosen_worlds(launch)
+        return chosen[1 : 1 + chosen[0]][own] if chosen.size else own
 
     def _run(self, launch: Launch, arrays, first: int, warps: int) -> list[Cost]:
         text, entry = ptx_of(launch)
@@ -163,7 +172,9 @@ class Emulator:
         options = {"block": launch.block, "grid": grid, "l1_bytes": int(predict.L1_BYTES / resident)}
         return [program.run(bytes(packed), ranges, first=first + LANES * k, **options) for k in range(warps)]
 
-    def _compare(self, arrays, before, emulated, compared: slice, scratch: tuple[str, ...]) -> tuple[str, float]:
+    def _compare(
+        self, arrays, before, emulated, compared: slice | np.ndarray, scratch: tuple[str, ...]
+    ) -> tuple[str, float]:
         """The largest difference of the worlds that were run in full, and the name of its array; without arguments that are `scratch`."""
         worst, where = 0.0, ""
         for name, array in arrays.items():
@@ -209,6 +220,13 @@ class Emulator:
             difference=gap,
             different=where,
         )
+
+
+def chosen_worlds(launch: Launch) -> np.ndarray:
+    """The list that a launch is over: the number of worlds, then the worlds; empty: it is over all worlds."""
+    arguments = dict(zip((a.label for a in launch.kernel.adj.args), launch.inputs, strict=True))
+    chosen = arguments.get("chosen_worlds")
+    return np.empty(0, int) if chosen is None else chosen.numpy().copy()
 
 
 def hazard(costs: list[Cost], arrays: dict[str, wp.array]) -> str:
@@ -265,7 +283,7 @@ def lower_entries(model: ws.Model) -> np.ndarray:
 
 def case_of(arguments) -> str:
     """Name of what is run, as in the budget file."""
-    return f"{arguments.robot}/{arguments.contact}/{arguments.dtype}"
+    return f"{arguments.robot}/{arguments.contact}/{arguments.dtype}" + "/impacts" * arguments.impacts
 
 
 def largest(costs: list[tuple[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
@@ -342,6 +360,7 @@ def parse(argv) -> argparse.Namespace:
     parser.add_argument("--worlds", type=int, default=256)
     parser.add_argument("--warp", type=int, default=1, help="which group of 32 worlds is run")
     parser.add_argument("--steps", type=int, default=300, help="steps before the one that is run")
+    parser.add_argument("--impacts", action="store_true", help="with impacts inside the step (time_of_impact=True)")
     parser.add_argument("--thrown", action="store_true", help="a state that needs other starts instead; no budget")
     parser.add_argument("--backward", action="store_true", help="a step on a tape and its backward pass; no budget")
     parser.add_argument("--only", nargs="+", metavar="KERNEL", help="kernels whose names contain one of these")
@@ -357,7 +376,7 @@ def main(argv=None) -> int:
     """Command line; 1 if results differ from the CPU's or a kernel is above its budget."""
     arguments = parse(argv)
     wp.config.log_level = wp.LOG_WARNING
-    options = {"requires_grad": arguments.backward}
+    options = {"requires_grad": arguments.backward, "time_of_impact": arguments.impacts}
     sim = robots.simulator(arguments.robot, arguments.contact, arguments.worlds, arguments.dtype, **options)
     state, control = robots.thrown(sim) if arguments.thrown else robots.settled(sim, arguments.steps)
     begin, case = time.process_time(), case_of(arguments)
