@@ -217,6 +217,8 @@ def load_of(s: ContactState) -> vec2:
     least = real(1.0)
     if s.options.counts == 1:
         least = coulomb.least_share(compliance_of(s)[0], s.weight, s.mass)
+        if s.touch == STRUCK:  # R is small already
+            least = wp.max(least, s.options.softness)
     return vec2(coulomb.supported_load(s.gravity, s.options.h, s.weight), least)
 
 
