@@ -135,7 +135,9 @@ nightly: test corpus gpu-proof
 	$(BIN)/python -m warpsim.tools.kernel_modules --machine-code all
 	$(BIN)/python -m benchmarks.certificate --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_grid --out benchmarks/results
+	$(BIN)/python -m benchmarks.gradient_grid --impacts --out benchmarks/results
 	$(BIN)/python -m benchmarks.gradient_fuzz --out benchmarks/results
+	$(BIN)/python -m benchmarks.gradient_fuzz --impacts --out benchmarks/results
 	$(BIN)/python -m benchmarks.useful_gradients --out benchmarks/results
 	$(BIN)/python -m benchmarks.solver_suite --out benchmarks/results
 	$(BIN)/python -m benchmarks.bits --out benchmarks/results

@@ -29,7 +29,7 @@ from warpsim.run.inputs import Inputs, device_called, dtype_called, time_step
 from warpsim.run.quantities import Quantities
 from warpsim.run.rollout import Rollouts
 from warpsim.run.shortage import explains_shortage
-from warpsim.run.untimed import UntimedPairs, count_untimed, warn_convex, warn_untimed
+from warpsim.run.untimed import UntimedPairs, count_untimed, warn_untimed
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
@@ -103,8 +103,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     -----
     UserWarning
         Geoms overlap in the model's initial state. The message names the deepest pairs. Where steps resolve impacts:
-        most pairs of geoms have compliant contact, a pair's restitution has no effect, or gradients through impacts are
-        asked for under the convex law.
+        most pairs of geoms have compliant contact, or a pair's restitution has no effect.
 
     Notes
     -----
@@ -207,8 +206,6 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
                 warnings.warn(message, stacklevel=5)
         if self.time_of_impact:
             warn_untimed(model, self.solver.is_rigid, 5)
-            if self.requires_grad and not getattr(self.solver, "is_lagged", True):
-                warn_convex(5)
         self._stepper = Stepper(self._step, self.solver, self.integrator, self._inputs, dt)
         self.diagnostics = self._stepper.diagnostics
         self._watch = None

@@ -2,7 +2,6 @@
 """Where `time_of_impact` is on by itself, and what contacts then do whose impacts are not resolved."""
 
 import functools
-import warnings
 
 import numpy as np
 import pytest
@@ -120,15 +119,3 @@ def test_a_removed_option_of_lcp():
     kept = describe_simulator(ws.Simulator(ball(), solver=ws.LCP(), **OPTIONS))
     kept["solver"]["options"]["bounce_correction"] = True
     assert simulator_arguments(kept, "store")["solver"] == ws.LCP()
-
-
-def test_gradients_under_the_convex_law_warn_of_bounces():
-    """The convex law lets contact that slips in an impact rebound at μ‖v_t‖, whose slopes are not the motion's."""
-    model = ws.load(ws.robots.path("hopper"))
-    options = {"device": "cpu", "time_of_impact": True, "solver": ws.SAP(approximation="convex")}
-    with pytest.warns(UserWarning, match="Coulomb's law"):
-        ws.Simulator(model, requires_grad=True, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ws.Simulator(model, **options)
-        ws.Simulator(model, requires_grad=True, device="cpu", time_of_impact=True)

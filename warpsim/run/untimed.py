@@ -66,12 +66,3 @@ def _spring_that_bounces(model: Model) -> tuple[int, int] | None:
     pairs = model.pair_geom[: model.point_pairs]
     soft = np.isfinite(model.geom_stiffness)[pairs].any(axis=1) & (model.geom_restitution > 0)[pairs].any(axis=1)
     return tuple(int(g) for g in pairs[int(np.argmax(soft))]) if soft.any() else None
-
-
-def warn_convex(stacklevel: int) -> None:
-    """Warn that under the convex law slopes through impacts that slip are not those of the motion."""
-    warnings.warn(
-        "time_of_impact with SAP(approximation='convex'): contact that slips in an impact rebounds at mu |v_t|, and "
-        "gradients through several such impacts are those of the bounces; use ws.SAP(), which has Coulomb's law",
-        stacklevel=stacklevel + 1,
-    )
