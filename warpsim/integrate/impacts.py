@@ -23,7 +23,7 @@ FAST = 0.25  # a contact or stop is fast if it approaches at more than this time
 MOST = 4  # impacts that a step resolves
 LEAST_BEND = 1e-4  # smallest J̇v of a touching contact that counts, in units of ACCELERATION
 NEWTON = {"float32": 1, "float64": 3}  # Newton steps of the time of an impact
-SOFTNESS = 0.01  # factor of R in an impact
+SOFTNESS = {"float32": 0.1, "float64": 0.01}  # factor of R in an impact
 SEEN = 1e-3  # part of the window g h² within which detection after an impact finds what was hit
 
 SUSPECT, UNRESOLVED = int(resolution.SUSPECT), int(flags.UNRESOLVED)
@@ -287,7 +287,7 @@ class Impacts:
         step.solver.threshold = step.law.fast = bounces
         if int(mode) not in (impacts.LEAVES, impacts.STRIKES):  # after an impact: what is left does not rebound
             step.solver.threshold = step.law.fast = np.inf
-        step.law.softness = SOFTNESS
+        step.law.softness = SOFTNESS[step.device_model.dtype]
         inputs = [rule, int(mode), collision.scene, self.stiffness(), collision.contacts, step.v]
         self._launch(impacts.touch_contacts, None, inputs)
         if mode != impacts.STRIKES:
