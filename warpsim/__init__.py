@@ -84,6 +84,7 @@ if _typing.TYPE_CHECKING:  # for type checkers and editors, which cannot follow 
     from warpsim.model import JointType as JointType
     from warpsim.model import Model as Model
     from warpsim.model import ModelBuilder as ModelBuilder
+    from warpsim.model import MuJoCoOptions as MuJoCoOptions
     from warpsim.model import Muscle as Muscle
     from warpsim.model import Pulley as Pulley
     from warpsim.model import Texture as Texture

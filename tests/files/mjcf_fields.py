@@ -87,7 +87,7 @@ FIELDS = (
     ),
     (
         MAPPED,
-        "contact stiffness and dissipation time, see docs/mjcf.md",
+        "contact stiffness and dissipation time, and MuJoCo's law, see docs/mjcf.md",
         "geom_solref geom_solimp body_invweight0",
     ),
     (
@@ -168,8 +168,8 @@ FIELDS = (
         "actuator_ctrlspec",
     ),
     (
-        IGNORED,
-        "limits of tendons are near-rigid (beta 0.1) and dry friction stiff, without MuJoCo's softness",
+        USED,
+        "ws.MuJoCo() alone; otherwise limits of tendons are near-rigid (beta 0.1) and dry friction stiff",
         "tendon_solref_lim tendon_solimp_lim tendon_solref_fri tendon_solimp_fri tendon_margin",
     ),
     (
@@ -179,8 +179,8 @@ FIELDS = (
         "tendon_actuatorid nwrap nJten ten_J_*",
     ),
     (
-        IGNORED,
-        "limits are near-rigid (beta 0.1) and dry friction stiff, without MuJoCo's softness",
+        USED,
+        "ws.MuJoCo() alone; otherwise limits are near-rigid (beta 0.1) and dry friction stiff",
         "jnt_solref jnt_solimp jnt_margin dof_solref dof_solimp",
     ),
     (
@@ -189,8 +189,8 @@ FIELDS = (
         "geom_gap pair_gap body_margin",
     ),
     (
-        IGNORED,
-        "the pair takes the material of its geoms",
+        USED,
+        "ws.MuJoCo() alone; otherwise the pair takes the material of its geoms",
         "pair_solref pair_solimp pair_solreffriction geom_solmix",
     ),
     (

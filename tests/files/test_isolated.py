@@ -41,7 +41,7 @@ def test_the_model_is_the_same(path):
         load(path, isolate=True)
     path.write_text(
         TEXT.replace("../t.obj", "../none.obj").replace(
-            "<worldbody>", '<option><flag override="enable"/></option><worldbody>'
+            "<worldbody>", '<option o_friction="1 2 0 0 0"><flag override="enable"/></option><worldbody>'
         )
     )
     (path.parent.parent / "none.obj").write_text(TETRA)

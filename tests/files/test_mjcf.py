@@ -298,7 +298,6 @@ REFUSALS = {  # scene: words of the error
     "ball servo": ((BALL, '<actuator><position name="m" joint="neck" kp="1" gear="1 0 0"/></actuator>'), ["'m'", "ball"]),
     "energy": (("", '<actuator><general name="m" joint="elbow" biastype="affine" biasprm="0 0 1"/></actuator>'), ["'m'"]),
     "delay": (("", '<actuator><motor name="m" joint="elbow" delay=".1" nsample="60"/></actuator>'), ["'m'", "delay"]),
-    "friction pair": (("", '<contact><pair name="p" geom1="bone" geom2="floor" friction="1 2 0 0 0"/></contact>'), ["'p'", "anisotropic"]),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from warpsim.model.looks import Texture, look_table, looks_of
 from warpsim.model.model import MAX_HULL_VERTICES, HField, Keyframe, Mesh, Model, ReportLine, TetField
+from warpsim.model.mujoco_options import MuJoCoOptions
 
 # Fields that are lists of named parts: their type, the prefix of the arrays of part k (then _k_), and the arrays.
 PARTS = {
@@ -37,6 +38,8 @@ def model_record(model: Model) -> tuple[dict[str, np.ndarray], dict]:
             arrays |= {f"texture_{k}": np.frombuffer(image.data, np.uint8) for k, image in enumerate(images)}
         elif name == "report":
             rest[name] = [list(line) for line in value]
+        elif name == "mujoco":
+            rest[name] = dataclasses.asdict(value)
         elif isinstance(value, tuple):
             rest[name] = list(value)
         elif isinstance(value, str | bool | int | float | np.generic):
@@ -62,6 +65,8 @@ def recorded_model(arrays, rest: dict) -> Model:
             values[name] = tuple(looks_of(images, rest.get(name, [])))
         elif name == "report":
             values[name] = tuple(ReportLine(*line) for line in rest[name])
+        elif name == "mujoco":
+            values[name] = MuJoCoOptions(**rest.get(name, {}))
         elif name in rest:
             values[name] = tuple(rest[name]) if isinstance(rest[name], list) else rest[name]
         elif name in arrays:

@@ -6,6 +6,7 @@ from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.hydroelastic import Hydroelastic
 from warpsim.model.looks import Texture, VisualMaterial
 from warpsim.model.model import GeomType, JointType, Model, ReportLine
+from warpsim.model.mujoco_options import MuJoCoOptions
 from warpsim.model.muscle import Muscle
 from warpsim.model.tendon_paths import Pulley
 
@@ -16,6 +17,7 @@ __all__ = [
     "JointType",
     "Model",
     "ModelBuilder",
+    "MuJoCoOptions",
     "Muscle",
     "Pulley",
     "ReportLine",

@@ -53,6 +53,7 @@ def _append(b, other: Model, at: Placement) -> list[int]:
 
 def _join_rules(b, other: Model) -> None:
     """The scene has one friction rule and one parent filter; a model without geoms does not constrain them."""
+    b.mujoco = other.mujoco if b.mujoco is None else b.mujoco
     for key in ("friction_rule", "filter_parent"):
         ours, theirs = getattr(b, key), getattr(other, key)
         if ours is None:
@@ -207,7 +208,7 @@ def _append_marks(b, other: Model, at: Placement) -> None:
 def _report(b, other: Model) -> None:
     """Append report lines, except those that describe the whole scene."""
     theirs = {"gravity": other.gravity, "timestep": other.timestep, "wind": other.wind}
-    theirs |= {"density": other.fluid_density, "viscosity": other.fluid_viscosity}
+    theirs |= {"density": other.fluid_density, "viscosity": other.fluid_viscosity, "mujoco": other.mujoco}
     lost = {key: value for key, value in theirs.items() if not np.array_equal(getattr(b, key), value)}
     for line in other.report:
         said_anew = line.feature == hydroelastic.FEATURE  # compiled anew for the whole scene

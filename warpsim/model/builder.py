@@ -35,6 +35,7 @@ from warpsim.model.builder_values import (
     scalar_of,
     share_of,
     size_of,
+    tangents_of,
     unit_of,
     vector_of,
 )
@@ -67,6 +68,7 @@ from warpsim.model.model import (
     ReportLine,
     TetField,
 )
+from warpsim.model.mujoco_options import SOLIMP, SOLREF, MuJoCoOptions, add_laws, checked_law, pair_row
 from warpsim.model.muscle import Muscle
 from warpsim.model.sensor_records import Sensor, make_sensor
 from warpsim.model.targets import check_feedback, read_gear, read_target
@@ -91,9 +93,10 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         model = builder.build()
 
     The attribute `friction_rule` applies to geoms of equal priority; `filter_parent` turns off contact between a body
-    and its parent. Where they stay None, the builder takes them from the first model added, or else uses HARMONIC and
-    True. The attributes `density` [kg/m^3], `viscosity` [Pa s] and `wind` [m/s] describe the medium that all bodies
-    move in; zero density and viscosity mean no medium.
+    and its parent; `mujoco` holds the `ws.MuJoCoOptions` that `ws.MuJoCo()` reads. Where they stay None, the builder
+    takes them from the first model added, or else uses HARMONIC, True and MuJoCo's defaults. The attributes `density`
+    [kg/m^3], `viscosity` [Pa s] and `wind` [m/s] describe the medium that all bodies move in; zero density and
+    viscosity mean no medium.
     """
 
     name: str
@@ -136,11 +139,11 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         self.fields: list[TetField] = []
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
-        # (geom, geom, friction, condim, torsional friction, rolling friction, margin)
-        # (geom a, geom b, friction, condim, torsional friction, rolling friction, margin), a < b
-        self.explicit_pairs: list[tuple[int, int, float, int, float, float, float]] = []
+        # (geom a, geom b, friction, condim, torsional friction, rolling friction, margin, own laws ...), a < b
+        self.explicit_pairs: list[tuple] = []
         self.friction_rule: FrictionRule | None = None
         self.filter_parent: bool | None = None
+        self.mujoco: MuJoCoOptions | None = None
         self.report: list[ReportLine] = []
 
     def __repr__(self) -> str:
@@ -211,6 +214,11 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         friction: npt.ArrayLike = 0.0,
         reference: npt.ArrayLike = 0.0,
         q0: npt.ArrayLike | None = None,
+        solref: npt.ArrayLike = SOLREF,
+        solimp: npt.ArrayLike = SOLIMP,
+        margin: float = 0.0,
+        friction_solref: npt.ArrayLike = SOLREF,
+        friction_solimp: npt.ArrayLike = SOLIMP,
     ) -> int:
         """Add a joint between `body` and its parent, after the joints that the body already has.
 
@@ -228,6 +236,10 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             Rest position of the spring.
         q0 : array
             Initial position.
+        solref, solimp, margin : (2,), (5,), float
+            MuJoCo's law of the limits, read by `ws.MuJoCo()`.
+        friction_solref, friction_solimp : (2,), (5,)
+            MuJoCo's law of dry friction; also one row per degree of freedom.
         """
         body = self._body(body)
         name = self._name("joint", name, self.joints)
@@ -278,8 +290,10 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             raise ModelError(f"{label}: a spring on a free joint needs its reference (position, rotation vector)")
         reference = per_dof(reference, nv, f"{label}: reference")
         axis = axis / length if length > 0 else np.array([0.0, 0.0, 1.0])
+        law = checked_law(label, solref=solref, solimp=solimp, margin=margin)
+        law |= checked_law(label, nv, friction_solref=friction_solref, friction_solimp=friction_solimp)
         self.joints.append(
-            Joint(name, kind, body, anchor, axis, limited, limits, **positive, reference=reference, q0=q0)
+            Joint(name, kind, body, anchor, axis, limited, limits, **positive, reference=reference, q0=q0, **law)
         )
         return len(self.joints) - 1
 
@@ -314,6 +328,9 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         material: VisualMaterial | None = None,
         friction_dynamic: float | None = None,
         friction_velocity: float | None = None,
+        solref: npt.ArrayLike = SOLREF,
+        solimp: npt.ArrayLike = SOLIMP,
+        solmix: float = 1.0,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -359,6 +376,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             on the body as a box.
         rgba, material, visible
             How the geom looks: color, `ws.VisualMaterial`, and whether it is drawn.
+        solref, solimp, solmix : (2,), (5,), float
+            MuJoCo's law of contact, read by `ws.MuJoCo()`.
         """
         body, name = self._body(body), self._name("geom", name, self.geoms)
         label = f"geom {name!r}"
@@ -391,8 +410,9 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
         drag = medium.ellipsoid_row(kind, size, fluid, label)
-        looks, look = (density, rgba, index, visible), checked_material(material, label)
-        self.geoms.append(Geom(name, kind, body, size, pose, *law, *masks, *looks, soft, field, drag, *spin, look))
+        looks, own = (density, rgba, index, visible), checked_law(label, solref=solref, solimp=solimp, solmix=solmix)
+        given = (*law, *masks, *looks, soft, field, drag, *spin, checked_material(material, label))
+        self.geoms.append(Geom(name, kind, body, size, pose, *given, **own))
         return len(self.geoms) - 1
 
     def add_foundation(
@@ -427,6 +447,11 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         damping: float = 0.0,
         friction: float = 0.0,
         reference: npt.ArrayLike | None = None,
+        solref: npt.ArrayLike = SOLREF,
+        solimp: npt.ArrayLike = SOLIMP,
+        margin: float = 0.0,
+        friction_solref: npt.ArrayLike = SOLREF,
+        friction_solimp: npt.ArrayLike = SOLIMP,
     ) -> int:
         """Add a fixed tendon on `joints`, or a spatial tendon along a `path`.
 
@@ -443,6 +468,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             The spring is slack between these lengths. None: a fixed tendon's length where its joints' springs rest.
         friction : float
             Largest dry-friction force.
+        solref, solimp, margin, friction_solref, friction_solimp
+            MuJoCo's law of the limits and of dry friction, see `add_joint`.
         """
         name = self._name("tendon", name, self.tendons)
         label = f"tendon {name!r}"
@@ -462,8 +489,10 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         forces = {key: scalar_of(value, f"{label}: {key}") for key, value in forces.items()}
         if wraps and reference is None and forces["stiffness"] > 0:
             raise ModelError(f"{label} has a spring; give the length [m] where it rests as reference")
+        law = checked_law(label, solref=solref, solimp=solimp, margin=margin)
+        law |= checked_law(label, friction_solref=friction_solref, friction_solimp=friction_solimp)
         self.tendons.append(
-            Tendon(name, coefficients, range is not None, limits, **forces, reference=reference, path=wraps)
+            Tendon(name, coefficients, range is not None, limits, **forces, reference=reference, path=wraps, **law)
         )
         return len(self.tendons) - 1
 
@@ -482,6 +511,9 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         stiffness: npt.ArrayLike = np.inf,
         dissipation_time: float | None = None,
         active: bool = True,
+        solref: npt.ArrayLike = SOLREF,
+        solimp: npt.ArrayLike = SOLIMP,
+        torquescale: float = 1.0,
     ) -> int:
         """Add an equality constraint between two bodies, two joints or two tendons.
 
@@ -511,6 +543,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             Damping over stiffness [s].
         active : bool
             An inactive constraint does nothing.
+        solref, solimp, torquescale : (2,), (5,), float
+            MuJoCo's law, read by `ws.MuJoCo()`. `torquescale` [m] weighs the angles of a weld.
         """
         name = self._name("constraint", name, self.constraints)
         label = f"constraint {name!r}"
@@ -532,7 +566,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         time = np.nan if dissipation_time is None else scalar_of(dissipation_time, f"{label}: dissipation_time [s]")
         stiff = constraints.check_stiffness(stiffness, label)
         active = flag(active, f"{label}: active", ModelError)
-        self.constraints.append(Constraint(name, kind, ends, tuple(frames), values, active, stiff, time))
+        law = checked_law(label, solref=solref, solimp=solimp, torquescale=torquescale)
+        self.constraints.append(Constraint(name, kind, ends, tuple(frames), values, active, stiff, time, **law))
         return len(self.constraints) - 1
 
     def add_actuator(
@@ -729,24 +764,40 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         self,
         geom_a: Element,
         geom_b: Element,
-        friction: float,
+        friction: npt.ArrayLike,
         *,
         condim: int = 3,
         torsional_friction: float = TORSIONAL_FRICTION,
-        rolling_friction: float = ROLLING_FRICTION,
+        rolling_friction: npt.ArrayLike = ROLLING_FRICTION,
         margin: float = 0.0,
+        solref: npt.ArrayLike | None = None,
+        solreffriction: npt.ArrayLike | None = None,
+        solimp: npt.ArrayLike | None = None,
     ) -> None:
         """Let two geoms touch whatever the masks and filters say.
 
         The pair has its own friction, `condim` and `margin`, see `add_geom`.
+
+        Parameters
+        ----------
+        friction, rolling_friction : float or (2,)
+            Two values are those of the two tangents of the contact frame, which `ws.MuJoCo()` alone has.
+        solref, solreffriction, solimp : (2,), (2,), (5,)
+            MuJoCo's law of the pair, and of its friction. None: `solref` and `solimp` follow the geoms', and friction
+            has the pair's `solref`.
         """
         a, b = sorted((self._geom(geom_a), self._geom(geom_b)))
         label = f"pair of geoms {self.geoms[a].name!r} and {self.geoms[b].name!r}"
         if a == b or any((a, b) == pair[:2] for pair in self.explicit_pairs):
             raise ModelError(f"{label}: " + ("a geom cannot touch itself" if a == b else "it is there twice"))
-        condim, mu = check_condim(condim, label), scalar_of(friction, f"{label}: friction")
-        spin = check_lengths(torsional_friction, rolling_friction, margin, label)
-        self.explicit_pairs.append((a, b, 0.0 if condim == 1 else mu, condim, *spin))
+        condim, given = check_condim(condim, label), (solref, solreffriction, solimp)
+        sliding = tangents_of(friction, f"{label}: friction")
+        rolling = tangents_of(rolling_friction, f"{label}: rolling_friction [m]")
+        spin = check_lengths(torsional_friction, rolling[0], margin, label)
+        self.explicit_pairs.append((a, b, 0.0 if condim == 1 else sliding[0], condim, *spin))
+        if any(value is not None for value in given) or len({*sliding}) > 1 or len({*rolling}) > 1:
+            own = [*sliding, spin[0], *rolling]
+            add_laws(self, [pair_row((self.geoms[a], self.geoms[b]), label, own, condim, spin[2], *given)])
 
     def add_model(
         self,
@@ -797,4 +848,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         if scene.friction_rule is None:
             raise ModelError(f"friction_rule is {short(rule)}; use one of {listed(repr(r) for r in rules.values())}")
         scene.filter_parent = self.filter_parent is None or flag(self.filter_parent, "filter_parent", ModelError)
+        scene.mujoco = MuJoCoOptions() if self.mujoco is None else self.mujoco
+        if not isinstance(scene.mujoco, MuJoCoOptions):
+            raise ModelError(f"mujoco is {short(scene.mujoco)}; give ws.MuJoCoOptions(...)")
         return compiler.compile_model(scene)

@@ -2,6 +2,7 @@
 """Records of a `ModelBuilder`: the checked arguments of bodies, joints and geoms."""
 
 import dataclasses
+import typing
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ from warpsim.model.geom_types import volume_and_inertia
 from warpsim.model.geometry import combine_masses, rotate, rotation_matrix
 from warpsim.model.looks import VisualMaterial
 from warpsim.model.model import GeomType, JointType
+from warpsim.model.mujoco_options import SOLIMP, SOLREF
 
 
 @dataclasses.dataclass
@@ -42,6 +44,11 @@ class Joint:
     friction: np.ndarray
     reference: np.ndarray
     q0: np.ndarray
+    solref: typing.Any = SOLREF  # MuJoCo's law, see `mujoco_options.py`
+    solimp: typing.Any = SOLIMP
+    margin: float = 0.0
+    friction_solref: typing.Any = SOLREF
+    friction_solimp: typing.Any = SOLIMP
 
 
 @dataclasses.dataclass
@@ -74,6 +81,9 @@ class Geom:
     friction_velocity: float
     material: VisualMaterial | None = None
     mapped_stiffness: float = np.nan  # the stiffness, where a reader mapped it from solref and solimp
+    solref: typing.Any = SOLREF  # MuJoCo's law, see `mujoco_options.py`
+    solimp: typing.Any = SOLIMP
+    solmix: float = 1.0
 
 
 def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:

@@ -21,6 +21,14 @@ def scalar_of(value, label: str) -> float:
     return number(value, label, rule, lambda x: 0 <= x < np.inf, ModelError)
 
 
+def tangents_of(value, label: str) -> list[float]:
+    """Friction along the two tangents; one value is that of both."""
+    array = array_of(value, label)
+    if array.shape not in ((), (2,)):
+        raise ModelError(f"{label} has shape {array.shape}; give one value, or one for each of the two tangents")
+    return [scalar_of(x, label) for x in np.broadcast_to(array, 2).tolist()]
+
+
 def hertz_of(value, kind: GeomType, stiffness: float, label: str) -> float:
     """Hertz modulus of a geom; 0: none."""
     modulus = scalar_of(value, f"{label}: hertz_modulus [Pa]")

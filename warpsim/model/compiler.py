@@ -23,6 +23,7 @@ from warpsim.model.model import (
     Keyframe,
     Model,
 )
+from warpsim.model.mujoco_options import pair_fields
 from warpsim.model.sensor_records import compile_sensors
 from warpsim.model.targets import compile_targets
 
@@ -41,6 +42,7 @@ def compile_model(b) -> Model:
     q0 = np.concatenate([j.q0 for j in joints]) if joints else np.zeros(0)
     soft = _stack([g.hydroelastic for g in b.geoms], (4,))
     pairs, point_pairs = hydroelastic.sort_pairs(soft, _contact_pairs(b))
+    own, laws = _own_laws(b, pairs["pair_geom"])
     order = {old: new for new, old in enumerate(links["joint_order"])}
     model = Model(
         name=b.name,
@@ -58,6 +60,15 @@ def compile_model(b) -> Model:
             f"joint_{key}": np.concatenate([getattr(j, key) for j in joints]) if nv else np.zeros(0)
             for key in ("stiffness", "damping", "armature", "friction", "reference")
         },
+        **{
+            f"joint_friction_{key}": _stack(
+                [x for j in joints for x in np.broadcast_to(getattr(j, f"friction_{key}"), (JOINT_NV[j.type], size))],
+                (size,),
+            )
+            for key, size in (("solref", 2), ("solimp", 5))
+        },
+        mujoco=b.mujoco,
+        **pair_fields(own, laws),
         **links["arrays"],
         geom_names=tuple(g.name for g in b.geoms),
         **columns("geom", b.geoms),
@@ -210,7 +221,7 @@ def _contact_pairs(b) -> dict:
         table = np.zeros((len(j), 5))  # friction, condim, torsional and rolling friction, margin
         table[:, 1], table[:, 4] = dims, margin[i] + margin[j]
         for row in np.flatnonzero(chosen):
-            table[row] = explicit[i, int(j[row])]
+            table[row] = explicit[i, int(j[row])][:5]
         pairs.append(np.stack([np.where(swapped, j, i), np.where(swapped, i, j)], axis=1))
         rules.append(np.where(chosen, int(FrictionRule.EXPLICIT), rule))
         own.append(table)
@@ -224,6 +235,17 @@ def _contact_pairs(b) -> dict:
         "pair_rolling_friction": rolling.copy(),
         "pair_margin": margins.copy(),
     }
+
+
+def _own_laws(b, pairs: np.ndarray) -> tuple[list[int], list[list[float]]]:
+    """The first own law of each pair, -1: none; and the laws, in the order of the pairs."""
+    own, laws = np.full(len(pairs), -1), []
+    given = {pair[:2]: pair[7:] for pair in b.explicit_pairs if len(pair) > 7}
+    place = {tuple(sorted(pair)): p for p, pair in enumerate(pairs.tolist())} if given else {}
+    for p, rows in sorted((place[geoms], rows) for geoms, rows in given.items() if geoms in place):
+        own[p] = len(laws)
+        laws += rows
+    return own, laws
 
 
 def _body_key(b, first, second):

@@ -5,6 +5,7 @@ Frames that were not given follow from the initial pose, where the constraint th
 """
 
 import dataclasses
+import typing
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,6 +17,7 @@ from warpsim.model.columns import columns
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, LEAST_LENGTH, ConstraintType
 from warpsim.model.geometry import IDENTITY, compose, inverse, rotate
 from warpsim.model.model import JointType
+from warpsim.model.mujoco_options import SOLIMP, SOLREF
 from warpsim.model.tendon_paths import Wrap, compile_paths
 
 
@@ -30,6 +32,11 @@ class Tendon:
     friction: float
     reference: np.ndarray | None  # None: the length where the joints' springs rest
     path: list[Wrap]  # for a spatial tendon, which has no coefficients
+    solref: typing.Any = SOLREF  # MuJoCo's law, see `mujoco_options.py`
+    solimp: typing.Any = SOLIMP
+    margin: float = 0.0
+    friction_solref: typing.Any = SOLREF
+    friction_solimp: typing.Any = SOLIMP
 
 
 @dataclasses.dataclass
@@ -42,6 +49,9 @@ class Constraint:
     active: bool
     stiffness: np.ndarray
     dissipation_time: float
+    solref: typing.Any = SOLREF  # MuJoCo's law, see `mujoco_options.py`
+    solimp: typing.Any = SOLIMP
+    torquescale: float = 1.0
 
 
 def check_stiffness(value, label: str) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from warpsim.model.actuators import EffortLimit, state_options
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType, own_option
 from warpsim.model.model import JOINT_NQ, JOINT_NV, FrictionRule, GeomType, JointType, Model
+from warpsim.model.mujoco_options import DEFAULTS, add_laws, given_law, own_laws
 from warpsim.model.targets import target_of
 from warpsim.model.tendon_paths import path_of
 
@@ -55,6 +56,8 @@ def joint_arguments(model: Model, j: int) -> dict:
         "range": model.joint_range[j] if model.joint_limited[j] else None,
         **_columns(model, "joint", dofs, ("stiffness", "damping", "armature", "friction", "reference")),
         "q0": model.q0[q : q + JOINT_NQ[kind]],
+        **given_law(model, "joint", j),
+        **given_law(model, "joint_friction", dofs, "friction_"),
     }
 
 
@@ -64,6 +67,7 @@ def geom_arguments(model: Model, geom: int) -> dict:
         "type": GeomType(model.geom_type[geom]).name.lower(),
         **_columns(model, "geom", geom, (*GEOM, "size", "pose", "rgba")),
         "visible": bool(model.geom_visible[geom]),
+        **given_law(model, "geom", geom),
     }
     if model.geom_mesh[geom] >= 0:
         found["max_hull_vertices"] = model.meshes[model.geom_mesh[geom]].max_hull_vertices
@@ -78,16 +82,18 @@ def given_time(time) -> float | None:
 
 
 def pair_rows(model: Model) -> list[list]:
-    """For each explicit pair its geoms, its friction and its `LAW` values."""
+    """For each explicit pair its geoms, its friction, its `LAW` values and its own laws (rows of `PAIR_LAW`)."""
     columns = [getattr(model, f"pair_{key}") for key in ("friction", *LAW)]
     rows = np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT)
-    return [[*model.pair_geom[p].tolist(), *(column[p].item() for column in columns)] for p in rows]
+    laws = own_laws(model)
+    return [[*model.pair_geom[p].tolist(), *(column[p].item() for column in columns), *laws.get(p, [])] for p in rows]
 
 
 def add_pairs(b, rows) -> None:
     """Add explicit pairs to a builder, by indices or names of geoms; trailing values of a row may be missing."""
     for first, second, friction, *law in rows:
         b.add_pair(first, second, friction, **dict(zip(LAW, law, strict=False)))
+        add_laws(b, law[len(LAW) :])
 
 
 def effort_limits(model: Model) -> list[EffortLimit]:
@@ -121,6 +127,8 @@ def tendon_arguments(model: Model, t: int, geom: int = 0, site: int = 0) -> dict
         **({"path": path} if path else {"joints": joints}),
         "range": model.tendon_range[t] if model.tendon_limited[t] else None,
         **_columns(model, "tendon", t, ("stiffness", "damping", "friction", "reference")),
+        **given_law(model, "tendon", t),
+        **given_law(model, "tendon_friction", t, "friction_"),
     }
 
 
@@ -133,6 +141,7 @@ def constraint_record(model: Model, c: int) -> dict:
         "type": kind.name.lower(),
         **_columns(model, "constraint", c, ("coefficients", "stiffness", "dissipation_time")),
         "active": bool(model.constraint_active[c]),
+        **given_law(model, "constraint", c),
     }
     if kind in BODY_CONSTRAINTS:
         bodies = [None if end < 0 else model.body_names[end] for end in model.constraint_body[c]]
@@ -151,6 +160,7 @@ def constraint_arguments(record: dict) -> dict:
         "stiffness": record["stiffness"],
         "dissipation_time": given_time(record.get("dissipation_time")),
         "active": record["active"],
+        **{key: record[key] for key in DEFAULTS["constraint"] if key in record},
     }
 
 

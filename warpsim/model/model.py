@@ -23,6 +23,7 @@ from warpsim.base.registry import registered
 from warpsim.base.reprs import show
 from warpsim.model.columns import filled, no_elements
 from warpsim.model.looks import VisualMaterial
+from warpsim.model.mujoco_options import DEFAULT_OPTIONS, MuJoCoOptions, default_fields
 from warpsim.model.muscle import FORCE
 
 if TYPE_CHECKING:
@@ -394,32 +395,67 @@ class Model(NamesOfModel):
     visual_materials: tuple[VisualMaterial, ...] = ()
     geom_visual_material: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) index into visual_materials, -1
 
+    # MuJoCo's constraint law, read by `ws.MuJoCo()` (`mujoco_options.py`). None stands for MuJoCo's defaults.
+    mujoco: MuJoCoOptions = DEFAULT_OPTIONS
+    geom_solref: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 2)
+    geom_solimp: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 5)
+    geom_solmix: np.ndarray = None  # type: ignore[assignment]  # (ngeom,)
+    joint_solref: np.ndarray = None  # type: ignore[assignment]  # (njoint, 2) of limits
+    joint_solimp: np.ndarray = None  # type: ignore[assignment]  # (njoint, 5)
+    joint_margin: np.ndarray = None  # type: ignore[assignment]  # (njoint,) limits act this far before their bounds
+    joint_friction_solref: np.ndarray = None  # type: ignore[assignment]  # (nv, 2)
+    joint_friction_solimp: np.ndarray = None  # type: ignore[assignment]  # (nv, 5)
+    tendon_solref: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2) of limits
+    tendon_solimp: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 5)
+    tendon_margin: np.ndarray = None  # type: ignore[assignment]  # (ntendon,)
+    tendon_friction_solref: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 2)
+    tendon_friction_solimp: np.ndarray = None  # type: ignore[assignment]  # (ntendon, 5)
+    constraint_solref: np.ndarray = None  # type: ignore[assignment]  # (n, 2)
+    constraint_solimp: np.ndarray = None  # type: ignore[assignment]  # (n, 5)
+    constraint_torquescale: np.ndarray = None  # type: ignore[assignment]  # (n,) of welds [m]
+    # Explicit pairs whose law is not that of their geoms: the first of a pair's rows below, -1: none. A pair has
+    # several rows where a file has several pairs of the same geoms; its other fields then hold the largest friction.
+    pair_own: np.ndarray = None  # type: ignore[assignment]  # (npair,)
+    pair_solref: np.ndarray = None  # type: ignore[assignment]  # (nown, 2)
+    pair_solreffriction: np.ndarray = None  # type: ignore[assignment]  # (nown, 2) zeros: as solref
+    pair_solimp: np.ndarray = None  # type: ignore[assignment]  # (nown, 5)
+    # (nown, 5) sliding along the two tangents, torsional, rolling about the two tangents
+    pair_own_friction: np.ndarray = None  # type: ignore[assignment]
+    pair_own_condim: np.ndarray = None  # type: ignore[assignment]  # (nown,)
+    pair_own_margin: np.ndarray = None  # type: ignore[assignment]  # (nown,) [m]
+
     def __post_init__(self) -> None:
         unlimited = [-np.inf, np.inf]
-        defaults = no_elements("site", "camera", "wrap", "sensor") | {
-            **filled("geom", self.ngeom, np.nan, "hydroelastic friction_dynamic friction_velocity mapped_stiffness"),
-            **filled("geom", self.ngeom, -1, "field"),
-            **filled("geom", self.ngeom, 0, "fluid torsional_friction rolling_friction margin"),
-            **filled("actuator", self.nu, 0, "dynamics time early length_range group"),
-            **filled("actuator", self.nu, np.nan, "own_range muscle"),
-            **filled("body", self.nbody, 0, "gravcomp"),
-            **{
-                f"pair_{key}": np.zeros(len(self.pair_geom))
-                for key in ("torsional_friction", "rolling_friction", "margin")
-            },
-            "geom_visual_material": np.full(self.ngeom, -1, np.int32),
-            "actuator_site": np.full((self.nu, 2), -1, np.int32),
-            "actuator_rod": np.zeros(self.nu),
-            "actuator_body": np.full(self.nu, -1, np.int32),
-            "pair_condim": np.full(len(self.pair_geom), 3, np.int32),
-            "activation_range": np.tile(unlimited, (self.nu, 1)),
-            "joint_effort_range": np.tile(unlimited, (self.njoint, 1)),
-            "joint_effort_gravity": np.zeros(self.njoint, bool),
-            "tendon_effort_range": np.tile(unlimited, (self.ntendon, 1)),
-            "body_mocap": np.full(self.nbody, -1, np.int32),
-            "wind": np.zeros(3),
-            "body_fluid": np.zeros((self.nbody, 7)),
-        }
+        defaults = (
+            no_elements("site", "camera", "wrap", "sensor")
+            | default_fields(self)
+            | {
+                **filled(
+                    "geom", self.ngeom, np.nan, "hydroelastic friction_dynamic friction_velocity mapped_stiffness"
+                ),
+                **filled("geom", self.ngeom, -1, "field"),
+                **filled("geom", self.ngeom, 0, "fluid torsional_friction rolling_friction margin"),
+                **filled("actuator", self.nu, 0, "dynamics time early length_range group"),
+                **filled("actuator", self.nu, np.nan, "own_range muscle"),
+                **filled("body", self.nbody, 0, "gravcomp"),
+                **{
+                    f"pair_{key}": np.zeros(len(self.pair_geom))
+                    for key in ("torsional_friction", "rolling_friction", "margin")
+                },
+                "geom_visual_material": np.full(self.ngeom, -1, np.int32),
+                "actuator_site": np.full((self.nu, 2), -1, np.int32),
+                "actuator_rod": np.zeros(self.nu),
+                "actuator_body": np.full(self.nu, -1, np.int32),
+                "pair_condim": np.full(len(self.pair_geom), 3, np.int32),
+                "activation_range": np.tile(unlimited, (self.nu, 1)),
+                "joint_effort_range": np.tile(unlimited, (self.njoint, 1)),
+                "joint_effort_gravity": np.zeros(self.njoint, bool),
+                "tendon_effort_range": np.tile(unlimited, (self.ntendon, 1)),
+                "body_mocap": np.full(self.nbody, -1, np.int32),
+                "wind": np.zeros(3),
+                "body_fluid": np.zeros((self.nbody, 7)),
+            }
+        )
         for name, array in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, array)
@@ -584,6 +620,16 @@ class Model(NamesOfModel):
     def geom_hydroelastic_thickness(self) -> np.ndarray:
         """`(ngeom,)` thickness [m] of the soft layer of compliant planes; NaN for other geoms."""
         return self.geom_hydroelastic[:, 2]
+
+    @property
+    def nown(self) -> int:
+        """Number of laws of explicit pairs that differ from those of their geoms."""
+        return len(self.pair_solref)
+
+    @property
+    def impratio(self) -> float:
+        """MuJoCo's `impratio`."""
+        return self.mujoco.impratio
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:

@@ -17,6 +17,7 @@ from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.friction_rules import CONDIMS
 from warpsim.model.hydroelastic import surface_pairs
 from warpsim.model.model import DynamicsType, FrictionRule, GeomType, JointType, Model
+from warpsim.model.mujoco_options import DEFAULTS, PAIR_LAW, MuJoCoOptions
 from warpsim.model.sensor_types import CONTACT_DATA, RAY_DATA, DataType, ObjectType, SensorType, data_size
 from warpsim.model.sensor_types import KINDS as KINDS_OF_SENSORS
 from warpsim.model.tendon_paths import check_paths
@@ -32,6 +33,7 @@ ROWS = {
     "q0": "nq",
 }
 ROWS |= {"tree_reference": "ntree", "tree_link": "ntree + 1", "tree_v": "ntree + 1"} | dict.fromkeys(PER_DOF, "nv")
+ROWS |= {"joint_friction_solref": "nv", "joint_friction_solimp": "nv"} | dict.fromkeys(PAIR_LAW, "nown")
 # By the prefix of the name, for fields that are not listed above; the text is a key of `counts`.
 OWNER = {"body": "nbody", "joint": "njoint", "link": "nlink", "geom": "ngeom", "pair": "npair", "tendon": "ntendon"}
 OWNER |= {"constraint": "nconstraint", "actuator": "nu", "site": "nsite", "camera": "ncamera", "wrap": "nwrap"}
@@ -61,6 +63,7 @@ INDICES = {
     "geom_field": (-1, "nfield"),
     "geom_visual_material": (-1, "nmaterial"),
     "pair_geom": (0, "ngeom"),
+    "pair_own": (-1, "nown"),
     "excluded": (-1, "nbody"),
     "constraint_body": (-1, "nbody"),
     "actuator_joint": (-1, "njoint"),
@@ -81,6 +84,7 @@ MOST_OF_A_SENSOR = 1_000_000  # values of a user sensor, contacts of a contact s
 WORDS = {"f": "numbers", "i": "whole numbers", "b": "truth values"}  # by the kind of a dtype
 # Fields that are always finite. Others may be infinite, or NaN where there is no value.
 FINITE = {"gravity", "q0", "body_mass", "body_com", "body_inertia", "joint_anchor", "joint_axis", "geom_size", "wind"}
+FINITE |= {*PAIR_LAW} - {"pair_own_condim"} | {f"{prefix}_{name}" for prefix, law in DEFAULTS.items() for name in law}
 FINITE |= {f"{owner}_pose" for owner in ("joint", "link", "geom", "site", "camera", "constraint")}
 
 
@@ -100,7 +104,7 @@ def check_tables(model: Model) -> None:
         "nsite",
         "ncamera",
     )
-    counts = {name: getattr(model, name) for name in (*names, "nsensor")}
+    counts = {name: getattr(model, name) for name in (*names, "nsensor", "nown")}
     lists = {"pair": model.pair_geom, "wrap": model.wrap_tendon, "mesh": model.meshes, "field": model.fields}
     counts |= {f"n{kind}": len(items) for kind, items in (lists | {"material": model.visual_materials}).items()}
     _check_arrays(model, counts)
@@ -117,9 +121,14 @@ def check_tables(model: Model) -> None:
     _check_constraints(model)
     _check_geoms(model)
     _check_sensors(model, counts)
-    for name in ("geom_condim", "pair_condim"):
+    for name in ("geom_condim", "pair_condim", "pair_own_condim"):
         if not np.isin(getattr(model, name), CONDIMS).all():
             raise ModelError(f"{name} holds {np.setdiff1d(getattr(model, name), CONDIMS)[0]}; there are {CONDIMS}")
+    owners = model.pair_own >= 0
+    first = np.unique(model.pair_own[owners])
+    unique = len(first) == owners.sum() and (model.nown == 0 or first.min(initial=1) == 0)
+    if not unique or (model.pair_rule[owners] != FrictionRule.EXPLICIT).any():
+        raise ModelError(f"pair_own is {short(model.pair_own.tolist())}; each law belongs to one explicit pair")
     surface = surface_pairs(model.geom_hydroelastic, model.pair_geom)
     if not np.array_equal(surface, np.arange(len(surface)) >= model.point_pairs):
         raise ModelError(f"point_pairs is {model.point_pairs}, but pressure-field contact is of other pairs")
@@ -211,6 +220,8 @@ def _check_values(model: Model) -> None:
             f"name, filter_parent and friction_rule are {short(model.name)}, {short(model.filter_parent)} and "
             f"{short(model.friction_rule)}; they must be a text, a truth value and one of {known}"
         )
+    if not isinstance(model.mujoco, MuJoCoOptions):
+        raise ModelError(f"mujoco is {short(model.mujoco)}; give ws.MuJoCoOptions(...)")
     if type(model.point_pairs) is not int or not 0 <= model.point_pairs <= len(model.pair_geom):
         raise ModelError(f"point_pairs is {short(model.point_pairs)}; it must be 0 to {len(model.pair_geom)}")
     for line in model.report:

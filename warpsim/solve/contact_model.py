@@ -10,7 +10,7 @@ from warpsim.kernels.laws.cone import INVERSE_MASS_FLOOR
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.solve.contact_law import ContactLaw
-from warpsim.solve.material import ignored_material, mixed_pair
+from warpsim.solve.material import ignored_material, mixed_pair, uneven_pair
 
 if TYPE_CHECKING:
     from warpsim.solve.sap.sap import SAP
@@ -43,6 +43,7 @@ class ContactModel:
     times_impacts: ClassVar[bool] = False  # steps can resolve impacts with it (`time_of_impact`)
     is_rigid: ClassVar[bool] = False  # contact has no stiffness: one that is given does not count
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
+    has_anisotropy: ClassVar[bool] = False  # the two tangents of a pair may have different friction
     heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] heaviest body that contact supports
     # SAP options whose β and σ regularise rows, and contacts without their own law. `sap.py` sets the default, convex
     # SAP: its class derives from this one.
@@ -86,6 +87,11 @@ class ContactModel:
             return (
                 f"{self.label} contact has no torsional and rolling friction, which {self.spin_pair(model)}; use "
                 "ws.SAP(), or condim 3: dataclasses.replace(model, pair_condim=np.minimum(model.pair_condim, 3))"
+            )
+        if self.collides and not self.has_anisotropy and (uneven := uneven_pair(model)) is not None:
+            return (
+                f"{self.label} contact has no anisotropic friction, which the pair of geoms {uneven} has; use "
+                "ws.MuJoCo(), or give equal values in the file or to add_pair"
             )
         given = (model, self.label, self.has_restitution, self.has_hertz, self.times_impacts)
         why = ignored_material(*given) if self.collides else None

@@ -27,6 +27,17 @@ def ignored_material(model: Model, name: str, restitution: bool, hertz: bool, ti
     return None
 
 
+def uneven_pair(model: Model) -> str | None:
+    """The first explicit pair whose friction differs along the two tangents, for messages; None without."""
+    sliding, other, _, rolling, last = model.pair_own_friction.T
+    condim = model.pair_own_condim
+    uneven = (condim > 1) & (sliding != other) | (condim > 4) & (rolling != last)
+    if not uneven.any():
+        return None
+    pair = int(np.argmax(np.where(model.pair_own <= np.argmax(uneven), model.pair_own, -1)))
+    return " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[pair])
+
+
 def bouncy(model: Model) -> str:
     """The geom with the largest restitution, for messages."""
     worst = int(np.argmax(model.geom_restitution))

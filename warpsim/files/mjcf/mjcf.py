@@ -19,6 +19,7 @@ from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, com
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
 from warpsim.files.mjcf.mjcf_kept import idle_tendons, read_kept, restore
+from warpsim.files.mjcf.mjcf_law import law_of, options_of, pair_law, with_override
 from warpsim.files.mjcf.mjcf_marks import add_marks
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.files.mjcf.mjcf_pressure import pressure_fields
@@ -40,6 +41,7 @@ from warpsim.model.builder import ModelBuilder
 from warpsim.model.geom_types import half_extents
 from warpsim.model.geometry import rotation_matrix, rotation_vector
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
+from warpsim.model.mujoco_options import add_laws, follows, plain_law
 
 DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)  # of a geom; any other colour of a geom takes precedence over its material's
 HIDDEN_GROUP = 3  # MuJoCo's viewer draws only lower groups
@@ -85,6 +87,7 @@ def convert(
     `source` is its name in errors, `report` holds lines about its files, and `textures` are the sources of its
     textures.
     """
+    m = with_override(m)
     lines, errors = feature_report(m)
     lines += report
     with named(source):
@@ -110,6 +113,7 @@ def collect(m, lines: list[ReportLine], idle=()) -> ModelBuilder:
     if fluid(m):
         b.density, b.viscosity = float(m.opt.density), float(m.opt.viscosity)
     b.report = lines
+    b.mujoco = options_of(m)
     b.friction_rule = FrictionRule.MAXIMUM
     b.filter_parent = not disabled(m, "FILTERPARENT")
     _add_bodies(b, m)
@@ -181,6 +185,9 @@ def _add_joints(b: ModelBuilder, m) -> None:
             friction=m.dof_frictionloss[v] if dry else 0.0,
             reference=reference,
             q0=m.qpos0[q],
+            **law_of(m, "jnt", j),
+            friction_solref=m.dof_solref[v],
+            friction_solimp=m.dof_solimp[v],
         )
 
 
@@ -254,6 +261,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             visible=bool(m.geom_group[g] < HIDDEN_GROUP and rgba[3] > 0),
             fluid=_ellipsoid(m, g, kind),
             hydroelastic=fitted(soft.get(g), kind, m.geom_size[g], f"geom {names[g]!r}", b.report),
+            **law_of(m, "geom", g),
         )
         b.geoms[-1].mapped_stiffness = stiffness if np.isfinite(stiffness) else np.nan
 
@@ -283,23 +291,16 @@ def _add_filters(b: ModelBuilder, m) -> None:
         b.exclude(int(signature) // 65536 - 1, int(signature) % 65536 - 1)
     if disabled(m, "CONTACT", "CONSTRAINT"):
         return
-    laws: dict[tuple[int, int], np.ndarray] = {}
+    laws: dict[tuple[int, int], list[list[float]]] = {}
     for p in range(m.npair):
-        condim, (mu, _, torsional, rolling, _) = m.pair_dim[p], m.pair_friction[p]
         geoms = tuple(sorted((int(m.pair_geom1[p]), int(m.pair_geom2[p]))))
-        law = np.array(
-            [
-                0.0 if condim == 1 else mu,
-                condim,
-                torsional if condim > 3 else 0.0,
-                rolling if condim > 4 else 0.0,
-                m.pair_margin[p],
-            ]
-        )
-        laws[geoms] = np.maximum(law, laws.get(geoms, 0.0))
-    for geoms, (mu, condim, *lengths) in laws.items():
+        laws.setdefault(geoms, []).append(pair_law(m, p))
+    for geoms, rows in laws.items():
+        mu, condim, *lengths = np.max([plain_law(row) for row in rows], axis=0)
         own = dict(zip(("torsional_friction", "rolling_friction", "margin"), lengths, strict=True))
         b.add_pair(*geoms, mu, condim=int(condim), **own)
+        if len(rows) > 1 or not follows(rows[0], [b.geoms[g] for g in geoms]):
+            add_laws(b, rows)
 
 
 def _add_actuators(b: ModelBuilder, m, tendons: dict[int, int]) -> list[int]:

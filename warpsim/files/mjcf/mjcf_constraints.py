@@ -7,6 +7,7 @@
 import mujoco
 import numpy as np
 
+from warpsim.files.mjcf.mjcf_law import law_of
 from warpsim.files.mjcf.mjcf_refusals import (
     disabled,
     equality_refusal,
@@ -74,6 +75,7 @@ def add_tendons(b: ModelBuilder, m, names: list[str], idle=()) -> dict[int, int]
             damping=m.tendon_damping[t] + extra if dampers else 0.0,
             friction=m.tendon_frictionloss[t] if dry else 0.0,
             reference=m.tendon_lengthspring[t],
+            **law_of(m, "tendon", t),
         )
     return places
 
@@ -97,7 +99,9 @@ def add_equalities(b: ModelBuilder, m, names: list[str], tendons: dict[int, int]
         if equality_refusal(m, e):
             continue
         kind, first, second = int(m.eq_type[e]), int(m.eq_obj1id[e]), int(m.eq_obj2id[e])
-        common = {"name": names[e], "active": bool(m.eq_active0[e]) and not off}
+        common = {"name": names[e], "active": bool(m.eq_active0[e]) and not off, **law_of(m, "eq", e)}
+        if kind == _WELD:
+            common["torquescale"] = m.eq_data[e, 10]
         if kind in (_CONNECT, _WELD):
             ends, poses, welded = _frames(m, e)
             stiffness, times = zip(*(_compliance(m, e, _body_weight(m, ends, k)) for k in (0, 1)), strict=True)

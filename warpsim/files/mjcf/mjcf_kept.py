@@ -26,6 +26,7 @@ from warpsim.base.checks import short
 from warpsim.base.errors import ModelError
 from warpsim.files.kept_json import add_efforts, add_record, effort_rows, loads, unpack
 from warpsim.files.mjcf.mjcf_kept_looks import restore_looks
+from warpsim.files.mjcf.mjcf_law import LAW_FIELDS
 from warpsim.files.mjcf.mjcf_report import KEPT as NAME
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
@@ -58,6 +59,7 @@ FIELDS = {
 }
 # The errors that values of a wrong type or shape cause.
 DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError, MemoryError, zlib.error)
+FIELDS = {kind: (*fields, *LAW_FIELDS.get(kind, ())) for kind, fields in FIELDS.items()}
 KINDS = {kind: LISTS.get(kind, f"{kind}s") for kind in FIELDS}
 
 

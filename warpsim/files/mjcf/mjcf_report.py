@@ -11,6 +11,7 @@ import numpy as np
 
 from warpsim.base.checks import grouped
 from warpsim.files.mjcf.mjcf_force_limits import IDLE, MOVING, SHARED, UNREACHED, ForceLimits, compensates
+from warpsim.files.mjcf.mjcf_law import enabled
 from warpsim.files.mjcf.mjcf_pressure import named_numerics
 from warpsim.files.mjcf.mjcf_refusals import (
     JOINTS,
@@ -41,21 +42,24 @@ _BODY, _JOINT, _GEOM = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujo
 _PAIR, _ACTUATOR, _TENDON = mujoco.mjtObj.mjOBJ_PAIR, mujoco.mjtObj.mjOBJ_ACTUATOR, mujoco.mjtObj.mjOBJ_TENDON
 
 _SOLVER = IGNORED, "a setting of MuJoCo's solver"
+_LAW = "used by ws.MuJoCo(); other contact models: "
 _COLLISION = IGNORED, "a setting of MuJoCo's collision detection"
 OPTIONS = {
     "timestep": (USED, "default step of the Simulator"),
     "gravity": (USED, ""),
     "disableactuator": (MAPPED, "actuators of the disabled groups give no force"),
-    "integrator": (IGNORED, "the Simulator's integrator is used"),
-    "cone": (IGNORED, "the friction cone is always the exact circular one"),
-    "impratio": (IGNORED, "friction and normal regularisation follow from the solver's sigma and beta"),
-    **dict.fromkeys("solver iterations tolerance ls_iterations ls_tolerance".split(), _SOLVER),
-    **dict.fromkeys("noslip_iterations noslip_tolerance jacobian".split(), _SOLVER),
+    "integrator": (IGNORED, f"{_LAW}the Simulator's integrator"),
+    "cone": (IGNORED, f"{_LAW}the exact circular cone"),
+    "impratio": (IGNORED, f"{_LAW}friction and normal regularisation follow from the solver's sigma and beta"),
+    **dict.fromkeys(("iterations", "tolerance"), (IGNORED, f"{_LAW}a setting of MuJoCo's solver")),
+    **dict.fromkeys("solver ls_iterations ls_tolerance".split(), _SOLVER),
+    **dict.fromkeys("noslip_iterations noslip_tolerance".split(), (IGNORED, "ws.MuJoCo() has no noslip")),
+    "jacobian": _SOLVER,
     **dict.fromkeys("ccd_iterations ccd_tolerance sdf_initpoints sdf_iterations".split(), _COLLISION),
     "sleep_tolerance": (IGNORED, "no sleeping"),
     "magnetic": (IGNORED, "read by magnetometers only"),
     **dict.fromkeys(("density", "viscosity", "wind"), (USED, "of the medium that all bodies move in")),
-    **dict.fromkeys(("o_margin", "o_solref", "o_solimp", "o_friction"), (REFUSED, "contact override, when enabled")),
+    **dict.fromkeys(("o_margin", "o_solref", "o_solimp", "o_friction"), (MAPPED, "contact override, when enabled")),
 }
 
 _OFF = "nothing of the kind acts"
@@ -75,15 +79,15 @@ DISABLE_FLAGS = {
     "SENSOR": (IGNORED, "sensors are evaluated where they are asked for"),
     **dict.fromkeys(("WARMSTART", "ISLAND"), _SOLVER),
     **dict.fromkeys(("MIDPHASE", "NATIVECCD", "MULTICCD"), _COLLISION),
-    "EULERDAMP": (IGNORED, "the Simulator's integrator decides how damping is integrated"),
+    "EULERDAMP": (IGNORED, f"{_LAW}the Simulator's integrator decides how damping is integrated"),
     "AUTORESET": (IGNORED, "a world that blows up is held and flagged"),
 }
 ENABLE_FLAGS = {
-    "OVERRIDE": (REFUSED, "contact override; set the values on the geoms"),
+    "OVERRIDE": (MAPPED, "its margin, solref, solimp and friction are those of all geoms and pairs"),
     **dict.fromkeys(("ENERGY", "FWDINV"), (IGNORED, "a measurement of MuJoCo")),
     "INVDISCRETE": (IGNORED, "inverse dynamics here are those of continuous time"),
     "SLEEP": (IGNORED, "no sleeping"),
-    "DIAGEXACT": _SOLVER,
+    "DIAGEXACT": (IGNORED, f"{_LAW}a setting of MuJoCo's solver"),
     "IPC": (IGNORED, "flexes are refused"),
     "SPECULATIVE": (IGNORED, "contacts here are always speculative"),
 }
@@ -159,8 +163,10 @@ def _options(r: _Report, m) -> None:
         r.add(f"option {name} = {text}", status, why)
     if fluid(m) and np.any(m.opt.wind):
         r.add(f"option wind = {m.opt.wind.tolist()}", USED, OPTIONS["wind"][1])
-    if int(m.opt.enableflags) & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
-        r.refuse("option enable override", "replaces the contact parameters of every geom", "set them on the geoms")
+    friction = m.opt.o_friction
+    if enabled(m, "OVERRIDE") and (friction[0] != friction[1] or friction[3] != friction[4]):
+        what = f"gives every geom the anisotropic friction {friction.tolist()}"
+        r.refuse("option enable override", what, "use equal values along both tangents, or pairs")
     for value, enum, prefix, table, word in (
         (m.opt.disableflags, mujoco.mjtDisableBit, "mjDSBL_", DISABLE_FLAGS, "disable"),
         (m.opt.enableflags, mujoco.mjtEnableBit, "mjENBL_", ENABLE_FLAGS, "enable"),
@@ -172,7 +178,7 @@ def _options(r: _Report, m) -> None:
             name = known[0][7:] if known else f"bit {bit}"
             if name not in table:
                 r.refuse(f"option {word} {name.lower()}", "is unknown to this version", "clear the flag")
-            elif name != "OVERRIDE":
+            else:
                 r.add(f"option {word} {name.lower()}", *table[name])
 
 
@@ -231,11 +237,11 @@ def _soft(solref, solimp) -> np.ndarray:
 def _softness(r: _Report, word: str, limited, limits, friction: str, soft_friction: int) -> None:
     """Add lines for the softness and margin of limits of joints or tendons, and for soft dry friction."""
     limited, margin = np.asarray(limited) != 0, np.asarray(limits[2]) != 0
-    why = "limits are near-rigid (beta 0.1)"
+    why = f"{_LAW}limits are near-rigid (beta 0.1)"
     r.count(f"solref/solimp of {word} limits", IGNORED, (_soft(*limits[:2]) & limited).sum(), word, why)
-    why = "dry friction is as stiff as the solver's sigma makes it"
+    why = f"{_LAW}dry friction is as stiff as the solver's sigma makes it"
     r.count(f"solref/solimp of {friction} friction", IGNORED, soft_friction, word, why)
-    r.count(f"{word} limit margin", IGNORED, (margin & limited).sum(), word, "limits act at the bound")
+    r.count(f"{word} limit margin", IGNORED, (margin & limited).sum(), word, f"{_LAW}limits act at the bound")
 
 
 def _geoms(r: _Report, m) -> None:
@@ -261,7 +267,7 @@ def _geoms(r: _Report, m) -> None:
     r.count("geom margin", USED, (active & (m.geom_margin != 0)).sum(), "geom", why)
     r.count("geom gap", IGNORED, (active & (m.geom_gap != 0)).sum(), "geom", "contacts without a force are not listed")
     r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
-    r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", "compliances of a pair add")
+    r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", f"{_LAW}compliances of a pair add")
     if fluid(m):
         ellipsoids = int(np.count_nonzero(m.geom_fluid[:, 0] > 0))
         r.add(
@@ -275,22 +281,18 @@ def _pairs(r: _Report, m) -> None:
     ends = np.sort(np.stack([m.pair_geom1, m.pair_geom2], axis=1), axis=1)
     repeated = m.npair - len(np.unique(ends, axis=0))
     why = (
-        "one contact with the largest of their frictions: of two at one place that with more friction bears a sliding "
-        "load"
+        f"{_LAW}one contact with the largest of their frictions: of two at one place that with more friction bears a "
+        "sliding load"
     )
     r.count("contact pairs that repeat another's geoms", MAPPED, repeated, "pair", why)
     r.count("contact excludes", USED, m.nexclude, "exclude")
-    for p in range(m.npair):
-        first, second, _, *rolling = m.pair_friction[p]
-        if m.pair_dim[p] > 1 and first != second:
-            r.refuse(r.name(_PAIR, p), f"has anisotropic friction {first:g}, {second:g}", "use equal values")
-        if m.pair_dim[p] > 4 and rolling[0] != rolling[1]:
-            r.refuse(
-                r.name(_PAIR, p), f"has anisotropic rolling friction {rolling[0]:g}, {rolling[1]:g}", "use equal values"
-            )
+    sliding, other, _, rolling, last = m.pair_friction.T
+    uneven = (m.pair_dim > 1) & (sliding != other) | (m.pair_dim > 4) & (rolling != last)
+    why = "by ws.MuJoCo(); other contact models refuse it"
+    r.count("anisotropic friction of pairs", USED, uneven.sum(), "pair", why)
     r.count("pair condim 4 or 6", USED, (m.pair_dim > 3).sum(), "pair", "torsional and rolling friction, with ws.SAP()")
     soft = _soft(m.pair_solref, m.pair_solimp) | (m.pair_solreffriction != 0).any(axis=1)
-    r.count("solref/solimp of pairs", IGNORED, soft.sum(), "pair", "a pair takes the material of its geoms")
+    r.count("solref/solimp of pairs", IGNORED, soft.sum(), "pair", f"{_LAW}the material of its geoms")
     r.count("margin of pairs", USED, (m.pair_margin != 0).sum(), "pair", "instead of their geoms'")
     r.count("gap of pairs", IGNORED, (m.pair_gap != 0).sum(), "pair", "contacts without a force are not listed")
     _neutral(r, m, _PAIR)
@@ -373,7 +375,7 @@ def _equalities(r: _Report, m) -> None:
         mapped += int(_soft(m.eq_solref[e : e + 1], m.eq_solimp[e : e + 1])[0])
         scaled += kind == "weld" and m.eq_data[e, 10] not in (0, 1)
     r.count("solref/solimp of constraints", MAPPED, mapped, "constraint", "stiffness and dissipation_time")
-    why = "a weld holds angles as near-rigidly as positions; 0 makes it a connect"
+    why = f"{_LAW}a weld holds angles as near-rigidly as positions; 0 makes it a connect"
     r.count("torquescale of welds", IGNORED, scaled, "weld", why)
 
 

@@ -17,11 +17,13 @@ from warpsim.base.errors import ModelError
 from warpsim.files.kept_json import dumps, pack
 from warpsim.files.mjcf import mjcf_kept
 from warpsim.files.mjcf.mjcf import collect
+from warpsim.files.mjcf.mjcf_constraints import compliance
 from warpsim.files.mjcf.mjcf_elements import add, check_names, text_of, unless
 from warpsim.files.mjcf.mjcf_files import write
 from warpsim.files.mjcf.mjcf_force_limits import MOVING, ForceLimits
 from warpsim.files.mjcf.mjcf_kept import FIELDS, KINDS, NAME, agrees
 from warpsim.files.mjcf.mjcf_kept_looks import keep_looks
+from warpsim.files.mjcf.mjcf_law import LAW_FIELDS, option_attributes
 from warpsim.files.mjcf.mjcf_pressure import PREFIX
 from warpsim.files.mjcf.mjcf_refusals import tendon_roles
 from warpsim.files.mjcf.mjcf_report import DEFAULT_SOLIMP
@@ -55,10 +57,10 @@ ROUNDED += tuple(("geom", key) for key in ("size", "pose", "hydroelastic", "flui
 # Differences that do not change what MuJoCo does: looks, equivalent frames, and times that MuJoCo represents
 # differently.
 UNTOLD = {
-    "geom": {"rgba", "visible", "dissipation_time", "size", "mapped_stiffness"},
+    "geom": {"rgba", "visible", "dissipation_time", "size", "mapped_stiffness", *LAW_FIELDS["geom"]},
     "site": {"rgba", "size"},
     "camera": {"fovy"},
-    "constraint": {"poses", "dissipation_time"},
+    "constraint": {"poses", "dissipation_time", *LAW_FIELDS["constraint"]},
     "body": {"axes"},
 }
 
@@ -107,6 +109,7 @@ class _Writer:
             for element in elements:
                 if element.get("name") in solref:
                     element.set("solref", text_of(solref[element.get("name")]))
+                    element.attrib.pop("solimp", None)
         unsaid = unsaid_efforts(tree, m)
         if any(soft) or unsaid:
             m = self.compiled(tree)
@@ -152,9 +155,11 @@ class _Writer:
         model = self.model
         medium = {"density": unless(model.fluid_density, 0.0), "viscosity": unless(model.fluid_viscosity, 0.0)}
         medium |= {"wind": unless(model.wind, np.zeros(3)), "magnetic": magnetic_field(self.b)}
-        option = add(root, "option", timestep=model.timestep, gravity=model.gravity, **medium)
-        if not model.filter_parent:
-            add(option, "flag", filterparent="disable")
+        law, flags = option_attributes(model.mujoco)
+        option = add(root, "option", timestep=model.timestep, gravity=model.gravity, **medium, **law)
+        flags["filterparent"] = None if model.filter_parent else "disable"
+        if any(flags.values()):
+            add(option, "flag", **flags)
 
     def pressures(self, root: xml.Element) -> None:
         section = add(root, "custom")
@@ -185,6 +190,7 @@ def records(model: Model) -> ModelBuilder:
     """A builder with exactly the numbers of a model."""
     b = ModelBuilder(model.name, gravity=model.gravity, timestep=model.timestep)
     b.density, b.viscosity, b.wind = model.fluid_density, model.fluid_viscosity, model.wind
+    b.mujoco = model.mujoco
     b.add_model(model)
     for kind, key in ROUNDED:
         for item, value in zip(getattr(b, KINDS[kind]), getattr(model, f"{kind}_{key}"), strict=True):
@@ -215,13 +221,22 @@ def unsaid_efforts(tree: xml.Element, m: mujoco.MjModel) -> list[str]:
 
 
 def geom_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
-    """solref of the geoms that have a stiffness and a weight in MuJoCo: the inverse of `contact_material`."""
+    """solref of the geoms that have a stiffness and a weight in MuJoCo: the inverse of `contact_material`.
+
+    A stiffness that was mapped from the geom's own solref and solimp needs no other.
+    """
     found = {}
     for geom in b.geoms:
         weight = _body_weight(b, m, geom.body)
-        if np.isfinite(geom.stiffness) and weight > 0:
+        if np.isfinite(geom.stiffness) and weight > 0 and not _is_own(m, geom, geom.stiffness, weight):
             found[geom.name] = _solref(geom.stiffness, geom.dissipation_time, weight, b.timestep)
     return found
+
+
+def _is_own(m: mujoco.MjModel, item, stiffness: float, weight: float) -> bool:
+    """Whether stiffness and dissipation time of a geom or constraint follow from its own solref and solimp."""
+    own, time = compliance(m, item.solref, item.solimp, weight)
+    return agrees([own, np.nan if time is None else time], [stiffness, item.dissipation_time])
 
 
 def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[float, float]]:
@@ -237,7 +252,7 @@ def constraint_softness(b: ModelBuilder, m: mujoco.MjModel) -> dict[str, tuple[f
             weight = sum(m.tendon_invweight0[m.tendon(b.tendons[end].name).id] for end in ends)
         else:
             weight = sum(_body_weight(b, m, end) for end in ends)
-        if weight > 0:
+        if weight > 0 and not _is_own(m, c, c.stiffness[0], float(weight)):
             found[c.name] = _solref(c.stiffness[0], c.dissipation_time, float(weight), b.timestep)
     return found
 

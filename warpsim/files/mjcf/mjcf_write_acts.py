@@ -7,6 +7,7 @@ import numpy as np
 
 from warpsim.files.mjcf.mjcf_elements import add, limits_of, pose_of, unless
 from warpsim.files.mjcf.mjcf_kept import agrees
+from warpsim.files.mjcf.mjcf_law import law_attributes, pair_elements
 from warpsim.model.builder_names import free_name
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.constraints import initial_poses
@@ -31,10 +32,10 @@ def write_contacts(b, root: xml.Element) -> None:
     section = add(root, "contact")
     for first, second in sorted(b.excluded):
         add(section, "exclude", body1=body_name(b, first), body2=body_name(b, second))
-    for first, second, mu, condim, torsional, rolling, margin in b.explicit_pairs:
-        friction = (mu, mu, torsional, rolling, rolling)
-        ends = {"geom1": b.geoms[first].name, "geom2": b.geoms[second].name}
-        add(section, "pair", **ends, condim=condim, friction=friction, margin=unless(margin, 0.0))
+    for pair in b.explicit_pairs:
+        ends = {f"geom{k + 1}": b.geoms[geom].name for k, geom in enumerate(pair[:2])}
+        for law in pair_elements(b, pair):
+            add(section, "pair", **ends, **law)
 
 
 def write_tendons(b, root: xml.Element) -> None:
@@ -49,6 +50,7 @@ def write_tendons(b, root: xml.Element) -> None:
             "damping": unless(tendon.damping, 0.0),
             "frictionloss": unless(tendon.friction, 0.0),
             "springlength": reference,
+            **law_attributes("tendon", tendon),
         }
         options["range"] = limits_of(tendon.range) if tendon.limited else None
         for limit in (limit for limit in b.effort_limits if limit.tendon == t):
@@ -72,8 +74,10 @@ def write_constraints(b, root: xml.Element, aids: dict[tuple[int, int], str]) ->
     for index, c in enumerate(b.constraints):
         if c.type not in SAID:
             continue
-        common = {"name": c.name, "active": None if c.active else False}
+        common = {"name": c.name, "active": None if c.active else False} | law_attributes("constraint", c)
         word = c.type.name.lower()
+        if word != "weld":
+            del common["torquescale"]
         if c.type in (ConstraintType.JOINT, ConstraintType.TENDON):
             items = b.joints if c.type == ConstraintType.JOINT else b.tendons
             ends = {f"{word}{k + 1}": items[end].name for k, end in enumerate(c.ends) if end >= 0}

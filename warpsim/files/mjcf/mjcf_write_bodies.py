@@ -8,6 +8,7 @@ import xml.etree.ElementTree as xml
 import numpy as np
 
 from warpsim.files.mjcf.mjcf_elements import add, limits_of, pose_of, short_of, unless
+from warpsim.files.mjcf.mjcf_law import law_attributes
 from warpsim.files.mjcf.mjcf_write_acts import joints_ranges
 from warpsim.files.mjcf.mjcf_write_looks import Looks
 from warpsim.model.actuators import EffortLimit
@@ -157,6 +158,7 @@ def _joint(parent: xml.Element, joint, effort) -> None:
     if scalar:
         options |= {"axis": joint.axis, "ref": unless(float(joint.q0[0]), 0.0)}
         options["springref"] = unless(float(joint.reference[0]), 0.0)
+    options |= law_attributes("joint", joint)
     if effort is not None:
         options["actuatorfrcrange"] = limits_of(effort.range)
         options["actuatorgravcomp"] = True if effort.gravity else None
@@ -183,6 +185,7 @@ def _geom(b, parent: xml.Element, geom, heights: HField | None, shapes: Shapes, 
     }
     options |= {"group": None if geom.visible else HIDDEN, "rgba": unless(short_of(geom.rgba), (0.5, 0.5, 0.5, 1.0))}
     options["material"] = looks.name(geom.material) if geom.material is not None else None
+    options |= law_attributes("geom", geom)
     if geom.fluid[0] > 0:
         options |= {"fluidshape": "ellipsoid", "fluidcoef": geom.fluid[1:6]}
     add(parent, "geom", name=geom.name, type=unless(kind.name.lower(), "sphere"), **pose_of(pose), **options)

@@ -76,6 +76,7 @@ def soften(b, soft: dict[int, list], warn) -> None:
     laws = {}
     for g, (solref, solimp) in soft.items():
         law = DEFAULT_SOLREF if solref is None else solref, DEFAULT_SOLIMP if solimp is None else solimp
+        b.geoms[g].solref, b.geoms[g].solimp = law
         if not (np.allclose(law[0], DEFAULT_SOLREF) and np.allclose(law[1], DEFAULT_SOLIMP)):
             laws[g] = law
     if not laws:

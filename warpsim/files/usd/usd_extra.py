@@ -5,6 +5,8 @@ When a stage is read, the schema's attributes take precedence: an exact value co
 beside it. So a stage edited by another program reads as edited. What the schema lacks comes only from this data.
 """
 
+import dataclasses
+
 import numpy as np
 
 from warpsim.files import kept_json
@@ -102,6 +104,7 @@ def world_data(model) -> dict:
         "version": 1,
         "gravity": model.gravity,
         "friction_rule": int(model.friction_rule),
+        "mujoco": dataclasses.asdict(model.mujoco),
         "filter_parent": bool(model.filter_parent),
         "excluded": model.excluded,
         "pairs": elements.pair_rows(model),

@@ -41,6 +41,7 @@ from warpsim.model.builder_names import free_name
 from warpsim.model.elements import add_pairs
 from warpsim.model.geometry import IDENTITY, compose, inverse, nearest_rotation, rotation_matrix
 from warpsim.model.model import FrictionRule, Model, ReportLine
+from warpsim.model.mujoco_options import MuJoCoOptions
 
 TARGETS = "drive_targets"  # name of the keyframe with the drives' targets as controls
 MAX_BODIES = 5000
@@ -418,6 +419,7 @@ class _Reader:
         step = self.scene.timestep(float(self.timestep))
         b = ModelBuilder(str(self.model_name), gravity=gravity, timestep=step, **self.scene.medium())
         b.report = self.report
+        b.mujoco = MuJoCoOptions(**self.kept.get("mujoco", {}))
         if "friction_rule" in self.kept:
             b.friction_rule = FrictionRule(self.kept["friction_rule"])
             b.filter_parent = bool(self.kept["filter_parent"])

@@ -14,6 +14,7 @@ from warpsim.model import mesh_mass
 from warpsim.model.elements import GEOM
 from warpsim.model.geometry import IDENTITY, compose, matrix_quaternion, nearest_rotation
 from warpsim.model.hydroelastic import Hydroelastic
+from warpsim.model.mujoco_options import DEFAULTS
 
 MAX_POINTS = 4_000_000
 SHEAR = 1e-5  # relative shear up to which a transform counts as rotation and scale
@@ -23,7 +24,7 @@ AXES = {  # quaternions, scalar first, that turn z to the axis
     "Z": np.array([1.0, 0, 0, 0]),
 }
 USED_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "mesh": 0}
-OWN_FIELDS = (*GEOM, "rgba", "visible", "max_hull_vertices", "fluid")
+OWN_FIELDS = (*GEOM, "rgba", "visible", "max_hull_vertices", "fluid", *DEFAULTS["geom"])
 
 
 class Unsupported(ModelError):
