@@ -42,6 +42,7 @@ SHARED_NAMES = {
     "impacts": "impacts inside a step: kernels and host",
     "lagged": "the solver of Coulomb's law: kernels and host",
     "lcp": "boxed LCPs: kernels and host",
+    "pulls": "actuators and tendon springs as explicit forces: kernels and host",
     "linearize": "Jacobians in closed form: kernels and host",
     "compensation": "gravity compensation: kernels and host",
     "muscle": "muscles: kernels and their constants",

@@ -30,7 +30,7 @@ from warpsim.run.quantities import Quantities
 from warpsim.run.rollout import Rollouts
 from warpsim.run.shortage import explains_shortage
 from warpsim.run.untimed import UntimedPairs, count_untimed, warn_untimed
-from warpsim.solve.contact_model import ContactModel
+from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
 from warpsim.stepping import Diagnostics, Stepper
@@ -51,8 +51,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     dt : float, optional
         Time step [s]. Default: the time step of the model's file.
     integrator : Integrator, optional
-        `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()` or
-        `ws.Variational()`.
+        `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
+        `ws.Variational()` or `ws.MuJoCoEuler()`.
     solver : ContactModel, optional
         `ws.SAP()` (default), `ws.Compliant()`, `ws.LCP()` or `ws.NoContact()`.
     device : str, optional
@@ -166,8 +166,10 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
             )
         self.dtype = dtype_called(dtype)
         dt = time_step(model.timestep if dt is None else dt, dtype)
-        self.integrator = SymplecticEuler() if integrator is None else integrator
         self.solver = SAP() if solver is None else solver
+        if integrator is None and is_contact_model(self.solver):
+            integrator = self.solver.default_integrator(model)
+        self.integrator = SymplecticEuler() if integrator is None else integrator
         self.requires_grad = flag(requires_grad, "requires_grad")
         chosen = (model, self.solver, self.integrator, dtype, self.requires_grad)
         self.time_of_impact = timed_impacts(time_of_impact, *chosen)

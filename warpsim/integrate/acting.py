@@ -25,7 +25,7 @@ class Acting:
     """
 
     # Each part is stored in the attribute of its name. None: the model has no such part.
-    fluid = lines = compensation = actuation = tendon_energy = sticking = spin = gain = measurement = None
+    fluid = lines = compensation = actuation = pulls = tendon_energy = sticking = spin = gain = measurement = None
     impacts = None  # impacts inside the step, where they are resolved
     wrench = None  # (worlds, nbody, 6), from the first wrenches on
 

@@ -15,6 +15,7 @@ from warpsim.contact.collision import Collision
 from warpsim.contact.sticking import Sticking
 from warpsim.device.memory import Lender, adopt
 from warpsim.forces.lines import Lines, has_lines, line_motors
+from warpsim.forces.pulls import Pulls
 from warpsim.forces.tendon_energy import TendonEnergy, sprung
 from warpsim.integrate.acting import Acting
 from warpsim.integrate.actuation import Actuation, is_needed
@@ -28,6 +29,7 @@ from warpsim.integrate.impacts import Impacts
 from warpsim.integrate.theta.schemes import SymplecticEuler, ThetaScheme
 from warpsim.integrate.theta.stages import ThetaStages
 from warpsim.kernels.contact import net_force
+from warpsim.kernels.forces.actuators import ALWAYS
 from warpsim.kernels.integrate import spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import passes
@@ -47,6 +49,8 @@ class Step(Acting):
     reports_energy = True
     widens = True  # deep trees are stepped in float64, see `explicit_motion.py`
     motors_pull = True  # actuators without feedback on lines are forces; if False, rows
+    acts_explicitly = False  # actuators with feedback and tendon springs are explicit forces, see `Pulls`; else rows
+    detects_ahead = True  # detection looks for what meets within the step; if False, for what is near at its start
 
     def __init__(
         self,
@@ -65,13 +69,15 @@ class Step(Acting):
         self.collision.scene.expect_impacts = int(contact_model.is_exact)
         if not contact_model.limits_recovery:
             self.collision.scene.recovery = np.inf
-        actuator_row = actuator_rows(model, scheme.implicit)
+        explicit = self.acts_explicitly
+        actuator_row = np.full(model.nu, ALWAYS) if explicit else actuator_rows(model, scheme.implicit)
         self.tabulate_actuators(actuator_row)
         motors = line_motors(model) if self.motors_pull and not scheme.implicit else np.empty(0, int)
         self._make_forces(motors)
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
         rows = np.setdiff1d(np.flatnonzero(actuator_row), [*motors, *np.flatnonzero(model.actuator_body >= 0)])
-        self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, **law)
+        rows = rows[:0] if explicit else rows
+        self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, springs=not explicit, **law)
         self.dynamics.steadied = self.scalar_rows.armature
         self.stages = ThetaStages(self, scheme)
         self.motion = self.stages if scheme.implicit else free_motion_of(self, self.widens and make_solver is None)
@@ -115,6 +121,7 @@ class Step(Acting):
         self.add(Lines, has_lines(model), *known, motors)
         self.add(Compensation, model.body_gravcomp.any(), *known)
         self.add(Actuation, is_needed(model), *known)
+        self.add(Pulls, self.acts_explicitly, dynamics, self.lines)
         self.add(TendonEnergy, len(sprung(model)), dynamics, self.lines)
         self.add(Sticking, self.collision.enabled and (model.actuator_body >= 0).any(), *known, self.collision)
 
@@ -263,7 +270,7 @@ class Step(Acting):
         dynamics = self.dynamics
         if not self.fused:
             dynamics.velocity(self.v_star, self.link_V_star)
-        self.collision.detect(h, dynamics.link_V, self.link_V_star)
+        self.collision.detect(h if self.detects_ahead else 0.0, dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
         self.stages.follow_contacts()
         if self.collision.enabled and self.impacts:
@@ -321,10 +328,13 @@ class Step(Acting):
         after = {"q_next": q, "v_next": v, "contact_flags": self.collision.contacts.flags}
         return self.device_model.struct(schemes.Ends, **before, **after)
 
-    def commit(self, h: float, q: wp.array, v: wp.array) -> None:
-        """Accept (q, v) as the state after h, in the worlds where it is finite."""
+    def commit(self, h: float, q: wp.array, v: wp.array, measured: wp.array | None = None) -> None:
+        """Accept (q, v) as the state after h, in the worlds where it is finite.
+
+        `measured`: the velocity that sensors read. Default: v.
+        """
         for part in self.parts:
-            part.before_commit(h, v)
+            part.before_commit(h, v if measured is None else measured)
         d, status = self.device_model, self.solver.solution.status
         self.dynamics.launch(schemes.commit, None, [d.topology, d.plant(), h, status, self.ends(q, v)])
         for part in self.parts:

@@ -269,7 +269,8 @@ class ScalarRows:
     """The scalar rows of all worlds: `rows` (struct of `kernels/rows/table.py`) and the launches that fill it.
 
     `actuators`: indices of the actuators that have a row. `exact`: a finite stiffness has no near-rigid limit.
-    `follow_bend`: errors of constraints include the bend of the path within the step, J̇v h²/2.
+    `follow_bend`: errors of constraints include the bend of the path within the step, J̇v h²/2. `springs`: whether
+    springs and dampers of tendons are rows.
     """
 
     def __init__(
@@ -280,6 +281,7 @@ class ScalarRows:
         exact: bool = False,
         follow_bend: bool = True,
         lines: Lines | None = None,
+        springs: bool = True,
     ):
         self.device_model, self.dynamics, self.follow_bend = device_model, dynamics, follow_bend
         model, t = device_model.model, device_model.types
@@ -287,6 +289,7 @@ class ScalarRows:
         tables = None if lines is None else lines.tables
         found = joint_rows(model) + constraint_rows(model, tables) + [servo_row(model, a, tables) for a in actuators]
         found = [row for row in found if row.support]  # a line between links that stand still moves nothing
+        found = [row for row in found if springs or row.kind != "spring"]
         self.row_list, self.count = found, len(found)
         self.has_frames = any(row.between for row in found)
         of_joints = all(row.owner == table.JOINT for row in found if not (row.between or row.on_line))

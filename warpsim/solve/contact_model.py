@@ -40,6 +40,7 @@ class ContactModel:
     limits_recovery: bool = True  # recovery from overlap is limited by the simulator's `recovery_speed`
     kinks_at_touch: ClassVar[bool] = False  # slopes differ on the two sides of φ = 0
     has_closed_form: ClassVar[bool] = False  # `linearize` knows the derivatives of its law
+    mujoco_law: ClassVar[bool] = False  # contact and rows follow MuJoCo's constraint law
     times_impacts: ClassVar[bool] = False  # steps can resolve impacts with it (`time_of_impact`)
     is_rigid: ClassVar[bool] = False  # contact has no stiffness: one that is given does not count
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
@@ -74,6 +75,10 @@ class ContactModel:
     def make_law(self, dynamics: Any, collision: Any) -> Any:
         """The law that computes R, v̂ and μ of contacts from their material."""
         return ContactLaw(self.regularisation, dynamics, collision)
+
+    def default_integrator(self, model: Model) -> Any:
+        """The integrator of a `Simulator` that is given none; None: `ws.SymplecticEuler()`."""
+        return None
 
     def refuse(self, model: Model, integrator: Any, dtype: str, requires_grad: bool) -> str | None:
         """Why this model of contact cannot simulate `model`, naming the value and the fix; None if it can."""

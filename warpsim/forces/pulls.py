@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host side of explicit actuators and tendon springs (`kernels/forces/pulls.py`), for MuJoCo's integrators."""
+
+import numpy as np
+import warp as wp
+
+from warpsim.forces.lines import Lines
+from warpsim.kernels.forces import pulls
+from warpsim.model.model import JOINT_NV, JointType, Model
+from warpsim.tree.dynamics import Dynamics
+from warpsim.tree.part import Part
+
+
+def pulling_tendons(model: Model) -> np.ndarray:
+    """The tendons with a spring or a damper."""
+    return np.flatnonzero((model.tendon_stiffness != 0.0) | (model.tendon_damping != 0.0))
+
+
+class Pulls(Part):
+    """Tables and launches for all worlds. `pull (worlds, n)`: the forces of all actuators, then of all tendons with a
+    spring or a damper."""
+
+    name = "pulls"
+    TAPED = ("pull",)
+
+    def __init__(self, dynamics: Dynamics, lines: Lines | None):
+        self.dynamics, self.lines = dynamics, lines
+        model, d = dynamics.model, dynamics.device_model
+        actuators, tendons = np.flatnonzero(model.actuator_body < 0), pulling_tendons(model)
+        found = [self._of_actuator(model, int(a)) for a in actuators] + [
+            self._of_tendon(model, int(t)) for t in tendons
+        ]
+        count = self.count = len(found)
+        none = np.full(count, -1)
+        arms = [(*entry, i) for i, (_, _, own) in enumerate(found) for entry in own]
+        dof, q, weight, column, owner = (np.array(x) for x in zip(*arms, strict=True)) if arms else (np.empty(0),) * 5
+        slack = np.concatenate([np.zeros((len(actuators), 2)), model.tendon_reference[tendons]])
+        self.table = d.struct(
+            pulls.Pulls,
+            actuator=np.concatenate([actuators, none[len(actuators) :]]),
+            tendon=np.concatenate([none[: len(actuators)], tendons]),
+            slack=slack,
+            line=[line for line, _, _ in found],
+            gear=[gear for _, gear, _ in found],
+            begin=np.cumsum([0, *(len(own) for _, _, own in found)]),
+            dof=dof, q=q, weight=weight, column=column, owner=owner,
+            dof_begin=np.searchsorted(np.sort(dof), np.arange(model.nv + 1)),
+            dof_arm=np.argsort(dof, kind="stable"),
+        )  # fmt: skip
+        self.pull = dynamics.array(count, d.types.real)
+        self.nothing = wp.empty((0, 0), dtype=d.types.real, device=d.device)
+
+    def _on_line(self, line: int, gear: float):
+        """(line, gear, moment arms as (dof, coordinate, weight, column))."""
+        tables = self.lines.tables
+        columns = enumerate(tables.supports[line], int(tables.line_begin[line]))
+        return line, gear, [(dof, -1, gear, column) for column, dof in columns]
+
+    def _on_coordinates(self, model: Model, weights: np.ndarray):
+        dofs = np.flatnonzero(weights)
+        return -1, 0.0, [(d, model.link_q[model.dof_link[d]], weights[d], -1) for d in dofs]
+
+    def _of_tendon(self, model: Model, t: int, gear: float = 1.0):
+        line = -1 if self.lines is None else self.lines.tables.line_of_tendon(t)
+        if line >= 0:
+            return self._on_line(line, gear)
+        return self._on_coordinates(model, gear * model.tendon_coefficients[t])
+
+    def _of_actuator(self, model: Model, a: int):
+        joint, gear = int(model.actuator_joint[a]), model.actuator_gear[a]
+        if model.actuator_tendon[a] >= 0:
+            return self._of_tendon(model, int(model.actuator_tendon[a]), float(gear[0]))
+        if joint < 0:
+            return self._on_line(*self.lines.tables.line_of(a))
+        dof, kind = int(model.joint_v[joint]), JointType(model.joint_type[joint])
+        if kind in (JointType.BALL, JointType.FREE):
+            return -1, 0.0, [(dof + k, -1, gear[k], -1) for k in range(JOINT_NV[kind])]
+        return -1, 0.0, [(dof, int(model.joint_q[joint]), gear[0], -1)]
+
+    def _line_arrays(self) -> tuple[wp.array, wp.array]:
+        """Lengths and moment arms of the lines."""
+        return (self.nothing, self.nothing) if self.of.lines is None else (self.of.lines.length, self.of.lines.moment)
+
+    def add_forces(self, force: wp.array) -> None:
+        of, stored, d = self.of, self.dynamics.device_model.parameters.stored, self.dynamics.device_model
+        springs = {"stiffness": stored("tendon_stiffness"), "damping": stored("tendon_damping")}
+        springs, (length, moment) = d.struct(pulls.TendonSprings, **springs), self._line_arrays()
+        inputs = [self.table, of.actuators, springs, of.q, of.v0, length, moment, self.pull]
+        self.dynamics.launch(pulls.pull_forces, self.count, inputs)
+        self.dynamics.launch(pulls.add_pulls, d.model.nv, [self.table, moment, self.pull, force])

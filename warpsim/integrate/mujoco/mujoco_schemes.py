@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MuJoCo's time integrators, as options of a `Simulator`."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+from warpsim.base import checks
+from warpsim.integrate.integrator import Integrator
+from warpsim.integrate.mujoco.mujoco_step import MuJoCoStep
+from warpsim.tree.wide import DEEPEST, depth
+
+
+class MuJoCoScheme(Integrator):
+    """What MuJoCo's integrators share: forces at the start of the step, and a contact problem with A = M."""
+
+    untimed: ClassVar[str] = "MuJoCo's contact acts over whole steps"  # see `Integrator`
+
+    def make_step(
+        self, device_model: Any, contact_model: Any, max_contacts: int | None, make_solver: Any = None
+    ) -> Any:
+        """See `Integrator.make_step`."""
+        return MuJoCoStep(device_model, self, contact_model, max_contacts, make_solver)
+
+    def refuse(self, model: Any, contact_model: Any, dtype: str, requires_grad: bool) -> str | None:
+        """See `Integrator.refuse`."""
+        name = type(self).__name__
+        if contact_model.collides and not contact_model.mujoco_law:
+            return (
+                f"integrator=ws.{name}() goes with MuJoCo's contact law, but solver is {contact_model!r}; use "
+                "ws.NoContact(), or integrator=ws.SymplecticEuler()"
+            )
+        if dtype == "float32" and depth(model) > DEEPEST:
+            return (
+                f"the model has trees deeper than {DEEPEST} degrees of freedom, whose mass matrices float32 does not "
+                f"resolve with ws.{name}(); use dtype='float64'"
+            )
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class MuJoCoEuler(MuJoCoScheme):
+    """MuJoCo's semi-implicit Euler, order 1: v' = v0 + (M + h D)⁻¹ M (v_s − v0), positions with v'.
+
+    v_s is the solution of the contact problem with A = M and all forces at the start of the step.
+
+    Parameters
+    ----------
+    eulerdamp : bool, optional
+        Whether D contains the damping of joints; False: v' = v_s. Default: as the model's file says (True where it says
+        nothing).
+    """
+
+    eulerdamp: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.eulerdamp is not None:
+            checks.flag(self.eulerdamp, "MuJoCoEuler: eulerdamp")
+
+    def damps(self, model: Any) -> bool:
+        """Whether joint damping is implicit in simulations of `model`."""
+        return True if self.eulerdamp is None else self.eulerdamp
