@@ -83,6 +83,7 @@ def detected(sim: ws.Simulator, state: ws.State) -> ContactList:
     """The contact points with φ < 0 at the state, without a look ahead."""
     dynamics = sim._at(state)
     collision = Collision(sim.device_model, dynamics, SLOTS, enabled=sim.max_contacts > 0)
+    collision.scene.mujoco = sim._step.collision.scene.mujoco
     dynamics.position(state.q)
     dynamics.velocity(state.v)
     collision.detect(0.0, dynamics.link_V, dynamics.link_V)
@@ -158,6 +159,7 @@ def audit(
 ) -> tuple[list[list[PairDifference]], dict[tuple[int, int], float]]:
     """The pairs of geoms in contact at each state, and by types the worst error of `frame_of`."""
     sim = ws.Simulator(model, len(states["q"]), dtype="float64", device="cpu", threads=1)
+    sim._step.collision.scene.mujoco = 1
     rows, frames, data = [], collections.defaultdict(float), mujoco.MjData(m)
     for k, ours in enumerate(own_contacts(sim, states)):
         mujoco.mj_resetData(m, data)
@@ -229,13 +231,13 @@ Of {files} files with contact, {any} have a state at which all pairs agree to 1e
 
 Where pairs differ:
 
-- plane–box: MuJoCo keeps four vertices at most, and none above the box's middle. Here all vertices below the plane count.
-- plane–cylinder: MuJoCo takes the lowest point of each rim and two more of the lower rim, 120° from it. Here the points of the lower rim are
-  fixed to a standing cylinder.
+- plane–box, plane–cylinder: with `ws.MuJoCo()` the points are MuJoCo's: up to four vertices of a box below its center; the lowest point of
+  either rim of a cylinder and the two points of the lower rim 120° from it. (With other contact models all vertices of the box, and fixed
+  points of a standing cylinder's rim.) MuJoCo's distances of a cylinder that is tilted by less than 1e-6 are off by up to 1e-8 m.
 - plane–mesh: MuJoCo takes the lowest vertex and up to two neighbors of it on the hull that are 0.3 bounding radii away from it. Here up to
   eight vertices that span the largest area.
-- capsule–capsule: here capsules within 0.6° of parallel have a point at either end of their overlap, in MuJoCo parallel ones. Capsules whose axes
-  meet have an arbitrary normal in both.
+- capsule–capsule: here capsules within 0.6° of parallel have a point at either end of their overlap, in MuJoCo parallel ones; there in-line
+  capsules have the same point twice. Capsules whose axes meet have an arbitrary normal in both.
 - capsule–box: MuJoCo searches one or two points by a rule of its own; deep inside a box it may take another face.
 - box–box: the same manifold. Among equal axes the engines may choose another one.
 - general pairs (ellipsoids, cylinders, meshes, height fields): MuJoCo's distance is that of GJK and EPA with the tolerance 1e-6; its normals

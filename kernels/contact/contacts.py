@@ -214,8 +214,9 @@ def find_features(
     b = scene.pair_geom[p, 1]
     reach = seen_from(scene, geoms, h, w, p)
     return detect_features(
-        scene.geom_type[a], geoms.X[w, a], size[row, a], scene.geom_type[b], geoms.X[w, b], size[row, b], reach
-    )
+        scene.geom_type[a], geoms.X[w, a], size[row, a], scene.geom_type[b], geoms.X[w, b], size[row, b], reach,
+        scene.mujoco,
+    )  # fmt: skip
 
 
 @func

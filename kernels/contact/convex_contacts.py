@@ -193,7 +193,9 @@ def add_convex_contacts(
             motion.first = along
             near = apart <= motion.reach
         if near:
-            manifold = detect_general(convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach, motion)
+            manifold = detect_general(
+                convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach, motion, scene.mujoco
+            )  # fmt: skip
             margin = margin_of(scene, p)
             if contacts.touch.shape[1] > 0 and shape_a.type == PLANE and shape_b.type == MESH:
                 manifold = closing_vertices(

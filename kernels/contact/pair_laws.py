@@ -37,6 +37,7 @@ class Scene:
     support_sign: wp.array2d(dtype=real)
     support_size: wp.array(dtype=int)
     expect_impacts: int  # 1: also find contacts that close if one of the two geoms is stopped
+    mujoco: int  # 1: a plane has MuJoCo's points with boxes and cylinders
     window: real  # [m] gaps below it count as contact; 0 but in impacts
     haste: real  # [m/s] added to the speed of moving geoms, so that such gaps are seen
     recovery: real  # [m/s] recovery speed: overlapping near-rigid geoms separate no faster

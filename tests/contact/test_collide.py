@@ -47,7 +47,7 @@ def kernels(S):
         bound: wp.array(dtype=S),
     ):
         i = wp.tid()
-        manifold = detect(kinds[i, 0], poses[i, 0], sizes[i, 0], kinds[i, 1], poses[i, 1], sizes[i, 1], margin[i])
+        manifold = detect(kinds[i, 0], poses[i, 0], sizes[i, 0], kinds[i, 1], poses[i, 1], sizes[i, 1], margin[i], 0)
         counts[i] = manifold.count
         radius[i, 0] = bounding_radius(kinds[i, 0], sizes[i, 0])
         radius[i, 1] = bounding_radius(kinds[i, 1], sizes[i, 1])

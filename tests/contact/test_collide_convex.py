@@ -104,7 +104,7 @@ def kernels(S):
             motion.way_star = motions[i, 2]
             motion.turn_star = motions[i, 3]
             motion.radius = motions[i, 4][0]
-        manifold = detect(table, a, poses[i, 0], b, poses[i, 1], margin, motion)
+        manifold = detect(table, a, poses[i, 0], b, poses[i, 1], margin, motion, 0)
         counts[i] = manifold.count
         k = wp.int32(0)
         while k < manifold.count:

@@ -67,6 +67,7 @@ class Step(Acting):
         self._make_arrays()
         self.collision = Collision(device_model, self.dynamics, max_contacts, contact_model.collides)
         self.collision.scene.expect_impacts = int(contact_model.is_exact)
+        self.collision.scene.mujoco = int(contact_model.mujoco_points)
         if not contact_model.limits_recovery:
             self.collision.scene.recovery = np.inf
         explicit = self.acts_explicitly

@@ -174,6 +174,7 @@ class Quantities:
         """The contact points at `state`, including those that its velocity can bring about within dt."""
         dynamics, capacity = self._at(state), self.max_contacts
         collision = Collision(self.device_model, dynamics, capacity or None, enabled=capacity > 0)
+        collision.scene.mujoco = self._step.collision.scene.mujoco
         dynamics.position(state.q)
         dynamics.velocity(state.v)
         collision.detect(self.dt, dynamics.link_V, dynamics.link_V)

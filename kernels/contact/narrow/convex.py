@@ -23,6 +23,7 @@ from .manifold import CAPSULE, CYLINDER, ELLIPSOID, MESH, NO_REFERENCE, PLANE, M
 from .nearing import Nearing, seen_in
 from .shape import (
     FIRST_RIM_POINT,
+    FIRST_TURNED,
     NO_FEATURE,
     RIM_POINTS,
     MeshTable,
@@ -281,6 +282,25 @@ def plane_cylinder(table: MeshTable, pair: Pair, margin: real) -> Manifold:
 
 
 @func(inline=False)
+def plane_cylinder_mujoco(table: MeshTable, pair: Pair, margin: real) -> Manifold:
+    """MuJoCo's points: the lowest point of either rim, and the two of the lower rim 120° from it."""
+    manifold = Manifold()
+    down = wp.quat_rotate_inv(pair.q, vec3(real(0.0), real(0.0), real(-1.0)))
+    lower = wp.int32(0)
+    if down[2] >= real(0.0):
+        lower = wp.int32(1)
+    k = wp.int32(0)
+    while k < 4:
+        code = FIRST_TURNED + 2 * lower + k - 2
+        if k < 2:
+            code = wp.where(k == 0, lower, 1 - lower)
+        if pair_geometry(table, pair, wp.vec3i(0, code, NO_REFERENCE)).phi < margin:
+            manifold = add_contact(manifold, 0, code, NO_REFERENCE)
+        k += 1
+    return manifold
+
+
+@func(inline=False)
 def plane_mesh(table: MeshTable, pair: Pair, margin: real) -> Manifold:
     """The vertices nearer than the margin; of more than eight the extreme ones, in directions fixed to the mesh."""
     features = wp.zeros(shape=(clip.MAX_CANDIDATES,), dtype=wp.vec3i)
@@ -303,14 +323,18 @@ def plane_mesh(table: MeshTable, pair: Pair, margin: real) -> Manifold:
 
 @func(inline=False)
 def detect_convex(
-    table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: real, motion: Nearing
-) -> Manifold:
+    table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, margin: real, motion: Nearing,
+    mujoco: int,
+) -> Manifold:  # fmt: skip
     """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.
 
-    The features are those of `convex_features.evaluate`. The pair plane–plane has no contacts.
+    The features are those of `convex_features.evaluate`. The pair plane–plane has no contacts. `mujoco` 1: a cylinder
+    on a plane has MuJoCo's points.
     """
     if geom_a.type == PLANE:
         pair = make_pair(table, geom_a, X_a, geom_b, X_b)
+        if geom_b.type == CYLINDER and mujoco == 1:
+            return plane_cylinder_mujoco(table, pair, margin)
         if geom_b.type == CYLINDER:
             return plane_cylinder(table, pair, margin)
         if geom_b.type == MESH:

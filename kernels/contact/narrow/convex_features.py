@@ -40,10 +40,11 @@ from .features import (
     unit_or,
 )
 from .manifold import CYLINDER
-from .shape import RIM, SIDE, STRAIGHT, SURFACE, Feature, MeshTable, Shape, local_feature
+from .shape import AHEAD, BEHIND, RIM, SIDE, STRAIGHT, SURFACE, Feature, MeshTable, Shape, local_feature
 
 GRID = wp.constant(32767)  # points per axis of the grid of recorded normals; odd, so that the axes are exact
 FROZEN = wp.constant(1 << 30)
+SINE = 0.75**0.5  # of 120°
 LARGEST_STEP = 0.3  # [rad] largest Newton step
 # Squared sine below which two lines have no common perpendicular: its direction is only rounding.
 PARALLEL = {wp.float32: 1e-10, wp.float64: 1e-20}
@@ -110,7 +111,11 @@ def bulge(curve: wp.int32, q: quat, size: vec3, n: vec3) -> vec3:
     if curve == SURFACE:
         e = wp.cw_mul(size, m)
         return wp.quat_rotate(q, wp.cw_mul(size, e) / wp.length(e))
-    return wp.quat_rotate(q, size[0] * unit_or(vec3(m[0], m[1], real(0.0)), vec3(real(1.0), real(0.0), real(0.0))))
+    x = unit_or(vec3(m[0], m[1], real(0.0)), vec3(real(1.0), real(0.0), real(0.0)))
+    if curve == AHEAD or curve == BEHIND:
+        side = wp.where(curve == AHEAD, real(SINE), real(-SINE))
+        x = real(-0.5) * x + side * vec3(-x[1], x[0], real(0.0))
+    return wp.quat_rotate(q, size[0] * x)
 
 
 @func(inline=False)

@@ -17,12 +17,13 @@ from .sphere import sphere_box, sphere_capsule, sphere_sphere
 
 @func
 def detect_features(
-    type_a: wp.int32, X_a: transform, size_a: vec3, type_b: wp.int32, X_b: transform, size_b: vec3, margin: real
-) -> Manifold:
+    type_a: wp.int32, X_a: transform, size_a: vec3, type_b: wp.int32, X_b: transform, size_b: vec3, margin: real,
+    mujoco: int,
+) -> Manifold:  # fmt: skip
     """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.
 
     Types and sizes are MuJoCo's; X_a and X_b are world poses. The first contact of a curved pair is the nearest one.
-    A pair without a function (plane–plane) gives an empty manifold.
+    A pair without a function (plane–plane) gives an empty manifold. `mujoco` 1: a box on a plane has MuJoCo's points.
     """
     if type_a == PLANE:
         if type_b == SPHERE:
@@ -30,7 +31,7 @@ def detect_features(
         if type_b == CAPSULE:
             return plane_capsule(X_a, X_b, size_b, margin)
         if type_b == BOX:
-            return plane_box(X_a, X_b, size_b, margin)
+            return plane_box(X_a, X_b, size_b, margin, mujoco)
     if type_a == SPHERE:
         if type_b == SPHERE:
             return sphere_sphere(X_a, size_a, X_b, size_b, margin)

@@ -163,7 +163,7 @@ def field_contacts(
         high = wp.max(table.vertex[top][2], wp.max(table.vertex[top + 1][2], table.vertex[top + 2][2]))
         manifold = Manifold()
         if center[2] - reach < high:
-            manifold = detect_convex(table, own, X_a, geom_b, X_b, margin, within(margin))
+            manifold = detect_convex(table, own, X_a, geom_b, X_b, margin, within(margin), 0)
         k = wp.int32(0)
         while k < manifold.count:
             feature = contact_features(manifold, k)
@@ -206,9 +206,9 @@ def field_contacts(
 @func(inline=False)
 def detect_general(
     table: MeshTable, geom_a: Shape, X_a: transform, geom_b: Shape, X_b: transform, radius_b: real, margin: real,
-    motion: Nearing,
+    motion: Nearing, mujoco: int,
 ) -> Manifold:  # fmt: skip
     """`convex.detect_convex`, also for a height field as geom A; `radius_b` is the bounding radius of geom B."""
     if geom_a.type == HEIGHT_FIELD:
         return field_contacts(table, geom_a, X_a, geom_b, X_b, radius_b, margin)
-    return detect_convex(table, geom_a, X_a, geom_b, X_b, margin, motion)
+    return detect_convex(table, geom_a, X_a, geom_b, X_b, margin, motion, mujoco)

@@ -33,15 +33,17 @@ def plane_capsule(X_a: transform, X_b: transform, size_b: vec3, margin: real) ->
 
 
 @func
-def plane_box(X_a: transform, X_b: transform, size_b: vec3, margin: real) -> Manifold:
-    """All vertices of the box nearer than the margin."""
+def plane_box(X_a: transform, X_b: transform, size_b: vec3, margin: real, mujoco: int) -> Manifold:
+    """All vertices of the box nearer than the margin; with `mujoco` 1 at most four, and none above the center."""
     manifold = Manifold()
     X = wp.transform_multiply(wp.transform_inverse(X_a), X_b)
     slope = wp.quat_rotate_inv(wp.transform_get_rotation(X), vec3(real(0.0), real(0.0), real(1.0)))
     height = wp.transform_get_translation(X)[2]
     code = wp.int32(0)
     while code < 8:
-        if height + wp.dot(slope, wp.cw_mul(box_signs(code), size_b)) < margin:
+        rise = wp.dot(slope, wp.cw_mul(box_signs(code), size_b))
+        kept = mujoco == 0 or (rise <= real(0.0) and manifold.count < 4)
+        if height + rise < margin and kept:
             manifold = add_contact(manifold, 0, code, NO_REFERENCE)
         code += 1
     return manifold

@@ -12,6 +12,7 @@ codes of sphere, capsule, box and plane. The others are
 | cylinder  | 3, 4            | cap at z = −half_length, +half_length                                             |
 | cylinder  | 8 + 8 s + k     | the fixed point at angle k π/4 of rim s = 0, 1                                    |
 | cylinder  | 24 + 8 s + k    | the chord of rim s from fixed point k to k + 1                                    |
+| cylinder  | 40 + 2 s + k    | the point of rim s 120° from the nearest one, ahead of it (k = 0) or behind       |
 | mesh      | i               | vertex i                                                                          |
 | mesh      | FIRST_MESH_EDGE + i, FIRST_MESH_FACE + i | edge i, face i                                           |
 
@@ -42,6 +43,7 @@ SIDE = wp.constant(2)
 FIRST_CAP = wp.constant(3)
 FIRST_RIM_POINT = wp.constant(8)
 FIRST_CHORD = wp.constant(24)
+FIRST_TURNED = wp.constant(40)
 RIM_POINTS = wp.constant(8)
 FIRST_MESH_EDGE = wp.constant(1 << 20)
 FIRST_MESH_FACE = wp.constant(2 << 20)
@@ -51,6 +53,8 @@ NO_FEATURE = wp.constant(-1)
 STRAIGHT = wp.constant(0)
 RIM = wp.constant(1)
 SURFACE = wp.constant(2)
+AHEAD = wp.constant(3)
+BEHIND = wp.constant(4)
 
 UNBOUNDED = -1.0  # bounding radius that marks a plane
 
@@ -391,6 +395,10 @@ def cylinder_feature(size: vec3, code: wp.int32) -> Feature:
     if code == SIDE:
         f.kind = LINE
         f.r = size[0]
+    elif code >= FIRST_TURNED:
+        k = code - FIRST_TURNED
+        f.curve = AHEAD + k % 2
+        f.p = vec3(real(0.0), real(0.0), real(2 * (k // 2) - 1) * size[1])
     elif code >= FIRST_CHORD:
         k = code - FIRST_CHORD
         f.kind = LINE

@@ -39,7 +39,7 @@ from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import left_out, missing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geom_types import half_extents
-from warpsim.model.geometry import rotation_matrix, rotation_vector
+from warpsim.model.geometry import IDENTITY, rotation_matrix, rotation_vector
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
 from warpsim.model.mujoco_options import add_laws, follows, plain_law
 
@@ -229,6 +229,15 @@ def _hfield(m, geom: int):
     return np.array(m.hfield_size[d]), m.hfield_data[start : start + rows * columns].reshape(rows, columns)
 
 
+def _geom_pose(m, geom: int) -> np.ndarray:
+    """Pose in the body. MuJoCo puts a geom into its body's or inertial frame where they differ by less than 1e-6."""
+    body, same = m.geom_bodyid[geom], int(m.geom_sameframe[geom])  # mjtSameFrame: 1, 2 of the frame, 3, 4 of its axes
+    inertial = np.concatenate([m.body_ipos[body], m.body_iquat[body]])
+    frame = inertial if same in (2, 4) else IDENTITY
+    position = frame[:3] if same in (1, 2) else m.geom_pos[geom]
+    return np.concatenate([position, frame[3:] if same else m.geom_quat[geom]])
+
+
 def _add_geoms(b: ModelBuilder, m) -> None:
     contact = not disabled(m, "CONTACT", "CONSTRAINT")
     names = element_names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
@@ -242,7 +251,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             kind,
             m.geom_size[g],
             body=int(m.geom_bodyid[g]) - 1,
-            pose=np.concatenate([m.geom_pos[g], m.geom_quat[g]]),
+            pose=_geom_pose(m, g),
             name=names[g],
             density=0.0,
             friction=m.geom_friction[g, 0],
