@@ -277,6 +277,15 @@ class Lines(Part):
         self.launch()
         return self.length.numpy()[0].astype(float)
 
+    def moment_arms_at(self, q) -> np.ndarray:
+        """Moment arms (lines, nv) at a position of the model. Overwrites the arrays of all worlds."""
+        self.lengths_at(q)
+        tables, moment = self.tables, self.moment.numpy()[0]
+        arms = np.zeros((len(tables.supports), self.device_model.model.nv))
+        for line, support in enumerate(tables.supports):
+            arms[line, support] = moment[tables.line_begin[line] : tables.line_begin[line + 1]]
+        return arms
+
     def compute_lengths(self) -> None:
         """Lengths and moment arms for the present choice of wraps, at the kinematics of `dynamics`; they are smooth in
         q."""
