@@ -7,6 +7,7 @@ recompile each other. Further copies differ in a constant:
 
 - `SPIN` (`…_spin`): the solver with spin rows;
 - `BY_CG` (`…_cg`): the solver with conjugate gradients;
+- `SHAPED` (`…_shaped`): the solver with friction cones of their own shape;
 - `DUAL` (`…_dual`): functions that are differentiated by their forward text, with dual numbers;
 - `LANES` (`…_16`): kernels with fewer lanes per world; their structs are those of the full copy.
 
@@ -26,6 +27,8 @@ from .preamble import warp_module
 COPY = getattr(sys.modules[__package__], "REAL", None)  # the scalar type of this copy; None in the directory
 # Whether contacts have spin rows in this copy (`laws/spin_cone.py`).
 SPIN = getattr(sys.modules[__package__], "SPIN", False)
+# Whether friction cones have a shape of their own in this copy (`laws/shaped_cone.py`).
+SHAPED = getattr(sys.modules[__package__], "SHAPED", False)
 BY_CG = getattr(sys.modules[__package__], "BY_CG", False)  # whether SAP solves by conjugate gradients in this copy
 LANES = getattr(sys.modules[__package__], "LANES", 32)  # lanes per world on CUDA of kernels with lanes
 NUM = getattr(sys.modules[__package__], "NUM", None)  # dual numbers of this copy (`number/dual.py`), or None

@@ -111,6 +111,7 @@ if _typing.TYPE_CHECKING:  # for type checkers and editors, which cannot follow 
     from warpsim.solve.lcp.contact_lcp import LCP as LCP
     from warpsim.solve.lcp.lcp import LCPSolution as LCPSolution
     from warpsim.solve.lcp.lcp import solve_lcp as solve_lcp
+    from warpsim.solve.mujoco import MuJoCo as MuJoCo
     from warpsim.solve.nocontact import NoContact as NoContact
     from warpsim.solve.problem import ContactProblem as ContactProblem
     from warpsim.solve.problem import ContactSolution as ContactSolution

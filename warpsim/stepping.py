@@ -23,6 +23,7 @@ from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
 from warpsim.differentiate.reading_adjoint import ReadingAdjoint
 from warpsim.differentiate.reverse import ReverseLinearizer
+from warpsim.differentiate.mujoco_adjoint import MuJoCoAdjoint
 from warpsim.differentiate.rigid_adjoint import RigidAdjoint
 from warpsim.differentiate.theta_adjoint import SchemeAdjoint
 from warpsim.differentiate.variational_adjoint import VariationalAdjoint
@@ -41,7 +42,7 @@ from warpsim.tree.dynamics import Dynamics
 ARRAYS_PER_COPY = 6  # arrays per launch of `words.copy_arrays`
 
 # Imported for their registration: the backward passes of contact models and integrators.
-ADJOINTS = (RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
+ADJOINTS = (MuJoCoAdjoint, RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
 
 
 class Diagnostics(NamesOfDiagnostics):

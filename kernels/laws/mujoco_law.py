@@ -48,10 +48,8 @@ def within(x: real) -> real:
 
 @func
 def power(x: real, p: real) -> real:
-    found = x * x
-    if p != real(2.0):
-        found = wp.pow(x, p)
-    return found
+    """x^p for x > 0, exact for p = 2."""
+    return x * x * wp.pow(x, p - real(2.0))
 
 
 @func

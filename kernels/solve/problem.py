@@ -11,7 +11,7 @@ interval. In kernel copies with spin rows, contact arrays have twice the slots (
 import warp as wp
 
 from ..linalg.loops import vectors_clear
-from ..real import SPIN, func, real, struct, vec3
+from ..real import SPIN, func, real, struct, vec3, vec4
 
 # Bits of a solver's `status`. The end of the step turns them into flags of the world, which have other values.
 STATUS_NOT_CONVERGED = 1  # stopped above the tolerance
@@ -44,6 +44,9 @@ class Problem:
     weight: wp.array2d(dtype=real)  # (worlds, C) inverse effective mass w [1/kg]; for Coulomb's law, as the next two
     load: wp.array2d(dtype=real)  # (worlds, C) impulse γ_0 above which the contact stiffens
     least: wp.array2d(dtype=real)  # (worlds, C) smallest fraction of R_n to which it stiffens; 1: never
+    # (worlds, C) of cones with a shape of their own (`laws/shaped_cone.py`)
+    basis: wp.array2d(dtype=vec4)
+    edges: int  # 1: these cones are pyramids
     row_support: wp.array2d(dtype=int)  # (K, Mr) dofs that a scalar row moves, ascending; shared
     row_support_size: wp.array(dtype=int)  # (K,); shared
     row_J: wp.array3d(dtype=real)  # (worlds, K, Mr); columns: the row's support

@@ -47,6 +47,7 @@ class Variant:
 
     - `spin`: contacts have spin rows (`kernels/laws/spin_cone.py`).
     - `cg`: SAP solves by conjugate gradients.
+    - `shaped`: friction cones have a shape of their own (`kernels/laws/shaped_cone.py`).
     - `lanes`: lanes per world on CUDA (`kernels/linalg/lanes.py`).
     - `dual`: `num` is a dual number (`kernels/number/num.py`).
     """
@@ -56,16 +57,21 @@ class Variant:
     cg: bool = False
     lanes: int = WARP
     dual: bool = False
+    shaped: bool = False
 
     @property
     def __name__(self) -> str:
         parts = {"_spin": self.spin, "_cg": self.cg, f"_{self.lanes}": self.lanes < WARP, "_dual": self.dual}
+        parts["_shaped"] = self.shaped
         return self.real.__name__ + "".join(name for name, has in parts.items() if has)
 
 
-def variant(real: type, spin: bool = False, cg: bool = False, lanes: int = WARP, dual: bool = False):
+def variant(
+    real: type, spin: bool = False, cg: bool = False, lanes: int = WARP, dual: bool = False, shaped: bool = False
+):  # fmt: skip
     """A `Variant`, or the scalar type itself if no option differs from the default."""
-    return Variant(real, spin, cg, lanes, dual) if spin or cg or lanes < WARP or dual else real
+    plain = not (spin or cg or lanes < WARP or dual or shaped)
+    return real if plain else Variant(real, spin, cg, lanes, dual, shaped)
 
 
 _adjoints: dict[str, dict[str, wp.Kernel]] = {}
@@ -211,10 +217,11 @@ def _copy_file(file: types.ModuleType, real) -> types.ModuleType:
         made.__path__, made.__package__ = list(warpsim.kernels.__path__), package
         chosen = real if isinstance(real, Variant) else Variant(real)
         made.REAL, made.SPIN, made.BY_CG = chosen.real, chosen.spin, chosen.cg
+        made.SHAPED = chosen.shaped
         if chosen.dual:
             made.NUM = dual_type(chosen.real)
         if chosen.lanes < WARP:
-            whole = variant(chosen.real, chosen.spin, chosen.cg)
+            whole = variant(chosen.real, chosen.spin, chosen.cg, shaped=chosen.shaped)
             made.LANES, made.WHOLE = chosen.lanes, _copy_file(real_module, whole).__package__
         sys.modules[package] = made
     return importlib.import_module(package + file.__name__.removeprefix(SOURCE))

@@ -89,9 +89,9 @@ class StepAdjoint(Acting):
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)
         self.mu = step.law.mu = array(C, S)
-        self.rate0 = array(
-            C if step.collision.slides or step.impacts else 0, t.vec3
-        )  # of contacts, when the step begins
+        # Rates of contacts when the step begins.
+        slots = step.collision.slots if step.law.reads_rate0 else C
+        self.rate0 = array(slots if step.collision.slides or step.impacts or step.law.reads_rate0 else 0, t.vec3)
         self.pressure = None  # contact between pressure fields
         if step.collision.pressure is not None:
             self.pressure = PressureRates(step.collision)
@@ -553,7 +553,8 @@ class StepAdjoint(Acting):
             return
         known = [collision.scene, collision.contacts]
         if self.rate0.size:
-            self.dynamics.launch(residual.contact_rate, collision.capacity, [*known, self.J, self.v0, self.rate0])
+            inputs = [*known, self.J, self.v0, self.rate0]
+            self.dynamics.launch(residual.contact_rate, self.rate0.shape[1], inputs)
         inputs = [*known, collision.friction(), self.rate0, self.mu]
         self.dynamics.launch(residual.contact_friction, collision.capacity, inputs)
 

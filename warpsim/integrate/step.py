@@ -151,7 +151,8 @@ class Step(Acting):
         rows, d = self.scalar_rows, self.device_model
         make, collision = make_solver or self.motion.make_solver, self.collision
         size = (self.worlds, self.model.tree_v, collision.capacity, rows.support, rows.support_size)
-        self.solver = make(*size, dtype=d.dtype, device=d.device, **collision.solver_options)
+        options = collision.solver_options | self.contact_model.solver_options(self.model)
+        self.solver = make(*size, dtype=d.dtype, device=d.device, **options)
         problem, contacts, scene = self.solver.problem, collision.contacts, collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
         problem.contacts, problem.contact_pair, problem.J = contacts.count, collision.rows_of_slots, contacts.J

@@ -18,6 +18,7 @@ class ContactLaw:
     `attach` connects the law to the problem that a solver reads.
     """
 
+    reads_rate0 = False  # whether the law depends on the rates of contacts when the step begins
     softness, fast = 1.0, 0.0  # of impacts within a step, see `LawOptions`
 
     def __init__(self, options, dynamics: Dynamics, collision: Collision):

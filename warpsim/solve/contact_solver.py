@@ -23,7 +23,7 @@ class ContactSolver:
     - `problem` (struct): the caller fills the remaining fields with its own arrays. `solution` (struct): the results;
       see `kernels/solve/problem.py`.
     - `spin`: contacts have spin rows in as many additional slots (`kernels/solve/sap/contact_laws.py`); `cg`: conjugate
-      gradients. Both are for solvers that support them.
+      gradients; `shaped`: cones have a shape of their own. These are for solvers that support them.
     - `has_upper`: whether a stored factor is UᵀDL, not LᵀDL.
 
     A subclass has `launch()`, which solves every world off the tape and returns `solution`.
@@ -44,6 +44,7 @@ class ContactSolver:
         device=None,
         spin: bool = False,
         cg: bool = False,
+        shaped: bool = False,
     ):
         if dtype not in SCALARS:
             raise ValueError(f'{type(self).__name__}: dtype is {dtype!r}; choose "float32" or "float64".')
@@ -56,8 +57,8 @@ class ContactSolver:
         self.row_support = np.asarray(row_support, dtype=np.int32)
         self.row_support_size = np.asarray(row_support_size, dtype=np.int32)
         self.rows = len(self.row_support)
-        self.scalar, self.spin = SCALARS[dtype], spin
-        self.code, self.cg = variant(self.scalar, spin, cg), cg  # the copy of the device code
+        self.scalar, self.spin, self.shaped, self.cg = SCALARS[dtype], spin, shaped, cg
+        self.code = variant(self.scalar, spin, cg, shaped=shaped)  # the copy of the device code
         self.lanes = WARP  # lanes per island on CUDA
         self.vec3 = wp.types.vector(3, self.scalar)
         self.problem, self.solution = self._problem(), self._solution()
@@ -142,9 +143,10 @@ class ContactSolver:
     @property
     def launched(self):
         """The copy of the device code whose kernels are launched; it has the structs of `code`."""
-        return variant(self.scalar, self.spin, self.cg, self.lanes)
+        return variant(self.scalar, self.spin, self.cg, self.lanes, shaped=self.shaped)
 
     def run(self, kernel, dim, inputs, lanes: int | None = None) -> None:
         """Launch off the tape; `lanes`: on CUDA, that of the copy with so many lanes per world."""
-        code = variant(self.scalar, self.spin, self.cg, lanes) if lanes and self.device.is_cuda else self.launched
+        fewer = lanes and self.device.is_cuda
+        code = variant(self.scalar, self.spin, self.cg, lanes, shaped=self.shaped) if fewer else self.launched
         launch(kernel, code, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)

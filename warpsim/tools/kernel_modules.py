@@ -58,6 +58,9 @@ VARIANTS = {
     "_spin": ("solve.sap.", "solve.lcp.contact_lcp", "solve.delassus"),
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
+    **dict.fromkeys(
+        ("_shaped", "_spin_shaped", "_cg_shaped", "_spin_cg_shaped"), ("solve.sap.sap", "solve.sap.islands")
+    ),
     "_dual": ("differentiate.pressure_rates",),
     "_1": ("solve.cone_qp.island_qp",),
 } | dict.fromkeys(SMALL, ("solve.sap.",))
@@ -116,7 +119,12 @@ def build_all() -> dict[str, wp.Module]:
                 shared = suffix in SMALL and has_shares(x for x in vars(file).values() if isinstance(x, Entry))
                 if shared or info.name.removeprefix(f"{kernels.__name__}.").startswith(folders):
                     lanes = int(suffix[1:]) if suffix[1:].isdigit() else WARP
-                    copy(file, variant(real, "_spin" in suffix, "_cg" in suffix, lanes, suffix == "_dual"))
+                    copy(
+                        file,
+                        variant(
+                            real, "_spin" in suffix, "_cg" in suffix, lanes, suffix == "_dual", "_shaped" in suffix
+                        ),
+                    )
     modules = wp._src.context.user_modules
     named = {name: module for name, module in sorted(modules.items()) if name.startswith(PREFIX) and module.kernels}
     return {name: module for name, module in named.items() if _is_launched(name, module)}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The law of one contact for the solvers; in kernel copies with spin rows (`SPIN`) of a contact and its spin rows.
 
+In copies with cones of their own shape (`SHAPED`) the convex law is that of `laws/shaped_cone.py`.
+
 In those copies (`laws/spin_cone.py`) arrays over contacts have twice as many slots. With C contacts, slot C + c holds
 the spin rows of contact c, with a Jacobian, an R and impulses of its own. Where its μ is not 0, its island lists the
 slot like a contact, so Jᵀγ, Jv and the updates along the iteration treat both alike. The law, its slopes and the
@@ -14,6 +16,7 @@ import warp as wp
 
 from ...laws.cone import INVERSE_MASS_FLOOR, cone_hessian, cone_impulse
 from ...laws.coulomb import Linearised, coulomb_impulse, coulomb_newton, coulomb_slopes
+from ...laws.shaped_cone import shaped_impulse, shaped_slopes
 from ...laws.spin_cone import (
     Coupled,
     spin_cone_hessian,
@@ -34,7 +37,7 @@ from ...linalg.team_loops import (
     team_support_add_gram,
     team_support_add_rank_one,
 )
-from ...real import SPIN, func, mat33, real, vec3
+from ...real import SHAPED, SPIN, func, mat33, real, vec3, vec4
 from ..problem import Problem
 
 
@@ -98,23 +101,57 @@ def contact_rho(problem: Problem, w: int, c: int) -> real:
 
 # The convex law.
 
+COUPLED = SPIN or SHAPED  # whether the law is that of a contact and its spin rows together
+
+
+@func
+def spin_basis(problem: Problem, w: int, point: int) -> vec4:
+    """B of a contact's spin rows; 0 without them."""
+    found = vec4()
+    if SPIN:
+        found = problem.basis[w, point_slots(problem) + point]
+    return found
+
 
 @func
 def convex_law(problem: Problem, u: vec3, s: vec3, w: int, c: int) -> vec3:
     """Impulse of slot c at the velocities u − v̂ of its contact and s of its spin rows."""
     point = point_of(problem, c)
     R = problem.R[w, point]
-    gamma, sigma = spin_cone_impulse(contact_y(u, R), -s / R[0], R, problem.mu[w, point])
+    mu = problem.mu[w, point]
+    gamma = vec3()
+    sigma = vec3()
+    if SHAPED:
+        spins = has_spin(problem, w, point)
+        B_s = spin_basis(problem, w, point)
+        gamma, sigma = shaped_impulse(u, s, problem.basis[w, point], B_s, R, mu, problem.edges, spins)
+    else:
+        gamma, sigma = spin_cone_impulse(contact_y(u, R), -s / R[0], R, mu)
     if is_spin(problem, c):
         gamma = sigma
     return gamma
 
 
 @func
+def convex_slopes(problem: Problem, u: vec3, s: vec3, w: int, point: int) -> Coupled:
+    """Slopes of the law of a contact and its spin rows, at the velocities of `convex_law`."""
+    R = problem.R[w, point]
+    mu = problem.mu[w, point]
+    found = Coupled()
+    if SHAPED:
+        spins = has_spin(problem, w, point)
+        B_s = spin_basis(problem, w, point)
+        found = shaped_slopes(u, s, problem.basis[w, point], B_s, R, mu, problem.edges, spins)
+    else:
+        found = spin_cone_hessian(contact_y(u, R), -s / R[0], R, mu)
+    return found
+
+
+@func
 def convex_impulse(problem: Problem, u_c: wp.array1d(dtype=vec3), w: int, c: int) -> vec3:
     """γ = P(y) of slot c."""
     gamma = vec3()
-    if SPIN:
+    if COUPLED:
         point = point_of(problem, c)
         gamma = convex_law(problem, u_c[point], spin_entry(problem, u_c, w, point), w, c)
     else:
@@ -129,7 +166,7 @@ def convex_impulse_along(
 ) -> vec3:
     """γ = P(y) of slot c at u_c + α dv_c."""
     gamma = vec3()
-    if SPIN:
+    if COUPLED:
         point = point_of(problem, c)
         u = u_c[point] + alpha * dv_c[point]
         s = spin_entry(problem, u_c, w, point) + alpha * spin_entry(problem, dv_c, w, point)
@@ -146,14 +183,13 @@ def convex_curvature_along(
 ) -> real:
     """dv_cᵀ G dv_c of slot c at u_c + α dv_c, with half of the coupling between contact and spin rows."""
     curvature = real(0.0)
-    if SPIN:
+    if COUPLED:
         point = point_of(problem, c)
-        R = problem.R[w, point]
         du = dv_c[point]
         ds = spin_entry(problem, dv_c, w, point)
         u = u_c[point] + alpha * du
         s = spin_entry(problem, u_c, w, point) + alpha * ds
-        x = spin_cone_hessian(contact_y(u, R), -s / R[0], R, problem.mu[w, point])
+        x = convex_slopes(problem, u, s, w, point)
         curvature = wp.dot(du, x.left) * wp.dot(ds, x.right)
         if is_spin(problem, c):
             curvature += wp.dot(ds, x.spin * ds)
@@ -183,11 +219,9 @@ def store_slopes(problem: Problem, G: wp.array1d(dtype=mat33), x: Coupled, c: in
 @func
 def linearise_convex(problem: Problem, G: wp.array1d(dtype=mat33), u_c: wp.array1d(dtype=vec3), w: int, c: int):
     """Store G of slot c under the convex law."""
-    if SPIN:
+    if COUPLED:
         point = point_of(problem, c)
-        R = problem.R[w, point]
-        s = spin_entry(problem, u_c, w, point)
-        x = spin_cone_hessian(contact_y(u_c[point], R), -s / R[0], R, problem.mu[w, point])
+        x = convex_slopes(problem, u_c[point], spin_entry(problem, u_c, w, point), w, point)
         store_slopes(problem, G, x, c)
     else:
         R = problem.R[w, c]

@@ -246,7 +246,7 @@ class SAPSolver(ContactSolver):
     @property
     def small_first(self) -> bool:
         """Whether a separate kernel, with a third of the instructions, solves islands that one warp holds."""
-        return self.as_on_gpu and self.has_factor and not self.spin
+        return self.as_on_gpu and self.has_factor and not self.spin and not self.shaped
 
     def start_at(self, v: wp.array) -> None:
         super().start_at(v)

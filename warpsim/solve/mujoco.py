@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MuJoCo's constraint law as a contact model (theory §3.8; device: `kernels/contact/mujoco_contacts.py`)."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import warp as wp
+
+from warpsim.base import checks
+from warpsim.contact.collision import Collision
+from warpsim.kernels.contact import mujoco_contacts
+from warpsim.model.constraint_types import ConstraintType
+from warpsim.model.mapped_stiffness import is_mapped
+from warpsim.model.model import Model
+from warpsim.model.mujoco_weights import inverse_weights
+from warpsim.solve.contact_law import ContactLaw
+from warpsim.solve.contact_model import ContactModel
+from warpsim.solve.sap.sap import SAP, SAPSolver
+from warpsim.tree.dynamics import Dynamics
+
+CONES = ("pyramidal", "elliptic")
+# Relative tolerance per dtype when the user gives none. An acceleration has its error times v/(h a).
+DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+
+
+@dataclass(frozen=True)
+class MuJoCo(ContactModel):
+    """MuJoCo's own constraint law: contacts, limits, friction loss and equalities from `solref` and `solimp`.
+
+    Parameters
+    ----------
+    cone : "pyramidal" or "elliptic"
+        Friction cone. None: the file's option.
+    impratio : float
+        Ratio of frictional to normal impedance. None: the file's option, which is also a parameter of the worlds.
+    iterations : int
+        Newton steps before a world is returned with its best iterate and the not-converged flag.
+    tolerance : float
+        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). None: 1e-12 in float64, 1e-5 in float32.
+
+    Notes
+    -----
+    The step is MuJoCo's too: with this model the default integrator is the file's (`ws.MuJoCoEuler()`, …). There is no
+    warm start: the solver starts from v0. `recovery_speed` has no meaning: solref and solimp say how constraints recover.
+
+    Examples
+    --------
+    >>> model = ws.load(ws.robots.path("ant"))
+    >>> sim = ws.Simulator(model, worlds=2, solver=ws.MuJoCo())
+    >>> sim.step(sim.state()).q.shape
+    (2, 15)
+    """
+
+    cone: str | None = None
+    impratio: float | None = None
+    iterations: int = 100
+    tolerance: float | None = None
+    has_spin: ClassVar[bool] = True
+    follows_bend: ClassVar[bool] = False
+    limits_recovery: ClassVar[bool] = False
+    mujoco_law: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.cone is not None:
+            checks.choice(self.cone, "MuJoCo: cone", CONES)
+        if self.impratio is not None:
+            checks.positive(self.impratio, "MuJoCo: impratio")
+        checks.whole(self.iterations, "MuJoCo: iterations", 1)
+        checks.tolerance(self.tolerance, "MuJoCo: tolerance")
+
+    @property
+    def regularisation(self) -> SAP:  # type: ignore[override]
+        """Options of the solver of the convex problem."""
+        return SAP(tolerance=self.tolerance, max_iterations=self.iterations, approximation="convex")
+
+    def relative_tolerance(self, dtype: str) -> float:
+        """The tolerance in use for "float32" or "float64"."""
+        return DEFAULT_TOLERANCE[dtype] if self.tolerance is None else float(self.tolerance)
+
+    def refuse(self, model: Model, integrator: Any, dtype: str, requires_grad: bool) -> str | None:
+        """Why this model of contact cannot simulate `model`, naming the value and the fix; None if it can."""
+        why = super().refuse(model, integrator, dtype, requires_grad) or _other_law(model)
+        if why is None and not getattr(integrator, "mujoco_law", False):
+            why = (
+                f"integrator is {integrator!r}, which does not step as MuJoCo does; use ws.MuJoCoEuler(), "
+                "ws.MuJoCoImplicitFast() or ws.MuJoCoRK4(), or leave it out for the file's"
+            )
+        if why is None and model.mujoco.diagexact:
+            why = (
+                'the file sets the flag diagexact, which ws.MuJoCo() does not have; set <flag diagexact="disable"/>, '
+                "which takes MuJoCo's approximate inverse masses"
+            )
+        return why
+
+    def ignored_parameters(self, requires_grad: bool) -> dict[str, str]:
+        """Parameters without effect and the reasons."""
+        other = "has no effect with MuJoCo's law; solref and solimp say how stiff constraints are"
+        found = super().ignored_parameters(requires_grad) | dict.fromkeys(OF_OTHER_LAWS, other)
+        if self.impratio is not None:
+            found["impratio"] = f"has no effect with ws.MuJoCo(impratio={self.impratio:g}); leave impratio out there"
+        return found
+
+    def cone_of(self, model: Model) -> str:
+        """The friction cone in use."""
+        return model.mujoco.cone if self.cone is None else self.cone
+
+    def solver_options(self, model: Model) -> dict[str, Any]:
+        """Options of the solver's workspace for a model."""
+        shaped = self.cone_of(model) == "pyramidal" or bool((friction_ratios(model) != 1.0).any())
+        return {"shaped": True} if shaped else {}
+
+    def make_solver(self, *size: Any, wide: bool = False, dtype: str, **keywords: Any) -> Any:
+        """The workspace for steps."""
+        options = dataclasses.replace(self.regularisation, tolerance=self.relative_tolerance(dtype))
+        return SAPSolver(*size, options=options, dtype=dtype, **keywords)
+
+    def make_law(self, dynamics: Dynamics, collision: Collision) -> "MuJoCoLaw":
+        """The law that computes R, v̂ and μ of contacts."""
+        return MuJoCoLaw(self, dynamics, collision)
+
+
+# Parameters that only other laws read.
+OF_OTHER_LAWS = (
+    *("geom_stiffness", "geom_dissipation_time", "geom_friction_dynamic", "geom_friction_velocity"),
+    *("geom_hertz_modulus", "geom_hydroelastic_modulus", "geom_hydroelastic_thickness"),
+    *("constraint_stiffness", "constraint_dissipation_time"),
+)
+EQUALITIES = (ConstraintType.CONNECT, ConstraintType.WELD, ConstraintType.JOINT, ConstraintType.TENDON)
+
+
+def _other_law(model: Model) -> str | None:
+    """Material or constraints that MuJoCo's law does not have, naming the element and the fix; None without."""
+    stiff = np.flatnonzero(np.isfinite(model.geom_stiffness) & ~is_mapped(model))
+    if len(stiff):
+        name, k = model.geom_names[stiff[0]], model.geom_stiffness[stiff[0]]
+        return (
+            f"geom {name!r} has stiffness {k:g}, which MuJoCo's law does not read; leave it out and give the geom a "
+            "solref: (time constant, damping ratio), or (-stiffness, -damping) per inverse mass"
+        )
+    sliding = np.flatnonzero(~np.isnan(model.geom_friction_dynamic))
+    if len(sliding):
+        return (
+            f"geom {model.geom_names[sliding[0]]!r} has a friction_dynamic, which MuJoCo's law does not have; leave it "
+            "out, or use ws.SAP()"
+        )
+    if model.point_pairs < len(model.pair_geom):
+        names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[model.point_pairs])
+        return f"geoms {names} touch by pressure fields, which MuJoCo's law does not have; use ws.SAP()"
+    others = [c for c in range(model.nconstraint) if ConstraintType(model.constraint_type[c]) not in EQUALITIES]
+    if others:
+        kind = ConstraintType(model.constraint_type[others[0]]).name.lower()
+        return (
+            f"constraint {model.constraint_names[others[0]]!r} is a {kind}, which MuJoCo does not have; use ws.SAP(), "
+            "or a connect, weld, joint or tendon constraint"
+        )
+    return None
+
+
+def friction_ratios(model: Model) -> np.ndarray:
+    """Friction of the pairs with parameters of their own: along the second tangent and axis over that along the
+    first."""
+    friction = np.maximum(model.pair_own_friction, mujoco_contacts.LEAST_FRICTION)
+    return friction[:, [1, 4]] / friction[:, [0, 3]]
+
+
+class MuJoCoLaw(ContactLaw):
+    """R, v̂, μ and the axes of the cones from MuJoCo's parameters."""
+
+    reads_rate0 = True  # the law depends on the rates of contacts when the step begins
+
+    def __init__(self, options: MuJoCo, dynamics: Dynamics, collision: Collision):
+        super().__init__(options.regularisation, dynamics, collision)
+        model, d = self.device_model.model, self.device_model
+        self.model, self.given = model, options.impratio
+        bodies = np.append(inverse_weights(model).body[:, 0], 0.0)
+        first, second = model.geom_priority[model.pair_geom].T
+        own = model.pair_own
+        self.shaped = bool(options.solver_options(model))
+        tables = {
+            "weight": bodies[model.geom_body],
+            "own": own[: np.flatnonzero(own >= 0).max(initial=-1) + 1],
+            "own_ratio": friction_ratios(model),
+            "decides": np.where(first > second, 0, np.where(first < second, 1, -1)),
+            "condim": model.pair_condim,
+        }
+        tables |= {"edges": int(options.cone_of(model) == "pyramidal"), "refsafe": int(model.mujoco.refsafe)}
+        made = d.struct(mujoco_contacts.Soft, **tables)
+        self.tables = {name: getattr(made, name) for name in tables}
+        self.basis = dynamics.array(collision.slots if self.shaped else 0, self.types.vec4)
+        self.fixed_impratio = None
+        if options.impratio is not None:
+            self.fixed_impratio = d.array([options.impratio], self.types.real)
+
+    def attach(self, problem) -> None:
+        super().attach(problem)
+        problem.basis, problem.edges = self.basis, self.tables["edges"]
+
+    def share(self, other: ContactLaw) -> None:
+        super().share(other)
+        if type(other) is type(self):
+            self.basis = self.problem.basis = other.basis
+
+    def parameters(self, h: float):
+        """The parameters in the form that kernels read."""
+        stored = self.device_model.parameters.stored
+        found = {name: stored(f"geom_{name}") for name in ("solref", "solimp", "solmix", "friction")}
+        found |= {f"own_{name}": stored(f"pair_{name}") for name in ("solref", "solreffriction", "solimp")}
+        found["impratio"] = stored("impratio") if self.fixed_impratio is None else self.fixed_impratio
+        return self.device_model.struct(mujoco_contacts.Soft, **self.tables, **found, h=h)
+
+    def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
+        collision, soft, laws = self.collision, self.parameters(h), self.filled()
+        known = [collision.scene, soft, collision.contacts]
+        self.dynamics.launch(mujoco_contacts.regularise, collision.capacity, [*known, v, laws])
+        if self.shaped:
+            self.find_bases(self.dynamics, soft, collision.contacts.frame, self.basis)
+        if collision.spin is not None:
+            collision.spin.launch(laws)
+            self.dynamics.launch(mujoco_contacts.spin_targets, collision.capacity, [*known, v, laws])
+
+    def find_bases(self, dynamics: Dynamics, soft: Any, frame: wp.array, basis: wp.array) -> None:
+        """The axes of the cones, from the frames of the contacts."""
+        collision = self.collision
+        known = [collision.scene, soft, collision.contacts, self.device_model.plant(), dynamics.link_X, frame]
+        dynamics.launch(mujoco_contacts.bases, collision.capacity, [*known, basis])
