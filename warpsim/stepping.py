@@ -21,9 +21,9 @@ from warpsim.differentiate.implicit import StepAdjoint, StepRecord, kept_array, 
 from warpsim.differentiate.jvp import Pushforward
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
+from warpsim.differentiate.mujoco_adjoint import MuJoCoAdjoint
 from warpsim.differentiate.reading_adjoint import ReadingAdjoint
 from warpsim.differentiate.reverse import ReverseLinearizer
-from warpsim.differentiate.mujoco_adjoint import MuJoCoAdjoint
 from warpsim.differentiate.rigid_adjoint import RigidAdjoint
 from warpsim.differentiate.theta_adjoint import SchemeAdjoint
 from warpsim.differentiate.variational_adjoint import VariationalAdjoint

@@ -43,7 +43,8 @@ class MuJoCo(ContactModel):
     Notes
     -----
     The step is MuJoCo's too: with this model the default integrator is the file's (`ws.MuJoCoEuler()`, …). There is no
-    warm start: the solver starts from v0. `recovery_speed` has no meaning: solref and solimp say how constraints recover.
+    warm start: the solver starts from v0. `recovery_speed` has no meaning: solref and solimp say how constraints
+    recover.
 
     Examples
     --------
