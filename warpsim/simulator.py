@@ -54,7 +54,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
         `ws.Variational()` or `ws.MuJoCoEuler()`.
     solver : ContactModel, optional
-        `ws.SAP()` (default), `ws.Compliant()`, `ws.LCP()` or `ws.NoContact()`.
+        `ws.SAP()` (default), `ws.Compliant()`, `ws.LCP()`, `ws.MuJoCo()` or `ws.NoContact()`.
     device : str, optional
         Name of a Warp device, for example "cpu" or "cuda:0". Default: CUDA if there is a GPU, else the CPU.
     dtype : str

@@ -281,7 +281,8 @@ mj_step step simulate Sim World Scene Simulation create_sim PhysicsEngine: sim =
 mj_forward eval_fk forward_kinematics: sim.kinematics(state.q)
 make_env make make_vec VectorEnv Env ManagerBasedRLEnv: ws.envs.VectorEnv(task, worlds)
 viewer launch_passive: ws.Viewer(sim)
-SolverMuJoCo SolverFeatherstone SolverXPBD Solver: ws.SAP(), ws.LCP() or ws.Compliant(), as solver= of ws.Simulator
+SolverMuJoCo: ws.MuJoCo(), as solver= of ws.Simulator
+SolverFeatherstone SolverXPBD Solver: ws.SAP(), ws.LCP(), ws.Compliant() or ws.MuJoCo(), as solver= of ws.Simulator
 rollout: sim.rollout(state, controls)
 """)
 ATTRIBUTES = {"State": _STATE, "Simulator": _SIMULATOR, "Model": _MODEL, "Trajectory": _TRAJECTORY} | {

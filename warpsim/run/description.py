@@ -13,10 +13,11 @@ from warpsim import integrate
 from warpsim.base.checks import short
 from warpsim.solve.cone_qp.compliant import Compliant
 from warpsim.solve.lcp.contact_lcp import LCP
+from warpsim.solve.mujoco import MuJoCo
 from warpsim.solve.nocontact import NoContact
 from warpsim.solve.sap.sap import SAP
 
-KNOWN = {kind.__name__: kind for kind in (SAP, Compliant, LCP, NoContact)}
+KNOWN = {kind.__name__: kind for kind in (SAP, Compliant, LCP, MuJoCo, NoContact)}
 KNOWN |= {name: getattr(integrate, name) for name in integrate.__all__ if name not in ("Integrator", "ThetaScheme")}
 REMOVED = ("bounce_correction",)  # options in older stores, which changed no motion
 # Upper bounds per world on slots that a store may request. A simulator allocates its slots at once, so a forged or

@@ -30,7 +30,7 @@ def refuse_together(
         known = "ws.SymplecticEuler(), ws.ImplicitEuler(), ws.Midpoint(), ws.ExplicitEuler() or ws.Variational(...)"
         raise ValueError(f"integrator is {integrator!r}; use {known}")
     if not is_contact_model(solver):
-        known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...) or ws.NoContact()"
+        known = "ws.SAP(...), ws.Compliant(...), ws.LCP(...), ws.MuJoCo(...) or ws.NoContact()"
         raise ValueError(f"solver is {solver!r}; use {known}")
     if requires_grad:
         refuse_gradients(model, dtype, "requires_grad=True")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MuJoCo's constraint law on contacts: accelerations of MuJoCo itself, gradients, and what is refused (theory §3.8)."""
+
+import mujoco
+import numpy as np
+import pytest
+import warp as wp
+
+import warpsim as ws
+
+SCENE = """
+<mujoco>
+  <option cone="{cone}" impratio="{impratio}" timestep="0.004" solver="Newton" tolerance="1e-15" ls_tolerance="1e-8"
+          ls_iterations="200" iterations="300"/>
+  <worldbody>
+    <geom type="plane" size="5 5 .1" friction="0.7 0.005 0.0001"/>
+    <body pos="0 0 0.098"><freejoint/>
+      <geom type="sphere" size=".1" friction="0.7" solref="0.03 0.7" solimp="0.8 0.9 0.01 0.4 3"/></body>
+    <body pos="0.5 0.5 0.095"><freejoint/><geom type="sphere" size=".1" {material}/></body>
+    <body pos="0.6 0 0.097"><freejoint/>
+      <geom type="capsule" size=".1 .2" euler="0 90 30" solmix="3" solref="-4000 -20"/></body>
+  </worldbody>
+</mujoco>
+"""
+MATERIALS = {
+    "condim 3": "",
+    "condim 1, priority": 'condim="1" priority="1"',
+    "condim 4": 'condim="4"',
+    "condim 6": 'condim="6" friction="0.6 0.01 0.02"',
+    "mixed solref": 'solref="0.02 -1" solimp="0.9 0.9 0.001" margin="0.02" gap="0.01"',
+}
+WORLDS = 4
+
+
+def scene(cone="pyramidal", impratio=1, material=""):
+    """The model of both engines, and states in contact."""
+    text = SCENE.format(cone=cone, impratio=impratio, material=material)
+    peer = mujoco.MjModel.from_xml_string(text)
+    rng = np.random.default_rng(0)
+    q, v = np.tile(peer.qpos0, (WORLDS, 1)), rng.normal(size=(WORLDS, peer.nv)) * 0.5
+    q[:, :2] += 0.01 * rng.normal(size=(WORLDS, 2))
+    return peer, ws.load(peer), q, v
+
+
+def simulator(model, **options):
+    options = {"solver": ws.MuJoCo(), "integrator": ws.MuJoCoEuler()} | options
+    return ws.Simulator(model, worlds=WORLDS, dtype="float64", device="cpu", **options)
+
+
+def accelerations(peer, q, v):
+    """MuJoCo's accelerations."""
+    found = []
+    for q_w, v_w in zip(q, v, strict=True):
+        data = mujoco.MjData(peer)
+        data.qpos[:], data.qvel[:] = q_w, v_w
+        mujoco.mj_forward(peer, data)
+        found.append(data.qacc.copy())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("material", MATERIALS)
+@pytest.mark.filterwarnings("ignore:.*overlap")
+def test_accelerations_are_those_of_mujoco(cone, material):
+    """v' − v0 = h qacc for every condim, both cones, solmix, priority, both formats of solref and a mixed one."""
+    for impratio in (1, 10):
+        peer, model, q, v = scene(cone, impratio, MATERIALS[material])
+        sim = simulator(model)
+        found = (sim.step(sim.state(q=q, v=v)).v.numpy() - v) / sim.dt
+        expected = accelerations(peer, q, v)
+        # MuJoCo's Newton ends an elliptic problem when the cost no longer falls.
+        bar = 1e-11 if cone == "pyramidal" else 1e-7
+        assert np.abs(found - expected).max() < bar * max(1.0, np.abs(expected).max())
+        assert not sim.diagnostics.flags.numpy().any()
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.filterwarnings("ignore:.*overlap")
+def test_gradients_are_those_of_the_step(cone):
+    """Five steps against central differences: by v, and by solref, solimp and impratio."""
+    peer, model, q, v = scene(cone, 3, MATERIALS["condim 6"])
+    sim = simulator(model, requires_grad=True)
+    weight = np.random.default_rng(1).normal(size=peer.nv)
+
+    def run(v):
+        state = start = sim.state(q=q, v=v)
+        for _ in range(5):
+            state = sim.step(state)
+        return start, state
+
+    def loss(v):
+        return run(v)[1].v.numpy() @ weight
+
+    with wp.Tape() as tape:
+        start, end = run(v)
+    end.v.grad.assign(np.tile(weight, (WORLDS, 1)))
+    tape.backward()
+    names = ("geom_solref", "geom_solimp", "impratio")
+    by_v, by = start.v.grad.numpy(), {name: sim.parameters[name].grad.numpy() for name in names}
+    for i in range(0, peer.nv, 4):
+        step = 1e-6 * np.eye(peer.nv)[i]
+        assert np.abs((loss(v + step) - loss(v - step)) / 2e-6 - by_v[:, i]).max() < 1e-6 * np.abs(by_v).max()
+    for name, at in {"geom_solref": (2, 0), "geom_solimp": (1, 2), "impratio": ()}.items():
+        base, sides = sim.parameters[name].numpy().copy(), []
+        size = 1e-6 * max(abs(float(base[(0, *at)])), 1e-3)
+        for sign in (1, -1):
+            moved = base.copy()
+            moved[(slice(None), *at)] += sign * size
+            sim.parameters[name] = moved
+            sides.append(loss(v))
+        sim.parameters[name] = base
+        expected = (sides[0] - sides[1]) / (2 * size)
+        assert np.abs(expected - by[name][(slice(None), *at)]).max() < 1e-5 * np.abs(expected).max() + 1e-9
+
+
+def test_a_stiffness_is_refused():
+    """A stiffness that is given, not mapped, has no meaning: one line names the geom and the fix."""
+    builder = ws.ModelBuilder()
+    builder.add_geom("plane")
+    builder.add_body("ball", mass=1.0, inertia=[0.1, 0.1, 0.1], joint="free")
+    builder.add_geom("sphere", 0.1, body="ball", name="rubber", stiffness=1e4)
+    with pytest.raises(ValueError, match="geom 'rubber' has stiffness 10000, which MuJoCo's law does not read"):
+        simulator(builder.compile())
+
+
+def test_other_integrators_are_refused():
+    """An integrator that does not step as MuJoCo does is refused by name."""
+    _, model, *_ = scene()
+    with pytest.raises(ValueError, match="does not step as MuJoCo does; use ws.MuJoCoEuler"):
+        simulator(model, integrator=ws.ImplicitEuler())
