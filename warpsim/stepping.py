@@ -56,6 +56,8 @@ class Diagnostics(NamesOfDiagnostics):
     - `flags`, which stay until `reset`: NONFINITE 1, NOT_CONVERGED 2, CONTACT_OVERFLOW 4, UNRESOLVED 8, DEEP_PRESSURE
       16, NOT_HELD 32, ENERGY_GAIN 64 (docs/step.md);
     - `impacts` that the step resolved, 0 without `time_of_impact`;
+    - `gradient_norm`: under MuJoCo's law, the norm of the gradient that its solver compares with its tolerance; 0 under
+      other laws;
     - for hydroelastic contact, 0 in a model without it: `patches`, the number of pairs of geoms that meet; `polygons`;
       `pressure_depth`, the largest pressure divided by the modulus of the softer geom.
 
@@ -89,6 +91,13 @@ class Diagnostics(NamesOfDiagnostics):
         if impacts is None:
             return wp.zeros(self.flags.shape[0], dtype=wp.int32, device=self.flags.device)
         return impacts.segments.impacts
+
+    @property
+    def gradient_norm(self) -> Array:
+        measure = getattr(self.step.law, "gradient_norm", None)
+        if measure is None:
+            return wp.zeros(self.flags.shape[0], dtype=self.step.device_model.types.real, device=self.flags.device)
+        return measure(self.step.solver, self.step.last_h)
 
     @property
     def patches(self) -> Array:

@@ -10,7 +10,9 @@ import warp as wp
 
 from warpsim.base import checks
 from warpsim.contact.collision import Collision
+from warpsim.device.copies import launch
 from warpsim.kernels.contact import mujoco_contacts
+from warpsim.kernels.solve import gradient_norm
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.mapped_stiffness import is_mapped
 from warpsim.model.model import Model
@@ -220,6 +222,14 @@ class MuJoCoLaw(ContactLaw):
         if collision.spin is not None:
             collision.spin.launch(laws)
             self.dynamics.launch(mujoco_contacts.spin_targets, collision.capacity, [*known, v, laws])
+
+    def gradient_norm(self, solver: Any, h: float) -> wp.array:
+        """The norm of the gradient of MuJoCo's cost `(worlds,)` at the last solution, scaled as MuJoCo scales it."""
+        norm, residual = self.dynamics.array(None, self.types.real), self.dynamics.array(self.model.nv, self.types.real)
+        scale = 1.0 / (h * self.mean_inertia * max(1, self.model.nv))
+        inputs = [solver.problem, solver.solution, max(1, self.collision.capacity), scale, residual, norm]
+        launch(gradient_norm.gradient_norm, solver.code, solver.worlds, inputs, device=solver.device, record_tape=False)
+        return norm
 
     def find_bases(self, dynamics: Dynamics, soft: Any, frame: wp.array, basis: wp.array) -> None:
         """The axes of the cones, from the frames of the contacts."""

@@ -59,7 +59,8 @@ VARIANTS = {
     "_cg": ("solve.sap.",),
     "_spin_cg": ("solve.sap.",),
     **dict.fromkeys(
-        ("_shaped", "_spin_shaped", "_cg_shaped", "_spin_cg_shaped"), ("solve.sap.sap", "solve.sap.islands")
+        ("_shaped", "_spin_shaped", "_cg_shaped", "_spin_cg_shaped"),
+        ("solve.sap.sap", "solve.sap.islands", "solve.gradient_norm"),
     ),
     "_dual": ("differentiate.pressure_rates",),
     "_1": ("solve.cone_qp.island_qp",),
