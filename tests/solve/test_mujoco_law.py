@@ -126,5 +126,5 @@ def test_a_stiffness_is_refused():
 def test_other_integrators_are_refused():
     """An integrator that does not step as MuJoCo does is refused by name."""
     _, model, *_ = scene()
-    with pytest.raises(ValueError, match="does not step as MuJoCo does; use ws.MuJoCoEuler"):
+    with pytest.raises(ValueError, match=r"does not step as MuJoCo does; use ws\.MuJoCoEuler"):
         simulator(model, integrator=ws.ImplicitEuler())
