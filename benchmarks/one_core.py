@@ -3,7 +3,7 @@
 
     python -m benchmarks.one_core [--corpus FOLDER] [--only NAME ...] [--repeats 5] [--out benchmarks/results]
 
-Every scene in both contact laws, float32, against MuJoCo C (Newton, Euler, float64) in one thread: the same start states, settled by
+Every scene in our contact laws and in MuJoCo's, float32, against MuJoCo C (Newton, Euler, float64) in one thread: the same start states, settled by
 MuJoCo under random controls, the same controls, engines by turns; median of the ratios of processor time. --corpus: a folder with the
 packages dm_control and robosuite, unpacked (`make corpus` makes build/corpus), for humanoid_CMU and the Panda. Large scenes: one world,
 time per step, memory and loading. --out writes one_core.json and one_core.md.
@@ -29,7 +29,11 @@ from warpsim.tools.bench import by_turns, machine, random_controls
 from warpsim.tools.bench_engines import MujocoEngine, Scene, WarpsimEngine
 
 OWN_STEPS, TIMED_STEPS, SETTLED = 20, 200, 16
-LAWS = {"convex": lambda: ws.SAP(approximation="convex"), "default": lambda: ws.SAP()}
+LAWS = {
+    "convex": lambda: ws.SAP(approximation="convex"),
+    "default": lambda: ws.SAP(),
+    "same law": lambda: ws.MuJoCo(),
+}
 CHAINS = (16, 32, 64, 128, 256)
 
 
@@ -212,10 +216,15 @@ def markdown(result: dict) -> str:
         "",
         f"`python -m benchmarks.one_core`, {m['processor']}, {m['date']}, Warp {m['versions']['warp-lang']}, "
         f"MuJoCo {m['versions']['mujoco']}. One thread, float32 (MuJoCo: float64), medians of {result['repeats']} rounds by turns. "
-        "Speed: MuJoCo C's time over ours. Contacts per world in brackets: the engines' laws differ, and so do their motions.",
+        "Speed: MuJoCo C's time over ours. Contacts per world in brackets: laws differ, and so do motions; 'same law' is `ws.MuJoCo()`, "
+        "converged to 1e-5.",
         "",
-        "| scene | nv | worlds | MuJoCo C, µs | convex law, µs | default, µs | speed, convex | speed, default | kB per world, default |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| scene | nv | worlds | MuJoCo C, µs | "
+        + " | ".join(f"{law}, µs" for law in LAWS)
+        + " | "
+        + " | ".join(f"speed, {law}" for law in LAWS)
+        + " | kB per world, default |",
+        "|---" * (5 + 2 * len(LAWS)) + "|",
     ]
     for r in result["rows"]:
         ours = " | ".join(f"{r[law + '_us']:.1f} ({r[law + '_contacts']:.1f})" for law in LAWS)

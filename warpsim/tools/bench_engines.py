@@ -40,11 +40,17 @@ class Scene:
 class WarpsimEngine:
     """This package: SAP contact, symplectic Euler, float32."""
 
+    @staticmethod
+    def options() -> dict:
+        """Arguments of the simulator."""
+        return {}
+
     def __init__(self, scene: Scene, worlds: int, controls: np.ndarray, device):
         import warpsim
 
         self.on_gpu = device.is_cuda
-        self.sim = warpsim.Simulator(warpsim.load(scene.path), worlds, dt=scene.dt, device=device, threads=1)
+        options = {"dt": scene.dt, "device": device, "threads": 1} | self.options()
+        self.sim = warpsim.Simulator(warpsim.load(scene.path), worlds, **options)
         # Slicing a device array costs more than a step of one world.
         self.controls = wp.array(controls, dtype=wp.float32, device=device) if self.on_gpu else controls
         self.start = self.sim.state(*scene.starts(worlds))
@@ -71,6 +77,16 @@ class WarpsimEngine:
             "momentum_error": float(diagnostics["momentum_error"].max()),
             "flagged_worlds": int(np.count_nonzero(diagnostics["flags"])),
         }
+
+
+class SameLawEngine(WarpsimEngine):
+    """This package under MuJoCo's constraint law, with the integrator of the peers."""
+
+    @staticmethod
+    def options() -> dict:
+        import warpsim
+
+        return {"solver": warpsim.MuJoCo(), "integrator": warpsim.MuJoCoEuler()}
 
 
 class MujocoWarpEngine:
@@ -163,15 +179,15 @@ class MujocoEngine:
         return {"contacts_per_world": float(np.mean(counts))}
 
 
-ENGINES = {"warpsim": WarpsimEngine, "mujoco_warp": MujocoWarpEngine, "mujoco": MujocoEngine}
+ENGINES = {"warpsim": WarpsimEngine, "same_law": SameLawEngine, "mujoco_warp": MujocoWarpEngine, "mujoco": MujocoEngine}
 
 
 def first_step(engine: str, path: str, device: str) -> None:
     """Load a robot and finish one step of one world; this is the cold start."""
-    if engine == "warpsim":
+    if engine in ("warpsim", "same_law"):
         import warpsim
 
-        sim = warpsim.Simulator(warpsim.load(path), device=device)
+        sim = warpsim.Simulator(warpsim.load(path), device=device, **ENGINES[engine].options())
         sim.step(sim.state()).q.numpy()
         return
     import mujoco_warp

@@ -444,8 +444,8 @@ class Bench:
     """Comma-separated: names of gymnasium's robots, or MJCF files."""
     worlds: str = "1,64,512,4096"
     """Comma-separated."""
-    engines: str = "warpsim,mujoco_warp,mujoco"
-    """Comma-separated; the ones that are not installed are skipped with a line."""
+    engines: str = "warpsim,same_law,mujoco_warp,mujoco"
+    """Comma-separated; the ones that are not installed are skipped with a line. same_law: warpsim under MuJoCo's law."""
     repeats: int = 3
     """Of every timing; the median counts."""
     world_steps: int = 16384
