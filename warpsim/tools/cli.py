@@ -445,7 +445,7 @@ class Bench:
     worlds: str = "1,64,512,4096"
     """Comma-separated."""
     engines: str = "warpsim,same_law,mujoco_warp,mujoco"
-    """Comma-separated; the ones that are not installed are skipped with a line. same_law: warpsim under MuJoCo's law."""
+    """Comma-separated; the ones not installed are skipped with a line. same_law: warpsim under MuJoCo's law."""
     repeats: int = 3
     """Of every timing; the median counts."""
     world_steps: int = 16384
