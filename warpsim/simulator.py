@@ -19,6 +19,7 @@ from warpsim.device.recording import active_tape
 from warpsim.device.threads import alone, exclusive, unshared
 from warpsim.differentiate.jacobians import Jacobians
 from warpsim.integrate import Integrator, SymplecticEuler
+from warpsim.integrate.mujoco.mujoco_schemes import scheme_of
 from warpsim.model.mapped_stiffness import without_mapped_stiffness
 from warpsim.model.model import Model
 from warpsim.model.overlap import start_of
@@ -30,7 +31,7 @@ from warpsim.run.quantities import Quantities
 from warpsim.run.rollout import Rollouts
 from warpsim.run.shortage import explains_shortage
 from warpsim.run.untimed import UntimedPairs, count_untimed, warn_untimed
-from warpsim.solve.contact_model import ContactModel, is_contact_model
+from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP
 from warpsim.state import State
 from warpsim.stepping import Diagnostics, Stepper
@@ -167,9 +168,9 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         self.dtype = dtype_called(dtype)
         dt = time_step(model.timestep if dt is None else dt, dtype)
         self.solver = SAP() if solver is None else solver
-        if integrator is None and is_contact_model(self.solver):
-            integrator = self.solver.default_integrator(model)
-        self.integrator = SymplecticEuler() if integrator is None else integrator
+        if integrator is None:
+            integrator = scheme_of(model) if getattr(self.solver, "mujoco_law", False) else SymplecticEuler()
+        self.integrator = integrator
         self.requires_grad = flag(requires_grad, "requires_grad")
         chosen = (model, self.solver, self.integrator, dtype, self.requires_grad)
         self.time_of_impact = timed_impacts(time_of_impact, *chosen)

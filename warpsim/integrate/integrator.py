@@ -9,6 +9,7 @@ class Integrator:
 
     contact_solves: int = 1  # contact solves of a step; more than one where the result of the last changes the problem
     ends_in_contact: ClassVar[bool] = True  # the new velocity is the solution of the contact problem
+    mujoco_law: ClassVar[bool] = False  # steps as MuJoCo does, which MuJoCo's constraint law needs
     has_closed_form: bool = False  # `linearize` has the derivatives of its equations in closed form
     # Why its steps cannot resolve impacts (`warpsim/integrate/impacts.py`); empty: they can.
     untimed: str = "its steps have no rule for them"

@@ -77,10 +77,6 @@ class ContactModel:
         """The law that computes R, v̂ and μ of contacts from their material."""
         return ContactLaw(self.regularisation, dynamics, collision)
 
-    def default_integrator(self, model: Model) -> Any:
-        """The integrator of a `Simulator` that is given none; None: `ws.SymplecticEuler()`."""
-        return None
-
     def refuse(self, model: Model, integrator: Any, dtype: str, requires_grad: bool) -> str | None:
         """Why this model of contact cannot simulate `model`, naming the value and the fix; None if it can."""
         if requires_grad and model.geom_hertz_modulus.any():

@@ -10,7 +10,7 @@ import warp as wp
 
 from warpsim.base import checks
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import launch
+from warpsim.device.copies import launch, upload
 from warpsim.kernels.contact import mujoco_contacts
 from warpsim.kernels.solve import gradient_norm
 from warpsim.model.constraint_types import ConstraintType
@@ -63,7 +63,9 @@ class MuJoCo(ContactModel):
     has_spin: ClassVar[bool] = True
     follows_bend: ClassVar[bool] = False
     limits_recovery: ClassVar[bool] = False
+    has_anisotropy: ClassVar[bool] = True
     mujoco_law: ClassVar[bool] = True
+    mujoco_points: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.cone is not None:
@@ -177,9 +179,11 @@ class MuJoCoLaw(ContactLaw):
         super().__init__(options.regularisation, dynamics, collision)
         model, d = self.device_model.model, self.device_model
         self.model, self.given = model, options.impratio
-        bodies = np.append(inverse_weights(model).body[:, 0], 0.0)
+        weights = inverse_weights(model)
+        self.mean_inertia, bodies = weights.mean_inertia, np.append(weights.body[:, 0], 0.0)
         first, second = model.geom_priority[model.pair_geom].T
         own = model.pair_own
+        self.constants: dict[str, wp.array] = {}
         self.shaped = bool(options.solver_options(model))
         tables = {
             "weight": bodies[model.geom_body],
@@ -207,11 +211,21 @@ class MuJoCoLaw(ContactLaw):
 
     def parameters(self, h: float):
         """The parameters in the form that kernels read."""
-        stored = self.device_model.parameters.stored
+        stored = self._stored
         found = {name: stored(f"geom_{name}") for name in ("solref", "solimp", "solmix", "friction")}
         found |= {f"own_{name}": stored(f"pair_{name}") for name in ("solref", "solreffriction", "solimp")}
         found["impratio"] = stored("impratio") if self.fixed_impratio is None else self.fixed_impratio
         return self.device_model.struct(mujoco_contacts.Soft, **self.tables, **found, h=h)
+
+    def _stored(self, name: str) -> wp.array:
+        parameters = self.device_model.parameters
+        if name in parameters:
+            return parameters.stored(name)
+        if name not in self.constants:
+            value = [self.model.mujoco.impratio] if name == "impratio" else getattr(self.model, name)[None]
+            value = np.asarray(value, float)
+            self.constants[name] = upload(value, self.types.real, self.device_model.device, value.ndim)
+        return self.constants[name]
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         collision, soft, laws = self.collision, self.parameters(h), self.filled()

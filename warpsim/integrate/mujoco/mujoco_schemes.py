@@ -13,6 +13,7 @@ from warpsim.tree.wide import DEEPEST, depth
 class MuJoCoScheme(Integrator):
     """What MuJoCo's integrators share: forces at the start of the step, and a contact problem with A = M."""
 
+    mujoco_law: ClassVar[bool] = True
     untimed: ClassVar[str] = "MuJoCo's contact acts over whole steps"  # see `Integrator`
 
     def make_step(
@@ -59,3 +60,17 @@ class MuJoCoEuler(MuJoCoScheme):
     def damps(self, model: Any) -> bool:
         """Whether joint damping is implicit in simulations of `model`."""
         return True if self.eulerdamp is None else self.eulerdamp
+
+
+SCHEMES = {"Euler": MuJoCoEuler}  # by the name in MJCF
+
+
+def scheme_of(model: Any) -> MuJoCoScheme:
+    """The integrator that the model's file names."""
+    name = model.mujoco.integrator
+    if name not in SCHEMES:
+        raise ValueError(
+            f"the file's integrator is {name!r}, which warpsim does not have; give integrator=ws.MuJoCoEuler() or "
+            "another one"
+        )
+    return SCHEMES[name]()
