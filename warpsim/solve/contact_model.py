@@ -77,6 +77,10 @@ class ContactModel:
         """The law that computes R, v̂ and μ of contacts from their material."""
         return ContactLaw(self.regularisation, dynamics, collision)
 
+    def solver_options(self, model: Model) -> dict[str, Any]:
+        """Options of the solver's workspace for a model."""
+        return {}
+
     def refuse(self, model: Model, integrator: Any, dtype: str, requires_grad: bool) -> str | None:
         """Why this model of contact cannot simulate `model`, naming the value and the fix; None if it can."""
         if requires_grad and model.geom_hertz_modulus.any():
