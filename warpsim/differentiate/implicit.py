@@ -27,7 +27,7 @@ from warpsim.differentiate.contact_adjoint import contact_adjoint
 from warpsim.differentiate.impacts_adjoint import ImpactsAdjoint
 from warpsim.differentiate.measurement_adjoint import MeasurementAdjoint, measures
 from warpsim.differentiate.pressure_rates import PressureRates
-from warpsim.differentiate.rows_adjoint import RowsAdjoint
+from warpsim.differentiate.rows_adjoint import rows_adjoint
 from warpsim.differentiate.stage import Stage, evaluate, take_back
 from warpsim.differentiate.taped import flat
 from warpsim.differentiate.taped_dynamics import TapedDynamics
@@ -84,7 +84,7 @@ class StepAdjoint(Acting):
         self.q_node = self.q  # where forces and contacts are evaluated
         self.weight = twin(step.law.weight)
         follows = step.scheme.order > 1
-        self.rows = RowsAdjoint(step.scalar_rows, self.dynamics, self.lines, follows)
+        self.rows = rows_adjoint(step.scalar_rows, self.dynamics, self.lines, follows)
         # geometry
         self.phi, self.point, self.frame = array(C, S), array(C, t.vec3), array(C, t.mat33)
         self.J = twin(step.collision.contacts.J)

@@ -4,7 +4,8 @@
 import warp as wp
 
 from warpsim.device.per_world import assign, fill
-from warpsim.kernels.rows import line_rows, taped_rows
+from warpsim.kernels.rows import line_rows, soft_rows, taped_rows
+from warpsim.rows.mujoco_rows import MuJoCoRows
 from warpsim.rows.scalar_rows import ScalarRows
 from warpsim.tree.dynamics import Dynamics
 
@@ -78,3 +79,38 @@ class RowsAdjoint(ScalarRows):
         self.record_impulses(h, sigma, lead, v0, v, actuators, (self.rate, self.rate0), self.gamma)
         inputs = [self.rows, self.J, self.gamma, r]
         self.dynamics.launch(taped_rows.row_residual, (self.count, self.width), inputs)
+
+
+class MuJoCoRowsAdjoint(RowsAdjoint, MuJoCoRows):
+    """The rows of `forward` on the tape, under MuJoCo's law."""
+
+    def __init__(self, forward: MuJoCoRows, dynamics: Dynamics, lines, follows: bool):
+        super().__init__(forward, dynamics, lines, follows)
+        S = dynamics.device_model.types.real
+        self.shift = dynamics.array(forward.shift.shape[1], S)
+        self.link_V = dynamics.array(dynamics.model.nlink if self.bodies else 0, dynamics.device_model.types.vec6)
+
+    def start(self) -> None:
+        super().start()
+        if self.bodies:
+            fill(self.shift)
+
+    def record_geometry(self, ahead: float, q, v0, M, between=None) -> None:
+        """φ, J and J̇ v0, after `dynamics.position(q)`."""
+        if self.bodies:
+            self.dynamics.velocity(v0, self.link_V)
+        if self.count:
+            self.measure(self.dynamics, self.constants(), self.soft(), q, v0, self.link_V, self.phi, self.J)
+
+    def record_impulses(self, h: float, sigma: float, lead: float, v0, v, actuators, rates, gamma) -> None:
+        """γ of every row. See `RowsAdjoint`."""
+        for x, rate in ((v, rates[0]), (v0, rates[1])):
+            self.dynamics.launch(taped_rows.taped_rate, self.count, [self.rows, self.J, x, rate])
+        inputs = [self.table, self.constants(actuators), self.soft(), self.rows, h, self.phi, self.shift, *rates, gamma]
+        self.dynamics.launch(soft_rows.row_impulse, self.count, inputs)
+
+
+def rows_adjoint(forward: ScalarRows, *arguments) -> RowsAdjoint:
+    """The rows of a step on the tape. Arguments: see `RowsAdjoint`."""
+    kind = MuJoCoRowsAdjoint if isinstance(forward, MuJoCoRows) else RowsAdjoint
+    return kind(forward, *arguments)

@@ -33,6 +33,7 @@ from warpsim.kernels.forces.actuators import ALWAYS
 from warpsim.kernels.integrate import spin
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.kernels.tree import passes
+from warpsim.rows.mujoco_rows import MuJoCoRows
 from warpsim.rows.scalar_rows import ScalarRows, actuator_rows
 from warpsim.sensors.step_sensors import StepMeasurement, has_step_sensors
 from warpsim.solve.contact_model import ContactModel
@@ -78,7 +79,11 @@ class Step(Acting):
         law = {"exact": contact_model.is_exact, "follow_bend": contact_model.follows_bend}
         rows = np.setdiff1d(np.flatnonzero(actuator_row), [*motors, *np.flatnonzero(model.actuator_body >= 0)])
         rows = rows[:0] if explicit else rows
-        self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, lines=self.lines, springs=not explicit, **law)
+        if contact_model.mujoco_law:
+            self.scalar_rows = MuJoCoRows(device_model, self.dynamics, self.lines)
+        else:
+            law |= {"lines": self.lines, "springs": not explicit}
+            self.scalar_rows = ScalarRows(device_model, self.dynamics, rows, **law)
         self.dynamics.steadied = self.scalar_rows.armature
         self.stages = ThetaStages(self, scheme)
         self.motion = self.stages if scheme.implicit else free_motion_of(self, self.widens and make_solver is None)

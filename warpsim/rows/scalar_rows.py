@@ -273,6 +273,8 @@ class ScalarRows:
     springs and dampers of tendons are rows.
     """
 
+    looks_ahead = True  # errors of rows between frames are taken where the velocity leads
+
     def __init__(
         self,
         device_model: DeviceModel,
@@ -287,11 +289,11 @@ class ScalarRows:
         model, t = device_model.model, device_model.types
         S = t.real
         tables = None if lines is None else lines.tables
-        found = joint_rows(model) + constraint_rows(model, tables) + [servo_row(model, a, tables) for a in actuators]
+        found = self._find_rows(tables) + [servo_row(model, a, tables) for a in actuators]
         found = [row for row in found if row.support]  # a line between links that stand still moves nothing
         found = [row for row in found if springs or row.kind != "spring"]
         self.row_list, self.count = found, len(found)
-        self.has_frames = any(row.between for row in found)
+        self.has_frames = self.looks_ahead and any(row.between for row in found)
         of_joints = all(row.owner == table.JOINT for row in found if not (row.between or row.on_line))
         self._fill = coordinate_rows.fill_joints if of_joints else coordinate_rows.fill
         self.support_size = np.array([len(row.support) for row in found], dtype=np.int32)
@@ -312,6 +314,11 @@ class ScalarRows:
         self.q_ahead = dynamics.array(model.nq if n else 0, S)
         self.link_X_ahead = dynamics.array(model.nlink if n else 0, t.transform)
         self.nothing = wp.empty((0, 0), dtype=S, device=device_model.device)
+
+    def _find_rows(self, tables: Tables | None) -> list[Row]:
+        """The rows of joints, constraints and tendons."""
+        model = self.device_model.model
+        return joint_rows(model) + constraint_rows(model, tables)
 
     def of(self, *owners: int) -> np.ndarray:
         """Indices of the rows of joints, tendons, constraints or actuators."""

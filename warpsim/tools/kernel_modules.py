@@ -79,6 +79,7 @@ OWN_SUMS = {
     "wrench_force": "(worlds, trees)",
     "add_force": "(worlds, trees)",
     "least_weight": "(worlds, rows)",
+    "body_errors": "(worlds, connects and welds)",
     "motor_forces": "(worlds, degrees of freedom)",
     "measure_subtrees": "(worlds, sensors)",
     "measure_energy": "(worlds, sensors)",
