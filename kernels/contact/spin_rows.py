@@ -27,6 +27,7 @@ class Spin:
     condim: wp.array(dtype=int)  # (pairs,)
     torsional: wp.array(dtype=real)  # (pairs,) [m] coefficient of pairs with RULE_EXPLICIT; `rolling` likewise
     rolling: wp.array(dtype=real)
+    least: real  # least friction of every direction; 0 but under MuJoCo's law
 
 
 @func
@@ -40,15 +41,17 @@ def spin_lengths(
         rule = rule_of(scene, p)
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        mu = friction_coefficient(scene, material.friction, w, p)
+        mu = wp.max(friction_coefficient(scene, material.friction, w, p), spin.least)
         if mu > real(0.0) and condim >= TORSION:
             torsional, rolling = material.torsional_friction, material.rolling_friction
             row = w % torsional.shape[0]
             torsion = pair_coefficient(rule, torsional[row, a], torsional[row, b], spin.torsional[p])
+            torsion = wp.max(torsion, spin.least)
             roll = real(0.0)
             if condim >= ROLLING:
                 of = w % rolling.shape[0]
                 roll = pair_coefficient(rule, rolling[of, a], rolling[of, b], spin.rolling[p])
+                roll = wp.max(roll, spin.least)
             found = vec2(roll / mu, torsion / mu)
     return found
 

@@ -28,6 +28,7 @@ MATERIALS = {
     "condim 1, priority": 'condim="1" priority="1"',
     "condim 4": 'condim="4"',
     "condim 6": 'condim="6" friction="0.6 0.01 0.02"',
+    "no torsional friction": 'condim="6" friction="0 0 0" priority="1"',
     "mixed solref": 'solref="0.02 -1" solimp="0.9 0.9 0.001" margin="0.02" gap="0.01"',
 }
 WORLDS = 4
@@ -70,7 +71,7 @@ def test_accelerations_are_those_of_mujoco(cone, material):
         found = (sim.step(sim.state(q=q, v=v)).v.numpy() - v) / sim.dt
         expected = accelerations(peer, q, v)
         # MuJoCo's Newton ends an elliptic problem when the cost no longer falls.
-        bar = 1e-11 if cone == "pyramidal" else 1e-7
+        bar = 1e-9 if cone == "pyramidal" else 1e-7
         assert np.abs(found - expected).max() < bar * max(1.0, np.abs(expected).max())
         assert not sim.diagnostics.flags.numpy().any()
 

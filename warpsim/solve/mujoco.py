@@ -16,6 +16,7 @@ from warpsim.kernels.solve import gradient_norm
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.mapped_stiffness import is_mapped
 from warpsim.model.model import Model
+from warpsim.model.mujoco_options import own_laws
 from warpsim.model.mujoco_weights import inverse_weights
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
@@ -24,7 +25,7 @@ from warpsim.tree.dynamics import Dynamics
 
 CONES = ("pyramidal", "elliptic")
 # Relative tolerance per dtype when the user gives none. An acceleration has its error times v/(h a).
-DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class MuJoCo(ContactModel):
     iterations : int
         Newton steps before a world is returned with its best iterate and the not-converged flag.
     tolerance : float
-        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). None: 1e-12 in float64, 1e-5 in float32.
+        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). None: 1e-10 in float64, 1e-5 in float32.
 
     Notes
     -----
@@ -153,6 +154,13 @@ def _other_law(model: Model) -> str | None:
     if model.point_pairs < len(model.pair_geom):
         names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[model.point_pairs])
         return f"geoms {names} touch by pressure fields, which MuJoCo's law does not have; use ws.SAP()"
+    several = [p for p, rows in own_laws(model).items() if len(rows) > 1]
+    if several:
+        names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[several[0]])
+        return (
+            f"geoms {names} have several <pair> elements, of which MuJoCo makes a contact each and ws.MuJoCo() one; "
+            "leave one of them"
+        )
     others = [c for c in range(model.nconstraint) if ConstraintType(model.constraint_type[c]) not in EQUALITIES]
     if others:
         kind = ConstraintType(model.constraint_type[others[0]]).name.lower()
@@ -183,6 +191,8 @@ class MuJoCoLaw(ContactLaw):
         self.mean_inertia, bodies = weights.mean_inertia, np.append(weights.body[:, 0], 0.0)
         first, second = model.geom_priority[model.pair_geom].T
         own = model.pair_own
+        if collision.spin is not None:
+            collision.spin.tables.least = mujoco_contacts.LEAST_FRICTION
         self.constants: dict[str, wp.array] = {}
         self.shaped = bool(options.solver_options(model))
         tables = {
