@@ -22,6 +22,7 @@ from warpsim.integrate import Integrator, SymplecticEuler
 from warpsim.integrate.mujoco.mujoco_schemes import scheme_of
 from warpsim.model.mapped_stiffness import without_mapped_stiffness
 from warpsim.model.model import Model
+from warpsim.model.mujoco_options import separate_pairs
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
@@ -177,7 +178,8 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         self.mapped_stiffness = not self.time_of_impact
         if mapped_stiffness is not None:
             self.mapped_stiffness = flag(mapped_stiffness, "mapped_stiffness")
-        self.model = model = model if self.mapped_stiffness else without_mapped_stiffness(model)
+        model = model if self.mapped_stiffness else without_mapped_stiffness(model)
+        self.model = model = separate_pairs(model) if getattr(self.solver, "mujoco_law", False) else model
         refuse_together(model, *chosen[1:], self.time_of_impact)
         if max_contacts is not None:
             max_contacts = whole(max_contacts, "max_contacts", 1)

@@ -10,7 +10,7 @@ import pytest
 import warpsim as ws
 from scenes.bodies import arm
 from warpsim.envs import TASKS, Task, VectorEnv, sensing, terms
-from warpsim.model.parameters import SPECS
+from warpsim.model.parameters import LAW_SPECS, SPECS
 
 gymnasium.register_envs(ws.envs)
 
@@ -360,7 +360,8 @@ def rich_model(muscle: bool = False, **bob) -> ws.Model:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in SPECS if name not in ("joint_axis", "joint_pose", "geom_pose", "body_active")]
+    "name",
+    [name for name in SPECS if name not in ("joint_axis", "joint_pose", "geom_pose", "body_active", *LAW_SPECS)],
 )
 def test_every_parameter_can_be_random(name):
     """Of the parameters that numbers can be multiplied with: worlds differ where the model has any, stay within, and step."""

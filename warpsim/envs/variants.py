@@ -11,7 +11,8 @@ import numpy as np
 
 from warpsim.model.hydroelastic import tessellation
 from warpsim.model.model import JointType, Model
-from warpsim.model.parameters import SPECS
+from warpsim.model.mujoco_options import PAIR_LAW
+from warpsim.model.parameters import LAW_SPECS, SPECS
 
 FREE = (
     "name",
@@ -46,18 +47,19 @@ def apply_variants(sim, models: list[Model], numbers) -> None:
     if len(models) == 1:
         return
     for k, other in enumerate(models[1:], 1):
-        _check_same(models[0], other, k)
+        _check_same(models[0], other, k, sim.solver.mujoco_law)
     chosen = np.asarray(numbers) % len(models)
     for name in SPECS:
-        if name == "body_active":
+        if name == "body_active" or (name in LAW_SPECS and not sim.solver.mujoco_law):
             continue
         values = [np.asarray(getattr(m, name), float) for m in models]
         if any(not np.array_equal(values[0], x, equal_nan=True) for x in values[1:]):
             sim.parameters[name] = np.array(values)[chosen]
 
 
-def _check_same(first: Model, other: Model, k: int) -> None:
+def _check_same(first: Model, other: Model, k: int, mujoco_law: bool) -> None:
     free = FREE if first.has_fluid or other.has_fluid else FREE + SHAPES_OF_A_MEDIUM
+    free += () if mujoco_law else ("mujoco", "pair_own", *PAIR_LAW)
     for field in dataclasses.fields(Model):
         if field.name in SPECS or field.name in free or field.name.startswith("_"):
             continue

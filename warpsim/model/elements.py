@@ -85,8 +85,14 @@ def pair_rows(model: Model) -> list[list]:
     """For each explicit pair its geoms, its friction, its `LAW` values and its own laws (rows of `PAIR_LAW`)."""
     columns = [getattr(model, f"pair_{key}") for key in ("friction", *LAW)]
     rows = np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT)
+    found: dict[tuple, list] = {}
     laws = own_laws(model)
-    return [[*model.pair_geom[p].tolist(), *(column[p].item() for column in columns), *laws.get(p, [])] for p in rows]
+    for p in rows:
+        geoms, values = tuple(model.pair_geom[p].tolist()), [column[p].item() for column in columns]
+        before = found.get(geoms, [*geoms, *values])  # of separate pairs of the same geoms, the largest friction
+        values = list(map(max, before[2 : 2 + len(values)], values))
+        found[geoms] = [*geoms, *values, *before[2 + len(values) :], *laws.get(p, [])]
+    return list(found.values())
 
 
 def add_pairs(b, rows) -> None:

@@ -157,13 +157,40 @@ def plain_law(row) -> list[float]:
     return [mu * (condim > 1), condim, torsional * (condim > 3), rolling * (condim > 4), row[-1]]
 
 
-def own_laws(model) -> dict[int, list[list[float]]]:
-    """The own laws of each explicit pair that has some, as rows of `PAIR_LAW`."""
-    table = np.column_stack([getattr(model, name) for name in PAIR_LAW]).tolist()
+def own_pairs(model) -> np.ndarray:
+    """`(nown,)` the pair of each own law."""
     pairs = np.flatnonzero(model.pair_own >= 0)
     pairs = pairs[np.argsort(model.pair_own[pairs])]
-    ends = [*model.pair_own[pairs].tolist(), model.nown]
-    return {int(p): table[first:last] for p, first, last in zip(pairs, ends[:-1], ends[1:], strict=True)}
+    return np.repeat(pairs, np.diff([*model.pair_own[pairs], model.nown]))
+
+
+def own_laws(model) -> dict[int, list[list[float]]]:
+    """The own laws of each explicit pair that has some, as rows of `PAIR_LAW`."""
+    found: dict[int, list[list[float]]] = {}
+    table = np.column_stack([getattr(model, name) for name in PAIR_LAW]).tolist()
+    for pair, row in zip(own_pairs(model).tolist(), table, strict=True):
+        found.setdefault(pair, []).append(row)
+    return found
+
+
+def separate_pairs(model):
+    """The model with one contact pair for each law of explicit pairs, where some have several."""
+    pairs = own_pairs(model)
+    count = np.maximum(np.bincount(pairs, minlength=len(model.pair_own)), 1)
+    if (count == 1).all():
+        return model
+    rows = np.repeat(np.arange(len(count)), count)
+    fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
+    changed = {name: fields[name][rows] for name in fields if name.startswith("pair_") and name not in PAIR_LAW}
+    own = changed["pair_own"] + np.arange(len(rows)) - (np.cumsum(count) - count)[rows]
+    own[changed["pair_own"] < 0] = -1
+    given = own >= 0
+    plain = np.array([row for laws in own_laws(model).values() for row in map(plain_law, laws)])[own[given]].T
+    kinds = ("friction", "condim", "torsional_friction", "rolling_friction", "margin")
+    for kind, values in zip(kinds, plain, strict=True):
+        changed[f"pair_{kind}"][given] = values
+    changed |= {"pair_own": own.astype(np.int32), "point_pairs": int((rows < model.point_pairs).sum())}
+    return dataclasses.replace(model, **changed)
 
 
 def add_laws(b, rows) -> None:

@@ -21,6 +21,7 @@ from warpsim.device.threads import Use, exclusive
 from warpsim.kernels import sums
 from warpsim.model.friction_rules import has_dynamic_friction
 from warpsim.model.model import SIZES, GeomType, Model
+from warpsim.model.mujoco_options import ROWS as LAW_ROWS
 
 SUMMED_AT_ONCE = 64  # worlds whose gradients one thread sums
 
@@ -81,9 +82,20 @@ SPECS = {
     "wind": Spec("vec3"),
     "body_active": Spec("scalar", 0.0),
 }
+# MuJoCo's constraint law, without effect on others.
+LAW_SPECS = {f"{prefix}_{name}": Spec("row") for prefix in LAW_ROWS for name in ("solref", "solimp")}
+LAW_SPECS |= {name: Spec("row") for name in ("pair_solref", "pair_solreffriction", "pair_solimp")}
+LAW_SPECS |= {
+    "pair_own_friction": Spec("row", 0.0),
+    "geom_solmix": Spec("scalar", 0.0),
+    "impratio": Spec("scalar", 0.0),
+}
+LAW_SPECS |= {name: Spec("scalar") for name in ("joint_margin", "tendon_margin", "constraint_torquescale")}
+SPECS |= LAW_SPECS
 
 
 PER_DOF = ("joint_stiffness", "joint_damping", "joint_armature", "joint_friction", "joint_reference")
+PER_DOF += ("joint_friction_solref", "joint_friction_solimp")
 DRAWN = ("joint_pose", "joint_axis", "geom_size", "geom_pose")  # parameters that set the shape and place of geoms
 
 
@@ -168,6 +180,8 @@ class Parameters(NamesOfParameters):
             )
         for name in () if has_dynamic_friction(model) else ("geom_friction_dynamic", "geom_friction_velocity"):
             self.refuse(name, "is of geoms with friction_dynamic and friction_velocity, which the model has none of")
+        for name in (name for name in LAW_SPECS if name.startswith("pair") and not model.nown):
+            self.refuse(name, "is of pairs with a law of their own, which the model has none of: add_pair(solref=...)")
         if not model.actuator_time.any():
             self.refuse(
                 "actuator_time",
@@ -416,6 +430,8 @@ def _check_meaning(model: Model, name: str, values: np.ndarray) -> None:
         refuse((fixed & other).any(axis=-1), "a mesh and a height field have the size of their points; scale those")
     elif name == "body_active":
         refuse((values != 0) & (values != 1), "a body is on (1) or off (0)")
+    elif name == "impratio":
+        refuse(values <= 0, "it must be positive")
     elif name == "constraint_stiffness":
         refuse(values <= 0, "a stiffness must be positive [N/m, N m/rad] (inf: near-rigid)")
     elif name in ("joint_range", "tendon_range", "control_range", "force_range"):

@@ -22,7 +22,8 @@ import numpy as np
 
 from warpsim.base.checks import choice, listed, short, whole
 from warpsim.model.model import JOINT_NV, JointType, Model
-from warpsim.model.parameters import SPECS
+from warpsim.model.mujoco_options import own_pairs
+from warpsim.model.parameters import PER_DOF, SPECS
 
 INERTIAL = "inertial"
 MEMBERS = ("body_mass", "body_com", "body_inertia")  # the parameters of INERTIAL
@@ -198,7 +199,11 @@ def _names(model: Model, name: str) -> list[str]:
     if name == "gravity":
         return ["x", "y", "z"]
     kind = name.split("_")[0]
-    if name in ("joint_range", "joint_pose", "joint_axis") or kind != "joint":
+    if kind == "pair":
+        return [" and ".join(model.geom_names[g] for g in model.pair_geom[p]) for p in own_pairs(model)]
+    if name == "impratio":
+        return [name]
+    if name not in PER_DOF:
         return list(model.names["actuator" if kind == "muscle" else kind])
     return [
         n

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpsim.kernels.laws.cone import INVERSE_MASS_FLOOR
 from warpsim.model.model import Model
-from warpsim.model.parameters import Parameters
+from warpsim.model.parameters import LAW_SPECS, Parameters
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.material import ignored_material, mixed_pair, uneven_pair
 
@@ -128,6 +128,8 @@ class ContactModel:
     def ignored_parameters(self, requires_grad: bool) -> dict[str, str]:
         """Parameters without effect, or without gradient, and the reasons."""
         found = {}
+        if not self.mujoco_law:
+            found |= dict.fromkeys(LAW_SPECS, "has an effect with solver=ws.MuJoCo() alone")
         if not self.has_restitution:
             timed = "time_of_impact=True" if self.times_impacts else "solver=ws.SAP() and time_of_impact=True"
             found["geom_restitution"] = (

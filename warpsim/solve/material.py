@@ -4,6 +4,7 @@
 import numpy as np
 
 from warpsim.model.model import Model
+from warpsim.model.mujoco_options import own_pairs
 
 
 def ignored_material(model: Model, name: str, restitution: bool, hertz: bool, timed: bool = False) -> str | None:
@@ -34,7 +35,7 @@ def uneven_pair(model: Model) -> str | None:
     uneven = (condim > 1) & (sliding != other) | (condim > 4) & (rolling != last)
     if not uneven.any():
         return None
-    pair = int(np.argmax(np.where(model.pair_own <= np.argmax(uneven), model.pair_own, -1)))
+    pair = own_pairs(model)[np.argmax(uneven)]
     return " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[pair])
 
 
