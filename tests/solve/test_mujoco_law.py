@@ -28,7 +28,7 @@ MATERIALS = {
     "condim 1, priority": 'condim="1" priority="1"',
     "condim 4": 'condim="4"',
     "condim 6": 'condim="6" friction="0.6 0.01 0.02"',
-    "no torsional friction": 'condim="6" friction="0 0 0" priority="1"',
+    "no torsional friction": 'condim="6" friction="0.5 0 0" priority="1"',
     "mixed solref": 'solref="0.02 -1" solimp="0.9 0.9 0.001" margin="0.02" gap="0.01"',
 }
 WORLDS = 4
@@ -45,7 +45,7 @@ def scene(cone="pyramidal", impratio=1, material=""):
 
 
 def simulator(model, **options):
-    options = {"solver": ws.MuJoCo(), "integrator": ws.MuJoCoEuler()} | options
+    options = {"solver": ws.MuJoCo(tolerance=1e-12), "integrator": ws.MuJoCoEuler()} | options
     return ws.Simulator(model, worlds=WORLDS, dtype="float64", device="cpu", **options)
 
 

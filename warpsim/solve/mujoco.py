@@ -25,7 +25,7 @@ from warpsim.tree.dynamics import Dynamics
 
 CONES = ("pyramidal", "elliptic")
 # Relative tolerance per dtype when the user gives none. An acceleration has its error times v/(h a).
-DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-8}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class MuJoCo(ContactModel):
     iterations : int
         Newton steps before a world is returned with its best iterate and the not-converged flag.
     tolerance : float
-        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). None: 1e-10 in float64, 1e-5 in float32.
+        Stop at ‖D∇ℓ‖ ≤ tolerance · max(‖Dp‖, ‖Dj_c‖). None: 1e-8 in float64, 1e-5 in float32.
 
     Notes
     -----
