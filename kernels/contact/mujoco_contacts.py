@@ -5,14 +5,14 @@ impulses on the tape (theory §3.8).
 
 import warp as wp
 
-from ..laws.contact_law import RULE_FRICTIONLESS, friction_of
+from ..laws.contact_law import friction_of
 from ..laws.mujoco_law import LEAST_FRICTION, LEAST_R, SoftContact, soft_contact
 from ..laws.shaped_cone import shaped_impulse
 from ..linalg.loops import support_rate
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
 from ..tree.plant import Plant, placed_geom
 from .narrow.manifold import CAPSULE, PLANE
-from .pair_laws import Contacts, Laws, Scene, pair_friction, rule_of
+from .pair_laws import Contacts, Laws, Scene, pair_friction
 from .spin_rows import ROLLING
 
 SHORTEST_TANGENT = 1e-14  # a capsule's axis with less of it in the tangent plane is taken as the x axis, as MuJoCo does
@@ -32,7 +32,7 @@ class Soft:
     own_solref: wp.array3d(dtype=real)  # (worlds, own, 2)
     own_solreffriction: wp.array3d(dtype=real)  # (worlds, own, 2)
     own_solimp: wp.array3d(dtype=real)  # (worlds, own, 5)
-    own_ratio: wp.array(dtype=vec2)  # (own,) friction along the second tangent and axis over that along the first
+    own_friction: wp.array3d(dtype=real)  # (worlds, own, 5) along two tangents, torsional, rolling about them
     # (pairs,) of pairs whose geoms differ in priority: the geom that decides, 0 or 1; −1: both
     decides: wp.array(dtype=int)
     condim: wp.array(dtype=int)  # (pairs,)
@@ -110,12 +110,23 @@ def soft_state(scene: Scene, soft: Soft, w: int, p: int) -> SoftContact:
 
 
 @func
-def least_friction(scene: Scene, mu: real, p: int) -> real:
-    """μ in use: MuJoCo's least one, or 0 for a pair without friction."""
+def friction_in_use(soft: Soft, mu: real, w: int, p: int) -> real:
+    """μ along the first tangent, from that of the geoms: at least MuJoCo's least one; 0 with condim 1."""
     found = real(0.0)
-    if rule_of(scene, p) != RULE_FRICTIONLESS:
+    if soft.condim[p] > 1:
         found = wp.max(mu, real(LEAST_FRICTION))
+        own = own_of(soft, p)
+        if own >= 0:
+            found = wp.max(soft.own_friction[w % soft.own_friction.shape[0], own, 0], real(LEAST_FRICTION))
     return found
+
+
+@func
+def ratio_of(soft: Soft, w: int, own: int, first: int, second: int) -> real:
+    """Friction in one direction over that in another, of a pair with parameters of its own."""
+    row = w % soft.own_friction.shape[0]
+    under = wp.max(soft.own_friction[row, own, first], real(LEAST_FRICTION))
+    return wp.max(soft.own_friction[row, own, second], real(LEAST_FRICTION)) / under
 
 
 @kernel
@@ -132,7 +143,7 @@ def regularise(
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
         s = soft_state(scene, soft, w, p)
-        s.mu = least_friction(scene, friction_of(pair_friction(scene, soft.friction, w, p)), p)
+        s.mu = friction_in_use(soft, friction_of(pair_friction(scene, soft.friction, w, p)), w, p)
         s.phi = contacts.phi[w, c]
         at = contacts.row[w, c]
         s.rate0 = support_rate(contacts.J[w, c], scene.support[at], scene.support_size[at], v0[w])
@@ -216,7 +227,7 @@ def bases(
         ratio = vec2(real(1.0), real(1.0))
         own = own_of(soft, p)
         if own >= 0:
-            ratio = soft.own_ratio[own]
+            ratio = vec2(ratio_of(soft, w, own, 0, 1), ratio_of(soft, w, own, 3, 4))
         basis[w, c] = basis_of(frame[w, c], axis, ratio[0])
         slot = contacts.pair.shape[1] + c
         if slot < basis.shape[1] and soft.condim[p] >= ROLLING:
@@ -247,7 +258,7 @@ def contact_impulse(
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
         s = soft_state(scene, soft, w, p)
-        s.mu = least_friction(scene, mu[w, c], p)
+        s.mu = friction_in_use(soft, mu[w, c], w, p)
         s.phi = phi[w, c]
         s.rate0 = rate0[w, c]
         slot = contacts.pair.shape[1] + c

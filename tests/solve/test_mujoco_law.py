@@ -76,6 +76,29 @@ def test_accelerations_are_those_of_mujoco(cone, material):
         assert not sim.diagnostics.flags.numpy().any()
 
 
+PAIRS = {
+    "anisotropic, condim 6": '<pair geom1="floor" geom2="ball" condim="6" friction="0.6 0.3 0.01 0.002 0.004"/>',
+    "solreffriction": '<pair geom1="floor" geom2="ball" condim="3" friction="0.6 0.3" solreffriction="0.05 1"/>',
+    "two pairs": """<pair geom1="floor" geom2="ball" condim="1"/>
+                    <pair geom1="ball" geom2="floor" condim="4" friction="0.3 0.4 0.02" solref="-900 -30"/>""",
+}
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.filterwarnings("ignore:.*overlap")
+def test_explicit_pairs_have_their_own_law(cone, pair):
+    """Friction that differs between the tangents, solreffriction, and several pairs of the same geoms."""
+    text = SCENE.format(cone=cone, impratio=3, material='name="ball"').replace("plane", 'plane" name="floor', 1)
+    peer = mujoco.MjModel.from_xml_string(text.replace("</mujoco>", f"<contact>{PAIRS[pair]}</contact></mujoco>"))
+    _, _, q, v = scene()
+    sim = simulator(ws.load(peer))
+    found = (sim.step(sim.state(q=q, v=v)).v.numpy() - v) / sim.dt
+    expected = accelerations(peer, q, v)
+    bar = 1e-9 if cone == "pyramidal" else 1e-7
+    assert np.abs(found - expected)[:, 6:12].max() < bar * max(1.0, np.abs(expected[:, 6:12]).max())
+
+
 def test_a_stiffness_is_refused():
     """A stiffness that is given, not mapped, has no meaning: one line names the geom and the fix."""
     _, model, *_ = scene()

@@ -10,14 +10,14 @@ import warp as wp
 
 from warpsim.base import checks
 from warpsim.contact.collision import Collision
-from warpsim.device.copies import launch, upload
+from warpsim.device.copies import launch
 from warpsim.kernels.contact import mujoco_contacts
 from warpsim.kernels.solve import gradient_norm
 from warpsim.model.constraint_types import ConstraintType
 from warpsim.model.mapped_stiffness import is_mapped
 from warpsim.model.model import Model
-from warpsim.model.mujoco_options import own_laws
 from warpsim.model.mujoco_weights import inverse_weights
+from warpsim.model.parameters import Parameters
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.sap.sap import SAP, SAPSolver
@@ -108,6 +108,21 @@ class MuJoCo(ContactModel):
             found["impratio"] = f"has no effect with ws.MuJoCo(impratio={self.impratio:g}); leave impratio out there"
         return found
 
+    def check_parameter(self, parameters: Parameters, name: str, values: np.ndarray) -> None:
+        """See `ContactModel`. Tables of the step hold some numbers of pairs with friction of their own."""
+        if name != "pair_own_friction":
+            return
+        model = parameters.model
+        own, fixed = model.pair_own_friction, [2, 3, 4]
+        if self.solver_options(model) == {}:
+            values, own = values / values[..., :1], own / own[:, :1]
+            fixed = [1]
+        if (values[..., fixed] != own[:, fixed]).any():
+            raise ValueError(
+                "parameters['pair_own_friction'] changes torsional or rolling friction, or the ratio of the tangents "
+                "of circular cones, which are constants of the simulator; change sliding friction alone, or the model"
+            )
+
     def cone_of(self, model: Model) -> str:
         """The friction cone in use."""
         return model.mujoco.cone if self.cone is None else self.cone
@@ -154,13 +169,6 @@ def _other_law(model: Model) -> str | None:
     if model.point_pairs < len(model.pair_geom):
         names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[model.point_pairs])
         return f"geoms {names} touch by pressure fields, which MuJoCo's law does not have; use ws.SAP()"
-    several = [p for p, rows in own_laws(model).items() if len(rows) > 1]
-    if several:
-        names = " and ".join(repr(model.geom_names[g]) for g in model.pair_geom[several[0]])
-        return (
-            f"geoms {names} have several <pair> elements, of which MuJoCo makes a contact each and ws.MuJoCo() one; "
-            "leave one of them"
-        )
     others = [c for c in range(model.nconstraint) if ConstraintType(model.constraint_type[c]) not in EQUALITIES]
     if others:
         kind = ConstraintType(model.constraint_type[others[0]]).name.lower()
@@ -193,12 +201,10 @@ class MuJoCoLaw(ContactLaw):
         own = model.pair_own
         if collision.spin is not None:
             collision.spin.tables.least = mujoco_contacts.LEAST_FRICTION
-        self.constants: dict[str, wp.array] = {}
         self.shaped = bool(options.solver_options(model))
         tables = {
             "weight": bodies[model.geom_body],
             "own": own[: np.flatnonzero(own >= 0).max(initial=-1) + 1],
-            "own_ratio": friction_ratios(model),
             "decides": np.where(first > second, 0, np.where(first < second, 1, -1)),
             "condim": model.pair_condim,
         }
@@ -221,21 +227,12 @@ class MuJoCoLaw(ContactLaw):
 
     def parameters(self, h: float):
         """The parameters in the form that kernels read."""
-        stored = self._stored
+        stored = self.device_model.parameters.stored
         found = {name: stored(f"geom_{name}") for name in ("solref", "solimp", "solmix", "friction")}
         found |= {f"own_{name}": stored(f"pair_{name}") for name in ("solref", "solreffriction", "solimp")}
+        found["own_friction"] = stored("pair_own_friction")
         found["impratio"] = stored("impratio") if self.fixed_impratio is None else self.fixed_impratio
         return self.device_model.struct(mujoco_contacts.Soft, **self.tables, **found, h=h)
-
-    def _stored(self, name: str) -> wp.array:
-        parameters = self.device_model.parameters
-        if name in parameters:
-            return parameters.stored(name)
-        if name not in self.constants:
-            value = [self.model.mujoco.impratio] if name == "impratio" else getattr(self.model, name)[None]
-            value = np.asarray(value, float)
-            self.constants[name] = upload(value, self.types.real, self.device_model.device, value.ndim)
-        return self.constants[name]
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         collision, soft, laws = self.collision, self.parameters(h), self.filled()
