@@ -140,7 +140,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         self.keyframes: dict[str, Keyframe | KeyframeParts] = {}
         self.excluded: set[tuple[int, int]] = set()
         # (geom a, geom b, friction, condim, torsional friction, rolling friction, margin, own laws ...), a < b
-        self.explicit_pairs: list[tuple] = []
+        self.explicit_pairs: list[tuple[Any, ...]] = []
         self.friction_rule: FrictionRule | None = None
         self.filter_parent: bool | None = None
         self.mujoco: MuJoCoOptions | None = None

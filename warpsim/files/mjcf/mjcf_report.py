@@ -51,8 +51,7 @@ OPTIONS = {
     "integrator": (IGNORED, f"{_LAW}the Simulator's integrator"),
     "cone": (IGNORED, f"{_LAW}the exact circular cone"),
     "impratio": (IGNORED, f"{_LAW}friction and normal regularisation follow from the solver's sigma and beta"),
-    **dict.fromkeys(("iterations", "tolerance"), (IGNORED, f"{_LAW}a setting of MuJoCo's solver")),
-    **dict.fromkeys("solver ls_iterations ls_tolerance".split(), _SOLVER),
+    **dict.fromkeys("solver iterations tolerance ls_iterations ls_tolerance".split(), _SOLVER),
     **dict.fromkeys("noslip_iterations noslip_tolerance".split(), (IGNORED, "ws.MuJoCo() has no noslip")),
     "jacobian": _SOLVER,
     **dict.fromkeys("ccd_iterations ccd_tolerance sdf_initpoints sdf_iterations".split(), _COLLISION),
@@ -87,9 +86,9 @@ ENABLE_FLAGS = {
     **dict.fromkeys(("ENERGY", "FWDINV"), (IGNORED, "a measurement of MuJoCo")),
     "INVDISCRETE": (IGNORED, "inverse dynamics here are those of continuous time"),
     "SLEEP": (IGNORED, "no sleeping"),
-    "DIAGEXACT": (IGNORED, f"{_LAW}a setting of MuJoCo's solver"),
+    "DIAGEXACT": (IGNORED, "refused by ws.MuJoCo(); a setting of MuJoCo's solver"),
     "IPC": (IGNORED, "flexes are refused"),
-    "SPECULATIVE": (IGNORED, "contacts here are always speculative"),
+    "SPECULATIVE": (IGNORED, "ws.MuJoCo() has no speculative contacts; other contact models always have them"),
 }
 
 # attribute, its neutral value, object, feature, fix; any value but the neutral one is an error

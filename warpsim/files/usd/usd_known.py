@@ -214,7 +214,7 @@ IGNORED = (
     (
         r"mjc:(solref|solimp)(limit|friction)|mjc:margin",  # margin is read on colliders
         _any,
-        "limits are near-rigid and dry friction stiff, as those of MJCF",
+        "limits are near-rigid and dry friction stiff, with ws.MuJoCo() as by its defaults",
         False,
     ),
     (r"mjc:solref", _near(0.02, 1), "constraints are near-rigid", True),
