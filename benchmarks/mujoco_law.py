@@ -3,7 +3,7 @@
 
     python -m benchmarks.mujoco_law [--corpus FOLDER …] [--cone pyramidal elliptic] [--states 20] [--given] [--rows FILE] [--page FILE]
 
-States are those of `mujoco_contacts`, and `RANDOM` random states (no contact needed). MuJoCo solves by Newton's method with the tolerance 1e-15,
+States are those of `mujoco_contacts`, and `RANDOM` random states (no contact needed). MuJoCo solves by Newton's method until nothing changes,
 whatever the file says. Compared are states at which the contact points of both engines agree to 1e-9; the pairs of the others are named. With
 --given the steps take MuJoCo's contact points, so that the law alone is compared, at all states.
 """
@@ -34,6 +34,7 @@ from benchmarks.mujoco_contacts import (
 )
 from warpsim.contact.collision import Collision
 
+Disable = mujoco.mjtDisableBit
 CONES = ("pyramidal", "elliptic")
 RANDOM = 4
 QACC, FORCE = 1e-8, 1e-7  # bars
@@ -43,7 +44,7 @@ EDGE = 1e-12  # [m] of the margin: whether such a point acts is rounding
 def converged(m: mujoco.MjModel, cone: str) -> mujoco.MjModel:
     """The model with Newton's method to its end, in place; integrators without a counterpart become Euler's."""
     m.opt.cone = CONES.index(cone)
-    m.opt.solver, m.opt.tolerance, m.opt.iterations = mujoco.mjtSolver.mjSOL_NEWTON, 1e-15, 300
+    m.opt.solver, m.opt.tolerance, m.opt.iterations = mujoco.mjtSolver.mjSOL_NEWTON, 0.0, 300
     m.opt.ls_iterations, m.opt.ls_tolerance, m.opt.noslip_iterations = 200, 1e-8, 0
     m.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
     if m.opt.integrator != mujoco.mjtIntegrator.mjINT_IMPLICITFAST:
@@ -219,7 +220,7 @@ def states_of(m: mujoco.MjModel, count: int) -> dict[str, np.ndarray]:
     return joined(contact_states(m, count), random_states(m, RANDOM))
 
 
-def examine(file, cone: str, count: int, given: bool) -> dict:
+def examine(file, cone: str, count: int, given: bool, without_rows: bool = False) -> dict:
     """`one_step` of a file: a row of the table, with `why` where there is nothing to compare."""
     m = compiled(str(file.path))
     if isinstance(m, str):
@@ -228,6 +229,8 @@ def examine(file, cone: str, count: int, given: bool) -> dict:
         return {"status": "outside", "why": " ".join(uses)}
     if m.nv == 0:
         return {"status": "still"}
+    if without_rows:
+        m.opt.disableflags |= int(Disable.mjDSBL_LIMIT | Disable.mjDSBL_FRICTIONLOSS | Disable.mjDSBL_EQUALITY)
     try:
         return {"status": "ran"} | one_step(m, states_of(m, count), cone, given)
     except (ws.ModelError, ValueError, NotImplementedError) as error:
@@ -285,6 +288,7 @@ def main() -> int:
     parser.add_argument("--states", type=int, default=20)
     parser.add_argument("--only", nargs="*", default=())
     parser.add_argument("--given", action="store_true", help="steps take MuJoCo's contact points")
+    parser.add_argument("--without-rows", action="store_true", help="no limits, dry friction and equalities")
     parser.add_argument("--rows", type=pathlib.Path, help="gets a line of JSON per file")
     parser.add_argument("--page", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -298,7 +302,7 @@ def main() -> int:
         for cone in arguments.cone:
             began = time.perf_counter()
             try:
-                row = examine(file, cone, arguments.states, arguments.given)
+                row = examine(file, cone, arguments.states, arguments.given, arguments.without_rows)
             except Exception as error:  # a line of the table
                 row = {"status": "crashed", "why": f"{type(error).__name__}: {error}"}
             if row["status"] in ("ran", "refused", "crashed"):
