@@ -141,6 +141,23 @@ def limit_joints(limits: EffortLimits, own: Laws, total: wp.array2d(dtype=real),
     keep(law, w, a, s)
 
 
+@kernel
+def find_limited(
+    limits: EffortLimits,
+    own: Laws,
+    total: wp.array2d(dtype=real),
+    link: wp.array(dtype=int),
+    # out
+    limited: wp.array2d(dtype=int),
+):
+    """1 for actuators on a tendon, or on a joint (`link` ≥ 0), whose range is exceeded. Launch over (worlds, nu)."""
+    w, a = wp.tid()
+    found = int(tendon_scale(limits, own, w, limits.tendon[a])[0])
+    if link[a] >= 0:
+        found += exceeds(limits, total, w, a)
+    limited[w, a] = wp.min(found, 1)
+
+
 @kernel(twin=True)
 def limited_tau(
     limits: EffortLimits,

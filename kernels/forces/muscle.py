@@ -115,6 +115,19 @@ def force_velocity(V: real, fv_max: real) -> real:
 
 
 @func
+def force_velocity_slope(V: real, fv_max: real) -> real:
+    """dFV/dV."""
+    end = fv_max - real(1.0)
+    y = real(0.0)
+    if V > real(-1.0):
+        if V <= real(0.0):
+            y = real(2.0) * (V + real(1.0))
+        elif V <= end:
+            y = real(2.0) * (end - V) / wp.max(real(LEAST), end)
+    return y
+
+
+@func
 def passive(L: real, l_max: real, fp_max: real) -> real:
     """FP: 0 up to L = 1, a parabola up to the middle between 1 and l_max, and linear beyond."""
     width = real(0.5) * (real(1.0) + l_max) - real(1.0)
@@ -159,3 +172,35 @@ def muscle_force(
         L = scaled(curve[c, i, PASSIVE, LOW], curve[c, i, PASSIVE, HIGH], least, most, length[w, i])[0]
         pull += -resting * passive(L, curve[c, i, PASSIVE, L_MAX], curve[c, i, PASSIVE, FP_MAX])
     law[w, i, 0] += pull
+
+
+@kernel(twin=True)
+def muscle_slopes(
+    peak: wp.array3d(dtype=real),
+    curve: wp.array4d(dtype=real),
+    length_range: wp.array3d(dtype=real),
+    drive: wp.array2d(dtype=real),
+    length: wp.array2d(dtype=real),
+    velocity: wp.array2d(dtype=real),
+    # out
+    slope: wp.array2d(dtype=real),
+):
+    """Derivative of the force of every actuator with respect to its velocity through `muscle_force`; 0 for others.
+
+    Launch over (worlds, nu).
+    """
+    w, i = wp.tid()
+    p = w % peak.shape[0]
+    c = w % curve.shape[0]
+    r = w % length_range.shape[0]
+    found = real(0.0)
+    active = peak[p, i, ACTIVE]
+    if active == active:
+        low = curve[c, i, ACTIVE, LOW]
+        high = curve[c, i, ACTIVE, HIGH]
+        at = scaled(low, high, length_range[r, i, 0], length_range[r, i, 1], length[w, i])
+        unit = wp.max(real(LEAST), at[1] * curve[c, i, ACTIVE, V_MAX])
+        FL = force_length(at[0], curve[c, i, ACTIVE, L_MIN], curve[c, i, ACTIVE, L_MAX])
+        slope_V = force_velocity_slope(velocity[w, i] / unit, curve[c, i, ACTIVE, FV_MAX])
+        found = -active * FL * slope_V * drive[w, i] / unit
+    slope[w, i] = found

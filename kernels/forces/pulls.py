@@ -13,6 +13,7 @@ have moment arms, but no length. May be taped.
 import warp as wp
 
 from ..real import func, kernel, real, struct, vec2
+from ..tree.passes import Topology
 from .actuators import Actuators, actuator_law, clamped
 
 
@@ -124,7 +125,7 @@ def sum_of(
 
 
 @kernel(twin=True)
-def add_pulls(
+def apply_pulls(
     pulls: Pulls,
     moment: wp.array2d(dtype=real),
     pull: wp.array2d(dtype=real),
@@ -135,3 +136,69 @@ def add_pulls(
     w, d = wp.tid()
     if pulls.dof_begin[d + 1] > pulls.dof_begin[d]:
         force[w, d] += sum_of(pulls, moment, pull, w, d)
+
+
+@kernel(twin=True)
+def pull_slopes(
+    pulls: Pulls,
+    own: Actuators,
+    limited: wp.array2d(dtype=int),
+    muscle_slope: wp.array2d(dtype=real),
+    springs: TendonSprings,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    line_length: wp.array2d(dtype=real),
+    moment: wp.array2d(dtype=real),
+    # out
+    slope: wp.array2d(dtype=real),
+):
+    """∂f/∂ℓ̇ of every pull, 0 where an actuator is at its limit. Launch over (worlds, pulls).
+
+    `own`: laws before the ranges that actuators share; `limited (worlds, nu)`: 1 where such a range is exceeded. It and
+    `muscle_slope` may be empty.
+    """
+    w, i = wp.tid()
+    found = real(0.0)
+    if pulls.actuator[i] >= 0:
+        a = pulls.actuator[i]
+        s = actuator_law(own, w, a)
+        length = length_of(pulls, line_length, q, w, i)
+        total = s[0] + s[1] * length + s[2] * rate_of(pulls, moment, v, w, i)
+        row = w % own.force_range.shape[0]
+        if total > own.force_range[row, a, 0] and total < own.force_range[row, a, 1]:
+            found = s[2]
+            if muscle_slope.shape[0] > 0:
+                found += muscle_slope[w, a]
+            if limited.shape[0] > 0 and limited[w, a] != 0:
+                found = real(0.0)
+    else:
+        found = -springs.damping[w % springs.damping.shape[0], pulls.tendon[i]]
+    slope[w, i] = found
+
+
+@kernel(twin=True)
+def pull_damping(
+    topology: Topology,
+    ancestor: wp.array2d(dtype=int),
+    pulls: Pulls,
+    moment: wp.array2d(dtype=real),
+    slope: wp.array2d(dtype=real),
+    # out
+    C: wp.array3d(dtype=real),
+):
+    """C_de = −Σ ∂f/∂ℓ̇ m_d m_e where one of d, e moves what the other moves, 0 elsewhere. Launch over (worlds, nv).
+
+    Both triangles are written, by blocks of trees. `ancestor (nv, ·)`: 1 where e ≤ d moves what d moves.
+    """
+    w, d = wp.tid()
+    begin = topology.dof_begin[d]
+    end = topology.tree_v[topology.link_tree[topology.dof_link[d]] + 1]
+    for e in range(begin, end):
+        C[w, d, e - begin] = real(0.0)
+    for j in range(pulls.dof_begin[d], pulls.dof_begin[d + 1]):
+        own = pulls.dof_arm[j]
+        i = pulls.owner[own]
+        for k in range(pulls.begin[i], pulls.begin[i + 1]):
+            e = pulls.dof[k]
+            if e >= begin and e < end and ancestor[wp.max(d, e), wp.min(d, e) - begin] != 0:
+                C[w, d, e - begin] += -slope[w, i] * arm(pulls, moment, w, own) * arm(pulls, moment, w, k)

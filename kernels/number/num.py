@@ -15,6 +15,7 @@ num = NUM or real
 num2 = wp.types.vector(2, num)
 num3 = wp.types.vector(3, num)
 num4 = wp.types.vector(4, num)
+num6 = wp.types.vector(6, num)
 num33 = wp.types.matrix((3, 3), num)
 num_quat = wp.types.quaternion(num)
 num_transform = wp.types.transformation(num)

@@ -47,7 +47,7 @@ SCENE = """
 </mujoco>
 """
 WORLDS, STEPS = 6, 50
-SCHEMES = {"Euler": ws.MuJoCoEuler()}
+SCHEMES = {"Euler": ws.MuJoCoEuler(), "implicitfast": ws.MuJoCoImplicitFast()}
 
 
 def scene(name: str) -> mujoco.MjModel:
@@ -101,8 +101,10 @@ def test_eulerdamp_off(within):
     m = scene("Euler")
     m.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
     states, datas = starts(m), [mujoco.MjData(m) for _ in range(WORLDS)]
-    sim = simulator(m, ws.MuJoCoEuler(eulerdamp=False))
+    sim = simulator(m, ws.MuJoCoEuler())  # as the file says
     state = sim.step(state_of(sim, states), states["control"])
+    told = simulator(scene("Euler"), ws.MuJoCoEuler(eulerdamp=False))
+    assert (told.step(state_of(told, states), states["control"]).v.numpy() == state.v.numpy()).all()
     for k, d in enumerate(datas):
         place(d, states, k)
         mujoco.mj_step(m, d)

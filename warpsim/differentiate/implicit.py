@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from warpsim.device.copies import by_rows, launch, twin, upload
+from warpsim.device.copies import by_rows, launch, twin
 from warpsim.device.per_world import assign, fill
 from warpsim.device.recording import values_known
 from warpsim.device.replay import Replay
@@ -109,11 +109,7 @@ class StepAdjoint(Acting):
         slots = self.step.collision.slots
         self.v_c, self.gamma, self.r = array(slots, t.vec3), array(slots, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
-        table = np.zeros(self.M.shape[1:], dtype=np.int32)
-        begin = np.repeat(model.tree_v[:-1], np.diff(model.tree_v))
-        for d in range(nv):
-            table[d, [e - begin[d] for e in model.ancestors(int(model.dof_link[d])) if e <= d]] = 1
-        self.ancestor = upload(table, wp.int32, device_model.device, ndim=2)
+        self.ancestor = device_model.ancestors(self.M.shape[2])
         self.inertial = self.dynamics  # its configuration is that of M
         self.before = array(C if step.impacts else 0, t.vec5)  # see `taped_contacts.before_impact`
         self.impacts = ImpactsAdjoint(self) if step.impacts else None

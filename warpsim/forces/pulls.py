@@ -4,8 +4,9 @@
 import numpy as np
 import warp as wp
 
+from warpsim.forces.actuators import actuators_of
 from warpsim.forces.lines import Lines
-from warpsim.kernels.forces import pulls
+from warpsim.kernels.forces import muscle, pulls
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.tree.dynamics import Dynamics
 from warpsim.tree.part import Part
@@ -18,10 +19,10 @@ def pulling_tendons(model: Model) -> np.ndarray:
 
 class Pulls(Part):
     """Tables and launches for all worlds. `pull (worlds, n)`: the forces of all actuators, then of all tendons with a
-    spring or a damper."""
+    spring or a damper. `slope (worlds, n)`: after `damp`, their derivatives with respect to their rates."""
 
     name = "pulls"
-    TAPED = ("pull",)
+    TAPED = ("pull", "slope", "muscle_slope")
 
     def __init__(self, dynamics: Dynamics, lines: Lines | None):
         self.dynamics, self.lines = dynamics, lines
@@ -47,8 +48,9 @@ class Pulls(Part):
             dof_begin=np.searchsorted(np.sort(dof), np.arange(model.nv + 1)),
             dof_arm=np.argsort(dof, kind="stable"),
         )  # fmt: skip
-        self.pull = dynamics.array(count, d.types.real)
-        self.nothing = wp.empty((0, 0), dtype=d.types.real, device=d.device)
+        self.pull, self.slope = (dynamics.array(count, d.types.real) for _ in range(2))
+        self.muscle_slope = dynamics.array(model.nu if model.has_muscles else 0, d.types.real)
+        self.nothing, self.unlimited = (wp.empty((0, 0), dtype=t, device=d.device) for t in (d.types.real, wp.int32))
 
     def _on_line(self, line: int, gear: float):
         """(line, gear, moment arms as (dof, coordinate, weight, column))."""
@@ -81,10 +83,28 @@ class Pulls(Part):
         """Lengths and moment arms of the lines."""
         return (self.nothing, self.nothing) if self.of.lines is None else (self.of.lines.length, self.of.lines.moment)
 
+    def _springs(self):
+        stored = self.dynamics.device_model.parameters.stored
+        given = {"stiffness": stored("tendon_stiffness"), "damping": stored("tendon_damping")}
+        return self.dynamics.device_model.struct(pulls.TendonSprings, **given)
+
     def add_forces(self, force: wp.array) -> None:
-        of, stored, d = self.of, self.dynamics.device_model.parameters.stored, self.dynamics.device_model
-        springs = {"stiffness": stored("tendon_stiffness"), "damping": stored("tendon_damping")}
-        springs, (length, moment) = d.struct(pulls.TendonSprings, **springs), self._line_arrays()
-        inputs = [self.table, of.actuators, springs, of.q, of.v0, length, moment, self.pull]
+        of, nv, (length, moment) = self.of, self.dynamics.model.nv, self._line_arrays()
+        inputs = [self.table, of.actuators, self._springs(), of.q, of.v0, length, moment, self.pull]
         self.dynamics.launch(pulls.pull_forces, self.count, inputs)
-        self.dynamics.launch(pulls.add_pulls, d.model.nv, [self.table, moment, self.pull, force])
+        self.dynamics.launch(pulls.apply_pulls, nv, [self.table, moment, self.pull, force])
+
+    def damp(self, ancestor: wp.array, C: wp.array) -> None:
+        """Write −∂(force)/∂v of all pulls at (q, v0) to the blocks C. `ancestor`: `DeviceModel.ancestors`."""
+        of, d, (length, moment) = self.of, self.dynamics.device_model, self._line_arrays()
+        own, limited = of.actuators, self.unlimited
+        if of.actuation is not None and of.actuation.has_limits:
+            laws = of.replacing | {"actuator_bias": of.actuation.own}
+            own, limited = actuators_of(d, of.actuator_control, laws, of.actuator_tables), of.actuation.find_limited()
+        if self.muscle_slope.shape[1]:
+            of.actuation.measure_muscles(muscle.muscle_slopes, self.muscle_slope)
+        slopes = self.muscle_slope if self.muscle_slope.shape[1] else self.nothing
+        inputs = [self.table, own, limited, slopes, self._springs(), of.q, of.v0, length, moment, self.slope]
+        self.dynamics.launch(pulls.pull_slopes, self.count, inputs)
+        inputs = [d.topology, ancestor, self.table, moment, self.slope, C]
+        self.dynamics.launch(pulls.pull_damping, d.model.nv, inputs)

@@ -2,7 +2,7 @@
 """Time integrators: plain descriptions that a `Simulator` turns into launches."""
 
 from warpsim.integrate.integrator import Integrator
-from warpsim.integrate.mujoco.mujoco_schemes import MuJoCoEuler
+from warpsim.integrate.mujoco.mujoco_schemes import MuJoCoEuler, MuJoCoImplicitFast
 from warpsim.integrate.theta.schemes import ExplicitEuler, ImplicitEuler, Midpoint, SymplecticEuler, ThetaScheme
 from warpsim.integrate.variational.options import Variational
 
@@ -12,6 +12,7 @@ __all__ = [
     "Integrator",
     "Midpoint",
     "MuJoCoEuler",
+    "MuJoCoImplicitFast",
     "SymplecticEuler",
     "ThetaScheme",
     "Variational",

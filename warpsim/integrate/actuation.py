@@ -54,6 +54,7 @@ class Actuation(Part):
         self.own, self.within_tendons = (array((nu, 3), S) if self.has_limits else self.law for _ in range(2))
         self.total = array(self.limits.joint_range.shape[0] if self.has_limits else 0, S)
         self.tau = array(model.nv if self.has_limits else 0, S)
+        self.limited = wp.zeros((device_model.worlds, nu), dtype=wp.int32, device=device_model.device)
         self._no_gain = upload(np.zeros((1, nu, 3)), S, device_model.device, ndim=3)
         self._no_range = upload(np.tile([-np.inf, np.inf], (1, nu, 1)), S, device_model.device, ndim=3)
         self.no_control = wp.empty((0, 0), dtype=S, device=device_model.device)
@@ -137,19 +138,31 @@ class Actuation(Part):
         inputs = [self.table, stored("actuator_time"), h, actuators, self.activation, self.following]
         dynamics.launch(activation.actuator_laws, model.nu, [*inputs, self.drive, self.own])
         if self.has_muscles:
-            inputs = [stored(key) for key in ("muscle_force", "muscle_curve", "actuator_length_range")]
-            inputs += [self.drive, self.length, self.velocity, self.own]
-            dynamics.launch(muscle.muscle_force, model.nu, inputs)
+            self.measure_muscles(muscle.muscle_force, self.own)
         if self.has_limits:
             limits, inner, total = self.limits, self.within_tendons, self.total
-            read = {"length": self.length, "velocity": self.velocity, "force_range": stored("force_range")}
-            own, limited = (
-                dynamics.device_model.struct(effort_limits.Laws, law=law, **read) for law in (self.own, inner)
-            )
+            own, limited = self._laws(self.own), self._laws(inner)
             dynamics.launch(effort_limits.limit_tendons, model.nu, [limits, own, inner])
             dynamics.launch(effort_limits.joint_totals, total.shape[1], [limits, limited, compensation, total])
             dynamics.launch(effort_limits.limit_joints, model.nu, [limits, limited, total, self.law])
             dynamics.launch(effort_limits.limited_tau, model.nv, [limits, total, tau, self.tau])
+
+    def _laws(self, law: wp.array):
+        d = self.dynamics.device_model
+        read = {"length": self.length, "velocity": self.velocity, "force_range": d.parameters.stored("force_range")}
+        return d.struct(effort_limits.Laws, law=law, **read)
+
+    def find_limited(self) -> wp.array:
+        """`(worlds, nu)`: 1 for actuators on tendons and joints whose shared range is exceeded."""
+        inputs = [self.limits, self._laws(self.own), self.total, self.of.actuator_tables[0], self.limited]
+        self.dynamics.launch(effort_limits.find_limited, self.model.nu, inputs)
+        return self.limited
+
+    def measure_muscles(self, kernel, out: wp.array) -> None:
+        """`muscle_force` or `muscle_slopes` at the current lengths and velocities."""
+        stored = self.dynamics.device_model.parameters.stored
+        inputs = [stored(key) for key in ("muscle_force", "muscle_curve", "actuator_length_range")]
+        self.dynamics.launch(kernel, self.model.nu, [*inputs, self.drive, self.length, self.velocity, out])
 
     def before_commit(self, h: float, v: wp.array) -> None:
         """Report an activation that is not finite in the solver's status."""

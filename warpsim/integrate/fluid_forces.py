@@ -4,6 +4,9 @@
 Every integrator evaluates them at (q, v) at the start of the step.
 """
 
+import warp as wp
+
+from warpsim.device.copies import Variant, launch
 from warpsim.kernels.forces import fluid
 from warpsim.model.medium import shapes_of
 from warpsim.tree.dynamics import Dynamics
@@ -33,11 +36,28 @@ class FluidForces(Part):
 
     def before_forces(self, h: float) -> None:
         dynamics, d = self.dynamics, self.dynamics.device_model
-        inputs = [d.topology, self.shapes, *(d.parameters.stored(name) for name in PARAMETERS), d.plant()]
-        inputs += [dynamics.link_X, dynamics.link_V, self.wrench]
-        dynamics.launch(fluid.shape_wrench, self.count, inputs)
+        dynamics.launch(fluid.shape_wrench, self.count, [*self._motion(), self.wrench])
         inputs = [d.topology, self.shapes, self.tree_shape, dynamics.dof_S, self.wrench, self.of.tau]
         dynamics.launch(fluid.add_force, d.model.ntree, [*inputs, self.link_F, self.pushed])
+
+    def _motion(self) -> list:
+        dynamics, d = self.dynamics, self.dynamics.device_model
+        density, viscosity, wind = (d.parameters.stored(name) for name in PARAMETERS)
+        medium = d.struct(fluid.Medium, density=density, viscosity=viscosity, wind=wind)
+        return [d.topology, self.shapes, medium, d.plant(), dynamics.link_X, dynamics.link_V]
+
+    def allow_damping(self) -> None:
+        """Make room for the derivatives that `damp` needs."""
+        d = self.dynamics.device_model
+        self.slope = wp.zeros((d.worlds, self.count, 6), dtype=d.types.vec6, device=d.device)
+
+    def damp(self, ancestor: wp.array, alone: wp.array, C: wp.array) -> None:
+        """Add −∂(force)/∂v at (q, v0) to the blocks C, see `Pulls.damp`. `alone (ntree,)`: 1 for single free bodies."""
+        dynamics, d = self.dynamics, self.dynamics.device_model
+        inputs = [*self._motion(), self.slope]
+        launch(fluid.shape_slope, Variant(d.types.real, dual=True), self.slope.shape, inputs, device=d.device)
+        inputs = [d.topology, ancestor, alone, self.shapes, self.tree_shape, dynamics.dof_S, self.slope, C]
+        dynamics.launch(fluid.add_damping, d.model.nv, inputs)
 
     def record(self, h: float) -> None:
         self.dynamics.position(self.of.q)

@@ -81,6 +81,8 @@ OWN_SUMS = {
     "least_weight": "(worlds, rows)",
     "body_errors": "(worlds, connects and welds)",
     "motor_forces": "(worlds, degrees of freedom)",
+    "apply_pulls": "(worlds, degrees of freedom)",
+    "pull_damping": "(worlds, degrees of freedom)",
     "measure_subtrees": "(worlds, sensors)",
     "measure_energy": "(worlds, sensors)",
     "measure_sums": "(worlds, sensors)",

@@ -98,6 +98,15 @@ class DeviceModel:
         fields = copy(passes.Topology, self.types.real).vars
         return self.struct(passes.Topology, **{key: getattr(m, key) for key in fields if key not in derived}, **derived)
 
+    def ancestors(self, width: int) -> wp.array:
+        """`(nv, width)`: 1 at [d, e − first dof of the tree] for e = d and each e above d, where M_de is not 0."""
+        m = self.model
+        table = np.zeros((m.nv, width), dtype=np.int32)
+        begin = np.repeat(m.tree_v[:-1], np.diff(m.tree_v))
+        for d in range(m.nv):
+            table[d, [e - begin[d] for e in m.ancestors(int(m.dof_link[d])) if e <= d]] = 1
+        return upload(table, wp.int32, self.device, ndim=2)
+
     def array(self, values, kind=wp.int32) -> wp.array:
         """Constants on the device. `kind`: int32, the scalar type, or a type made of it."""
         return upload(values, kind, self.device)

@@ -14,6 +14,7 @@ class MuJoCoScheme(Integrator):
     """What MuJoCo's integrators share: forces at the start of the step, and a contact problem with A = M."""
 
     mujoco_law: ClassVar[bool] = True
+    damps_forces: ClassVar[bool] = False  # v' is implicit in the derivatives of forces with respect to v
     untimed: ClassVar[str] = "MuJoCo's contact acts over whole steps"  # see `Integrator`
 
     def make_step(
@@ -21,6 +22,10 @@ class MuJoCoScheme(Integrator):
     ) -> Any:
         """See `Integrator.make_step`."""
         return MuJoCoStep(device_model, self, contact_model, max_contacts, make_solver)
+
+    def damps(self, model: Any) -> bool:
+        """Whether joint damping is implicit in simulations of `model`."""
+        return True
 
     def refuse(self, model: Any, contact_model: Any, dtype: str, requires_grad: bool) -> str | None:
         """See `Integrator.refuse`."""
@@ -47,8 +52,7 @@ class MuJoCoEuler(MuJoCoScheme):
     Parameters
     ----------
     eulerdamp : bool, optional
-        Whether D contains the damping of joints; False: v' = v_s. Default: as the model's file says (True where it says
-        nothing).
+        Whether D contains the damping of joints; False: v' = v_s. Default: as the model's file says (`Model.mujoco`).
     """
 
     eulerdamp: bool | None = None
@@ -59,10 +63,22 @@ class MuJoCoEuler(MuJoCoScheme):
 
     def damps(self, model: Any) -> bool:
         """Whether joint damping is implicit in simulations of `model`."""
-        return True if self.eulerdamp is None else self.eulerdamp
+        return model.mujoco.eulerdamp if self.eulerdamp is None else self.eulerdamp
 
 
-SCHEMES = {"Euler": MuJoCoEuler}  # by the name in MJCF
+@dataclasses.dataclass(frozen=True)
+class MuJoCoImplicitFast(MuJoCoScheme):
+    """MuJoCo's implicitfast, order 1: as `MuJoCoEuler`, with −∂f/∂v of all forces in the place of D.
+
+    The derivatives are those of joint and tendon damping, of actuators and of the medium, symmetric, between degrees of
+    freedom of which one moves what the other moves. For bodies alone on a free joint they also contain that of the bias
+    forces. Actuators at the limit of their force do not count.
+    """
+
+    damps_forces: ClassVar[bool] = True
+
+
+SCHEMES = {"Euler": MuJoCoEuler, "implicitfast": MuJoCoImplicitFast}  # by the name in MJCF
 
 
 def scheme_of(model: Any) -> MuJoCoScheme:
