@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the kernels of a step ask of a GPU by what ptxas says: registers, spills, stack, shared memory; launches and bytes.
 
-    python -m benchmarks.gpu.budget [--quick] [--robot humanoid] [--contact lagged|convex] [--dtype float32] [--store]
+    python -m benchmarks.gpu.budget [--quick] [--robot humanoid] [--contact lagged|convex|mujoco] [--dtype float32] [--store]
                                     [--out benchmarks/results]
 
 ptxas comes from the wheel nvidia-cuda-nvcc (extra `cuda`) or from PATH; no GPU is needed. Bytes: the arrays that hold something

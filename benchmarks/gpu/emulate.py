@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one warp of every kernel of a real step from its CUDA code, without a GPU: are results the CPU's, and what do they cost?
 
-    python -m benchmarks.gpu.emulate --robot humanoid [--contact lagged|convex] [--worlds 256] [--warp 1] [--dtype float32]
+    python -m benchmarks.gpu.emulate --robot humanoid [--contact lagged|convex|mujoco] [--worlds 256] [--warp 1] [--dtype float32]
                                      [--impacts] [--thrown | --backward] [--only KERNEL …] [--quick] [--store]
                                      [--out benchmarks/results]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps per second on a GPU, and how long each kernel of a step takes there.
 
-    python -m benchmarks.gpu.measure [--robot humanoid] [--contact lagged|convex] [--worlds 8192] [--device cuda:0] [--steps 40]
+    python -m benchmarks.gpu.measure [--robot humanoid] [--contact lagged|convex|mujoco] [--worlds 8192] [--device cuda:0] [--steps 40]
 
 64 start states, to which random controls have brought the robot in 300 steps, are repeated over all worlds, so that robots fall and struggle;
 eight sets of random controls take turns. On a CPU there are no times of kernels.

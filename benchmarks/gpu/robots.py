@@ -18,12 +18,14 @@ ROBOTS = {
     "arm": lambda: ws.load(robot_path("pusher")),
     "bubbles": spatula_gripper,
 }
-CONTACT = {"lagged": lambda: ws.SAP(), "convex": lambda: ws.SAP(approximation="convex")}
+CONTACT = {"lagged": lambda: ws.SAP(), "convex": lambda: ws.SAP(approximation="convex"), "mujoco": lambda: ws.MuJoCo()}
 SCALE = 0.4  # of the control range
 
 
 def simulator(robot: str, contact: str, worlds: int, dtype: str, device: str = "cpu", **options) -> ws.Simulator:
-    """One of many worlds."""
+    """One of many worlds; under MuJoCo's law with its Euler integrator."""
+    if contact == "mujoco":
+        options = {"integrator": ws.MuJoCoEuler()} | options
     return ws.Simulator(ROBOTS[robot](), worlds, solver=CONTACT[contact](), dtype=dtype, device=device, **options)
 
 
