@@ -107,6 +107,15 @@ def test_a_stiffness_is_refused():
         simulator(dataclasses.replace(model, geom_stiffness=stiffness))
 
 
+@pytest.mark.parametrize("name", ["diagexact", "speculative", "noslip_iterations"])
+def test_options_that_the_law_does_not_have_are_refused(name):
+    """An option of the file that would change the motion is refused, with the fix."""
+    _, model, *_ = scene()
+    options = dataclasses.replace(model.mujoco, **{name: type(getattr(model.mujoco, name))(3)})
+    with pytest.raises(ValueError, match=f"sets the option {name}, which ws.MuJoCo.* does not have"):
+        simulator(dataclasses.replace(model, mujoco=options))
+
+
 def test_other_integrators_are_refused():
     """An integrator that does not step as MuJoCo does is refused by name."""
     _, model, *_ = scene()

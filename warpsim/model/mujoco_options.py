@@ -59,7 +59,9 @@ class MuJoCoOptions:
     eulerdamp : bool
         Euler integrates the damping of joints implicitly.
     diagexact : bool
-        The regularization follows from the exact diagonal of J M⁻¹ Jᵀ.
+        The regularization follows from the exact diagonal of J M⁻¹ Jᵀ; refused by `ws.MuJoCo()`.
+    speculative, noslip_iterations : bool, int
+        Speculative contacts, and sweeps without slip after the solve; refused by `ws.MuJoCo()`.
     """
 
     cone: str = "pyramidal"
@@ -70,14 +72,17 @@ class MuJoCoOptions:
     refsafe: bool = True
     eulerdamp: bool = True
     diagexact: bool = False
+    speculative: bool = False
+    noslip_iterations: int = 0
 
     def __post_init__(self) -> None:
         choice(self.cone, "cone", CONES, ModelError)
         choice(self.integrator, "integrator", INTEGRATORS, ModelError)
-        for name in ("refsafe", "eulerdamp", "diagexact"):
+        for name in ("refsafe", "eulerdamp", "diagexact", "speculative"):
             flag(getattr(self, name), name, ModelError)
         positive(self.impratio, "impratio", error=ModelError)
-        whole(self.iterations, "iterations", 0, ModelError)
+        for name in ("iterations", "noslip_iterations"):
+            whole(getattr(self, name), name, 0, ModelError)
         number(self.tolerance, "tolerance", "it must be finite, not negative", lambda x: 0.0 <= x < np.inf, ModelError)
 
 

@@ -93,11 +93,13 @@ class MuJoCo(ContactModel):
                 f"integrator is {integrator!r}, which does not step as MuJoCo does; use ws.MuJoCoEuler(), "
                 "ws.MuJoCoImplicitFast() or ws.MuJoCoRK4(), or leave it out for the file's"
             )
-        if why is None and model.mujoco.diagexact:
-            why = (
-                'the file sets the flag diagexact, which ws.MuJoCo() does not have; set <flag diagexact="disable"/>, '
-                "which takes MuJoCo's approximate inverse masses"
-            )
+        for name in ("diagexact", "speculative", "noslip_iterations"):
+            value = getattr(model.mujoco, name)
+            if why is None and value:
+                why = (
+                    f"the file sets the option {name}, which ws.MuJoCo() does not have; leave it out there, or give "
+                    f"dataclasses.replace(model, mujoco=dataclasses.replace(model.mujoco, {name}={type(value)(0)}))"
+                )
         return why
 
     def ignored_parameters(self, requires_grad: bool) -> dict[str, str]:

@@ -62,6 +62,8 @@ def options_of(m) -> MuJoCoOptions:
         refsafe=not disabled(m, "REFSAFE"),
         eulerdamp=not disabled(m, "EULERDAMP"),
         diagexact=enabled(m, "DIAGEXACT"),
+        speculative=enabled(m, "SPECULATIVE"),
+        noslip_iterations=int(m.opt.noslip_iterations),
     )
 
 
@@ -69,7 +71,7 @@ def option_attributes(options: MuJoCoOptions) -> tuple[dict, dict]:
     """Attributes of `<option>` and of its `<flag>`, None where they are MuJoCo's default."""
     plain = MuJoCoOptions()
     found = {name: unless(value, getattr(plain, name)) for name, value in dataclasses.asdict(options).items()}
-    words = {"refsafe": "disable", "eulerdamp": "disable", "diagexact": "enable"}
+    words = {"refsafe": "disable", "eulerdamp": "disable", "diagexact": "enable", "speculative": "enable"}
     return found, {flag: None if found.pop(flag) is None else word for flag, word in words.items()}
 
 

@@ -52,7 +52,7 @@ OPTIONS = {
     "cone": (IGNORED, f"{_LAW}the exact circular cone"),
     "impratio": (IGNORED, f"{_LAW}friction and normal regularisation follow from the solver's sigma and beta"),
     **dict.fromkeys("solver iterations tolerance ls_iterations ls_tolerance".split(), _SOLVER),
-    **dict.fromkeys("noslip_iterations noslip_tolerance".split(), (IGNORED, "ws.MuJoCo() has no noslip")),
+    **dict.fromkeys("noslip_iterations noslip_tolerance".split(), (IGNORED, "refused by ws.MuJoCo()")),
     "jacobian": _SOLVER,
     **dict.fromkeys("ccd_iterations ccd_tolerance sdf_initpoints sdf_iterations".split(), _COLLISION),
     "sleep_tolerance": (IGNORED, "no sleeping"),
@@ -88,7 +88,7 @@ ENABLE_FLAGS = {
     "SLEEP": (IGNORED, "no sleeping"),
     "DIAGEXACT": (IGNORED, "refused by ws.MuJoCo(); a setting of MuJoCo's solver"),
     "IPC": (IGNORED, "flexes are refused"),
-    "SPECULATIVE": (IGNORED, "ws.MuJoCo() has no speculative contacts; other contact models always have them"),
+    "SPECULATIVE": (IGNORED, "refused by ws.MuJoCo(); contacts of other models are always speculative"),
 }
 
 # attribute, its neutral value, object, feature, fix; any value but the neutral one is an error
