@@ -102,6 +102,33 @@ def test_two_pairs_are_two_contacts():
     assert d.ncon == 2
 
 
+ROLLING = {
+    "two pairs": '<pair geom1="f" geom2="g" friction=".3 .3"/><pair geom1="f" geom2="g" friction=".6 .6" solref=".05 1" condim="4"/>',
+    "anisotropic": '<pair geom1="f" geom2="g" friction=".5 .2"/>',
+    "own law": '<pair geom1="f" geom2="g" friction=".5 .2 .01 .002 .003" condim="6" solreffriction=".1 1" solref=".04 .8" margin=".01"/>',
+    "override": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("pairs", ROLLING)
+def test_pairs_act_as_in_mujoco(pairs, cone):
+    """Change of velocity in one step of a ball that rolls, turns and sinks, under MuJoCo's law."""
+    enabled = "enable" if pairs == "override" else "disable"
+    m = mujoco.MjModel.from_xml_string(f"""<mujoco>
+      <option cone="{cone}" impratio="2" tolerance="1e-14" iterations="200" ls_tolerance="1e-8" o_solref="-300 -7"
+        o_solimp=".5 .6 .01 .5 2" o_friction=".7 .7 .01 .002 .002" o_margin=".04"><flag override="{enabled}"/></option>
+      <worldbody><geom name="f" type="plane" size="1 1 1"/><body pos="0 0 .0995"><freejoint/><geom name="g" size=".1"/></body></worldbody>
+      <contact>{ROLLING[pairs]}</contact></mujoco>""")
+    d, v = mujoco.MjData(m), np.array([0.3, 0.2, -0.1, 0.5, 0.4, 0.3])
+    sim = ws.Simulator(ws.load(m), dtype="float64", device="cpu", solver=ws.MuJoCo())
+    ours = sim.step(sim.state(v=v)).v.numpy()[0]
+    d.qvel[:] = v
+    mujoco.mj_step(m, d)
+    assert sim.last_contacts.count[0] == d.ncon
+    assert np.abs(ours - d.qvel).max() <= 1e-8 * np.abs(d.qvel - v).max()
+
+
 def test_the_law_comes_back():
     """Through a builder, a record, a pickle, MJCF, and `dataclasses.replace`; records and pickles without it get defaults."""
     model = ws.load(compiled())
