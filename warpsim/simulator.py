@@ -26,7 +26,14 @@ from warpsim.model.mujoco_options import separate_pairs
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
-from warpsim.run.guards import guard_inertia, guard_parameters, refuse_together, refuse_without_effect, timed_impacts
+from warpsim.run.guards import (
+    guard_inertia,
+    guard_parameters,
+    refuse_recovery,
+    refuse_together,
+    refuse_without_effect,
+    timed_impacts,
+)
 from warpsim.run.inputs import Inputs, device_called, dtype_called, time_step
 from warpsim.run.quantities import Quantities
 from warpsim.run.rollout import Rollouts
@@ -185,6 +192,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
             max_contacts = whole(max_contacts, "max_contacts", 1)
         self.device = device_called(device)
         self.recovery_speed = recovery_speeds(recovery_speed)
+        refuse_recovery(self.solver, recovery_speed)
         self._threads_given = threads
         threads = step_threads(threads, self.device, self.worlds)
         if max_polygons is not None:

@@ -116,6 +116,42 @@ def test_options_that_the_law_does_not_have_are_refused(name):
         simulator(dataclasses.replace(model, mujoco=options))
 
 
+def test_a_recovery_speed_is_refused():
+    """solref and solimp say how constraints recover."""
+    _, model, *_ = scene()
+    with pytest.raises(ValueError, match=r"recovery_speed is 0.5, which has no meaning with ws\.MuJoCo"):
+        simulator(model, recovery_speed=0.5)
+
+
+def test_worlds_have_parameters_of_their_own():
+    """solref, solimp, solmix, friction and impratio of every world: MuJoCo's accelerations with the same values."""
+    peer, model, q, v = scene("pyramidal", 3, MATERIALS["condim 6"])
+    sim, rng = simulator(model), np.random.default_rng(5)
+    solref, solimp, solmix, friction = (
+        np.repeat(getattr(peer, f"geom_{name}")[None], WORLDS, 0) for name in ("solref", "solimp", "solmix", "friction")
+    )
+    solref[:, 1] *= rng.uniform(0.5, 2, (WORLDS, 2))
+    solimp[:, 2, :2] *= rng.uniform(0.8, 1, (WORLDS, 2))
+    friction *= rng.uniform(0.5, 1.5, friction.shape)
+    solmix *= rng.uniform(0.1, 2, solmix.shape)
+    impratio = rng.uniform(0.5, 5, WORLDS)
+    given = {"solref": solref, "solimp": solimp, "solmix": solmix}
+    given |= {
+        "friction": friction[..., 0],
+        "torsional_friction": friction[..., 1],
+        "rolling_friction": friction[..., 2],
+    }
+    for name, values in given.items():
+        sim.parameters[f"geom_{name}"] = values
+    sim.parameters["impratio"] = impratio
+    found = (sim.step(sim.state(q=q, v=v)).v.numpy() - v) / sim.dt
+    for w in range(WORLDS):
+        peer.geom_solref[:], peer.geom_solimp[:], peer.geom_solmix[:] = solref[w], solimp[w], solmix[w]
+        peer.geom_friction[:], peer.opt.impratio = friction[w], impratio[w]
+        expected = accelerations(peer, q[w : w + 1], v[w : w + 1])[0]
+        assert np.abs(found[w] - expected).max() < 1e-10 * np.abs(expected).max()
+
+
 def test_other_integrators_are_refused():
     """An integrator that does not step as MuJoCo does is refused by name."""
     _, model, *_ = scene()

@@ -16,6 +16,7 @@ from warpsim.integrate import Integrator, ThetaScheme
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
 from warpsim.rows.constants import refuse_other_rows
+from warpsim.rows.recovery import RECOVERY_SPEED
 from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.solve.material import bouncy
 from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
@@ -43,6 +44,15 @@ def refuse_together(
     ):
         if why is not None:
             raise ValueError(why)
+
+
+def refuse_recovery(solver, recovery_speed) -> None:
+    """Raise `ValueError` if a recovery speed is given to a law that has none."""
+    if solver.mujoco_law and recovery_speed is not RECOVERY_SPEED and recovery_speed != RECOVERY_SPEED:
+        raise ValueError(
+            f"recovery_speed is {recovery_speed!r}, which has no meaning with ws.MuJoCo(): solref and solimp say how "
+            "constraints recover; leave it out"
+        )
 
 
 def timed_impacts(wanted: bool | None, model: Model, solver, integrator, dtype: str, requires_grad: bool) -> bool:
