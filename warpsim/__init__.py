@@ -67,6 +67,7 @@ if _typing.TYPE_CHECKING:  # for type checkers and editors, which cannot follow 
     from warpsim.integrate import Midpoint as Midpoint
     from warpsim.integrate import MuJoCoEuler as MuJoCoEuler
     from warpsim.integrate import MuJoCoImplicitFast as MuJoCoImplicitFast
+    from warpsim.integrate import MuJoCoRK4 as MuJoCoRK4
     from warpsim.integrate import SymplecticEuler as SymplecticEuler
     from warpsim.integrate import Variational as Variational
     from warpsim.jobs.fault import Fault as Fault

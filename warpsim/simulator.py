@@ -61,7 +61,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         Time step [s]. Default: the time step of the model's file.
     integrator : Integrator, optional
         `ws.SymplecticEuler()` (default), `ws.ExplicitEuler()`, `ws.ImplicitEuler()`, `ws.Midpoint()`,
-        `ws.Variational()`, `ws.MuJoCoEuler()` or `ws.MuJoCoImplicitFast()`.
+        `ws.Variational()`, `ws.MuJoCoEuler()`, `ws.MuJoCoImplicitFast()` or `ws.MuJoCoRK4()`.
     solver : ContactModel, optional
         `ws.SAP()` (default), `ws.Compliant()`, `ws.LCP()`, `ws.MuJoCo()` or `ws.NoContact()`.
     device : str, optional

@@ -86,22 +86,29 @@ def within(x: real, low: real, high: real) -> real:
 
 
 @func
-def next_activation(
-    dynamics: Dynamics, time: wp.array3d(dtype=real), h: real, u: real, a: real, w: int, i: int
-) -> real:
-    """The activation of actuator i after a step of h."""
+def activation_rate(dynamics: Dynamics, time: wp.array3d(dtype=real), u: real, a: real, w: int, i: int) -> real:
+    """da/dt of actuator i."""
     kind = dynamics.kind[i]
     at = w % time.shape[0]
-    tau = wp.max(real(LEAST), time[at, i, 0])
+    rate = u
+    if kind == FILTER or kind == FILTEREXACT:
+        rate = (u - a) / wp.max(real(LEAST), time[at, i, 0])
+    elif kind != INTEGRATOR:
+        rate = muscle_rate(u, a, time[at, i, 0], time[at, i, 1], time[at, i, 2])
+    return rate
+
+
+@func
+def advanced(
+    dynamics: Dynamics, time: wp.array3d(dtype=real), h: real, rate: real, a: real, w: int, i: int
+) -> real:  # fmt: skip
+    """The activation of actuator i after a step of h at this rate."""
     y = a
-    if kind == INTEGRATOR:
-        y = a + h * u
-    elif kind == FILTER:
-        y = a + h * ((u - a) / tau)
-    elif kind == FILTEREXACT:
-        y = a + ((u - a) / tau) * tau * (real(1.0) - wp.exp(-h / tau))
+    if dynamics.kind[i] == FILTEREXACT:
+        tau = wp.max(real(LEAST), time[w % time.shape[0], i, 0])
+        y = a + rate * tau * (real(1.0) - wp.exp(-h / tau))
     else:
-        y = a + h * muscle_rate(u, a, time[at, i, 0], time[at, i, 1], time[at, i, 2])
+        y = a + h * rate
     return within(y, dynamics.range[i, 0], dynamics.range[i, 1])
 
 
@@ -124,7 +131,7 @@ def actuator_laws(
     driven = u
     if dynamics.index[i] >= 0:
         a = activation[w, dynamics.index[i]]
-        after = next_activation(dynamics, time, h, u, a, w, i)
+        after = advanced(dynamics, time, h, activation_rate(dynamics, time, u, a, w, i), a, w, i)
         following[w, dynamics.index[i]] = after
         driven = a
         if dynamics.early[i] != 0:
@@ -133,3 +140,40 @@ def actuator_laws(
     s = scaled_law(actuators, driven, w, i)
     for k in range(3):
         law[w, i, k] = s[k]
+
+
+# Runge–Kutta stages.
+
+
+@kernel
+def activation_rates(
+    dynamics: Dynamics,
+    time: wp.array3d(dtype=real),
+    actuators: Actuators,
+    activation: wp.array2d(dtype=real),
+    # out
+    rate: wp.array2d(dtype=real),
+):
+    """da/dt of all activations. Launch over (worlds, nu)."""
+    w, i = wp.tid()
+    if dynamics.index[i] >= 0:
+        u = clamped(actuators.control[w, i], actuators.control_range, w, i)
+        a = activation[w, dynamics.index[i]]
+        rate[w, dynamics.index[i]] = activation_rate(dynamics, time, u, a, w, i)
+
+
+@kernel
+def advance(
+    dynamics: Dynamics,
+    time: wp.array3d(dtype=real),
+    h: real,
+    rate: wp.array2d(dtype=real),
+    activation: wp.array2d(dtype=real),
+    # out
+    following: wp.array2d(dtype=real),
+):
+    """All activations after a step of h at these rates. Launch over (worlds, nu)."""
+    w, i = wp.tid()
+    if dynamics.index[i] >= 0:
+        k = dynamics.index[i]
+        following[w, k] = advanced(dynamics, time, h, rate[w, k], activation[w, k], w, i)

@@ -47,7 +47,7 @@ SCENE = """
 </mujoco>
 """
 WORLDS, STEPS = 6, 50
-SCHEMES = {"Euler": ws.MuJoCoEuler(), "implicitfast": ws.MuJoCoImplicitFast()}
+SCHEMES = {"Euler": ws.MuJoCoEuler(), "implicitfast": ws.MuJoCoImplicitFast(), "RK4": ws.MuJoCoRK4()}
 
 
 def scene(name: str) -> mujoco.MjModel:
@@ -117,5 +117,7 @@ def test_refusals():
     model = ws.load(scene("Euler"))
     with pytest.raises(ValueError, match=r"MuJoCoEuler\(\) goes with MuJoCo's contact law.*ws.NoContact\(\)"):
         ws.Simulator(model, device="cpu", integrator=ws.MuJoCoEuler(), solver=ws.SAP())
+    with pytest.raises(ValueError, match=r"MuJoCoRK4\(\) has no gradients; use ws.MuJoCoEuler"):
+        simulator(scene("RK4"), ws.MuJoCoRK4(), requires_grad=True)
     with pytest.raises(ValueError, match="eulerdamp"):
         ws.MuJoCoEuler(eulerdamp=1)

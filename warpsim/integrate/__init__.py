@@ -2,7 +2,7 @@
 """Time integrators: plain descriptions that a `Simulator` turns into launches."""
 
 from warpsim.integrate.integrator import Integrator
-from warpsim.integrate.mujoco.mujoco_schemes import MuJoCoEuler, MuJoCoImplicitFast
+from warpsim.integrate.mujoco.mujoco_schemes import MuJoCoEuler, MuJoCoImplicitFast, MuJoCoRK4
 from warpsim.integrate.theta.schemes import ExplicitEuler, ImplicitEuler, Midpoint, SymplecticEuler, ThetaScheme
 from warpsim.integrate.variational.options import Variational
 
@@ -13,6 +13,7 @@ __all__ = [
     "Midpoint",
     "MuJoCoEuler",
     "MuJoCoImplicitFast",
+    "MuJoCoRK4",
     "SymplecticEuler",
     "ThetaScheme",
     "Variational",

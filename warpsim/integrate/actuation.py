@@ -158,6 +158,10 @@ class Actuation(Part):
         self.dynamics.launch(effort_limits.find_limited, self.model.nu, inputs)
         return self.limited
 
+    def controls(self) -> tuple:
+        """The actuators with their controls, and the activations."""
+        return actuators_of(self.dynamics.device_model, self.of.control), self.activation
+
     def measure_muscles(self, kernel, out: wp.array) -> None:
         """`muscle_force` or `muscle_slopes` at the current lengths and velocities."""
         stored = self.dynamics.device_model.parameters.stored

@@ -342,6 +342,10 @@ class Step(Acting):
         """
         for part in self.parts:
             part.before_commit(h, v if measured is None else measured)
+        self.accept(h, q, v)
+
+    def accept(self, h: float, q: wp.array, v: wp.array) -> None:
+        """`commit` after what the parts do before."""
         d, status = self.device_model, self.solver.solution.status
         self.dynamics.launch(schemes.commit, None, [d.topology, d.plant(), h, status, self.ends(q, v)])
         for part in self.parts:

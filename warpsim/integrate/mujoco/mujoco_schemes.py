@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from warpsim.base import checks
 from warpsim.integrate.integrator import Integrator
 from warpsim.integrate.mujoco.mujoco_step import MuJoCoStep
+from warpsim.integrate.mujoco.runge_kutta_step import RungeKuttaStep
 from warpsim.tree.wide import DEEPEST, depth
 
 
@@ -78,7 +79,31 @@ class MuJoCoImplicitFast(MuJoCoScheme):
     damps_forces: ClassVar[bool] = True
 
 
-SCHEMES = {"Euler": MuJoCoEuler, "implicitfast": MuJoCoImplicitFast}  # by the name in MJCF
+@dataclasses.dataclass(frozen=True)
+class MuJoCoRK4(MuJoCoScheme):
+    """MuJoCo's Runge–Kutta method of order 4, with a contact problem in each of its four stages. It has no gradients.
+
+    Sensors and energy are those at the start of the step. `Simulator.last_contacts` are those of the last stage.
+    """
+
+    def make_step(
+        self, device_model: Any, contact_model: Any, max_contacts: int | None, make_solver: Any = None
+    ) -> Any:
+        """See `Integrator.make_step`."""
+        return RungeKuttaStep(device_model, self, contact_model, max_contacts, make_solver)
+
+    def refuse(self, model: Any, contact_model: Any, dtype: str, requires_grad: bool) -> str | None:
+        """See `Integrator.refuse`."""
+        why = super().refuse(model, contact_model, dtype, requires_grad)
+        if why is None and requires_grad:
+            why = (
+                "integrator=ws.MuJoCoRK4() has no gradients; use ws.MuJoCoEuler() or ws.MuJoCoImplicitFast(), or leave "
+                "requires_grad=False"
+            )
+        return why
+
+
+SCHEMES = {"Euler": MuJoCoEuler, "implicitfast": MuJoCoImplicitFast, "RK4": MuJoCoRK4}  # by the name in MJCF
 
 
 def scheme_of(model: Any) -> MuJoCoScheme:
@@ -86,7 +111,7 @@ def scheme_of(model: Any) -> MuJoCoScheme:
     name = model.mujoco.integrator
     if name not in SCHEMES:
         raise ValueError(
-            f"the file's integrator is {name!r}, which warpsim does not have; give integrator=ws.MuJoCoEuler() or "
-            "another one"
+            f"the file's integrator is {name!r}, which warpsim does not have; give "
+            "integrator=ws.MuJoCoImplicitFast(), which is closest, or ws.MuJoCoEuler()"
         )
     return SCHEMES[name]()
