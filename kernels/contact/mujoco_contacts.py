@@ -6,10 +6,10 @@ impulses on the tape (theory §3.8).
 import warp as wp
 
 from ..laws.contact_law import friction_of
-from ..laws.mujoco_law import LEAST_FRICTION, LEAST_R, SoftContact, soft_contact
+from ..laws.mujoco_law import LEAST_FRICTION, LEAST_R, SoftContact, impedance_at, reference_at, soft_contact
 from ..laws.shaped_cone import shaped_impulse
 from ..linalg.loops import support_rate
-from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4, vec5
+from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4
 from ..tree.plant import Plant, placed_geom
 from .narrow.manifold import CAPSULE, PLANE
 from .pair_laws import Contacts, Laws, Scene, pair_friction
@@ -48,18 +48,6 @@ def own_of(soft: Soft, p: int) -> int:
     if p < soft.own.shape[0]:
         found = soft.own[p]
     return found
-
-
-@func
-def reference_at(x: wp.array3d(dtype=real), w: int, i: int) -> vec2:
-    row = w % x.shape[0]
-    return vec2(x[row, i, 0], x[row, i, 1])
-
-
-@func
-def impedance_at(x: wp.array3d(dtype=real), w: int, i: int) -> vec5:
-    row = w % x.shape[0]
-    return vec5(x[row, i, 0], x[row, i, 1], x[row, i, 2], x[row, i, 3], x[row, i, 4])
 
 
 @func

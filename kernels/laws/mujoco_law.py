@@ -19,6 +19,20 @@ TIME_CONSTANT = 0.02  # the default solref, which replaces one of mixed format
 
 
 @func
+def reference_at(x: wp.array3d(dtype=real), w: int, i: int) -> vec2:
+    """`solref` of element i in world w, from an array (1 or worlds, n, 2)."""
+    row = w % x.shape[0]
+    return vec2(x[row, i, 0], x[row, i, 1])
+
+
+@func
+def impedance_at(x: wp.array3d(dtype=real), w: int, i: int) -> vec5:
+    """`solimp` of element i in world w, from an array (1 or worlds, n, 5)."""
+    row = w % x.shape[0]
+    return vec5(x[row, i, 0], x[row, i, 1], x[row, i, 2], x[row, i, 3], x[row, i, 4])
+
+
+@func
 def reference(solref: vec2, h: real, refsafe: int) -> vec2:
     """`solref` in use: (time constant, damping ratio), both positive, or (−stiffness, −damping), neither positive."""
     found = solref

@@ -14,8 +14,8 @@ all errors of the constraint. w is constant.
 import warp as wp
 
 from ..laws.bounds import box_impulse
-from ..laws.mujoco_law import SoftRow, soft_row
-from ..real import func, kernel, quat, real, struct, transform, vec2, vec3, vec4, vec5, vec6
+from ..laws.mujoco_law import SoftRow, impedance_at, reference_at, soft_row
+from ..real import func, kernel, quat, real, struct, transform, vec3, vec4, vec6
 from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.passes import Topology
@@ -23,6 +23,7 @@ from ..tree.plant import Plant
 from .coordinate_rows import coordinates_at, write_jacobian
 from .dispatch import measure
 from .frame_rows import end_frame, is_inactive, reference_link
+from .frames import relative_quaternion, vector_part
 from .kinds.kind import BETWEEN, ELSEWHERE, ONE_SIDED, YIELDS
 from .line_rows import LineRows, line_coordinates, write_slopes
 from .table import CONSTRAINT, JOINT, TENDON, Constants, Rows, Table, keep_law, row_rate
@@ -36,7 +37,6 @@ class Soft:
     first: wp.array(dtype=int)  # (n,) first row of the constraint, as is the next
     size: wp.array(dtype=int)  # number of its rows: 3 of a connect, 6 of a weld, else 1
     bodies: wp.array(dtype=int)  # (connects and welds,) their first rows
-    torquescale: wp.array(dtype=real)  # (constraints,)
     refsafe: int
     joint_solref: wp.array3d(dtype=real)
     joint_solimp: wp.array3d(dtype=real)
@@ -50,18 +50,7 @@ class Soft:
     tendon_friction_solimp: wp.array3d(dtype=real)
     constraint_solref: wp.array3d(dtype=real)
     constraint_solimp: wp.array3d(dtype=real)
-
-
-@func
-def reference_at(x: wp.array3d(dtype=real), w: int, i: int) -> vec2:
-    row = w % x.shape[0]
-    return vec2(x[row, i, 0], x[row, i, 1])
-
-
-@func
-def impedance_at(x: wp.array3d(dtype=real), w: int, i: int) -> vec5:
-    row = w % x.shape[0]
-    return vec5(x[row, i, 0], x[row, i, 1], x[row, i, 2], x[row, i, 3], x[row, i, 4])
+    constraint_torquescale: wp.array2d(dtype=real)
 
 
 @func
@@ -146,10 +135,31 @@ def end_velocity(
 
 
 @func
+def half_scale(table: Table, soft: Soft, w: int, k: int) -> real:
+    """s/2 of the constraint of row k."""
+    return real(0.5) * soft.constraint_torquescale[w % soft.constraint_torquescale.shape[0], table.element[k]]
+
+
+@func
 def turns(topology: Topology, d: int) -> bool:
     """Whether the motion of dof d turns with its link; the first three of a free joint do not."""
     l = topology.dof_link[d]
     return topology.link_type[l] != joints.FREE or d - topology.link_v[l] > 2
+
+
+@func
+def wrench_on_B(
+    table: Table, soft: Soft, X_A: transform, X_B: transform, gamma: wp.array2d(dtype=real), w: int, k: int
+) -> vec6:  # fmt: skip
+    """Torque and force at the origin of B by the impulses of a connect or weld; A has the opposite at its origin."""
+    force = vec3(gamma[w, k], gamma[w, k + 1], gamma[w, k + 2])
+    torque = vec3(real(0.0), real(0.0), real(0.0))
+    if soft.size[k] > 3:
+        turn = vec3(gamma[w, k + 3], gamma[w, k + 4], gamma[w, k + 5])
+        Q = relative_quaternion(X_A, X_B)
+        around = Q[3] * turn + wp.cross(vector_part(Q), turn)
+        torque = half_scale(table, soft, w, k) * wp.quat_rotate(wp.transform_get_rotation(X_A), around)
+    return sp.join(torque, force)
 
 
 @kernel(twin=True)
@@ -177,7 +187,7 @@ def body_errors(
     p_B = wp.transform_get_translation(X_B)
     q_A = wp.transform_get_rotation(X_A)
     q_B = wp.transform_get_rotation(X_B)
-    half = real(0.5) * soft.torquescale[table.element[k]]
+    half = half_scale(table, soft, w, k)
     V_A = end_velocity(topology, table, link_X, link_V, p_A, w, k, 0)
     V_B = end_velocity(topology, table, link_X, link_V, p_B, w, k, 1)
     w_A = sp.angular(V_A)

@@ -13,8 +13,9 @@ from ..flags import NONFINITE
 from ..forces.actuators import wrench_about_reference
 from ..real import func, kernel, mat33, real, transform, vec3, vec6, vec10
 from ..rows import dispatch
-from ..rows.frame_rows import frames_of
+from ..rows.frame_rows import end_frame, frames_of
 from ..rows.kinds.kind import BETWEEN
+from ..rows.soft_rows import Soft, wrench_on_B
 from ..rows.table import Constants, Rows, Table
 from ..tree import spatial as sp
 from ..tree.passes import Topology, accelerate_link, reference_point
@@ -126,6 +127,34 @@ def row_wrenches(
                 link_F[w, a] += -force_about_reference(topology, link_X, f, point, w, a)
             if b >= 0:
                 link_F[w, b] += force_about_reference(topology, link_X, f, point, w, b)
+
+
+@kernel(twin=True, part="soft")
+def soft_row_wrenches(
+    topology: Topology,
+    table: Table,
+    soft: Soft,
+    rows: Rows,
+    gamma: wp.array2d(dtype=real),
+    h: real,
+    link_X: wp.array2d(dtype=transform),
+    # out
+    link_F: wp.array2d(dtype=vec6),
+):
+    """Adds the wrenches of connects and welds under MuJoCo's law to their links. Launch over worlds."""
+    w = wp.tid()
+    for i in range(soft.bodies.shape[0]):
+        k = soft.bodies[i]
+        if rows.R[w, k] > real(0.0):
+            X_A = end_frame(table, link_X, w, k, 0)
+            X_B = end_frame(table, link_X, w, k, 1)
+            f = wrench_on_B(table, soft, X_A, X_B, gamma, w, k) / h
+            a = table.link[k, 0]
+            b = table.link[k, 1]
+            if a >= 0:
+                link_F[w, a] += -force_about_reference(topology, link_X, f, wp.transform_get_translation(X_A), w, a)
+            if b >= 0:
+                link_F[w, b] += force_about_reference(topology, link_X, f, wp.transform_get_translation(X_B), w, b)
 
 
 @kernel(twin=True)

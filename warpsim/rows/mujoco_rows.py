@@ -13,7 +13,7 @@ from warpsim.tree.dynamics import DeviceModel, Dynamics
 PARAMETERS = (
     *("joint_solref", "joint_solimp", "joint_margin", "joint_friction_solref", "joint_friction_solimp"),
     *("tendon_solref", "tendon_solimp", "tendon_margin", "tendon_friction_solref", "tendon_friction_solimp"),
-    *("constraint_solref", "constraint_solimp"),
+    *("constraint_solref", "constraint_solimp", "constraint_torquescale"),
 )
 
 
@@ -35,7 +35,6 @@ class MuJoCoRows(ScalarRows):
             "first": first,
             "size": [first.count(k) for k in first],
             "bodies": sorted(begin.values()),
-            "torquescale": model.constraint_torquescale,
             "refsafe": int(model.mujoco.refsafe),
         }
         made = device_model.struct(soft_rows.Soft, **tables)

@@ -274,6 +274,7 @@ class ScalarRows:
     """
 
     looks_ahead = True  # errors of rows between frames are taken where the velocity leads
+    bodies = 0  # connects and welds under MuJoCo's law
 
     def __init__(
         self,

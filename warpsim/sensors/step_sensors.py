@@ -321,6 +321,9 @@ class StepSensors:
         if self.rows.has_frames:
             inputs = [d.topology, self.rows.table, self.rows.constants(), self.rows.rows, x.row_gamma, h]
             dynamics.launch(reaction_kernels.row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
+        if self.rows.bodies:
+            inputs = [d.topology, self.rows.table, self.rows.soft(), self.rows.rows, x.row_gamma, h]
+            dynamics.launch(reaction_kernels.soft_row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
         if self.strings is not None:
             lines, strings = self.lines_of_strings, self.strings if x.rest is None else self.strings_in_impact
             inputs = [strings, self.rows.table, self.rows.constants(), self.rows.rows, self.on_lines, lines.length]

@@ -92,6 +92,7 @@ OWN_SUMS = {
     "user_wrenches": "(worlds, bodies)",
     "contact_wrenches": "worlds",
     "row_wrenches": "worlds",
+    "soft_row_wrenches": "worlds",
     "string_wrenches": "worlds",
     "link_reactions": "(worlds, trees)",
     "smooth_motion": "(worlds, trees, lanes): a lane has a joint and its actuators",
