@@ -18,6 +18,7 @@ from warpsim.files.mjcf.mjcf_actuators import actuator_options, actuator_target
 from warpsim.files.mjcf.mjcf_constraints import add_equalities, add_tendons, compliance
 from warpsim.files.mjcf.mjcf_files import Bundle, bundle
 from warpsim.files.mjcf.mjcf_force_limits import SHARED, ForceLimits, compensates, is_off
+from warpsim.files.mjcf.mjcf_frames import geom_pose, inertial_pose
 from warpsim.files.mjcf.mjcf_kept import idle_tendons, read_kept, restore
 from warpsim.files.mjcf.mjcf_law import law_of, options_of, pair_law, with_override
 from warpsim.files.mjcf.mjcf_marks import add_marks
@@ -39,7 +40,7 @@ from warpsim.files.pressure_fields import fitted
 from warpsim.files.safe_files import left_out, missing
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.geom_types import half_extents
-from warpsim.model.geometry import IDENTITY, rotation_matrix, rotation_vector
+from warpsim.model.geometry import rotation_matrix, rotation_vector
 from warpsim.model.model import FrictionRule, GeomType, JointType, Mesh, Model, ReportLine
 from warpsim.model.mujoco_options import add_laws, follows, plain_law
 
@@ -144,18 +145,19 @@ def _gravity(m):
 def _add_bodies(b: ModelBuilder, m) -> None:
     names = element_names(m, mujoco.mjtObj.mjOBJ_BODY, m.nbody, "body", first=1)
     for i in range(1, m.nbody):
-        rotation = rotation_matrix(m.body_iquat[i])
+        inertial = inertial_pose(m, i)
+        rotation = rotation_matrix(inertial[3:])
         b.add_body(
             names[i - 1],
             parent=int(m.body_parentid[i]) - 1,
             pose=np.concatenate([m.body_pos[i], m.body_quat[i]]),
             mass=m.body_mass[i],
-            com=m.body_ipos[i],
+            com=inertial[:3],
             inertia=rotation @ np.diag(m.body_inertia[i]) @ rotation.T,
             mocap=m.body_mocapid[i] >= 0,
             gravcomp=m.body_gravcomp[i] if compensates(m) else 0.0,
         )
-        b.bodies[-1].axes = np.array(m.body_iquat[i])
+        b.bodies[-1].axes = inertial[3:].copy()
 
 
 def _add_joints(b: ModelBuilder, m) -> None:
@@ -229,15 +231,6 @@ def _hfield(m, geom: int):
     return np.array(m.hfield_size[d]), m.hfield_data[start : start + rows * columns].reshape(rows, columns)
 
 
-def _geom_pose(m, geom: int) -> np.ndarray:
-    """Pose in the body. MuJoCo puts a geom into its body's or inertial frame where they differ by less than 1e-6."""
-    body, same = m.geom_bodyid[geom], int(m.geom_sameframe[geom])  # mjtSameFrame: 1, 2 of the frame, 3, 4 of its axes
-    inertial = np.concatenate([m.body_ipos[body], m.body_iquat[body]])
-    frame = inertial if same in (2, 4) else IDENTITY
-    position = frame[:3] if same in (1, 2) else m.geom_pos[geom]
-    return np.concatenate([position, frame[3:] if same else m.geom_quat[geom]])
-
-
 def _add_geoms(b: ModelBuilder, m) -> None:
     contact = not disabled(m, "CONTACT", "CONSTRAINT")
     names = element_names(m, mujoco.mjtObj.mjOBJ_GEOM, m.ngeom, "geom")
@@ -251,7 +244,7 @@ def _add_geoms(b: ModelBuilder, m) -> None:
             kind,
             m.geom_size[g],
             body=int(m.geom_bodyid[g]) - 1,
-            pose=_geom_pose(m, g),
+            pose=geom_pose(m, g),
             name=names[g],
             density=0.0,
             friction=m.geom_friction[g, 0],

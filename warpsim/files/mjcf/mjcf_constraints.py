@@ -7,6 +7,7 @@
 import mujoco
 import numpy as np
 
+from warpsim.files.mjcf.mjcf_frames import site_pose
 from warpsim.files.mjcf.mjcf_law import law_of
 from warpsim.files.mjcf.mjcf_refusals import (
     disabled,
@@ -133,7 +134,7 @@ def _frames(m, e: int):
     weld = m.eq_type[e] == _WELD
     if m.eq_objtype[e] == _SITE:
         ends = [int(m.site_bodyid[s]) - 1 for s in (first, second)]
-        poses = [np.concatenate([m.site_pos[s], m.site_quat[s]]) for s in (first, second)]
+        poses = [site_pose(m, s) for s in (first, second)]
     elif weld:
         ends = [first - 1, second - 1]
         poses = [np.concatenate([data[3:6], data[6:10]]), np.concatenate([data[:3], IDENTITY[3:]])]

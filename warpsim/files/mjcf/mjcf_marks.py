@@ -4,6 +4,7 @@
 import mujoco
 import numpy as np
 
+from warpsim.files.mjcf.mjcf_frames import site_pose
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.marks import SITE_TYPES
@@ -20,7 +21,7 @@ def add_marks(b: ModelBuilder, m) -> None:
         b.add_site(
             name,
             body=int(m.site_bodyid[s]) - 1,
-            pose=np.concatenate([m.site_pos[s], m.site_quat[s]]),
+            pose=site_pose(m, s),
             type=GeomType(kind) if known else GeomType.SPHERE,
             size=m.site_size[s] if known else [DEFAULT_SITE_RADIUS],
             rgba=m.site_rgba[s] if material < 0 else m.mat_rgba[material],

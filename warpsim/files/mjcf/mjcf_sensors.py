@@ -4,6 +4,7 @@
 import mujoco
 import numpy as np
 
+from warpsim.files.mjcf.mjcf_frames import inertial_pose
 from warpsim.files.mjcf.mjcf_names import element_names
 from warpsim.model.builder import ModelBuilder
 from warpsim.model.model import ReportLine
@@ -139,5 +140,5 @@ def _options(m, s: int, kind: SensorType) -> dict:
         return {"margin": float(m.tendon_margin[index])}
     ends = (m.sensor_objtype[s], index), (m.sensor_reftype[s], reference)
     if ObjectType.INERTIA in KINDS[kind].objects:
-        return {"frames": tuple(m.body_iquat[place] if type == _BODY else None for type, place in ends)}
+        return {"frames": tuple(inertial_pose(m, place)[3:] if type == _BODY else None for type, place in ends)}
     return {}
