@@ -85,7 +85,7 @@ def coordinate_errors(
         write_jacobian(table, rows, at, found, w, k, J)
 
 
-@kernel(twin=True)
+@kernel(twin=True, part="lines")
 def line_errors(
     table: Table,
     constants: Constants,
@@ -162,7 +162,7 @@ def wrench_on_B(
     return sp.join(torque, force)
 
 
-@kernel(twin=True)
+@kernel(twin=True, part="bodies")
 def body_errors(
     topology: Topology,
     table: Table,

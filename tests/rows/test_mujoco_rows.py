@@ -68,7 +68,7 @@ EQUALITIES = {
     "weld": """
       <weld body1="c" body2="g" torquescale="0.4" anchor="0.1 0.05 0" relpose="0.1 0.2 0.1 0.9 0.1 0.2 -0.3"
             solimp="0.7 0.95 0.5 0.3 4"/>
-      <weld body1="m" body2="f" torquescale="2" solref="0.02 -3"/><weld site1="sc" site2="sa"/>
+      <weld body1="m" body2="f" torquescale="2"/><weld site1="sc" site2="sa"/>
       <weld body1="h" active="false"/>""",
     "couplings": """
       <joint joint1="a1" joint2="d1" polycoef="0.1 0.5 -0.3 0.2 0.7"/><joint joint1="h2" polycoef="0.2"/>
