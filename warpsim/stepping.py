@@ -22,6 +22,7 @@ from warpsim.differentiate.jvp import Pushforward
 from warpsim.differentiate.kept import AdjointParameters, KeptParameters
 from warpsim.differentiate.linearize import Linearizer
 from warpsim.differentiate.mujoco_adjoint import MuJoCoAdjoint
+from warpsim.differentiate.mujoco_step_adjoint import MuJoCoStepAdjoint
 from warpsim.differentiate.reading_adjoint import ReadingAdjoint
 from warpsim.differentiate.reverse import ReverseLinearizer
 from warpsim.differentiate.rigid_adjoint import RigidAdjoint
@@ -42,7 +43,7 @@ from warpsim.tree.dynamics import Dynamics
 ARRAYS_PER_COPY = 6  # arrays per launch of `words.copy_arrays`
 
 # Imported for their registration: the backward passes of contact models and integrators.
-ADJOINTS = (MuJoCoAdjoint, RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
+ADJOINTS = (MuJoCoAdjoint, MuJoCoStepAdjoint, RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
 
 
 class Diagnostics(NamesOfDiagnostics):

@@ -138,6 +138,26 @@ def apply_pulls(
         force[w, d] += sum_of(pulls, moment, pull, w, d)
 
 
+@func
+def tension_of(pulls: Pulls, pull: wp.array2d(dtype=real), w: int, line: int) -> real:
+    """The force of all pulls along a line."""
+    total = real(0.0)
+    for i in range(pulls.line.shape[0]):
+        if pulls.line[i] == line:
+            total += pulls.gear[i] * pull[w, i]
+    return total
+
+
+@kernel(twin=True)
+def add_tensions(pulls: Pulls, pull: wp.array2d(dtype=real), tension: wp.array2d(dtype=real)):
+    """Add the forces of all pulls to the tension of each spatial tendon (the first lines).
+
+    Launch over (worlds, spatial tendons).
+    """
+    w, t = wp.tid()
+    tension[w, t] += tension_of(pulls, pull, w, t)
+
+
 @kernel(twin=True)
 def pull_slopes(
     pulls: Pulls,

@@ -96,6 +96,21 @@ def test_steps_are_mujocos(within, name):
     assert (sim.diagnostics.flags.numpy() == 0).all()
 
 
+@pytest.mark.parametrize("name", SCHEMES)
+def test_sensors_read_the_forward_dynamics(within, name):
+    """Accelerations are qacc; forces in bodies have the tensions of tendons with springs and feedback in them."""
+    sensors = '<sensor><accelerometer site="s2"/><force site="s1"/><torque site="s2"/><force site="s3"/></sensor>'
+    m = mujoco.MjModel.from_xml_string(SCENE.replace("</mujoco>", sensors + "</mujoco>"))
+    states, datas = starts(m), [mujoco.MjData(m) for _ in range(WORLDS)]
+    sim = simulator(m, SCHEMES[name], reactions=True)
+    state = sim.step(state_of(sim, states), states["control"])
+    for k, d in enumerate(datas):
+        place(d, states, k)
+        mujoco.mj_forward(m, d)
+    within("qacc", error(sim.acceleration(state).numpy(), datas, "qacc"), 1e-11)
+    within("sensors", error(sim.sensors(state).numpy(), datas, "sensordata"), 1e-11)
+
+
 def test_eulerdamp_off(within):
     """Without implicit damping the new velocity is v0 + h qacc."""
     m = scene("Euler")

@@ -177,7 +177,7 @@ class StepAdjoint(Acting):
         r, none = record, self._none
         self.switches.body_active = self.device_model.parameters.stored("body_active")
         kept = {name: none if r.used[name] is None else r.used[name] for name in ("q", "v", "control", "tau")}
-        kept |= {"q_next": r.q_next, "v_next": r.v_contact if self.spin else r.v_next}
+        kept |= {"q_next": r.q_next, "v_next": self.solved_velocity(r)}
         kept |= {"q_next_bar": r.q_next.grad, "v_next_bar": r.v_next.grad}
         kept = dict(zip(kept, by_rows(kept.values(), []), strict=True))
         kept = self.device_model.struct(gradient.Inputs, **kept)
@@ -187,6 +187,10 @@ class StepAdjoint(Acting):
         self._begin_memory(r)
         self.step.scalar_rows.load_memory(r.used)
         self.contact.load(r)
+
+    def solved_velocity(self, record: "StepRecord") -> wp.array:
+        """The solution of the contact problem, or what is close to it."""
+        return record.v_contact if self.spin else record.v_next
 
     def keep(self, record: "StepRecord", step) -> None:
         """Store in a record what else the backward pass needs of the step just made."""
@@ -473,6 +477,11 @@ class StepAdjoint(Acting):
     def measured_velocity(self) -> wp.array:
         """The velocity at the end of the step, as sensors of accelerations read it."""
         return self.v if self.v_end is None else self.v_end
+
+    @property
+    def end_velocity(self) -> wp.array:
+        """v', from which q' follows where `parts_position`."""
+        return self.v
 
     @property
     def follows_contacts(self) -> bool:

@@ -101,7 +101,7 @@ class ReverseLinearizer:
         self._seed()
         adjoint.reverse_position(h)
         self._gather_state(rows["A"])
-        self._gather(adjoint.v.grad, self.P)
+        self._gather(adjoint.end_velocity.grad, self.P)
         self._launch(reverse_jacobian.next_row, self.stepper.worlds, [self.row])
 
     def _row(self, h: float, rows: dict[str, wp.array], parameters: dict[str, wp.array], **options) -> None:

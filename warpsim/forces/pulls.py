@@ -94,6 +94,10 @@ class Pulls(Part):
         self.dynamics.launch(pulls.pull_forces, self.count, inputs)
         self.dynamics.launch(pulls.apply_pulls, nv, [self.table, moment, self.pull, force])
 
+    def add_tensions(self, dynamics: Dynamics, tension: wp.array) -> None:
+        """Add the forces along spatial tendons to their tensions, by launches of `dynamics`."""
+        dynamics.launch(pulls.add_tensions, tension.shape[1], [self.table, self.pull, tension])
+
     def damp(self, ancestor: wp.array, C: wp.array) -> None:
         """Write −∂(force)/∂v of all pulls at (q, v0) to the blocks C. `ancestor`: `DeviceModel.ancestors`."""
         of, d, (length, moment) = self.of, self.dynamics.device_model, self._line_arrays()

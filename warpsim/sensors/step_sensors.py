@@ -148,7 +148,7 @@ class StepSensors:
             **of_rows,
         )
         none = {"motor_begin": np.zeros(count + 1, int), "motor": [], "gear": []}
-        self.strings_in_impact = self.device_model.struct(string_wrenches.Strings, **of_rows, **none)
+        self.strings_of_rows = self.device_model.struct(string_wrenches.Strings, **of_rows, **none)
         table = self.rows.on_lines
         self.on_lines = table.table if table else self.device_model.struct(line_rows.LineRows)
         self.lines_of_strings = lines
@@ -325,10 +325,14 @@ class StepSensors:
             inputs = [d.topology, self.rows.table, self.rows.soft(), self.rows.rows, x.row_gamma, h]
             dynamics.launch(reaction_kernels.soft_row_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
         if self.strings is not None:
-            lines, strings = self.lines_of_strings, self.strings if x.rest is None else self.strings_in_impact
+            lines, strings = self.lines_of_strings, self.strings
+            if x.rest is not None or of.pulls is not None:
+                strings = self.strings_of_rows
             inputs = [strings, self.rows.table, self.rows.constants(), self.rows.rows, self.on_lines, lines.length]
             inputs += [of.q, x.row_gamma, h, of.actuators, self.tension]
             dynamics.launch(string_wrenches.string_tensions, self.tension.shape[1], inputs)
+            if of.pulls is not None and x.rest is None:
+                of.pulls.add_tensions(dynamics, self.tension)
             inputs = [d.topology, lines.sites, lines.segments, self.tension, lines.point, lines.force, lines.couple]
             dynamics.launch(string_wrenches.string_wrenches, None, [*inputs, dynamics.link_X, self.link_F])
 
@@ -398,6 +402,7 @@ class StepMeasurement(Part):
         """Measure one solve of a step with impacts, from (q, v) to its solution, with the kinematics at q."""
         step = self.of
         of = SimpleNamespace(q=q, v0=v, wrench=step.wrench, actuators=step.actuators, actuation=step.actuation)
+        of.pulls = None  # steps with impacts have none
         rest = (step.zero_acceleration, self._no_gravity) if is_impact else None
         step.dynamics.velocity(step.zero_acceleration if is_impact else v, self.link_V)
         self.sensors.clear()
@@ -406,7 +411,7 @@ class StepMeasurement(Part):
     def measure_turn(self, h: float, v: wp.array) -> None:
         """Measure the change of velocity of bodies that turn freely, from v to the end of the step."""
         step, rest = self.of, (self.of.zero_acceleration, self._no_gravity)
-        of = SimpleNamespace(q=step.q, v0=v, wrench=None)
+        of = SimpleNamespace(q=step.q, v0=v, wrench=None, pulls=None)
         step.dynamics.velocity(rest[0], self.link_V)
         self.sensors.clear()
         none = (None,) * 5

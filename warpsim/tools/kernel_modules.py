@@ -83,6 +83,7 @@ OWN_SUMS = {
     "motor_forces": "(worlds, degrees of freedom)",
     "apply_pulls": "(worlds, degrees of freedom)",
     "pull_damping": "(worlds, degrees of freedom)",
+    "add_tensions": "(worlds, spatial tendons)",
     "measure_subtrees": "(worlds, sensors)",
     "measure_energy": "(worlds, sensors)",
     "measure_sums": "(worlds, sensors)",

@@ -12,7 +12,7 @@ import warp as wp
 
 from ...linalg.lanes import lane, lanes, sync, team_count
 from ...linalg.ltdl import team_ltdl_factor_block, team_ltdl_solve_block
-from ...linalg.lu import lu_factor_block, lu_solve_block
+from ...linalg.lu import lu_factor_block, lu_solve_block, lu_solve_transposed_block
 from ...linalg.vector import team_copy_lower
 from ...real import func, kernel, real, struct, vec3, vec6, vec10
 from ...tree import spatial as sp
@@ -146,3 +146,32 @@ def end_velocity(
         for i in range(begin + lane(), end, lanes()):
             v_end[w, i] = v0[w, i] + v_end[w, i]
         sync()
+
+
+@kernel(part="adjoint", lanes=True)
+def factor_end(topology: Topology, h: real, M: wp.array3d(dtype=real), implicit: Implicit):
+    """The factor of M + h C. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
+    factor_implicit(topology, h, M, implicit, w, tree)
+
+
+@kernel(part="adjoint", lanes=True)
+def end_adjoint(
+    topology: Topology,
+    implicit: Implicit,
+    v_end_bar: wp.array2d(dtype=real),
+    # out
+    seed: wp.array2d(dtype=real),
+):
+    """seed = −(M + h C)⁻ᵀ v'_bar, after `factor_end`. Launch over (worlds, trees, lanes)."""
+    w, tree, _lane = wp.tid()
+    begin = topology.tree_v[tree]
+    end = topology.tree_v[tree + 1]
+    for i in range(begin + lane(), end, lanes()):
+        seed[w, i] = -v_end_bar[w, i]
+    sync()
+    if implicit.alone[tree] == 0:
+        team_ltdl_solve_block(implicit.factor[w], begin, end, seed[w])
+    elif lane() == 0:
+        lu_solve_transposed_block(implicit.factor[w], begin, end, implicit.pivot[w], seed[w])
+    sync()

@@ -78,6 +78,16 @@ class MuJoCoImplicitFast(MuJoCoScheme):
 
     damps_forces: ClassVar[bool] = True
 
+    def refuse(self, model: Any, contact_model: Any, dtype: str, requires_grad: bool) -> str | None:
+        """See `Integrator.refuse`."""
+        why = super().refuse(model, contact_model, dtype, requires_grad)
+        if why is None and requires_grad and model.has_fluid:
+            why = (
+                "integrator=ws.MuJoCoImplicitFast() has no gradients in a medium; use ws.MuJoCoEuler(), or leave "
+                "requires_grad=False"
+            )
+        return why
+
 
 @dataclasses.dataclass(frozen=True)
 class MuJoCoRK4(MuJoCoScheme):
