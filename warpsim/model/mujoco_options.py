@@ -110,7 +110,11 @@ def checked_law(label: str, rows: int | None = None, **values) -> dict:
     """Checked values of one element, by name. `rows`: one row for each degree of freedom, or one for all."""
     found = {}
     for name, value in values.items():
-        shape = np.shape(_LAW.get(name.removeprefix("friction_"), 0.0))
+        default = _LAW.get(name.removeprefix("friction_"), 0.0)
+        if value is default or (type(value) is float and type(default) is float and abs(value) < np.inf):
+            found[name] = value if rows is None else np.tile(value, (rows, 1))
+            continue
+        shape = np.shape(default)
         array = numbers(value, f"{label}: {name}", ModelError)
         if array.shape not in (shape, (rows or 1, *shape)[rows is None :]) or not np.isfinite(array).all():
             what = f"{shape[0]} finite numbers" if shape else "a finite number"
