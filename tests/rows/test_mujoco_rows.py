@@ -104,14 +104,14 @@ def at(peer, q, v):
 @pytest.mark.parametrize("flag", ["", 'refsafe="disable"'])
 @pytest.mark.parametrize("equality", EQUALITIES)
 def test_accelerations_and_forces_are_those_of_mujoco(equality, flag):
-    """v − v0 = h qacc, R = `efc_R`, γ = h `efc_force` up to the axes of a constraint; force sensors alike."""
+    """v − v0 = h qacc, R = `efc_R`, v̂ = `efc_vel` + h `efc_aref`, γ = h `efc_force`; force sensors alike."""
     peer, model, q, v = scene(equality, flag)
     sim = simulator(model)
     after = sim.step(sim.state(q=q, v=v))
     assert not sim.diagnostics.flags.numpy().any()
     found, readings = (after.v.numpy() - v) / sim.dt, sim.sensors(after).numpy()
     rows, gamma = sim._step.scalar_rows, sim._step.solver.solution.row_gamma.numpy() / sim.dt
-    R = rows.rows.R.numpy()
+    R, v_hat = rows.rows.R.numpy(), np.abs(rows.rows.v_hat.numpy())
     for w in range(WORLDS):
         data = at(peer, q[w], v[w])
         scale = max(1.0, np.abs(data.qacc).max())
@@ -122,6 +122,9 @@ def test_accelerations_and_forces_are_those_of_mujoco(equality, flag):
         norms = sorted((r, np.linalg.norm(data.efc_force[data.efc_R == r])) for r, _ in theirs)
         ours = sorted((r, np.linalg.norm(gamma[w, acts & (np.abs(R[w] / r - 1) < 1e-11)])) for r, _ in theirs)
         assert acts.sum() == data.nefc
+        if equality != "weld":  # whose angles have other axes
+            targets = np.abs(data.efc_vel + sim.dt * data.efc_aref)
+            np.testing.assert_allclose(np.sort(v_hat[w, acts]), np.sort(targets), rtol=1e-11, atol=1e-12)
         np.testing.assert_allclose(np.sort(R[w, acts]), np.sort(data.efc_R), rtol=1e-12)
         np.testing.assert_allclose([n for _, n in ours], [n for _, n in norms], rtol=1e-10, atol=1e-10 * scale)
         np.testing.assert_allclose(readings[w], data.sensordata, rtol=1e-10, atol=1e-9 * scale)
