@@ -139,7 +139,7 @@ class MuJoCo(ContactModel):
         options = dataclasses.replace(self.regularisation, tolerance=self.relative_tolerance(dtype))
         return SAPSolver(*size, options=options, dtype=dtype, **keywords)
 
-    def make_law(self, dynamics: Dynamics, collision: Collision) -> "MuJoCoLaw":
+    def make_law(self, dynamics: Any, collision: Any) -> Any:
         """The law that computes R, v̂ and μ of contacts."""
         return MuJoCoLaw(self, dynamics, collision)
 
