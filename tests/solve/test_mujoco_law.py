@@ -6,6 +6,7 @@ import dataclasses
 import mujoco
 import numpy as np
 import pytest
+import warp as wp
 
 import warpsim as ws
 
@@ -74,6 +75,46 @@ def test_accelerations_are_those_of_mujoco(cone, material):
         bar = 1e-9 if cone == "pyramidal" else 1e-7
         assert np.abs(found - expected).max() < bar * max(1.0, np.abs(expected).max())
         assert not sim.diagnostics.flags.numpy().any()
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.filterwarnings("ignore:.*overlap")
+def test_gradients_are_those_of_the_step(cone):
+    """Five steps against central differences: by v, and by solref, solimp and impratio."""
+    peer, model, q, v = scene(cone, 3, MATERIALS["condim 6"])
+    sim = simulator(model, requires_grad=True)
+    weight = np.random.default_rng(1).normal(size=peer.nv)
+
+    def run(v):
+        state = start = sim.state(q=q, v=v)
+        for _ in range(5):
+            state = sim.step(state)
+        return start, state
+
+    def loss(v):
+        return run(v)[1].v.numpy() @ weight
+
+    names = ("geom_solref", "geom_solimp", "impratio")
+    arrays = {name: sim.parameters[name] for name in names}
+    with wp.Tape() as tape:
+        start, end = run(v)
+    end.v.grad.assign(np.tile(weight, (WORLDS, 1)))
+    tape.backward()
+    by_v, by = start.v.grad.numpy(), {name: array.grad.numpy().copy() for name, array in arrays.items()}
+    for i in range(0, peer.nv, 4):
+        step = 1e-6 * np.eye(peer.nv)[i]
+        assert np.abs((loss(v + step) - loss(v - step)) / 2e-6 - by_v[:, i]).max() < 1e-6 * np.abs(by_v).max()
+    for name, at in {"geom_solref": (2, 0), "geom_solimp": (1, 2), "impratio": ()}.items():
+        base, sides = sim.parameters[name].numpy().copy(), []
+        size = 1e-6 * max(abs(float(base[(0, *at)])), 1e-3)
+        for sign in (1, -1):
+            moved = base.copy()
+            moved[(slice(None), *at)] += sign * size
+            sim.parameters[name] = moved
+            sides.append(loss(v))
+        sim.parameters[name] = base
+        expected = (sides[0] - sides[1]) / (2 * size)
+        assert np.abs(expected - by[name][(slice(None), *at)]).max() < 1e-5 * np.abs(expected).max() + 1e-9
 
 
 PAIRS = {
