@@ -158,12 +158,6 @@ def test_parameters_of_worlds_are_their_own():
     assert np.abs(before - expected).max() > 1e-3 * np.abs(expected).max()
 
 
-class Symplectic(ws.SymplecticEuler):
-    """Without damping MuJoCo's Euler is symplectic Euler."""
-
-    mujoco_law = True
-
-
 PARAMETERS = (
     *("joint_solref", "joint_solimp", "joint_margin", "joint_friction_solref", "joint_friction_solimp"),
     *("tendon_solref", "tendon_solimp", "tendon_margin", "tendon_friction_solref", "tendon_friction_solimp"),
@@ -176,7 +170,7 @@ PARAMETERS = (
 def test_gradients_are_those_of_the_step(equality):
     """Two steps against central differences: by q, v and every parameter of the rows."""
     peer, model, q, v = scene(equality, 'refsafe="disable"')
-    sim, rng = simulator(model, requires_grad=True, integrator=Symplectic()), np.random.default_rng(5)
+    sim, rng = simulator(model, requires_grad=True), np.random.default_rng(5)
     bars = rng.normal(size=(WORLDS, model.nq)), rng.normal(size=(WORLDS, model.nv))
     given = {name: sim.parameters[name].numpy().copy() for name in PARAMETERS}
     active = np.flatnonzero(model.constraint_active)
