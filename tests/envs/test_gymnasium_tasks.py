@@ -31,14 +31,14 @@ def rows_of(name: str, steps: int):
         action = rng.uniform(space.low, space.high).astype(np.float32)
         _, _, terminated, *_ = theirs.step(action)
         q, v = theirs.data.qpos.copy(), theirs.data.qvel.copy()
-        for part in (q[3:7],) if name in ("Ant", "Humanoid") else ():
+        for part in (q[3:7],) if name in ("Ant", "Humanoid", "HumanoidStandup") else ():
             part /= np.linalg.norm(part)
         at(before, speed)
         kept = theirs.data.xipos.copy(), theirs.data.xpos.copy()
         at(q, v)
         theirs.data.ctrl[:] = action
         mujoco.mj_forward(theirs.model, theirs.data)
-        theirs.data.cfrc_ext[:] = 0.0
+        theirs.data.cfrc_ext[:] = theirs.data.qfrc_constraint[0] = 0.0
         rows.append((before, q, v, action, theirs._get_obs(), reward(theirs, name, kept, before, action), terminated))
     return theirs, [np.array(x) for x in zip(*rows, strict=True)]
 
@@ -49,6 +49,11 @@ def reward(theirs, name: str, kept, before, action) -> float:
         return theirs._get_rew(action)[0]
     if name == "InvertedPendulum":
         return float(abs(theirs.data.qpos[1]) <= 0.2)
+    if name == "InvertedDoublePendulum":
+        x, _, y = theirs.data.site_xpos[0]
+        return theirs._get_rew(x, y, y <= 1.0)[0]
+    if name == "HumanoidStandup":
+        return theirs._get_rew(theirs.data.qpos[2], action)[0]
     moved = theirs.data.qpos[0] - before[0]
     if name == "Humanoid":
         weights = theirs.model.body_mass / theirs.model.body_mass.sum()
@@ -80,7 +85,7 @@ def test_observations_rewards_and_ends_are_gymnasiums(name):
     np.testing.assert_allclose(env._reward()[0], rewards, atol=1e-6)
     ends = [term(view) for term in env.task.terminations.values()]
     np.testing.assert_array_equal(np.any(ends, axis=0) if ends else np.zeros(len(q), bool), ended)
-    assert ended.any() == (name in ("Hopper", "Walker2d", "InvertedPendulum", "Humanoid"))
+    assert ended.any() == (name in ("Hopper", "Walker2d", "InvertedPendulum", "InvertedDoublePendulum", "Humanoid"))
 
 
 @pytest.mark.parametrize("name", ["Ant", "Humanoid"])

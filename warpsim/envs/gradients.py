@@ -109,7 +109,7 @@ class GradientView(View):
             "or make the environment without requires_grad"
         )
 
-    contact_wrench = about_centre = sensors = contact_force
+    contact_wrench = about_centre = sensors = constraint_force = contact_force
 
 
 def body_poses(view, q):

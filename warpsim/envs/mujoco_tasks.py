@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tasks of Gymnasium's MuJoCo environments (version 5): observations, rewards, terminations and starts.
 
-Robots are the files of the gymnasium package. Physics is warpsim's: its contact law, and symplectic Euler in place of
-RK4.
+Robots are the files of the gymnasium package. Physics is warpsim's, its contact law and symplectic Euler, or with
+`solver=ws.MuJoCo()` MuJoCo's and the file's integrator. Then trajectories are Gymnasium's own: what depends on body
+poses and forces is read where the last physics step evaluated them, as Gymnasium does (`View.evaluated`).
 """
 
 import pathlib
@@ -10,10 +11,11 @@ import pathlib
 import numpy as np
 
 from warpsim.envs.com_based import centre_inertia, centre_of_mass, centre_velocity, centre_wrench, joint_forces
-from warpsim.envs.rotations import norm
-from warpsim.envs.sensing import body_position, displacement
+from warpsim.envs.rotations import norm, rotated
+from warpsim.envs.sensing import body_index, body_position, displacement
 from warpsim.envs.task import Task
 from warpsim.envs.terms import Term, action_squared, forward_velocity, positions, start_noise, velocities
+from warpsim.solve.mujoco import MuJoCo
 
 
 def asset(name: str):
@@ -73,11 +75,26 @@ class HalfCheetah(Task):
     starts = (start_noise(q=0.1, v=0.1, normal="v"),)
 
 
+class Swimmer(Task):
+    """Swimmer-v5: three links swim forward in a plane."""
+
+    model = staticmethod(asset("swimmer"))
+    decimation = 4
+    observations = {"positions": lambda s: s.q[:, 2:], "velocities": velocities()}
+    rewards = {"forward": forward_velocity(), "ctrl": (-1e-4, action_squared)}
+    starts = (start_noise(q=0.1, v=0.1),)
+
+
+def _evaluated(term):
+    """A term where the last physics step evaluated its forces, with MuJoCo's law."""
+    return lambda s: term(s.evaluated)
+
+
 def _flat(term, bound: float | None = None):
     """A term of all bodies, flattened."""
 
     def flattened(s):
-        value = term(s).reshape(s.worlds, -1)
+        value = term(s.evaluated).reshape(s.worlds, -1)
         return value if bound is None else s.xp.clip(value, -bound, bound)
 
     return flattened
@@ -86,6 +103,33 @@ def _flat(term, bound: float | None = None):
 def _between(low: float, high: float):
     """Whether the height, coordinate 2 of q, lies within the bounds."""
     return lambda s: (s.q[:, 2] >= low) & (s.q[:, 2] <= high)
+
+
+class _velocity_of(Term):
+    """Speed of a place along x during the action `(worlds,)` [m/s], where the last physics step evaluated it.
+
+    `place`: a function of a view that gives x, by default coordinate 0 of q.
+    """
+
+    def __init__(self, place, lagging: bool = False):
+        self.place, self.lagging = place, lagging
+
+    def bind(self, view) -> None:
+        self.remembers = not self.lagging or view.evaluated is not view
+        if self.remembers:
+            self.memory, self.before = ("before",), view.arrays.copied(self.place(view.evaluated))
+
+    def reset(self, view, mask) -> None:
+        if self.remembers:
+            self.before = view.xp.where(mask, self.place(view.evaluated), self.before)
+
+    def __call__(self, view):
+        if not self.remembers:
+            return forward_velocity()(view)
+        now = self.place(view.evaluated)
+        speed = (now - self.before) / view.dt
+        self.before = view.arrays.copied(now)
+        return speed
 
 
 class Ant(Task):
@@ -99,10 +143,10 @@ class Ant(Task):
         "contact": _flat(centre_wrench, bound=1.0),
     }
     rewards = {
-        "forward": forward_velocity(),
+        "forward": _velocity_of(lambda s: body_position("torso")(s)[:, 0], lagging=True),
         "survive": lambda s: 1.0 * _between(0.2, 1.0)(s),
         "ctrl": (-0.5, action_squared),
-        "contact": (-5e-4, lambda s: (s.xp.clip(centre_wrench(s), -1.0, 1.0) ** 2).sum(-1).sum(-1)),
+        "contact": (-5e-4, lambda s: (s.xp.clip(centre_wrench(s.evaluated), -1.0, 1.0) ** 2).sum(-1).sum(-1)),
     }
     terminations = {"unhealthy": lambda s: ~_between(0.2, 1.0)(s)}
     starts = (start_noise(q=0.1, v=0.1, normal="v"),)
@@ -110,24 +154,6 @@ class Ant(Task):
         name: {key: term for key, term in table.items() if key != "contact"}
         for name, table in (("observations", observations), ("rewards", rewards))
     }
-
-
-class _com_velocity(Term):
-    """Speed of the center of mass along x during the action `(worlds,)` [m/s]."""
-
-    memory = ("before",)
-
-    def bind(self, view) -> None:
-        self.before = view.arrays.copied(centre_of_mass(view)[:, 0])
-
-    def reset(self, view, mask) -> None:
-        self.before = view.xp.where(mask, centre_of_mass(view)[:, 0], self.before)
-
-    def __call__(self, view):
-        now = centre_of_mass(view)[:, 0]
-        speed = (now - self.before) / view.dt
-        self.before = view.arrays.copied(now)
-        return speed
 
 
 class Humanoid(Task):
@@ -145,10 +171,10 @@ class Humanoid(Task):
         "contact": _flat(centre_wrench),
     }
     rewards = {
-        "forward": (1.25, _com_velocity()),
+        "forward": (1.25, _velocity_of(lambda s: centre_of_mass(s)[:, 0])),
         "survive": (5.0, lambda s: 1.0 * _upright(s)),
         "ctrl": (-0.1, lambda s: (s.control**2).sum(-1)),
-        "contact": lambda s: -s.xp.clip(5e-7 * (centre_wrench(s) ** 2).sum(-1).sum(-1), 0.0, 10.0),
+        "contact": lambda s: -_impact(s),
     }
     terminations = {"unhealthy": lambda s: ~_upright(s)}
     starts = (start_noise(q=0.01, v=0.01),)
@@ -156,6 +182,26 @@ class Humanoid(Task):
 
 def _upright(s):
     return (s.q[:, 2] > 1.0) & (s.q[:, 2] < 2.0)
+
+
+def _impact(s):
+    return s.xp.clip(5e-7 * (centre_wrench(s.evaluated) ** 2).sum(-1).sum(-1), 0.0, 10.0)
+
+
+class HumanoidStandup(Task):
+    """HumanoidStandup-v5: the humanoid lies on its back and gets up; nothing ends an episode early."""
+
+    model = staticmethod(asset("humanoidstandup"))
+    decimation = 5
+    learning = Humanoid.learning
+    observations = Humanoid.observations
+    rewards = {
+        "linup": (1.0 / 0.003, lambda s: s.q[:, 2]),
+        "quadctrl": (-0.1, lambda s: (s.control**2).sum(-1)),
+        "impact": lambda s: -_impact(s),
+        "constant": lambda s: 1.0 + 0.0 * s.q[:, 2],
+    }
+    starts = (start_noise(q=0.01, v=0.01),)
 
 
 class _reacher_start(Term):
@@ -185,10 +231,10 @@ class Reacher(Task):
         "sin": lambda s: s.xp.sin(s.q[:, :2]),
         "goal": lambda s: s.q[:, 2:],
         "velocities": lambda s: s.v[:, :2],
-        "displacement": lambda s: displacement("target", "fingertip")(s)[:, :2],
+        "displacement": lambda s: displacement("target", "fingertip")(s.evaluated)[:, :2],
     }
     rewards = {
-        "dist": (-1.0, lambda s: norm(displacement("target", "fingertip")(s))),
+        "dist": (-1.0, lambda s: norm(displacement("target", "fingertip")(s.evaluated))),
         "ctrl": (-1.0, action_squared),
     }
     starts = (_reacher_start(),)
@@ -222,14 +268,14 @@ class Pusher(Task):
     observations = {
         "positions": lambda s: s.q[:, :7],
         "velocities": lambda s: s.v[:, :7],
-        "tip": body_position("tips_arm"),
-        "object": body_position("object"),
-        "goal": body_position("goal"),
+        "tip": _evaluated(body_position("tips_arm")),
+        "object": _evaluated(body_position("object")),
+        "goal": _evaluated(body_position("goal")),
     }
     rewards = {
-        "dist": (-1.0, lambda s: norm(displacement("goal", "object")(s))),
+        "dist": (-1.0, lambda s: norm(displacement("goal", "object")(s.evaluated))),
         "ctrl": (-0.1, action_squared),
-        "near": (-0.5, lambda s: norm(displacement("tips_arm", "object")(s))),
+        "near": (-0.5, lambda s: norm(displacement("tips_arm", "object")(s.evaluated))),
     }
     starts = (_pusher_start(),)
 
@@ -244,6 +290,35 @@ class InvertedPendulum(Task):
     rewards = {"survive": lambda s: 1.0 * (abs(s.q[:, 1]) <= 0.2)}
     terminations = {"fallen": lambda s: abs(s.q[:, 1]) > 0.2}
     starts = (start_noise(q=0.01, v=0.01),)
+
+
+def _tip(s):
+    """End of the upper pole `(worlds, 3)` [m]."""
+    pose = s.evaluated.poses[:, body_index(s, "pole2")]
+    return pose[:, :3] + rotated(s.xp, pose[:, 3:], s.arrays.made(np.array([0.0, 0.0, 0.6], s.sim.dtype)))
+
+
+class InvertedDoublePendulum(Task):
+    """InvertedDoublePendulum-v5: two poles on a cart stay upright. It observes a force of MuJoCo's law."""
+
+    model = staticmethod(asset("inverted_double_pendulum"))
+    decimation = 5
+    solver = MuJoCo()
+    learning = {"ppo": {"iterations": 60}}
+    observations = {
+        "cart": lambda s: s.q[:, :1],
+        "sin": lambda s: s.xp.sin(s.q[:, 1:]),
+        "cos": lambda s: s.xp.cos(s.q[:, 1:]),
+        "velocities": lambda s: s.xp.clip(s.v, -10.0, 10.0),
+        "stop": lambda s: s.xp.clip(s.evaluated.constraint_force, -10.0, 10.0)[:, :1],
+    }
+    rewards = {
+        "survive": (10.0, lambda s: 1.0 * (_tip(s)[:, 2] > 1.0)),
+        "distance": lambda s: -0.01 * _tip(s)[:, 0] ** 2 - (_tip(s)[:, 2] - 2.0) ** 2,
+        "velocity": lambda s: -1e-3 * s.v[:, 1] ** 2 - 5e-3 * s.v[:, 2] ** 2,
+    }
+    terminations = {"fallen": lambda s: _tip(s)[:, 2] <= 1.0}
+    starts = (start_noise(q=0.1, v=0.1, normal="v"),)
 
 
 class CartPole(Task):

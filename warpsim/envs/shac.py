@@ -16,6 +16,7 @@ from torch import nn
 
 from warpsim.base.checks import short
 from warpsim.envs.learner import Learner
+from warpsim.envs.task import simulator_options
 from warpsim.solve.sap.sap import SAP
 
 FOLLOW, CLIP = 0.4, 1.0  # weight of the old target critic after an iteration; gradient norm limit
@@ -61,14 +62,15 @@ class ShacLearner(Learner):
 
     def _options(self) -> dict:
         smooth = self.kind.smooth
-        options = smooth.get("options", self.kind.options)
+        options = simulator_options(self.kind, **smooth)
         solver = options.get("solver", SAP())
         if not isinstance(solver, SAP):
             raise ValueError(
                 f"{self.task}: shac learns in softened contact, which SAP has and {short(solver)} has not; leave out "
-                "options['solver']"
+                "the solver, or give the task smooth={'solver': ws.SAP()}"
             )
-        return {"requires_grad": True, **smooth, "options": {**options, "solver": solver.smoothed(SMOOTHING)}}
+        own = {"solver": None, "integrator": None, "options": {**options, "solver": solver.smoothed(SMOOTHING)}}
+        return {"requires_grad": True, **smooth, **own}
 
     def _judged_by(self) -> dict:
         seen = {name: value for name, value in self.kind.smooth.items() if name == "observations"}

@@ -42,6 +42,8 @@ class Task:
     timestep       of physics [s]; None: the file's
     decimation     physics steps per action
     episode        actions until an episode is truncated; None: never
+    solver         contact model, as `ws.MuJoCo()`; None: the simulator's default
+    integrator     time integrator; None: the simulator's default, with `ws.MuJoCo()` the file's
     options        further arguments of `Simulator`
     observations   name -> term of `(worlds,)` or `(worlds, n)`, concatenated in that order
     rewards        name -> term, or (weight, term), of `(worlds,)`; the reward is their sum
@@ -65,6 +67,8 @@ class Task:
     timestep: float | None = None
     decimation: int = 1
     episode: int | None = 1000
+    solver: object = None
+    integrator: object = None
     options: Mapping = {}
     observations: Mapping = {}
     rewards: Mapping = {}
@@ -114,6 +118,9 @@ class Task:
         if self.timestep is not None:
             number(self.timestep, f"{label}: timestep", "give a positive time [s], or None", lambda x: x > 0.0)
         _check_options(self.options, label)
+        for name in ("solver", "integrator"):
+            if getattr(self, name) is not None and name in self.options:
+                raise ValueError(f"{label}: {name} is given, and options has {name!r} too; leave one out")
         for name in ("observations", "rewards", "terminations", "commands"):
             table = getattr(self, name)
             if not isinstance(table, Mapping) or any(not isinstance(key, str) for key in table):
@@ -185,6 +192,12 @@ class Task:
         if not (low <= high).all():
             raise ValueError(f"{type(self).__name__}: action_range has low above high: {short((low, high))}")
         return low, high
+
+
+def simulator_options(task, **changes) -> dict:
+    """Arguments of `Simulator` that a task, or a class of one, gives, with some of its attributes changed."""
+    given = {name: changes.get(name, getattr(task, name)) for name in ("solver", "integrator", "options")}
+    return {**given.pop("options"), **{name: value for name, value in given.items() if value is not None}}
 
 
 METHODS = ("check", "own", "make_models", "actions")  # methods that a task may override

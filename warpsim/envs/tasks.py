@@ -17,6 +17,8 @@ TASKS = {
         mujoco_tasks.HalfCheetah,
         mujoco_tasks.Hopper,
         mujoco_tasks.Humanoid,
+        mujoco_tasks.HumanoidStandup,
+        mujoco_tasks.InvertedDoublePendulum,
         mujoco_tasks.InvertedPendulum,
         manipulation.Lift,
         mujoco_tasks.Pusher,
@@ -24,6 +26,7 @@ TASKS = {
         quadruped.QuadrupedRough,
         manipulation.Reach,
         mujoco_tasks.Reacher,
+        mujoco_tasks.Swimmer,
         mujoco_tasks.Walker2d,
     )
 }

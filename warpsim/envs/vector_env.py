@@ -13,7 +13,7 @@ from warpsim.device.threads import holds
 from warpsim.envs.frameworks import FRAMEWORKS, Arrays
 from warpsim.envs.gradients import GradientView
 from warpsim.envs.keeping import check_kept
-from warpsim.envs.task import Task
+from warpsim.envs.task import Task, simulator_options
 from warpsim.envs.tasks import find_task, make_task
 from warpsim.envs.variants import apply_variants, rows_of_starts
 from warpsim.envs.view import View
@@ -66,7 +66,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     requires_grad : bool
         With "torch": observations and rewards carry gradients with respect to actions, back to the last `detach`.
     changes
-        Attributes that change the task (`decimation=2`).
+        Attributes that change the task (`decimation=2`, `solver=ws.MuJoCo()`).
 
     Raises
     ------
@@ -115,7 +115,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         timestep = float(model.timestep if t.timestep is None else t.timestep)
         if requires_grad and array != "torch":
             raise ValueError(f'requires_grad needs array="torch", not {array!r}')
-        options = dict(t.options) | {"dt": timestep * t.decimation, "requires_grad": requires_grad}
+        options = simulator_options(t) | {"dt": timestep * t.decimation, "requires_grad": requires_grad}
         self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
         self.models = [m if self.sim.mapped_stiffness else without_mapped_stiffness(m) for m in self.models]
         self.arrays = Arrays(array, self.sim.device)

@@ -233,6 +233,17 @@ class View(NamesOfView):
 
         return self._once("about_centre", make)
 
+    @property
+    def constraint_force(self):
+        """Of `evaluated` alone."""
+        raise ValueError("constraint_force is of MuJoCo's law; make the environment with solver=ws.MuJoCo()")
+
+    @property
+    def evaluated(self):
+        """With MuJoCo's law the quantities that MuJoCo's `data` has after `mj_step`: see `Evaluated`; else the view."""
+        lags = self.sim.solver.mujoco_law and not self.differentiable
+        return self._once("evaluated", lambda: Evaluated(self)) if lags else self
+
     def _of_episode(self, values):
         return self.xp.where((self.steps > 0)[:, None, None], values, 0.0)
 
@@ -259,6 +270,61 @@ class View(NamesOfView):
     def diagnostic(self, name: str):
         """A diagnostic of the last physics step `(worlds,)`: contacts, flags, energy, …"""
         return self.arrays.of(getattr(self.sim.diagnostics, name))
+
+
+class Evaluated:
+    """A view whose poses, velocities and centers are those at which the last physics step evaluated its forces.
+
+    They are a physics step behind q and v, as in MuJoCo's `data` after `mj_step`, which Gymnasium's environments read
+    (`Simulator.evaluated`). Where an episode begins, they are those of its state.
+    """
+
+    def __init__(self, view: View):
+        self._view = view
+
+    def __getattr__(self, name: str):
+        return getattr(self._view, name)
+
+    @property
+    def poses(self):
+        return self._found("poses", lambda view: view.poses)
+
+    @property
+    def velocities(self):
+        return self._found("velocities", lambda view: view.velocities)
+
+    @property
+    def about_centre(self):
+        return self._found("about_centre", lambda view: view.about_centre)
+
+    @property
+    def constraint_force(self):
+        """Generalized forces of contacts and constraints `(worlds, nv)`; 0 where an episode begins."""
+        return self._found("constraint_force", lambda view: 0.0 * view.v)
+
+    def _found(self, what: str, at_start):
+        view = self._view
+
+        def make():
+            if not view.sim.device.is_cpu or view.steps.any():
+                found = view._asked(f"evaluated {what}", lambda: self._asked(what))
+            else:
+                found = [None]
+            if view.sim.device.is_cpu and view.steps.all():
+                return found if len(found) > 1 else found[0]
+            start, moved = at_start(view), view.steps > 0
+            several = isinstance(start, tuple)
+            start = start if several else (start,)
+            if found[0] is not None:
+                shaped = [moved.reshape(-1, *(1,) * (x.ndim - 1)) for x in start]
+                start = tuple(view.xp.where(*x) for x in zip(shaped, found, start, strict=True))
+            return start if several else start[0]
+
+        return view._once(f"evaluated {what}", make)
+
+    def _asked(self, what: str):
+        found = self._view.sim.evaluated(what)
+        return found if isinstance(found, tuple) else (found,)
 
 
 def _is_small(model, name: str) -> bool:

@@ -20,6 +20,7 @@ from warpsim.device.threads import exclusive
 from warpsim.forces.lines import Lines, has_lines
 from warpsim.forces.tendon_energy import TendonEnergy, sprung
 from warpsim.kernels.contact import net_force
+from warpsim.kernels.solve import gradient_norm
 from warpsim.kernels.tree import centre as centre_kernels
 from warpsim.model.model import Model
 from warpsim.state import State
@@ -34,6 +35,7 @@ class Quantities:
     worlds: int
     device: Device
     device_model: Any
+    integrator: Any
     max_contacts: int
     _inputs: Any
     _step: Any
@@ -197,7 +199,7 @@ class Quantities:
         """
         dynamics = self._at(state)
         dynamics.kinematics(state.q, dynamics.link_X)
-        return self._wrench()
+        return self._wrench(dynamics)
 
     @exclusive
     def about_centre(self, state: State) -> AboutCentre:
@@ -206,10 +208,39 @@ class Quantities:
 
         They are MuJoCo's cfrc_ext, cinert and cvel.
         """
-        dynamics, n = self._at(state), self.model.nbody
+        dynamics = self._at(state)
         dynamics.position(state.q)
         dynamics.velocity(state.v)
-        wrench = self._wrench()
+        return self._about_centre(dynamics)
+
+    @exclusive
+    def evaluated(self, what: str) -> Any:
+        """A quantity where the last (sub)step evaluated its forces, as in MuJoCo's `data` after `mj_step`.
+
+        That is at the state with which the (sub)step began; with `ws.MuJoCoRK4()`, at its last stage. `what` is "poses"
+        (as `kinematics`), "velocities" (as `body_velocity`), "about_centre", or "constraint_force": generalized forces
+        of contacts and constraints `(worlds, nv)`, MuJoCo's qfrc_constraint. Only with MuJoCo's integrators.
+        """
+        choice(what, "what", ("poses", "velocities", "about_centre", "constraint_force"))
+        if not getattr(self.integrator, "mujoco_law", False):
+            raise ValueError(
+                f"evaluated: integrator is {self.integrator!r}, which keeps no evaluation; use ws.MuJoCo()"
+            )
+        step, dynamics = self._step, self._step.dynamics
+        if what == "about_centre":
+            return self._about_centre(dynamics)
+        if what == "constraint_force":
+            out = dynamics.array(self.model.nv, self._scalar)
+            inputs = [step.solver.problem, step.solver.solution, step.last_h, out]
+            dynamics.launch(gradient_norm.constraint_force, self.model.nv, inputs)
+            return out
+        out = dynamics.array((self.model.nbody, 7 if what == "poses" else 6), self._scalar)
+        (dynamics.body_poses if what == "poses" else dynamics.body_velocities)(out)
+        return out
+
+    def _about_centre(self, dynamics: Dynamics) -> AboutCentre:
+        """`about_centre` with the poses and velocities of a workspace."""
+        wrench, n = self._wrench(dynamics), self.model.nbody
         trees = (self.model.ntree, 4)
         centre, inertia, velocity = (dynamics.array(shape, self._scalar) for shape in (trees, (n, 10), (n, 6)))
         inputs = [self.device_model.topology, dynamics.link_X, dynamics.link_I, dynamics.link_V]
@@ -336,9 +367,9 @@ class Quantities:
     def _wide(self) -> WideDynamics | None:
         return WideDynamics(self.device_model) if needs_float64(self.device_model) else None
 
-    def _wrench(self) -> Array:
-        """Wrenches of the last step's contacts on the bodies, with the link poses of the workspace."""
-        d, step, dynamics = self.device_model, self._step, self._dynamics
+    def _wrench(self, dynamics: Dynamics) -> Array:
+        """Wrenches of the last step's contacts on the bodies, with the link poses of a workspace."""
+        d, step = self.device_model, self._step
         wrench = dynamics.array((self.model.nbody, 6), self._scalar)
         inputs = [step.collision.scene, step.collision.contacts, step.solver.solution.gamma, step.last_h, self._owner]
         inputs += [d.topology, d.parameters.stored("body_com"), dynamics.link_X, wrench]
