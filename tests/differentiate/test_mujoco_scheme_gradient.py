@@ -4,6 +4,7 @@
 import mujoco
 import numpy as np
 import pytest
+import warp as wp
 
 import warpsim as ws
 from benchmarks.corpus.starts import place, random_states, state_of
@@ -62,6 +63,28 @@ def test_gradients_are_those_of_differences(name):
         sim, state_of(sim, states), controls, parameters=names, horizons=(1, 10), entries=3, tolerance=1e-6
     )
     assert check.ok, check
+
+
+@every_scheme
+def test_sensors_have_gradients(within, name):
+    """Force and acceleration sensors, with tensions of tendons that have no row, along a random direction of the controls."""
+    xml = SCENE if name == "Euler" else SCENE.replace(MEDIUM, "")
+    sensors = '<sensor><accelerometer site="s2"/><force site="s1"/><torque site="s2"/></sensor></mujoco>'
+    m = mujoco.MjModel.from_xml_string(xml.replace("</mujoco>", sensors))
+    sim, states = simulator(m, name, ws.NoContact()), random_states(m, WORLDS)
+    rng = np.random.default_rng(5)
+    weights, along = rng.normal(size=(WORLDS, 9)), rng.normal(size=(WORLDS, m.nu))
+
+    def read(u):
+        return sim.sensors(sim.step(state_of(sim, states), u))
+
+    u = wp.array(states["control"], dtype=wp.float64, device="cpu", requires_grad=True)
+    with wp.Tape() as tape:
+        readings = read(u)
+    tape.backward(grads={readings: wp.array(weights, dtype=wp.float64, device="cpu")})
+    up, down = (read(states["control"] + size * along).numpy() for size in (1e-6, -1e-6))
+    difference = float(((up - down) * weights).sum() / 2e-6)
+    within("gradient", abs(float((u.grad.numpy() * along).sum()) / difference - 1.0), 1e-7)
 
 
 def test_a_medium_is_refused():

@@ -111,6 +111,39 @@ def test_sensors_read_the_forward_dynamics(within, name):
     within("sensors", error(sim.sensors(state).numpy(), datas, "sensordata"), 1e-11)
 
 
+WALL = """
+<mujoco>
+  <option timestep="0.002" tolerance="1e-15" iterations="300" ls_iterations="200"/>
+  <worldbody>
+    <geom type="plane" size="3 3 1" euler="0 50 0"/>
+    <body name="box" pos="0.08 0 0.105" euler="0 50 0"><freejoint/><geom type="box" size="0.1 0.1 0.06" margin="0.002"/></body>
+  </worldbody>
+  <actuator><adhesion body="box" ctrlrange="0 1" gain="300"/></actuator>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_adhesion_holds_a_box_on_a_wall(within, name):
+    """The pull at the contacts acts in the solve, and once: the end of the step leaves it as it is."""
+    m = mujoco.MjModel.from_xml_string(WALL)
+    d, sim = (
+        mujoco.MjData(m),
+        ws.Simulator(
+            ws.load(m), dtype="float64", device="cpu", solver=ws.MuJoCo(tolerance=1e-14), integrator=SCHEMES[name]
+        ),
+    )
+    m.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{name.upper()}")
+    state, control, worst = sim.state(), np.full((1, 1), 0.7), 0.0
+    d.ctrl[:] = 0.7
+    for _ in range(120):
+        mujoco.mj_step(m, d)
+        state = sim.step(state, control)
+        worst = max(worst, np.abs(state.v.numpy()[0] - d.qvel).max())
+    assert d.ncon == 4 and np.abs(d.qvel).max() < 0.05
+    within("v", worst, 1e-9)
+
+
 def test_eulerdamp_off(within):
     """Without implicit damping the new velocity is v0 + h qacc."""
     m = scene("Euler")

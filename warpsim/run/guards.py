@@ -98,12 +98,12 @@ def _untimed(model: Model, solver, integrator, dtype: str, requires_grad: bool) 
 
 
 def _refuse_adhesion(model: Model, integrator: Integrator, dtype: str) -> str | None:
-    """The reason to refuse adhesion, or None. Adhesion needs a free motion that is explicit (`SymplecticEuler`)."""
+    """The reason to refuse adhesion, or None. Adhesion needs a free motion that is explicit."""
     found = np.flatnonzero(model.actuator_body >= 0)
     if not len(found):
         return None
     name = model.actuator_names[int(found[0])]
-    if not isinstance(integrator, ThetaScheme) or integrator.implicit:
+    if not (integrator.mujoco_law or (isinstance(integrator, ThetaScheme) and not integrator.implicit)):
         return (
             f"actuator {name!r} sticks contacts of a body, which {integrator!r} does not do; use ws.SymplecticEuler()"
         )

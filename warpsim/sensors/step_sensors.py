@@ -150,7 +150,8 @@ class StepSensors:
         none = {"motor_begin": np.zeros(count + 1, int), "motor": [], "gear": []}
         self.strings_of_rows = self.device_model.struct(string_wrenches.Strings, **of_rows, **none)
         table = self.rows.on_lines
-        self.on_lines = table.table if table else self.device_model.struct(line_rows.LineRows)
+        none = {"row": [], "line": np.empty((0, 2)), "gear": np.empty((0, 2)), "column": np.empty((0, 2, 1))}
+        self.on_lines = table.table if table else self.device_model.struct(line_rows.LineRows, **none)
         self.lines_of_strings = lines
         self.tension = self.dynamics.array(count, S)
         return made

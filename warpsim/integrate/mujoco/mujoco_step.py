@@ -8,6 +8,7 @@ v* = v0 + h M⁻¹ (force − D v0 − bias) → contact: M (v_s − v*) = Jᵀ�
 import numpy as np
 import warp as wp
 
+from warpsim.device.per_world import assign
 from warpsim.integrate.free_spin import lone_trees
 from warpsim.integrate.step import Step
 from warpsim.kernels.integrate.mujoco import mujoco_motion
@@ -33,6 +34,7 @@ class MuJoCoStep(Step):
         self.integrator, dynamics, S = integrator, self.dynamics, device_model.types.real
         self.v_next = self.v_end = dynamics.array(self.model.nv, S)
         self.damped_force = dynamics.array(self.model.nv, S)
+        self.v_free = dynamics.array(self.model.nv, S) if self.sticking else self.v_star  # v* without adhesion
         self.C, alone = dynamics.array((0, 0), S), np.zeros(self.model.ntree, bool)
         if integrator.damps_forces:
             self.C, alone = dynamics.blocks(), free_bodies(self.model)
@@ -58,6 +60,8 @@ class MuJoCoStep(Step):
         inputs = [topology, h, self.v, self.damped_force, self.bias, self.zero_acceleration]
         inputs += [self.A, self.M_factor, self.A_factor, self.v_star]
         dynamics.launch(schemes.free_motion, self.model.ntree, inputs)
+        if self.sticking:
+            assign(self.v_free, self.v_star)
 
     def damp(self) -> None:
         """C at (q, v), after the mass matrix."""
@@ -82,5 +86,5 @@ class MuJoCoStep(Step):
     def find_end(self, h: float, v: wp.array) -> None:
         """v' from the solution v."""
         inputs = [self.device_model.topology, h, self.implicit, self.A, self.damped_force, self.bias]
-        inputs += [self.v, self.v_star, v, self.v_next]
+        inputs += [self.v, self.v_free, v, self.v_next]
         self.dynamics.launch(mujoco_motion.end_velocity, self.model.ntree, inputs)
