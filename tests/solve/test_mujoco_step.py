@@ -7,6 +7,7 @@ import pytest
 from benchmarks.corpus.starts import random_states
 from benchmarks.mujoco_contacts import contact_states, gymnasium_files
 from benchmarks.mujoco_law import CONES, FORCE, QACC, joined, one_step
+from benchmarks.mujoco_motion import trajectory
 
 # Contacts with 1, 3, 4 and 6 dimensions, of solref in both forms, a solimp that depends on depth, margins, priorities and explicit pairs.
 CONTACTS = """<mujoco><option timestep="0.003" impratio="3"/><worldbody>
@@ -67,3 +68,12 @@ def test_a_robot(cone):
     file = next(f for f in gymnasium_files() if f.path.name == "humanoid.xml")
     m = mujoco.MjModel.from_xml_path(str(file.path))
     _check(m, joined(contact_states(m, 8), random_states(m, 4)), cone, 50)
+
+
+@pytest.mark.parametrize(("name", "integrator"), [("hopper", 1), ("half_cheetah", 0), ("ant", 3)])
+def test_trajectories(name, integrator):
+    """Gymnasium's robots follow MuJoCo for 100 steps under the same random actions (Euler 0, RK4 1, implicitfast 3)."""
+    found = trajectory(name, integrator, actions=25)
+    assert len(found.ours) >= 100
+    assert found.ours.max() < 1e-9
+    assert found.flags == 0
