@@ -7,7 +7,7 @@ import pytest
 from benchmarks.corpus.starts import random_states
 from benchmarks.mujoco_contacts import contact_states, gymnasium_files
 from benchmarks.mujoco_law import CONES, FORCE, QACC, joined, one_step
-from benchmarks.mujoco_motion import trajectory
+from benchmarks.mujoco_motion import gradient_errors, robot, trajectory
 
 # Contacts with 1, 3, 4 and 6 dimensions, of solref in both forms, a solimp that depends on depth, margins, priorities and explicit pairs.
 CONTACTS = """<mujoco><option timestep="0.003" impratio="3"/><worldbody>
@@ -77,3 +77,16 @@ def test_trajectories(name, integrator):
     assert len(found.ours) >= 100
     assert found.ours.max() < 1e-9
     assert found.flags == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "cone", "integrator"), [("half_cheetah", "elliptic", 3), ("humanoid", "pyramidal", 0)]
+)
+def test_derivatives(name, cone, integrator):
+    """`sim.linearize` has MuJoCo's finite differences (`mjd_transitionFD`, centered) of a step in contact as its limit."""
+    m = robot(name)
+    m.opt.integrator = integrator
+    found = gradient_errors(m, contact_states(m, 3), cone)
+    assert found["compared"] >= 2
+    assert found["A"] < 1e-7
+    assert found["B"] < 1e-7
