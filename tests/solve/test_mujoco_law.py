@@ -140,12 +140,13 @@ def test_explicit_pairs_have_their_own_law(cone, pair):
     assert np.abs(found - expected)[:, 6:12].max() < bar * max(1.0, np.abs(expected[:, 6:12]).max())
 
 
-def test_a_stiffness_is_refused():
-    """A stiffness that is given, not mapped, has no meaning: one line names the geom and the fix."""
+@pytest.mark.parametrize(("name", "value"), [("stiffness", 1e4), ("dissipation_time", 0.25), ("restitution", 0.5)])
+def test_material_of_other_laws_is_refused(name, value):
+    """A number that is given, not mapped, has no meaning: one line names the geom and the fix."""
     _, model, *_ = scene()
-    stiffness = np.where(np.arange(model.ngeom) == 1, 1e4, model.geom_stiffness)
-    with pytest.raises(ValueError, match=r"geom .* has stiffness 10000, which MuJoCo's law does not read"):
-        simulator(dataclasses.replace(model, geom_stiffness=stiffness))
+    values = np.where(np.arange(model.ngeom) == 2, value, getattr(model, f"geom_{name}"))
+    with pytest.raises(ValueError, match=rf"geom .* has {name} {value:g}, which MuJoCo's law does not read"):
+        simulator(dataclasses.replace(model, **{f"geom_{name}": values}))
 
 
 @pytest.mark.parametrize("name", ["diagexact", "speculative", "noslip_iterations"])

@@ -87,7 +87,7 @@ class MuJoCo(ContactModel):
 
     def refuse(self, model: Model, integrator: Any, dtype: str, requires_grad: bool) -> str | None:
         """Why this model of contact cannot simulate `model`, naming the value and the fix; None if it can."""
-        why = super().refuse(model, integrator, dtype, requires_grad) or _other_law(model)
+        why = _other_law(model) or super().refuse(model, integrator, dtype, requires_grad)
         if why is None and not getattr(integrator, "mujoco_law", False):
             why = (
                 f"integrator is {integrator!r}, which does not step as MuJoCo does; use ws.MuJoCoEuler(), "
@@ -150,18 +150,22 @@ OF_OTHER_LAWS = (
     *("geom_hertz_modulus", "geom_hydroelastic_modulus", "geom_hydroelastic_thickness"),
     *("constraint_stiffness", "constraint_dissipation_time"),
 )
+SOFTNESS = ("stiffness", "dissipation_time")
 EQUALITIES = (ConstraintType.CONNECT, ConstraintType.WELD, ConstraintType.JOINT, ConstraintType.TENDON)
 
 
 def _other_law(model: Model) -> str | None:
     """Material or constraints that MuJoCo's law does not have, naming the element and the fix; None without."""
-    stiff = np.flatnonzero(np.isfinite(model.geom_stiffness) & ~is_mapped(model))
-    if len(stiff):
-        name, k = model.geom_names[stiff[0]], model.geom_stiffness[stiff[0]]
-        return (
-            f"geom {name!r} has stiffness {k:g}, which MuJoCo's law does not read; leave it out and give the geom a "
-            "solref: (time constant, damping ratio), or (-stiffness, -damping) per inverse mass"
-        )
+    given = {name: ~is_mapped(model) & np.isfinite(getattr(model, f"geom_{name}")) for name in SOFTNESS}
+    given["restitution"] = model.geom_restitution > 0
+    for name, geoms in given.items():
+        if geoms.any():
+            geom = int(np.argmax(geoms))
+            return (
+                f"geom {model.geom_names[geom]!r} has {name} {float(getattr(model, f'geom_{name}')[geom]):g}, which "
+                "MuJoCo's law does not read; leave it out and give the geom a solref: (time constant, damping ratio), "
+                "or (-stiffness, -damping) per inverse mass"
+            )
     sliding = np.flatnonzero(~np.isnan(model.geom_friction_dynamic))
     if len(sliding):
         return (
