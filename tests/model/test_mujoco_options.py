@@ -129,6 +129,50 @@ def test_pairs_act_as_in_mujoco(pairs, cone):
     assert np.abs(ours - d.qvel).max() <= 1e-8 * np.abs(d.qvel - v).max()
 
 
+ACTING = """<mujoco><option cone="elliptic" impratio="3"/><compiler angle="radian"/>
+<default><geom contype="0" conaffinity="0" size=".1"/><joint type="slide" axis="1 0 0" solreflimit=".1 1" margin=".01"/></default>
+<worldbody><geom name="floor" type="plane" size="9 9 1" contype="1" solref=".03 1"/>
+  <body pos="0 0 .099"><freejoint/><geom conaffinity="1" solmix="2"/></body>
+  <body pos="1 0 .099"><freejoint/><geom name="c"/></body>
+  <body pos="2 0 1"><joint name="limited" range="-1 .01"/><geom/></body>
+  <body pos="3 0 1"><joint frictionloss="99"/><geom/></body>
+  <body pos="4 0 1"><joint name="on_limited"/><geom/></body>
+  <body pos="5 0 1"><joint name="on_dry"/><geom/></body>
+  <body name="held" pos="6 0 1"><freejoint/><geom/></body></worldbody>
+<contact><pair geom1="floor" geom2="c" friction="1 .5" solref=".04 1" solreffriction=".05 1"/></contact>
+<equality><weld body1="held" torquescale="2" solref=".05 1"/></equality>
+<tendon><fixed limited="true" range="-1 .01" margin=".02"><joint joint="on_limited" coef="1"/></fixed>
+  <fixed frictionloss="99"><joint joint="on_dry" coef="1"/></fixed></tendon></mujoco>"""
+
+
+@pytest.fixture(scope="module")
+def two_worlds():
+    """Two worlds in a state where every row of a scene acts, and that state."""
+    model = ws.load(mujoco.MjModel.from_xml_string(ACTING))
+    sim = ws.Simulator(model, worlds=2, dtype="float64", device="cpu", solver=ws.MuJoCo())
+    q, v = model.q0.copy(), np.linspace(0.01, 0.02, model.nv)
+    q[[model.joint_q[model.joint(name)] for name in ("limited", "on_limited")]] = 0.0005, -0.0095
+    q[-4:], v[6] = (0.8, 0.6, 0.0, 0.0), 5.0  # the ball with its own pair slides
+    return sim, q, v
+
+
+@pytest.mark.parametrize("name", LAW_SPECS)
+def test_every_parameter_of_the_law_acts(two_worlds, name):
+    """A world with another value moves otherwise; with the model's again it does not."""
+    sim, q, v = two_worlds
+    values = sim.parameters[name].numpy().copy()
+    share = np.linspace(0.7, 0.9, values[0].size).reshape(values[0].shape)
+    if name == "pair_own_friction":
+        share = [0.7, 0.7, 1.0, 1.0, 1.0]  # only sliding friction may differ between worlds
+    sim.parameters[name] = np.stack([values[0], share * values[0] - 0.005 * ("margin" in name)])
+    moved = sim.step(sim.state(q=q, v=v)).v.numpy()
+    sim.parameters[name] = values
+    same = sim.step(sim.state(q=q, v=v)).v.numpy()
+    assert np.abs(moved[0] - moved[1]).max() > 1e-9
+    np.testing.assert_array_equal(same[0], same[1])
+    np.testing.assert_array_equal(same[0], moved[0])
+
+
 def test_the_law_comes_back():
     """Through a builder, a record, a pickle, MJCF, and `dataclasses.replace`; records and pickles without it get defaults."""
     model = ws.load(compiled())
