@@ -191,6 +191,25 @@ def basis_of(frame: mat33, axis: vec3, ratio: real) -> vec4:
     return vec4(wp.dot(first, t1), wp.dot(first, t2), ratio * wp.dot(second, t1), ratio * wp.dot(second, t2))
 
 
+@func
+def tangent_axis(scene: Scene, plant: Plant, link_X: wp.array2d(dtype=transform), w: int, p: int) -> vec3:
+    """The direction along which MuJoCo puts the first tangent of pair p: a capsule's axis on a plane; 0: none."""
+    axis = vec3(real(0.0), real(0.0), real(0.0))
+    b = scene.pair_geom[p, 1]
+    if scene.geom_type[scene.pair_geom[p, 0]] == PLANE and scene.geom_type[b] == CAPSULE:
+        X = placed_geom(plant, link_X, w, b, scene.geom_link[b])
+        axis = wp.quat_rotate(wp.transform_get_rotation(X), vec3(real(0.0), real(0.0), real(1.0)))
+    return axis
+
+
+@func
+def mujoco_frame(frame: mat33, axis: vec3) -> mat33:
+    """The contact frame (t1, t2, n) with MuJoCo's tangents."""
+    normal = vec3(frame[0, 2], frame[1, 2], frame[2, 2])
+    first = first_tangent(normal, axis)
+    return wp.matrix_from_cols(first, wp.cross(normal, first), normal)
+
+
 @kernel(twin=True)
 def bases(
     scene: Scene,
@@ -206,12 +225,7 @@ def bases(
     w, c = wp.tid()
     if c < contacts.count[w]:
         p = contacts.pair[w, c]
-        a = scene.pair_geom[p, 0]
-        b = scene.pair_geom[p, 1]
-        axis = vec3(real(0.0), real(0.0), real(0.0))
-        if scene.geom_type[a] == PLANE and scene.geom_type[b] == CAPSULE:
-            X = placed_geom(plant, link_X, w, b, scene.geom_link[b])
-            axis = wp.quat_rotate(wp.transform_get_rotation(X), vec3(real(0.0), real(0.0), real(1.0)))
+        axis = tangent_axis(scene, plant, link_X, w, p)
         ratio = vec2(real(1.0), real(1.0))
         own = own_of(soft, p)
         if own >= 0:

@@ -8,12 +8,14 @@ and which of them a sensor returns.
 
 import warp as wp
 
+from ..contact.mujoco_contacts import mujoco_frame, tangent_axis
 from ..contact.pair_laws import Contacts, Scene, margin_of
 from ..contact.ray import ray_primitive
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
 from ..tree import joints
 from ..tree import spatial as sp
 from ..tree.passes import Topology
+from ..tree.plant import Plant
 from .frame_sensors import Frames, is_inside, motion_at
 from .reading import put
 
@@ -260,6 +262,7 @@ def measure_contacts(
     matches: Matches,
     state: ContactState,
     h: real,
+    plant: Plant,
     link_X: wp.array2d(dtype=transform),
     link_V: wp.array2d(dtype=vec6),
     # out
@@ -275,14 +278,15 @@ def measure_contacts(
         adr = sensors.zones.adr[s] + (k - sensors.slot_begin[s]) * sensors.width[s]
         side = real(matches.side[w, s, c])
         p = contacts.pair[w, c]
-        frame = state.frame[w, c]
+        world_force = state.frame[w, c] * state.gamma[w, c] / h
+        frame = mujoco_frame(state.frame[w, c], tangent_axis(scene, plant, link_X, w, p))
         point = state.point[w, c]
         U = motion_at(topology, link_X, link_V, point, w, scene.geom_link[scene.pair_geom[p, 1]])
         U = U - motion_at(topology, link_X, link_V, point, w, scene.geom_link[scene.pair_geom[p, 0]])
         if (bits & 1) != 0:
             data[w, adr] = real(matches.found[w, s])
             adr = adr + 1
-        adr = put(in_contact_axes(frame, frame * state.gamma[w, c] / h, side), bits, CONTACT_FORCE, adr, w, data)
+        adr = put(in_contact_axes(frame, world_force, side), bits, CONTACT_FORCE, adr, w, data)
         adr = put(in_contact_axes(frame, moment_of(state, h, w, c), side), bits, CONTACT_TORQUE, adr, w, data)
         if ((bits >> CONTACT_DISTANCE) & 1) != 0:
             data[w, adr] = state.phi[w, c] + margin_of(scene, p)

@@ -361,7 +361,8 @@ class StepSensors:
         with tape_paused():
             dynamics.launch(touch_sensors.find_contacts, self.contact_count, inputs)
         inputs = [self.device_model.topology, table, collision.scene, collision.contacts, self.matches, state, h]
-        dynamics.launch(touch_sensors.measure_contacts, self.slots, [*inputs, dynamics.link_X, link_V, self.data])
+        inputs += [self.device_model.plant(), dynamics.link_X, link_V, self.data]
+        dynamics.launch(touch_sensors.measure_contacts, self.slots, inputs)
         inputs = [table, collision.contacts, self.matches, state, h, self.net, self.data]
         dynamics.launch(touch_sensors.measure_net_contact, self.contact_count, inputs)
 
