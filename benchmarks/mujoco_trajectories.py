@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gymnasium's own environments under MuJoCo's law: states, observations and rewards of ours beside theirs, action after action.
 
-    python -m benchmarks.mujoco_trajectories [--tasks Ant …] [--integrator Euler] [--seeds 3] [--actions 200] [--dtype float64] [--page FILE]
+    python -m benchmarks.mujoco_trajectories [--tasks Ant …] [--integrator Euler] [--seeds 3] [--actions 200] [--dtype float64 float32] [--page FILE]
 
 The same start and the same random actions; both solvers converge, whatever the file says. `terminate_when_unhealthy=False` where there is one. The
-yardstick is how MuJoCo parts from itself when its start moves by 1e-12. Numbers are relative to max(1, |x|).
+yardstick is how MuJoCo parts from itself when its start moves by 1e-12 (float32: 1e-7). Numbers are relative to max(1, |x|).
 """
 
 import argparse
@@ -21,7 +21,8 @@ import warp as wp
 
 import warpsim as ws
 
-PARTED, MOVED = 1e-6, 1e-12  # difference that counts as parted; of MuJoCo's second start
+PARTED = 1e-6  # difference that counts as parted
+MOVED = {"float64": 1e-12, "float32": 1e-7}  # of MuJoCo's second start, by our dtype
 STEPS, SHARE = 100, 0.8  # bars: physics steps within PARTED, and share of the step at which MuJoCo parts from itself
 INTEGRATORS = {
     "Euler": "MuJoCoEuler",
@@ -35,10 +36,12 @@ TASKS = (
 
 ABOUT = f"""# Gymnasium's environments under MuJoCo's law
 
-`python -m benchmarks.mujoco_trajectories`, {{dtype}}, {{seeds}} starts and sequences of random actions each, with the integrator of the file (RK4; Euler for HalfCheetah and
-Pusher). Both solvers converge. Differences are the largest of the first {STEPS} physics steps, relative to max(1, |x|). "Parts" is the first action, of each start, with a difference above
-{PARTED:g}, or the number of actions; MuJoCo parts from itself where its start is moved by {MOVED:g}. To pass: within {PARTED:g} for {STEPS} physics steps and until {SHARE} of the
-action at which MuJoCo parts from itself. Pusher begins exactly at the limits of joints, where MuJoCo's moved start is inside or outside. "Acted": pairs of types that touched, and limits.
+`python -m benchmarks.mujoco_trajectories`, {{seeds}} starts and sequences of random actions each; "file" is the integrator of the file: RK4, or Euler for
+HalfCheetah and Pusher. Both solvers converge. Differences are the largest of the first {STEPS} physics steps, relative to max(1, |x|). "Parts" is the first
+action, of each start, with a difference above {PARTED:g}, or the number of actions; MuJoCo parts from itself where its start is moved by
+{MOVED["float64"]:g} (float32: {MOVED["float32"]:g}). To pass: within {PARTED:g} for {STEPS} physics steps and until {SHARE} of the action at which MuJoCo parts
+from itself. Pusher begins exactly at the limits of joints, where MuJoCo's moved start is inside or outside. "Acted": pairs of types that touched, and limits.
+The bars are for float64; float32 has tolerance 1e-5, and its rounding is like the moved start.
 """
 
 
@@ -92,7 +95,7 @@ def compare(
     first.reset(seed=seed)
     rng = np.random.default_rng(seed)
     second.reset(seed=seed)
-    second.set_state(first.data.qpos + MOVED, first.data.qvel)
+    second.set_state(first.data.qpos + MOVED[dtype], first.data.qvel)
     options = {} if integrator is None else {"integrator": getattr(ws, INTEGRATORS[integrator])()}
     solver = ws.MuJoCo(tolerance=1e-12) if dtype == "float64" else ws.MuJoCo()
     env = ws.envs.VectorEnv(
@@ -141,6 +144,7 @@ def cells(several: list[Comparison]) -> list:
     c = several[0]
     first = max(1, min(len(c.ours), STEPS // c.frames))
     worst = [f"{max(x.ours[:first, k].max() for x in several):.0e}" for k in range(3)]
+    worst.append(f"{max(x.own[:first, 0].max() for x in several):.0e}")
     own, ours = ([x.parted(getattr(x, name)) for x in several] for name in ("own", "ours"))
     flags = int(np.bitwise_or.reduce([x.flags for x in several]))
     passed = f"{sum(x.passes for x in several)} of {len(several)}"
@@ -159,30 +163,37 @@ def main() -> int:
     parser.add_argument("--integrator", nargs="*", choices=("file", *INTEGRATORS), default=["file"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--actions", type=int, default=200)
-    parser.add_argument("--dtype", choices=("float32", "float64"), default="float64")
+    parser.add_argument("--dtype", choices=("float32", "float64"), nargs="*", default=["float64", "float32"])
     parser.add_argument("--page", type=pathlib.Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     mujoco.set_mju_user_warning(lambda message: None)
     wp.config.log_level = wp.LOG_WARNING
+    page = [ABOUT.format(seeds=arguments.seeds)]
+    for dtype in arguments.dtype:
+        page += [f"## {dtype}", "", *table(arguments, dtype), ""]
+    if arguments.page:
+        arguments.page.write_text("\n".join(page))
+    return 0
+
+
+def table(arguments, dtype: str) -> list[str]:
+    """The lines of one table, printed as they come."""
     names = ["task", "integrator", "actions", "physics steps each", "MuJoCo parts from itself", "ours parts"]
-    names += ["state", "observation", "reward", "flags", "pass", "acted"]
+    names += ["state", "observation", "reward", "MuJoCo's own state", "flags", "pass", "acted"]
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     print("\n".join(lines))
     for name in arguments.tasks:
         for integrator in arguments.integrator:
             chosen = None if integrator == "file" else integrator
             try:
-                given = chosen, arguments.actions, arguments.dtype
+                given = chosen, arguments.actions, dtype
                 row = cells([compare(name, *given, seed) for seed in range(arguments.seeds)])
             except (ws.ModelError, ValueError) as error:  # a line of the table
-                row = [f"{type(error).__name__}: {error}", *[""] * 9]
+                row = [f"{type(error).__name__}: {error}", *[""] * 10]
             lines.append("| " + " | ".join(map(str, [name, integrator, *row])) + " |")
             print(lines[-1], flush=True)
-    if arguments.page:
-        about = ABOUT.format(dtype=arguments.dtype, seeds=arguments.seeds)
-        arguments.page.write_text("\n".join([about, *lines]) + "\n")
-    return 0
+    return lines
 
 
 if __name__ == "__main__":
