@@ -101,6 +101,9 @@ class Task:
                     f"{label}: {name} is a property; give its value as an attribute, or set it in __init__"
                 )
         self._check_tables(label)
+        for name in ("solver", "integrator"):
+            if getattr(self, name) is not None and name in self.options:
+                raise ValueError(f"{label}: {name} is given, and options has {name!r} too; leave one out")
         for name in ("smooth", "evaluation"):
             changes, changed = getattr(self, name), copy.copy(self)
             if not isinstance(changes, Mapping):
@@ -118,9 +121,6 @@ class Task:
         if self.timestep is not None:
             number(self.timestep, f"{label}: timestep", "give a positive time [s], or None", lambda x: x > 0.0)
         _check_options(self.options, label)
-        for name in ("solver", "integrator"):
-            if getattr(self, name) is not None and name in self.options:
-                raise ValueError(f"{label}: {name} is given, and options has {name!r} too; leave one out")
         for name in ("observations", "rewards", "terminations", "commands"):
             table = getattr(self, name)
             if not isinstance(table, Mapping) or any(not isinstance(key, str) for key in table):
