@@ -73,7 +73,7 @@ class Acting:
         topology, plant = self.device_model.topology, self.device_model.plant()
         inputs = [topology, plant, q, self.acting_tau, force, damping]
         dynamics.launch(actuators.passive_force, self.model.nlink, inputs)
-        if self.model.nu:
+        if self.model.nu and self.pulls is None:
             dynamics.launch(actuators.actuator_force, None, [topology, self.actuators, q, v, force, damping])
         if self.wrench is not None:
             inputs = [topology, plant, link_X, dof_S, self.acting_wrench, scratch, force]

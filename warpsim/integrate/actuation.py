@@ -10,6 +10,7 @@ import warp as wp
 
 from warpsim.device.copies import upload
 from warpsim.device.per_world import assign
+from warpsim.device.recording import tape_paused
 from warpsim.forces.actuators import actuators_of
 from warpsim.kernels.forces import activation, effort_limits, muscle
 from warpsim.kernels.integrate import keep_activation
@@ -155,7 +156,8 @@ class Actuation(Part):
     def find_limited(self) -> wp.array:
         """`(worlds, nu)`: 1 for actuators on tendons and joints whose shared range is exceeded."""
         inputs = [self.limits, self._laws(self.own), self.total, self.of.actuator_tables[0], self.limited]
-        self.dynamics.launch(effort_limits.find_limited, self.model.nu, inputs)
+        with tape_paused():
+            self.dynamics.launch(effort_limits.find_limited, self.model.nu, inputs)
         return self.limited
 
     def controls(self) -> tuple:

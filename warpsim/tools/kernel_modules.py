@@ -62,7 +62,7 @@ VARIANTS = {
         ("_shaped", "_spin_shaped", "_cg_shaped", "_spin_cg_shaped"),
         ("solve.sap.sap", "solve.sap.islands", "solve.gradient_norm"),
     ),
-    "_dual": ("differentiate.pressure_rates",),
+    "_dual": ("differentiate.pressure_rates", "forces.fluid"),
     "_1": ("solve.cone_qp.island_qp",),
 } | dict.fromkeys(SMALL, ("solve.sap.",))
 # Files that are not launched in these copies. Copies with spin rows or conjugate gradients: small islands. Copies for
