@@ -48,6 +48,7 @@ def _check(m: mujoco.MjModel, states, cone: str, least: int) -> None:
     assert row["qacc"] < QACC, row
     assert row["v"] < QACC, row
     assert row["force"] < FORCE, row
+    assert row["row_force"] < FORCE, row
 
 
 @pytest.mark.parametrize("cone", CONES)
