@@ -149,6 +149,16 @@ def test_material_of_other_laws_is_refused(name, value):
         simulator(dataclasses.replace(model, **{f"geom_{name}": values}))
 
 
+@pytest.mark.parametrize("solref", ["0.02 1", "0.0005 0.8", "-900 -30"])
+def test_material_of_a_file_is_not_given(solref):
+    """A geom of the world with its own solref or solimp stays near-rigid, with a dissipation time that the reader mapped."""
+    xml = f'''<mujoco><worldbody><geom type="plane" size="1 1 1" solref="{solref}" solimp="0.8 0.8 0.01"/>
+        <body pos="0 0 0.09"><freejoint/><geom size="0.1" solref="{solref}" solimp="0.8 0.8 0.01"/></body></worldbody></mujoco>'''
+    model = ws.load(mujoco.MjModel.from_xml_string(xml))
+    assert np.isinf(model.geom_stiffness[0]) and np.isfinite(model.geom_dissipation_time[0])
+    simulator(model)
+
+
 @pytest.mark.parametrize("name", ["diagexact", "speculative", "noslip_iterations"])
 def test_options_that_the_law_does_not_have_are_refused(name):
     """An option of the file that would change the motion is refused, with the fix."""

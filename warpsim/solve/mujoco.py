@@ -154,9 +154,19 @@ SOFTNESS = ("stiffness", "dissipation_time")
 EQUALITIES = (ConstraintType.CONNECT, ConstraintType.WELD, ConstraintType.JOINT, ConstraintType.TENDON)
 
 
+def _mapped_time(model: Model) -> np.ndarray:
+    """`(ngeom,)`: the dissipation time [s] that a reader maps from `geom_solref`, of near-rigid geoms too."""
+    first, second = model.geom_solref.T
+    least = 2.0 * model.timestep if model.mujoco.refsafe else 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        direct = second / first
+    return np.where((first <= 0) & (second <= 0), direct, 2.0 * np.maximum(first, least) * second**2)
+
+
 def _other_law(model: Model) -> str | None:
     """Material or constraints that MuJoCo's law does not have, naming the element and the fix; None without."""
     given = {name: ~is_mapped(model) & np.isfinite(getattr(model, f"geom_{name}")) for name in SOFTNESS}
+    given["dissipation_time"] &= ~np.isclose(model.geom_dissipation_time, _mapped_time(model))
     given["restitution"] = model.geom_restitution > 0
     for name, geoms in given.items():
         if geoms.any():
