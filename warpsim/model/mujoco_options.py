@@ -53,7 +53,7 @@ class MuJoCoOptions:
     integrator : str
         "Euler", "RK4", "implicit", "implicitfast" or "discrete".
     iterations, tolerance : int, float
-        Bounds of MuJoCo's solver.
+        Bounds of MuJoCo's solver; kept for files that are written, not read here.
     refsafe : bool
         Time constants of `solref` are at least two timesteps.
     eulerdamp : bool
