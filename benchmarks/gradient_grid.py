@@ -48,6 +48,9 @@ SOLVERS = {
     "Compliant": ws.Compliant(tolerance=1e-12, stiffness=1e6),
     "LCP": ws.LCP(),
 }
+# MuJoCo's law, which `benchmarks.mujoco_gradient_grid` has rows of.
+LAW_INTEGRATORS = {"Euler": ws.MuJoCoEuler(), "implicitfast": ws.MuJoCoImplicitFast()}
+LAW_SOLVERS = {cone: ws.MuJoCo(cone=cone, tolerance=1e-14) for cone in ("pyramidal", "elliptic")}
 OVERLAP = 2e-5  # [m] at first; rigid contact keeps it, and has a kink where bodies just touch
 FRICTION = {"stiction": 0.8, "sliding": 0.1, "rolling": 0.8, "landing": 0.3}
 STOPPED = ("limit", "hitting")
@@ -196,8 +199,8 @@ def simulate(model, integrator: str, solver: str, **options) -> ws.Simulator:
     """A differentiable simulator on the CPU."""
     return ws.Simulator(
         model, dt=DT, dtype="float64", device="cpu", requires_grad=True,
-        integrator=INTEGRATORS["symplectic" if integrator == TIMED else integrator], solver=SOLVERS[solver],
-        time_of_impact=integrator == TIMED, **options
+        integrator=(INTEGRATORS | LAW_INTEGRATORS)["symplectic" if integrator == TIMED else integrator],
+        solver=(SOLVERS | LAW_SOLVERS)[solver], time_of_impact=integrator == TIMED, **options
     )  # fmt: skip
 
 

@@ -177,3 +177,20 @@ def test_forward_mode_says_what_to_change():
         for inner in (jax.jacfwd, jax.jacrev):
             with pytest.raises(NotImplementedError, match=r"first derivatives only.*ws.hessian_vector"):
                 outer(inner(last(sim)))(controls)
+
+
+def test_mujocos_law_by_its_parameters():
+    """solref and friction of a ball in contact under MuJoCo's law, by JAX's own check."""
+    from jax.test_util import check_grads
+
+    sim = everything(solver=ws.MuJoCo(tolerance=1e-14))
+    q, v = np.tile(sim.model.q0, (2, 1)), np.tile([0.4, 0.1, 0, 0.5, 0, 0.3, 0.2], (2, 1))
+    controls = np.zeros((STEPS, 2, sim.model.nu))
+
+    def loss(v, solref, friction):
+        parameters = {"geom_solref": solref, "geom_friction": friction}
+        Q, V = ws.jax.rollout(sim, q, v, controls, parameters=parameters)[:2]
+        return (Q[-1] ** 2).sum() + (V[-1] ** 3).sum()
+
+    point = [v, sim.model.geom_solref, 0.5 * sim.model.geom_friction * np.array([1.0, 1.3, 1.0])]
+    check_grads(loss, [jax.numpy.array(x) for x in point], order=1, modes=["rev"], eps=1e-6, rtol=1e-5, atol=1e-6)

@@ -281,3 +281,20 @@ def test_second_derivatives_are_refused():
         for inner in (func.jacfwd, func.jacrev):
             with pytest.raises(NotImplementedError, match=r"first derivatives only.*ws.hessian_vector"):
                 outer(inner(loss))(u)
+
+
+def test_mujocos_law_by_its_parameters():
+    """solref and friction of a ball in contact under MuJoCo's law, by torch's gradcheck."""
+    sim = everything(solver=ws.MuJoCo(tolerance=1e-14))
+    q, v = (torch.tensor(x) for x in (np.tile(sim.model.q0, (2, 1)), np.tile([0.4, 0.1, 0, 0.5, 0, 0.3, 0.2], (2, 1))))
+    solref, friction = (
+        torch.tensor(x, requires_grad=True) for x in (sim.model.geom_solref, 0.5 * sim.model.geom_friction)
+    )
+    friction = (friction.detach() * torch.tensor([1.0, 1.3, 1.0])).requires_grad_()
+    controls = torch.zeros((STEPS, 2, sim.model.nu), dtype=torch.float64)
+
+    def rows(v, solref, friction):
+        parameters = {"geom_solref": solref, "geom_friction": friction}
+        return ws.torch.rollout(sim, q, v, controls, parameters=parameters)[1]
+
+    assert torch.autograd.gradcheck(rows, (v.requires_grad_(), solref, friction), eps=1e-6, atol=1e-6, rtol=1e-5)

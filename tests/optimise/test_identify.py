@@ -142,6 +142,31 @@ def test_a_world_that_is_not_finite_changes_no_other():
     assert found.status[1] == "nonfinite" and np.isinf(found.cost[1])
 
 
+def test_steps_of_mujocos_law():
+    """solref keeps its signs, impedances stay within 0 and 1, a pair takes one number of an element; slopes are right."""
+    b = ws.ModelBuilder("ball")
+    b.add_geom("plane", name="floor", solref=(-500, -20))
+    b.add_joint(b.add_body("ball"), "free")
+    b.add_geom("sphere", [0.1], body="ball", name="ball", solimp=(0.7, 0.9, 0.01, 0.4, 3))
+    model, x = b.build(), np.array([[0.3, -0.2, 0.5, 0.1, -0.3]])
+    found = charts(model, {"geom_solref": ["floor", ("ball", 1)], "geom_solimp": "ball"})
+    assert [c.labels[-1] for c in found] == ["geom_solref[ball][1]", "geom_solimp[ball][4]"]
+    for chart, step in zip(found, (x[:, :3], x), strict=True):
+        values = {chart.name: getattr(model, chart.name)[None].copy()}
+        columns, slope = chart.derivative(values, chart.name)
+        ends = [{chart.name: values[chart.name].copy()} for _ in range(3)]
+        for end, size in zip(ends, (1e-6, -1e-6, 40.0), strict=True):
+            chart.move(end, size * step, False)
+        flat = [end[chart.name].reshape(1, -1)[:, columns] for end in ends]
+        np.testing.assert_allclose((flat[0] - flat[1]) / 2e-6, (slope @ step[..., None])[..., 0], rtol=1e-8)
+        assert (np.sign(flat[2]) == np.sign(flat[0])).all()
+    assert (flat[2][:, [0, 1, 3]] <= 1).all() and flat[2][0, 4] == 1
+    with pytest.raises(ValueError, match=r"holds \('ball', 5\); its elements have the numbers 0 to 4"):
+        charts(model, {"geom_solimp": [("ball", 5)]})
+    with pytest.raises(ValueError, match=r"geom_solimp\[ball\]\[0\] is 1 in world 0; .* between 0 and 1"):
+        found[1].check({"geom_solimp": np.ones((1, 2, 5))})
+
+
 def test_mass_scales_with_its_inertia():
     """`scale_mass`: another density. The motion of free flight stays, bit by bit where the factor is a power of 2; reset undoes it."""
     model = arm()

@@ -3,7 +3,8 @@
 
 | parameter | a step x |
 |---|---|
-| masses, frictions, stiffnesses of geoms | p exp(x) |
+| masses, frictions, stiffnesses of geoms, solref, the width of solimp | p exp(x) |
+| impedances d and the midpoint of solimp | d / (1 - d) times exp(x) |
 | "inertial" of a body: mass, COM and inertia | adds to the log-Cholesky coordinates of its pseudo-inertia (Rucker &
 Wensing 2022) |
 | others | p + x, within the bounds that a simulator has for them |
@@ -23,7 +24,7 @@ import numpy as np
 from warpsim.base.checks import choice, listed, short, whole
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.model.mujoco_options import own_pairs
-from warpsim.model.parameters import PER_DOF, SPECS
+from warpsim.model.parameters import LAW_SPECS, PER_DOF, SPECS
 
 INERTIAL = "inertial"
 MEMBERS = ("body_mass", "body_com", "body_inertia")  # the parameters of INERTIAL
@@ -32,35 +33,48 @@ NARROWEST = 1e-9  # least ratio of the eigenvalues of P; no step goes below it
 # Parameters that step by their logarithms. These include frictions: at 0 the motion has no derivative with respect to
 # them.
 LOGARITHMS = ("body_mass", "geom_stiffness", "geom_friction", "joint_friction", "tendon_friction", "muscle_force")
+LOGARITHMS += tuple(name for name in LAW_SPECS if "solref" in name)
+# Of (d_min, d_max, width, midpoint, power): those that step by their logarithms, and those by their log-odds.
+SOLIMP_LOGARITHMS, SOLIMP_ODDS = (2,), (0, 1, 3)
+LEAST_POWER = 1.0
 # Parameters without steps: rotations, unit vectors, switches, ordered pairs, an inertia without its mass.
 WITHOUT = ("joint_pose", "joint_axis", "geom_pose", "body_active", "body_inertia", "joint_range", "tendon_range")
 WITHOUT += ("control_range", "force_range", "actuator_length_range", "muscle_curve")
 
 
 class Entries:
-    """The entries `(elements, ...)` of one parameter, stepped directly or by their logarithms."""
+    """Entries `(elements, ...)` of one parameter, stepped directly, by their logarithms or by their log-odds."""
 
     def __init__(self, model: Model, name: str, elements):
-        self.name, self.parameters, self.log = name, (name,), name in LOGARITHMS
-        index, names = elements_of(model, name, elements), _names(model, name)
-        shape = np.shape(getattr(model, name))[1:] if name != "gravity" else ()
+        self.name, self.parameters = name, (name,)
+        names, shape = _names(model, name), np.shape(getattr(model, name))[1:] if name != "gravity" else ()
         each = int(np.prod(shape))
-        self.columns = (index[:, None] * each + np.arange(each)).ravel()
+        self.columns = columns_of(model, name, elements, each)
         self.size = len(self.columns)
         parts = [f"[{', '.join(map(str, i))}]" for i in np.ndindex(shape)] if shape else [""]
-        self.labels = [f"{name}[{names[i]}]{part}" for i in index for part in parts]
+        self.labels = [f"{name}[{names[i // each]}]{parts[i % each]}" for i in self.columns]
         least, most = SPECS[name].least, SPECS[name].most
         self.least, self.most = -np.inf if least is None else least, np.inf if most is None else most
+        self.log, self.odds = np.full(self.size, name in LOGARITHMS), np.zeros(self.size, bool)
+        self.signed = "solref" in name
+        if name.endswith("solimp"):
+            part, self.least = self.columns % each, LEAST_POWER
+            self.log, self.odds = np.isin(part, SOLIMP_LOGARITHMS), np.isin(part, SOLIMP_ODDS)
 
     def check(self, values: dict[str, np.ndarray]) -> None:
         """Raise `ValueError` where parameters `(worlds, ...)` are no valid initial values."""
         p = self._flat(values)
-        bad = np.argwhere(~np.isfinite(p) | (self.log & (p <= 0)))
+        bad = np.argwhere(
+            ~np.isfinite(p)
+            | (self.log & ((p == 0) if self.signed else (p <= 0)))
+            | (self.odds & ((p <= 0.0) | (p >= 1.0)))
+        )
         if len(bad):
             w, i = bad[0]
-            least = " above 0" if self.log else ""
+            which = (" other than 0" if self.signed else " above 0") if self.log[i] else ""
+            which = " between 0 and 1" if self.odds[i] else which
             raise ValueError(
-                f"{self.labels[i]} is {p[w, i]:g} in world {w}; set sim.parameters to a finite value{least} first"
+                f"{self.labels[i]} is {p[w, i]:g} in world {w}; set sim.parameters to a finite value{which} first"
             )
 
     def _flat(self, values: dict[str, np.ndarray]) -> np.ndarray:
@@ -68,22 +82,22 @@ class Entries:
 
     def bounds(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the allowed steps `(worlds, size)`."""
-        p = self._flat(values)
-        return (np.full_like(p, -REACH), np.full_like(p, REACH)) if self.log else (self.least - p, self.most - p)
+        p, reaches = self._flat(values), self.log | self.odds
+        return np.where(reaches, -REACH, self.least - p), np.where(reaches, REACH, self.most - p)
 
     def move(self, values: dict[str, np.ndarray], x: np.ndarray, straight: bool) -> None:
         """Take the step x `(worlds, size)`, in place."""
         p = self._flat(values)
-        if self.log:
-            p = p * np.where(straight & (x > -0.5), 1.0 + x, np.exp(x))
-        else:
-            p = np.clip(p + x, self.least, self.most)
-        values[self.name].reshape(len(p), -1)[:, self.columns] = p
+        moved = np.where(self.log, p * np.where(straight & (x > -0.5), 1.0 + x, np.exp(x)), p + x)
+        moved = np.where(self.log | self.odds, moved, np.clip(moved, self.least, self.most))
+        moved = np.where(self.odds, p / (p + (1.0 - p) * np.exp(-x)), moved)
+        values[self.name].reshape(len(p), -1)[:, self.columns] = moved
 
     def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
         """Which entries of a parameter a step changes, and ∂entries/∂x `(worlds, entries, size)`."""
         p = self._flat(values)
-        return self.columns, (p if self.log else np.ones_like(p))[..., None] * np.eye(self.size)
+        slope = np.where(self.log, p, np.where(self.odds, p * (1.0 - p), 1.0))
+        return self.columns, slope[..., None] * np.eye(self.size)
 
 
 class PseudoInertia:
@@ -228,6 +242,24 @@ def elements_of(model: Model, name: str, elements) -> np.ndarray:
             found.append(int(element))
         else:
             raise ValueError(f"parameters[{name!r}] holds {element}; the indices are 0 to {len(names) - 1}")
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"parameters[{name!r}] is {short(elements)}; name each element once, and at least one")
+    return np.array(found)
+
+
+def columns_of(model: Model, name: str, elements, each: int) -> np.ndarray:
+    """Indices of the entries of a parameter with `each` numbers an element: all of an element, or one, (element, k)."""
+    if elements is None or isinstance(elements, (str, int, np.integer)):
+        elements = elements_of(model, name, elements)
+    found: list[int] = []
+    for element in elements:
+        owner, part = element if isinstance(element, tuple) and len(element) == 2 else (element, None)
+        if part is not None and not 0 <= whole(part, f"the number in {short(element)}") < each:
+            raise ValueError(
+                f"parameters[{name!r}] holds {short(element)}; its elements have the numbers 0 to {each - 1}"
+            )
+        for i in elements_of(model, name, [owner]):
+            found += range(each * i, each * (i + 1)) if part is None else [each * i + part]
     if not found or len(set(found)) < len(found):
         raise ValueError(f"parameters[{name!r}] is {short(elements)}; name each element once, and at least one")
     return np.array(found)

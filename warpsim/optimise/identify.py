@@ -91,9 +91,10 @@ def identify(
     residual, jacobian : callable
         Take and return arrays as a `ws.Cost` does. `jacobian` (optional) returns ∂r with respect to (δq, δv).
     parameters : dict
-        Names of `sim.parameters`, each with its unknown elements (names, indices, or None: all). "inertial" stands for
-        mass, COM and inertia of a body together. Masses stay positive, inertias stay those of a positive density, and
-        the rest stays within its bounds.
+        Names of `sim.parameters`, each with its unknown elements (names, indices, or None: all). Of an element with
+        several numbers a pair takes one: `{"geom_solimp": [("box", 0), ("box", 2)]}`. "inertial" stands for mass, COM
+        and inertia of a body together. Masses stay positive, inertias stay those of a positive density, and the rest
+        stays within its bounds.
     shared : bool
         One set of parameters explains all worlds; else each world has its own.
     iterations : int
