@@ -69,7 +69,7 @@ def coordinates_at(
     if table.turn[k] >= 0:
         r = joints.quaternion_log(joints.read_quaternion(q, w, table.turn[k]))
         at.x = wp.length(r)
-        at.axis = vec3(real(-1.0), real(0.0), real(0.0))
+        at.axis = vec3(real(1.0), real(0.0), real(0.0))
         if at.x > real(0.0):
             at.axis = r / at.x
     else:

@@ -139,7 +139,7 @@ class Coordinates:
     c: vec4  # c_1 to c_4
     x: real
     y: real
-    axis: vec3  # rotation axis of a ball joint; −x if the angle is 0
+    axis: vec3  # rotation axis of a ball joint; x, as in MuJoCo, if the angle is 0
 
 
 @struct

@@ -212,3 +212,15 @@ def test_gradients_are_those_of_the_step(equality):
         differences = [(loss(name, e) - loss(name, -e)) / (2 * e) for e in (1e-4, 1e-5, 1e-6)]
         errors = [np.abs(found - x).max() for x in differences]
         assert min(errors) < 1e-6 * max(1e-2, np.abs(found).max()), (name, errors, found)
+
+
+@pytest.mark.parametrize("spin", [1.0, -1.0])
+def test_a_ball_joint_without_rotation_is_limited_about_x(spin):
+    """A margin above the range acts at the angle 0, where the axis is a choice: MuJoCo takes x."""
+    peer = mujoco.MjModel.from_xml_string("""<mujoco><worldbody><body>
+        <joint type="ball" limited="true" range="0 1" margin="0.1"/><geom type="capsule" size="0.05 0.2" pos="0.2 0 0"/>
+        </body></worldbody></mujoco>""")
+    q, v = np.tile(peer.qpos0, (WORLDS, 1)), np.tile([spin, 0.5, 0.2], (WORLDS, 1))
+    sim = simulator(ws.load(peer))
+    found = (sim.step(sim.state(q=q, v=v)).v.numpy() - v) / sim.dt
+    np.testing.assert_allclose(found[0], at(peer, q[0], v[0]).qacc, rtol=1e-10)
