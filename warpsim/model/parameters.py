@@ -376,13 +376,14 @@ class Parameters(NamesOfParameters):
 
 
 def _names_by_kind() -> str:
-    """All names, with common prefixes factored out: `body_(mass, com), gravity`."""
+    """All names, with common prefixes factored out: `body_(mass, com), gravity`; in short those of MuJoCo's law."""
     kinds: dict[str, list[str]] = {}
-    for name in SPECS:
+    for name in (name for name in SPECS if name not in LAW_SPECS):
         kind, _, rest = name.partition("_")
         kinds.setdefault(kind, []).append(rest)
     said = [f"{kind}_{rest[0]}" if rest[0] else kind for kind, rest in kinds.items() if len(rest) == 1]
-    return ", ".join([f"{kind}_({', '.join(rest)})" for kind, rest in kinds.items() if len(rest) > 1] + said)
+    said = [f"{kind}_({', '.join(rest)})" for kind, rest in kinds.items() if len(rest) > 1] + said
+    return ", ".join(said) + "; of MuJoCo's law geom_solref, joint_solimp, impratio, …"
 
 
 def _pulls(model: Model) -> np.ndarray:
