@@ -308,6 +308,9 @@ def table(rows: list[dict]) -> str:
         lines.append("")
         if unsolved := {r["file"]: r["unsolved"] for r in found if r.get("unsolved")}:
             lines += [f"States that MuJoCo does not solve to {SOLVED:g}: {unsolved}", ""]
+        alone = [f"{r['file']} ({', '.join(r['differ'])})" for r in found if not r["compared"]]
+        if alone:
+            lines += ["Files without a state to compare, and their pairs: " + "; ".join(alone) + ".", ""]
         pairs = collections.Counter(pair for r in found for pair in r["differ"])
         if pairs:
             lines += [
