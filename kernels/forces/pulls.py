@@ -3,7 +3,8 @@
 
 A *pull* is a force f along a length ℓ(q) with moment arms m = ∂ℓ/∂q: it adds m f to the generalized force.
 
-    actuator   f = clamp(s · (1, ℓ, ℓ̇)), with ℓ and m that contain the gear
+    actuator   f = clamp(s · (1, ℓ, ℓ̇)), with ℓ and m that contain the gear; a servo that turns a site about another
+               takes its setpoint modulo full turns, nearest to ℓ
     tendon     f = −K δ − D ℓ̇, δ: ℓ beyond the slack interval
 
 The length is Σ a q over hinges and slides, or that of a line (`transmission.py`). Actuators on ball and free joints
@@ -26,6 +27,7 @@ class Pulls:
     slack: wp.array(dtype=vec2)  # (n,) of the tendon's spring
     line: wp.array(dtype=int)  # (n,) -1: the length is a sum over coordinates
     gear: wp.array(dtype=real)  # (n,) of the line
+    period: wp.array(dtype=real)  # (n,) full turn of a servo's length; 0: it does not turn
     begin: wp.array(dtype=int)  # (n + 1,) first moment arm of each pull
     dof: wp.array(dtype=int)  # (m,) of each moment arm
     q: wp.array(dtype=int)  # (m,) its coordinate; -1: adds nothing to the length
@@ -85,10 +87,18 @@ def beyond(slack: vec2, length: real) -> real:
     return found
 
 
+@func
+def turns_force(told: Actuators, period: real, length: real, w: int, a: int) -> real:
+    """The force of the full turns by which the setpoint of a servo is off its length."""
+    u = clamped(told.control[w, a], told.control_range, w, a)
+    return told.gain[w % told.gain.shape[0], a, 0] * period * wp.round((u - length) / period)
+
+
 @kernel(twin=True)
 def pull_forces(
     pulls: Pulls,
     actuators: Actuators,
+    told: Actuators,
     springs: TendonSprings,
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
@@ -97,13 +107,15 @@ def pull_forces(
     # out
     pull: wp.array2d(dtype=real),
 ):
-    """f of every pull. Launch over (worlds, pulls)."""
+    """f of every pull. `told`: gains and setpoints. Launch over (worlds, pulls)."""
     w, i = wp.tid()
     length = length_of(pulls, line_length, q, w, i)
     rate = rate_of(pulls, moment, v, w, i)
     if pulls.actuator[i] >= 0:
         s = actuator_law(actuators, w, pulls.actuator[i])
         total = s[0] + s[1] * length + s[2] * rate
+        if pulls.period[i] > real(0.0):
+            total -= turns_force(told, pulls.period[i], length, w, pulls.actuator[i])
         pull[w, i] = clamped(total, actuators.force_range, w, pulls.actuator[i])
     else:
         t = pulls.tendon[i]
@@ -162,6 +174,7 @@ def add_tensions(pulls: Pulls, pull: wp.array2d(dtype=real), tension: wp.array2d
 def pull_slopes(
     pulls: Pulls,
     own: Actuators,
+    told: Actuators,
     limited: wp.array2d(dtype=int),
     muscle_slope: wp.array2d(dtype=real),
     springs: TendonSprings,
@@ -184,6 +197,8 @@ def pull_slopes(
         s = actuator_law(own, w, a)
         length = length_of(pulls, line_length, q, w, i)
         total = s[0] + s[1] * length + s[2] * rate_of(pulls, moment, v, w, i)
+        if pulls.period[i] > real(0.0):
+            total -= turns_force(told, pulls.period[i], length, w, a)
         row = w % own.force_range.shape[0]
         if total > own.force_range[row, a, 0] and total < own.force_range[row, a, 1]:
             found = s[2]

@@ -37,6 +37,7 @@ SCENE = """
     <motor joint="j4" gear="0.3 0.1 -0.2"/>
     <position tendon="t2" kp="30" kv="2" forcerange="-4 4"/>
     <general site="s2" gear="0.5 0 1 0 0.1 0"/>
+    <position site="s2" refsite="s3" gear="0 0 0 0.05 0 0.1" kp="0.5" kv="0.02" ctrlrange="-3 3"/>
     <general joint="j3" dyntype="filterexact" dynprm="0.02" gainprm="1.5" gear="2" actearly="true"/>
     <general tendon="t3" dyntype="integrator" gainprm="3" biastype="affine" biasprm="0 -2 -0.5" actlimited="true" actrange="-0.2 0.2"/>
     <muscle tendon="t4" lengthrange="0.1 0.5" force="6"/>

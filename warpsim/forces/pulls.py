@@ -6,7 +6,7 @@ import warp as wp
 
 from warpsim.forces.actuators import actuators_of
 from warpsim.forces.lines import Lines
-from warpsim.kernels.forces import muscle, pulls
+from warpsim.kernels.forces import activation, muscle, pulls
 from warpsim.model.model import JOINT_NV, JointType, Model
 from warpsim.tree.dynamics import Dynamics
 from warpsim.tree.part import Part
@@ -15,6 +15,15 @@ from warpsim.tree.part import Part
 def pulling_tendons(model: Model) -> np.ndarray:
     """The tendons with a spring or a damper."""
     return np.flatnonzero((model.tendon_stiffness != 0.0) | (model.tendon_damping != 0.0))
+
+
+def turning_servos(model: Model) -> np.ndarray:
+    """`(nu,)` the length of a full turn of servos that turn one site about another; 0 for other actuators."""
+    gain, bias = model.actuator_gain, model.actuator_bias
+    servo = (gain[:, 0] == -bias[:, 1]) & (bias[:, 1] != 0) & ~gain[:, 1:].any(1)
+    servo &= np.isin(model.actuator_dynamics, (activation.NONE, activation.INTEGRATOR))
+    servo &= (model.actuator_site >= 0).all(1) & ~model.actuator_gear[:, :3].any(1)
+    return np.where(servo, 2.0 * np.pi * np.linalg.norm(model.actuator_gear[:, 3:], axis=1), 0.0)
 
 
 class Pulls(Part):
@@ -43,6 +52,7 @@ class Pulls(Part):
             slack=slack,
             line=[line for line, _, _ in found],
             gear=[gear for _, gear, _ in found],
+            period=np.concatenate([turning_servos(model)[actuators], np.zeros(len(tendons))]),
             begin=np.cumsum([0, *(len(own) for _, _, own in found)]),
             dof=dof, q=q, weight=weight, column=column, owner=owner,
             dof_begin=np.searchsorted(np.sort(dof), np.arange(model.nv + 1)),
@@ -83,6 +93,14 @@ class Pulls(Part):
         """Lengths and moment arms of the lines."""
         return (self.nothing, self.nothing) if self.of.lines is None else (self.of.lines.length, self.of.lines.moment)
 
+    def _told(self):
+        """Actuators with their gains and setpoints: controls or activations."""
+        of = self.of
+        if of.actuation is None:
+            return of.actuators
+        given = {"control_range": of.replacing["control_range"]}
+        return actuators_of(self.dynamics.device_model, of.actuation.drive, given, of.actuator_tables)
+
     def _springs(self):
         stored = self.dynamics.device_model.parameters.stored
         given = {"stiffness": stored("tendon_stiffness"), "damping": stored("tendon_damping")}
@@ -90,7 +108,7 @@ class Pulls(Part):
 
     def add_forces(self, force: wp.array) -> None:
         of, nv, (length, moment) = self.of, self.dynamics.model.nv, self._line_arrays()
-        inputs = [self.table, of.actuators, self._springs(), of.q, of.v0, length, moment, self.pull]
+        inputs = [self.table, of.actuators, self._told(), self._springs(), of.q, of.v0, length, moment, self.pull]
         self.dynamics.launch(pulls.pull_forces, self.count, inputs)
         self.dynamics.launch(pulls.apply_pulls, nv, [self.table, moment, self.pull, force])
 
@@ -108,7 +126,19 @@ class Pulls(Part):
         if self.muscle_slope.shape[1]:
             of.actuation.measure_muscles(muscle.muscle_slopes, self.muscle_slope)
         slopes = self.muscle_slope if self.muscle_slope.shape[1] else self.nothing
-        inputs = [self.table, own, limited, slopes, self._springs(), of.q, of.v0, length, moment, self.slope]
+        inputs = [
+            self.table,
+            own,
+            self._told(),
+            limited,
+            slopes,
+            self._springs(),
+            of.q,
+            of.v0,
+            length,
+            moment,
+            self.slope,
+        ]
         self.dynamics.launch(pulls.pull_slopes, self.count, inputs)
         inputs = [d.topology, ancestor, self.table, moment, self.slope, C]
         self.dynamics.launch(pulls.pull_damping, d.model.nv, inputs)
