@@ -195,15 +195,6 @@ def _other_law(model: Model) -> str | None:
     return None
 
 
-def _mapped_time(model: Model) -> np.ndarray:
-    """The dissipation time [s] that a reader maps from each geom's solref, also to a geom of the world, which is
-    rigid."""
-    t, ratio = model.geom_solref.T
-    least = 2.0 * model.timestep if model.mujoco.refsafe else 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(t > 0.0, 2.0 * np.maximum(t, least) * ratio**2, ratio / t)
-
-
 def friction_ratios(model: Model) -> np.ndarray:
     """Friction of the pairs with parameters of their own: along the second tangent and axis over that along the
     first."""
