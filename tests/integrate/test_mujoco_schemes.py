@@ -145,6 +145,20 @@ def test_adhesion_holds_a_box_on_a_wall(within, name):
     within("v", worst, 1e-9)
 
 
+@pytest.mark.parametrize("angle", [3.0, 3.3, 6.4, 10.0])
+def test_runge_kutta_of_a_body_that_turns_by_more_than_half_a_turn(within, angle):
+    """A stage's rotation counts as the shortest one, as MuJoCo's does."""
+    m = mujoco.MjModel.from_xml_string("""<mujoco><option timestep="0.01" integrator="RK4"/><worldbody><body>
+        <freejoint/><geom type="box" size="0.1 0.2 0.05"/></body></worldbody></mujoco>""")
+    d, v = mujoco.MjData(m), np.zeros(6)
+    v[3:] = np.array([2.0, -1.0, 2.0]) / 3.0 * angle / m.opt.timestep
+    d.qvel[:] = v
+    mujoco.mj_step(m, d)
+    sim = ws.Simulator(ws.load(m), dtype="float64", device="cpu", solver=ws.MuJoCo())
+    found = sim.step(sim.state(v=v[None])).q.numpy()[0]
+    within("q", np.abs(found - d.qpos).max(), 1e-10)
+
+
 def test_eulerdamp_off(within):
     """Without implicit damping the new velocity is v0 + h qacc."""
     m = scene("Euler")

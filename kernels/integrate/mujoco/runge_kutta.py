@@ -47,6 +47,17 @@ def next_stage(
 
 
 @func
+def shortest(u: vec3) -> vec3:
+    """The rotation vector of the same rotation with an angle of at most π, which MuJoCo reads from the quaternions."""
+    angle = wp.length(u)
+    found = u
+    if angle > real(wp.pi):
+        turn = real(2.0) * real(wp.pi)
+        found = (real(1.0) - turn * wp.round(angle / turn) / angle) * u
+    return found
+
+
+@func
 def turn_rate(u: vec3, omega: vec3) -> vec3:
     """dexp(u)⁻¹ ω = ω + ½ u × ω + (1 − ½θ cot ½θ)/θ² u × (u × ω), θ = ‖u‖, of a rotation vector in body axes."""
     square = wp.dot(u, u)
@@ -72,7 +83,7 @@ def position_rate(
     first = topology.link_v[l] + n - 3  # of the rotation
     turning = vec3(real(0.0), real(0.0), real(0.0))
     if kind == joints.BALL or kind == joints.FREE:
-        u = span * vec3(rate[w, first], rate[w, first + 1], rate[w, first + 2])
+        u = shortest(span * vec3(rate[w, first], rate[w, first + 1], rate[w, first + 2]))
         turning = turn_rate(u, vec3(v[w, first], v[w, first + 1], v[w, first + 2]))
     for i in range(n):
         d = topology.link_v[l] + i
