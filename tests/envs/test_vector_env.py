@@ -381,7 +381,8 @@ def test_every_parameter_can_be_random(name):
     model = rich_model(name in MUSCLES, **of_bob.get(name, {}))
     if name in LAW_SPECS:
         solvers[name] = ws.MuJoCo()
-        model = dataclasses.replace(model, geom_stiffness=np.full(model.ngeom, np.inf))
+        none = {"geom_stiffness": np.full(model.ngeom, np.inf), "geom_dissipation_time": np.full(model.ngeom, np.nan)}
+        model = dataclasses.replace(model, **none)
     task = type("Random", (Task,), {"model": model, "observations": {"q": terms.positions()}})
     task.options = {"solver": solvers[name]} if name in solvers else {}
     env = VectorEnv(task, 8, device="cpu", events=(terms.randomise(name, 0.9, 1.1, each=True),), autoreset="SAME_STEP")
