@@ -795,3 +795,18 @@ def Scope "Kept" {{
     with pytest.warns(UserWarning, match="prim /Kept/one: references copy it"):
         model = load(tmp_path / "m.usda")
     assert sorted(model.geom_names) == ["box", "own"] and sorted(model.geom_body.tolist()) == [-1, 0]
+
+
+def test_laws_of_constraints_between_bodies_are_kept(tmp_path):
+    """`to_usd` keeps MuJoCo's solref, solimp and torquescale of connects and welds."""
+    mujoco = pytest.importorskip("mujoco")
+    law = 'solref="-100 -3" solimp="0.5 0.6 0.1 0.4 3"'
+    model = load(
+        mujoco.MjModel.from_xml_string(f"""<mujoco><worldbody><body name="a"><freejoint/><geom size=".1"/></body>
+        <body name="b" pos="1 0 0"><freejoint/><geom size=".1"/></body></worldbody><equality>
+        <connect body1="a" body2="b" anchor="0.5 0 0" {law}/><weld body1="b" torquescale="0.3" {law}/></equality></mujoco>""")
+    )
+    model.to_usd(tmp_path / "law.usda")
+    found = load(tmp_path / "law.usda")
+    for name in ("solref", "solimp", "torquescale"):
+        np.testing.assert_allclose(getattr(found, f"constraint_{name}"), getattr(model, f"constraint_{name}"))

@@ -19,6 +19,7 @@ from warpsim.model.builder_names import free_name
 from warpsim.model.constraint_types import BODY_CONSTRAINTS, ConstraintType
 from warpsim.model.geometry import compose, inverse, rotation_vector
 from warpsim.model.model import ReportLine
+from warpsim.model.mujoco_options import DEFAULTS
 
 SCHEMA = {
     ConstraintType.CONNECT: "SphericalJoint",
@@ -75,7 +76,7 @@ def add_loop(b, joint: Joint, index: dict, poses: dict, refuse) -> None:
         arguments |= {
             "stiffness": kept["stiffness"],
             "dissipation_time": elements.given_time(kept.get("dissipation_time")),
-        }
+        } | {name: kept[name] for name in DEFAULTS["constraint"] if name in kept}
         if kind == ConstraintType.DISTANCE:
             arguments["length"] = usd_extra.exact(joint.lengths, kept["coefficients"][:2])
     elif not joint.touches and None not in joint.bodies:
