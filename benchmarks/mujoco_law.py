@@ -40,7 +40,6 @@ RANDOM = 4
 QACC, FORCE = 1e-8, 1e-7  # bars
 POINTS = 1e-11  # [m, 1] that contact points may differ by: stiff contacts turn 1e-9 m into 1e-5 of an acceleration
 SOLVED = 1e-9  # error of an acceleration by MuJoCo's own residual; above it MuJoCo's solution says nothing
-EDGE = 1e-12  # [m] of the margin: whether such a point acts is rounding
 
 
 def converged(m: mujoco.MjModel, cone: str) -> mujoco.MjModel:
@@ -82,7 +81,6 @@ class Peer:
             phi = float(d.contact.dist[i] - d.contact.includemargin[i])
             self.given.append((geoms, phi, point, frame[[1, 2, 0]].T.copy()))
         self.rows = rows_of(d)
-        self.edge = bool((np.abs(d.contact.dist - d.contact.includemargin) < EDGE).any())
         mujoco.mj_step(m, d)
         self.v = d.qvel.copy()
 
@@ -222,7 +220,7 @@ def one_step(m: mujoco.MjModel, states, cone: str, given: bool, model: ws.Model 
         give(sim, peers)
     after = sim.step(state_of(sim, states), states["control"] if m.nu else None)
     h, solved, v = m.opt.timestep, sim._step.solver.solution.v.numpy(), after.v.numpy()
-    alike = [k for k, p in enumerate(peers) if not differ[k] and (given or not p.edge)]
+    alike = [k for k in range(len(peers)) if not differ[k]]
     counts = [k for k in alike if peers[k].residual <= SOLVED]
     qacc = [relative((solved[k] - states["v"][k]) / h, peers[k].qacc) for k in counts]
     end = [relative(v[k], peers[k].v) for k in counts]
