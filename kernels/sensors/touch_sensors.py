@@ -154,8 +154,9 @@ def find_touches(
             if b == zones.body[s]:
                 n = -n
             o = wp.transform_point(X, contacts.point[w, c])
-            # Always if the contact is inside the zone.
-            if ray_primitive(o, wp.transform_vector(X, n), zones.type[s], zones.size[s]).t >= real(0.0):
+            # A ray from inside the zone may miss it where it passes an edge.
+            inside = is_inside(zones.type[s], zones.size[s], o)
+            if inside or ray_primitive(o, wp.transform_vector(X, n), zones.type[s], zones.size[s]).t >= real(0.0):
                 touches[w, s, c] = 1
 
 
