@@ -315,15 +315,13 @@ def table(rows: list[dict]) -> str:
                 "Files with states left out, by pair: " + ", ".join(f"{p} {n}" for p, n in pairs.most_common()),
                 "",
             ]
-    sensors: dict[str, float] = {}
+    sensors: dict[str, tuple[float, str]] = {}
     for row in rows:
         for name, error in (row.get("sensors") or {}).items():
-            sensors[name] = max(sensors.get(name, 0.0), error)
+            sensors[name] = max(sensors.get(name, (0.0, "")), (error, row["file"] if error > FORCE else ""))
     if sensors:
-        lines += [
-            "Sensors of the step, worst: " + ", ".join(f"{name} {e:.0e}" for name, e in sorted(sensors.items())),
-            "",
-        ]
+        worst = ", ".join(f"{name} {error:.0e} {file}".rstrip() for name, (error, file) in sorted(sensors.items()))
+        lines += [f"Sensors of the step, worst: {worst}", ""]
     refused = collections.Counter(
         (r["why"].split(": ", 1)[-1])[:140] for r in rows if r["status"] in ("refused", "crashed")
     )
@@ -340,6 +338,10 @@ States of each file: up to {states} with contact from a rollout of 1 s under ran
 1e-8). {which}
 
 """
+EDGES = (
+    "\nThe fruit fly has adhesion within a gap, which does not act here. The touch sensor of `manipulate_block_touch_sensors` differs at one state, where "
+    "a ray hits an edge of the zone to rounding.\n"
+)
 OWN = "States count whose contact points agree with MuJoCo's to 1e-11; see [mujoco_contacts.md](mujoco_contacts.md) for the others."
 GIVEN = "The steps take MuJoCo's contact points, so that all states count."
 
@@ -347,7 +349,7 @@ GIVEN = "The steps take MuJoCo's contact points, so that all states count."
 def page(rows: list[dict], states: int, given: bool) -> str:
     """The page of results."""
     head = {"states": states, "random": RANDOM, "version": mujoco.__version__}
-    return TEXT.format(option=" --given" if given else "", which=GIVEN if given else OWN, **head) + table(rows) + "\n"
+    return TEXT.format(option=" --given" if given else "", which=GIVEN if given else OWN, **head) + table(rows) + EDGES
 
 
 def main() -> int:
