@@ -249,7 +249,7 @@ def check_sensors(model, motion: str, integrator: str, solver: str, names, entri
     q0, v0 = sensing.start(motion)
     rng, sizes = np.random.default_rng(1), np.array(STEP_SIZES[1:6])
     weights = wp.array(rng.normal(size=model.nsensordata), dtype=wp.float64, device="cpu")
-    point = {"q": q0, "v": v0} | {name: simulate_values(model, name) for name in names}
+    point = {"q": q0, "v": v0} | {name: simulate_values(model, integrator, solver, name) for name in names}
     worlds = 2 * len(sizes) * entries
 
     def losses(sim, values: dict, steps: int):
@@ -297,9 +297,9 @@ def check_sensors(model, motion: str, integrator: str, solver: str, names, entri
     return result
 
 
-def simulate_values(model, name: str) -> np.ndarray:
+def simulate_values(model, integrator: str, solver: str, name: str) -> np.ndarray:
     """A parameter as a simulator has it, of one world."""
-    return ws.Simulator(model, dtype="float64", device="cpu").parameters[name].numpy()[0].copy()
+    return simulate(model, integrator, solver).parameters[name].numpy()[0].copy()
 
 
 def robot_start(sim: ws.Simulator):

@@ -65,13 +65,9 @@ def beside_coarse(steps: tuple[float, ...]) -> list[str]:
     for cone, solver in LAW_SOLVERS.items():
         for name in ("sliding box", "thrown ball", "ant's feet"):
             for h in steps:
-                usual, useful.DT = useful.DT, h
-                try:
-                    scene = useful.scenes(solver)[name]()
-                    scene.steps = round(scene.steps * usual / h)
-                    found = useful.places(scene, solver, grid[1], grid[0])
-                finally:
-                    useful.DT = usual
+                scene = useful.scenes(solver)[name]()
+                scene.steps = round(scene.steps * useful.DT / h)
+                found = useful.places(scene, solver, grid[1], grid[0], dt=h)
                 error = np.abs(found["tape"] / found["coarse"] - 1)
                 cells = [
                     f"{np.median(error):.1e}",

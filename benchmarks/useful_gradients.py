@@ -168,10 +168,10 @@ def simulate(model, worlds: int, solver, requires_grad: bool = True, dt: float =
 # ---- slopes, signs, hover ---------------------------------------------------------------------------------------------
 
 
-def places(scene: Scene, solver, frictions, speeds) -> dict[str, np.ndarray]:
+def places(scene: Scene, solver, frictions, speeds, dt: float = DT) -> dict[str, np.ndarray]:
     """Per world: where it ends, the tape's and the coarse derivative of that by the friction, and whether
     `Objective.trust` trusts the gradient."""
-    sim = simulate(scene.model, len(frictions), solver)
+    sim = simulate(scene.model, len(frictions), solver, dt=dt)
     fixed = scene.start(speeds)
     start = {"geom_friction": frictions[:, None] * scene.pattern}
     loss = lambda trajectory: launch_per_world(last_place, trajectory)  # noqa: E731

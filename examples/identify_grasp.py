@@ -17,7 +17,7 @@ import numpy as np
 import warpsim as ws
 
 WORLDS, STEPS = 6, 150
-SHORT = 5  # steps of the pieces of the first fit
+LENGTHS = (1, 10, STEPS)  # steps of the pieces of one fit after the other
 SCALE_Q, SCALE_V = 1e-4, 1e-2  # of residuals [m, rad], [m/s, rad/s]
 HAND = """<mujoco><option timestep="0.002" tolerance="1e-14" iterations="200" ls_tolerance="1e-8" cone="CONE"/>
 <default><joint damping="1"/><default class="tip"><geom type="sphere" size="0.01" mass="0.03"/></default></default><worldbody>
@@ -99,7 +99,7 @@ def identify(seed: int, cone: str, noise: float = 0.0):
     m.geom_friction[box, 0] = truth["geom_friction"][0]
     seen_q, seen_v = record(m, controls, noise, np.random.default_rng(100 + seed))
     begin, found = {}, None
-    for length in (SHORT, STEPS):
+    for length in LENGTHS:
         found = fit(model, pieces(seen_q, length, 1), pieces(seen_v, length, 1), pieces(controls, length, 0), begin)
         begin = {name: values[0] for name, values in found.parameters.items()}
     return truth, {name: np.atleast_1d(found.parameters[name][0, box]) for name in truth}, found
