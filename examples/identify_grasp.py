@@ -5,7 +5,7 @@
 
 A hand with four fingertips squeezes a box and shakes it, in six runs with other forces, so that it sticks in some and slips in
 others. MuJoCo records positions and velocities with a material that the seed draws; the fit begins at the file's material, which
-is MuJoCo's default, and all runs share what is found. Steps of the fit differentiate MuJoCo's law (`ws.MuJoCo()`).
+is soft over more depth and slips, so that every number has an effect, and all runs share what is found. Steps of the fit differentiate MuJoCo's law (`ws.MuJoCo()`).
 """
 
 import argparse
@@ -27,7 +27,7 @@ HAND = """<mujoco><option timestep="0.002" tolerance="1e-14" iterations="200" ls
   <geom class="tip" pos="0 -0.015 0.004"/><geom class="tip" pos="0 0.015 -0.004"/></body>
  <body name="right" pos="0.0495 0 0"><joint name="right" type="slide" axis="-1 0 0"/>
   <geom class="tip" pos="0 -0.015 -0.004"/><geom class="tip" pos="0 0.015 0.004"/></body></body>
-<body name="box" pos="0 0 0.3"><freejoint/><geom name="box" type="box" size="0.04 0.03 0.03" mass="0.2" priority="1" friction="0.3"/></body>
+<body name="box" pos="0 0 0.3"><freejoint/><geom name="box" type="box" size="0.04 0.03 0.03" mass="0.2" priority="1" friction="0.3" solimp="0.9 0.95 0.003"/></body>
 </worldbody><actuator><motor joint="lift"/><motor joint="left"/><motor joint="right"/></actuator></mujoco>"""
 
 
