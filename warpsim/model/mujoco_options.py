@@ -49,9 +49,10 @@ class MuJoCoOptions:
     cone : str
         "pyramidal" or "elliptic".
     impratio : float
-        Regularization of the normal over that of the tangents, of elliptic contacts.
+        Ratio of frictional to normal impedance of contacts.
     integrator : str
-        "Euler", "RK4", "implicit", "implicitfast" or "discrete".
+        "Euler", "RK4", "implicitfast", "implicit" or "discrete". `ws.MuJoCo()` refuses the last two unless the
+        simulator is given an integrator.
     iterations, tolerance : int, float
         Bounds of MuJoCo's solver; kept for files that are written, not read here.
     refsafe : bool

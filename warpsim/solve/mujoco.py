@@ -45,9 +45,10 @@ class MuJoCo(ContactModel):
 
     Notes
     -----
-    The step is MuJoCo's too: with this model the default integrator is the file's (`ws.MuJoCoEuler()`, …). There is no
-    warm start: the solver starts from v0. `recovery_speed` has no meaning: solref and solimp say how constraints
-    recover.
+    The step is MuJoCo's too. The default integrator is the one that the file names: `ws.MuJoCoEuler()`,
+    `ws.MuJoCoImplicitFast()` or `ws.MuJoCoRK4()`. The last one has no gradients. There is no warm start: the solver
+    starts from v0. `recovery_speed` has no meaning: solref and solimp say how constraints recover. Simulators are in
+    float32 by default; take `dtype="float64"` to compare with MuJoCo.
 
     Examples
     --------

@@ -71,9 +71,9 @@ class MuJoCoEuler(MuJoCoScheme):
 class MuJoCoImplicitFast(MuJoCoScheme):
     """MuJoCo's implicitfast, order 1: as `MuJoCoEuler`, with −∂f/∂v of all forces in the place of D.
 
-    The derivatives are those of joint and tendon damping, of actuators and of the medium, symmetric, between degrees of
-    freedom of which one moves what the other moves. For bodies alone on a free joint they also contain that of the bias
-    forces. Actuators at the limit of their force do not count.
+    The derivatives are those of joint and tendon damping, of actuators and of the medium: the symmetric part, within
+    the pattern of M. For bodies alone on a free joint the derivative of the bias forces is added. Actuators at their
+    force limit do not count. In a medium this integrator has no gradients.
     """
 
     damps_forces: ClassVar[bool] = True
