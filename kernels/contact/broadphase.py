@@ -31,7 +31,7 @@ class Grid:
     small: wp.array(dtype=wp.int32)  # geoms in the grid
     large: wp.array(dtype=wp.int32)  # geoms tested against all
     is_large: wp.array(dtype=wp.int32)  # (ngeom,)
-    reach: wp.array(dtype=real)  # (ngeom,) [m] `Scene.geom_reach`
+    reach: wp.array2d(dtype=real)  # (1 or worlds, ngeom) [m] `Scene.geom_reach`
     group: wp.array(dtype=wp.int32)  # (ngeom,) tree of a small geom, if the pairs within the tree are listed; else -1
     own_start: wp.array(dtype=wp.int32)  # (ngeom + 1,) where a geom's listed pairs begin
     own_pair: wp.array(dtype=wp.int32)  # rows of the pair table
@@ -63,7 +63,7 @@ def reach(grid: Grid, size: wp.array2d(dtype=vec3), geoms: Geoms, h: real, w: in
     speed = geoms.speed[w, g]
     if speed < real(0.0):
         return real(0.0)
-    return radius + h * speed + grid.reach[g]
+    return radius + h * speed + grid.reach[w % grid.reach.shape[0], g]
 
 
 @kernel

@@ -22,7 +22,7 @@ from .broadphase import Grid
 from .cull import geom_bound, next_candidate
 from .narrow.detect import detect_features
 from .narrow.features import ContactGeometry, contact_frame, evaluate
-from .narrow.manifold import Manifold, contact_features
+from .narrow.manifold import PLANE, Manifold, contact_features
 from .narrow.resolution import SUSPECT, is_inside, longest_ways, looked_at
 from .narrow.shape import bounding_radius
 from .pair_laws import (
@@ -35,6 +35,7 @@ from .pair_laws import (
     calm_recovery,
     contact_state,
     margin_of,
+    parameter_margin,
     seen_from,
     total_mass,
 )
@@ -87,8 +88,34 @@ def place_geom(topology: Topology, scene: Scene, plant: Plant, links: Moving, w:
     geoms.X[w, g] = X
     geoms.speed[w, g] = speed
     bound = geom_bound(scene.geom_type[g], X, size)
-    grown = scene.geom_reach[g]
+    grown = scene.geom_reach[w % scene.geom_reach.shape[0], g]
     geoms.capsule[w, g] = vec5(bound[0], bound[1], bound[2], bound[3] + grown, bound[4] + grown)
+
+
+@kernel
+def set_margins(scene: Scene):
+    """`Scene.kind_margin` of pairs from the parameters. Launch over (worlds, pairs)."""
+    w, p = wp.tid()
+    scene.kind_margin[w, p] = parameter_margin(scene, w, p)
+
+
+@kernel
+def grow_bounds(scene: Scene, planes: wp.array(dtype=int), own: wp.array(dtype=int), reach: wp.array2d(dtype=real)):
+    """`Scene.geom_reach` for margins that are parameters: planes do not grow, so that the others grow by theirs too.
+
+    `own`: the pairs with a margin of their own. Launch over (worlds, ngeom).
+    """
+    w, g = wp.tid()
+    row = w % scene.geom_margin.shape[0]
+    grown = real(0.0)
+    if scene.geom_type[g] != PLANE:
+        for i in range(planes.shape[0]):
+            grown = wp.max(grown, scene.geom_margin[row, planes[i]])
+        grown += wp.max(scene.geom_margin[row, g], real(0.0))
+        for i in range(own.shape[0]):
+            if scene.pair_geom[own[i], 0] == g or scene.pair_geom[own[i], 1] == g:
+                grown = wp.max(grown, scene.pair_margin[w % scene.pair_margin.shape[0], i])
+    reach[w, g] = grown
 
 
 @kernel(shares="pairs")
@@ -240,7 +267,7 @@ def add_contacts(
     for i in range(manifold.count):
         feature = contact_features(manifold, i)
         g = evaluate(type_a, geoms.X[w, a], size_a, type_b, geoms.X[w, b], size_b, feature)
-        g.phi = g.phi - margin_of(scene, p)
+        g.phi = g.phi - margin_of(scene, w, p)
         ways = longest_ways(type_a, size_a, type_b, size_b)
         found = look_ahead(topology, scene, links, h, ways, w, a, b, g)
         room = now < contacts.pair.shape[1]

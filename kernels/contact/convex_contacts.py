@@ -32,7 +32,7 @@ from .narrow.manifold import (
 from .narrow.nearing import Nearing, fastest, within
 from .narrow.resolution import longest_ways
 from .narrow.shape import MeshTable, Shape, bounding_radius
-from .pair_laws import Contacts, Geoms, Scene, margin_of, seen_from
+from .pair_laws import Contacts, Geoms, Scene, margin_of, parameter_margin, seen_from
 
 
 @struct
@@ -89,7 +89,7 @@ def relative_motion(
     motion.way_star = h * linear_star
     motion.turn_star = h * angular_star
     motion.radius = radius
-    motion.margin = wp.max(margin_of(scene, p), real(0.0))
+    motion.margin = wp.max(margin_of(scene, w, p), real(0.0))
     motion.reach = wp.min(reach, motion.margin + fastest(motion))
     if scene.expect_impacts == 1 or fastest(motion) > resolved:
         motion = within(reach)
@@ -128,7 +128,7 @@ def closing_vertices(
     may lack the one that closes first."""
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
-    margin = margin_of(scene, p)
+    margin = margin_of(scene, w, p)
     closing = Manifold()
     count = int(0)
     X = wp.transform_multiply(wp.transform_inverse(X_a), X_b)
@@ -196,7 +196,7 @@ def add_convex_contacts(
             manifold = detect_general(
                 convex_scene.table, shape_a, X_a, shape_b, X_b, radius_b, reach, motion, scene.mujoco
             )  # fmt: skip
-            margin = margin_of(scene, p)
+            margin = margin_of(scene, w, p)
             if contacts.touch.shape[1] > 0 and shape_a.type == PLANE and shape_b.type == MESH:
                 manifold = closing_vertices(
                     topology, scene, convex_scene.table, links, h, ways, w, p, shape_a, X_a, shape_b, X_b, reach,
@@ -241,6 +241,6 @@ def contact_geometry(
             shape_a = geom_shape(scene, convex_scene, plant.geom_size, w, a)
             shape_b = geom_shape(scene, convex_scene, plant.geom_size, w, b)
             g = heightfield.evaluate(convex_scene.table, shape_a, X_a, shape_b, X_b, contacts.feature[w, c])
-            phi[w, c] = g.phi - margin_of(scene, p)
+            phi[w, c] = g.phi - parameter_margin(scene, w, p)
             point[w, c] = g.point
             frame[w, c] = contact_frame(g.normal)

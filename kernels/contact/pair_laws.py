@@ -29,9 +29,13 @@ class Scene:
     pair_kind: wp.array(dtype=wp.uint8)  # row of `kind_rule` and `kind_margin` modulo 256
     pair_kind_high: wp.array(dtype=int)  # that row divided by 256; ends after the last pair with a value above 0
     kind_rule: wp.array(dtype=int)
-    kind_margin: wp.array(dtype=real)  # [m]
+    kind_margin: wp.array2d(dtype=real)  # (1 or worlds, kinds) [m]; each pair is a kind where margins are parameters
     pair_friction: wp.array(dtype=real)  # μ of pairs with RULE_EXPLICIT; ends after the last such pair
-    geom_reach: wp.array(dtype=real)  # [m] the largest margin of a geom's pairs; 0 for planes
+    geom_reach: wp.array2d(dtype=real)  # [m] by which a geom's bound grows for the margins of its pairs; 0 for planes
+    # [m] margins that are parameters (`parameter_margin`); no rows before they have been accessed
+    geom_margin: wp.array2d(dtype=real)
+    pair_margin: wp.array2d(dtype=real)
+    pair_explicit: wp.array(dtype=int)  # column of `pair_margin`, -1: none; ends after the last explicit pair
     point_pairs: int  # pairs below this row have point contact, the others hydroelastic contact (`hydroelastic/`)
     support: wp.array2d(dtype=int)
     support_sign: wp.array2d(dtype=real)
@@ -144,9 +148,25 @@ def by_geoms(scene: Scene, x: wp.array2d(dtype=real), w: int, p: int) -> vec2:
 
 
 @func
-def margin_of(scene: Scene, p: int) -> real:
+def margin_of(scene: Scene, w: int, p: int) -> real:
     """Margin of pair p [m]: the distance of the geoms at which φ = 0."""
-    return scene.kind_margin[kind_of(scene, p)]
+    return scene.kind_margin[w % scene.kind_margin.shape[0], kind_of(scene, p)]
+
+
+@func
+def parameter_margin(scene: Scene, w: int, p: int) -> real:
+    """`margin_of` from the parameters, which tapes follow."""
+    margin = margin_of(scene, w, p)
+    if scene.geom_margin.shape[0] > 0 and p < scene.point_pairs:
+        own = int(-1)
+        if p < scene.pair_explicit.shape[0]:
+            own = scene.pair_explicit[p]
+        if own >= 0:
+            margin = scene.pair_margin[w % scene.pair_margin.shape[0], own]
+        else:
+            row = w % scene.geom_margin.shape[0]
+            margin = scene.geom_margin[row, scene.pair_geom[p, 0]] + scene.geom_margin[row, scene.pair_geom[p, 1]]
+    return margin
 
 
 @func
@@ -154,7 +174,7 @@ def seen_from(scene: Scene, geoms: Geoms, h: real, w: int, p: int) -> real:
     """Largest distance [m] from which the geoms of pair p may touch within h."""
     a = scene.pair_geom[p, 0]
     b = scene.pair_geom[p, 1]
-    return h * (geoms.speed[w, a] + geoms.speed[w, b]) + wp.max(margin_of(scene, p), real(0.0))
+    return h * (geoms.speed[w, a] + geoms.speed[w, b]) + wp.max(margin_of(scene, w, p), real(0.0))
 
 
 @func

@@ -52,7 +52,7 @@ def contact_geometry(
             X_b = contact.geom_pose_world(scene, plant, link_X, w, b)
             feature = contacts.feature[w, c]
             g = features.evaluate(scene.geom_type[a], X_a, size[row, a], scene.geom_type[b], X_b, size[row, b], feature)
-            phi[w, c] = g.phi - pair_laws.margin_of(scene, p)
+            phi[w, c] = g.phi - pair_laws.parameter_margin(scene, w, p)
             point[w, c] = g.point
             frame[w, c] = features.contact_frame(g.normal)
 

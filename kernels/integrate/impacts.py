@@ -362,7 +362,7 @@ def keep_gap(
     """Store the gap of contact c and its rate."""
     u = point_velocity(topology, link_X, link_V, w, scene.geom_link[scene.pair_geom[p, 1]], g.point)
     u -= point_velocity(topology, link_X, link_V, w, scene.geom_link[scene.pair_geom[p, 0]], g.point)
-    segments.gap[w, c] = g.phi - margin_of(scene, p)
+    segments.gap[w, c] = g.phi - margin_of(scene, w, p)
     segments.rate[w, c] = wp.dot(g.normal, u)
 
 

@@ -88,7 +88,7 @@ def bend_of(
         fastest = geoms.speed[w, a] + geoms.speed[w, b]
         least = wp.max(rule.least, real(bend_rounding) * fastest)
         half = rule.half
-        bent = g.phi - margin_of(scene, p) - contacts.phi[w, c] - half * rate0
+        bent = g.phi - margin_of(scene, w, p) - contacts.phi[w, c] - half * rate0
         off = wp.abs(bent - real(0.25) * half * found)  # from the parabola
         opens = rate > real(0.0) and found < real(0.0)
         if (

@@ -9,7 +9,7 @@ and which of them a sensor returns.
 import warp as wp
 
 from ..contact.mujoco_contacts import mujoco_frame, tangent_axis
-from ..contact.pair_laws import Contacts, Scene, margin_of
+from ..contact.pair_laws import Contacts, Scene, margin_of, parameter_margin
 from ..contact.ray import ray_primitive
 from ..real import func, kernel, mat33, real, struct, transform, vec3, vec6
 from ..tree import joints
@@ -236,7 +236,7 @@ def find_contacts(
             if matches.side[w, s, c] != 0:
                 value = real(0.0)
                 if sensors.reduction[s] == NEAREST:
-                    value = contacts.phi[w, c] + margin_of(scene, contacts.pair[w, c])
+                    value = contacts.phi[w, c] + margin_of(scene, w, contacts.pair[w, c])
                 elif sensors.reduction[s] == STRONGEST:
                     value = -wp.length(gamma[w, c])
                 if value < best and (value > last or (value == last and c > last_c)):
@@ -290,7 +290,7 @@ def measure_contacts(
         adr = put(in_contact_axes(frame, world_force, side), bits, CONTACT_FORCE, adr, w, data)
         adr = put(in_contact_axes(frame, moment_of(state, h, w, c), side), bits, CONTACT_TORQUE, adr, w, data)
         if ((bits >> CONTACT_DISTANCE) & 1) != 0:
-            data[w, adr] = state.phi[w, c] + margin_of(scene, p)
+            data[w, adr] = state.phi[w, c] + parameter_margin(scene, w, p)
             adr = adr + 1
         adr = put(point, bits, CONTACT_POINT, adr, w, data)
         adr = put(side * (frame * vec3(real(0.0), real(0.0), real(1.0))), bits, CONTACT_NORMAL, adr, w, data)

@@ -19,6 +19,7 @@ from warpsim.model.friction_rules import has_dynamic_friction
 from warpsim.model.hull import convex_table
 from warpsim.model.model import FrictionRule, GeomType, Model
 from warpsim.model.overlap import start_of
+from warpsim.model.parameters import MARGINS
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 
 SIMPLE = (GeomType.PLANE, GeomType.SPHERE, GeomType.CAPSULE, GeomType.BOX)  # others: kernels/contact/convex_contacts.py
@@ -164,6 +165,12 @@ def reach_of(model: Model) -> np.ndarray:
     return reach
 
 
+def explicit_columns(model: Model) -> np.ndarray:
+    """The column of each pair in the parameter `pair_margin`, -1: none; ends after the last explicit pair."""
+    explicit = model.pair_rule == FrictionRule.EXPLICIT
+    return np.where(explicit, np.cumsum(explicit) - 1, -1)[: np.flatnonzero(explicit).max(initial=-1) + 1]
+
+
 def _warn_of_simplified_hulls(model: Model, deviation: np.ndarray) -> None:
     """Warn once if hulls that may touch deviate from their meshes by more than `HULL_WARNING` of the mesh's size."""
     touching = np.unique(model.geom_mesh[model.pair_geom])
@@ -199,7 +206,8 @@ class Collision:
         self.enabled = enabled and len(model.pair_geom) > 0
         self.slides = self.enabled and has_dynamic_friction(model)
         self.capacity = 0
-        self.scene = self._scene(np.arange(model.ngeom) if placement else np.unique(model.pair_geom))
+        self.margins: tuple[wp.array, wp.array] | None = None  # what `grow_bounds` reads, where margins are parameters
+        self._tables = self._scene(np.arange(model.ngeom) if placement else np.unique(model.pair_geom))
         self.hulls: dict[int, np.ndarray] = {}  # vertices of the meshes' hulls on the host
         self.convex_scene = self._convex_scene() if self.enabled else None
         if self.enabled:
@@ -229,6 +237,27 @@ class Collision:
         placed = model.ngeom if self.enabled or placement else 0
         self.geom_X, self.geom_speed = dynamics.array(placed, t.transform), dynamics.array(placed, t.real)
         self.geom_capsule = dynamics.array(placed, t.vec5)
+        device_model.parameters.on_expansion(self._read_margins)
+
+    def _read_margins(self, name: str) -> None:
+        """Make what `grow_bounds` reads and writes, at the first access to a margin; captured graphs use the memory."""
+        d, m = self.device_model, self.model
+        if name in MARGINS and self.margins is None and self.enabled:
+            reach = wp.zeros((d.worlds, m.ngeom), dtype=d.types.real, device=d.device)
+            own = np.flatnonzero(m.pair_rule == FrictionRule.EXPLICIT)
+            self.margins = d.array(np.flatnonzero(m.geom_type == GeomType.PLANE)), d.array(own)
+            self._tables.geom_reach = self.grid.reach = reach
+            kind = np.arange(len(m.pair_geom))
+            d.fill(self._tables, pair_kind=kind % 256, pair_kind_high=kind // 256, kind_rule=m.pair_rule)
+            d.fill(self._tables, kind_margin=np.tile(m.pair_margin, (d.worlds, 1)))
+
+    @property
+    def scene(self):
+        """The scene's tables, with margins from the parameters after the first access to one of them."""
+        if self.margins is not None:
+            stored = self.device_model.parameters.stored
+            self.device_model.fill(self._tables, **{name: stored(name) for name in MARGINS})
+        return self._tables
 
     def follow(self, moved: wp.array, dof_S: wp.array) -> None:
         """Use the contact points that a second-order scheme has `moved (worlds, max_contacts)`, and `dof_S` at their
@@ -252,8 +281,11 @@ class Collision:
             pair_kind_high=(kind // 256)[: np.flatnonzero(kind // 256).max(initial=-1) + 1],
             kind_rule=rules,
             pair_friction=m.pair_friction[:explicit],
-            kind_margin=margins,
-            geom_reach=reach_of(m),
+            kind_margin=margins[None],
+            geom_reach=reach_of(m)[None],
+            geom_margin=np.zeros((0, m.ngeom)),
+            pair_margin=np.zeros((0, 0)),
+            pair_explicit=explicit_columns(m),
         )
 
     def _supports(self) -> tuple[wp.array, wp.array] | None:
@@ -323,6 +355,10 @@ class Collision:
             return
         d, plant = self.device_model, self.device_model.plant()
         links, geoms = self._links(link_V, link_V_star), self._geoms()
+        scene = self.scene
+        if self.margins is not None:
+            self.dynamics.launch(contact.set_margins, len(self.model.pair_geom), [scene])
+            self.dynamics.launch(contact.grow_bounds, self.model.ngeom, [scene, *self.margins, scene.geom_reach])
         if self.broadphase is not None:
             self.place_geoms(link_V, link_V_star)
             self.broadphase.launch(h, plant.geom_size, geoms)

@@ -25,7 +25,7 @@ from warpsim.differentiate.linearize import (
 from warpsim.differentiate.tangent_tables import pose_tables, tangent_tables
 from warpsim.differentiate.taped import BY_STEP, STATE_NAMES, Inputs, flat, scalars
 from warpsim.kernels.differentiate import directions as kernels
-from warpsim.model.parameters import SPECS
+from warpsim.model.parameters import SPECS, values_of
 
 
 class Pushforward:
@@ -139,7 +139,7 @@ def jvp(sim, state, control, dstate, dcontrol, tau, dtau, dmocap, parameters, ou
     model, rows = sim.model, state_size(sim.model)
     given = {"A": ("dstate", dstate, (rows,)), "B": ("dcontrol", dcontrol, (model.nu,))}
     given |= {"tau": ("dtau", dtau, (model.nv,)), "mocap": ("dmocap", dmocap, (model.nmocap, 6))}
-    given |= {n: (f"parameters[{n!r}]", parameters[n], np.shape(getattr(model, n))) for n in names}
+    given |= {n: (f"parameters[{n!r}]", parameters[n], np.shape(values_of(model, n))) for n in names}
     given = {name: request for name, request in given.items() if request[1] is not None}
     if not given:
         raise ValueError("jvp has no direction; give dstate, dcontrol, dtau, dmocap or parameters")

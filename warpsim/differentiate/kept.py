@@ -6,6 +6,8 @@ step therefore copies the parameters that may have been written to: those asked 
 share one copy where no user code runs between them, as in a rollout.
 """
 
+from collections.abc import Callable
+
 import warp as wp
 
 from warpsim.device.copies import launch
@@ -76,6 +78,10 @@ class AdjointParameters:
     def expanded(self) -> list[str]:
         """The parameters that have been asked for. No other parameter has a gradient."""
         return self.parameters.expanded
+
+    def on_expansion(self, function: Callable[[str], None]) -> None:
+        """See `Parameters`."""
+        self.parameters.on_expansion(function)
 
     def __iter__(self):
         return iter(self.parameters)

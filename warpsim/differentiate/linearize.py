@@ -38,7 +38,7 @@ from warpsim.kernels.differentiate import linearize as kernels
 from warpsim.kernels.laws import contact_law
 from warpsim.kernels.rows.table import ACTUATOR, RowState
 from warpsim.kernels.tree import passes
-from warpsim.model.parameters import SPECS
+from warpsim.model.parameters import SPECS, values_of
 from warpsim.solve.contact_model import ContactModel
 from warpsim.tree.dynamics import BLOCK, DeviceModel, InverseDynamicsDerivative
 from warpsim.tree.wide import refuse_gradients
@@ -179,7 +179,7 @@ def request_entries(model, force: bool, parameters: tuple[str, ...], mocap: bool
     """Number of columns of each variable."""
     entries = {"A": state_size(model), "B": model.nu} | ({"tau": model.nv} if force else {})
     entries |= {"mocap": 6 * model.nmocap} if mocap else {}
-    return entries | {name: int(np.prod(np.shape(getattr(model, name)))) for name in parameters}
+    return entries | {name: int(np.prod(np.shape(values_of(model, name)))) for name in parameters}
 
 
 class Linearizer:

@@ -12,7 +12,7 @@ import numpy as np
 from warpsim.model.hydroelastic import tessellation
 from warpsim.model.model import JointType, Model
 from warpsim.model.mujoco_options import PAIR_LAW
-from warpsim.model.parameters import LAW_SPECS, SPECS
+from warpsim.model.parameters import LAW_SPECS, MARGINS, SPECS, values_of
 
 FREE = (
     "name",
@@ -52,7 +52,7 @@ def apply_variants(sim, models: list[Model], numbers) -> None:
     for name in SPECS:
         if name == "body_active" or (name in LAW_SPECS and not sim.solver.mujoco_law):
             continue
-        values = [np.asarray(getattr(m, name), float) for m in models]
+        values = [values_of(m, name) for m in models]
         if any(not np.array_equal(values[0], x, equal_nan=True) for x in values[1:]):
             sim.parameters[name] = np.array(values)[chosen]
 
@@ -61,7 +61,8 @@ def _check_same(first: Model, other: Model, k: int, mujoco_law: bool) -> None:
     free = FREE if first.has_fluid or other.has_fluid else FREE + SHAPES_OF_A_MEDIUM
     free += () if mujoco_law else ("mujoco", "pair_own", *PAIR_LAW)
     for field in dataclasses.fields(Model):
-        if field.name in SPECS or field.name in free or field.name.startswith("_"):
+        follows = field.name in SPECS and (mujoco_law or field.name not in MARGINS)
+        if follows or field.name in free or field.name.startswith("_"):
             continue
         a, b = getattr(first, field.name), getattr(other, field.name)
         if field.name == "geom_hydroelastic":

@@ -20,7 +20,7 @@ from warpsim.device.recording import refuse_torch_gradient
 from warpsim.device.threads import Use, exclusive
 from warpsim.kernels import sums
 from warpsim.model.friction_rules import has_dynamic_friction
-from warpsim.model.model import SIZES, GeomType, Model
+from warpsim.model.model import SIZES, FrictionRule, GeomType, Model
 from warpsim.model.mujoco_options import ROWS as LAW_ROWS
 
 SUMMED_AT_ONCE = 64  # worlds whose gradients one thread sums
@@ -91,6 +91,8 @@ LAW_SPECS |= {
     "impratio": Spec("scalar", 0.0),
 }
 LAW_SPECS |= {name: Spec("scalar") for name in ("joint_margin", "tendon_margin", "constraint_torquescale")}
+MARGINS = ("geom_margin", "pair_margin")
+LAW_SPECS |= {name: Spec("scalar") for name in MARGINS}
 SPECS |= LAW_SPECS
 
 
@@ -139,6 +141,12 @@ def _handed_out(array: wp.array, name: str, model: Model) -> ParameterArray:
     return shown
 
 
+def values_of(model: Model, name: str) -> np.ndarray:
+    """The model's values of a parameter; of `pair_margin` those of explicit pairs, in the order of the pairs."""
+    values = np.asarray(getattr(model, name), float)
+    return values[model.pair_rule == FrictionRule.EXPLICIT] if name == "pair_margin" else values
+
+
 class Parameters(NamesOfParameters):
     """Mapping of parameter names to device arrays `(worlds, …)`; `SPECS` lists them.
 
@@ -165,6 +173,7 @@ class Parameters(NamesOfParameters):
         self._shown: dict[str, ParameterArray] = {}  # the arrays returned so far, of expanded parameters
         self._refused: dict[str, str] = {}
         self._checks: list = []
+        self._followers: list[Callable[[str], None]] = []
         self.version = 0  # number of expansions; captured graphs are remade when it changes
         t = scalar_types(SCALARS[dtype])
         self._types = {"scalar": t.real, "row": t.real, "vec3": t.vec3, "mat33": t.mat33}
@@ -180,8 +189,12 @@ class Parameters(NamesOfParameters):
             )
         for name in () if has_dynamic_friction(model) else ("geom_friction_dynamic", "geom_friction_velocity"):
             self.refuse(name, "is of geoms with friction_dynamic and friction_velocity, which the model has none of")
-        for name in (name for name in LAW_SPECS if name.startswith("pair") and not model.nown):
+        own = [name for name in LAW_SPECS if name.startswith("pair") and name != "pair_margin"]
+        for name in own if not model.nown else ():
             self.refuse(name, "is of pairs with a law of their own, which the model has none of: add_pair(solref=...)")
+        if not self._arrays["pair_margin"].size:
+            why = "is of explicit pairs, which the model has none of: add_pair(margin=...), or change geom_margin"
+            self.refuse("pair_margin", why)
         if not model.actuator_time.any():
             self.refuse(
                 "actuator_time",
@@ -191,7 +204,7 @@ class Parameters(NamesOfParameters):
     def _default(self, name: str) -> np.ndarray:
         if name == "body_active":
             return np.ones(self.model.nbody)
-        return np.asarray(getattr(self.model, name), float)
+        return values_of(self.model, name)
 
     def _upload(self, name: str, values: np.ndarray, per_world: bool = False) -> wp.array:
         kind = SPECS[name].kind
@@ -238,6 +251,12 @@ class Parameters(NamesOfParameters):
         """Register `function(name, values)`, which raises `ValueError` for values that the simulator cannot use."""
         self._checks.append(function)
 
+    def on_expansion(self, function: Callable[[str], None]) -> None:
+        """Call `function(name)` at the first access to a parameter, and now for those that have been accessed."""
+        self._followers.append(function)
+        for name in self.expanded:
+            function(name)
+
     def refuse(self, name: str, why: str) -> None:
         """Make access to a parameter raise an error, because the simulator ignores it."""
         self._refused[name] = why
@@ -259,6 +278,8 @@ class Parameters(NamesOfParameters):
             self._arrays[name] = self._upload(name, values, per_world=True)
             self._shown[name] = _handed_out(self._arrays[name], name, self.model)
             self.version += 1
+            for follow in self._followers:
+                follow(name)
         return self._shown[name]
 
     @exclusive

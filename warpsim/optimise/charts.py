@@ -22,7 +22,7 @@ step where it is physical.
 import numpy as np
 
 from warpsim.base.checks import choice, listed, short, whole
-from warpsim.model.model import JOINT_NV, JointType, Model
+from warpsim.model.model import JOINT_NV, FrictionRule, JointType, Model
 from warpsim.model.mujoco_options import own_pairs
 from warpsim.model.parameters import LAW_SPECS, PER_DOF, SPECS
 
@@ -214,7 +214,9 @@ def _names(model: Model, name: str) -> list[str]:
         return ["x", "y", "z"]
     kind = name.split("_")[0]
     if kind == "pair":
-        return [" and ".join(model.geom_names[g] for g in model.pair_geom[p]) for p in own_pairs(model)]
+        explicit = name == "pair_margin"
+        pairs = np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT) if explicit else own_pairs(model)
+        return [" and ".join(model.geom_names[g] for g in model.pair_geom[p]) for p in pairs]
     if name == "impratio":
         return [name]
     if name not in PER_DOF:
