@@ -6,7 +6,7 @@ impulses on the tape (theory §3.8).
 import warp as wp
 
 from ..laws.contact_law import friction_of
-from ..laws.mujoco_law import LEAST_FRICTION, LEAST_R, SoftContact, impedance_at, reference_at, soft_contact
+from ..laws.mujoco_law import LEAST_FRICTION, LEAST_R, SoftContact, at_least, impedance_at, reference_at, soft_contact
 from ..laws.shaped_cone import shaped_impulse
 from ..linalg.loops import support_rate
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4
@@ -64,6 +64,15 @@ def mix_of(a: real, b: real) -> real:
 
 
 @func
+def smaller(a: real, b: real) -> real:
+    """The smaller one; NaN of either stays."""
+    found = a
+    if b < a or b != b:
+        found = b
+    return found
+
+
+@func
 def soft_state(scene: Scene, soft: Soft, w: int, p: int) -> SoftContact:
     """The parameters of the law of pair p; μ, φ and rates are set by the caller."""
     s = SoftContact()
@@ -92,7 +101,7 @@ def soft_state(scene: Scene, soft: Soft, w: int, p: int) -> SoftContact:
         if of_a[0] > real(0.0) and of_b[0] > real(0.0):
             s.solref = mix * of_a + rest * of_b
         else:
-            s.solref = vec2(wp.min(of_a[0], of_b[0]), wp.min(of_a[1], of_b[1]))
+            s.solref = vec2(smaller(of_a[0], of_b[0]), smaller(of_a[1], of_b[1]))
         s.solimp = mix * impedance_at(soft.solimp, w, a) + rest * impedance_at(soft.solimp, w, b)
     return s
 
@@ -102,10 +111,10 @@ def friction_in_use(soft: Soft, mu: real, w: int, p: int) -> real:
     """μ along the first tangent, from that of the geoms: at least MuJoCo's least one; 0 with condim 1."""
     found = real(0.0)
     if soft.condim[p] > 1:
-        found = wp.max(mu, real(LEAST_FRICTION))
+        found = at_least(real(LEAST_FRICTION), mu)
         own = own_of(soft, p)
         if own >= 0:
-            found = wp.max(soft.own_friction[w % soft.own_friction.shape[0], own, 0], real(LEAST_FRICTION))
+            found = at_least(real(LEAST_FRICTION), soft.own_friction[w % soft.own_friction.shape[0], own, 0])
     return found
 
 
@@ -113,8 +122,8 @@ def friction_in_use(soft: Soft, mu: real, w: int, p: int) -> real:
 def ratio_of(soft: Soft, w: int, own: int, first: int, second: int) -> real:
     """Friction in one direction over that in another, of a pair with parameters of its own."""
     row = w % soft.own_friction.shape[0]
-    under = wp.max(soft.own_friction[row, own, first], real(LEAST_FRICTION))
-    return wp.max(soft.own_friction[row, own, second], real(LEAST_FRICTION)) / under
+    under = at_least(real(LEAST_FRICTION), soft.own_friction[row, own, first])
+    return at_least(real(LEAST_FRICTION), soft.own_friction[row, own, second]) / under
 
 
 @kernel

@@ -10,6 +10,7 @@ import warp as wp
 
 from ..laws import cone
 from ..laws.contact_law import LawOptions, load_of, pair_coefficient, regularised
+from ..laws.mujoco_law import at_least
 from ..laws.spin_cone import spin_cone_impulse, spin_coulomb_impulse
 from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, mat33, real, struct, vec2, vec3, vec5, vec6
@@ -41,17 +42,17 @@ def spin_lengths(
         rule = rule_of(scene, p)
         a = scene.pair_geom[p, 0]
         b = scene.pair_geom[p, 1]
-        mu = wp.max(friction_coefficient(scene, material.friction, w, p), spin.least)
+        mu = at_least(spin.least, friction_coefficient(scene, material.friction, w, p))
         if mu > real(0.0) and condim >= TORSION:
             torsional, rolling = material.torsional_friction, material.rolling_friction
             row = w % torsional.shape[0]
             torsion = pair_coefficient(rule, torsional[row, a], torsional[row, b], spin.torsional[p])
-            torsion = wp.max(torsion, spin.least)
+            torsion = at_least(spin.least, torsion)
             roll = real(0.0)
             if condim >= ROLLING:
                 of = w % rolling.shape[0]
                 roll = pair_coefficient(rule, rolling[of, a], rolling[of, b], spin.rolling[p])
-                roll = wp.max(roll, spin.least)
+                roll = at_least(spin.least, roll)
             found = vec2(roll / mu, torsion / mu)
     return found
 

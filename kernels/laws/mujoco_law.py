@@ -33,10 +33,26 @@ def impedance_at(x: wp.array3d(dtype=real), w: int, i: int) -> vec5:
 
 
 @func
+def at_least(low: real, x: real) -> real:
+    """The larger one; NaN of x stays, so that it is flagged."""
+    found = x
+    if x < low:
+        found = low
+    return found
+
+
+@func
+def is_mixed(solref: vec2) -> bool:
+    """Whether one number is of the standard format and the other of the direct one; a NaN is neither."""
+    finite = solref[0] == solref[0] and solref[1] == solref[1]
+    return finite and (solref[0] > real(0.0)) != (solref[1] > real(0.0))
+
+
+@func
 def reference(solref: vec2, h: real, refsafe: int) -> vec2:
     """`solref` in use: (time constant, damping ratio), both positive, or (−stiffness, −damping), neither positive."""
     found = solref
-    if (solref[0] > real(0.0)) != (solref[1] > real(0.0)):
+    if is_mixed(solref):
         found = vec2(real(TIME_CONSTANT), real(1.0))
     if refsafe == 1 and found[0] > real(0.0) and found[0] < real(2.0) * h:
         found = vec2(real(2.0) * h, found[1])
@@ -47,7 +63,7 @@ def reference(solref: vec2, h: real, refsafe: int) -> vec2:
 def friction_reference(solref: vec2, h: real, refsafe: int) -> vec2:
     """`solreffriction` in use; (0, 0), also for one of mixed format: the normal's `solref` holds."""
     found = solref
-    if (solref[0] > real(0.0)) != (solref[1] > real(0.0)):
+    if is_mixed(solref):
         found = vec2(real(0.0), real(0.0))
     if refsafe == 1 and found[0] > real(0.0) and found[0] < real(2.0) * h:
         found = vec2(real(2.0) * h, found[1])
@@ -57,7 +73,10 @@ def friction_reference(solref: vec2, h: real, refsafe: int) -> vec2:
 @func
 def within(x: real) -> real:
     """An impedance within its bounds."""
-    return wp.min(wp.max(x, real(LEAST_IMPEDANCE)), real(LARGEST_IMPEDANCE))
+    found = at_least(real(LEAST_IMPEDANCE), x)
+    if found > real(LARGEST_IMPEDANCE):
+        found = real(LARGEST_IMPEDANCE)
+    return found
 
 
 @func
@@ -72,7 +91,7 @@ def impedance(solimp: vec5, phi: real) -> real:
     low = within(solimp[0])
     high = within(solimp[1])
     middle = within(solimp[3])
-    p = wp.max(solimp[4], real(1.0))
+    p = at_least(real(1.0), solimp[4])
     d = real(0.5) * (low + high)
     if solimp[2] > real(LEAST_R) and low != high:
         x = wp.abs(phi) / solimp[2]
@@ -99,7 +118,7 @@ def stiffness_damping(solref: vec2, solimp: vec5) -> vec2:
         time = high * solref[0]
         ratio = solref[1]
         found = vec2(
-            real(1.0) / wp.max(real(LEAST_R), time * time * ratio * ratio), real(2.0) / wp.max(real(LEAST_R), time)
+            real(1.0) / at_least(real(LEAST_R), time * time * ratio * ratio), real(2.0) / at_least(real(LEAST_R), time)
         )
     return found
 
@@ -107,7 +126,7 @@ def stiffness_damping(solref: vec2, solimp: vec5) -> vec2:
 @func
 def regularization(d: real, weight: real) -> real:
     """R of a row with the impedance d and the approximate inverse mass `weight`."""
-    return wp.max(real(LEAST_R), (real(1.0) - d) / d * weight)
+    return at_least(real(LEAST_R), (real(1.0) - d) / d * weight)
 
 
 @struct
@@ -160,11 +179,11 @@ def soft_contact(s: SoftContact):
     b_t = kb[1]
     d = impedance(s.solimp, s.phi)
     R = regularization(d, s.weight)
-    R_t = R / wp.max(real(LEAST_R), s.impratio)
-    if s.mu > real(0.0):
+    R_t = R / at_least(real(LEAST_R), s.impratio)
+    if s.mu != real(0.0):
         if s.edges == 1:
             R = regularization(d, s.weight * (real(1.0) + s.mu * s.mu))
-            R = real(2.0) * s.mu * s.mu * R / wp.max(real(LEAST_R), s.impratio)
+            R = real(2.0) * s.mu * s.mu * R / at_least(real(LEAST_R), s.impratio)
             R_t = R
         else:
             own = friction_reference(s.solreffriction, s.h, s.refsafe)
@@ -173,4 +192,5 @@ def soft_contact(s: SoftContact):
                 b_t = of_friction[1]
     keep = real(1.0) - s.h * b_t
     normal = (real(1.0) - s.h * kb[1]) * s.rate0[2] - s.h * kb[0] * d * s.phi
+    normal = normal + real(0.0) * (s.mu + s.impratio)  # NaN where these are not finite: cones would take them for 0
     return vec3(R_t, R_t, R), vec3(keep * s.rate0[0], keep * s.rate0[1], normal), keep * s.spin_rate0

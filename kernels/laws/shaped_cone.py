@@ -11,6 +11,7 @@ with the edges e = n ± μ t_j, one pair for every direction t_j of friction:
 import warp as wp
 
 from ..real import func, mat33, real, vec2, vec3, vec4
+from .mujoco_law import at_least
 from .spin_cone import Coupled, spin_cone_hessian, spin_cone_impulse
 
 # Which spin rows have edges.
@@ -40,7 +41,7 @@ def spins_of(B_s: vec4, has_spin: bool) -> int:
 @func
 def edges_of(u_n: real, u_t: real, mu: real, R: real) -> vec2:
     """γ of the two edges n ± μ t."""
-    return vec2(wp.max(-(u_n + mu * u_t) / R, real(0.0)), wp.max(-(u_n - mu * u_t) / R, real(0.0)))
+    return vec2(at_least(real(0.0), -(u_n + mu * u_t) / R), at_least(real(0.0), -(u_n - mu * u_t) / R))
 
 
 @func
@@ -56,7 +57,7 @@ def edge_slopes(u_n: real, u_t: real, mu: real, R: real) -> vec2:
 def pyramid_impulse(u: vec3, s: vec3, R: real, mu: real, spins: int):
     """(γ', σ') of a pyramid at the velocities u' of the contact and s' of its spin rows."""
     zero = real(0.0)
-    gamma = vec3(zero, zero, wp.max(-u[2] / R, zero))
+    gamma = vec3(zero, zero, at_least(zero, -u[2] / R))
     sigma = vec3(zero, zero, zero)
     if mu > zero:
         one = edges_of(u[2], u[0], mu, R)

@@ -41,7 +41,9 @@ class Coupled:
 def spin_cone_impulse(y: vec3, z: vec3, R: vec3, mu: real):
     """(γ, σ), the projection of (y, z) on the cone in the norm of R."""
     zero = real(0.0)
-    gamma = vec3(zero, zero, wp.max(y[2], zero))
+    gamma = vec3(zero, zero, y[2])
+    if y[2] < zero:  # NaN stays
+        gamma = vec3(zero, zero, zero)
     sigma = vec3(zero, zero, zero)
     if mu > zero:
         y_rr = y[0] * y[0] + y[1] * y[1] + wp.dot(z, z)

@@ -204,6 +204,24 @@ def test_worlds_have_parameters_of_their_own():
         assert np.abs(found[w] - expected).max() < 1e-10 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("name", ["geom_solref", "geom_solimp", "geom_friction", "geom_torsional_friction", "impratio"])
+@pytest.mark.filterwarnings("ignore:.*overlap")
+def test_a_world_of_nan_is_flagged(cone, name):
+    """A number that a kernel writes and that is no number is flagged, not clamped; the other worlds keep their bits."""
+    _, model, q, v = scene(cone, 3, MATERIALS["condim 6"])
+    sims = [simulator(model) for _ in range(2)]
+    values = sims[1].parameters[name].numpy().copy()
+    values[1] = np.nan
+    sims[1].parameters[name].assign(values)
+    found = [sim.step(sim.state(q=q, v=v)) for sim in sims]
+    flags = sims[1].diagnostics.flags.numpy()
+    assert flags[1] & ws.NONFINITE and not flags[[0, 2, 3]].any()
+    for array in ("q", "v"):
+        one, other = (getattr(state, array).numpy()[[0, 2, 3]] for state in found)
+        np.testing.assert_array_equal(one, other)
+
+
 def test_other_integrators_are_refused():
     """An integrator that does not step as MuJoCo does is refused by name."""
     _, model, *_ = scene()
