@@ -8,6 +8,7 @@ from benchmarks.corpus.starts import random_states
 from benchmarks.mujoco_contacts import contact_states, gymnasium_files
 from benchmarks.mujoco_law import CONES, FORCE, QACC, joined, one_step
 from benchmarks.mujoco_motion import gradient_errors, robot, trajectory
+from scenes.mujoco_law import ROWS
 
 # Contacts with 1, 3, 4 and 6 dimensions, of solref in both forms, a solimp that depends on depth, margins, priorities and explicit pairs.
 CONTACTS = """<mujoco><option timestep="0.003" impratio="3"/><worldbody>
@@ -20,24 +21,6 @@ CONTACTS = """<mujoco><option timestep="0.003" impratio="3"/><worldbody>
 <body pos="-0.5 0.5 0.098"><freejoint/><geom name="own" type="sphere" size="0.1"/></body>
 </worldbody><contact><pair geom1="floor" geom2="own" condim="6" friction="0.8 0.3 0.01 0.002 0.004" solref="0.05 0.6"
  solreffriction="0.01 1" solimp="0.8 0.9 0.005" margin="0.003"/></contact></mujoco>"""
-
-# Limits with margins of hinges, balls and tendons, dry friction of joints and tendons, and every kind of equality.
-ROWS = """<mujoco><option timestep="0.003"/><default><joint armature="0.01" damping="0.3"/><geom mass="1" contype="0"/></default>
-<worldbody><body name="a"><joint name="h0" axis="0 1 0" limited="true" range="-0.01 40" margin="0.05" frictionloss="0.4"
- solreffriction="0.03 0.9" solreflimit="-500 -8" solimplimit="0.8 0.95 0.05"/><geom size="0.1 0.2" type="capsule" pos="0.2 0 0"/>
-<body name="b" pos="0.4 0 0"><joint name="ball" type="ball" limited="true" range="0 20" solreflimit="0.04 1"/>
- <geom size="0.05 0.2" type="capsule" pos="0.2 0 0"/><site name="s" pos="0.3 0 0"/>
-<body name="c" pos="0.4 0 0"><joint name="h1" axis="0 0 1" frictionloss="0.1" solimpfriction="0.5 0.8 0.1"/><joint name="h2" axis="0 1 0"/>
- <geom size="0.05 0.2" type="capsule" pos="0.2 0 0"/></body></body></body>
-<body name="d" pos="0 1 0"><freejoint/><geom type="box" size="0.1 0.2 0.3"/></body>
-<body name="e" pos="0.5 1 0"><freejoint/><geom type="box" size="0.1 0.2 0.1"/></body>
-<body name="f" pos="1.3 0.1 0"><joint name="x" type="slide" axis="1 0 0"/><joint name="y" type="slide" axis="0 1 0"/><geom size="0.1"/></body>
-</worldbody><tendon><fixed name="t" limited="true" range="-0.02 0.3" margin="0.04" frictionloss="0.2" solreflimit="0.05 0.7"
- solreffriction="-30 -5"><joint joint="h1" coef="1"/><joint joint="h2" coef="-0.6"/></fixed>
-<fixed name="u"><joint joint="x" coef="1"/><joint joint="y" coef="0.5"/></fixed></tendon>
-<equality><weld body1="d" body2="e" torquescale="0.6" solref="0.04 0.9" relpose="0.5 0.02 0 1 0.05 0 0"/>
-<connect body1="c" body2="f" anchor="0.4 0 0" solimp="0.7 0.9 0.02"/><joint joint1="y" joint2="h0" polycoef="0.1 0.5 -0.3 0.2 0.1"/>
-<tendon tendon1="t" tendon2="u" polycoef="0 0.7 0.1" solref="-100 -10"/></equality></mujoco>"""
 
 
 def _check(m: mujoco.MjModel, states, cone: str, least: int) -> None:
