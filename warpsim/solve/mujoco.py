@@ -211,7 +211,7 @@ class MuJoCoLaw(ContactLaw):
     def __init__(self, options: MuJoCo, dynamics: Dynamics, collision: Collision):
         super().__init__(options.regularisation, dynamics, collision)
         model, d = self.device_model.model, self.device_model
-        self.model, self.given = model, options.impratio
+        self.model = model
         weights = inverse_weights(model)
         self.mean_inertia, bodies = weights.mean_inertia, np.append(weights.body[:, 0], 0.0)
         first, second = model.geom_priority[model.pair_geom].T
