@@ -47,7 +47,8 @@ def beside_differences(files, cones, count: int) -> list[str]:
             m.opt.integrator = kind
             try:
                 r = gradient_errors(m, states, cone)
-                cells = [r["states"], r["compared"], *(f"{r[x]:.1e}" for x in ("A", "B", "quotients"))]
+                errors = (f"{r[x]:.1e}" if r["compared"] else "–" for x in ("A", "B", "quotients"))
+                cells = [r["states"], r["compared"], *errors]
                 worst, compared = max(worst, r["A"], r["B"]), compared + r["compared"]
             except (ws.ModelError, ValueError, NotImplementedError, mujoco.FatalError) as error:
                 cells = [f"{type(error).__name__}: {str(error).splitlines()[0][:100]}", "", "", "", ""]
