@@ -43,7 +43,7 @@ class ContactModel:
     mujoco_law: ClassVar[bool] = False  # contact and rows follow MuJoCo's constraint law
     times_impacts: ClassVar[bool] = False  # steps can resolve impacts with it (`time_of_impact`)
     is_rigid: ClassVar[bool] = False  # contact has no stiffness: one that is given does not count
-    mujoco_points: ClassVar[bool] = False  # boxes and cylinders on a plane touch in MuJoCo's points
+    mujoco_points: ClassVar[bool] = False  # boxes, and cylinders on a plane, touch in MuJoCo's points
     has_spin: ClassVar[bool] = False  # models torsional and rolling friction
     has_anisotropy: ClassVar[bool] = False  # the two tangents of a pair may have different friction
     heaviest: float = 1.0 / float(INVERSE_MASS_FLOOR)  # [kg] heaviest body that contact supports

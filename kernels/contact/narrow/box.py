@@ -15,6 +15,9 @@ farther apart; all vertices and edge pairs are searched for their distance. Then
 - Else, for penetrating boxes, the edge pair with the largest separation: one point.
 - Else the nearest features of the separated boxes (vertex–vertex, vertex–edge, …): one point at the exact distance.
 
+With `mujoco` 1 the rule is MuJoCo's: the face of the largest separation, or the edge pair if its separation is larger.
+Of an edge pair nearly parallel to that face (NEAR_FACE), it must be larger by EDGE_GAIN of the face's.
+
 Everything is in axes of box A. The columns of R are B's axes, p is B's centre.
 """
 
@@ -28,6 +31,8 @@ from .manifold import FIRST_EDGE, FIRST_FACE, NO_REFERENCE, Manifold, add_contac
 FACE_BIAS = 1e-4
 FACE_ALIGNMENT = 0.999  # cosine (2.6°) above which two faces count as nearly parallel
 EDGE_ALIGNMENT = 0.005  # sine (0.3°) below which an edge counts as lying in a face
+# MuJoCo's rule: cosine above which the normal of edges counts as a face's; how much larger their separation must be.
+NEAR_FACE, EDGE_GAIN, EDGE_BIAS = 0.99, 0.05, 1e-6
 # Squared sine below which a pair of edges defines no separating axis.
 PARALLEL = {wp.float32: 1e-6, wp.float64: 1e-12}
 # Polygon points nearer than this fraction of the size are the same: differences are rounding, or of no use.
@@ -276,11 +281,30 @@ def face_contacts(
 
 
 @func
-def edge_pair(R: mat33, p: vec3, i: wp.int32, j: wp.int32) -> wp.vec2i:
-    """The edges along axis i of A and j of B that support the boxes for the normal orthogonal to both edges."""
+def edges_normal(R: mat33, i: wp.int32, j: wp.int32) -> vec3:
+    """Orthogonal to axis i of A and j of B; its length is the sine of their angle."""
     e = vec3(real(0.0), real(0.0), real(0.0))
     e[i] = real(1.0)
-    n = wp.cross(e, vec3(R[0, j], R[1, j], R[2, j]))
+    return wp.cross(e, vec3(R[0, j], R[1, j], R[2, j]))
+
+
+@func
+def edge_by_mujoco(R: mat33, axes: Axes) -> wp.bool:
+    """Whether MuJoCo takes the edge pair, not the face of the larger separation."""
+    face = wp.max(axes.face_a, axes.face_b)
+    if axes.edge_a < 0 or axes.edge - real(EDGE_BIAS) * wp.abs(axes.edge) <= face:
+        return False
+    n = edges_normal(R, axes.edge_a, axes.edge_b)
+    along = n[axes.axis_a]
+    if axes.face_b > axes.face_a:
+        along = (wp.transpose(R) * n)[axes.axis_b]
+    return wp.abs(along) <= real(NEAR_FACE) * wp.length(n) or axes.edge >= face + real(EDGE_GAIN) * wp.abs(face)
+
+
+@func
+def edge_pair(R: mat33, p: vec3, i: wp.int32, j: wp.int32) -> wp.vec2i:
+    """The edges along axis i of A and j of B that support the boxes for the normal orthogonal to both edges."""
+    n = edges_normal(R, i, j)
     if wp.dot(n, p) < real(0.0):
         n = -n
     n_b = -(wp.transpose(R) * n)
@@ -346,12 +370,16 @@ def nearest_edges(best: Nearest, R: mat33, p: vec3, h_a: vec3, h_b: vec3) -> Nea
 
 
 @func
-def face_manifold(R: mat33, p: vec3, h_a: vec3, h_b: vec3, axes: Axes, distance: real, margin: real) -> FaceContacts:
+def face_manifold(
+    R: mat33, p: vec3, h_a: vec3, h_b: vec3, axes: Axes, distance: real, margin: real, mujoco: int
+) -> FaceContacts:
     """The manifold of A's or B's best face, accepted if its lowest point has the given distance of the boxes.
 
-    The faces are tried from the larger separation to the smaller, A's first where they tie.
+    The faces are tried from the larger separation to the smaller, A's first where they tie. `mujoco` 1: the first one.
     """
     bias = real(FACE_BIAS) * wp.min(wp.min(h_a), wp.min(h_b))
+    if mujoco == 1:
+        bias = real(0.0)
     rounding = real(same_point) * (wp.length(h_a) + wp.length(h_b))
     contacts = FaceContacts()
     first_is_b = axes.face_b > axes.face_a + bias
@@ -370,9 +398,9 @@ def face_manifold(R: mat33, p: vec3, h_a: vec3, h_b: vec3, axes: Axes, distance:
         tolerance = rounding
         if wp.max(wp.abs(opposed)) > real(FACE_ALIGNMENT) or wp.min(wp.abs(opposed)) < real(EDGE_ALIGNMENT):
             tolerance = wp.max(bias, rounding)
-        if tolerance > rounding or separation >= distance - rounding:
+        if mujoco == 1 or tolerance > rounding or separation >= distance - rounding:
             contacts = face_contacts(R, p, h_a, h_b, axis, from_b, margin)
-            contacts.accepted = wp.abs(contacts.lowest - distance) <= tolerance
+            contacts.accepted = mujoco == 1 or wp.abs(contacts.lowest - distance) <= tolerance
             if contacts.accepted:
                 return contacts
         attempt += 1
@@ -380,7 +408,7 @@ def face_manifold(R: mat33, p: vec3, h_a: vec3, h_b: vec3, axes: Axes, distance:
 
 
 @func
-def box_box(X_a: transform, h_a: vec3, X_b: transform, h_b: vec3, margin: real) -> Manifold:
+def box_box(X_a: transform, h_a: vec3, X_b: transform, h_b: vec3, margin: real, mujoco: int) -> Manifold:
     """Face manifold, edge contact or nearest features of two boxes; see the module's docstring."""
     q = wp.transform_get_rotation(X_a)
     p = wp.quat_rotate_inv(q, wp.transform_get_translation(X_b) - wp.transform_get_translation(X_a))
@@ -392,10 +420,12 @@ def box_box(X_a: transform, h_a: vec3, X_b: transform, h_b: vec3, margin: real) 
     if separation >= margin:
         return Manifold()
 
-    contacts = face_manifold(R, p, h_a, h_b, axes, separation, margin)
+    contacts = FaceContacts()
+    if mujoco == 0 or not edge_by_mujoco(R, axes):
+        contacts = face_manifold(R, p, h_a, h_b, axes, separation, margin, mujoco)
     if contacts.accepted:
         return contacts.manifold
-    if separation <= real(0.0):
+    if separation <= real(0.0) or mujoco == 1:
         if axes.edge_a < 0:
             return contacts.manifold
         edges = edge_pair(R, p, axes.edge_a, axes.edge_b)
@@ -404,7 +434,7 @@ def box_box(X_a: transform, h_a: vec3, X_b: transform, h_b: vec3, margin: real) 
     nearest = nearest_edges(nearest_vertices(R, p, h_a, h_b), R, p, h_a, h_b)
     if nearest.distance >= margin:
         return Manifold()
-    contacts = face_manifold(R, p, h_a, h_b, axes, nearest.distance, margin)
+    contacts = face_manifold(R, p, h_a, h_b, axes, nearest.distance, margin, 0)
     if contacts.accepted:
         return contacts.manifold
     return add_contact(Manifold(), nearest.feature_a, nearest.feature_b, NO_REFERENCE)

@@ -23,7 +23,7 @@ def detect_features(
     """Feature contacts with φ < margin between two geoms, type_a ≤ type_b, in deterministic order.
 
     Types and sizes are MuJoCo's; X_a and X_b are world poses. The first contact of a curved pair is the nearest one.
-    A pair without a function (plane–plane) gives an empty manifold. `mujoco` 1: a box on a plane has MuJoCo's points.
+    A pair without a function (plane–plane) gives an empty manifold. `mujoco` 1: a box on a plane or a box has MuJoCo's.
     """
     if type_a == PLANE:
         if type_b == SPHERE:
@@ -45,5 +45,5 @@ def detect_features(
         if type_b == BOX:
             return capsule_box_contacts(X_a, size_a, X_b, size_b, margin)
     if type_a == BOX and type_b == BOX:
-        return box_box(X_a, size_a, X_b, size_b, margin)
+        return box_box(X_a, size_a, X_b, size_b, margin, mujoco)
     return Manifold()
