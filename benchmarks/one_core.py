@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps on one core beside MuJoCo C: robots, piles, chains; and what a large scene takes.
 
-    python -m benchmarks.one_core [--corpus FOLDER] [--only NAME ...] [--repeats 5] [--out benchmarks/results]
+    python -m benchmarks.one_core [--corpus FOLDER] [--only NAME ...] [--starts settled fallen thrown] [--repeats 2] [--out benchmarks/results]
 
-Every scene in our contact laws and in MuJoCo's, float32, against MuJoCo C (Newton, Euler, float64) in one thread: the same start states, settled by
-MuJoCo under random controls, the same controls, engines by turns; median of the ratios of processor time. --corpus: a folder with the
+Every scene in our contact laws and in MuJoCo's, float32, against MuJoCo C (Newton, Euler, float64) in one thread: the same start states, the same
+controls, engines by turns; median of the ratios of processor time over the rounds of three seeds. Starts are made by MuJoCo: settled under random
+controls; for the robots of ROBOTS also fallen (3 s without control, so that they lie) and thrown (0.5 to 1 m up, turned and moving at random, so
+that worlds fly and land while they are timed). All are timed under random controls. --corpus: a folder with the
 packages dm_control and robosuite, unpacked (`make corpus` makes build/corpus), for humanoid_CMU and the Panda. Large scenes: one world,
 time per step, memory and loading. --out writes one_core.json and one_core.md.
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -28,7 +31,8 @@ from scenes.examples import asset, clutter
 from warpsim.tools.bench import by_turns, machine, random_controls
 from warpsim.tools.bench_engines import MujocoEngine, Scene, WarpsimEngine
 
-OWN_STEPS, TIMED_STEPS, SETTLED = 20, 200, 16
+OWN_STEPS, TIMED_STEPS, STARTS_OF_A_SEED, SEEDS = 20, 200, 16, (0, 1, 2)
+ROBOTS, STARTS, FALL = ("humanoid", "ant", "half_cheetah"), ("settled", "fallen", "thrown"), 3.0  # [s]
 LAWS = {
     "convex": lambda: ws.SAP(approximation="convex"),
     "default": lambda: ws.SAP(),
@@ -144,13 +148,30 @@ def scenes(corpus: pathlib.Path | None) -> dict[str, tuple[Callable[[], mujoco.M
     return found
 
 
-def settle(name: str, model: mujoco.MjModel, seconds: float, share: float) -> Scene:
-    """Start states after random controls."""
+def throw(model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+    """Half a meter to a meter up, turned at random, with velocities of 1 m/s and 1 rad/s."""
+    upward = [j for j in range(model.njnt) if model.jnt_bodyid[j] == 1 and abs(model.jnt_axis[j, 2]) > 0.9]
+    if model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE:
+        data.qpos[2] += rng.uniform(0.5, 1.0)
+        data.qpos[3:7] = rng.normal(size=4)
+    else:
+        data.qpos[model.jnt_qposadr[upward[0]]] += rng.uniform(0.5, 1.0)
+    mujoco.mj_normalizeQuat(model, data.qpos)
+    data.qvel[:] = rng.normal(size=model.nv)
+
+
+def begin(
+    name: str, model: mujoco.MjModel, seconds: float, share: float, start: str = "settled", seed: int = 0
+) -> Scene:
+    """Start states: after random controls, after a fall without control, or thrown."""
     model.opt.integrator, model.opt.solver = mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtSolver.mjSOL_NEWTON
-    rng, data, states = np.random.default_rng(0), mujoco.MjData(model), []
-    for _ in range(SETTLED):
+    rng, data, states = np.random.default_rng(seed), mujoco.MjData(model), []
+    seconds, share = {"settled": (seconds, share), "fallen": (FALL, 0.0), "thrown": (0.0, 0.0)}[start]
+    for _ in range(STARTS_OF_A_SEED):
         mujoco.mj_resetData(model, data)
         data.qvel[:] = rng.normal(0.0, 0.1, model.nv)
+        if start == "thrown":
+            throw(model, data, rng)
         for _ in range(round(seconds / model.opt.timestep)):
             data.ctrl[:] = share * random_controls(model, rng, ())
             mujoco.mj_step(model, data)
@@ -159,32 +180,28 @@ def settle(name: str, model: mujoco.MjModel, seconds: float, share: float) -> Sc
     return Scene(name, "", model, q, v, 0, 0)
 
 
-def race(name: str, make, worlds: int, seconds: float, share: float, repeats: int) -> dict:
-    """Processor time per world-step of MuJoCo C and of both laws, and how many times as fast as MuJoCo C they are."""
-    scene = settle(name, make(), seconds, share)
-    steps = max(10, min(TIMED_STEPS, 20000 // (worlds * max(1, scene.mj_model.nv // 20))))
-    controls = share * random_controls(scene.mj_model, np.random.default_rng(1), (OWN_STEPS + steps, worlds))
-    controls = controls.astype(np.float32)
-    runners = {"mujoco": MujocoEngine(scene, worlds, controls, None)}
-    runners |= {law: Engine(scene, worlds, controls, solver()) for law, solver in LAWS.items()}
-    times = {
-        law: [x / (worlds * steps) * 1e6 for x in seconds]
-        for law, seconds in by_turns(runners, repeats, OWN_STEPS, OWN_STEPS + steps).items()
-    }
-    row = {
-        "scene": name,
-        "nv": int(scene.mj_model.nv),
-        "worlds": worlds,
-        "mujoco_us": statistics.median(times["mujoco"]),
-    }
-    row["mujoco_contacts"] = runners["mujoco"].facts()["contacts_per_world"]
+def race(name: str, make, worlds: int, seconds: float, share: float, repeats: int, start: str = "settled") -> dict:
+    """Processor time per world-step of MuJoCo C and of our laws, and how many times as fast as MuJoCo C they are."""
+    model, times, facts = make(), collections.defaultdict(list), collections.defaultdict(list)
+    steps = max(10, min(TIMED_STEPS, 20000 // (worlds * max(1, model.nv // 20))))
+    for seed in SEEDS:
+        scene = begin(name, model, seconds, share, start, seed)
+        controls = share * random_controls(model, np.random.default_rng(seed + 1), (OWN_STEPS + steps, worlds))
+        controls = controls.astype(np.float32)
+        runners = {"mujoco": MujocoEngine(scene, worlds, controls, None)}
+        runners |= {law: Engine(scene, worlds, controls, solver()) for law, solver in LAWS.items()}
+        for law, spent in by_turns(runners, repeats, OWN_STEPS, OWN_STEPS + steps).items():
+            times[law] += [x / (worlds * steps) * 1e6 for x in spent]
+            facts[law].append(runners[law].facts())
+    row = {"scene": name, "start": start, "nv": int(model.nv), "worlds": worlds}
+    for law in ("mujoco", *LAWS):
+        row[f"{law}_us"] = statistics.median(times[law])
+        row[f"{law}_contacts"] = statistics.mean(x["contacts_per_world"] for x in facts[law])
     for law in LAWS:
-        facts = runners[law].facts()
-        row |= {f"{law}_us": statistics.median(times[law]), f"{law}_contacts": facts["contacts_per_world"]}
-        row |= {f"{law}_iterations": facts["iterations"], f"{law}_bytes": facts["bytes_per_world"]}
-        row[f"{law}_speed"] = statistics.median(
-            theirs / ours for theirs, ours in zip(times["mujoco"], times[law], strict=True)
-        )
+        row[f"{law}_iterations"] = statistics.mean(x["iterations"] for x in facts[law])
+        row[f"{law}_bytes"] = facts[law][-1]["bytes_per_world"]
+        row[f"{law}_flagged"] = sum(x["flagged_worlds"] for x in facts[law])
+        row[f"{law}_speed"] = statistics.median(a / b for a, b in zip(times["mujoco"], times[law], strict=True))
     return row
 
 
@@ -215,22 +232,23 @@ def markdown(result: dict) -> str:
         "# Steps on one core beside MuJoCo C",
         "",
         f"`python -m benchmarks.one_core`, {m['processor']}, {m['date']}, Warp {m['versions']['warp-lang']}, "
-        f"MuJoCo {m['versions']['mujoco']}. One thread, float32 (MuJoCo: float64), medians of {result['repeats']} rounds by turns. "
-        "Speed: MuJoCo C's time over ours. Contacts per world in brackets: laws differ, and so do motions; 'same law' is `ws.MuJoCo()`, "
-        "converged to 1e-5.",
+        f"MuJoCo {m['versions']['mujoco']}. One thread, float32 (MuJoCo: float64), medians of {result['repeats']} rounds by turns of each of {len(SEEDS)} "
+        "seeds. Starts: settled under random controls, fallen (3 s without control) or thrown (0.5 to 1 m up); timed under random controls (lying: "
+        "none). Speed: MuJoCo C's time over ours. Contacts per world at the end in brackets: laws differ, and so do motions; 'same law' is "
+        "`ws.MuJoCo()`, converged to 1e-5.",
         "",
-        "| scene | nv | worlds | MuJoCo C, µs | "
+        "| scene | start | nv | worlds | MuJoCo C, µs | "
         + " | ".join(f"{law}, µs" for law in LAWS)
         + " | "
         + " | ".join(f"speed, {law}" for law in LAWS)
         + " | kB per world, default |",
-        "|---" * (5 + 2 * len(LAWS)) + "|",
+        "|---" * (6 + 2 * len(LAWS)) + "|",
     ]
     for r in result["rows"]:
         ours = " | ".join(f"{r[law + '_us']:.1f} ({r[law + '_contacts']:.1f})" for law in LAWS)
         speed = " | ".join(f"{r[law + '_speed']:.2f}" for law in LAWS)
         lines.append(
-            f"| {r['scene']} | {r['nv']} | {r['worlds']} | {r['mujoco_us']:.1f} ({r['mujoco_contacts']:.1f}) | {ours} | {speed} | "
+            f"| {r['scene']} | {r['start']} | {r['nv']} | {r['worlds']} | {r['mujoco_us']:.1f} ({r['mujoco_contacts']:.1f}) | {ours} | {speed} | "
             f"{r['default_bytes'] / 1e3:.1f} |"
         )
     if result["large"]:
@@ -250,18 +268,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=pathlib.Path)
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--starts", nargs="*", choices=STARTS, default=STARTS)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     mujoco.set_mju_user_warning(lambda message: None)
     result: dict = {"machine": machine(wp.get_device("cpu")), "repeats": options.repeats}
     result |= {"rows": [], "large": []}
     for name, (make, worlds, seconds, share) in scenes(options.corpus).items():
-        if options.only is None or any(part in name for part in options.only):
-            row = race(name, make, worlds, seconds, share, options.repeats)
+        if options.only is not None and not any(part in name for part in options.only):
+            continue
+        for start in options.starts if name in ROBOTS else set(options.starts) & {"settled"}:
+            row = race(name, make, worlds, seconds, share, options.repeats, start)
             result["rows"].append(row)
             print(
-                f"{name:22s} nv {row['nv']:4d} worlds {worlds:3d}  C {row['mujoco_us']:8.1f} ({row['mujoco_contacts']:.1f})  "
+                f"{name:22s} {start:7s} nv {row['nv']:4d} worlds {worlds:3d}  C {row['mujoco_us']:8.1f} ({row['mujoco_contacts']:.1f})  "
                 + "  ".join(
                     f"{law} {row[law + '_us']:8.1f} ({row[law + '_contacts']:.1f}, {row[law + '_iterations']:.1f} it) × {row[law + '_speed']:.2f}"
                     for law in LAWS
