@@ -39,6 +39,16 @@ class Soft:
     edges: int  # 1: pyramids
     refsafe: int
     h: real
+    surface: wp.array2d(dtype=vec3)  # (worlds, slots) velocities of the surfaces; no columns where none moves
+
+
+@func
+def surface_of(soft: Soft, w: int, slot: int) -> vec3:
+    """The velocity of the surfaces at a contact, or in its spin rows."""
+    found = vec3(real(0.0), real(0.0), real(0.0))
+    if soft.surface.shape[1] > 0:
+        found = soft.surface[w, slot]
+    return found
 
 
 @func
@@ -143,10 +153,11 @@ def regularise(
         s.mu = friction_in_use(soft, friction_of(pair_friction(scene, soft.friction, w, p)), w, p)
         s.phi = contacts.phi[w, c]
         at = contacts.row[w, c]
-        s.rate0 = support_rate(contacts.J[w, c], scene.support[at], scene.support_size[at], v0[w])
+        moves = surface_of(soft, w, c)
+        s.rate0 = support_rate(contacts.J[w, c], scene.support[at], scene.support_size[at], v0[w]) + moves
         R, v_hat, _spin = soft_contact(s)
         laws.R[w, c] = R
-        laws.v_hat[w, c] = v_hat
+        laws.v_hat[w, c] = v_hat - moves
         laws.mu[w, c] = s.mu
         laws.weight[w, c] = s.weight
 
@@ -168,9 +179,10 @@ def spin_targets(
         s = soft_state(scene, soft, w, contacts.pair[w, c])
         s.mu = laws.mu[w, c]
         s.phi = contacts.phi[w, c]
-        s.spin_rate0 = support_rate(contacts.J[w, slot], scene.support[at], scene.support_size[at], v0[w])
+        moves = surface_of(soft, w, slot)
+        s.spin_rate0 = support_rate(contacts.J[w, slot], scene.support[at], scene.support_size[at], v0[w]) + moves
         _R, _v_hat, spin = soft_contact(s)
-        laws.v_hat[w, slot] = spin
+        laws.v_hat[w, slot] = spin - moves
 
 
 @func

@@ -49,9 +49,20 @@ def rate_at(scene: Scene, contacts: Contacts, v: wp.array2d(dtype=real), w: int,
 
 
 @kernel
-def slide(scene: Scene, contacts: Contacts, of: Friction, v0: wp.array2d(dtype=real), mu: wp.array2d(dtype=real)):
-    """μ at the velocity v0, for all contacts with friction. Launch over (worlds, max_contacts)."""
+def slide(
+    scene: Scene,
+    contacts: Contacts,
+    of: Friction,
+    v0: wp.array2d(dtype=real),
+    surface: wp.array2d(dtype=vec3),
+    # out
+    mu: wp.array2d(dtype=real),
+):
+    """μ at the velocity v0 and those of the surfaces, for all contacts with friction. Launch over (worlds,
+    max_contacts)."""
     w, c = wp.tid()
     if c < contacts.count[w] and mu[w, c] > real(0.0):
         rate = rate_at(scene, contacts, v0, w, c)
+        if surface.shape[1] > 0:
+            rate = rate + surface[w, c]
         mu[w, c] = sliding_friction_of(sliding_pair(scene, of, w, contacts.pair[w, c], rate))

@@ -32,7 +32,7 @@ from ..real import func, kernel, real, struct, vec3
 from ..solve.delassus import Dual, entry, row_dot
 from ..solve.lcp import classes as lcp_classes
 from ..solve.lcp import lcp
-from ..solve.lcp.contact_lcp import gap_target, impact_target, pair_restitution, touched_target
+from ..solve.lcp.contact_lcp import gap_target, impact_target, pair_restitution, surface_speed, touched_target
 from ..solve.problem import Problem
 from ..solve.scratch import Scratch, matrix, square, take
 
@@ -109,6 +109,7 @@ class Law:
     h: real
     error_reduction: real
     threshold: real
+    surface: wp.array2d(dtype=vec3)  # velocities of the surfaces; no columns where none moves
 
 
 epsilon = float(np.finfo(wp.dtype_to_numpy(real)).eps)
@@ -190,6 +191,7 @@ def classify(
         if axis != 2 and kind == CLAMPING:
             W_rr = entry(problem, dual, w, r, r)
             trial = W_rr * x[w, source] - row_dot(problem, w, source, problem.v0[w])
+            trial -= surface_speed(law.surface, w, c, axis)
             # A row at its bound and at rest sticks: impulses without effect have brought it to the bound.
             bound = W_rr * problem.mu[w, c] * x_n + real(tied) * system.speed[w] * wp.sqrt(W_rr)
             if trial > bound or problem.mu[w, c] == real(0.0):
@@ -397,6 +399,8 @@ def impulses(
             target = problem.row_v_hat[w, source - 3 * slots]
         elif source % 3 == 2:
             target = normal_target(problem, scene, law, dual, system, w, r, source // 3)
+        else:
+            target -= surface_speed(law.surface, w, source // 3, source % 3)
         target -= dual.u_star[w, r]
         for s in range(dual.count[w]):
             k = dual.source[w, s] - 3 * slots

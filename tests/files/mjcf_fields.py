@@ -144,8 +144,12 @@ FIELDS = (
     (
         REFUSED,
         "forces of bodies, joints and geoms, when not zero",
-        "jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly "
-        "geom_surfacevel geom_adhesion pair_adhesion key_plastic",
+        "jnt_stiffnesspoly jnt_springyield jnt_plasticadr dof_dampingpoly geom_adhesion pair_adhesion key_plastic",
+    ),
+    (
+        USED,
+        "friction carries what touches the surface",
+        "geom_surfacevel",
     ),
     (
         USED,

@@ -343,7 +343,6 @@ ARRAYS = {
     "jnt_springyield": "joint 'elbow'",
     "jnt_stiffnesspoly": "joint 'elbow'",
     "dof_dampingpoly": "joint 'elbow'",
-    "geom_surfacevel": "geom 'floor'",
     "geom_adhesion": "geom 'floor'",
     "actuator_dampingpoly": "actuator 'm'",
 }

@@ -10,6 +10,7 @@ import warp as wp
 from warpsim.contact.broadphase import LARGEST_LIST, BroadPhase
 from warpsim.contact.hydroelastic.pressure_contact import PressureContact
 from warpsim.contact.spin_contact import Spin
+from warpsim.contact.surfaces import Surfaces, has_surfaces
 from warpsim.device.copies import copy, upload
 from warpsim.kernels.contact import broadphase as broadphase_kernels
 from warpsim.kernels.contact import contacts as contact
@@ -225,6 +226,8 @@ class Collision:
         self.slots = self.capacity  # slots of the solver: spin rows need as many again
         if self.enabled and model.has_spin:
             self.spin, self.slots = Spin(self), 2 * self.capacity
+        self.surfaces = Surfaces(self) if self.enabled and has_surfaces(model) else None
+        self.no_rate = dynamics.array(0, device_model.types.vec3)
         self._chains = self._supports()
         self.max_support = self.scene.support.shape[1]
         self.contacts = self._contacts()
@@ -373,10 +376,17 @@ class Collision:
             self.dynamics.launch(contact.list_supports, None, [self.scene, *self._chains, self.contacts])
 
     def jacobian(self) -> None:
-        """Jacobians of the contact points, unless `detect` has written them."""
+        """Jacobians of the contact points, unless `detect` has written them, and the velocities of their surfaces."""
         if self.enabled and not self.finds_at_once:
             inputs = [self.device_model.topology, self.scene, self.dynamics.link_X, self.dynamics.dof_S, self.contacts]
             self.dynamics.launch(contact.jacobian, None, inputs)
+        if self.surfaces:
+            self.surfaces.launch(self.dynamics, self.contacts.point, self.contacts.frame, self.surfaces.rate)
+
+    @property
+    def surface_rate(self) -> wp.array:
+        """Velocities `(worlds, slots)` of the surfaces at contacts; no columns where no surface moves."""
+        return self.surfaces.rate if self.surfaces else self.no_rate
 
     def look_after(self, h: float, theta_vq: float, v0: wp.array, v: wp.array) -> None:
         """Mark pairs that a step from v0 with the solution v leaves UNRESOLVED. Detection marks candidates as

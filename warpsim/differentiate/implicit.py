@@ -107,6 +107,7 @@ class StepAdjoint(Acting):
             twin(x) if self.repeats_forces else array(nv, S) for x in (step.force, step.damping)
         )
         slots = self.step.collision.slots
+        self.surface_rate = twin(self.step.collision.surface_rate)  # s on the tape
         self.v_c, self.gamma, self.r = array(slots, t.vec3), array(slots, t.vec3), array(nv, S)
         self.q_next, self.seed = array(nq, S), array(nv, S)
         self.ancestor = device_model.ancestors(self.M.shape[2])
@@ -550,17 +551,25 @@ class StepAdjoint(Acting):
             if collision.spin is not None:
                 inputs = [*collision.spin.inputs(), dynamics.dof_S, frame, self.moved, choice, self.J]
                 dynamics.launch(spin_rows.spin_jacobian, collision.capacity, inputs)
+            if collision.surfaces:
+                collision.surfaces.launch(dynamics, point, frame, self.surface_rate, self.moved, choice)
+
+    def record_rates(self, v: wp.array, v_c: wp.array) -> None:
+        """Add to v_c the velocities of contacts at v, which their laws read: J v + s."""
+        collision = self.step.collision
+        inputs = [collision.scene, collision.contacts, self.J, v, v_c]
+        self.dynamics.launch(residual.contact_rate, v_c.shape[1], inputs)
+        if collision.surfaces:
+            collision.surfaces.add(self.dynamics, self.surface_rate, v_c)
 
     def _record_friction(self, h: float) -> None:
         """μ of the contacts; where it depends on the sliding speed, at their rates at v0."""
         collision = self.step.collision
         if not collision.enabled:
             return
-        known = [collision.scene, collision.contacts]
         if self.rate0.size:
-            inputs = [*known, self.J, self.v0, self.rate0]
-            self.dynamics.launch(residual.contact_rate, self.rate0.shape[1], inputs)
-        inputs = [*known, collision.friction(), self.rate0, self.mu]
+            self.record_rates(self.v0, self.rate0)
+        inputs = [collision.scene, collision.contacts, collision.friction(), self.rate0, self.mu]
         self.dynamics.launch(residual.contact_friction, collision.capacity, inputs)
 
     def record_momentum_balance(self, h: float, v: wp.array) -> None:
@@ -581,9 +590,8 @@ class StepAdjoint(Acting):
         dynamics, step = self.dynamics, self.step
         collision = step.collision
         scene, contacts = collision.scene, collision.contacts
-        rates = [scene, contacts, self.J, self.v, self.v_c]
         forces = [scene, contacts, self.J, self.gamma, self.r]
-        dynamics.launch(residual.contact_rate, collision.slots, rates)
+        self.record_rates(self.v, self.v_c)
         self.contact.record_law(h, self.v_c, self.gamma)
         dynamics.launch(residual.contact_residual, collision.slots, forces)
         for part in self.parts if self.takes_time else ():

@@ -89,6 +89,7 @@ class LCPAdjoint(ContactSolver):
         self.law = struct(
             lcp_residual.Law, self.scalar, phi=contacts.phi, pair=contacts.pair, restitution=restitution, h=h,
             error_reduction=options.error_reduction, threshold=options.restitution_threshold,
+            surface=collision.surface_rate,
         )  # fmt: skip
         if self.solves:
             self.law.touch, self.law.bend = contacts.touch, contacts.bend

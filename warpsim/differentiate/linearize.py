@@ -550,6 +550,8 @@ def _not_analytic(sim, names: tuple[str, ...]) -> str:
         return "with impacts inside a step (time_of_impact)"
     if sim.model.has_fluid:
         return "with the forces of a medium"
+    if sim._step.collision.surfaces is not None:
+        return "with surface velocities of geoms"
     if sim._step.collision.spin is not None:
         return "with torsional or rolling friction, only with condim 1 and 3"
     if sim.parameters.is_per_world("body_active"):

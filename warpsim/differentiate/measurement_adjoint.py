@@ -3,7 +3,6 @@
 
 from warpsim.device.per_world import assign, fill
 from warpsim.differentiate.stage import Stage
-from warpsim.kernels.differentiate import residual
 from warpsim.kernels.sensors import touch_sensors
 from warpsim.sensors.step_sensors import StepSensors, StepState, has_step_sensors, lack_of_gradient
 from warpsim.tree.dynamics import DeviceModel
@@ -59,9 +58,7 @@ class MeasurementAdjoint:
     def _record_impulses(self, h: float) -> None:
         """γ of contacts and rows by their laws."""
         a, step = self.adjoint, self.adjoint.step
-        collision = step.collision
-        inputs = [collision.scene, collision.contacts, a.J, a.v, self.v_c]
-        a.dynamics.launch(residual.contact_rate, collision.slots, inputs)
+        a.record_rates(a.v, self.v_c)
         a.contact.record_law(h, self.v_c, self.gamma)
         lead, rates = a._row_lead(h)[1], (self.rate, self.rate0)
         a.rows.record_impulses(h, step.options.sigma, lead, a.v0, a.v, a.actuators, rates, self.row_gamma)

@@ -68,7 +68,7 @@ from warpsim.model.model import (
     ReportLine,
     TetField,
 )
-from warpsim.model.mujoco_options import SOLIMP, SOLREF, MuJoCoOptions, add_laws, checked_law, pair_row
+from warpsim.model.mujoco_options import SOLIMP, SOLREF, STILL, MuJoCoOptions, add_laws, checked_law, pair_row
 from warpsim.model.muscle import Muscle
 from warpsim.model.sensor_records import Sensor, make_sensor
 from warpsim.model.targets import check_feedback, read_gear, read_target
@@ -331,6 +331,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         solref: npt.ArrayLike = SOLREF,
         solimp: npt.ArrayLike = SOLIMP,
         solmix: float = 1.0,
+        surfacevel: npt.ArrayLike = STILL,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -378,6 +379,9 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             How the geom looks: color, `ws.VisualMaterial`, and whether it is drawn.
         solref, solimp, solmix : (2,), (5,), float
             MuJoCo's law of contact, read by `ws.MuJoCo()`.
+        surfacevel : (6,)
+            Of the surface, in the geom's axes: velocity [m/s] and angular velocity about the origin [rad/s]. The
+            surface moves so, the geom does not: a belt, a treadmill, a turntable. Friction carries what touches it.
         """
         body, name = self._body(body), self._name("geom", name, self.geoms)
         label = f"geom {name!r}"
@@ -410,7 +414,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             self.fields.append(hydroelastic.field)
             field = len(self.fields) - 1
         drag = medium.ellipsoid_row(kind, size, fluid, label)
-        looks, own = (density, rgba, index, visible), checked_law(label, solref=solref, solimp=solimp, solmix=solmix)
+        looks, law_of = (density, rgba, index, visible), {"solref": solref, "solimp": solimp, "solmix": solmix}
+        own = checked_law(label, **law_of, surfacevel=surfacevel)
         given = (*law, *masks, *looks, soft, field, drag, *spin, checked_material(material, label))
         self.geoms.append(Geom(name, kind, body, size, pose, *given, **own))
         return len(self.geoms) - 1

@@ -13,7 +13,7 @@ from warpsim.model.geom_types import volume_and_inertia
 from warpsim.model.geometry import combine_masses, rotate, rotation_matrix
 from warpsim.model.looks import VisualMaterial
 from warpsim.model.model import GeomType, JointType
-from warpsim.model.mujoco_options import SOLIMP, SOLREF
+from warpsim.model.mujoco_options import SOLIMP, SOLREF, STILL
 
 
 @dataclasses.dataclass
@@ -84,6 +84,7 @@ class Geom:
     solref: typing.Any = SOLREF  # MuJoCo's law, see `mujoco_options.py`
     solimp: typing.Any = SOLIMP
     solmix: float = 1.0
+    surfacevel: typing.Any = STILL
 
 
 def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:

@@ -29,6 +29,7 @@ COLUMNS = (
     ("geom", float, (3,), "size"),
     ("geom", float, (4,), "rgba hydroelastic"),
     ("geom", float, (5,), "solimp"),
+    ("geom", float, (6,), "surfacevel"),
     ("geom", float, (7,), "pose"),
     ("geom", float, (15,), "fluid"),
     ("tendon", bool, (), "limited"),

@@ -38,7 +38,7 @@ def add_foundation(
     across = [axis for axis in range(3) if axis != normal]
     cell = 2.0 * box.size[across] / (rows, columns)
     radius = ELEMENT_RADIUS * cell.min()
-    found = []
+    found, moves = [], np.asarray(box.surfacevel, float)
     for i in range(rows):
         for j in range(columns):
             place = np.zeros(3)
@@ -63,6 +63,7 @@ def add_foundation(
                 friction_dynamic=given_time(box.friction_dynamic),
                 friction_velocity=given_time(box.friction_velocity),
                 priority=box.priority,
+                surfacevel=np.concatenate([moves[:3] + np.cross(moves[3:], place), moves[3:]]),
                 visible=False,
             )
             found.append(element)

@@ -14,10 +14,11 @@ from warpsim.base.checks import choice, flag, number, numbers, positive, short, 
 from warpsim.base.errors import ModelError
 
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
+STILL = (0.0,) * 6
 _LAW = {"solref": SOLREF, "solimp": SOLIMP}
 # MuJoCo's default of each field PREFIX_NAME of the model, and what has a row in it.
 DEFAULTS: dict[str, dict] = {
-    "geom": {**_LAW, "solmix": 1.0},
+    "geom": {**_LAW, "solmix": 1.0, "surfacevel": STILL},
     "joint": {**_LAW, "margin": 0.0},
     "joint_friction": _LAW,
     "tendon": {**_LAW, "margin": 0.0},
@@ -111,7 +112,7 @@ def checked_law(label: str, rows: int | None = None, **values) -> dict:
     """Checked values of one element, by name. `rows`: one row for each degree of freedom, or one for all."""
     found = {}
     for name, value in values.items():
-        default = _LAW.get(name.removeprefix("friction_"), 0.0)
+        default = (_LAW | {"surfacevel": STILL}).get(name.removeprefix("friction_"), 0.0)
         if value is default or (type(value) is float and type(default) is float and abs(value) < np.inf):
             found[name] = value if rows is None else np.tile(value, (rows, 1))
             continue

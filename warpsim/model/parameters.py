@@ -73,6 +73,7 @@ SPECS = {
     "geom_stiffness": Spec("scalar", 0.0, finite=False),
     "geom_dissipation_time": Spec("scalar", 0.0, nan=True),
     "geom_restitution": Spec("scalar", 0.0, most=1.0),
+    "geom_surfacevel": Spec("row"),
     "geom_hertz_modulus": Spec("scalar", 0.0),
     "geom_hydroelastic_modulus": Spec("scalar", 0.0, finite=False, nan=True),
     "geom_hydroelastic_thickness": Spec("scalar", 0.0, nan=True),
@@ -189,6 +190,9 @@ class Parameters(NamesOfParameters):
             )
         for name in () if has_dynamic_friction(model) else ("geom_friction_dynamic", "geom_friction_velocity"):
             self.refuse(name, "is of geoms with friction_dynamic and friction_velocity, which the model has none of")
+        if not model.geom_surfacevel.any():
+            why = "is of geoms whose surface moves, which the model has none of: add_geom(surfacevel=)"
+            self.refuse("geom_surfacevel", why)
         own = [name for name in LAW_SPECS if name.startswith("pair") and name != "pair_margin"]
         for name in own if not model.nown else ():
             self.refuse(name, "is of pairs with a law of their own, which the model has none of: add_pair(solref=...)")

@@ -50,6 +50,12 @@ class ContactLaw:
         self._slide(v)
         if collision.spin is not None:
             collision.spin.launch(laws)
+        self._drive()
+
+    def _drive(self) -> None:
+        """Move the targets of contacts with the surfaces of geoms."""
+        if self.collision.surfaces:
+            self.collision.surfaces.drive(self.v_hat)
 
     def filled(self):
         """The arrays that `regularise` fills."""
@@ -60,8 +66,9 @@ class ContactLaw:
     def _slide(self, v: wp.array) -> None:
         """Set μ of the contacts at the velocity v, if friction depends on it."""
         if self.collision.slides:
-            inputs = [self.collision.scene, self.collision.contacts, self.collision.friction(), v, self.problem.mu]
-            self.dynamics.launch(stribeck.slide, self.collision.capacity, inputs)
+            collision = self.collision
+            inputs = [collision.scene, collision.contacts, collision.friction(), v, collision.surface_rate]
+            self.dynamics.launch(stribeck.slide, collision.capacity, [*inputs, self.problem.mu])
 
     def law_options(self, h: float):
         """Options of the law of all contacts in a step of h."""

@@ -249,6 +249,7 @@ class MuJoCoLaw(ContactLaw):
         found |= {f"own_{name}": stored(f"pair_{name}") for name in ("solref", "solreffriction", "solimp")}
         found["own_friction"] = stored("pair_own_friction")
         found["impratio"] = stored("impratio") if self.fixed_impratio is None else self.fixed_impratio
+        found["surface"] = self.collision.surface_rate
         return self.device_model.struct(mujoco_contacts.Soft, **self.tables, **found, h=h)
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:

@@ -14,7 +14,7 @@ import warp as wp
 from ...contact.pair_laws import Contacts, Scene
 from ...laws.contact_law import AWAY, CLOSED, FREE, STRUCK, rebound_of
 from ...linalg.loops import sparse_dot
-from ...real import SPIN, func, kernel, real, struct
+from ...real import SPIN, func, kernel, real, struct, vec3
 from ..delassus import Dual
 from ..problem import Problem
 from ..scratch import Scratch, matrix, square, take
@@ -88,6 +88,15 @@ def touched_target(touch: int, plain: real, e: real, v_n: real, threshold: real)
     return target
 
 
+@func
+def surface_speed(surface: wp.array2d(dtype=vec3), w: int, slot: int, axis: int) -> real:
+    """Velocity of the surfaces in one direction of a contact or its spin rows."""
+    speed = real(0.0)
+    if surface.shape[1] > 0:
+        speed = surface[w, slot][axis]
+    return speed
+
+
 @kernel
 def fill(
     problem: Problem,
@@ -97,6 +106,7 @@ def fill(
     h: real,
     error_reduction: real,
     threshold: real,
+    surface: wp.array2d(dtype=vec3),
     dual: Dual,
     # out
     boxed: Boxed,
@@ -122,6 +132,7 @@ def fill(
         if spin:
             hi = problem.mu[w, c]
             findex = 3 * (c - slots // 2) + 2
+            target -= surface_speed(surface, w, c, axis)
         elif axis == 2:
             target = gap_target(contacts.phi[w, c], h, error_reduction, scene.recovery, real(0.0))
             e = pair_restitution(scene, restitution, w, contacts.pair[w, c])
@@ -136,6 +147,7 @@ def fill(
         else:
             hi = problem.mu[w, c]
             findex = r - axis + 2
+            target -= surface_speed(surface, w, c, axis)
     else:
         k = source - 3 * slots
         lower = problem.row_lower[w, k]

@@ -98,7 +98,6 @@ NEUTRAL = (
     ("jnt_stiffnesspoly", 0, _JOINT, "nonlinear stiffness polynomial", "use a linear stiffness"),
     ("dof_dampingpoly", 0, _JOINT, "nonlinear damping polynomial", "use a linear damping"),
     ("geom_plugin", -1, _GEOM, "plugin", "remove it"),
-    ("geom_surfacevel", 0, _GEOM, "surface velocity", "move the body"),
     ("geom_adhesion", 0, _GEOM, "adhesion", "remove it"),
     ("pair_adhesion", 0, _PAIR, "adhesion", "remove it"),
 )
@@ -267,6 +266,8 @@ def _geoms(r: _Report, m) -> None:
     r.count("geom gap", IGNORED, (active & (m.geom_gap != 0)).sum(), "geom", "contacts without a force are not listed")
     r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
     r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", f"{_LAW}compliances of a pair add")
+    moves = np.any(getattr(m, "geom_surfacevel", np.zeros((m.ngeom, 6))) != 0, axis=1)
+    r.count("geom surfacevel", USED, moves.sum(), "geom", "friction carries what touches the surface")
     if fluid(m):
         ellipsoids = int(np.count_nonzero(m.geom_fluid[:, 0] > 0))
         r.add(

@@ -115,6 +115,9 @@ class ThetaStages(FreeMotion):
         between.launch(contact_between.follow, collision.capacity, inputs)
         if collision.convex_scene is not None:
             between.launch(contact_between.follow_convex, collision.capacity, [collision.convex_scene, *inputs])
+        if collision.surfaces:
+            contacts, rate = collision.contacts, collision.surfaces.rate
+            collision.surfaces.launch(between, contacts.point, contacts.frame, rate, self.moved, 1)
 
     def report(self) -> None:
         """Add the outcome of the free motion to the solver's status."""

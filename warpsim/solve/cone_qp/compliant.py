@@ -125,6 +125,7 @@ class CompliantLaw(ContactLaw):
         inputs = [self.problem, collision.scene, collision.material(), collision.contacts, self.law_options(h), hertz]
         self.dynamics.launch(compliant.regularise, collision.capacity, [*inputs, v])
         self._slide(v)
+        self._drive()
 
     def law_options(self, h: float):
         made = copy(contact_law.LawOptions, self.types.real)()

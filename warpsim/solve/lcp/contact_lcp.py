@@ -158,7 +158,7 @@ class LCPContact(ContactSolver):
         contacts = self.collision.contacts
         self.delassus.list_rows(self.problem)
         inputs = [self.problem, self.collision.scene, contacts, self.restitution, self.h]
-        inputs += [self.options.error_reduction, self.threshold, dual, self.boxed]
+        inputs += [self.options.error_reduction, self.threshold, self.collision.surface_rate, dual, self.boxed]
         self.run(contact_lcp.fill, per_row, inputs)
         self.scratch.clear(self.run)
         self.run(contact_lcp.reserve, self.worlds, [dual, self.boxed, self.scratch.data])
