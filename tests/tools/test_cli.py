@@ -229,6 +229,16 @@ def test_two_outputs_need_two_names(assets, capsys, tmp_path):
     assert code == 2 and "asked for twice" in err
 
 
+def test_a_store_in_half_precision(assets, capsys, tmp_path):
+    """`run --half` rounds the rows of --store, and means nothing without it."""
+    args = ["run", assets("ant"), "--worlds", 2, "--steps", 5, "--device", "cpu", "--half"]
+    code, _, err = run(capsys, *args)
+    assert code == 2 and "--half is of the store" in err
+    code, _, err = run(capsys, *args, "--store", tmp_path / "a.zarr")
+    assert code == 0, err
+    assert ws.Trajectory.load(tmp_path / "a.zarr").q.dtype == np.float16
+
+
 def test_a_streamed_store_is_the_rollout(assets, capsys, tmp_path):
     """The frames that `run --store` writes piece by piece have the bits of one rollout, and of every k-th step."""
     model = ws.load(assets("ant"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpsim.base.annotations import DeviceName, Numbers, PathLike, Progress
-from warpsim.base.checks import short, whole
+from warpsim.base.checks import flag, short, whole
 from warpsim.base.extras import import_or_explain
 from warpsim.files.store.place import (
     STATE_NAMES,
@@ -114,6 +114,7 @@ def rollout(
     worlds: int | None = None,
     shards: int | None = None,
     store: PathLike | None = None,
+    half: bool = False,
     every: int = 1,
     substeps: int = 1,
     parameters: Sequence[str] | None = None,
@@ -133,6 +134,7 @@ def rollout(
     - `parameters`: name -> values, as in `sim.parameters[name] = values`.
     - `shards`: None is one per CUDA device, or one per core without CUDA devices.
     - `store`: a path that all machines see, or a URL. None uses a temporary folder of this machine and reads it wholly.
+    - `half`: rows in half precision, as in `Simulator.rollout`.
     - `address`: of a running cluster, as in `ray.init`.
     - `options`: those of `Simulator`.
 
@@ -146,7 +148,7 @@ def rollout(
     if not isinstance(model, Model):
         raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
     worlds = _count(worlds, state, controls, parameters)
-    every, substeps = whole(every, "every", 1), whole(substeps, "substeps", 1)
+    every, substeps, half = whole(every, "every", 1), whole(substeps, "substeps", 1), flag(half, "half")
     shards = _default_shards(ray) if shards is None else whole(shards, "shards", 1)
     one = Simulator(model, 1, device=_host_or(device), threads=1, **options)
     source, steps, table = _source(one, controls, steps, worlds)
@@ -159,7 +161,7 @@ def rollout(
             raise ValueError("this cluster has several machines; give store=, a path that all of them see, or a URL")
         path = _shared(pathlib.Path(temporary) / "run.zarr" if temporary else store)
         with writing(path, "nothing is kept there"), fresh(path) as new:
-            begin_store(new, one, arrays, table, source.said(), run, -(-worlds // min(shards, worlds)), poses)
+            begin_store(new, one, arrays, table, source.said(), run, -(-worlds // min(shards, worlds)), poses, half)
         trajectory = resume(path, source.called, shards=shards, device=device, threads=threads, progress=progress)
         return trajectory if temporary is None else _read_whole(trajectory)
     finally:

@@ -51,6 +51,7 @@ def patch_frames(model: Model, q, rows, worlds, mocap=None) -> Iterator[list[lis
     for start in range(0, len(rows), per_time):
         part = rows[start : start + per_time]
         positions = host_rows(q, part)[:, worlds].reshape(-1, model.nq)
+        positions = positions.astype(np.result_type(positions, np.float32), copy=False)  # half precision: single
         moved = None if mocap is None else host_rows(mocap, part)[:, worlds].reshape(-1, model.nmocap, 7)
         with turn(device), tape_paused():
             if finder is None:

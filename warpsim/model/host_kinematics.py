@@ -7,6 +7,7 @@ leading axis of q. Memory is about three times the result; use `body_pose_chunks
 
 import numpy as np
 
+from warpsim.device.array_module import to_host
 from warpsim.model.geometry import IDENTITY, compose, quaternion_multiply
 from warpsim.model.model import JointType
 
@@ -100,15 +101,14 @@ def row_chunks(rows, bytes_per_row: int):
 
 
 def host_span(array, first: int, stop: int) -> np.ndarray:
-    """Consecutive rows (first axis) of a NumPy, Warp or stored array as NumPy; a view of an array on the host."""
+    """Consecutive rows (first axis) of a NumPy, Warp, CuPy or stored array as NumPy; of one on the host a view."""
     if 0 in array.shape:  # Warp cannot slice an empty array
-        array = array.numpy() if hasattr(array, "numpy") else np.asarray(array)
-    span = array[first:stop]
-    return span.numpy() if hasattr(span, "numpy") else np.asarray(span)
+        array = to_host(array)
+    return to_host(array[first:stop])
 
 
 def host_rows(array, rows) -> np.ndarray:
-    """Rows (first axis) of a NumPy, Warp or stored array as NumPy; copies at most the span from first to last row."""
+    """Rows (first axis) of an array as NumPy; copies at most the span from first to last row."""
     if isinstance(array, np.ndarray):
         return array[rows]
     first = int(np.min(rows))

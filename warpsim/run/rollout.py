@@ -3,13 +3,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import warp as wp
 
 from warpsim.base.annotations import Numbers, PathLike, Progress
-from warpsim.base.checks import flag, numbers, short, whole
+from warpsim.base.checks import choice, flag, numbers, short, whole
+from warpsim.device.array_module import device_view, module_on
 from warpsim.device.copies import SCALARS
 from warpsim.device.recording import active_tape, refuse_torch_gradient, tape_paused
 from warpsim.device.replay import capturing
@@ -18,7 +19,6 @@ from warpsim.differentiate.checkpoint import Checkpoints, move_gradient
 from warpsim.differentiate.implicit import kept_array
 from warpsim.differentiate.kept import KeptParameters
 from warpsim.differentiate.report import GradientReport
-from warpsim.model.host_kinematics import host_span
 from warpsim.run.inputs import shape_hint
 from warpsim.run.randomness import RandomControls
 from warpsim.state import State
@@ -90,9 +90,12 @@ class Frames:
             self._host[name] = target.numpy()
         self._host[name][row] = self._views[name][1]
 
-    def host(self, first: int, stop: int) -> dict[str, np.ndarray]:
-        """Rows by name: views of these arrays on the CPU, copies from CUDA."""
-        return {name: host_span(array, first, stop) for name, array in self._rows.items()}
+    def host(self, first: int, stop: int, halves, frame: int) -> dict[str, np.ndarray]:
+        """Rows by name, as a store holds them: views of these arrays on the CPU, copies from CUDA, `halves` rounded.
+
+        `frame`: the number of the first.
+        """
+        return {name: halves.rows(name, array, first, stop, frame) for name, array in self._rows.items()}
 
 
 class Recorder(Frames):
@@ -118,6 +121,14 @@ class Recorder(Frames):
         if tape is not None:
             arrays = [*self.states.values(), *(state.arrays()[name] for name in self.states)]
             tape.record_func(functools.partial(self.give_back, step, state.alias()), arrays)
+
+    def trajectory(self, final, report, view) -> Trajectory:
+        """The rows as a `Trajectory`, each array through `view`."""
+        named = {"q": self.q, "v": self.v, "time": self.time, "activation": self.activation, "mocap": self.mocap}
+        rows = {name: view(array) for name, array in named.items() if array is not None}
+        diagnostics = {name: view(array) for name, array in self.diagnostics.items()}
+        told = {"final": final, "gradients": report, "undrawn": self.sim.parameters.undrawn()}
+        return Trajectory(self.sim.model, **rows, diagnostics=diagnostics, **told)
 
     @in_turn
     def give_back(self, step: int, state) -> None:
@@ -146,7 +157,9 @@ class Rollouts:
         progress: Progress | None = None,
         checkpoint_every: int | None = None,
         gradient_norms: bool = False,
+        keep: Literal["device"] | None = None,
         store: PathLike | None = None,
+        half: bool = False,
     ) -> Trajectory:
         """Simulate `steps` steps from `state` and record them.
 
@@ -171,10 +184,16 @@ class Rollouts:
             O(steps/n + n) states beside the rows; the time is that of one more forward pass; the bits are the same.
         gradient_norms : bool
             Under a tape, report gradient norms per step and world in `trajectory.gradients`.
+        keep : "device", optional
+            The rows stay on the device, as arrays to compute with there: CuPy on CUDA (extra `gpu`), NumPy on the CPU.
+            They share memory with Warp's, and have no gradients. Default: Warp arrays, on the device as well.
         store : str, optional
             Path, or URL of fsspec, of a Zarr store to write while simulating. The trajectory then reads from there.
             `ws.resume(store)` continues an interrupted rollout with the same bits (docs/stores.md); a policy needs a
             `state_dict` for that.
+        half : bool
+            Positions, velocities, activations and mocap poses in the store are rounded to half precision, and so are
+            half as large: relative error 5e-4, largest number 65504 (docs/stores.md). `ws.resume` keeps its bits.
 
         Returns
         -------
@@ -195,12 +214,26 @@ class Rollouts:
         """
         self._stepper.check_state(state)
         options = {"mocap": mocap, "substeps": substeps, "every": every, "progress": progress}
-        options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms, "store": store}
+        options |= {"checkpoint_every": checkpoint_every, "gradient_norms": gradient_norms, "keep": keep}
+        options |= {"store": store, "half": half}
         return rollout(self, state, controls, steps, **options)
 
 
 def rollout(
-    sim, state, controls, steps, *, mocap, substeps, every, progress, checkpoint_every, gradient_norms, store
+    sim,
+    state,
+    controls,
+    steps,
+    *,
+    mocap,
+    substeps,
+    every,
+    progress,
+    checkpoint_every,
+    gradient_norms,
+    keep,
+    store,
+    half,
 ) -> Trajectory:
     """See `Simulator.rollout`."""
     substeps, every = whole(substeps, "substeps", 1), whole(every, "every", 1)
@@ -209,6 +242,7 @@ def rollout(
     if progress is not None and not callable(progress):
         flag(progress, "progress")
     flag(gradient_norms, "gradient_norms")
+    _check_keep(sim, keep, store, half)
     poses, steps = _mocap_table(sim, mocap, controls, steps)
     source, steps, table = _control_source(sim, controls, steps)
     if poses is not None and len(poses) != steps:
@@ -224,7 +258,7 @@ def rollout(
         from warpsim.run.streaming import store_rollout
 
         given = controls if table is None else table
-        options = {"mocap": poses, "substeps": substeps, "every": every, "progress": progress}
+        options = {"mocap": poses, "substeps": substeps, "every": every, "progress": progress, "half": half}
         return store_rollout(sim, state, given, steps, store, **options)
     if gradient_norms and tape is None:
         raise ValueError("gradient_norms=True needs a tape that records the rollout")
@@ -255,9 +289,21 @@ def rollout(
         visit = None if report is None else functools.partial(report.record, tape)
         run = functools.partial(run, in_place=tape is None, progress=progress, visit=visit, kept=kept)
         final = run(state) if tape is not None else _off_the_tape(sim, state, run, shown=callable(controls))
-    rows = (recorder.q, recorder.v, recorder.time, recorder.diagnostics, final, report)
-    told = {"activation": recorder.activation, "mocap": recorder.mocap, "undrawn": sim.parameters.undrawn()}
-    return Trajectory(sim.model, *rows, **told)
+    return recorder.trajectory(final, report, device_view if keep else lambda array: array)
+
+
+def _check_keep(sim, keep, store, half) -> None:
+    """Raise for wrong choices of how rows are kept, before the first step."""
+    if keep is not None:
+        choice(keep, "keep", ("device",))
+    if flag(half, "half") and store is None:
+        raise ValueError("half=True is of the rows of a store; give store=, or save the trajectory with half=True")
+    if keep and store is not None:
+        raise ValueError(f"keep={keep!r} keeps the rows on the device, store= on disk; leave one of them out")
+    if keep and active_tape() is not None:
+        raise ValueError(f"keep={keep!r} gives arrays without gradients; leave it out under a tape")
+    if keep or half:
+        module_on(sim.device)
 
 
 def _off_the_tape(sim, state, run, shown: bool):

@@ -11,8 +11,10 @@ import warp as wp
 
 from warpsim.base.checks import short
 from warpsim.base.errors import Stopped
+from warpsim.device.array_module import module_on
 from warpsim.device.interrupts import stop_requests
 from warpsim.device.threads import holds
+from warpsim.files.store.halves import Halves, half_dtypes
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import StoreError, check_replaceable, fresh, held, state_names, writing
 from warpsim.files.store.plain import to_plain
@@ -174,7 +176,9 @@ def store_rollout(sim, state: State, controls, steps, path, **options):
         raise
 
 
-def run_into_store(sim, state: State, controls, steps, path, *, mocap=None, substeps: int, every: int, progress=None):
+def run_into_store(
+    sim, state: State, controls, steps, path, *, mocap=None, substeps: int, every: int, progress=None, half=False
+):
     """A rollout into a store, from checked arguments; returns its `Trajectory`. A signal raises `Stopped`."""
     path = check_replaceable(path)
     source = Source.of(sim, controls)
@@ -183,7 +187,7 @@ def run_into_store(sim, state: State, controls, steps, path, *, mocap=None, subs
     with writing(path, "nothing is kept there"), fresh(path) as new:
         table = None if source.table is None else source.table.numpy()
         poses = None if mocap is None else mocap.numpy()
-        begin_store(new, sim, checkpoint_arrays(sim, state), table, source.said(), run, mocap=poses)
+        begin_store(new, sim, checkpoint_arrays(sim, state), table, source.said(), run, mocap=poses, half=half)
     with held(path):
         store = Store(path)
         final = go_on(sim, state.clone(), source, store, slice(0, sim.worlds), store.commits()[0], progress)
@@ -202,15 +206,17 @@ def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
 
 
 def begin_store(
-    path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None, mocap=None
+    path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None, mocap=None, half=False
 ) -> None:
     """Create a store with the first frame, its checkpoint `arrays` (worlds, …) and its commit.
 
-    `table`: the controls (steps, worlds, nu), or None. `mocap`: the poses of the mocap bodies, or None.
+    `table`: the controls (steps, worlds, nu), or None. `mocap`: the poses of the mocap bodies, or None. `half`: whether
+    frames are in half precision; the checkpoint never is.
     """
     worlds = len(arrays["time"])
     layout = Layout.of(arrays | {STEPS: np.zeros(worlds, int)})
     dtypes = {name: arrays[name].dtype for name in state_names(sim.model)}
+    dtypes = half_dtypes(dtypes) if half else dtypes
     kinds = {name: sim.dtype if kind is None else wp.dtype_to_numpy(kind) for name, kind in RECORDED.items()}
     options = {
         "dtypes": dtypes,
@@ -225,7 +231,8 @@ def begin_store(
     Store.create(path, sim.model, worlds, run["steps"] // run["every"] + 1, **options)
     store = Store(path)
     everyone = slice(0, worlds)
-    rows = {name: arrays[name][None] for name in dtypes}
+    halves = Halves(path, dtypes)
+    rows = {name: halves.rows(name, arrays[name][None], 0, 1, 0) for name in dtypes}
     rows |= {name: np.zeros((1, worlds), kind) for name, kind in kinds.items()}
     writer = Writer(store, everyone, Commit(), layout)
     writer.put(0, rows, 0, arrays, said)
@@ -244,9 +251,12 @@ def go_on(sim, state: State, source: Source, store: Store, worlds: slice, commit
     blocks = [Frames(sim, block, requires_grad=False) for _ in range(2)]
     writer = Writer(store, worlds, commit, layout)
     frame, first, done, turn = commit.frames, commit.frames, commit.steps, 0
+    halves = store.halves(worlds.start)
+    if halves.names:
+        module_on(sim.device)  # raises without CuPy on CUDA, before the first step
 
     def put() -> None:
-        rows = blocks[turn].host(first % block, first % block + frame - first)
+        rows = blocks[turn].host(first % block, first % block + frame - first, halves, first)
         writer.put(first, rows, done, checkpoint_arrays(sim, state), source.said())
 
     with contextlib.closing(writer), stop_requests() as stops:

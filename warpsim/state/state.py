@@ -12,6 +12,7 @@ from warpsim.base.extras import import_or_explain
 from warpsim.base.other_names import NamesOfState
 from warpsim.base.pickled import pack, unpack
 from warpsim.base.reprs import show
+from warpsim.device.array_module import device_view
 from warpsim.device.recording import tape_paused
 from warpsim.kernels import flags
 
@@ -218,8 +219,7 @@ class State(NamesOfState):
         """CuPy arrays by name that share memory with the state; needs a CUDA device."""
         if not self.q.device.is_cuda:
             raise ValueError(f"State.cupy() needs a CUDA device, this state is on {self.q.device}; use numpy()")
-        cupy = import_or_explain("cupy", "gpu")
-        return {name: cupy.from_dlpack(array) for name, array in self.arrays().items()}
+        return {name: device_view(array) for name, array in self.arrays().items()}
 
 
 def _refuse(array, where: str, shape, kind, device) -> None:

@@ -6,19 +6,21 @@ It only holds data and launches nothing. Body poses are computed from positions 
 
 import dataclasses
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from warpsim.base.annotations import Array, Numbers, PathLike, Selection
-from warpsim.base.checks import choice, short, whole
+from warpsim.base.checks import choice, flag, numbers, short, whole
 from warpsim.base.other_names import NamesOfTrajectory
 from warpsim.base.pickled import pack, unpack
 from warpsim.base.registry import registered
+from warpsim.device.array_module import computable, to_host
 from warpsim.model import host_kinematics
 from warpsim.model.model import Model
 from warpsim.state import State
+from warpsim.state.statistics import flag_counts, spread
 
 if TYPE_CHECKING:
     from warpsim.differentiate.report import GradientReport
@@ -34,7 +36,7 @@ class Trajectory(NamesOfTrajectory):
     model : Model
         The model of one world.
     q : array (T + 1, worlds, nq)
-        Positions, with MuJoCo's layout of `qpos`; NumPy or `wp.array`.
+        Positions, with MuJoCo's layout of `qpos`; `wp.array`, NumPy or CuPy.
     v : array (T + 1, worlds, nv)
         Velocities.
     time : array (T + 1, worlds)
@@ -156,7 +158,50 @@ class Trajectory(NamesOfTrajectory):
     def clock(self) -> np.ndarray:
         """Time [s] `(T+1,)` of the world with the latest time. A world that was stopped early keeps its last time."""
         furthest = int(np.argmax(self.rows("time", [self.frames - 1])[0]))
-        return host_array(self.time[:, furthest])
+        return to_host(self.time[:, furthest])
+
+    def statistics(
+        self, names: Sequence[str] | None = None, quantiles: Numbers = (0.5, 0.99), per_world: bool = False
+    ) -> dict[str, dict[str, Any]]:
+        """Statistics of the recorded diagnostics over all steps and worlds.
+
+        They are computed where the rows are: on CUDA by CuPy (extra `gpu`). Without CuPy one diagnostic at a time is
+        copied to the host.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            The diagnostics. Default: all that were recorded.
+        quantiles : array (k,)
+            Numbers from 0 to 1; interpolated as by `numpy.quantile`.
+        per_world : bool
+            Statistics of each world over its steps, as arrays whose last axis is (worlds,).
+
+        Returns
+        -------
+        dict
+            By name of the diagnostic: `mean`, `max`, `quantiles` (k,) and `not_finite`, the number of values that are
+            infinite or NaN and therefore left out. Of `flags`: by name of the flag the number of worlds that raised it;
+            with `per_world` the number of steps with it.
+
+        Examples
+        --------
+        >>> sim = ws.Simulator(ws.load(ws.robots.path("hopper")), worlds=3, device="cpu")
+        >>> found = sim.rollout(sim.state(), steps=10).statistics()
+        >>> found["contacts"]["max"], found["flags"]["NOT_CONVERGED"]
+        (0.0, 0)
+        """
+        if not self.steps:
+            raise ValueError("this trajectory has no steps, and so no diagnostics")
+        names, per_world = list(self.diagnostics if names is None else names), flag(per_world, "per_world")
+        quantiles = numbers(quantiles, "quantiles")
+        if quantiles.ndim != 1 or not ((quantiles >= 0) & (quantiles <= 1)).all():
+            raise ValueError(f"quantiles is {short(quantiles.tolist())}; give a list of numbers from 0 to 1")
+        found = {}
+        for name in names:
+            values = computable(self.diagnostics[choice(name, "names", list(self.diagnostics))])
+            found[name] = flag_counts(values, per_world) if name == "flags" else spread(values, quantiles, per_world)
+        return found
 
     def poses(self, worlds: Selection | None = None) -> np.ndarray:
         """Body poses `(T+1, worlds, nbody, 7)` as `[x y z qw qx qy qz]`, world frame, float64.
@@ -171,13 +216,15 @@ class Trajectory(NamesOfTrajectory):
         chosen = world_indices(worlds, self.worlds)
         return host_kinematics.body_pose_chunks(self.model, self.q, rows, chosen, self.mocap)
 
-    def save(self, path: PathLike) -> None:
+    def save(self, path: PathLike, half: bool = False) -> None:
         """Write a Zarr v3 store with the model inside; see `warpsim.files.store.store`.
+
+        `half`: in half precision, as in `Simulator.rollout`.
 
         An existing warpsim store is replaced once the new one is complete. Any other file or folder is an error, as is
         a store with foreign files in its folder.
         """
-        registered("save_trajectory")(self, path)
+        registered("save_trajectory")(self, path, flag(half, "half"))
 
     @classmethod
     def load(cls, path: PathLike, model: Model | None = None) -> "Trajectory":
@@ -249,7 +296,6 @@ class Trajectory(NamesOfTrajectory):
 
         If the base stands still, positions and velocities of the joints of the first chosen world replace heights and
         paths.
-        heights and paths.
 
         The figure is returned, and saved to `path` if given (PNG, PDF, SVG). `worlds`: as in `to_usd`. `tolerance`:
         draw this stopping tolerance of the solver beside the momentum error.
@@ -280,11 +326,6 @@ def _row_indices(rows, count: int) -> np.ndarray:
     if rows.min() < -count or rows.max() >= count:
         raise ValueError(f"rows is {short(rows.tolist())}; there are rows 0 to {count - 1}")
     return rows % count
-
-
-def host_array(array) -> np.ndarray:
-    """A NumPy view or copy of a NumPy array, a Warp array or another array-like."""
-    return array.numpy() if hasattr(array, "numpy") else np.asarray(array)
 
 
 def world_indices(worlds, count: int) -> np.ndarray:

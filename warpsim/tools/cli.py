@@ -68,6 +68,8 @@ class Run:
     store: str | None = None
     """Write a Zarr store, a path or a URL, as it is simulated: Ctrl-C keeps what was, and `warpsim resume` goes on.
     A whole store that is there is replaced."""
+    half: bool = False
+    """Positions and velocities of the store in half precision."""
     png: str | None = None
     """Write a picture of the last frame."""
     plot: str | None = None
@@ -96,7 +98,7 @@ class Run:
         controls = None
         if self.controls == "random" and model.nu:
             controls = smooth_controls(model, self.worlds, self.steps, sim.dt, self.seed)
-        options = {"substeps": self.substeps, "every": self.every, "store": self.store}
+        options = {"substeps": self.substeps, "every": self.every, "store": self.store, "half": self.half}
         trajectory, summary = timed_rollout(sim, sim.state(q, v), controls, self.steps, **options)
         self._write(trajectory)
         if self.json == "-":
@@ -134,6 +136,8 @@ class Run:
             found.append(check_file(self.usd, SUFFIXES))
         if self.plot:
             found.append(check_plot(self.plot))
+        if self.half and not self.store:
+            raise ValueError("--half is of the store; give --store")
         if self.store:
             place = check_replaceable(self.store)
             found += [] if is_url(place) else [place]

@@ -9,7 +9,6 @@ import warp as wp
 
 from warpsim.model.model import JOINT_NV, JointType
 from warpsim.run.streaming import run_into_store
-from warpsim.state import FLAG_NAMES
 
 SLOWEST, FASTEST = 0.5, 1.5  # Hz, frequency band of random controls
 
@@ -66,11 +65,12 @@ def progress_bar(what: str, steps: int):
         yield lambda step: bar.update(task, completed=step)
 
 
-def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every: int = 1, store=None):
+def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every: int = 1, store=None, half=False):
     """Roll out with a progress bar; returns the trajectory and its summary, a dict of plain numbers.
 
     The first step, on a copy of the state, loads and compiles the kernels and is timed separately. With `store`, a
-    path, frames are written as they come. SIGINT, SIGTERM or SIGHUP then raises `Stopped` once they are on disk.
+    path, frames are written as they come, in `half` precision if asked for. SIGINT, SIGTERM or SIGHUP then raises
+    `Stopped` once they are on disk.
     """
     start = time.perf_counter()
     with progress_bar("compiling kernels (the first run only)", 0):
@@ -82,7 +82,7 @@ def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every:
         if store is None:
             trajectory = sim.rollout(state, controls, steps, progress=progress, **options)
         else:
-            trajectory = run_into_store(sim, state, controls, steps, store, progress=progress, **options)
+            trajectory = run_into_store(sim, state, controls, steps, store, progress=progress, half=half, **options)
         wp.synchronize_device(sim.device)
     seconds = time.perf_counter() - compiled
     return trajectory, summarise(sim, trajectory, steps, compiled - start, seconds)
@@ -90,8 +90,6 @@ def timed_rollout(sim, state, controls, steps: int, *, substeps: int = 1, every:
 
 def summarise(sim, trajectory, steps: int, compile_seconds: float, seconds: float) -> dict:
     """Speed, contact and certificate of a rollout, over the recorded rows."""
-    rows = np.arange(trajectory.steps)
-    diagnostics = {name: trajectory.rows(name, rows) for name in trajectory.diagnostics} if len(rows) else {}
     summary = {
         "model": sim.model.name,
         "worlds": sim.worlds,
@@ -105,15 +103,15 @@ def summarise(sim, trajectory, steps: int, compile_seconds: float, seconds: floa
         "real_time_factor": sim.worlds * steps * sim.dt / seconds,
         "bytes_per_world": sim.bytes_per_world(),
     }
-    if diagnostics:
-        flags = diagnostics["flags"][-1]
+    if trajectory.steps and trajectory.diagnostics:
+        found = trajectory.statistics(["contacts", "iterations", "momentum_error", "flags"], quantiles=())
         summary |= {
-            "contacts_per_world": float(diagnostics["contacts"].mean()),
-            "contacts_max": int(diagnostics["contacts"].max()),
-            "iterations_mean": float(diagnostics["iterations"].mean()),
-            "iterations_max": int(diagnostics["iterations"].max()),
-            "momentum_error": float(np.nanmax(diagnostics["momentum_error"])),
-            "flags": {name: int(np.count_nonzero(flags & bit)) for bit, name in FLAG_NAMES.items()},
+            "contacts_per_world": found["contacts"]["mean"],
+            "contacts_max": int(found["contacts"]["max"]),
+            "iterations_mean": found["iterations"]["mean"],
+            "iterations_max": int(found["iterations"]["max"]),
+            "momentum_error": found["momentum_error"]["max"],
+            "flags": found["flags"],
         }
     return summary
 

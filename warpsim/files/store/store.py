@@ -3,7 +3,7 @@
 
 Layout, version 2 (no pickles; readable by any Zarr v3 library):
     attributes    format, version, frames (planned), worlds, column, block, diagnostics, model, timestep, undrawn, run
-    q, v          (frames, worlds, n)
+    q, v          (frames, worlds, n); float16 in half precision
     time          (frames, worlds) [s]
     activation    (frames, worlds, na), if the model has activations
     diagnostics/  (frames, worlds) each; row 0 belongs to no step and is 0
@@ -29,6 +29,7 @@ import numpy as np
 from warpsim.base.checks import whole
 from warpsim.files.store import version_1
 from warpsim.files.store.attributes import MOST_FRAMES, check_names
+from warpsim.files.store.halves import Halves, half_dtypes
 from warpsim.files.store.layout import Layout
 from warpsim.files.store.place import (
     ACTIVATION,
@@ -50,7 +51,7 @@ from warpsim.files.store.place import (
 )
 from warpsim.files.store.plain import from_plain
 from warpsim.files.store.store_model import create_array, full, model_from_group, model_to_group
-from warpsim.files.store.stored_array import StoredArray, check_backed, read_whole
+from warpsim.files.store.stored_array import StoredArray, check_backed, host_part, read_whole
 from warpsim.model.host_kinematics import host_rows
 from warpsim.model.model import Model
 from warpsim.state.trajectory import Trajectory
@@ -188,6 +189,10 @@ class Store:
             }
         )
 
+    def halves(self, world: int = 0) -> Halves:
+        """The states that this store holds in half precision; `world` is the first of those to be written."""
+        return Halves(self.path, {name: self._arrays[name].dtype for name in self.states}, world)
+
     # columns of worlds ----------------------------------------------------------------------------------------------
 
     def columns(self) -> list[slice]:
@@ -196,7 +201,7 @@ class Store:
 
     def commits(self) -> list[Commit]:
         """The progress of each column."""
-        found = [Commit(*map(int, row)) for row in read(self.path, lambda: self._commits[...])]
+        found = [Commit(*map(int, row)) for row in read(self.path, lambda: host_part(self._commits, ...))]
         for column, commit in enumerate(found):
             if not (0 <= commit.frames <= self.frames and commit.steps >= 0 and -1 <= commit.slot <= 1):
                 raise StoreError(
@@ -280,7 +285,7 @@ class Store:
             ranges = [(0, n) for n in array.shape]
             ranges[axis] = (worlds.start, worlds.stop)
             check_backed(array, ranges)
-            return array[tuple(slice(*r) for r in ranges)]
+            return host_part(array, tuple(slice(*r) for r in ranges))
 
         return read(self.path, rows)
 
@@ -299,8 +304,11 @@ def _commits_of(root, columns: int):
     return array
 
 
-def save_trajectory(trajectory, path) -> None:
-    """Write a whole trajectory. It replaces a warpsim store at `path`; anything else there is an error, and stays."""
+def save_trajectory(trajectory, path, half: bool = False) -> None:
+    """Write a whole trajectory, in `half` precision if asked for.
+
+    It replaces a warpsim store at `path`; anything else there is an error, and stays.
+    """
     path = check_replaceable(path)
     if is_url(path) and any(getattr(a, "path", None) == path for a in (trajectory.q, *trajectory.diagnostics.values())):
         raise StoreError(
@@ -312,6 +320,8 @@ def save_trajectory(trajectory, path) -> None:
             f"{path}: the trajectory has no activation, of which its model has {trajectory.model.na}; give it"
         )
     dtypes = {name: _dtype(getattr(trajectory, name)) for name in names}
+    dtypes = half_dtypes(dtypes) if half else dtypes
+    halves = Halves(path, dtypes)
     diagnostics = {name: _dtype(array) for name, array in trajectory.diagnostics.items()}
     with writing(path, "nothing is kept there"), fresh(path) as new:
         options = {"dtypes": dtypes, "diagnostics": diagnostics, "undrawn": trajectory.undrawn}
@@ -320,7 +330,8 @@ def save_trajectory(trajectory, path) -> None:
         everyone = slice(0, trajectory.worlds)
         for start in range(0, trajectory.frames, store.block):
             rows = np.arange(start, min(start + store.block, trajectory.frames))
-            block = {name: host_rows(getattr(trajectory, name), rows) for name in names}
+            span = start, start + len(rows), start
+            block = {name: halves.rows(name, getattr(trajectory, name), *span) for name in names}
             for name, array in trajectory.diagnostics.items():
                 measured = (
                     host_rows(array, rows[rows > 0] - 1) if (rows > 0).any() else np.zeros((0, len(block["time"][0])))

@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from warpsim.base.errors import StoreError
+from warpsim.device.array_module import to_host
 from warpsim.files.limits import STORE_GROWTH
 from warpsim.files.store.metadata import room_of
 from warpsim.files.store.place import read
@@ -74,7 +75,7 @@ class StoredArray(np.lib.mixins.NDArrayOperatorsMixin):
             if not -len(self) <= row < len(self):
                 raise IndexError(f"row {row} of {len(self)}")
             rows = self._first + int(row) % len(self)
-        return read(self.path, lambda: self._array[(rows, *rest)])
+        return read(self.path, lambda: host_part(self._array, (rows, *rest)))
 
     def require(self, rows: int, worlds: int) -> None:
         """Raise `StoreError` if chunks of the first `rows` and `worlds` are missing, which would read as zeros."""
@@ -92,7 +93,12 @@ class StoredArray(np.lib.mixins.NDArrayOperatorsMixin):
 def read_whole(array, sizes: dict[str, int] | None = None) -> np.ndarray:
     """The whole array of a store. Raises `StoreError` if chunks are missing."""
     check_backed(array, [(0, n) for n in array.shape], sizes)
-    return array[...]
+    return host_part(array, ...)
+
+
+def host_part(array, key) -> np.ndarray:
+    """A part of an array of Zarr in NumPy; after `zarr.config.enable_gpu()` Zarr gives it in CuPy."""
+    return to_host(array[key])
 
 
 def check_backed(array, ranges, sizes: dict[str, int] | None = None) -> None:

@@ -5,13 +5,14 @@ import time
 
 import numpy as np
 
+from warpsim.device.array_module import to_host
 from warpsim.files.store.place import StoreError
 from warpsim.files.store.store import has_geoms_of
 from warpsim.model import host_kinematics
 from warpsim.show.live.panel import Panel, plain
 from warpsim.show.live.shown import Shown
 from warpsim.show.live.wishes import Wishes
-from warpsim.state.trajectory import Trajectory, host_array
+from warpsim.state.trajectory import Trajectory
 
 LOOK = 1.0  # s between checks for frames added to the store
 REST = 0.02  # s between checks of the controls
@@ -119,14 +120,14 @@ class Playback:
     def _poses(self, frame: int) -> np.ndarray:
         """Poses of the bodies in all worlds `(worlds, nbody, 7)`."""
         run = self._trajectory
-        mocap = None if run.mocap is None else host_array(run.mocap[frame])
-        return host_kinematics.body_poses(run.model, host_array(run.q[frame]), mocap)
+        mocap = None if run.mocap is None else to_host(run.mocap[frame])
+        return host_kinematics.body_poses(run.model, to_host(run.q[frame]), mocap)
 
     def _draw(self) -> None:
         try:
             run, frame = self._trajectory, self.frame
-            poses, q = self._poses(frame), host_array(run.q[frame])
-            mocap = None if run.mocap is None else host_array(run.mocap[frame])
+            poses, q = self._poses(frame), to_host(run.q[frame])
+            mocap = None if run.mocap is None else to_host(run.mocap[frame])
         except (StoreError, OSError) as error:
             self._lost(error)
             return
