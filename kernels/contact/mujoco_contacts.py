@@ -8,9 +8,12 @@ import warp as wp
 from ..laws.contact_law import friction_of
 from ..laws.mujoco_law import LEAST_FRICTION, LEAST_R, SoftContact, at_least, impedance_at, reference_at, soft_contact
 from ..laws.shaped_cone import shaped_impulse
+from ..linalg.lanes import lane
 from ..linalg.loops import support_rate
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec4
+from ..tree.passes import Topology
 from ..tree.plant import Plant, placed_geom
+from .contacts import inverse_mass
 from .narrow.manifold import CAPSULE, PLANE
 from .pair_laws import Contacts, Laws, Scene, pair_friction
 from .spin_rows import ROLLING
@@ -40,6 +43,7 @@ class Soft:
     refsafe: int
     h: real
     surface: wp.array2d(dtype=vec3)  # (worlds, slots) velocities of the surfaces; no columns where none moves
+    exact: wp.array2d(dtype=real)  # (worlds, max_contacts) see `exact_weights`; no columns: `weight` holds
 
 
 @func
@@ -151,6 +155,8 @@ def regularise(
         p = contacts.pair[w, c]
         s = soft_state(scene, soft, w, p)
         s.mu = friction_in_use(soft, friction_of(pair_friction(scene, soft.friction, w, p)), w, p)
+        if soft.exact.shape[1] > 0:
+            s.weight = soft.exact[w, c]
         s.phi = contacts.phi[w, c]
         at = contacts.row[w, c]
         moves = surface_of(soft, w, c)
@@ -229,6 +235,34 @@ def mujoco_frame(frame: mat33, axis: vec3) -> mat33:
     normal = vec3(frame[0, 2], frame[1, 2], frame[2, 2])
     first = first_tangent(normal, axis)
     return wp.matrix_from_cols(first, wp.cross(normal, first), normal)
+
+
+@kernel(lanes=True, part="exact")
+def exact_weights(
+    topology: Topology,
+    scene: Scene,
+    soft: Soft,
+    contacts: Contacts,
+    basis: wp.array2d(dtype=vec4),
+    M_factor: wp.array3d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+):
+    """J M⁻¹Jᵀ of the normal of every contact; of a pyramid that of its first edge n + μ t, over 1 + μ² (`diagexact`).
+
+    Launch over (worlds, lanes).
+    """
+    w, _lane = wp.tid()
+    for c in range(contacts.count[w]):
+        W = inverse_mass(topology, scene, contacts, M_factor, z, w, c, contacts.row[w, c])
+        if lane() == 0:
+            found = W[2, 2]
+            if soft.edges == 1:
+                p = contacts.pair[w, c]
+                mu = friction_in_use(soft, friction_of(pair_friction(scene, soft.friction, w, p)), w, p)
+                edge = vec3(mu * basis[w, c][0], mu * basis[w, c][1], real(1.0))
+                found = wp.dot(edge, W * edge) / (real(1.0) + mu * mu)
+            soft.exact[w, c] = found
 
 
 @kernel(twin=True)

@@ -8,7 +8,7 @@ of the world, each with the motion of its own body, and a weld also their rotati
     φ̇ = u_B(p_B) − u_A(p_A),   φ̇ = ½ s vec(q_A* (ω_B − ω_A) q_B)
 
 Their v̂ contains J̇ v0, the rate of φ̇ without joint accelerations. The impedance of their rows depends on the norm of
-all errors of the constraint. w is constant.
+all errors of the constraint. w is constant, or J M⁻¹Jᵀ with the option `diagexact`.
 """
 
 import warp as wp
@@ -27,6 +27,7 @@ from .frames import relative_quaternion, vector_part
 from .kinds.kind import BETWEEN, ELSEWHERE, ONE_SIDED, YIELDS
 from .line_rows import LineRows, line_coordinates, write_slopes
 from .table import CONSTRAINT, JOINT, TENDON, Constants, Rows, Table, keep_law, row_rate
+from .weights import effective_weight
 
 
 @struct
@@ -34,6 +35,7 @@ class Soft:
     """What the law reads besides `Table` and `Constants`. Parameters have one row for all worlds or one per world."""
 
     weight: wp.array(dtype=real)  # (n,) approximate inverse mass
+    exact: wp.array2d(dtype=real)  # (worlds, n) the inverse mass J M⁻¹Jᵀ (`diagexact`); no columns: `weight` holds
     first: wp.array(dtype=int)  # (n,) first row of the constraint, as is the next
     size: wp.array(dtype=int)  # number of its rows: 3 of a connect, 6 of a weld, else 1
     bodies: wp.array(dtype=int)  # (connects and welds,) their first rows
@@ -254,6 +256,8 @@ def law_of(
     s.h = h
     s.refsafe = soft.refsafe
     s.weight = soft.weight[k]
+    if soft.exact.shape[1] > 0:
+        s.weight = soft.exact[w, k]
     s.rate0 = rate0
     low = real(-wp.inf)
     high = real(wp.inf)
@@ -285,6 +289,22 @@ def law_of(
                 s.solimp = impedance_at(soft.joint_solimp, w, i)
     law = soft_row(s)
     return vec4(law[0], law[1], low, high)
+
+
+@kernel(part="exact")
+def exact_weights(
+    topology: Topology,
+    rows: Rows,
+    M_factor: wp.array3d(dtype=real),
+    # scratch
+    z: wp.array2d(dtype=vec3),
+    # out
+    weight: wp.array2d(dtype=real),
+):
+    """J M⁻¹Jᵀ of every row. Launch over worlds."""
+    w = wp.tid()
+    for k in range(weight.shape[1]):
+        weight[w, k] = effective_weight(topology, M_factor, z, w, rows, k)
 
 
 @kernel

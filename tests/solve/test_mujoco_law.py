@@ -159,13 +159,31 @@ def test_material_of_a_file_is_not_given(solref):
     simulator(model)
 
 
-@pytest.mark.parametrize("name", ["diagexact", "speculative", "noslip_iterations"])
+@pytest.mark.parametrize("name", ["speculative", "noslip_iterations"])
 def test_options_that_the_law_does_not_have_are_refused(name):
     """An option of the file that would change the motion is refused, with the fix."""
     _, model, *_ = scene()
     options = dataclasses.replace(model.mujoco, **{name: type(getattr(model.mujoco, name))(3)})
     with pytest.raises(ValueError, match=f"sets the option {name}, which ws.MuJoCo.* does not have"):
         simulator(dataclasses.replace(model, mujoco=options))
+
+
+def test_exact_inverse_masses_have_no_gradients():
+    """`diagexact` is refused with gradients, with the fix; its R follows the masses of each world."""
+    peer, model, q, v = scene("elliptic")
+    model = dataclasses.replace(model, mujoco=dataclasses.replace(model.mujoco, diagexact=True))
+    with pytest.raises(ValueError, match="diagexact, which has no gradients"):
+        simulator(model, requires_grad=True)
+    sim = simulator(model)
+    mass = np.linspace(0.5, 2, WORLDS)[:, None] * model.body_mass
+    sim.parameters["body_mass"] = mass
+    peer.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_DIAGEXACT)
+    found = (sim.step(sim.state(q=q, v=v)).v.numpy() - v) / sim.dt
+    for w in range(WORLDS):
+        peer.body_mass[1:] = mass[w]
+        mujoco.mj_setConst(peer, mujoco.MjData(peer))
+        expected = accelerations(peer, q[w : w + 1], v[w : w + 1])[0]
+        assert np.abs(found[w] - expected).max() < 1e-7 * np.abs(expected).max()
 
 
 def test_a_recovery_speed_is_refused():

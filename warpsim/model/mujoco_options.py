@@ -61,7 +61,7 @@ class MuJoCoOptions:
     eulerdamp : bool
         Euler integrates the damping of joints implicitly.
     diagexact : bool
-        The regularization follows from the exact diagonal of J M⁻¹ Jᵀ; refused by `ws.MuJoCo()`.
+        The regularization follows from the exact diagonal of J M⁻¹ Jᵀ, without gradients.
     speculative, noslip_iterations : bool, int
         Speculative contacts, and sweeps without slip after the solve; refused by `ws.MuJoCo()`.
     """

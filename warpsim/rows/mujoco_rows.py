@@ -39,6 +39,8 @@ class MuJoCoRows(ScalarRows):
         }
         made = device_model.struct(soft_rows.Soft, **tables)
         self.tables = {name: getattr(made, name) for name in tables}
+        # J M⁻¹Jᵀ, where the option diagexact asks for it
+        self.exact = dynamics.array(self.count if model.mujoco.diagexact else 0, device_model.types.real)
         self.shift = dynamics.array(self.count if self.bodies else 0, device_model.types.real)  # J̇ v0
 
     def _find_rows(self, tables: Tables | None) -> list[Row]:
@@ -73,7 +75,7 @@ class MuJoCoRows(ScalarRows):
     def soft(self):
         """The struct `Soft` with the present parameters."""
         stored = {name: self.device_model.parameters.stored(name) for name in PARAMETERS}
-        return self.device_model.struct(soft_rows.Soft, **self.tables, **stored)
+        return self.device_model.struct(soft_rows.Soft, **self.tables, exact=self.exact, **stored)
 
     def launch(self, h, sigma, q, v, v_star, M_factor, force, z, actuators, moves=True, between=None) -> None:
         """Fill Jacobians, R, v̂ and bounds at (q, v), after `dynamics.position(q)` and `dynamics.velocity(v)`."""
@@ -83,6 +85,8 @@ class MuJoCoRows(ScalarRows):
         if self.bodies:
             fill(self.shift)
         self.measure(dynamics, constants, soft, q, v, dynamics.link_V, self.phi, self.rows.J)
+        if self.exact.size:
+            dynamics.launch(soft_rows.exact_weights, None, [d.topology, self.rows, M_factor, z, self.exact])
         inputs = [d.topology, self.table, constants, soft, d.plant(), h, v, self.phi, self.shift, self.rows]
         dynamics.launch(soft_rows.regularise, self.count, inputs)
 

@@ -94,11 +94,16 @@ class MuJoCo(ContactModel):
                 f"integrator is {integrator!r}, which does not step as MuJoCo does; use ws.MuJoCoEuler(), "
                 "ws.MuJoCoImplicitFast() or ws.MuJoCoRK4(), or leave it out for the file's"
             )
-        for name in ("diagexact", "speculative", "noslip_iterations"):
+        if why is None and requires_grad and model.mujoco.diagexact:
+            why = (
+                "the file sets the option diagexact, which has no gradients; leave requires_grad=False, or give "
+                "dataclasses.replace(model, mujoco=dataclasses.replace(model.mujoco, diagexact=False))"
+            )
+        for name, reason in MISSING.items():
             value = getattr(model.mujoco, name)
             if why is None and value:
                 why = (
-                    f"the file sets the option {name}, which ws.MuJoCo() does not have; leave it out there, or give "
+                    f"the file sets the option {name}, which ws.MuJoCo() does not have{reason}; leave it out, or give "
                     f"dataclasses.replace(model, mujoco=dataclasses.replace(model.mujoco, {name}={type(value)(0)}))"
                 )
         return why
@@ -145,6 +150,14 @@ class MuJoCo(ContactModel):
         return MuJoCoLaw(self, dynamics, collision)
 
 
+# Options of files that the law does not have, and why.
+MISSING = {
+    "speculative": (
+        " (such contacts lie where MuJoCo's sweep of the geoms stops, which is 1 part in 50 of their distance before "
+        "they meet; ws.SAP() foresees contacts within a step by itself)"
+    ),
+    "noslip_iterations": "",
+}
 # Parameters that only other laws read.
 OF_OTHER_LAWS = (
     *("geom_stiffness", "geom_dissipation_time", "geom_friction_dynamic", "geom_friction_velocity"),
@@ -229,6 +242,8 @@ class MuJoCoLaw(ContactLaw):
         made = d.struct(mujoco_contacts.Soft, **tables)
         self.tables = {name: getattr(made, name) for name in tables}
         self.basis = dynamics.array(collision.slots if self.shaped else 0, self.types.vec4)
+        # J M⁻¹Jᵀ of contacts, where the option diagexact asks for it
+        self.exact = dynamics.array(collision.capacity if model.mujoco.diagexact else 0, self.types.real)
         self.fixed_impratio = None
         if options.impratio is not None:
             self.fixed_impratio = d.array([options.impratio], self.types.real)
@@ -249,15 +264,18 @@ class MuJoCoLaw(ContactLaw):
         found |= {f"own_{name}": stored(f"pair_{name}") for name in ("solref", "solreffriction", "solimp")}
         found["own_friction"] = stored("pair_own_friction")
         found["impratio"] = stored("impratio") if self.fixed_impratio is None else self.fixed_impratio
-        found["surface"] = self.collision.surface_rate
+        found |= {"surface": self.collision.surface_rate, "exact": self.exact}
         return self.device_model.struct(mujoco_contacts.Soft, **self.tables, **found, h=h)
 
     def regularise(self, h: float, v: wp.array, M_factor: wp.array, z: wp.array) -> None:
         collision, soft, laws = self.collision, self.parameters(h), self.filled()
         known = [collision.scene, soft, collision.contacts]
-        self.dynamics.launch(mujoco_contacts.regularise, collision.capacity, [*known, v, laws])
         if self.shaped:
             self.find_bases(self.dynamics, soft, collision.contacts.frame, self.basis)
+        if self.exact.size:
+            inputs = [self.device_model.topology, *known, self.basis, M_factor, z]
+            self.dynamics.launch(mujoco_contacts.exact_weights, None, inputs)
+        self.dynamics.launch(mujoco_contacts.regularise, collision.capacity, [*known, v, laws])
         if collision.spin is not None:
             collision.spin.launch(laws)
             self.dynamics.launch(mujoco_contacts.spin_targets, collision.capacity, [*known, v, laws])

@@ -86,7 +86,7 @@ ENABLE_FLAGS = {
     **dict.fromkeys(("ENERGY", "FWDINV"), (IGNORED, "a measurement of MuJoCo")),
     "INVDISCRETE": (IGNORED, "inverse dynamics here are those of continuous time"),
     "SLEEP": (IGNORED, "no sleeping"),
-    "DIAGEXACT": (IGNORED, "refused by ws.MuJoCo(); a setting of MuJoCo's solver"),
+    "DIAGEXACT": (IGNORED, f"{_LAW}inverse masses are always exact"),
     "IPC": (IGNORED, "flexes are refused"),
     "SPECULATIVE": (IGNORED, "refused by ws.MuJoCo(); contacts of other models are always speculative"),
 }
