@@ -19,7 +19,7 @@ import warp as wp
 import warpsim as ws
 from scenes.examples import clutter
 from warpsim.contact import collision
-from warpsim.device import cores, per_world, pool, ranges
+from warpsim.device import cores, per_world, pool, ranges, replay
 from warpsim.integrate.step import Step
 from warpsim.optimise.replicas import Replicas
 
@@ -139,6 +139,43 @@ def test_a_thread_writes_to_worlds_of_its_own(method):
         mine = np.isin(np.arange(WORLDS), range(chosen.first, chosen.end))
         np.testing.assert_array_equal(out.q.numpy()[mine], expected[mine])
         np.testing.assert_array_equal(out.q.numpy()[~mine], state.q.numpy()[~mine])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_substeps_are_steps(method):
+    """Four substeps have the bits of four steps of a quarter, with forces held, a NaN in one world, on one thread and three."""
+    found = []
+    for threads, substeps in ((1, 1), (1, 4), (3, 4)):
+        sim = simulator(threads, dt=0.0025 * substeps, **METHODS[method])
+        state, control = start(sim), controls(sim, 3)
+        wrench = np.full((WORLDS, sim.model.nbody, 6), 0.1)
+        control[1:, 2] = np.nan
+        for k in range(3):
+            for _ in range(4 // substeps):
+                sim.step(state, control[k], wrench=wrench if k == 2 else None, substeps=substeps, out=state)
+        diagnostics = sim.diagnostics.numpy()
+        assert np.flatnonzero(diagnostics["flags"] & 1).tolist() == [2]
+        found.append([x.numpy().copy() for x in state.arrays().values()] + list(diagnostics.values()))
+    assert same(found[1], found[0]) and same(found[2], found[0])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_nothing_comes_between_substeps(threads, monkeypatch):
+    """On one thread all substeps are one graph; of several each goes through them once, and the state is copied at both ends alone."""
+    sim = simulator(threads)
+    state, out = start(sim), sim.state()
+    sim.step(state, substeps=4, out=out)
+    stepper, copies, waits = sim._stepper, [], []
+    copy, together = stepper._copy_arrays, replay.together
+    monkeypatch.setattr(stepper, "_copy_arrays", lambda *given: copies.append(copy(*given)))
+    monkeypatch.setattr(replay, "together", lambda *given: waits.append(together(*given)))
+    stages = stepper.replay.capture(lambda: sim.step(state, substeps=4, out=out))
+    stepper.replay.play(stages)
+    assert len(copies) == 2
+    if threads == 1:
+        assert [[len(chain) for chain in stage] for stage in stages] == [[1]] and not waits
+    else:
+        assert [[len(chain) for chain in stage] for stage in stages] == [[1], [4] * threads, [1]] and len(waits) == 1
 
 
 @wp.kernel
