@@ -30,6 +30,7 @@ class Problem:
     dof_tree: wp.array(dtype=int)  # (nv,); shared
     dof_begin: wp.array(dtype=int)  # (nv,) first dof of its tree; shared
     A: wp.array3d(dtype=real)  # (worlds, nv, B) SPD, both triangles, by trees
+    A_factor: wp.array3d(dtype=real)  # (worlds, nv, B) LᵀDL of A's tree blocks (`linalg/ltdl.py`); empty: not at hand
     v_star: wp.array2d(dtype=real)  # (worlds, nv) velocity of the free motion
     v0: wp.array2d(dtype=real)  # (worlds, nv) initial guess
     contacts: wp.array(dtype=int)  # (worlds,) number of used contact slots

@@ -160,6 +160,7 @@ class Step(Acting):
         self.solver = make(*size, dtype=d.dtype, device=d.device, **options)
         problem, contacts, scene = self.solver.problem, collision.contacts, collision.scene
         problem.A, problem.v_star, problem.v0 = self.A, self.v_star, self.v
+        problem.A_factor = self.A_factor
         problem.contacts, problem.contact_pair, problem.J = contacts.count, collision.rows_of_slots, contacts.J
         problem.support, problem.support_size = scene.support, scene.support_size
         self.law = self.contact_model.make_law(self.dynamics, self.collision)
@@ -171,7 +172,7 @@ class Step(Acting):
         """Place arrays that are dead once the solver starts in the solver's scratch memory."""
         lender = Lender(self.solver.idle())
         lent = {
-            self: ("A_factor", "M_factor", "composite", "link_V_star", "z", *(() if self.gain else ("bias",))),
+            self: ("M_factor", "composite", "link_V_star", "z", *(() if self.gain else ("bias",))),
             self.dynamics: ("link_A", "link_f"),
             self.collision: self.collision.detects_with,
         }
@@ -197,6 +198,7 @@ class Step(Acting):
             problem.J = self.collision.contacts.J = other.collision.contacts.J
             self.law.share(other.law)
         problem.A, problem.v_star = self.A, self.v_star
+        problem.A_factor = self.A_factor
         rows.attach(problem)
         self.solver.share(other.solver)
 

@@ -27,7 +27,6 @@ All lanes call every function together unless its docstring says otherwise (`lin
 import warp as wp
 
 from ...laws.bounds import box_impulse
-from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...linalg.lanes import WARPS, lane, lanes, pace, sync, team_count, team_max, team_sum, team_value, team_vector
 from ...linalg.loops import support_rate
 from ...linalg.team_loops import team_copy_triangle, team_sparse_add_three, team_support_add_three
@@ -79,48 +78,14 @@ from .sap import (
     opposed_level,
     opposing_impulses,
 )
+from .space import is_in_space
+from .space_lagged import LEAST_SHARE, SHARE_AGAINST, SHARE_ALONG, TINY, force_miss, iterate_space, row_inertia
 from .surrogate import give_back, restart
 
-TINY = 1e-30  # [J]
-# A step against the one before is taken at half the share, a step along it at a larger share, up to MOST_SHARE. This
-# breaks cycles and is faster on a long slope.
-SHARE_AGAINST = 0.5
-SHARE_ALONG = 1.5
-LEAST_SHARE = 0.1
 # Contacts stiffen under their loads once the error is below this.
 BEARS_AT = 0.3
 # Above this error v0 with the law's impulses is not near the solution, and the initial state is v* without impulses.
 WARM_ERROR = 0.3
-# A solution's normal impulse may be off by this fraction, or by the tolerance as a velocity of contact with R = w/400,
-# a tenth of the R of near-rigid contact with default parameters.
-FORCE_ERROR = 1e-2
-FORCE_SOFTNESS = 0.1 * INVERSE_FOUR_PI_SQUARED
-
-
-@func
-def force_miss(gamma_n: real, delta_n: real, rho: real) -> real:
-    """Square of R δ/√ρ [√J] with R = ρ/400; δ = `delta_n` is the law's correction of γ_n at the present v.
-
-    It is 0 if δ is below a fraction of γ_n. A contact that stiffens under its load gives far more impulse for a
-    velocity than its ρ says: 10⁶ times under 10⁴ times its own mass.
-    """
-    square = real(0.0)
-    if wp.abs(delta_n) > real(FORCE_ERROR) * gamma_n:
-        share = real(FORCE_SOFTNESS) * delta_n
-        square = rho * share * share
-    return square
-
-
-@func
-def row_inertia(problem: Problem, w: int, k: int) -> real:
-    """ρ of a scalar row: Σ J²/A_dd [1/kg]. By one lane."""
-    total = real(0.0)
-    for i in range(problem.row_support_size[k]):
-        d = problem.row_support[k, i]
-        total += problem.row_J[w, k, i] * problem.row_J[w, k, i] / problem.A[w, d, d - problem.dof_begin[d]]
-    return total
-
-
 @func
 def start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
     """Initial state: v* without impulses; with `near`, v0 and the law's impulses at v0. Computes A v* in p_star."""
@@ -494,7 +459,15 @@ def island_solver(iterate):
             status = keep_free_motion(problem, work, solution, w, r)
         else:
             tolerance = island_tolerance(work, options, w)
-            status = iterate(problem, surrogate, work, lag, options, solution, w, r, tolerance)
+            status = wp.int32(UNDECIDED)
+            tried = wp.int32(0)
+            if wp.static(not (SPIN or BY_CG)):
+                if lanes() == 1 and is_in_space(problem, r):
+                    status = iterate_space(problem, work, lag, options, solution, w, r, tolerance)
+                    tried = work.iterations[w, r.island]
+            if status != 0:
+                status = iterate(problem, surrogate, work, lag, options, solution, w, r, tolerance)
+                work.iterations[w, r.island] = work.iterations[w, r.island] + tried
         work.status[w, r.island] = status
 
     return solve_island

@@ -92,6 +92,7 @@ cg_adjoint = CG_ADJOINT[real]
 class Workspace:
     newton: Newton
     islands: Islands
+    space: wp.array2d(dtype=real)  # (worlds, …) on the CPU: an island in the space of its rows (`space.py`)
     p_star: wp.array2d(dtype=real)  # (worlds, nv) A v*
     m: wp.array2d(dtype=real)  # (worlds, nv) A (v − v*)
     j_c: wp.array2d(dtype=real)  # (worlds, nv) Jᵀγ

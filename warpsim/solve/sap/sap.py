@@ -11,6 +11,7 @@ import warp as wp
 from warpsim.base import checks
 from warpsim.device.copies import WARP, copy, lanes_for
 from warpsim.device.memory import SideBySide
+from warpsim.kernels.linalg import row_space
 from warpsim.kernels.linalg.vector import CHUNK, padded
 from warpsim.kernels.solve.sap import islands, newton, sap, small_convex
 from warpsim.solve.contact_law import ContactLaw
@@ -272,6 +273,7 @@ class SAPSolver(ContactSolver):
         C, K, nv, S = self.max_contacts, self.rows, self.nv, self.scalar
         found = newton_shapes(self, direct=self.has_factor)
         found |= dict.fromkeys(VECTORS, ((nv,), S))
+        found["space"] = ((0 if self.device.is_cuda else row_space.ALONE_NUMBERS,), S)
         for name in ("u_c", "dv_c"):
             found |= {name: ((C,), self.vec3), f"row_{name}": ((K,), S)}
         return found
@@ -281,7 +283,7 @@ class SAPSolver(ContactSolver):
         work = copy(sap.Workspace, self.code)()
         work.newton = newton_workspace(self, self.has_factor, arrays)
         work.islands = islands_workspace(self)
-        for name in (*VECTORS, "u_c", "dv_c", "row_u_c", "row_dv_c"):
+        for name in (*VECTORS, "space", "u_c", "dv_c", "row_u_c", "row_dv_c"):
             setattr(work, name, arrays[name])
         work.norms = self.zeros((W, self.trees), self.vec3)
         work.iterations, work.status = (self.zeros((W, self.trees), int) for _ in range(2))

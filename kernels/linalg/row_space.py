@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear algebra of one small contact problem in the space of its constraint rows: up to `ROWS` rows, `DOFS` dofs.
+
+    W = J A⁻¹ Jᵀ = Y Yᵀ,   Y = J L⁻¹ D^(−½),   A = LᵀDL,   (I + G W) x = δ
+
+All numbers of a problem are in one array `x`: on CUDA in shared memory, a row and a dof a lane, on the CPU in memory of
+the world. `PLACES` and `ALONE` are the offsets of its parts. J and W are dense; entries beyond the used rows and dofs
+up to the next multiple of eight are 0. All lanes call these functions together; each ends with a `sync`.
+"""
+
+import warp as wp
+
+from .. import real as device
+from ..real import LANES, real, vec3
+from .vector import snippet
+
+ROWS = wp.constant(LANES)
+DOFS = wp.constant(LANES)
+STRIDE = LANES + 4  # of rows on CUDA: four numbers are aligned to 16 bytes, and eight rows of them use different banks
+ALONE_ROWS = 32
+ALONE_DOFS = 32
+
+
+def places(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
+    """Offsets of arrays of the given sizes, each aligned to 16 bytes, and the total length."""
+    found, end = {}, 0
+    for name, size in sizes.items():
+        found[name] = end
+        end += -(-size // 4) * 4
+    return found, end
+
+
+OF_ROWS = ("b", "u", "gamma", "dgamma", "before", "miss", "delta", "R", "v_hat", "rho", "mu", "load", "least")
+BOUNDS = ("lower", "upper")
+OF_DOFS = ("v_star", "p_star", "D_sq", "j_c", "j_miss")
+PLACES, NUMBERS = places(
+    dict.fromkeys(OF_ROWS + BOUNDS, LANES) | dict.fromkeys(OF_DOFS, LANES) | {"G": 3 * LANES + 8}
+    | {"J": LANES * STRIDE, "W": LANES * STRIDE}
+)  # fmt: skip
+PLACES["Y"] = PLACES["W"]
+ALONE, ALONE_NUMBERS = places(
+    dict.fromkeys(OF_ROWS + BOUNDS, ALONE_ROWS) | dict.fromkeys(OF_DOFS, ALONE_DOFS) | {"G": 3 * ALONE_ROWS + 8}
+    | {"J": ALONE_ROWS * ALONE_DOFS, "W": ALONE_ROWS * ALONE_ROWS, "Y": ALONE_DOFS * ALONE_ROWS}
+    | {"K": ALONE_ROWS * ALONE_ROWS}
+)  # fmt: skip
+ROOM = {"DOFS": ALONE_DOFS, "ROWS": ALONE_ROWS}
+
+
+def placed(text: str, of: dict[str, int]) -> str:
+    """C++ with `@name` replaced by the first number of that part."""
+    for name in sorted(of, key=len, reverse=True):
+        text = text.replace(f"@{name}", f"(x.data + {of[name]})")
+    return text
+
+
+def algebra(cpu: str, gpu: str) -> str:
+    """A C++ body for each device: Y on the CPU is stored by dofs, ROWS numbers each, J by rows of DOFS numbers."""
+    alone = f"constexpr int DOFS = {ALONE_DOFS}, ROWS = {ALONE_ROWS};\n" + placed(cpu, ALONE)
+    shared = f"constexpr int STRIDE = {STRIDE};\n" + placed(gpu, PLACES)
+    return snippet(cpu=alone, gpu=shared)
+
+
+CLEAR = """
+const int ends = (n + 7) & ~7;
+for (int r = 0; r < n; ++r)
+    for (int d = 0; d < dofs; d += 8) *(v8*)(@J + r * DOFS + d) = (SCALAR)0;
+for (int d = 0; d < dofs; ++d)
+    for (int r = 0; r < ends; r += 8) *(v8*)(@Y + d * ROWS + r) = (SCALAR)0;
+for (int r = 0; r < ends; r += 8)
+    *(v8*)(@gamma + r) = *(v8*)(@miss + r) = *(v8*)(@delta + r) = *(v8*)(@dgamma + r) = (SCALAR)0;
+"""
+PLACE = """
+const SCALAR *const J0 = J.data, *const J1 = J0 + J.shape[1], *const J2 = J1 + J.shape[1];
+for (int j = 0; j < size; ++j) {
+    const int s = slot.data[support.data[j]] - begin;
+    SCALAR *const at = @J + row * DOFS + s, *const y = @Y + s * ROWS + row;
+    at[0] = y[0] = J0[j];
+    at[DOFS] = y[1] = J1[j];
+    at[2 * DOFS] = y[2] = J2[j];
+}
+"""
+PLACE_ONE = """
+for (int j = 0; j < size; ++j) {
+    const int s = slot.data[support.data[j]] - begin;
+    @J[row * DOFS + s] = @Y[s * ROWS + row] = J.data[j];
+}
+"""
+RATES = """
+for (int r = 0; r < n; r += 8) {
+    v8 sum = (SCALAR)0;
+    for (int d = 0; d < dofs; ++d) sum = fma((v8)@v_star[d], *(const v8*)(@Y + d * ROWS + r), sum);
+    *(v8*)(@b + r) = sum;
+}
+"""
+# Y ← J L⁻¹ D^(−½) for the columns of one tree: from the last row of L up.
+HALF = """
+const int step = L.shape[1], size = end - begin, chunks = (n + 7) >> 3;
+const SCALAR* const rows = L.data + begin * step;
+for (int k = size - 1; k >= 0; --k) {
+    SCALAR* const y_k = @Y + (column + k) * ROWS;
+    const SCALAR* const L_k = rows + k * step;
+    const v8 scale = (SCALAR)1 / sqrt(L_k[k]);
+    for (int j = 0; j < k; ++j) {
+        const SCALAR l = -L_k[j];
+        if (l == (SCALAR)0) continue;
+        SCALAR* const y_j = @Y + (column + j) * ROWS;
+        for (int q = 0; q < chunks; ++q) \
+*(v8*)(y_j + 8 * q) = fma((v8)l, *(const v8*)(y_k + 8 * q), *(v8*)(y_j + 8 * q));
+    }
+    for (int q = 0; q < chunks; ++q) *(v8*)(y_k + 8 * q) *= scale;
+}
+"""
+GRAM = """
+const int ends = (n + 7) & ~7;
+for (int c = 0; c < ends; c += 8) {
+    int r = 0;
+    for (; r + 1 < ends; r += 2) {
+        v8 a = (SCALAR)0, b = (SCALAR)0;
+        const SCALAR* y = @Y;
+        for (int d = 0; d < dofs; ++d, y += ROWS) {
+            const v8 right = *(const v8*)(y + c);
+            a = fma((v8)y[r], right, a);
+            b = fma((v8)y[r + 1], right, b);
+        }
+        *(v8*)(@W + r * ROWS + c) = a;
+        *(v8*)(@W + (r + 1) * ROWS + c) = b;
+    }
+}
+"""
+TIMES = """
+for (int c = 0; c < n; c += 8) {
+    v8 s = (SCALAR)0, t = (SCALAR)0;
+    for (int r = 0; r < n; r += 2) {
+        s = fma((v8)f.data[r], *(const v8*)(@W + r * ROWS + c), s);
+        t = fma((v8)f.data[r + 1], *(const v8*)(@W + (r + 1) * ROWS + c), t);
+    }
+    *(v8*)(y.data + c) = s + t;
+}
+"""
+ADD_THREE = """
+const SCALAR* const w = @W + row * ROWS;
+for (int c = 0; c < n; c += 8) *(v8*)(@u + c) = fma((v8)f.c[0], *(const v8*)(w + c), \
+fma((v8)f.c[1], *(const v8*)(w + ROWS + c), fma((v8)f.c[2], *(const v8*)(w + 2 * ROWS + c), *(v8*)(@u + c))));
+"""
+ADD_ONE = """
+const SCALAR* const w = @W + row * ROWS;
+for (int c = 0; c < n; c += 8) *(v8*)(@u + c) = fma((v8)f, *(const v8*)(w + c), *(v8*)(@u + c));
+"""
+FORCES = """
+for (int d = 0; d < dofs; d += 8) {
+    v8 s = (SCALAR)0, t = (SCALAR)0;
+    for (int r = 0; r < n; ++r) {
+        const v8 row = *(const v8*)(@J + r * DOFS + d);
+        s = fma((v8)@gamma[r], row, s);
+        t = fma((v8)@miss[r], row, t);
+    }
+    *(v8*)(@j_c + d) = s;
+    *(v8*)(@j_miss + d) = t;
+}
+"""
+# K = G W, to whose diagonal 1 is added as it is eliminated; rows without slopes are skipped.
+NEWTON = """
+const int ends = (n + 7) & ~7;
+SCALAR* const r = @dgamma;
+SCALAR inverses[ROWS];
+for (int i = 0; i < n; ++i) {
+    SCALAR* const K_i = @K + i * ROWS;
+    const SCALAR* const g = @G + 3 * i;
+    r[i] = @delta[i];
+    if (i < 3 * contacts) {
+        const SCALAR* const w = @W + i / 3 * 3 * ROWS;
+        for (int c = 0; c < ends; c += 8) *(v8*)(K_i + c) = fma((v8)g[0], *(const v8*)(w + c), \
+fma((v8)g[1], *(const v8*)(w + ROWS + c), (v8)g[2] * *(const v8*)(w + 2 * ROWS + c)));
+    } else
+        for (int c = 0; c < ends; c += 8) *(v8*)(K_i + c) = (v8)g[0] * *(const v8*)(@W + i * ROWS + c);
+}
+for (int k = 0; k < n; ++k) {
+    SCALAR* const K_k = @K + k * ROWS;
+    const SCALAR pivot = (SCALAR)1 + K_k[k];
+    if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
+    const SCALAR inverse = (SCALAR)1 / pivot;
+    inverses[k] = inverse;
+    for (int i = k + 1; i < n; ++i) {
+        SCALAR* const K_i = @K + i * ROWS;
+        const SCALAR m = -K_i[k] * inverse;
+        if (m == (SCALAR)0) continue;
+        for (int c = k & ~7; c < ends; c += 8) *(v8*)(K_i + c) = fma((v8)m, *(const v8*)(K_k + c), *(v8*)(K_i + c));
+        r[i] += m * r[k];
+    }
+}
+for (int k = n - 1; k >= 0; --k) {
+    const SCALAR x_k = r[k] * inverses[k];
+    r[k] = x_k;
+    for (int i = 0; i < k; ++i) r[i] -= @K[i * ROWS + k] * x_k;
+}
+return 0;
+"""
+
+
+@device.func_native(algebra(CLEAR, ""))
+def team_space_clear(x: wp.array1d(dtype=real), n: int, dofs: int):
+    """Set J to 0, and γ, Δγ, δ and misses up to the next multiple of eight."""
+    ...
+
+
+@device.func_native(algebra(PLACE, ""))
+def team_space_place(
+    J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, slot: wp.array1d(dtype=int), begin: int,
+    row: int, x: wp.array1d(dtype=real),
+):  # fmt: skip
+    """Rows `row` … `row` + 2 of J: those of a contact; `begin`: slot of the first dof."""
+    ...
+
+
+@device.func_native(algebra(PLACE_ONE, ""))
+def team_space_place_one(
+    J: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, slot: wp.array1d(dtype=int), begin: int,
+    row: int, x: wp.array1d(dtype=real),
+):  # fmt: skip
+    """Row `row` of J: a scalar row."""
+    ...
+
+
+@device.func_native(algebra(RATES, ""))
+def team_space_rates(x: wp.array1d(dtype=real), n: int, dofs: int):
+    """b = J v*. Before `team_space_half`."""
+    ...
+
+
+@device.func_native(algebra(HALF, ""))
+def team_space_half(L: wp.array2d(dtype=real), begin: int, end: int, column: int, n: int, x: wp.array1d(dtype=real)):
+    """Y = J L⁻¹ D^(−½) in the columns of one tree, from `column` on, whose factor is in rows [begin, end)."""
+    ...
+
+
+@device.func_native(algebra(GRAM, ""))
+def team_space_gram(x: wp.array1d(dtype=real), n: int, dofs: int):
+    """W = Y Yᵀ. On CUDA it takes the place of Y."""
+    ...
+
+
+@device.func_native(algebra(TIMES, ""))
+def team_space_times(x: wp.array1d(dtype=real), n: int, f: wp.array1d(dtype=real), y: wp.array1d(dtype=real)):
+    """y = W f; f is 0 beyond row n."""
+    ...
+
+
+@device.func_native(algebra(ADD_THREE, ""))
+def team_space_add_three(x: wp.array1d(dtype=real), n: int, row: int, f: vec3):
+    """u ← u + W f with f in rows `row` … `row` + 2."""
+    ...
+
+
+@device.func_native(algebra(ADD_ONE, ""))
+def team_space_add_one(x: wp.array1d(dtype=real), n: int, row: int, f: real):
+    """u ← u + W f with f in row `row`."""
+    ...
+
+
+@device.func_native(algebra(FORCES, ""))
+def team_space_forces(x: wp.array1d(dtype=real), n: int, dofs: int):
+    """j_c = Jᵀγ and j_miss = Jᵀmiss."""
+    ...
+
+
+@device.func_native(algebra(NEWTON, "return 1;"))
+def team_space_newton(x: wp.array1d(dtype=real), n: int, contacts: int) -> int:
+    """Δγ = (I + G W)⁻¹ δ; returns 0, or k + 1 if pivot k is 0 or not finite.
+
+    G has a 3 × 3 block per contact, and one number, the first of three, per scalar row.
+    """
+    ...
