@@ -158,6 +158,16 @@ for (int d = 0; d < dofs; d += 8) {
     *(v8*)(@j_miss + d) = t;
 }
 """
+OPPOSED = """
+SCALAR square = 0;
+for (int d = 0; d < dofs; d += 8) {
+    v8 s = (SCALAR)0;
+    for (int r = 0; r < n; ++r) s += __builtin_elementwise_abs((v8)@gamma[r] * *(const v8*)(@J + r * DOFS + d));
+    s *= s * *(const v8*)(@D_sq + d);
+    for (int i = 0; i < 8 && d + i < dofs; ++i) square += s[i];
+}
+return square;
+"""
 # K = G W, to whose diagonal 1 is added as it is eliminated; rows without slopes are skipped.
 NEWTON = """
 const int ends = (n + 7) & ~7;
@@ -260,6 +270,12 @@ def team_space_add_one(x: wp.array1d(dtype=real), n: int, row: int, f: real):
 @device.func_native(algebra(FORCES, ""))
 def team_space_forces(x: wp.array1d(dtype=real), n: int, dofs: int):
     """j_c = Jᵀγ and j_miss = Jᵀmiss."""
+    ...
+
+
+@device.func_native(algebra(OPPOSED, "return (SCALAR)0;"))
+def team_space_opposed(x: wp.array1d(dtype=real), n: int, dofs: int) -> real:
+    """‖D |J|ᵀ|γ|‖², the size of the impulses whose sum is Jᵀγ."""
     ...
 
 

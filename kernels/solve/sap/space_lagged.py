@@ -14,7 +14,7 @@ from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...laws.coulomb import Linearised, compression, compression_slope, coulomb_newton
 from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_sum_2
-from ...linalg.row_space import team_space_add_one, team_space_add_three, team_space_newton, team_space_times
+from ...linalg.row_space import team_space_add_one, team_space_add_three, team_space_newton, team_space_opposed, team_space_times
 from ...real import func, real, vec2, vec3
 from ..problem import Problem, Solution
 from .contact_laws import contact_rho
@@ -22,15 +22,15 @@ from .coupled import Lag
 from .newton import Range
 from .progress import (
     CYCLE_PATIENCE,
-    FIRST_PATIENCE,
     MOST_SHARE,
     Balance,
     begin,
+    begin_again,
     holds_bounds,
     is_solved,
     judge,
 )
-from .sap import UNDECIDED, Options, Workspace, epsilon
+from .sap import UNDECIDED, Options, Workspace, epsilon, opposed_level
 from .space import (
     Space,
     give_impulses,
@@ -42,7 +42,12 @@ from .space import (
     triple,
 )
 
-SWEEPS = wp.constant(4)
+SWEEPS = wp.constant(4)  # before the first Newton step
+# After so many Newton steps without progress, sweeps from the present impulses: this many, and each time twice as many.
+PATIENCE = wp.constant(3)
+MORE_SWEEPS = wp.constant(8)
+MOST_RESTARTS = wp.constant(4)
+MOST_OPPOSED = 0.5  # the rounding of opposing impulses, as a fraction of the bound on the error
 TINY = 1e-30  # [J]
 # A step against the one before is taken at half the share, a step along it at a larger share, up to MOST_SHARE. This
 # breaks cycles and is faster on a long slope.
@@ -264,8 +269,11 @@ def iterate_space(
             lag.island_error[w, r.island] = balance.error
             x.status = wp.int32(0)
             running = bool(False)
-        elif x.lost or x.stalled >= FIRST_PATIENCE or x.iterations >= options.max_iterations:
+        elif x.lost or x.iterations >= options.max_iterations or (x.stalled >= PATIENCE and x.restarts >= MOST_RESTARTS):
             running = bool(False)
+        elif x.stalled >= PATIENCE:
+            sweep(s, MORE_SWEEPS << x.restarts)
+            x = begin_again(x, 1)
         else:
             x.share = space_step(s, x.stalled > CYCLE_PATIENCE, x.share)
             x.iterations += 1
@@ -280,11 +288,15 @@ def iterate_space(
 def accept_space(
     problem: Problem, work: Workspace, s: Space, solution: Solution, w: int, r: Range, limit: real
 ) -> int:
-    """Give back v and γ; `UNDECIDED` if that v, rounded, misses the balance."""
+    """Give back v and γ; `UNDECIDED` if that v, rounded, misses the balance.
+
+    So it is where impulses oppose each other: the rounding of γ, not R times it, is then in v.
+    """
+    opposed = real(opposed_level) * wp.sqrt(team_space_opposed(s.x, s.n, s.dofs))
     give_velocity(problem, work, s, solution, w, r)
     squares = work.norms[w, r.island]
     status = wp.int32(UNDECIDED)
-    if wp.sqrt(squares[0]) <= limit:
+    if wp.sqrt(squares[0]) <= limit and opposed <= real(MOST_OPPOSED) * limit:
         status = wp.int32(0)
         project_space(s)
         give_impulses(problem, work, s, solution, w, r)
