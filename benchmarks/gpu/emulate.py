@@ -43,6 +43,7 @@ SOLVERS = (
     "solve",
     "solve_small",
     "solve_small_lagged",
+    "solve_space_lagged",
     "try_lagged",
     "solve_lagged",
     "solve_adjoint",

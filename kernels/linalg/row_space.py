@@ -12,11 +12,13 @@ import warp as wp
 
 from .. import real as device
 from ..real import LANES, real, vec3
-from .vector import snippet
+from .registers import INVERSE, LOOP
+from .vector import scalar, snippet
 
 ROWS = wp.constant(LANES)
 DOFS = wp.constant(LANES)
 STRIDE = LANES + 4  # of rows on CUDA: four numbers are aligned to 16 bytes, and eight rows of them use different banks
+ROOT = "rsqrtf" if scalar == "float" else "rsqrt"
 ALONE_ROWS = 32
 ALONE_DOFS = 32
 
@@ -35,15 +37,13 @@ BOUNDS = ("lower", "upper")
 OF_DOFS = ("v_star", "p_star", "D_sq", "j_c", "j_miss")
 PLACES, NUMBERS = places(
     dict.fromkeys(OF_ROWS + BOUNDS, LANES) | dict.fromkeys(OF_DOFS, LANES) | {"G": 3 * LANES + 8}
-    | {"J": LANES * STRIDE, "W": LANES * STRIDE}
+    | {"J": LANES * STRIDE, "W": LANES * STRIDE, "passed": 2 * (LANES + 8)}
 )  # fmt: skip
 PLACES["Y"] = PLACES["W"]
 ALONE, ALONE_NUMBERS = places(
     dict.fromkeys(OF_ROWS + BOUNDS, ALONE_ROWS) | dict.fromkeys(OF_DOFS, ALONE_DOFS) | {"G": 3 * ALONE_ROWS + 8}
     | {"J": ALONE_ROWS * ALONE_DOFS, "W": ALONE_ROWS * ALONE_ROWS, "Y": ALONE_DOFS * ALONE_ROWS}
-    | {"K": ALONE_ROWS * ALONE_ROWS}
 )  # fmt: skip
-ROOM = {"DOFS": ALONE_DOFS, "ROWS": ALONE_ROWS}
 
 
 def placed(text: str, of: dict[str, int]) -> str:
@@ -56,7 +56,8 @@ def placed(text: str, of: dict[str, int]) -> str:
 def algebra(cpu: str, gpu: str) -> str:
     """A C++ body for each device: Y on the CPU is stored by dofs, ROWS numbers each, J by rows of DOFS numbers."""
     alone = f"constexpr int DOFS = {ALONE_DOFS}, ROWS = {ALONE_ROWS};\n" + placed(cpu, ALONE)
-    shared = f"constexpr int STRIDE = {STRIDE};\n" + placed(gpu, PLACES)
+    shared = f"constexpr int STRIDE = {STRIDE};\n" + placed(QUAD + gpu.replace("LOOP ", LOOP), PLACES)
+    shared = shared.replace("ROOT", ROOT)
     return snippet(cpu=alone, gpu=shared)
 
 
@@ -172,9 +173,9 @@ return square;
 NEWTON = """
 const int ends = (n + 7) & ~7;
 SCALAR* const r = @dgamma;
-SCALAR inverses[ROWS];
+SCALAR K[ROWS * ROWS], inverses[ROWS];
 for (int i = 0; i < n; ++i) {
-    SCALAR* const K_i = @K + i * ROWS;
+    SCALAR* const K_i = K + i * ROWS;
     const SCALAR* const g = @G + 3 * i;
     r[i] = @delta[i];
     if (i < 3 * contacts) {
@@ -185,13 +186,13 @@ fma((v8)g[1], *(const v8*)(w + ROWS + c), (v8)g[2] * *(const v8*)(w + 2 * ROWS +
         for (int c = 0; c < ends; c += 8) *(v8*)(K_i + c) = (v8)g[0] * *(const v8*)(@W + i * ROWS + c);
 }
 for (int k = 0; k < n; ++k) {
-    SCALAR* const K_k = @K + k * ROWS;
+    SCALAR* const K_k = K + k * ROWS;
     const SCALAR pivot = (SCALAR)1 + K_k[k];
     if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
     const SCALAR inverse = (SCALAR)1 / pivot;
     inverses[k] = inverse;
     for (int i = k + 1; i < n; ++i) {
-        SCALAR* const K_i = @K + i * ROWS;
+        SCALAR* const K_i = K + i * ROWS;
         const SCALAR m = -K_i[k] * inverse;
         if (m == (SCALAR)0) continue;
         for (int c = k & ~7; c < ends; c += 8) *(v8*)(K_i + c) = fma((v8)m, *(const v8*)(K_k + c), *(v8*)(K_i + c));
@@ -201,19 +202,210 @@ for (int k = 0; k < n; ++k) {
 for (int k = n - 1; k >= 0; --k) {
     const SCALAR x_k = r[k] * inverses[k];
     r[k] = x_k;
-    for (int i = 0; i < k; ++i) r[i] -= @K[i * ROWS + k] * x_k;
+    for (int i = 0; i < k; ++i) r[i] -= K[i * ROWS + k] * x_k;
 }
 return 0;
 """
 
+QUAD = """
+struct alignas(16) quad { SCALAR v[4]; };
+const auto quad_at = [](const SCALAR* p) { return *(const quad*)p; };
+const auto inverse_of = [](SCALAR x) { INVERSE };
+""".replace("INVERSE", INVERSE)
+TEAM_CLEAR = """
+const quad none = {};
+for (int k = 4 * lane; k < LANES * STRIDE; k += 4 * LANES) *(quad*)(@J + k) = *(quad*)(@Y + k) = none;
+@gamma[lane] = @miss[lane] = @delta[lane] = @dgamma[lane] = @v_star[lane] = (SCALAR)0;
+for (int k = 0; k < 3; ++k) @G[lane + k * LANES] = (SCALAR)0;
+meet();
+"""
+TEAM_PLACE = """
+const SCALAR *const J0 = J.data, *const J1 = J0 + J.shape[1], *const J2 = J1 + J.shape[1];
+for (int j = lane; j < size; j += LANES) {
+    SCALAR* const at = @J + row * STRIDE + slot.data[support.data[j]] - begin;
+    at[0] = J0[j];
+    at[STRIDE] = J1[j];
+    at[2 * STRIDE] = J2[j];
+}
+"""
+TEAM_PLACE_ONE = """
+for (int j = lane; j < size; j += LANES) @J[row * STRIDE + slot.data[support.data[j]] - begin] = J.data[j];
+"""
+TEAM_RATES = """
+SCALAR sum = (SCALAR)0;
+LOOP (int d = 0; d < dofs; d += 4) {
+    const quad a = quad_at(@J + lane * STRIDE + d), v = quad_at(@v_star + d);
+    for (int t = 0; t < 4; ++t) sum += a.v[t] * v.v[t];
+}
+@b[lane] = sum;
+meet();
+"""
+# A lane has a row of J in registers. Rows of L are read from global memory, the same number by all lanes.
+TEAM_HALF = """
+const int step = L.shape[1], size = end - begin;
+const SCALAR* const rows = L.data + begin * step;
+SCALAR *const J_row = @J + lane * STRIDE + column, *const Y_row = @Y + lane * STRIDE + column;
+SCALAR y[LANES];
+@j_miss[lane] = lane < size ? ROOT(rows[lane * step + lane]) : (SCALAR)0;
+meet();
+const bool whole = (column & 3) == 0;
+READ
+ROWS_UP
+WRITE
+meet();
+"""
+# Row j of Y gives its place to row j of W, once all lanes have read it.
+TEAM_GRAM = """
+quad own[LANES / 4];
+for (int q = 0; q < LANES / 4; ++q) own[q] = quad_at(@Y + lane * STRIDE + 4 * q);
+meet();
+LOOP (int j = 0; j < n; ++j) {
+    SCALAR* const row = @Y + j * STRIDE;
+    SCALAR sum[4] = {};
+    for (int q = 0; q < LANES / 4; ++q)
+        if (4 * q < dofs) {
+            const quad a = quad_at(row + 4 * q);
+            for (int t = 0; t < 4; ++t) sum[t] += a.v[t] * own[q].v[t];
+        }
+    meet();
+    row[lane] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+meet();
+"""
+TEAM_TIMES = """
+SCALAR sum = (SCALAR)0;
+LOOP (int r = 0; r < n; r += 4) {
+    const quad a = quad_at(@W + lane * STRIDE + r), b = quad_at(f.data + r);
+    for (int t = 0; t < 4; ++t) sum += a.v[t] * b.v[t];
+}
+y.data[lane] = sum;
+meet();
+"""
+TEAM_ADD_THREE = """
+const SCALAR* const w = @W + row * STRIDE + lane;
+@u[lane] += w[0] * f.c[0] + w[STRIDE] * f.c[1] + w[2 * STRIDE] * f.c[2];
+meet();
+"""
+TEAM_ADD_ONE = """
+@u[lane] += @W[row * STRIDE + lane] * f;
+meet();
+"""
+TEAM_FORCES = """
+SCALAR s = (SCALAR)0, m = (SCALAR)0;
+LOOP (int r = 0; r < n; r += 4) {
+    const SCALAR* const J_r = @J + r * STRIDE + lane;
+    const quad a = quad_at(@gamma + r), b = quad_at(@miss + r);
+    for (int t = 0; t < 4; ++t) {
+        s += J_r[t * STRIDE] * a.v[t];
+        m += J_r[t * STRIDE] * b.v[t];
+    }
+}
+@j_c[lane] = s;
+@j_miss[lane] = m;
+meet();
+"""
+TEAM_OPPOSED = """
+SCALAR s = (SCALAR)0;
+LOOP (int r = 0; r < n; ++r) s += fabs(@J[r * STRIDE + lane] * @gamma[r]);
+SCALAR square = lane < dofs ? s * s * @D_sq[lane] : (SCALAR)0;
+for (int other = LANES / 2; other > 0; other >>= 1) square += across(square, other);
+return square;
+"""
+# A lane has a row of I + G W. Row k is subtracted from all others, from the last, which is padded to a multiple of
+# eight, to the first; its column is always in the last register, and two copies of the row alternate.
+TEAM_NEWTON = """
+const bool of_contact = lane < 3 * contacts;
+const int base = of_contact ? lane / 3 * 3 : lane, more = of_contact ? STRIDE : 0;
+const SCALAR g0 = @G[3 * lane], g1 = of_contact ? @G[3 * lane + 1] : (SCALAR)0;
+const SCALAR g2 = of_contact ? @G[3 * lane + 2] : (SCALAR)0;
+SCALAR K[LANES], r = @delta[lane], own = (SCALAR)0;
+FORM
+int k = ((n + 7) & ~7) - 1;
+EIGHTS
+const SCALAR x_k = lane < n ? r * own : (SCALAR)0;
+@dgamma[lane] = x_k;
+const bool failed = ballot(!(x_k - x_k == (SCALAR)0)) != 0;
+meet();
+return failed ? 1 : 0;
+"""
+FORM_QUAD = """if (@c < n) {
+    const SCALAR* const w = @W + base * STRIDE + @c;
+    const quad a = quad_at(w), b = quad_at(w + more), c = quad_at(w + 2 * more);
+    EACH
+} else { NONE }
+"""
+EIGHT = """
+if (k >= WIDTH - 8) {
+    LOOP (int s = 0; s < 8; ++s, --k) {
+        const SCALAR inverse = inverse_of(from_lane(K[LAST], k)), r_k = from_lane(r, k);
+        SCALAR* const row = passed + TURN * (s & 1);
+        if (lane == k) {
+            own = inverse;
+            STORE
+        }
+        meet();
+        const SCALAR m = lane == k ? (SCALAR)0 : -K[LAST] * inverse;
+        r += m * r_k;
+        QUADS
+    }
+    SHIFT
+}
+"""
 
-@device.func_native(algebra(CLEAR, ""))
+
+def half_of(columns: int) -> str:
+    """C++ of `TEAM_HALF` for a lane's row in `columns` registers."""
+    read, up, write = "", "", ""
+    for c in range(0, columns, 4):
+        each = [f"y[{c + t}] = {c + t} < size ? a.v[{t}] : (SCALAR)0;" for t in range(4)]
+        read += f"if ({c} < size) {{ quad a; if (whole) a = quad_at(J_row + {c}); else for (int t = 0; t < 4; ++t) "
+        read += f"a.v[t] = J_row[{c} + t]; {' '.join(each)} }}\nelse {{ "
+        read += " ".join(f"y[{c + t}] = (SCALAR)0;" for t in range(4)) + " }\n"
+        entries = " ".join(f"a.v[{t}] = y[{c + t}] * d.v[{t}];" for t in range(4))
+        write += f"if ({c} < size) {{ const quad d = quad_at(@j_miss + {c}); quad a; {entries} "
+        write += f"if (whole) *(quad*)(Y_row + {c}) = a; else for (int t = 0; t < 4; ++t) "
+        write += f"if ({c} + t < size) Y_row[{c} + t] = a.v[t]; }}\n"
+    for k in range(columns - 1, 0, -1):
+        up += f"if ({k} < size) {{\n"
+        for c in range(0, k, 4):
+            each = [f"y[{c + t}] -= a.v[{t}] * y[{k}];" for t in range(min(4, k - c))]
+            up += f"    {{ const quad a = quad_at(rows + {k} * step + {c}); {' '.join(each)} }}\n"
+        up += "}\n"
+    return TEAM_HALF.replace("READ", read).replace("ROWS_UP", up).replace("WRITE", write)
+
+
+def newton_of(columns: int) -> str:
+    """C++ of `TEAM_NEWTON` for a lane's row in `columns` registers."""
+    form, eights = "", ""
+    for c in range(0, columns, 4):
+        unit = [f"(lane == {c + t} ? (SCALAR)1 : (SCALAR)0)" for t in range(4)]
+        each = " ".join(
+            f"K[{c + t}] = g0 * a.v[{t}] + (g1 * b.v[{t}] + (g2 * c.v[{t}] + {unit[t]}));" for t in range(4)
+        )
+        none = " ".join(f"K[{c + t}] = {unit[t]};" for t in range(4))
+        form += FORM_QUAD.replace("EACH", each).replace("NONE", none).replace("@c", str(c))
+    for width in range(columns, 0, -8):
+        store, quads = "", ""
+        for c in range(0, width, 4):
+            store += "{ quad a; " + " ".join(f"a.v[{t}] = K[{c + t}];" for t in range(4))
+            store += f" *(quad*)(row + {c}) = a; }}\n"
+        for c in range(width - 4, -1, -4):
+            each = [f"K[{c + t + 1}] = K[{c + t}] + m * e.v[{t}];" for t in range(3, -1, -1) if c + t + 1 < width]
+            quads += f"{{ const quad e = quad_at(row + {c}); {' '.join(each)} }}\n"
+        shift = " ".join(f"K[{j}] = K[{j + 8}];" for j in range(width - 8))
+        step = EIGHT.replace("STORE", store).replace("QUADS", quads).replace("SHIFT", shift)
+        eights += step.replace("WIDTH", str(width)).replace("LAST", str(width - 1))
+    text = "SCALAR* const passed = @passed;\n" + TEAM_NEWTON.replace("FORM", form).replace("EIGHTS", eights)
+    return text.replace("TURN", str(columns + 8))
+
+
+@device.func_native(algebra(CLEAR, TEAM_CLEAR))
 def team_space_clear(x: wp.array1d(dtype=real), n: int, dofs: int):
     """Set J to 0, and γ, Δγ, δ and misses up to the next multiple of eight."""
     ...
 
 
-@device.func_native(algebra(PLACE, ""))
+@device.func_native(algebra(PLACE, TEAM_PLACE))
 def team_space_place(
     J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, slot: wp.array1d(dtype=int), begin: int,
     row: int, x: wp.array1d(dtype=real),
@@ -222,7 +414,7 @@ def team_space_place(
     ...
 
 
-@device.func_native(algebra(PLACE_ONE, ""))
+@device.func_native(algebra(PLACE_ONE, TEAM_PLACE_ONE))
 def team_space_place_one(
     J: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, slot: wp.array1d(dtype=int), begin: int,
     row: int, x: wp.array1d(dtype=real),
@@ -231,55 +423,55 @@ def team_space_place_one(
     ...
 
 
-@device.func_native(algebra(RATES, ""))
+@device.func_native(algebra(RATES, TEAM_RATES))
 def team_space_rates(x: wp.array1d(dtype=real), n: int, dofs: int):
     """b = J v*. Before `team_space_half`."""
     ...
 
 
-@device.func_native(algebra(HALF, ""))
+@device.func_native(algebra(HALF, half_of(LANES)))
 def team_space_half(L: wp.array2d(dtype=real), begin: int, end: int, column: int, n: int, x: wp.array1d(dtype=real)):
     """Y = J L⁻¹ D^(−½) in the columns of one tree, from `column` on, whose factor is in rows [begin, end)."""
     ...
 
 
-@device.func_native(algebra(GRAM, ""))
+@device.func_native(algebra(GRAM, TEAM_GRAM))
 def team_space_gram(x: wp.array1d(dtype=real), n: int, dofs: int):
     """W = Y Yᵀ. On CUDA it takes the place of Y."""
     ...
 
 
-@device.func_native(algebra(TIMES, ""))
+@device.func_native(algebra(TIMES, TEAM_TIMES))
 def team_space_times(x: wp.array1d(dtype=real), n: int, f: wp.array1d(dtype=real), y: wp.array1d(dtype=real)):
     """y = W f; f is 0 beyond row n."""
     ...
 
 
-@device.func_native(algebra(ADD_THREE, ""))
+@device.func_native(algebra(ADD_THREE, TEAM_ADD_THREE))
 def team_space_add_three(x: wp.array1d(dtype=real), n: int, row: int, f: vec3):
     """u ← u + W f with f in rows `row` … `row` + 2."""
     ...
 
 
-@device.func_native(algebra(ADD_ONE, ""))
+@device.func_native(algebra(ADD_ONE, TEAM_ADD_ONE))
 def team_space_add_one(x: wp.array1d(dtype=real), n: int, row: int, f: real):
     """u ← u + W f with f in row `row`."""
     ...
 
 
-@device.func_native(algebra(FORCES, ""))
+@device.func_native(algebra(FORCES, TEAM_FORCES))
 def team_space_forces(x: wp.array1d(dtype=real), n: int, dofs: int):
     """j_c = Jᵀγ and j_miss = Jᵀmiss."""
     ...
 
 
-@device.func_native(algebra(OPPOSED, "return (SCALAR)0;"))
+@device.func_native(algebra(OPPOSED, TEAM_OPPOSED))
 def team_space_opposed(x: wp.array1d(dtype=real), n: int, dofs: int) -> real:
     """‖D |J|ᵀ|γ|‖², the size of the impulses whose sum is Jᵀγ."""
     ...
 
 
-@device.func_native(algebra(NEWTON, "return 1;"))
+@device.func_native(algebra(NEWTON, newton_of(LANES)))
 def team_space_newton(x: wp.array1d(dtype=real), n: int, contacts: int) -> int:
     """Δγ = (I + G W)⁻¹ δ; returns 0, or k + 1 if pivot k is 0 or not finite.
 

@@ -147,6 +147,6 @@ class ContactSolver:
 
     def run(self, kernel, dim, inputs, lanes: int | None = None) -> None:
         """Launch off the tape; `lanes`: on CUDA, that of the copy with so many lanes per world."""
-        fewer = lanes and self.device.is_cuda
+        fewer = lanes and getattr(self, "as_on_gpu", self.device.is_cuda)
         code = variant(self.scalar, self.spin, self.cg, lanes, shaped=self.shaped) if fewer else self.launched
         launch(kernel, code, dim, inputs, device=self.device, record_tape=False, block_dim=BLOCK)

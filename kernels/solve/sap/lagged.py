@@ -459,15 +459,7 @@ def island_solver(iterate):
             status = keep_free_motion(problem, work, solution, w, r)
         else:
             tolerance = island_tolerance(work, options, w)
-            status = wp.int32(UNDECIDED)
-            tried = wp.int32(0)
-            if wp.static(not (SPIN or BY_CG)):
-                if lanes() == 1 and is_in_space(problem, r):
-                    status = iterate_space(problem, work, lag, options, solution, w, r, tolerance)
-                    tried = work.iterations[w, r.island]
-            if status != 0:
-                status = iterate(problem, surrogate, work, lag, options, solution, w, r, tolerance)
-                work.iterations[w, r.island] = work.iterations[w, r.island] + tried
+            status = iterate(problem, surrogate, work, lag, options, solution, w, r, tolerance)
         work.status[w, r.island] = status
 
     return solve_island
@@ -505,7 +497,18 @@ def solve_lagged(
         return
     if left == 1 and work.status[w, island] < UNDECIDED:
         return
-    solve_any(problem, surrogate, work, lag, options, solution, w, island_range(work.islands, w, island))
+    r = island_range(work.islands, w, island)
+    tried = wp.int32(0)
+    solved = bool(False)
+    if wp.static(not (SPIN or BY_CG)):
+        if lanes() == 1 and left == 0 and is_in_space(problem, r) and not is_free(r):
+            tolerance = island_tolerance(work, options, w)
+            work.status[w, island] = iterate_space(problem, work, lag, options, solution, w, r, tolerance)
+            solved = work.status[w, island] == 0
+            tried = work.iterations[w, island]
+    if not solved:
+        solve_any(problem, surrogate, work, lag, options, solution, w, r)
+        work.iterations[w, island] = work.iterations[w, island] + tried
 
 
 @func

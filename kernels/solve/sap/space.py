@@ -13,7 +13,7 @@ All lanes call every function together unless its docstring says otherwise (`lin
 import warp as wp
 
 from ... import real as device
-from ...linalg.lanes import WORLD, WORLDS, by_device, lane, lanes, sync, team_sum_3
+from ...linalg.lanes import WORLD, WORLDS, by_device, lane, lanes, sync, team_number, team_sum_3
 from ...linalg.ltdl import team_ltdl_solve_block
 from ...linalg.row_space import (
     ALONE,
@@ -184,13 +184,18 @@ def take_dofs(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
 def take_rows(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
     """Load J, R, v̂, μ and bounds."""
     slot = work.islands.slot[w]
-    team_space_clear(s.x, s.n, s.dofs)
-    for k in range(s.contacts):
-        c = work.islands.contact[w, r.contact_begin + k]
-        pair = problem.contact_pair[w, c]
-        team_space_place(
-            problem.J[w, c], problem.support[pair], problem.support_size[pair], slot, r.slot_begin, 3 * k, s.x
-        )
+    for first in range(0, s.contacts, lanes()):
+        at = wp.int32(0)
+        pair = wp.int32(0)
+        size = wp.int32(0)
+        if first + lane() < s.contacts:
+            at = work.islands.contact[w, r.contact_begin + first + lane()]
+            pair = problem.contact_pair[w, at]
+            size = problem.support_size[pair]
+        for of in range(wp.min(lanes(), s.contacts - first)):
+            support = problem.support[team_number(pair, of)]
+            J = problem.J[w, team_number(at, of)]
+            team_space_place(J, support, team_number(size, of), slot, r.slot_begin, 3 * (first + of), s.x)
     for k in range(s.scalars):
         at = work.islands.row[w, r.row_begin + k]
         team_space_place_one(
@@ -216,6 +221,7 @@ def take_rows(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
 def take_space(problem: Problem, work: Workspace, w: int, r: Range):
     """Load an island: J, W, b, A v*, and the laws of its rows; γ = 0 and u = b."""
     s = space_island(work, w, r)
+    team_space_clear(s.x, s.n, s.dofs)
     take_dofs(problem, work, s, w, r)
     take_rows(problem, work, s, w, r)
     team_space_rates(s.x, s.n, s.dofs)

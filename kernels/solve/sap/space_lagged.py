@@ -15,11 +15,11 @@ from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...laws.coulomb import Linearised, compression, compression_slope, coulomb_newton
 from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_sum_2
 from ...linalg.row_space import team_space_add_one, team_space_add_three, team_space_newton, team_space_opposed, team_space_times
-from ...real import func, real, vec2, vec3
+from ...real import func, kernel, real, vec2, vec3
 from ..problem import Problem, Solution
 from .contact_laws import contact_rho
 from .coupled import Lag
-from .newton import Range
+from .newton import Range, island_range
 from .progress import (
     CYCLE_PATIENCE,
     MOST_SHARE,
@@ -30,11 +30,22 @@ from .progress import (
     is_solved,
     judge,
 )
-from .sap import UNDECIDED, Options, Workspace, epsilon, opposed_level
+from .sap import (
+    UNDECIDED,
+    UNTRIED,
+    Options,
+    Workspace,
+    epsilon,
+    is_free,
+    island_tolerance,
+    keep_free_motion,
+    opposed_level,
+)
 from .space import (
     Space,
     give_impulses,
     give_velocity,
+    is_in_space,
     measure_space,
     set_triple,
     space_island,
@@ -127,6 +138,7 @@ def sweep_contact(s: Space, k: int):
         gamma_0 *= scale
         gamma_1 *= scale
     found = vec3(gamma_0, gamma_1, gamma_n)
+    sync()
     set_triple(s.gamma, k, found)
     team_space_add_three(s.x, s.n, row, found - gamma)
 
@@ -138,6 +150,7 @@ def sweep_row(s: Space, row: int):
     R = s.R[row]
     trial = gamma - (s.u[row] - s.v_hat[row] + R * gamma) / (s.W[row * s.wide + row] + R)
     found = box_impulse(trial, s.lower[row], s.upper[row])
+    sync()
     s.gamma[row] = found
     team_space_add_one(s.x, s.n, row, found - gamma)
 
@@ -301,3 +314,28 @@ def accept_space(
         project_space(s)
         give_impulses(problem, work, s, solution, w, r)
     return status
+
+
+@kernel(lanes=True, registers=128, fast_math=True)
+def solve_space_lagged(
+    problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int
+):
+    """Solve the islands that have few rows, before `lagged.solve_lagged` on a GPU. Launch over (worlds, trees, lanes).
+
+    With `left` = 1 it takes only islands that the copy with fewer lanes left.
+    """
+    w, island, _lane = wp.tid()
+    if island >= work.islands.count[w]:
+        return
+    if left == 1 and work.status[w, island] != UNTRIED:
+        return
+    r = island_range(work.islands, w, island)
+    lag.island_error[w, island] = real(0.0)
+    work.iterations[w, island] = wp.int32(0)
+    if is_free(r):
+        work.status[w, island] = keep_free_motion(problem, work, solution, w, r)
+    elif is_in_space(problem, r):
+        tolerance = island_tolerance(work, options, w)
+        work.status[w, island] = iterate_space(problem, work, lag, options, solution, w, r, tolerance)
+    else:
+        work.status[w, island] = UNTRIED

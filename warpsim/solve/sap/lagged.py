@@ -6,11 +6,11 @@
 
 import warp as wp
 
-from warpsim.device.copies import copy
+from warpsim.device.copies import WARP, copy
 from warpsim.device.memory import adopt
 from warpsim.kernels.linalg.registers import UNKNOWNS
 from warpsim.kernels.solve import problem as problems
-from warpsim.kernels.solve.sap import coupled, lagged, small_restarts, surrogate
+from warpsim.kernels.solve.sap import coupled, lagged, space_lagged, surrogate
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver, find_islands
@@ -109,7 +109,9 @@ class LaggedSolver(SAPSolver):
         self.surrogate.R, self.surrogate.v_hat = self.lag.R, self.lag.v_hat
         rest = [self.work, self.lag, self.options, self.solution]
         if self.small_first:
-            self.run(small_restarts.solve_small_lagged, per_tree, [self.problem, self.surrogate, *rest])
+            self.run(space_lagged.solve_space_lagged, per_tree, [self.problem, *rest, 0])
+            if self.lanes < WARP:
+                self.run(space_lagged.solve_space_lagged, per_tree, [self.problem, *rest, 1], lanes=WARP)
         if self.tries_first:
             self.run(lagged.try_lagged, per_tree, [self.problem, *rest, int(self.small_first)])
         self.run(lagged.solve_lagged, per_tree, [self.problem, self.surrogate, *rest, int(self.as_on_gpu)])
