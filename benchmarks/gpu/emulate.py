@@ -42,7 +42,6 @@ ROUGH, ROUGH_TOLERANCE = (
 SOLVERS = (
     "solve",
     "solve_small",
-    "solve_small_lagged",
     "solve_space_lagged",
     "try_lagged",
     "solve_lagged",

@@ -78,6 +78,7 @@ class Launch:
 
 
 launch_on_cpu = wp.launch
+ON_CPU = ("space",)  # arrays of structs that a GPU has no use for
 
 
 def collect_arrays(name: str, value, found: dict[int, tuple[str, wp.array]]) -> None:
@@ -87,6 +88,8 @@ def collect_arrays(name: str, value, found: dict[int, tuple[str, wp.array]]) -> 
             found.setdefault(value.ptr, (name, value))
     elif hasattr(value, "_cls"):
         for field in value._cls.vars:
+            if field in ON_CPU:
+                continue
             collect_arrays(f"{name}.{field}", getattr(value, field), found)
 
 

@@ -14,7 +14,7 @@ together; each ends with a `sync`.
 import warp as wp
 
 from .. import real as device
-from ..real import LANES, mat33, real, vec3
+from ..real import LANES, mat33, real
 from .lanes import WORLD, WORLDS, by_device
 from .vector import scalar
 
@@ -170,20 +170,6 @@ SYMMETRIC = newton(
     above="y -= left * y_k;",
     columns=(("h", "left", "row"),),
 )
-# h uses G J, u uses Gᵀ J: G has the term p eᵀ of friction that depends on the normal impulse.
-COUPLED = newton(
-    start="h[@j] = a.v[@t]; u[@j] = a.v[@t];",
-    slides="""const SCALAR p0 = p.data[c].c[0], p1 = p.data[c].c[1], r2 = s2 + p0 * a0 + p1 * a1, r0 = s0, r1 = s1;
-    s0 += p0 * a2;
-    s1 += p1 * a2;""",
-    contact="""h[@j] += s0 * t1.v[@t] + s1 * t2.v[@t] + s2 * n_.v[@t];
-        u[@j] += r0 * t1.v[@t] + r1 * t2.v[@t] + r2 * n_.v[@t];""",
-    row="h[@j] += s * row.v[@t]; u[@j] += s * row.v[@t];",
-    sound="pivot != (SCALAR)0",
-    keep=f"Q_rows[k * STRIDE + lane] = h[LAST]; row[{TURN} + lane + s] = u[LAST];",
-    above="const SCALAR above = lane < k ? u[LAST] * inverse : (SCALAR)0; y -= above * y_k;",
-    columns=(("h", "left", f"row + {TURN}"), ("u", "above", "row")),
-)
 # Rows of M, then of A = M + h D (M itself where nothing damps); their factors, and A⁻¹ y from the rows that elimination
 # left in shared memory. Lane `first` has the first row, so that the last row is the last of eight.
 DAMPED = """
@@ -257,18 +243,6 @@ LOOP (int row = lane; row < rows; row += LANES) {
 }
 meet();
 """
-INERTIAS = """
-if (lane < rows) {
-    const SCALAR* const J_k = J.data + (first + lane) * STRIDE;
-    SCALAR sum = (SCALAR)0;
-    LOOP (int c = 0; c < n; c += 4) {
-        const quad a = quad_at(J_k + c), b = quad_at(x.data + c);
-        for (int t = 0; t < 4; ++t) sum += a.v[t] * a.v[t] * b.v[t];
-    }
-    inertia.data[lane] = sum;
-}
-meet();
-"""
 FORCES = """
 SCALAR sum = (SCALAR)0;
 LOOP (int r = 0; r < rows; r += 4) {
@@ -277,23 +251,6 @@ LOOP (int r = 0; r < rows; r += 4) {
     for (int t = 0; t < 4; ++t) sum += TERM;
 }
 x.data[lane] = sum;
-meet();
-"""
-THREE_FORCES = """
-SCALAR first = (SCALAR)0, second = (SCALAR)0, third = (SCALAR)0;
-LOOP (int r = 0; r < rows; r += 4) {
-    const SCALAR* const J_r = J.data + r * STRIDE + lane;
-    const quad a = quad_at(f.data + r), b = quad_at(g.data + r), c = quad_at(e.data + r);
-    for (int t = 0; t < 4; ++t) {
-        const SCALAR entry = J_r[t * STRIDE];
-        first += entry * a.v[t];
-        second += entry * b.v[t];
-        third += entry * c.v[t];
-    }
-}
-x.data[lane] = first;
-y.data[lane] = second;
-z.data[lane] = third;
 meet();
 """
 CLEAR = """
@@ -326,19 +283,6 @@ def team_newton_symmetric(
     ...
 
 
-@device.func_native(on_cuda(COUPLED, "return 0;"))
-def team_newton_coupled(
-    Q: wp.array2d(dtype=real), J: wp.array2d(dtype=real), G: wp.array1d(dtype=mat33), p: wp.array1d(dtype=vec3),
-    row_G: wp.array1d(dtype=real), scratch: wp.array1d(dtype=real), first: int, n: int, contacts: int, rows: int,
-    x: wp.array1d(dtype=real),
-) -> int:  # fmt: skip
-    """x ← (A + JᵀGJ)⁻¹ x with G + p eᵀ of contacts, e their normal.
-
-    Returns 0, or k + 1 if pivot k is 0 or not finite; x is then unchanged.
-    """
-    ...
-
-
 @device.func_native(on_cuda(damped()))
 def team_damped_motion(
     h_step: real, D: wp.array1d(dtype=real), force: wp.array1d(dtype=real), bias: wp.array1d(dtype=real),
@@ -364,14 +308,6 @@ def team_rates(J: wp.array2d(dtype=real), n: int, rows: int, x: wp.array1d(dtype
     ...
 
 
-@device.func_native(on_cuda(INERTIAS))
-def team_inertias(
-    J: wp.array2d(dtype=real), n: int, first: int, rows: int, x: wp.array1d(dtype=real), inertia: wp.array1d(dtype=real)
-):
-    """inertia ← Σ_i J_ki² x_i of `rows` rows k from `first` on, at most `UNKNOWNS`."""
-    ...
-
-
 @device.func_native(on_cuda(FORCES.replace("TERM", "J_r[t * STRIDE] * b.v[t]")))
 def team_forces(J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), x: wp.array1d(dtype=real)):
     """x ← Jᵀf; f is padded with 0 to a multiple of four."""
@@ -381,15 +317,6 @@ def team_forces(J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real),
 @device.func_native(on_cuda(FORCES.replace("TERM", "fabs(J_r[t * STRIDE] * b.v[t])")))
 def team_absolute_forces(J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), x: wp.array1d(dtype=real)):
     """x ← |J|ᵀ|f|; f is padded with 0 to a multiple of four."""
-    ...
-
-
-@device.func_native(on_cuda(THREE_FORCES))
-def team_three_forces(
-    J: wp.array2d(dtype=real), rows: int, f: wp.array1d(dtype=real), g: wp.array1d(dtype=real),
-    e: wp.array1d(dtype=real), x: wp.array1d(dtype=real), y: wp.array1d(dtype=real), z: wp.array1d(dtype=real),
-):  # fmt: skip
-    """x, y, z ← Jᵀf, Jᵀg, Jᵀe; f, g, e are padded with 0 to a multiple of four."""
     ...
 
 

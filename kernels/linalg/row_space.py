@@ -13,14 +13,14 @@ import warp as wp
 from .. import real as device
 from ..real import LANES, real, vec3
 from .registers import INVERSE, LOOP
-from .vector import scalar, snippet
+from .vector import padded, scalar, snippet
 
 ROWS = wp.constant(LANES)
 DOFS = wp.constant(LANES)
 STRIDE = LANES + 4  # of rows on CUDA: four numbers are aligned to 16 bytes, and eight rows of them use different banks
 ROOT = "rsqrtf" if scalar == "float" else "rsqrt"
 ALONE_ROWS = 32
-ALONE_DOFS = 32
+ALONE_DOFS = 96  # on the CPU; J and Y, the last parts, have room for as many as the largest island has
 
 
 def places(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
@@ -42,8 +42,13 @@ PLACES, NUMBERS = places(
 PLACES["Y"] = PLACES["W"]
 ALONE, ALONE_NUMBERS = places(
     dict.fromkeys(OF_ROWS + BOUNDS, ALONE_ROWS) | dict.fromkeys(OF_DOFS, ALONE_DOFS) | {"G": 3 * ALONE_ROWS + 8}
-    | {"J": ALONE_ROWS * ALONE_DOFS, "W": ALONE_ROWS * ALONE_ROWS, "Y": ALONE_DOFS * ALONE_ROWS}
+    | {"W": ALONE_ROWS * ALONE_ROWS, "J": 0}
 )  # fmt: skip
+
+
+def alone_numbers(dofs: int) -> int:
+    """Numbers of a world on the CPU whose largest island has so many dofs."""
+    return ALONE_NUMBERS + 2 * ALONE_ROWS * padded(min(dofs, ALONE_DOFS))
 
 
 def placed(text: str, of: dict[str, int]) -> str:
@@ -54,8 +59,11 @@ def placed(text: str, of: dict[str, int]) -> str:
 
 
 def algebra(cpu: str, gpu: str) -> str:
-    """A C++ body for each device: Y on the CPU is stored by dofs, ROWS numbers each, J by rows of DOFS numbers."""
-    alone = f"constexpr int DOFS = {ALONE_DOFS}, ROWS = {ALONE_ROWS};\n" + placed(cpu, ALONE)
+    """A C++ body for each device. On the CPU Y is stored by dofs, ROWS numbers each, J by rows of DOFS numbers."""
+    alone = f"constexpr int ROWS = {ALONE_ROWS};\n"
+    if "DOFS" in cpu or "@Y" in cpu:
+        alone += "const int DOFS = (dofs + 7) & ~7;\n"
+    alone += placed(cpu.replace("@Y", "(@J + ROWS * DOFS)"), ALONE)
     shared = f"constexpr int STRIDE = {STRIDE};\n" + placed(QUAD + gpu.replace("LOOP ", LOOP), PLACES)
     shared = shared.replace("ROOT", ROOT)
     return snippet(cpu=alone, gpu=shared)
@@ -408,7 +416,7 @@ def team_space_clear(x: wp.array1d(dtype=real), n: int, dofs: int):
 @device.func_native(algebra(PLACE, TEAM_PLACE))
 def team_space_place(
     J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, slot: wp.array1d(dtype=int), begin: int,
-    row: int, x: wp.array1d(dtype=real),
+    row: int, dofs: int, x: wp.array1d(dtype=real),
 ):  # fmt: skip
     """Rows `row` … `row` + 2 of J: those of a contact; `begin`: slot of the first dof."""
     ...
@@ -417,7 +425,7 @@ def team_space_place(
 @device.func_native(algebra(PLACE_ONE, TEAM_PLACE_ONE))
 def team_space_place_one(
     J: wp.array1d(dtype=real), support: wp.array1d(dtype=int), size: int, slot: wp.array1d(dtype=int), begin: int,
-    row: int, x: wp.array1d(dtype=real),
+    row: int, dofs: int, x: wp.array1d(dtype=real),
 ):  # fmt: skip
     """Row `row` of J: a scalar row."""
     ...
@@ -430,7 +438,9 @@ def team_space_rates(x: wp.array1d(dtype=real), n: int, dofs: int):
 
 
 @device.func_native(algebra(HALF, half_of(LANES)))
-def team_space_half(L: wp.array2d(dtype=real), begin: int, end: int, column: int, n: int, x: wp.array1d(dtype=real)):
+def team_space_half(
+    L: wp.array2d(dtype=real), begin: int, end: int, column: int, n: int, dofs: int, x: wp.array1d(dtype=real)
+):
     """Y = J L⁻¹ D^(−½) in the columns of one tree, from `column` on, whose factor is in rows [begin, end)."""
     ...
 

@@ -15,7 +15,7 @@ from warpsim.kernels.contact import contacts
 from warpsim.kernels.integrate import fused
 from warpsim.kernels.linalg import lanes as lane_functions
 from warpsim.kernels.solve import problem
-from warpsim.kernels.solve.sap import small_restarts
+from warpsim.kernels.solve.sap import space_lagged
 from warpsim.kernels.tree import passes
 
 WIDTHS = (*PARTS, WARP)
@@ -93,7 +93,7 @@ def test_what_a_gpu_would_launch(robot, lanes):
     assert chosen() == [32, 32] and solver.launched is wp.float32
     with as_on_gpu(sim):
         assert chosen() == [lanes, lanes]
-        assert copy(small_restarts.solve_small_lagged, solver.launched).lanes == lanes
+        assert copy(space_lagged.solve_space_lagged, solver.launched).lanes == max(16, lanes)
         assert copy(passes.crba, device_model.code(passes.crba)).lanes == 32  # of a file without such copies
     assert chosen() == [32, 32] and solver.launched is wp.float32
 

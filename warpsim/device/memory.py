@@ -14,14 +14,18 @@ GRAIN = 32  # [bytes] alignment of parts of a world's row
 class SideBySide:
     """Arrays (worlds, …) of zeros by name; all parts of one world lie side by side in its row of `whole`.
 
-    `shapes[name]` is the shape in a world and the dtype. A `Lender` of `whole` then has long rows.
+    `shapes[name]` is the shape in a world and the dtype. A `Lender` of `whole` then has long rows. `over[name]`: a part
+    and the shape of an array that begins at the same place, for use at other times.
     """
 
-    def __init__(self, worlds: int, shapes: dict[str, tuple[tuple[int, ...], type]], device):
+    def __init__(self, worlds: int, shapes: dict[str, tuple[tuple[int, ...], type]], device, over=()):
         begin, end = {}, 0
         for name, (shape, kind) in shapes.items():
             begin[name] = end
             end += _aligned(math.prod(shape) * wp.types.type_size_in_bytes(kind))
+        for name, (part, (shape, kind)) in dict(over).items():
+            begin[name], shapes = begin[part], shapes | {name: (shape, kind)}
+            end = max(end, begin[name] + _aligned(math.prod(shape) * wp.types.type_size_in_bytes(kind)))
         self.whole = wp.zeros((worlds, end // 4), dtype=wp.int32, device=device)
         self.arrays = {
             name: _part(self.whole, begin[name], (worlds, *shape), kind) for name, (shape, kind) in shapes.items()

@@ -86,6 +86,8 @@ from .surrogate import give_back, restart
 BEARS_AT = 0.3
 # Above this error v0 with the law's impulses is not near the solution, and the initial state is v* without impulses.
 WARM_ERROR = 0.3
+
+
 @func
 def start_lagged(problem: Problem, work: Workspace, near: bool, solution: Solution, w: int, r: Range):
     """Initial state: v* without impulses; with `near`, v0 and the law's impulses at v0. Computes A v* in p_star."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Islands small enough to keep in shared memory on CUDA, in the order of the rows of H (`linalg/registers.py`).
 
-Most robots have such islands. The solvers (`sap.py`, `lagged.py`) run the same iteration on them, built from the
-functions of `small_convex.py` and `small_lagged.py`. On CUDA these kernels are launched first and leave larger islands
-to the general ones. If they are launched on the CPU (tests), they solve the same islands with the general functions.
+Most robots have such islands. SAP (`sap.py`) runs the same iteration on them, built from the functions of
+`small_convex.py`. On CUDA that kernel is launched first and leaves larger islands to the general one. If it is launched
+on the CPU (tests), it solves the same islands with the general functions.
 
 Constraint rows are numbered in sequence: three per contact, then the scalar rows. `u`, `du`, `gamma`, `R` and J have
 one entry per row. All lanes call every function together unless its docstring says otherwise. Each lane has one dof,
@@ -42,26 +42,18 @@ class Small:
     m: wp.array1d(dtype=real)  # A (v − v*)
     j_c: wp.array1d(dtype=real)  # Jᵀγ
     dv: wp.array1d(dtype=real)  # the Newton step
-    dp: wp.array1d(dtype=real)  # A Δv; under Coulomb's law Jᵀmiss
-    before: wp.array1d(dtype=real)  # the previous step
+    dp: wp.array1d(dtype=real)  # A Δv
     D_sq: wp.array1d(dtype=real)  # 1/diag(A)
-    u: wp.array1d(dtype=real)  # per row, as the arrays down to v_hat: J v − v̂; under Coulomb's law J v
+    u: wp.array1d(dtype=real)  # per row, as the arrays down to v_hat: J v − v̂
     du: wp.array1d(dtype=real)
     gamma: wp.array1d(dtype=real)
-    miss: wp.array1d(dtype=real)
-    delta: wp.array1d(dtype=real)
     R: wp.array1d(dtype=real)
     v_hat: wp.array1d(dtype=real)
-    mu: wp.array1d(dtype=real)  # per contact, as the arrays down to p
-    weight: wp.array1d(dtype=real)  # ρ; for Coulomb's law, as the next two
-    load: wp.array1d(dtype=real)
-    least: wp.array1d(dtype=real)
+    mu: wp.array1d(dtype=real)  # per contact, as the array G
     G: wp.array1d(dtype=mat33)
-    p: wp.array1d(dtype=vec3)
-    lower: wp.array1d(dtype=real)  # per scalar row, as the arrays down to rho
+    lower: wp.array1d(dtype=real)  # per scalar row, as the next two
     upper: wp.array1d(dtype=real)
     row_G: wp.array1d(dtype=real)
-    rho: wp.array1d(dtype=real)  # ρ of a scalar row, see `lagged.row_inertia`
     scratch: wp.array1d(dtype=real)  # memory of an elimination
 
 
@@ -75,12 +67,12 @@ def places(**sizes: int) -> tuple[dict[str, int], int]:
 
 
 OF_LANES = dict.fromkeys(
-    ("v", "v_star", "p_star", "m", "j_c", "dv", "dp", "before", "D_sq", "lower", "upper", "row_G", "rho"), int(UNKNOWNS)
+    ("v", "v_star", "p_star", "m", "j_c", "dv", "dp", "D_sq", "lower", "upper", "row_G"), int(UNKNOWNS)
 )
-OF_ROWS = dict.fromkeys(("u", "du", "gamma", "delta", "R", "v_hat"), int(ROWS))
-OF_CONTACTS = dict.fromkeys(("mu", "weight", "load", "least"), int(CONTACTS))
+OF_ROWS = dict.fromkeys(("u", "du", "gamma", "R", "v_hat"), int(ROWS))
+OF_CONTACTS = dict.fromkeys(("mu",), int(CONTACTS))
 PLACES, NUMBERS = places(
-    Q=UNKNOWNS * STRIDE, J=ROWS * STRIDE, **OF_LANES, **OF_ROWS, **OF_CONTACTS, G=9 * CONTACTS, p=3 * CONTACTS,
+    Q=UNKNOWNS * STRIDE, J=ROWS * STRIDE, **OF_LANES, **OF_ROWS, **OF_CONTACTS, G=9 * CONTACTS,
     scratch=SCRATCH,
 )  # fmt: skip
 if LANES < 32:
@@ -106,12 +98,6 @@ def part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=r
 @device.func_native(f"return wp::array_t<{scalar}>(all.data + at, count, {STRIDE});")
 def rows_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array2d(dtype=real):
     """View as rows of length STRIDE."""
-    ...
-
-
-@device.func_native(f"return wp::array_t<wp::vec_t<3, {scalar}>>((wp::vec_t<3, {scalar}>*)(all.data + at), count);")
-def vectors_part(all: wp.array1d(dtype=real), at: int, count: int) -> wp.array1d(dtype=vec3):
-    """View as vectors."""
     ...
 
 
@@ -146,25 +132,17 @@ def small_island(r: Range) -> Small:
     x.j_c = part(all, wp.static(PLACES["j_c"]), UNKNOWNS)
     x.dv = part(all, wp.static(PLACES["dv"]), UNKNOWNS)
     x.dp = part(all, wp.static(PLACES["dp"]), UNKNOWNS)
-    x.before = part(all, wp.static(PLACES["before"]), UNKNOWNS)
     x.D_sq = part(all, wp.static(PLACES["D_sq"]), UNKNOWNS)
     x.u = part(all, wp.static(PLACES["u"]), ROWS)
     x.du = part(all, wp.static(PLACES["du"]), ROWS)
     x.gamma = part(all, wp.static(PLACES["gamma"]), ROWS)
-    x.miss = x.du  # `miss` is computed after the last use of du
-    x.delta = part(all, wp.static(PLACES["delta"]), ROWS)
     x.R = part(all, wp.static(PLACES["R"]), ROWS)
     x.v_hat = part(all, wp.static(PLACES["v_hat"]), ROWS)
     x.mu = part(all, wp.static(PLACES["mu"]), CONTACTS)
-    x.weight = part(all, wp.static(PLACES["weight"]), CONTACTS)
-    x.load = part(all, wp.static(PLACES["load"]), CONTACTS)
-    x.least = part(all, wp.static(PLACES["least"]), CONTACTS)
     x.G = matrices_part(all, wp.static(PLACES["G"]), CONTACTS)
-    x.p = vectors_part(all, wp.static(PLACES["p"]), CONTACTS)
     x.lower = part(all, wp.static(PLACES["lower"]), UNKNOWNS)
     x.upper = part(all, wp.static(PLACES["upper"]), UNKNOWNS)
     x.row_G = part(all, wp.static(PLACES["row_G"]), UNKNOWNS)
-    x.rho = part(all, wp.static(PLACES["rho"]), UNKNOWNS)
     x.scratch = part(all, wp.static(PLACES["scratch"]), SCRATCH)
     return x
 

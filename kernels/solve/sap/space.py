@@ -17,6 +17,7 @@ from ...linalg.lanes import WORLD, WORLDS, by_device, lane, lanes, sync, team_nu
 from ...linalg.ltdl import team_ltdl_solve_block
 from ...linalg.row_space import (
     ALONE,
+    ALONE_DOFS,
     ALONE_ROWS,
     DOFS,
     NUMBERS,
@@ -86,17 +87,13 @@ def numbers_of(all: wp.array1d(dtype=real)) -> wp.array1d(dtype=real):
     ...
 
 
-@device.func_native(
-    by_device(VIEW.replace("AT", "at"), VIEW.replace("AT", "alone")).replace("TYPE", scalar)
-)
+@device.func_native(by_device(VIEW.replace("AT", "at"), VIEW.replace("AT", "alone")).replace("TYPE", scalar))
 def part(all: wp.array1d(dtype=real), at: int, alone: int, count: int) -> wp.array1d(dtype=real):
     """View of `count` numbers from index `at` on CUDA, `alone` on the CPU."""
     ...
 
 
-@device.func_native(
-    by_device(VIEW.replace("AT", "at"), VIEW.replace("AT", "alone")).replace("TYPE", MATRIX)
-)
+@device.func_native(by_device(VIEW.replace("AT", "at"), VIEW.replace("AT", "alone")).replace("TYPE", MATRIX))
 def blocks_part(all: wp.array1d(dtype=real), at: int, alone: int, count: int) -> wp.array1d(dtype=mat33):
     """View as matrices."""
     ...
@@ -105,6 +102,12 @@ def blocks_part(all: wp.array1d(dtype=real), at: int, alone: int, count: int) ->
 @device.func_native(by_device(f"return {STRIDE};", f"return {ALONE_ROWS};"))
 def row_length() -> int:
     """Numbers from a row of W to the next."""
+    ...
+
+
+@device.func_native(by_device(f"return {DOFS};", f"return {ALONE_DOFS};"))
+def most_dofs() -> int:
+    """Largest number of dofs of an island in the space of its rows."""
     ...
 
 
@@ -117,29 +120,29 @@ def space_island(work: Workspace, w: int, r: Range) -> Space:
     s.n = 3 * s.contacts + s.scalars
     s.dofs = r.slot_end - r.slot_begin
     s.x = numbers_of(work.space[w])
-    s.b = part(s.x, wp.static(PLACES["b"]), wp.static(ALONE["b"]), ROWS)
-    s.u = part(s.x, wp.static(PLACES["u"]), wp.static(ALONE["u"]), ROWS)
-    s.gamma = part(s.x, wp.static(PLACES["gamma"]), wp.static(ALONE["gamma"]), ROWS)
-    s.dgamma = part(s.x, wp.static(PLACES["dgamma"]), wp.static(ALONE["dgamma"]), ROWS)
-    s.before = part(s.x, wp.static(PLACES["before"]), wp.static(ALONE["before"]), ROWS)
-    s.miss = part(s.x, wp.static(PLACES["miss"]), wp.static(ALONE["miss"]), ROWS)
-    s.delta = part(s.x, wp.static(PLACES["delta"]), wp.static(ALONE["delta"]), ROWS)
-    s.R = part(s.x, wp.static(PLACES["R"]), wp.static(ALONE["R"]), ROWS)
-    s.v_hat = part(s.x, wp.static(PLACES["v_hat"]), wp.static(ALONE["v_hat"]), ROWS)
-    s.mu = part(s.x, wp.static(PLACES["mu"]), wp.static(ALONE["mu"]), ROWS)
-    s.lower = part(s.x, wp.static(PLACES["lower"]), wp.static(ALONE["lower"]), ROWS)
-    s.upper = part(s.x, wp.static(PLACES["upper"]), wp.static(ALONE["upper"]), ROWS)
-    s.rho = part(s.x, wp.static(PLACES["rho"]), wp.static(ALONE["rho"]), ROWS)
-    s.load = part(s.x, wp.static(PLACES["load"]), wp.static(ALONE["load"]), ROWS)
-    s.least = part(s.x, wp.static(PLACES["least"]), wp.static(ALONE["least"]), ROWS)
-    s.v_star = part(s.x, wp.static(PLACES["v_star"]), wp.static(ALONE["v_star"]), DOFS)
-    s.p_star = part(s.x, wp.static(PLACES["p_star"]), wp.static(ALONE["p_star"]), DOFS)
-    s.D_sq = part(s.x, wp.static(PLACES["D_sq"]), wp.static(ALONE["D_sq"]), DOFS)
-    s.j_c = part(s.x, wp.static(PLACES["j_c"]), wp.static(ALONE["j_c"]), DOFS)
-    s.j_miss = part(s.x, wp.static(PLACES["j_miss"]), wp.static(ALONE["j_miss"]), DOFS)
-    s.G = part(s.x, wp.static(PLACES["G"]), wp.static(ALONE["G"]), 3 * ROWS)
-    s.block = blocks_part(s.x, wp.static(PLACES["G"]), wp.static(ALONE["G"]), ROWS)
-    s.W = part(s.x, wp.static(PLACES["W"]), wp.static(ALONE["W"]), ROWS * STRIDE)
+    s.b = part(s.x, wp.static(PLACES["b"]), wp.static(ALONE["b"]), ALONE_ROWS)
+    s.u = part(s.x, wp.static(PLACES["u"]), wp.static(ALONE["u"]), ALONE_ROWS)
+    s.gamma = part(s.x, wp.static(PLACES["gamma"]), wp.static(ALONE["gamma"]), ALONE_ROWS)
+    s.dgamma = part(s.x, wp.static(PLACES["dgamma"]), wp.static(ALONE["dgamma"]), ALONE_ROWS)
+    s.before = part(s.x, wp.static(PLACES["before"]), wp.static(ALONE["before"]), ALONE_ROWS)
+    s.miss = part(s.x, wp.static(PLACES["miss"]), wp.static(ALONE["miss"]), ALONE_ROWS)
+    s.delta = part(s.x, wp.static(PLACES["delta"]), wp.static(ALONE["delta"]), ALONE_ROWS)
+    s.R = part(s.x, wp.static(PLACES["R"]), wp.static(ALONE["R"]), ALONE_ROWS)
+    s.v_hat = part(s.x, wp.static(PLACES["v_hat"]), wp.static(ALONE["v_hat"]), ALONE_ROWS)
+    s.mu = part(s.x, wp.static(PLACES["mu"]), wp.static(ALONE["mu"]), ALONE_ROWS)
+    s.lower = part(s.x, wp.static(PLACES["lower"]), wp.static(ALONE["lower"]), ALONE_ROWS)
+    s.upper = part(s.x, wp.static(PLACES["upper"]), wp.static(ALONE["upper"]), ALONE_ROWS)
+    s.rho = part(s.x, wp.static(PLACES["rho"]), wp.static(ALONE["rho"]), ALONE_ROWS)
+    s.load = part(s.x, wp.static(PLACES["load"]), wp.static(ALONE["load"]), ALONE_ROWS)
+    s.least = part(s.x, wp.static(PLACES["least"]), wp.static(ALONE["least"]), ALONE_ROWS)
+    s.v_star = part(s.x, wp.static(PLACES["v_star"]), wp.static(ALONE["v_star"]), ALONE_DOFS)
+    s.p_star = part(s.x, wp.static(PLACES["p_star"]), wp.static(ALONE["p_star"]), ALONE_DOFS)
+    s.D_sq = part(s.x, wp.static(PLACES["D_sq"]), wp.static(ALONE["D_sq"]), ALONE_DOFS)
+    s.j_c = part(s.x, wp.static(PLACES["j_c"]), wp.static(ALONE["j_c"]), ALONE_DOFS)
+    s.j_miss = part(s.x, wp.static(PLACES["j_miss"]), wp.static(ALONE["j_miss"]), ALONE_DOFS)
+    s.G = part(s.x, wp.static(PLACES["G"]), wp.static(ALONE["G"]), 3 * ALONE_ROWS)
+    s.block = blocks_part(s.x, wp.static(PLACES["G"]), wp.static(ALONE["G"]), ALONE_ROWS)
+    s.W = part(s.x, wp.static(PLACES["W"]), wp.static(ALONE["W"]), ALONE_ROWS * STRIDE)
     s.wide = row_length()
     return s
 
@@ -148,7 +151,7 @@ def space_island(work: Workspace, w: int, r: Range) -> Space:
 def is_in_space(problem: Problem, r: Range) -> bool:
     """Whether an island is solved in the space of its rows: it has few, and the factor of A is there."""
     rows = 3 * (r.contact_end - r.contact_begin) + r.row_end - r.row_begin
-    fits = rows <= ROWS and r.slot_end - r.slot_begin <= DOFS and problem.A_factor.shape[0] > 0
+    fits = rows <= ROWS and r.slot_end - r.slot_begin <= most_dofs() and problem.A_factor.shape[0] > 0
     if SPIN or BY_CG:
         fits = bool(False)
     return fits
@@ -195,12 +198,12 @@ def take_rows(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
         for of in range(wp.min(lanes(), s.contacts - first)):
             support = problem.support[team_number(pair, of)]
             J = problem.J[w, team_number(at, of)]
-            team_space_place(J, support, team_number(size, of), slot, r.slot_begin, 3 * (first + of), s.x)
+            team_space_place(J, support, team_number(size, of), slot, r.slot_begin, 3 * (first + of), s.dofs, s.x)
     for k in range(s.scalars):
         at = work.islands.row[w, r.row_begin + k]
         team_space_place_one(
             problem.row_J[w, at], problem.row_support[at], problem.row_support_size[at], slot, r.slot_begin,
-            3 * s.contacts + k, s.x,
+            3 * s.contacts + k, s.dofs, s.x,
         )  # fmt: skip
     for k in range(lane(), s.contacts, lanes()):
         c = work.islands.contact[w, r.contact_begin + k]
@@ -231,7 +234,7 @@ def take_space(problem: Problem, work: Workspace, w: int, r: Range):
         end = problem.tree_v[tree + 1]
         if begin < end:
             column = work.islands.slot[w, begin] - r.slot_begin
-            team_space_half(problem.A_factor[w], begin, end, column, s.n, s.x)
+            team_space_half(problem.A_factor[w], begin, end, column, s.n, s.dofs, s.x)
     team_space_gram(s.x, s.n, s.dofs)
     for row in range(lane(), s.n, lanes()):
         s.u[row] = s.b[row]

@@ -13,8 +13,14 @@ import warp as wp
 from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...laws.coulomb import Linearised, compression, compression_slope, coulomb_newton
-from ...linalg.lanes import lane, lanes, sync, team_count, team_max, team_sum, team_sum_2
-from ...linalg.row_space import team_space_add_one, team_space_add_three, team_space_newton, team_space_opposed, team_space_times
+from ...linalg.lanes import lane, lanes, sync, team_max, team_sum, team_sum_2
+from ...linalg.row_space import (
+    team_space_add_one,
+    team_space_add_three,
+    team_space_newton,
+    team_space_opposed,
+    team_space_times,
+)
 from ...real import func, kernel, real, vec2, vec3
 from ..problem import Problem, Solution
 from .contact_laws import contact_rho
@@ -170,9 +176,7 @@ def linearise_contact(s: Space, k: int, held: bool) -> Linearised:
     """Linearise the law of a contact at the present (u, γ). By one lane."""
     row = 3 * k
     u = triple(s.u, k) - triple(s.v_hat, k)
-    return coulomb_newton(
-        triple(s.gamma, k), u, triple(s.R, k), s.mu[row], s.load[row], s.least[row], s.rho[row], held
-    )
+    return coulomb_newton(triple(s.gamma, k), u, triple(s.R, k), s.mu[row], s.load[row], s.least[row], s.rho[row], held)
 
 
 @func
@@ -278,13 +282,14 @@ def iterate_space(
         held = holds_bounds(x.stalled, x.restarts)
         balance = linearise_space(s, held)
         x = judge(x, balance, options, tolerance, held)
+        stuck = x.stalled >= PATIENCE
         if is_solved(x, options):
             lag.island_error[w, r.island] = balance.error
             x.status = wp.int32(0)
             running = bool(False)
-        elif x.lost or x.iterations >= options.max_iterations or (x.stalled >= PATIENCE and x.restarts >= MOST_RESTARTS):
+        elif x.lost or x.iterations >= options.max_iterations or (stuck and x.restarts >= MOST_RESTARTS):
             running = bool(False)
-        elif x.stalled >= PATIENCE:
+        elif stuck:
             sweep(s, MORE_SWEEPS << x.restarts)
             x = begin_again(x, 1)
         else:
@@ -298,9 +303,7 @@ def iterate_space(
 
 
 @func
-def accept_space(
-    problem: Problem, work: Workspace, s: Space, solution: Solution, w: int, r: Range, limit: real
-) -> int:
+def accept_space(problem: Problem, work: Workspace, s: Space, solution: Solution, w: int, r: Range, limit: real) -> int:
     """Give back v and γ; `UNDECIDED` if that v, rounded, misses the balance.
 
     So it is where impulses oppose each other: the rounding of γ, not R times it, is then in v.
@@ -317,9 +320,7 @@ def accept_space(
 
 
 @kernel(lanes=True, registers=128, fast_math=True)
-def solve_space_lagged(
-    problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int
-):
+def solve_space_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int):
     """Solve the islands that have few rows, before `lagged.solve_lagged` on a GPU. Launch over (worlds, trees, lanes).
 
     With `left` = 1 it takes only islands that the copy with fewer lanes left.

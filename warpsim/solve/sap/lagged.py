@@ -16,6 +16,7 @@ from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver, find_islands
 
 KRYLOV_VECTORS = 6
+LEAST_LANES = 16  # per island on a GPU: as many rows as four contacts and some limits have
 LAG = ("missed", "dv", "v", "kept_v", "R", "v_hat", "gamma", "row_gamma")  # a launch writes these before it reads them
 
 
@@ -81,7 +82,7 @@ class LaggedSolver(SAPSolver):
         found = super()._scratch_shapes()
         shapes = dict.fromkeys(("missed", "dv", "v", "kept_v"), ((nv,), S))
         shapes |= {**dict.fromkeys(("R", "v_hat", "gamma"), ((C,), self.vec3)), "row_gamma": ((K,), S)}
-        return found | {f"lag_{name}": shapes[name] for name in LAG}
+        return {f"lag_{name}": shapes[name] for name in LAG} | found
 
     @property
     def slopes(self) -> wp.array:
@@ -96,6 +97,10 @@ class LaggedSolver(SAPSolver):
     def tries_first(self) -> bool:
         """Whether a kernel without restarts, which has less code and fewer registers, first tries larger islands."""
         return self.as_on_gpu and (self.nv > UNKNOWNS or not self.small_first)
+
+    def lanes_of_island(self) -> int:
+        """Lanes per island: one per dof and one per constraint row of most islands."""
+        return max(super().lanes_of_island(), LEAST_LANES) if self.small_first else WARP
 
     def errors(self) -> list[wp.array]:
         return [self.lag.island_error, self.lag.error]

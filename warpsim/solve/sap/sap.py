@@ -235,7 +235,9 @@ class SAPSolver(ContactSolver):
         self.options.free_start = 1
         self.as_on_gpu = self.device.is_cuda  # which kernels are launched
         self.lanes = self.lanes_of_island()
-        self.scratch = SideBySide(self.worlds, self._scratch_shapes(), self.device)
+        # An island is solved in the space of its rows or with H, not with both at once.
+        over = {"space": ("H", ((self.space_numbers,), self.scalar))}
+        self.scratch = SideBySide(self.worlds, self._scratch_shapes(), self.device, over)
         self.work = self._workspace()
 
     def lanes_of_island(self) -> int:
@@ -271,12 +273,15 @@ class SAPSolver(ContactSolver):
     def _scratch_shapes(self) -> dict[str, tuple]:
         """Shape per world and dtype, by name, of the arrays that every launch writes before it reads them."""
         C, K, nv, S = self.max_contacts, self.rows, self.nv, self.scalar
-        found = newton_shapes(self, direct=self.has_factor)
-        found |= dict.fromkeys(VECTORS, ((nv,), S))
-        found["space"] = ((0 if self.device.is_cuda else row_space.ALONE_NUMBERS,), S)
+        found = dict.fromkeys(VECTORS, ((nv,), S))
         for name in ("u_c", "dv_c"):
             found |= {name: ((C,), self.vec3), f"row_{name}": ((K,), S)}
-        return found
+        return found | newton_shapes(self, direct=self.has_factor)
+
+    @property
+    def space_numbers(self) -> int:
+        """Numbers of an island in the space of its rows; on a GPU they are in shared memory."""
+        return 0 if self.device.is_cuda or self.spin or self.cg else row_space.alone_numbers(self.nv)
 
     def _workspace(self):
         W, arrays = self.worlds, self.scratch.arrays
