@@ -314,7 +314,11 @@ meet();
 """
 TEAM_OPPOSED = """
 SCALAR s = (SCALAR)0;
-LOOP (int r = 0; r < n; ++r) s += fabs(@J[r * STRIDE + lane] * @gamma[r]);
+LOOP (int r = 0; r < n; r += 4) {
+    const SCALAR* const J_r = @J + r * STRIDE + lane;
+    const quad a = quad_at(@gamma + r);
+    for (int t = 0; t < 4; ++t) s += fabs(J_r[t * STRIDE] * a.v[t]);
+}
 SCALAR square = lane < dofs ? s * s * @D_sq[lane] : (SCALAR)0;
 for (int other = LANES / 2; other > 0; other >>= 1) square += across(square, other);
 return square;
@@ -374,9 +378,9 @@ def half_of(columns: int) -> str:
         write += f"if (whole) *(quad*)(Y_row + {c}) = a; else for (int t = 0; t < 4; ++t) "
         write += f"if ({c} + t < size) Y_row[{c} + t] = a.v[t]; }}\n"
     for k in range(columns - 1, 0, -1):
-        up += f"if ({k} < size) {{\n"
+        up += f"if ({k} < size) {{\n    const SCALAR minus = -y[{k}];\n"
         for c in range(0, k, 4):
-            each = [f"y[{c + t}] -= a.v[{t}] * y[{k}];" for t in range(min(4, k - c))]
+            each = [f"y[{c + t}] += a.v[{t}] * minus;" for t in range(min(4, k - c))]
             up += f"    {{ const quad a = quad_at(rows + {k} * step + {c}); {' '.join(each)} }}\n"
         up += "}\n"
     return TEAM_HALF.replace("READ", read).replace("ROWS_UP", up).replace("WRITE", write)

@@ -125,6 +125,6 @@ def test_rows_have_lanes(friction, lanes):
     joint = f'<joint axis="0 1 0" range="-90 90" frictionloss="{friction}"/><geom size=".05 .1" type="capsule"/>'
     body = "".join(f'<body pos="0 0 .3">{joint}' for _ in range(7)) + "</body>" * 7
     model = ws.load(mujoco.MjSpec.from_string(f"<mujoco><worldbody>{body}</worldbody></mujoco>"))
-    sim = ws.Simulator(model, 1, device="cpu")
+    sim = ws.Simulator(model, 1, device="cpu", solver=ws.SAP(approximation="convex"))
     with as_on_gpu(sim):
         assert sim._step.solver.lanes == lanes
