@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ at the beginning of every Warp module of device code: array access, loops and adjoints in fewer instructions.
+"""C++ at the beginning of every Warp module: thread indices, array access, loops and adjoints in fewer instructions.
 
 Warp counts a negative index from the end of its axis and allows any stride along the last axis. Kernels of this
 project index from 0 and get arrays with a contiguous last axis (`warpsim.device.launch` refuses others). The address
@@ -93,6 +93,54 @@ template <typename T> CUDA_CALLABLE inline array_t<T> view(array_t<T>& a, int i,
     return rows_from(a, row_at(a, i, j), 2);
 }
 }
+"""
+# Thread indices by 32-bit arithmetic. Warp's take a 64-bit division and remainder per axis, 40 to 100 instructions each
+# on CUDA. `warpsim.device.launch` refuses launches of 2³² threads.
+INDICES = """
+namespace wp {
+// Split the index along the last axis off: by a shift where its extent is a power of two, as the number of lanes is.
+CUDA_CALLABLE inline int last_index(unsigned& index, unsigned extent)
+{
+#if defined(__CUDA_ARCH__)
+    const int bits = 31 - __clz(extent);
+#else
+    const int bits = 31 - __builtin_clz(extent);
+#endif
+    const unsigned before = extent == 1u << bits ? index >> bits : index / extent;
+    const int last = index - before * extent;
+    index = before;
+    return last;
+}
+template <int N> CUDA_CALLABLE inline void indices(unsigned index, const launch_bounds_t<N>& over, int& i, int& j)
+{
+    j = last_index(index, over.shape[1]);
+    i = index;
+}
+template <int N>
+CUDA_CALLABLE inline void indices(unsigned index, const launch_bounds_t<N>& over, int& i, int& j, int& k)
+{
+    k = last_index(index, over.shape[2]);
+    indices(index, over, i, j);
+}
+template <int N>
+CUDA_CALLABLE inline void indices(unsigned index, const launch_bounds_t<N>& over, int& i, int& j, int& k, int& l)
+{
+    l = last_index(index, over.shape[3]);
+    indices(index, over, i, j, k);
+}
+}
+#undef builtin_tid2d
+#undef builtin_tid3d
+#undef builtin_tid4d
+#define builtin_tid2d(i, j) wp::indices(THREAD, dim, i, j)
+#define builtin_tid3d(i, j, k) wp::indices(THREAD, dim, i, j, k)
+#define builtin_tid4d(i, j, k, l) wp::indices(THREAD, dim, i, j, k, l)
+"""
+ON_CPU = "#define THREAD unsigned(task_index)\n"
+ON_CUDA = """
+#define THREAD unsigned(_idx)
+#undef builtin_tid1d
+#define builtin_tid1d() static_cast<int>(THREAD)
 """
 # clang returns a struct of 16 bytes in two registers and then keeps counter and step of a loop in one of them; a larger
 # struct avoids this.
@@ -218,9 +266,10 @@ _fresh_constants()
 _whole_gradients()
 # An experimental part of Warp; without it modules have no preamble, which is correct but slower.
 _options = getattr(wp, "ModuleBuildOptions", None)
-_ON_CPU = ENTRIES + LOOPS + GRADIENTS
-OPTIONS = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble=ENTRIES)
-SHORT = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble="#define SHORT_CODE\n" + ENTRIES)
+_ON_CPU = ON_CPU + INDICES + ENTRIES + LOOPS + GRADIENTS
+_ON_CUDA = ON_CUDA + INDICES + ENTRIES
+OPTIONS = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble=_ON_CUDA)
+SHORT = _options and _options(extra_cpu_preamble=_ON_CPU, extra_cuda_preamble="#define SHORT_CODE\n" + _ON_CUDA)
 
 
 def warp_module(name: str, short: bool = False, fast_math: bool = False, more: str = "") -> wp.Module:
@@ -228,16 +277,18 @@ def warp_module(name: str, short: bool = False, fast_math: bool = False, more: s
 
     `short`: CUDA does not unroll loops, which halves the machine code. Solvers use it: else their iterations exceed the
     instruction cache. The CPU compiles at this level in either case. `fast_math`: see `real.kernel`; no effect on the
-    CPU. `more`: C++ that follows the preamble and without which the module does not compile.
+    CPU. `more`: C++ that follows the preamble and without which the module does not compile. On CUDA every thread runs
+    a kernel once, without Warp's loop over a grid.
     """
     module = wp.get_module(name)
+    module.options["default_grid_stride"] = False
     if short:
         module.options["optimization_level"] = 2
     if fast_math:
         module.options["fast_math"] = True
     if more:
         module.options["extra_build_options"] = wp.ModuleBuildOptions(
-            extra_cpu_preamble=_ON_CPU + more, extra_cuda_preamble=ENTRIES + more
+            extra_cpu_preamble=_ON_CPU + more, extra_cuda_preamble=_ON_CUDA + more
         )
     elif OPTIONS is not None:
         module.options["extra_build_options"] = SHORT if short else OPTIONS

@@ -10,6 +10,7 @@ from .lanes import ALONE, by_device
 COPY_WORDS = """
 int* to = target.data;
 const int* from = source.data;
+#pragma unroll 1
 for (int i = lane; i < source.shape[0]; i += LANES) to[i] = from[i];
 """
 

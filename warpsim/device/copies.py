@@ -7,6 +7,7 @@ and `copy(sap.Workspace, real)()` makes a struct, where `real` is `wp.float32` o
 
 import dataclasses
 import importlib
+import math
 import sys
 import threading
 import types
@@ -32,6 +33,7 @@ WARP = 32
 PARTS = (8, 16)  # lanes per world of small models
 SCALARS = {"float32": wp.float32, "float64": wp.float64}
 COMPILERS = 4  # threads that compile kernels
+MOST_THREADS = 2**32  # a launch has fewer; indices are computed in 32 bits (`kernels/preamble.py`)
 SOURCE = warpsim.kernels.__name__
 # Warp's own lock around hashing and code generation: no module is hashed while kernels are added to it. One thread at a
 # time makes a copy: two sets of kernels with the same names in one Warp module would not match.
@@ -135,6 +137,8 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
     if getattr(made, "lanes", 0):
         dim = (*over, made.lanes if wp.get_device(options.get("device")).is_cuda else 1)
     dim, inputs, options = arguments(made, dim, inputs, options)
+    if math.prod(dim) >= MOST_THREADS:
+        raise ValueError(f"{made.key} would be launched over {dim}, which is {MOST_THREADS} threads or more")
     lent: list = []
     inputs = by_rows(inputs, lent)
     if lent and (tape is not None or present() is not None or options.get("adjoint")):
