@@ -33,6 +33,7 @@ FACE_ALIGNMENT = 0.999  # cosine (2.6°) above which two faces count as nearly p
 EDGE_ALIGNMENT = 0.005  # sine (0.3°) below which an edge counts as lying in a face
 # MuJoCo's rule: cosine above which the normal of edges counts as a face's; how much larger their separation must be.
 NEAR_FACE, EDGE_GAIN, EDGE_BIAS = 0.99, 0.05, 1e-6
+ANY = 1e30  # above every distance
 # Squared sine below which a pair of edges defines no separating axis.
 PARALLEL = {wp.float32: 1e-6, wp.float64: 1e-12}
 # Polygon points nearer than this fraction of the size are the same: differences are rounding, or of no use.
@@ -371,15 +372,14 @@ def nearest_edges(best: Nearest, R: mat33, p: vec3, h_a: vec3, h_b: vec3) -> Nea
 
 @func
 def face_manifold(
-    R: mat33, p: vec3, h_a: vec3, h_b: vec3, axes: Axes, distance: real, margin: real, mujoco: int
+    R: mat33, p: vec3, h_a: vec3, h_b: vec3, axes: Axes, distance: real, margin: real, slack: real
 ) -> FaceContacts:
     """The manifold of A's or B's best face, accepted if its lowest point has the given distance of the boxes.
 
-    The faces are tried from the larger separation to the smaller, A's first where they tie. `mujoco` 1: the first one.
+    The faces are tried from the larger separation to the smaller, A's first where they tie. `slack`: a difference that
+    is accepted in any case.
     """
     bias = real(FACE_BIAS) * wp.min(wp.min(h_a), wp.min(h_b))
-    if mujoco == 1:
-        bias = real(0.0)
     rounding = real(same_point) * (wp.length(h_a) + wp.length(h_b))
     contacts = FaceContacts()
     first_is_b = axes.face_b > axes.face_a + bias
@@ -398,9 +398,10 @@ def face_manifold(
         tolerance = rounding
         if wp.max(wp.abs(opposed)) > real(FACE_ALIGNMENT) or wp.min(wp.abs(opposed)) < real(EDGE_ALIGNMENT):
             tolerance = wp.max(bias, rounding)
-        if mujoco == 1 or tolerance > rounding or separation >= distance - rounding:
+        tolerance += slack
+        if tolerance > rounding or separation >= distance - rounding:
             contacts = face_contacts(R, p, h_a, h_b, axis, from_b, margin)
-            contacts.accepted = mujoco == 1 or wp.abs(contacts.lowest - distance) <= tolerance
+            contacts.accepted = wp.abs(contacts.lowest - distance) <= tolerance
             if contacts.accepted:
                 return contacts
         attempt += 1
@@ -420,12 +421,20 @@ def box_box(X_a: transform, h_a: vec3, X_b: transform, h_b: vec3, margin: real, 
     if separation >= margin:
         return Manifold()
 
-    contacts = FaceContacts()
-    if mujoco == 0 or not edge_by_mujoco(R, axes):
-        contacts = face_manifold(R, p, h_a, h_b, axes, separation, margin, mujoco)
+    slack = real(0.0)
+    if mujoco == 1:
+        if edge_by_mujoco(R, axes):
+            edges = edge_pair(R, p, axes.edge_a, axes.edge_b)
+            return add_contact(Manifold(), edges[0], edges[1], NO_REFERENCE)
+        slack = real(ANY)
+        if axes.face_b > axes.face_a:
+            axes.face_a = -slack
+        else:
+            axes.face_b = -slack
+    contacts = face_manifold(R, p, h_a, h_b, axes, separation, margin, slack)
     if contacts.accepted:
         return contacts.manifold
-    if separation <= real(0.0) or mujoco == 1:
+    if separation <= real(0.0):
         if axes.edge_a < 0:
             return contacts.manifold
         edges = edge_pair(R, p, axes.edge_a, axes.edge_b)
@@ -434,7 +443,7 @@ def box_box(X_a: transform, h_a: vec3, X_b: transform, h_b: vec3, margin: real, 
     nearest = nearest_edges(nearest_vertices(R, p, h_a, h_b), R, p, h_a, h_b)
     if nearest.distance >= margin:
         return Manifold()
-    contacts = face_manifold(R, p, h_a, h_b, axes, nearest.distance, margin, 0)
+    contacts = face_manifold(R, p, h_a, h_b, axes, nearest.distance, margin, real(0.0))
     if contacts.accepted:
         return contacts.manifold
     return add_contact(Manifold(), nearest.feature_a, nearest.feature_b, NO_REFERENCE)
