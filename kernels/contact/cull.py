@@ -18,26 +18,35 @@ from .narrow.shape import bounding_radius, half_extents
 NEXT = """
 const SCALAR* poses = (const SCALAR*)geom_X.data;
 const SCALAR* capsules = (const SCALAR*)geom_capsule.data;
+int last = -1;
+const SCALAR *X = poses, *u = capsules;
+SCALAR fast_a = 0;
+bool plane = false;
 for (; k < pairs; ++k) {
     const int p = candidates < 0 ? k : candidate.data[candidates + k];
     const int a = pair_geom.data[2 * p], b = pair_geom.data[2 * p + 1];
-    if ((GENERAL >> geom_type.data[a] | GENERAL >> geom_type.data[b]) & 1 ^ general) continue;
-    const SCALAR fast_a = geom_speed.data[a], fast_b = geom_speed.data[b];
-    if (!(fast_a >= 0 && fast_b >= 0)) continue;
-    const SCALAR* X = poses + 7 * a;
+    if (a != last) {
+        last = a;
+        X = poses + 7 * a;
+        u = capsules + 5 * a;
+        fast_a = geom_speed.data[a];
+        plane = geom_type.data[a] == PLANE;
+    }
+    const SCALAR fast_b = geom_speed.data[b];
     const SCALAR* Y = poses + 7 * b;
-    const SCALAR* u = capsules + 5 * a;
     const SCALAR* v = capsules + 5 * b;
     const SCALAR d0 = Y[0] - X[0], d1 = Y[1] - X[1], d2 = Y[2] - X[2];
     const SCALAR near = h * (fast_a + fast_b);
+    const SCALAR far = near + u[4] + v[4];
+    if (!plane && d0 * d0 + d1 * d1 + d2 * d2 > far * far) continue;  // most pairs
+    if ((GENERAL >> geom_type.data[a] | GENERAL >> geom_type.data[b]) & 1 ^ general) continue;
+    if (!(fast_a >= 0 && fast_b >= 0)) continue;
     SCALAR n0, n1, n2, length = 1, reach = near + v[3];
-    if (geom_type.data[a] == PLANE) {
+    if (plane) {
         n0 = 2 * (X[3] * X[5] + X[6] * X[4]);
         n1 = 2 * (X[4] * X[5] - X[6] * X[3]);
         n2 = 1 - 2 * (X[3] * X[3] + X[4] * X[4]);
     } else {
-        const SCALAR far = near + u[4] + v[4];
-        if (d0 * d0 + d1 * d1 + d2 * d2 > far * far) continue;
         const SCALAR uu = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
         const SCALAR vv = v[0] * v[0] + v[1] * v[1] + v[2] * v[2];
         const SCALAR uv = u[0] * v[0] + u[1] * v[1] + u[2] * v[2];
