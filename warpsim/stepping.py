@@ -36,6 +36,7 @@ from warpsim.kernels.linalg import words
 from warpsim.run.inputs import Inputs, is_on_host
 from warpsim.sensors.reader import REACTIONS, ReactionReader, SensorReader
 from warpsim.solve.contact_model import ContactModel
+from warpsim.solve.scratch import Scratch
 from warpsim.state import State
 from warpsim.state.repeats import Repeats
 from warpsim.state.spare_states import SpareStates
@@ -291,7 +292,9 @@ class Stepper:
     def advance(self, h: float) -> None:
         """One step of h [s] on the internal state, by replaying its graph."""
         self.step.last_h = h
-        self.replay.run(("advance", h), lambda: self.step.launch(h), compile=self._compile)
+        # each range of worlds has a `Scratch` of its own
+        in_blocks = not isinstance(getattr(self.step.solver, "scratch", None), Scratch)
+        self.replay.run(("advance", h), lambda: self.step.launch(h), in_blocks=in_blocks, compile=self._compile)
 
     def _compile(self) -> None:
         """Compile the kernels of a step and of the copies around it, once."""

@@ -178,6 +178,23 @@ def test_nothing_comes_between_substeps(threads, monkeypatch):
         assert [[len(chain) for chain in stage] for stage in stages] == [[1], [4] * threads, [1]] and len(waits) == 1
 
 
+def test_blocks_of_worlds_have_the_same_bits(monkeypatch):
+    """Many worlds are divided for one thread too, without a warning where that cannot be; LCP, whose ranges have memory of their own, is not."""
+    found = []
+    for block in (WORLDS + 1, 2):
+        monkeypatch.setattr(replay, "BLOCK_WORLDS", block)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found += [motion(threads, steps=8) for threads in (1, 2)]
+    assert all(same(x, found[0]) for x in found)
+    for options, count in (({}, 3), (METHODS["lcp"], 1)):
+        sim = simulator(1, **options)
+        state, out = start(sim), sim.state()
+        sim.step(state, out=out)
+        stages = sim._stepper.replay.capture(functools.partial(sim.step, state, out=out))
+        assert max(len(chains) for chains in stages) == count
+
+
 @wp.kernel
 def push(v: wp.array2d(dtype=float)):
     w = wp.tid()

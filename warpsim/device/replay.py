@@ -3,7 +3,8 @@
 
 With several threads on the CPU, launches over all worlds become one graph per range of worlds (`ranges.py`); the
 threads take these graphs from a common list. Where such launches follow each other, as substeps do, a thread goes
-through all of them with its range: no thread waits for another in between.
+through all of them with its range: no thread waits for another in between. Steps of many worlds are divided on one
+thread, too: a block of worlds stays in the cache from launch to launch.
 """
 
 import contextlib
@@ -24,6 +25,8 @@ USES_IN_PASSING = 16
 # Ranges per thread, so that no thread waits long for a slower one, and the smallest size of such a range. Graphs take
 # time and memory, so many threads get one range each.
 RANGES_PER_THREAD, FEW_THREADS, LEAST_WORLDS = 2, 8, 32
+# Worlds of a block, whose memory stays in the cache from one launch of a step to the next, and the most blocks.
+BLOCK_WORLDS, MOST_BLOCKS = 128, 64
 
 _capture_streams: dict[int, wp.Stream] = {}
 
@@ -70,6 +73,8 @@ class Replay:
         self.device, self.parameters, self.threads = device, parameters, threads
         each = min(RANGES_PER_THREAD, worlds // (LEAST_WORLDS * threads)) if 1 < threads <= FEW_THREADS else 1
         self.ranges = split(worlds, threads * max(1, each))
+        blocks = 1 if device.is_cuda else min(MOST_BLOCKS, worlds // BLOCK_WORLDS)
+        self.blocks = split(worlds, max(blocks, len(self.ranges)))
         self.capturing = False
         self._dividing = False  # whether `run` itself is capturing a graph
         self._stages: Stages = []  # of the capture in progress
@@ -113,14 +118,17 @@ class Replay:
                 continue
             together([functools.partial(_launch, chain) for chain in chains], self.threads)
 
-    def run(self, key: tuple, launch, *, divided: bool = True, compile=None, uses: int = 1) -> None:
+    def run(
+        self, key: tuple, launch, *, divided: bool = True, in_blocks: bool = False, compile=None, uses: int = 1
+    ) -> None:
         """Run `launch` by replaying its graphs, which are captured once `key` has been used `uses` times.
 
         A capture cannot compile: the first use compiles, unless `compile()` is given; then the first use is captured.
         `divided`: all launches are over worlds that do not depend on each other. Otherwise `launch` may call `run` for
-        those that are.
+        those that are. `in_blocks`: divide the worlds into blocks even for one thread.
         """
-        if self._dividing or (self.capturing and not (divided and len(self.ranges) > 1)):
+        ranges = (self.blocks if in_blocks else self.ranges) if divided else []
+        if self._dividing or (self.capturing and len(ranges) <= 1):
             launch()
         # The user captures a graph, which takes launches, not graphs.
         elif not self.capturing and capturing(self.device):
@@ -128,13 +136,13 @@ class Replay:
         elif self.capturing:
             self._end_stage()
             try:
-                self._append(self._find(key, launch, divided, compile))
+                self._append(self._find(key, launch, ranges, compile))
             finally:
                 self._begin_stage()
         elif compile is None and key not in self._graphs and self._is_new(key, uses):
             launch()
         else:
-            self.play(self._find(key, launch, divided, compile))
+            self.play(self._find(key, launch, ranges, compile))
 
     def _is_new(self, key: tuple, uses: int) -> bool:
         """Whether a key has been used fewer than `uses` times before its capture; counts this use."""
@@ -146,31 +154,32 @@ class Replay:
             del self._uses[next(iter(self._uses))]
         return True
 
-    def _find(self, key: tuple, launch, divided: bool, compile) -> Stages:
-        """The graphs of a key, captured if there are none."""
+    def _find(self, key: tuple, launch, ranges: list[Worlds], compile) -> Stages:
+        """The graphs of a key, captured if there are none; without ranges not divided."""
         stages = self.graphs_of(key)
         if stages is None:
             if compile is not None:
                 compile()
-            stages = self._divide(launch) if divided else self.capture(launch)
+            stages = self._divide(launch, ranges) if ranges else self.capture(launch)
             while len(self._graphs) >= GRAPHS_KEPT:
                 del self._graphs[next(iter(self._graphs))]
             self._graphs[key] = stages
         return stages
 
-    def _divide(self, launch) -> Stages:
+    def _divide(self, launch, ranges: list[Worlds]) -> Stages:
         """Capture one graph per range of worlds, or a single one, with a warning, if launches cannot be divided."""
         self._dividing = True
         try:
-            if len(self.ranges) == 1:
+            if len(ranges) == 1:
                 return [[[self._graph(launch)]]]
-            return [[[self._graph(launch, worlds)] for worlds in self.ranges]]
+            return [[[self._graph(launch, worlds)] for worlds in ranges]]
         except NotDivisible as reason:
-            warnings.warn(
-                f"part of a step runs on one thread of {self.threads}: {reason}, as those of own contact models and "
-                "integrators may be; Simulator(threads=1) does the same without this warning",
-                stacklevel=2,
-            )
+            if self.threads > 1:
+                warnings.warn(
+                    f"part of a step runs on one thread of {self.threads}: {reason}, as those of own contact models "
+                    "and integrators may be; Simulator(threads=1) does the same without this warning",
+                    stacklevel=2,
+                )
             return [[[self._graph(launch)]]]
         finally:
             self._dividing = False
