@@ -23,13 +23,17 @@ class Stickers:
 
     actuator: wp.array(dtype=int)  # (n,)
     holds: wp.array2d(dtype=int)  # (n, ngeom) 1: the geom belongs to the actuator's body
+    gap: wp.array(dtype=real)  # (pairs,) [m] largest φ of a contact that counts; no entries: all contacts count
 
 
 @func
 def is_held(stickers: Stickers, scene: Scene, contacts: Contacts, w: int, s: int, c: int) -> bool:
-    """Whether a geom of contact c belongs to the body of sticker s, and no impact makes the contact later in the
-    step."""
+    """Whether a geom of contact c belongs to the body of sticker s, the contact is no wider than its gap, and no impact
+    makes it later in the step."""
     p = contacts.pair[w, c]
+    if stickers.gap.shape[0] > 0:
+        if contacts.phi[w, c] >= stickers.gap[p]:
+            return False
     if contacts.touch.shape[1] > 0:
         if contacts.touch[w, c] == AWAY:
             return False

@@ -15,6 +15,7 @@ LEAST_R = 1e-15  # MuJoCo's mjMINVAL
 LEAST_IMPEDANCE = 1e-4
 LARGEST_IMPEDANCE = 0.9999
 LEAST_FRICTION = 1e-5  # of every direction of a contact with friction
+AWAY = 1e6  # [m/s] speed at which a contact without overlap would have to close to act
 TIME_CONSTANT = 0.02  # the default solref, which replaces one of mixed format
 
 
@@ -192,5 +193,7 @@ def soft_contact(s: SoftContact):
                 b_t = of_friction[1]
     keep = real(1.0) - s.h * b_t
     normal = (real(1.0) - s.h * kb[1]) * s.rate0[2] - s.h * kb[0] * d * s.phi
+    if s.phi >= real(0.0):  # within a gap
+        normal = -real(AWAY)
     normal = normal + real(0.0) * (s.mu + s.impratio)  # NaN where these are not finite: cones would take them for 0
     return vec3(R_t, R_t, R), vec3(keep * s.rate0[0], keep * s.rate0[1], normal), keep * s.spin_rate0

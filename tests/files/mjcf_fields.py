@@ -153,6 +153,11 @@ FIELDS = (
     ),
     (
         USED,
+        "ws.MuJoCo() alone: adhesion actuators pull at contacts within it",
+        "geom_gap",
+    ),
+    (
+        USED,
         "fluid forces, when the medium has density or viscosity",
         "geom_fluid",
     ),
@@ -190,7 +195,7 @@ FIELDS = (
     (
         IGNORED,
         "contacts without a force are not listed, and bounds are made here",
-        "geom_gap pair_gap body_margin",
+        "pair_gap body_margin",
     ),
     (
         USED,

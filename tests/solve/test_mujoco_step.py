@@ -2,11 +2,13 @@
 """One step under MuJoCo's law against MuJoCo: acceleration, contact forces and the velocity after it, both cones (theory §3.8)."""
 
 import mujoco
+import numpy as np
 import pytest
 
+import warpsim as ws
 from benchmarks.corpus.starts import random_states
 from benchmarks.mujoco_contacts import contact_states, gymnasium_files
-from benchmarks.mujoco_law import CONES, FORCE, QACC, joined, one_step
+from benchmarks.mujoco_law import CONES, FORCE, QACC, Peer, joined, one_step
 from benchmarks.mujoco_motion import gradient_errors, robot, trajectory
 from scenes.mujoco_law import CONTACTS, ROWS
 
@@ -53,6 +55,37 @@ def test_a_robot(cone, flags):
     states = joined(contact_states(m, 8), random_states(m, 4))
     m.opt.enableflags |= flags
     _check(m, states, cone, 50)
+
+
+# Bodies that adhesion pulls at contacts which touch and at others within a gap; other gaps, without adhesion, do nothing.
+STICKY = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="2 2 1" gap="0.004" margin="0.001" condim="4"/>
+<body name="a" pos="0 0 0.101" euler="1 0.5 0"><freejoint/><geom type="box" size="0.1 0.1 0.1" gap="0.006" margin="0.001"/>
+ <geom type="sphere" pos="0.2 0 0" size="0.1"/></body>
+<body name="b" pos="0.5 0 0.104"><joint type="slide" axis="0 0 1"/><joint axis="0 1 0"/><geom type="capsule" size="0.1 0.2" euler="0 90 0" gap="0.003"/></body>
+<body name="c" pos="0.9 0 0.106"><freejoint/><geom type="sphere" size="0.1"/></body></worldbody>
+<actuator><adhesion body="a" ctrlrange="0 1" gain="30"/><adhesion body="b" ctrlrange="0 1" gain="20"/></actuator></mujoco>"""
+
+
+@pytest.mark.filterwarnings("ignore:.*overlap at its start")
+@pytest.mark.parametrize("cone", CONES)
+def test_adhesion_pulls_within_gaps(cone):
+    """Adhesion shares its force among the contacts that act and those within the gap, which bear nothing."""
+    m = mujoco.MjModel.from_xml_string(STICKY)
+    states = contact_states(m, 12, seconds=0.3)
+    assert any((Peer(m, states, k).data.contact.exclude == 1).any() for k in range(12))
+    _check(m, states, cone, 150)
+
+
+@pytest.mark.filterwarnings("ignore:.*overlap at its start")
+def test_gradients_of_adhesion_within_gaps(within):
+    """Gradients against differences at a state with contacts in the gap."""
+    m = mujoco.MjModel.from_xml_string(STICKY)
+    states = contact_states(m, 12, seconds=0.3)
+    k = next(k for k in range(12) if (Peer(m, states, k).data.contact.exclude == 1).any())
+    sim = ws.Simulator(ws.load(m), dtype="float64", solver=ws.MuJoCo(tolerance=1e-14), requires_grad=True)
+    start, controls = sim.state(states["q"][k], states["v"][k]), np.full((1, 1, 2), 0.7)
+    check = ws.check_gradients(sim, start, controls, horizons=(1,), parameters=["actuator_gain", "geom_solref"])
+    within("gradients against differences, relative", check.worst(), 1e-5)
 
 
 @pytest.mark.parametrize(("name", "integrator"), [("hopper", 1), ("half_cheetah", 0), ("ant", 3)])

@@ -6,6 +6,7 @@ import warp as wp
 
 from warpsim.contact.collision import Collision
 from warpsim.kernels.contact import adhesion
+from warpsim.model.model import FrictionRule
 from warpsim.tree.dynamics import DeviceModel, Dynamics
 from warpsim.tree.part import Part
 
@@ -21,9 +22,19 @@ class Sticking(Part):
         model, actuators = device_model.model, np.flatnonzero(device_model.model.actuator_body >= 0)
         holds = model.actuator_body[actuators][:, None] == model.geom_body[None]
         self.count = len(actuators)
-        self.stickers = device_model.struct(adhesion.Stickers, actuator=actuators, holds=holds)
+        self.stickers = device_model.struct(adhesion.Stickers, actuator=actuators, holds=holds, gap=np.zeros(0))
+        self.sticks = holds.any(0)
         self.held = dynamics.array(self.count, wp.int32)
         self.dv = dynamics.array(model.nv, device_model.types.real)
+
+    def count_gaps(self) -> float:
+        """Count contacts within the gaps of their geoms, as MuJoCo does. Returns the largest gap [m]."""
+        model = self.device_model.model
+        counts = self.sticks[model.pair_geom].any(1) & (model.pair_rule != FrictionRule.EXPLICIT)
+        gap = np.where(counts, model.geom_gap[model.pair_geom].sum(1), 0.0)
+        if gap.any():
+            self.device_model.fill(self.stickers, gap=gap)
+        return float(gap.max(initial=0.0))
 
     def after_contacts(self, h: float) -> None:
         """Add the velocity change by adhesion to v*."""

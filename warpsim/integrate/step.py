@@ -51,7 +51,6 @@ class Step(Acting):
     widens = True  # deep trees are stepped in float64, see `explicit_motion.py`
     motors_pull = True  # actuators without feedback on lines are forces; if False, rows
     acts_explicitly = False  # actuators with feedback and tendon springs are explicit forces, see `Pulls`; else rows
-    detects_ahead = True  # detection looks for what meets within the step; if False, for what is near at its start
 
     def __init__(
         self,
@@ -279,7 +278,7 @@ class Step(Acting):
         dynamics = self.dynamics
         if not self.fused:
             dynamics.velocity(self.v_star, self.link_V_star)
-        self.collision.detect(h if self.detects_ahead else 0.0, dynamics.link_V, self.link_V_star)
+        self.collision.detect(self.horizon(h), dynamics.link_V, self.link_V_star)
         self.collision.jacobian()
         self.stages.follow_contacts()
         if self.collision.enabled and self.impacts:
@@ -292,6 +291,10 @@ class Step(Acting):
         self.scalar_rows.launch(h, self.options.sigma, *state, self.scheme.theta_vq > 0.0, self.stages.middle)
         if self.impacts:
             self.impacts.touch_rows(h)
+
+    def horizon(self, h: float) -> float:
+        """The time [s] within which detection looks for what meets."""
+        return h
 
     def solve(self, h: float) -> None:
         """Run the solver, as often as the contact law needs it."""

@@ -332,6 +332,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         solimp: npt.ArrayLike = SOLIMP,
         solmix: float = 1.0,
         surfacevel: npt.ArrayLike = STILL,
+        gap: float = 0.0,
     ) -> int:
         """Add a shape to `body` (-1: the world).
 
@@ -382,6 +383,8 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
         surfacevel : (6,)
             Of the surface, in the geom's axes: velocity [m/s] and angular velocity about the origin [rad/s]. The
             surface moves so, the geom does not: a belt, a treadmill, a turntable. Friction carries what touches it.
+        gap : float
+            With `ws.MuJoCo()` adhesion actuators also pull at contacts up to this much beyond the margin [m].
         """
         body, name = self._body(body), self._name("geom", name, self.geoms)
         label = f"geom {name!r}"
@@ -415,7 +418,7 @@ class ModelBuilder(ElementNames, NamesOfModelBuilder):
             field = len(self.fields) - 1
         drag = medium.ellipsoid_row(kind, size, fluid, label)
         looks, law_of = (density, rgba, index, visible), {"solref": solref, "solimp": solimp, "solmix": solmix}
-        own = checked_law(label, **law_of, surfacevel=surfacevel)
+        own = checked_law(label, **law_of, surfacevel=surfacevel, gap=gap)
         given = (*law, *masks, *looks, soft, field, drag, *spin, checked_material(material, label))
         self.geoms.append(Geom(name, kind, body, size, pose, *given, **own))
         return len(self.geoms) - 1

@@ -85,6 +85,7 @@ class Geom:
     solimp: typing.Any = SOLIMP
     solmix: float = 1.0
     surfacevel: typing.Any = STILL
+    gap: float = 0.0
 
 
 def geom_mass(builder, geom: Geom, body: str) -> tuple[float, np.ndarray, np.ndarray]:

@@ -23,7 +23,7 @@ COLUMNS = (
         "geom",
         float,
         (),
-        "torsional_friction rolling_friction margin friction_dynamic friction_velocity mapped_stiffness solmix",
+        "torsional_friction rolling_friction margin friction_dynamic friction_velocity mapped_stiffness solmix gap",
     ),
     ("geom", float, (2,), "solref"),
     ("geom", float, (3,), "size"),

@@ -400,6 +400,7 @@ class Model(NamesOfModel):
     geom_solref: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 2)
     geom_solimp: np.ndarray = None  # type: ignore[assignment]  # (ngeom, 5)
     geom_solmix: np.ndarray = None  # type: ignore[assignment]  # (ngeom,)
+    geom_gap: np.ndarray = None  # type: ignore[assignment]  # (ngeom,) [m] beyond the margin, for adhesion actuators
     # (ngeom, 6) of the geom's surface, in its axes: velocity [m/s], angular velocity about its origin [rad/s]
     geom_surfacevel: np.ndarray = None  # type: ignore[assignment]
     joint_solref: np.ndarray = None  # type: ignore[assignment]  # (njoint, 2) of limits

@@ -3,7 +3,7 @@
 
 The law is `ws.MuJoCo()`; other contact models do not read these fields. Values out of range are allowed, as in MuJoCo:
 a `solref` of mixed signs counts as the default, and `solimp` is clamped. MuJoCo's `gap` lists contacts that have no
-force; it is not part of the law.
+force; adhesion actuators pull at them too.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ STILL = (0.0,) * 6
 _LAW = {"solref": SOLREF, "solimp": SOLIMP}
 # MuJoCo's default of each field PREFIX_NAME of the model, and what has a row in it.
 DEFAULTS: dict[str, dict] = {
-    "geom": {**_LAW, "solmix": 1.0, "surfacevel": STILL},
+    "geom": {**_LAW, "solmix": 1.0, "surfacevel": STILL, "gap": 0.0},
     "joint": {**_LAW, "margin": 0.0},
     "joint_friction": _LAW,
     "tendon": {**_LAW, "margin": 0.0},

@@ -22,7 +22,7 @@ from warpsim.model.mujoco_options import (
 
 # Fields of MjModel, by the argument of the builder.
 NAMES: dict[str, dict[str, str]] = {
-    "geom": {name: f"geom_{name}" for name in ("solref", "solimp", "solmix", "surfacevel")},
+    "geom": {name: f"geom_{name}" for name in ("solref", "solimp", "solmix", "surfacevel", "gap")},
     "jnt": {"solref": "jnt_solref", "solimp": "jnt_solimp", "margin": "jnt_margin"},
     "tendon": {
         **{"solref": "tendon_solref_lim", "solimp": "tendon_solimp_lim", "margin": "tendon_margin"},
@@ -34,7 +34,7 @@ NAMES: dict[str, dict[str, str]] = {
 # Attributes of MJCF, by the name of the builder's value.
 _ROWS = {"solref": "solreflimit", "solimp": "solimplimit", "margin": "margin"}
 _ROWS |= {"friction_solref": "solreffriction", "friction_solimp": "solimpfriction"}
-ATTRIBUTES = {"geom": ("solref", "solimp", "solmix", "surfacevel"), "constraint": ("solref", "solimp", "torquescale")}
+ATTRIBUTES = {"geom": tuple(NAMES["geom"]), "constraint": ("solref", "solimp", "torquescale")}
 ATTRIBUTES = {kind: {name: name for name in names} for kind, names in ATTRIBUTES.items()}
 ATTRIBUTES |= {"joint": _ROWS, "tendon": _ROWS}
 LAW_FIELDS = {kind: tuple(names) for kind, names in ATTRIBUTES.items()}

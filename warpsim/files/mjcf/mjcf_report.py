@@ -263,7 +263,8 @@ def _geoms(r: _Report, m) -> None:
     r.count("default solref/solimp", MAPPED, (~mapped & active).sum(), "geom", "near-rigid contact")
     why = "margins of a pair's geoms add up: contact acts where they are that far apart"
     r.count("geom margin", USED, (active & (m.geom_margin != 0)).sum(), "geom", why)
-    r.count("geom gap", IGNORED, (active & (m.geom_gap != 0)).sum(), "geom", "contacts without a force are not listed")
+    why = "contacts without a force are not listed; with ws.MuJoCo() adhesion actuators pull at them"
+    r.count("geom gap", IGNORED, (active & (m.geom_gap != 0)).sum(), "geom", why)
     r.count("geom priority", USED, (m.geom_priority != 0).sum(), "geom", "whose friction and condim count")
     r.count("geom solmix", IGNORED, (m.geom_solmix != 1).sum(), "geom", f"{_LAW}compliances of a pair add")
     moves = np.any(getattr(m, "geom_surfacevel", np.zeros((m.ngeom, 6))) != 0, axis=1)

@@ -15,6 +15,8 @@ from warpsim.kernels.integrate.mujoco import mujoco_motion
 from warpsim.kernels.integrate.theta import schemes
 from warpsim.model.model import JOINT_NV, JointType, Model
 
+INSTANT = 1e-3  # share of a step in which `horizon` lets geoms move
+
 
 def free_bodies(model: Model) -> np.ndarray:
     """`(ntree,)`: whether a tree is one rigid body on a free joint."""
@@ -27,7 +29,7 @@ class MuJoCoStep(Step):
     `C`: −∂(force)/∂v by blocks of trees; empty with Euler.
     """
 
-    acts_explicitly, motors_pull, widens, detects_ahead = True, False, False, False
+    acts_explicitly, motors_pull, widens = True, False, False
 
     def __init__(self, device_model, integrator, contact_model, max_contacts: int | None, make_solver=None):
         super().__init__(device_model, contact_model, max_contacts, make_solver=make_solver)
@@ -35,6 +37,7 @@ class MuJoCoStep(Step):
         self.v_next = self.v_end = dynamics.array(self.model.nv, S)
         self.damped_force = dynamics.array(self.model.nv, S)
         self.v_free = dynamics.array(self.model.nv, S) if self.sticking else self.v_star  # v* without adhesion
+        self.gap = self.sticking.count_gaps() if self.sticking else 0.0
         self.C, alone = dynamics.array((0, 0), S), np.zeros(self.model.ntree, bool)
         if integrator.damps_forces:
             self.C, alone = dynamics.blocks(), free_bodies(self.model)
@@ -62,6 +65,17 @@ class MuJoCoStep(Step):
         dynamics.launch(schemes.free_motion, self.model.ntree, inputs)
         if self.sticking:
             assign(self.v_free, self.v_star)
+
+    def horizon(self, h: float) -> float:
+        """0: detection looks for what overlaps.
+
+        Adhesion pulls at contacts within a gap too. They are found as if geoms closed the gap within `INSTANT` h.
+        """
+        if not self.gap:
+            return 0.0
+        scene, instant = self.collision.scene, INSTANT * h
+        scene.window, scene.haste, scene.expect_impacts = self.gap, 1.01 * self.gap / instant, 1
+        return instant
 
     def damp(self) -> None:
         """C at (q, v), after the mass matrix."""
