@@ -52,7 +52,8 @@ SCRATCH = (
     "work",
     "lag",
     "surrogate",
-)  # arguments of solvers that hold what the last iteration left, residuals next to zero
+    "z",
+)  # arguments of solvers that hold what the last iteration left, residuals next to zero; and scratch of weights
 KEEPS, SQUARE = (
     ".keep_factor",
     "newton.H",

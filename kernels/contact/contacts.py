@@ -12,10 +12,10 @@ import warp as wp
 from ..flags import CONTACT_OVERFLOW, NONFINITE, NOT_CONVERGED, UNRESOLVED
 from ..laws.cone import INVERSE_MASS_FLOOR
 from ..laws.contact_law import AWAY, STRUCK, LawOptions, friction_of, load_of, regularised
-from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_take
+from ..linalg.lanes import lane, lanes, sync, team_before, team_bits, team_count, team_sum, team_take, team_value
 from ..real import func, kernel, mat33, real, struct, transform, vec2, vec3, vec5, vec6
 from ..tree import spatial as sp
-from ..tree.effective_mass import team_eliminate
+from ..tree.effective_mass import rows_at_once, team_eliminate, team_row_weight
 from ..tree.passes import Topology, reference_point
 from ..tree.plant import Plant, placed_geom
 from .broadphase import Grid
@@ -536,6 +536,43 @@ def inverse_mass(
 
 
 @func
+def team_weights(
+    topology: Topology, scene: Scene, contacts: Contacts, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), w: int,
+    first: int, count: int,
+):  # fmt: skip
+    """w and W_n of W = J M^-1 J^T, on lane i those of contact `first` + i."""
+    weight = real(0.0)
+    W_n = real(0.0)
+    end = wp.min(first + lanes(), count)
+    each = rows_at_once(L[w]) / 3
+    if each > 0:
+        for at in range(first, end, each):
+            c = at + lane() / 3
+            n = int(0)
+            if lane() / 3 < each and c < end:
+                n = scene.support_size[contacts.row[w, c]]
+            else:
+                c = at
+            found = team_row_weight(
+                topology.dof_begin, L[w], scene.support[contacts.row[w, c]], contacts.J[w, c, lane() % 3], n, True
+            )
+            square = found[0] * found[0] + real(2.0) * found[1] * found[1]
+            own = lane() - (at - first)
+            sum = team_value(square, 3 * own) + team_value(square, 3 * own + 1) + team_value(square, 3 * own + 2)
+            normal = team_value(found[0], 3 * own + 2)
+            if own >= 0 and own < each:
+                weight = wp.sqrt(sum) / real(3.0)
+                W_n = normal
+    else:
+        for c in range(first, end):
+            W = inverse_mass(topology, scene, contacts, L, z, w, c, contacts.row[w, c])
+            if lane() == c - first:
+                weight = wp.sqrt(wp.ddot(W, W)) / real(3.0)
+                W_n = W[2, 2]
+    return weight, W_n
+
+
+@func
 def is_too_heavy(
     topology: Topology, scene: Scene, contacts: Contacts, M_factor: wp.array3d(dtype=real), weight: real, w: int, c: int
 ) -> bool:  # fmt: skip
@@ -576,15 +613,9 @@ def regularise(
     count = contacts.count[w]
     mass = real(0.0)
     if count > 0:
-        mass = total_mass(loads.body_mass, w)
+        mass = team_sum(total_mass(loads.body_mass, w, lane(), lanes()))
     for first in range(0, count, lanes()):
-        w_c = real(0.0)
-        W_n = real(0.0)
-        for of in range(wp.min(lanes(), count - first)):
-            W = inverse_mass(topology, scene, contacts, M_factor, z, w, first + of, contacts.row[w, first + of])
-            if lane() == of:
-                w_c = wp.sqrt(wp.ddot(W, W)) / real(3.0)
-                W_n = W[2, 2]
+        w_c, W_n = team_weights(topology, scene, contacts, M_factor, z, w, first, count)
         c = first + lane()
         if c < count:
             laws.weight[w, c] = w_c

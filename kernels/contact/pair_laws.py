@@ -178,11 +178,11 @@ def seen_from(scene: Scene, geoms: Geoms, h: real, w: int, p: int) -> real:
 
 
 @func
-def total_mass(body_mass: wp.array2d(dtype=real), w: int) -> real:
-    """Total mass M of a world [kg]."""
+def total_mass(body_mass: wp.array2d(dtype=real), w: int, first: int, step: int) -> real:
+    """Total mass M of a world [kg], or of every `step`-th body from the first given."""
     row = w % body_mass.shape[0]
     mass = real(0.0)
-    for b in range(body_mass.shape[1]):
+    for b in range(first, body_mass.shape[1], step):
         mass += body_mass[row, b]
     return mass
 
@@ -260,5 +260,5 @@ def loaded_state(
     s = contact_state(scene, material, contacts, compliance, options, w, c)
     if options.coulomb == 1:
         s.gravity = loads.gravity[w % loads.gravity.shape[0]]
-        s.mass = total_mass(loads.body_mass, w)
+        s.mass = total_mass(loads.body_mass, w, 0, 1)
     return s

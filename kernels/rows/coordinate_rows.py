@@ -9,7 +9,7 @@ leads, φ(q ⊕ h v0) − h J v0, as rows between frames do (`frame_rows.py`).
 
 import warp as wp
 
-from ..linalg.lanes import lane, lanes, sync, team_number
+from ..linalg.lanes import lane, lanes
 from ..real import func, kernel, real, vec3, vec4
 from ..tree import joints
 from ..tree.passes import Topology
@@ -30,7 +30,7 @@ from .table import (
     row_rate,
     row_state,
 )
-from .weights import team_effective_weight
+from .weights import team_weights
 
 
 @func
@@ -140,13 +140,7 @@ def row_filler(state_of, measured, law_of, leading: bool):
                     near = within_reach(error, rate, row_rate(rows, v_star, w, k), rows.pull, h)
                 if near and (table.traits[k] & WEIGHED) != 0:
                     weighed = int(1)
-            sync()
-            weight = real(0.0)
-            for of in range(wp.min(lanes(), table.kind.shape[0] - begin)):
-                if team_number(weighed, of) == 1:
-                    found_weight = team_effective_weight(topology, at_step.M_factor, z, w, rows, begin + of)
-                    if lane() == of:
-                        weight = found_weight
+            weight = team_weights(topology, at_step.M_factor, z, rows, w, begin, weighed)
             if near:
                 s = state_of(table, constants, h, at_step.sigma, w, k)
                 s.phi = error

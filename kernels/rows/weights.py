@@ -3,9 +3,9 @@
 
 import warp as wp
 
-from ..linalg.lanes import lane, lanes, sync
+from ..linalg.lanes import lane, lanes, sync, team_number
 from ..real import func, mat33, real, vec3
-from ..tree.effective_mass import eliminate, eliminate_one, team_eliminate_one
+from ..tree.effective_mass import eliminate, eliminate_one, rows_at_once, team_eliminate_one, team_row_weight
 from ..tree.passes import Topology
 from .table import Rows
 
@@ -55,6 +55,32 @@ def team_effective_weight(
         sync()
         weight += team_eliminate_one(topology.dof_parent, L[w], z[w], begin, last)
         i = end
+    return weight
+
+
+@func
+def team_weights(
+    topology: Topology, L: wp.array3d(dtype=real), z: wp.array2d(dtype=vec3), rows: Rows, w: int, begin: int,
+    weighed: int,
+) -> real:  # fmt: skip
+    """Inverse effective mass of this lane's row, `begin` + lane; 0 if `weighed` is 0."""
+    weight = real(0.0)
+    count = rows.support_size.shape[0]
+    each = rows_at_once(L[w])
+    if each > 0:
+        k = wp.min(begin + lane(), count - 1)
+        for part in range(0, lanes(), each):
+            n = int(0)
+            if lane() >= part and lane() < part + each:
+                n = weighed * rows.support_size[k]
+            weight += team_row_weight(topology.dof_begin, L[w], rows.support[k], rows.J[w, k], n, False)[0]
+    else:
+        sync()
+        for of in range(wp.min(lanes(), count - begin)):
+            if team_number(weighed, of) == 1:
+                found = team_effective_weight(topology, L, z, w, rows, begin + of)
+                if lane() == of:
+                    weight = found
     return weight
 
 

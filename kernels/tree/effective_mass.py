@@ -6,7 +6,7 @@ import warp as wp
 from .. import real as device
 from ..linalg.lanes import by_device
 from ..linalg.vector import scalar
-from ..real import func, mat33, real, vec3
+from ..real import func, mat33, real, vec2, vec3
 from .passes import Topology
 
 ELIMINATE = """
@@ -46,50 +46,27 @@ for (int d = last; d >= begin; --d) {
 }
 return weight;
 """
-# By the lanes of a world: one degree of freedom per lane, or several in larger trees.
+# By the lanes of a world, several degrees of freedom per lane.
 TEAM_ELIMINATE = """
 const int size = last + 1 - begin, n = L.shape[1];
 const SCALAR* rows = L.data + begin * n + begin - dof_begin.data[begin];
 SCALAR* columns = (SCALAR*)(z.data + begin);
 SCALAR W[6] = {0, 0, 0, 0, 0, 0};
-if (size <= LANES) {
-    SCALAR x = 0, y = 0, t = 0, inverse = 0;
-    if (lane < size) {
-        x = columns[3 * lane], y = columns[3 * lane + 1], t = columns[3 * lane + 2];
-        inverse = (SCALAR)1 / rows[lane * n + lane];
+for (int d = size - 1; d >= 0; --d) {
+    const SCALAR x = columns[3 * d], y = columns[3 * d + 1], t = columns[3 * d + 2];
+    if (x == 0 && y == 0 && t == 0) continue;
+    for (int e = lane; e < d; e += LANES) {
+        const SCALAR l = rows[d * n + e];
+        columns[3 * e] -= l * x;
+        columns[3 * e + 1] -= l * y;
+        columns[3 * e + 2] -= l * t;
     }
-    for (int d = size - 1; d > 0; --d) {
-        const SCALAR x_d = from_lane(x, d);
-        const SCALAR y_d = from_lane(y, d);
-        const SCALAR t_d = from_lane(t, d);
-        if (x_d == 0 && y_d == 0 && t_d == 0) continue;
-        if (lane < d) {
-            const SCALAR l = rows[d * n + lane];
-            x -= l * x_d;
-            y -= l * y_d;
-            t -= l * t_d;
-        }
+    if (lane == 0) {
+        const SCALAR inverse = (SCALAR)1 / rows[d * n + d];
+        W[0] += inverse * x * x, W[1] += inverse * x * y, W[2] += inverse * x * t;
+        W[3] += inverse * y * y, W[4] += inverse * y * t, W[5] += inverse * t * t;
     }
-    if (lane < size) columns[3 * lane] = x, columns[3 * lane + 1] = y, columns[3 * lane + 2] = t;
-    W[0] = inverse * x * x, W[1] = inverse * x * y, W[2] = inverse * x * t;
-    W[3] = inverse * y * y, W[4] = inverse * y * t, W[5] = inverse * t * t;
-} else {
-    for (int d = size - 1; d >= 0; --d) {
-        const SCALAR x = columns[3 * d], y = columns[3 * d + 1], t = columns[3 * d + 2];
-        if (x == 0 && y == 0 && t == 0) continue;
-        for (int e = lane; e < d; e += LANES) {
-            const SCALAR l = rows[d * n + e];
-            columns[3 * e] -= l * x;
-            columns[3 * e + 1] -= l * y;
-            columns[3 * e + 2] -= l * t;
-        }
-        if (lane == 0) {
-            const SCALAR inverse = (SCALAR)1 / rows[d * n + d];
-            W[0] += inverse * x * x, W[1] += inverse * x * y, W[2] += inverse * x * t;
-            W[3] += inverse * y * y, W[4] += inverse * y * t, W[5] += inverse * t * t;
-        }
-        meet();
-    }
+    meet();
 }
 for (int k = 0; k < 6; ++k)
     for (int other = LANES / 2; other > 0; other >>= 1) W[k] += across(W[k], other);
@@ -101,29 +78,133 @@ const int size = last + 1 - begin, n = L.shape[1];
 const SCALAR* rows = L.data + begin * n;
 SCALAR* column = (SCALAR*)(z.data + begin);
 SCALAR weight = 0;
-if (size <= LANES) {
-    SCALAR x = lane < size ? column[3 * lane] : (SCALAR)0;
-    for (int d = size - 1; d > 0; --d) {
-        const SCALAR x_d = from_lane(x, d);
-        if (x_d != 0 && lane < d) x -= rows[d * n + lane] * x_d;
-    }
-    if (lane < size) {
-        column[3 * lane] = x;
-        weight = x * x / rows[lane * n + lane];
-    }
-} else {
-    for (int d = size - 1; d >= 0; --d) {
-        const SCALAR x = column[3 * d];
-        if (x == 0) continue;
-        for (int e = lane; e < d; e += LANES) column[3 * e] -= rows[d * n + e] * x;
-        if (lane == 0) weight += x * x / rows[d * n + d];
-        meet();
-    }
+for (int d = size - 1; d >= 0; --d) {
+    const SCALAR x = column[3 * d];
+    if (x == 0) continue;
+    for (int e = lane; e < d; e += LANES) column[3 * e] -= rows[d * n + e] * x;
+    if (lane == 0) weight += x * x / rows[d * n + d];
+    meet();
 }
 for (int other = LANES / 2; other > 0; other >>= 1) weight += across(weight, other);
 meet();
 return weight;
 """
+# On CUDA, a row of J per lane: y = J L⁻¹ of one tree, by blocks of 16 columns from the last. Rows are in shared memory,
+# a block is in registers. A row has 36 numbers, or 68 on every other lane: four of them are aligned, and eight lanes use
+# different banks. The lanes first ask for all of the tree's factor, and wait for none of it: rows are then taken from the cache.
+FETCH = """
+    for (int at = lane * SECTOR; at < min(step, L.shape[0] - from) * step; at += LANES * SECTOR) {
+        SCALAR unused;
+        asm volatile("ld.global.TYPE %0, [%1];" : "=REG"(unused) : "l"(rows + at));
+    }
+"""
+ROW_WEIGHT = """
+constexpr int SECTOR = 32 / sizeof(SCALAR), BLOCK = 16, NARROW = 36, WIDE = 68;
+struct alignas(4 * sizeof(SCALAR)) Four { SCALAR x[4]; };
+__shared__ alignas(32) SCALAR all[32 * NARROW];
+const int step = L.shape[1], wide = step < NARROW ? NARROW : WIDE, rank = step < NARROW ? lane : lane % (LANES / 2);
+SCALAR *const own = all + (threadIdx.x - lane) * NARROW + rank * wide, *const next = own + (rank % 3 == 2 ? -2 : 1) * wide;
+SCALAR weight = 0, with_next = 0;
+for (int i = 0; ballot(i < n);) {
+    int size = 0, begin = 0;
+    if (i < n) begin = dof_begin.data[support.data[i]];
+    const int any = from_lane(begin, __ffs(ballot(i < n)) - 1), from = i < n ? begin : any;
+    const SCALAR* rows = L.data + from * step;
+    if (i < n) {
+        int end = n;
+        if (dof_begin.data[support.data[n - 1]] != begin)
+            for (end = i + 1; dof_begin.data[support.data[end]] == begin;) ++end;
+        size = support.data[end - 1] + 1 - begin;
+        for (int k = 0; k < size; k += 4) *(Four*)(own + k) = Four();
+        for (; i < end; ++i) own[support.data[i] - begin] = J.data[i];
+    }
+    FETCH
+    int b = 0;
+    while (ballot(size > b + BLOCK)) b += BLOCK;
+    for (; b >= 0; b -= BLOCK) {
+        SCALAR y[BLOCK];
+        #pragma unroll
+        for (int c = 0; c < BLOCK; c += 4) {
+            Four part = Four();
+            if (b + c < size) part = *(const Four*)(own + b + c);
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) y[c + j] = part.x[j];
+        }
+        for (int k = b + BLOCK; k < size; ++k) {
+            const SCALAR minus = -own[k];
+            if (minus == 0) continue;
+            const SCALAR* const row = rows + k * step + b;
+            #pragma unroll
+            for (int c = 0; c < BLOCK; c += 4) {
+                const Four l = *(const Four*)(row + c);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) y[c + j] = FMA(l.x[j], minus, y[c + j]);
+            }
+        }
+        const SCALAR* row = rows + min(b + BLOCK, size) * step + b;
+        #pragma unroll
+        for (int k = BLOCK - 1; k >= 0; --k) {
+            if (b + k >= size) continue;
+            row -= step;
+            const SCALAR y_k = y[k], minus = -y_k;
+            own[b + k] = y_k;
+            if (y_k == 0) continue;
+            #pragma unroll
+            for (int c = 0; c <= k; c += 4) {
+                const Four l = *(const Four*)(row + c);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    if (c + j < k) y[c + j] = FMA(l.x[j], minus, y[c + j]);
+                    if (c + j == k) y[k] = DIVIDE(y_k, l.x[j]);
+                }
+            }
+            weight = FMA(y_k, y[k], weight);
+        }
+        if (crossed) {
+            meet();
+            #pragma unroll
+            for (int c = 0; c < BLOCK; c += 4) {
+                if (b + c >= size) continue;
+                const Four part = *(const Four*)(next + b + c);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) with_next = FMA(y[c + j], part.x[j], with_next);
+            }
+            meet();
+        }
+    }
+}
+meet();
+return wp::vec_t<2, SCALAR>(weight, with_next);
+"""
+FETCH = FETCH.replace("TYPE", {"float": "f32", "double": "f64"}[scalar]).replace("REG", scalar[0])
+ROW_WEIGHT = ROW_WEIGHT.replace("FETCH", FETCH)
+ROW_WEIGHT = ROW_WEIGHT.replace("DIVIDE", {"float": "__fdividef", "double": "__ddiv_rn"}[scalar])
+ROW_WEIGHT = ROW_WEIGHT.replace("FMA", {"float": "__fmaf_rn", "double": "__fma_rn"}[scalar])
+ALONE_ROW_WEIGHT = "return wp::vec_t<2, SCALAR>();"
+AT_ONCE = "const int step = L.shape[1];\nreturn LANES == 1 || step > 64 ? 0 : step > 32 ? LANES / 2 : LANES;"
+
+
+@device.func_native(by_device(AT_ONCE, "return 0;"))
+def rows_at_once(L: wp.array2d(dtype=real)) -> int:
+    """Number of lanes that `team_row_weight` may give a row; 0 on the CPU, and if a tree has more than 64 dofs."""
+    ...
+
+
+@device.func_native(by_device(ROW_WEIGHT, ALONE_ROW_WEIGHT).replace("SCALAR", scalar))
+def team_row_weight(
+    dof_begin: wp.array1d(dtype=int),
+    L: wp.array2d(dtype=real),
+    support: wp.array1d(dtype=int),
+    J: wp.array1d(dtype=real),
+    n: int,
+    crossed: bool,
+) -> vec2:
+    """(J M⁻¹ Jᵀ, the same with the next lane's row on the right) of this lane's row, which has n entries.
+
+    `crossed`: the lanes 3k, 3k + 1, 3k + 2 have rows of one support, and the next of the last is the first of them;
+    otherwise the second number is 0. n is 0 on all lanes but `rows_at_once` side by side. In blocks of one warp.
+    """
+    ...
 
 
 @device.func_native(by_device(TEAM_ELIMINATE, ELIMINATE).replace("SCALAR", scalar))
