@@ -89,9 +89,10 @@ for (int other = LANES / 2; other > 0; other >>= 1) weight += across(weight, oth
 meet();
 return weight;
 """
-# On CUDA, a row of J per lane: y = J L⁻¹ of one tree, by blocks of 16 columns from the last. Rows are in shared memory,
-# a block is in registers. A row has 36 numbers, or 68 on every other lane: four of them are aligned, and eight lanes use
-# different banks. The lanes first ask for all of the tree's factor, and wait for none of it: rows are then taken from the cache.
+# On CUDA, a row of J per lane: y = J L⁻¹ of one tree, by blocks of 16 columns from the last. Rows are in shared
+# memory, a block is in registers. A row has 36 numbers, or 68 on half of the lanes: four of them are aligned, and eight
+# lanes use different banks. The lanes first ask for all of the tree's factor, and wait for none of it: rows are then
+# taken from the cache.
 FETCH = """
     for (int at = lane * SECTOR; at < min(step, L.shape[0] - from) * step; at += LANES * SECTOR) {
         SCALAR unused;
@@ -103,7 +104,8 @@ constexpr int SECTOR = 32 / sizeof(SCALAR), BLOCK = 16, NARROW = 36, WIDE = 68;
 struct alignas(4 * sizeof(SCALAR)) Four { SCALAR x[4]; };
 __shared__ alignas(32) SCALAR all[32 * NARROW];
 const int step = L.shape[1], wide = step < NARROW ? NARROW : WIDE, rank = step < NARROW ? lane : lane % (LANES / 2);
-SCALAR *const own = all + (threadIdx.x - lane) * NARROW + rank * wide, *const next = own + (rank % 3 == 2 ? -2 : 1) * wide;
+SCALAR* const own = all + (threadIdx.x - lane) * NARROW + rank * wide;
+const SCALAR* const next = own + (rank % 3 == 2 ? -2 : 1) * wide;
 SCALAR weight = 0, with_next = 0;
 for (int i = 0; ballot(i < n);) {
     int size = 0, begin = 0;
