@@ -13,7 +13,7 @@ import warp as wp
 from .. import real as device
 from ..real import LANES, real, vec3
 from .registers import INVERSE, LOOP
-from .vector import padded, scalar, snippet
+from .vector import BLOCK_TIMES_ALONE, SOLVE_BY_EIGHTS, padded, scalar, snippet, solved
 
 ROWS = wp.constant(LANES)
 DOFS = wp.constant(LANES)
@@ -34,7 +34,7 @@ def places(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
 
 OF_ROWS = ("b", "u", "gamma", "dgamma", "before", "miss", "delta", "R", "v_hat", "rho", "mu", "load", "least")
 BOUNDS = ("lower", "upper")
-OF_DOFS = ("v_star", "p_star", "D_sq", "j_c", "j_miss")
+OF_DOFS = ("v_star", "p_star", "D_sq", "j_c", "j_miss", "dv", "m")
 PLACES, NUMBERS = places(
     dict.fromkeys(OF_ROWS + BOUNDS, LANES) | dict.fromkeys(OF_DOFS, LANES) | {"G": 3 * LANES + 8}
     | {"J": LANES * STRIDE, "W": LANES * STRIDE, "passed": 2 * (LANES + 8)}
@@ -167,6 +167,12 @@ for (int d = 0; d < dofs; d += 8) {
     *(v8*)(@j_miss + d) = t;
 }
 """
+TIMES_A = BLOCK_TIMES_ALONE.replace("x.data + begin", "x_.data + column").replace("y.data + begin", "y_.data + column")
+SOLVE = """
+const int n = L.shape[1], size = end - begin;
+const SCALAR* base = L.data + begin * n;
+SCALAR* px = @dv + column;
+""" + solved(SOLVE_BY_EIGHTS, "base", "base", "base", "0")
 OPPOSED = """
 SCALAR square = 0;
 for (int d = 0; d < dofs; d += 8) {
@@ -312,6 +318,47 @@ LOOP (int r = 0; r < n; r += 4) {
 @j_miss[lane] = m;
 meet();
 """
+# Rows of L take the place of W as they come.
+TEAM_SOLVE = """
+const int step = L.shape[1], size = end - begin;
+const SCALAR* from = L.data + (end - 1) * step + (lane < size ? lane : 0);
+SCALAR y = lane < size ? @dv[column + lane] : (SCALAR)0;
+SCALAR* to = @W + (size - 1) * STRIDE + lane;
+meet();
+#pragma unroll 4
+for (int k = size - 1; k >= 0; --k, from -= step, to -= STRIDE) {
+    const SCALAR l = *from, less = fma(-l, from_lane(y, k), y);
+    *to = l;
+    y = lane < k ? less : y;
+}
+meet();
+y *= inverse_of(@W[lane * STRIDE + lane]);
+LOOP (int c = 0; c < size; c += 4) {
+    const quad l = quad_at(@W + lane * STRIDE + c);
+    for (int t = 0; t < 4; ++t) {
+        const SCALAR less = fma(-l.v[t], from_lane(y, c + t), y);
+        y = lane > c + t ? less : y;
+    }
+}
+if (lane < size) @dv[column + lane] = y;
+meet();
+"""
+# A is symmetric: a lane has one of its columns, in the order of memory.
+TEAM_TIMES_A = """
+const int step = A.shape[1], size = end - begin;
+const SCALAR *from = A.data + begin * step + lane, *const f = x_.data + column;
+SCALAR sum = (SCALAR)0;
+if (lane < size) {
+    int k = 0;
+    LOOP (; k + 4 <= size; k += 4, from += 4 * step) {
+        const SCALAR a = from[0], b = from[step], c = from[2 * step], d = from[3 * step];
+        sum += (a * f[k] + b * f[k + 1]) + (c * f[k + 2] + d * f[k + 3]);
+    }
+    LOOP (; k < size; ++k, from += step) sum += *from * f[k];
+    y_.data[column + lane] = sum;
+}
+meet();
+"""
 TEAM_OPPOSED = """
 SCALAR s = (SCALAR)0;
 LOOP (int r = 0; r < n; r += 4) {
@@ -380,7 +427,7 @@ def half_of(columns: int) -> str:
     for k in range(columns - 1, 0, -1):
         up += f"if ({k} < size) {{\n    const SCALAR minus = -y[{k}];\n"
         for c in range(0, k, 4):
-            each = [f"y[{c + t}] += a.v[{t}] * minus;" for t in range(min(4, k - c))]
+            each = [f"y[{c + t}] = fma(a.v[{t}], minus, y[{c + t}]);" for t in range(min(4, k - c))]
             up += f"    {{ const quad a = quad_at(rows + {k} * step + {c}); {' '.join(each)} }}\n"
         up += "}\n"
     return TEAM_HALF.replace("READ", read).replace("ROWS_UP", up).replace("WRITE", write)
@@ -476,6 +523,21 @@ def team_space_add_one(x: wp.array1d(dtype=real), n: int, row: int, f: real):
 @device.func_native(algebra(FORCES, TEAM_FORCES))
 def team_space_forces(x: wp.array1d(dtype=real), n: int, dofs: int):
     """j_c = Jᵀγ and j_miss = Jᵀmiss."""
+    ...
+
+
+@device.func_native(algebra(SOLVE, TEAM_SOLVE))
+def team_space_solve(L: wp.array2d(dtype=real), begin: int, end: int, column: int, x: wp.array1d(dtype=real)):
+    """dv ← A⁻¹ dv in the dofs of one tree, from `column` on, whose factor is in rows [begin, end). W is overwritten."""
+    ...
+
+
+@device.func_native(snippet(cpu=TIMES_A, gpu=TEAM_TIMES_A.replace("LOOP ", LOOP)))
+def team_space_times_A(
+    A: wp.array2d(dtype=real), begin: int, end: int, column: int, x_: wp.array1d(dtype=real),
+    y_: wp.array1d(dtype=real),
+):  # fmt: skip
+    """y ← A x in the dofs of one tree, from `column` on."""
     ...
 
 

@@ -174,8 +174,7 @@ def eliminated(text: str, keep: str, update: str) -> str:
     return text.replace("OWN_PART", OWN_PART).replace("WARPS", str(WARPS))
 
 
-BLOCK_TIMES = snippet(
-    cpu="""
+BLOCK_TIMES_ALONE = """
 const int stride = A.shape[1], size = end - begin;
 const SCALAR* rows = A.data + begin * stride;
 const SCALAR* px = x.data + begin;
@@ -206,7 +205,9 @@ for (int c = 0; c < size; c += 24) {
     const int count = left < 24 ? left : 24;
     for (int j = 0; j < count; ++j) py[c + j] = out[j];
 }
-""",
+"""
+BLOCK_TIMES = snippet(
+    cpu=BLOCK_TIMES_ALONE,
     gpu="""
 const int stride = A.shape[1], size = end - begin;
 const SCALAR* rows = A.data + begin * stride;

@@ -14,7 +14,6 @@ import warp as wp
 
 from ... import real as device
 from ...linalg.lanes import WORLD, WORLDS, by_device, lane, lanes, sync, team_number, team_sum_3
-from ...linalg.ltdl import team_ltdl_solve_block
 from ...linalg.row_space import (
     ALONE,
     ALONE_DOFS,
@@ -31,11 +30,13 @@ from ...linalg.row_space import (
     team_space_place,
     team_space_place_one,
     team_space_rates,
+    team_space_solve,
+    team_space_times_A,
 )
 from ...linalg.vector import scalar
 from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3
 from ..problem import Problem, Solution
-from .newton import Range, multiply_A
+from .newton import Range
 from .sap import Workspace
 
 SHARED = f"""
@@ -70,11 +71,13 @@ class Space:
     rho: wp.array1d(dtype=real)  # for Coulomb's law, as the next two; of a contact in its first row
     load: wp.array1d(dtype=real)
     least: wp.array1d(dtype=real)
-    v_star: wp.array1d(dtype=real)  # per dof, as the arrays down to j_miss
+    v_star: wp.array1d(dtype=real)  # per dof, as the arrays down to m
     p_star: wp.array1d(dtype=real)  # A v*
     D_sq: wp.array1d(dtype=real)  # 1/diag(A)
     j_c: wp.array1d(dtype=real)  # Jᵀγ = A (v − v*)
     j_miss: wp.array1d(dtype=real)  # Jᵀmiss
+    dv: wp.array1d(dtype=real)  # v − v*
+    m: wp.array1d(dtype=real)  # A (v − v*)
     G: wp.array1d(dtype=real)  # three numbers per row: a 3 × 3 block per contact, one number per scalar row
     block: wp.array1d(dtype=mat33)  # the same by contacts
     W: wp.array1d(dtype=real)  # W_ij is W[i wide + j]
@@ -140,6 +143,8 @@ def space_island(work: Workspace, w: int, r: Range) -> Space:
     s.D_sq = part(s.x, wp.static(PLACES["D_sq"]), wp.static(ALONE["D_sq"]), ALONE_DOFS)
     s.j_c = part(s.x, wp.static(PLACES["j_c"]), wp.static(ALONE["j_c"]), ALONE_DOFS)
     s.j_miss = part(s.x, wp.static(PLACES["j_miss"]), wp.static(ALONE["j_miss"]), ALONE_DOFS)
+    s.dv = part(s.x, wp.static(PLACES["dv"]), wp.static(ALONE["dv"]), ALONE_DOFS)
+    s.m = part(s.x, wp.static(PLACES["m"]), wp.static(ALONE["m"]), ALONE_DOFS)
     s.G = part(s.x, wp.static(PLACES["G"]), wp.static(ALONE["G"]), 3 * ALONE_ROWS)
     s.block = blocks_part(s.x, wp.static(PLACES["G"]), wp.static(ALONE["G"]), ALONE_ROWS)
     s.W = part(s.x, wp.static(PLACES["W"]), wp.static(ALONE["W"]), ALONE_ROWS * STRIDE)
@@ -172,15 +177,33 @@ def set_triple(x: wp.array1d(dtype=real), c: int, value: vec3):
 
 
 @func
+def tree_column(problem: Problem, work: Workspace, w: int, r: Range, tree: int) -> int:
+    """Index of a tree's first dof among those of the island. By one lane."""
+    return work.islands.slot[w, problem.tree_v[tree]] - r.slot_begin
+
+
+@func
+def multiply_space(
+    problem: Problem, work: Workspace, w: int, r: Range, x: wp.array1d(dtype=real), y: wp.array1d(dtype=real)
+):
+    """y = A x, in the order of the island's dofs."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        if begin < end:
+            team_space_times_A(problem.A[w], begin, end, tree_column(problem, work, w, r, tree), x, y)
+
+
+@func
 def take_dofs(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
     """Load v*, A v* and D² of the island."""
-    multiply_A(problem, work.islands, w, r, problem.v_star[w], work.p_star[w])
     for i in range(lane(), s.dofs, lanes()):
         d = work.islands.dof[w, r.slot_begin + i]
         s.v_star[i] = problem.v_star[w, d]
-        s.p_star[i] = work.p_star[w, d]
         s.D_sq[i] = real(1.0) / problem.A[w, d, d - problem.dof_begin[d]]
     sync()
+    multiply_space(problem, work, w, r, s.v_star, s.p_star)
 
 
 @func
@@ -233,7 +256,7 @@ def take_space(problem: Problem, work: Workspace, w: int, r: Range):
         begin = problem.tree_v[tree]
         end = problem.tree_v[tree + 1]
         if begin < end:
-            column = work.islands.slot[w, begin] - r.slot_begin
+            column = tree_column(problem, work, w, r, tree)
             team_space_half(problem.A_factor[w], begin, end, column, s.n, s.dofs, s.x)
     team_space_gram(s.x, s.n, s.dofs)
     for row in range(lane(), s.n, lanes()):
@@ -256,27 +279,27 @@ def measure_space(s: Space) -> vec3:
 
 @func
 def give_velocity(problem: Problem, work: Workspace, s: Space, solution: Solution, w: int, r: Range):
-    """v = v* + A⁻¹Jᵀγ, A (v − v*) of that v in m, and the norms for the certificate, after `measure_space`."""
-    v = solution.v[w]
-    dv = work.dv[w]
+    """v = v* + A⁻¹Jᵀγ, and the norms for the certificate of that v, after `measure_space`. W is lost."""
     for i in range(lane(), s.dofs, lanes()):
-        dv[work.islands.dof[w, r.slot_begin + i]] = s.j_c[i]
+        s.dv[i] = s.j_c[i]
     sync()
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
-        team_ltdl_solve_block(problem.A_factor[w], problem.tree_v[tree], problem.tree_v[tree + 1], dv)
+        begin = problem.tree_v[tree]
+        end = problem.tree_v[tree + 1]
+        if begin < end:
+            team_space_solve(problem.A_factor[w], begin, end, tree_column(problem, work, w, r, tree), s.x)
     for i in range(lane(), s.dofs, lanes()):
-        d = work.islands.dof[w, r.slot_begin + i]
-        v[d] = s.v_star[i] + dv[d]
-        dv[d] = v[d] - s.v_star[i]
+        v = s.v_star[i] + s.dv[i]
+        solution.v[w, work.islands.dof[w, r.slot_begin + i]] = v
+        s.dv[i] = v - s.v_star[i]
     sync()
-    multiply_A(problem, work.islands, w, r, dv, work.m[w])
+    multiply_space(problem, work, w, r, s.dv, s.m)
     sums = vec3()
     for i in range(lane(), s.dofs, lanes()):
-        m = work.m[w, work.islands.dof[w, r.slot_begin + i]]
         impulse = s.j_c[i] - s.j_miss[i]
-        residual = m - impulse
-        momentum = m + s.p_star[i]
+        residual = s.m[i] - impulse
+        momentum = s.m[i] + s.p_star[i]
         sums += s.D_sq[i] * vec3(residual * residual, momentum * momentum, impulse * impulse)
     work.norms[w, r.island] = team_sum_3(sums)
 
