@@ -173,16 +173,6 @@ const int n = L.shape[1], size = end - begin;
 const SCALAR* base = L.data + begin * n;
 SCALAR* px = @dv + column;
 """ + solved(SOLVE_BY_EIGHTS, "base", "base", "base", "0")
-OPPOSED = """
-SCALAR square = 0;
-for (int d = 0; d < dofs; d += 8) {
-    v8 s = (SCALAR)0;
-    for (int r = 0; r < n; ++r) s += __builtin_elementwise_abs((v8)@gamma[r] * *(const v8*)(@J + r * DOFS + d));
-    s *= s * *(const v8*)(@D_sq + d);
-    for (int i = 0; i < 8 && d + i < dofs; ++i) square += s[i];
-}
-return square;
-"""
 # K = G W, to whose diagonal 1 is added as it is eliminated; rows without slopes are skipped.
 NEWTON = """
 const int ends = (n + 7) & ~7;
@@ -359,17 +349,6 @@ if (lane < size) {
 }
 meet();
 """
-TEAM_OPPOSED = """
-SCALAR s = (SCALAR)0;
-LOOP (int r = 0; r < n; r += 4) {
-    const SCALAR* const J_r = @J + r * STRIDE + lane;
-    const quad a = quad_at(@gamma + r);
-    for (int t = 0; t < 4; ++t) s += fabs(J_r[t * STRIDE] * a.v[t]);
-}
-SCALAR square = lane < dofs ? s * s * @D_sq[lane] : (SCALAR)0;
-for (int other = LANES / 2; other > 0; other >>= 1) square += across(square, other);
-return square;
-"""
 # A lane has a row of I + G W. Row k is subtracted from all others, from the last, which is padded to a multiple of
 # eight, to the first; its column is always in the last register, and two copies of the row alternate.
 TEAM_NEWTON = """
@@ -538,12 +517,6 @@ def team_space_times_A(
     y_: wp.array1d(dtype=real),
 ):  # fmt: skip
     """y ← A x in the dofs of one tree, from `column` on."""
-    ...
-
-
-@device.func_native(algebra(OPPOSED, TEAM_OPPOSED))
-def team_space_opposed(x: wp.array1d(dtype=real), n: int, dofs: int) -> real:
-    """‖D |J|ᵀ|γ|‖², the size of the impulses whose sum is Jᵀγ."""
     ...
 
 

@@ -45,6 +45,7 @@ class Balance:
     slides: int  # number of sliding contacts
     misses: real  # Σ ρ‖miss‖², in which opposing misses do not cancel; `impulses`: Σ ρ‖γ‖²
     impulses: real
+    opposing: real  # Σ ρ‖γ‖² over contacts and scalar rows; in the space of rows
     error: real  # largest ρ‖miss‖ of a contact [m/s]
     force: real  # largest `force_miss`
 

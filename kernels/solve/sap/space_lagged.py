@@ -13,15 +13,14 @@ import warp as wp
 from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...laws.coulomb import Linearised, compression, compression_slope, coulomb_newton
-from ...linalg.lanes import lane, lanes, sync, team_max, team_sum, team_sum_2
+from ...linalg.lanes import lane, lanes, sync, team_max, team_sum, team_sum_3
 from ...linalg.row_space import (
     team_space_add_one,
     team_space_add_three,
     team_space_newton,
-    team_space_opposed,
     team_space_times,
 )
-from ...real import func, kernel, real, vec2, vec3
+from ...real import func, kernel, real, vec3
 from ..problem import Problem, Solution
 from .contact_laws import contact_rho
 from .coupled import Lag
@@ -64,7 +63,8 @@ SWEEPS = wp.constant(4)  # before the first Newton step
 PATIENCE = wp.constant(3)
 MORE_SWEEPS = wp.constant(8)
 MOST_RESTARTS = wp.constant(4)
-MOST_OPPOSED = 0.5  # the rounding of opposing impulses, as a fraction of the bound on the error
+# The rounding of opposing impulses, as a fraction of the bound on the error: v = v* + A⁻¹Jᵀγ has it in full.
+MOST_OPPOSED = 0.5
 TINY = 1e-30  # [J]
 # A step against the one before is taken at half the share, a step along it at a larger share, up to MOST_SHARE. This
 # breaks cycles and is faster on a long slope.
@@ -215,15 +215,19 @@ def linearise_space(s: Space, held: bool) -> Balance:
         balance.force = wp.max(balance.force, force_miss(gamma[2], found.delta[2], rho))
     for row in range(3 * s.contacts + lane(), s.n, lanes()):
         s.miss[row] = linearise_space_row(s, row)
+        balance.opposing += s.rho[row] * s.gamma[row] * s.gamma[row]
     sync()
     sums = measure_space(s)
     balance.error = team_max(balance.error)
     balance.force = team_max(balance.force)
-    others = team_sum_2(vec2(balance.misses, balance.impulses))
+    others = team_sum_3(vec3(balance.misses, balance.impulses, balance.opposing))
+    balance.misses = others[0]
+    balance.impulses = others[1]
+    balance.opposing = others[1] + others[2]
     balance.momentum = sums[0]
     balance.scale = wp.max(sums[1], sums[2])
     # The law's error is at least the scale times the misses' share of all impulses: misses may cancel in Jᵀmiss.
-    share = others[0] / wp.max(wp.max(others[1], balance.scale), real(TINY))
+    share = balance.misses / wp.max(wp.max(balance.impulses, balance.scale), real(TINY))
     balance.law = wp.max(sums[0], share * balance.scale)
     return balance
 
@@ -285,7 +289,8 @@ def iterate_space(
         stuck = x.stalled >= PATIENCE
         if is_solved(x, options):
             lag.island_error[w, r.island] = balance.error
-            x.status = wp.int32(0)
+            opposed = real(opposed_level) * wp.sqrt(balance.opposing) > real(MOST_OPPOSED) * x.limit
+            x.status = wp.where(opposed, UNDECIDED, 0)
             running = bool(False)
         elif x.lost or x.iterations >= options.max_iterations or (stuck and x.restarts >= MOST_RESTARTS):
             running = bool(False)
@@ -304,15 +309,11 @@ def iterate_space(
 
 @func
 def accept_space(problem: Problem, work: Workspace, s: Space, solution: Solution, w: int, r: Range, limit: real) -> int:
-    """Give back v and γ; `UNDECIDED` if that v, rounded, misses the balance.
-
-    So it is where impulses oppose each other: the rounding of γ, not R times it, is then in v.
-    """
-    opposed = real(opposed_level) * wp.sqrt(team_space_opposed(s.x, s.n, s.dofs))
+    """Give back v and γ; `UNDECIDED` if that v, rounded, misses the balance."""
     give_velocity(problem, work, s, solution, w, r)
     squares = work.norms[w, r.island]
     status = wp.int32(UNDECIDED)
-    if wp.sqrt(squares[0]) <= limit and opposed <= real(MOST_OPPOSED) * limit:
+    if wp.sqrt(squares[0]) <= limit:
         status = wp.int32(0)
         project_space(s)
         give_impulses(problem, work, s, solution, w, r)
