@@ -44,6 +44,12 @@ from warpsim.tree.dynamics import Dynamics
 
 ARRAYS_PER_COPY = 6  # arrays per launch of `words.copy_arrays`
 
+
+def copy_on_host(target: wp.array, source: wp.array) -> None:
+    """Copy a contiguous array on the CPU; `wp.copy` takes ten times as long."""
+    ctypes.memmove(target.ptr, source.ptr, target.capacity)
+
+
 # Imported for their registration: the backward passes of contact models and integrators.
 ADJOINTS = (MuJoCoAdjoint, MuJoCoStepAdjoint, RigidAdjoint, SchemeAdjoint, VariationalAdjoint)
 
@@ -427,7 +433,7 @@ class Stepper:
                 values = self._uploaded(self.inputs.host_array(values, shape, name), self.device_model.types.real)
             values = self.inputs.device_array(values, shape, name)
             if self.device.is_cpu and not captured and values.is_contiguous:
-                ctypes.memmove(target.ptr, values.ptr, target.capacity)  # a copy by Warp takes ten times as long
+                copy_on_host(target, values)
             else:
                 wp.copy(target, values)
 

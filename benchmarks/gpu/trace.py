@@ -18,6 +18,7 @@ import warp as wp
 from warp._src.context import _build_launch_bounds_from_tuple, pack_arg
 
 import warpsim as ws
+from warpsim import stepping
 from warpsim.device.copies import WARP
 from warpsim.solve.contact_solver import ContactSolver
 from warpsim.solve.sap.sap import SAPSolver
@@ -159,12 +160,13 @@ def step_launches(sim: ws.Simulator, state: ws.State, control=None, make=Launch.
         seen.append(launch)
         make(launch)
 
-    wp.copy = copy
+    on_host = stepping.copy_on_host
+    wp.copy = stepping.copy_on_host = copy
     try:
         with intercepted(each), unreplayed(sim), as_on_gpu(sim):
             sim.step(state, control, out=state)
     finally:
-        wp.copy = original
+        wp.copy, stepping.copy_on_host = original, on_host
     return seen
 
 

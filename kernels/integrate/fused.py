@@ -15,6 +15,22 @@ from ..solve.sap.lagged import worst_island
 from ..solve.sap.sap import Workspace, certify_world
 from ..tree import joints
 from ..tree.energy import Energies, team_energy
+from ..tree.held import (
+    ACCELERATIONS,
+    AXES,
+    COMPOSITES,
+    FORCES,
+    INERTIAS,
+    POSES,
+    VELOCITIES,
+    hold_inertias,
+    hold_poses,
+    hold_vectors,
+    team_put_inertias,
+    team_put_poses,
+    team_put_vectors,
+    team_room,
+)
 from ..tree.passes import (
     Topology,
     inertia_of_link,
@@ -63,6 +79,46 @@ class Motion:
 
 
 @func
+def held_motion(topology: Topology, motion: Motion, tree: int) -> Motion:
+    """`motion` with the arrays of links in shared memory (`tree/held.py`)."""
+    link = topology.tree_link[tree]
+    room = team_room()
+    held = Motion()
+    held.armature = motion.armature
+    held.force = motion.force
+    held.D = motion.D
+    held.bias = motion.bias
+    held.A = motion.A
+    held.M_factor = motion.M_factor
+    held.A_factor = motion.A_factor
+    held.v_star = motion.v_star
+    held.still = motion.still
+    held.link_X = hold_poses(room, wp.static(POSES), motion.link_X, link)
+    held.link_I = hold_inertias(room, wp.static(INERTIAS), motion.link_I, link)
+    held.composite = hold_inertias(room, wp.static(COMPOSITES), motion.composite, link)
+    held.dof_S = hold_vectors(room, wp.static(AXES), motion.dof_S, topology.tree_v[tree])
+    held.link_V = hold_vectors(room, wp.static(VELOCITIES), motion.link_V, link)
+    held.link_A = hold_vectors(room, wp.static(ACCELERATIONS), motion.link_A, link)
+    held.link_f = hold_vectors(room, wp.static(FORCES), motion.link_f, link)
+    held.link_V_star = hold_vectors(room, wp.static(ACCELERATIONS), motion.link_V_star, link)  # once A is written
+    return held
+
+
+@func
+def team_put(topology: Topology, held: Motion, motion: Motion, w: int, tree: int):
+    """Write the arrays of links to global memory."""
+    link = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    team_put_poses(held.link_X, motion.link_X, w, link, end)
+    team_put_inertias(held.link_I, motion.link_I, w, link, end)
+    team_put_inertias(held.composite, motion.composite, w, link, end)
+    team_put_vectors(held.dof_S, motion.dof_S, w, topology.tree_v[tree], topology.tree_v[tree + 1])
+    team_put_vectors(held.link_V, motion.link_V, w, link, end)
+    team_put_vectors(held.link_A, motion.link_A, w, link, end)
+    team_put_vectors(held.link_f, motion.link_f, w, link, end)
+
+
+@func
 def team_kinematics(
     topology: Topology, plant: Plant, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), w: int, tree: int,
     motion: Motion,
@@ -89,6 +145,30 @@ def team_forces(
     sync()
 
 
+@func
+def team_bias(
+    topology: Topology, plant: Plant, h: real, v: wp.array2d(dtype=real), w: int, tree: int, motion: Motion
+):  # fmt: skip
+    """Mass matrix and bias forces of a tree."""
+    team_mass_matrix(topology, motion.armature, motion.dof_S, motion.link_I, w, tree, motion.composite, motion.A)
+    team_inverse_dynamics(
+        topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
+        motion.link_A, motion.link_f, motion.bias,
+    )  # fmt: skip
+    team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
+
+
+@func
+def team_end(topology: Topology, h: real, v: wp.array2d(dtype=real), w: int, tree: int, motion: Motion):
+    """Factors, v* and the velocities of the links at v*, from the forces."""
+    sync()
+    team_free_motion(
+        topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor,
+        motion.A_factor, motion.v_star,
+    )  # fmt: skip
+    team_move(topology, motion.dof_S, motion.v_star, w, tree, motion.link_V_star)
+
+
 @kernel(lanes=True, shares="tree", registers=128)
 def smooth_motion(
     topology: Topology,
@@ -102,23 +182,36 @@ def smooth_motion(
 ):
     """Kinematics, forces and free motion of a tree: v*, A = M + h D, and the factors of M and A.
 
-    Launch over (worlds, trees, lanes).
+    A tree has at most `LANES` links and degrees of freedom on CUDA, see `smooth_motion_of_large`. Launch over (worlds,
+    trees, lanes).
     """
+    w, tree, _lane = wp.tid()
+    held = held_motion(topology, motion, tree)
+    team_kinematics(topology, plant, q, v, w, tree, held)
+    team_forces(topology, plant, drives, q, v, w, tree, held)
+    team_bias(topology, plant, h, v, w, tree, held)
+    team_put(topology, held, motion, w, tree)
+    team_end(topology, h, v, w, tree, held)
+    team_put_vectors(held.link_V_star, motion.link_V_star, w, topology.tree_link[tree], topology.tree_link[tree + 1])
+
+
+@kernel(part="large", lanes=True, shares="tree", registers=128)
+def smooth_motion_of_large(
+    topology: Topology,
+    plant: Plant,
+    drives: Drives,
+    h: real,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    # out
+    motion: Motion,
+):
+    """`smooth_motion` of trees of any size. Launch over (worlds, trees, lanes)."""
     w, tree, _lane = wp.tid()
     team_kinematics(topology, plant, q, v, w, tree, motion)
     team_forces(topology, plant, drives, q, v, w, tree, motion)
-    team_mass_matrix(topology, motion.armature, motion.dof_S, motion.link_I, w, tree, motion.composite, motion.A)
-    team_inverse_dynamics(
-        topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
-        motion.link_A, motion.link_f, motion.bias,
-    )  # fmt: skip
-    team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
-    sync()
-    team_free_motion(
-        topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor,
-        motion.A_factor, motion.v_star,
-    )  # fmt: skip
-    team_move(topology, motion.dof_S, motion.v_star, w, tree, motion.link_V_star)
+    team_bias(topology, plant, h, v, w, tree, motion)
+    team_end(topology, h, v, w, tree, motion)
 
 
 @kernel(part="again", lanes=True, shares="tree", registers=128)
@@ -142,12 +235,7 @@ def move_again(
         motion.link_A, motion.link_f, motion.bias,
     )  # fmt: skip
     team_leave_spin_again(topology, h, plant.gravity, motion.dof_S, motion.link_I, v, w, tree, motion.bias)
-    sync()
-    team_free_motion(
-        topology, h, v, motion.force, motion.bias, motion.D, w, tree, motion.A, motion.M_factor,
-        motion.A_factor, motion.v_star,
-    )  # fmt: skip
-    team_move(topology, motion.dof_S, motion.v_star, w, tree, motion.link_V_star)
+    team_end(topology, h, v, w, tree, motion)
 
 
 @func

@@ -176,6 +176,7 @@ DAMPED = """
 const int rows_used = end - begin, stride = A.shape[1], n = (rows_used + 7) & ~7, first = n - rows_used, \
 row = lane - first;
 SCALAR* const rows = A.data + begin * stride;
+const long long to_other = M_factor.data - A_factor.data;
 __shared__ alignas(16) SCALAR all_Q_rows[32 * STRIDE];
 __shared__ alignas(16) SCALAR all_passed[WORLDS * 2 * TURN];
 SCALAR *const Q_rows = all_Q_rows + WORLD * LANES * STRIDE, *const passed = all_passed + WORLD * 2 * TURN;
@@ -191,8 +192,8 @@ LOOP (int turn = damped ? 0 : 1; turn < 2; ++turn) {
         if (used) rows[row * stride + row] += h_step * damping;
         meet();
     }
-    SCALAR* const factor = (turn == 1 ? A_factor.data : M_factor.data) + begin * stride + row;
-    SCALAR* const other = M_factor.data + begin * stride + row;
+    SCALAR* factor = A_factor.data + (turn == 1 ? 0 : to_other) + (end - 1) * stride + row;
+    const SCALAR* from = rows + row - first * stride;
     y = rest;
     own = (SCALAR)0;
     int k = n - 1;
@@ -203,9 +204,12 @@ BACK
 if (used) v_star.data[begin + row] = y * own + v0.data[begin + row];
 meet();
 """
-DAMPED_LOAD = "    h[@k] = used && @k < n && lane <= @k ? rows[(@k - first) * stride + row] : (SCALAR)0;\n"
-DAMPED_STORE = """if (lane >= first && lane <= k) factor[(k - first) * stride] = lane < k ? left : pivot;
-        if (!damped && lane >= first && lane <= k) other[(k - first) * stride] = lane < k ? left : pivot;
+DAMPED_LOAD = "    h[@k] = used && @k < n && lane <= @k ? *from : (SCALAR)0;\n    from += stride;\n"
+DAMPED_STORE = """if (lane >= first && lane <= k) {
+            *factor = lane < k ? left : pivot;
+            if (!damped) factor[to_other] = lane < k ? left : pivot;
+        }
+        factor -= stride;
         y -= left * y_k;"""
 
 

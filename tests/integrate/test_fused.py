@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A step in few launches is the step verb by verb, and memory that is lent for a while is nobody's for that while."""
 
+import mujoco
 import numpy as np
 import pytest
 import warp as wp
@@ -8,6 +9,7 @@ import warp as wp
 import warpsim as ws
 from benchmarks import same_bits
 from warpsim.device.memory import Lender
+from warpsim.device.ranges import listed
 from warpsim.integrate.step import Step
 from warpsim.kernels.integrate import fused
 from warpsim.solve.lcp.contact_lcp import LCPContact
@@ -60,6 +62,25 @@ def test_what_a_step_launches(device, monkeypatch):
     assert len(names) == 13, names
     assert names.count("copy") == 1
     assert {f"fused.{fused.smooth_motion.__name__}", f"fused_end.{fused.finish.__name__}"} < set(names)
+
+
+@pytest.mark.parametrize("links, kernel", [(32, "smooth_motion"), (33, "smooth_motion_of_large")])
+def test_trees_that_a_warp_does_not_hold_have_a_kernel_of_their_own(links, kernel, device):
+    """A chain of hinges falls with the energy that it had."""
+    bodies = ""
+    for k in range(links):
+        bodies = f'<body pos=".2 0 0"><joint axis="{k % 2} 1 0"/><geom size=".02" pos=".1 0 0"/>{bodies}</body>'
+    model = ws.load(mujoco.MjSpec.from_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>"))
+    sim = ws.Simulator(model, WORLDS, dt=1e-4, dtype="float64", solver=ws.NoContact(), device=device)
+    state = sim.state(v=np.random.default_rng(0).normal(0, 0.1, (WORLDS, links)))
+    with listed() as kernels:
+        sim._step.launch(sim.dt)
+    assert kernel in {x.key for x in kernels}
+    sim.step(state, out=state)
+    before = sim.diagnostics.energy.numpy().copy()
+    for _ in range(20):
+        sim.step(state, out=state)
+    np.testing.assert_allclose(sim.diagnostics.energy.numpy(), before, rtol=1e-3)
 
 
 @pytest.mark.parametrize("law", ["lagged", "convex", "LCP", *CONJUGATE])

@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from warpsim.device.copies import WARP
 from warpsim.kernels.integrate import fused
 from warpsim.kernels.solve import problem as problems
 from warpsim.kernels.solve.sap import sap
@@ -36,7 +37,8 @@ class FusedStep:
         """Kinematics, forces, A and its factors, v*, and the links' velocities at v*."""
         step, d = self.step, self.device_model
         inputs = [d.topology, d.plant(), self._drives(), h, step.q, step.v, self._motion()]
-        step.dynamics.launch(fused.smooth_motion, step.model.ntree, inputs)
+        small = d.largest_tree <= WARP
+        step.dynamics.launch(fused.smooth_motion if small else fused.smooth_motion_of_large, step.model.ntree, inputs)
         for part in self.elastic:
             part.compute(step.q)
 

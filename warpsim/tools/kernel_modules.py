@@ -97,6 +97,7 @@ OWN_SUMS = {
     "string_wrenches": "worlds",
     "link_reactions": "(worlds, trees)",
     "smooth_motion": "(worlds, trees, lanes): a lane has a joint and its actuators",
+    "smooth_motion_of_large": "(worlds, trees, lanes): a lane has a joint and its actuators",
     "move_again": "(worlds, trees, lanes): a lane has a joint and its actuators",
 }
 # Atomic instructions on real numbers, and on bits, by which additions can be implemented.

@@ -75,9 +75,14 @@ class DeviceModel:
     def lanes_by_share(self) -> dict[str, int]:
         """Lanes per world, or per tree of a world, by what the lanes of a kernel share."""
         m = self.model
-        tree = max(np.diff(m.tree_v).max(initial=0), np.diff(m.tree_link).max(initial=0))
-        counts = {"dofs": m.nv, "pairs": max(m.nv, len(m.pair_geom)), "tree": tree}
+        counts = {"dofs": m.nv, "pairs": max(m.nv, len(m.pair_geom)), "tree": self.largest_tree}
         return {share: lanes_for(count) for share, count in counts.items()}
+
+    @property
+    def largest_tree(self) -> int:
+        """Most links or degrees of freedom of a tree."""
+        m = self.model
+        return int(max(np.diff(m.tree_v).max(initial=0), np.diff(m.tree_link).max(initial=0)))
 
     def code(self, kernel):
         """The copy of the device code that a kernel is launched from."""
