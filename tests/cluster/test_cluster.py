@@ -98,6 +98,18 @@ class Counter(Damper):
         self.count = kept["count"]
 
 
+def test_rows_in_half_precision():
+    """Shards round the rows of one simulator of all, in a temporary store too; 1 is no truth value."""
+    sim = simulator()
+    expected = sim.rollout(sim.state(), ws.RandomControls(seed=2), 10)
+    options = {"worlds": WORLDS, "shards": 2, "device": "cpu"}
+    found = ws.cluster.rollout(MODEL, None, ws.RandomControls(seed=2), 10, half=True, **options)
+    for name in ("q", "v"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name).numpy().astype(np.float16))
+    with pytest.raises(ValueError, match="half is 1"):
+        ws.cluster.rollout(MODEL, None, None, 10, half=1, **options)
+
+
 def test_kinds_of_controls():
     """Arrays are cut, callables get the state of their shard, and without a store the trajectory comes back in memory."""
     ray.cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["x"]))
