@@ -79,10 +79,11 @@ def test_migration_runs(tmp_path):
         if part.startswith("```python"):
             lines.append(part.removeprefix("```python\n").removesuffix("```"))
             continue
-        rows = re.findall(r"^\| (?!.* \| ours \|$)(.*?) \| `([^`]*)`[^|]*\|$", part, flags=re.M)
-        assert len(rows) == len(re.findall(r"^\| (?!.* \| ours \|$)", part, flags=re.M)), "a row without a program"
-        for theirs, code in rows:
-            if not code.startswith("warpsim "):
-                lines.append(f"try:\n    {code}\nexcept Exception as e:\n    raise RuntimeError({theirs!r}) from e")
+        for table in re.findall(r"^\|.*?\| ours \|\n\|-.*\n((?:\|.*\n)*)", part, flags=re.M):
+            rows = re.findall(r"^\| (.*?) \| `([^`]*)`[^|]*\|$", table, flags=re.M)
+            assert len(rows) == len(table.splitlines()), "a row without a program"
+            for theirs, code in rows:
+                if not code.startswith("warpsim "):
+                    lines.append(f"try:\n    {code}\nexcept Exception as e:\n    raise RuntimeError({theirs!r}) from e")
     assert len(lines) > 60
     run("\n".join(lines), tmp_path)
