@@ -235,7 +235,7 @@ def one_step(m: mujoco.MjModel, states, cone: str, given: bool, model: ws.Model 
     implicit = m.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     integrator = ws.MuJoCoImplicitFast() if implicit else ws.MuJoCoEuler()
     sim = ws.Simulator(
-        ws.load(m) if model is None else model, len(peers), dtype="float64", device="cpu", threads=1, max_contacts=200,
+        ws.load(m) if model is None else model, len(peers), dtype="float64", device="cpu", threads=1, max_contacts=400,
         solver=ws.MuJoCo(cone=cone, tolerance=1e-14), integrator=integrator,
     )  # fmt: skip
     differ = [set()] * len(peers) if given else differing(m, sim, states)

@@ -161,7 +161,7 @@ TEXT = """# mujoco_warp's benchmark scenes under MuJoCo's law
 
 One step from states of a rollout in MuJoCo, float64, both engines converged, with the file's cone: the number of states whose contact points agree to 1e-11, the largest relative
 error of the acceleration, and of a contact's force; then the same at all states with MuJoCo's own contact points. Then {steps} steps of {worlds} worlds under random controls,
-with the file's integrator. Meshes whose files were not at hand are left out, with their geoms.
+with the file's integrator. Meshes whose files were not at hand are left out, with their geoms. {note}
 
 """
 
@@ -172,6 +172,7 @@ def main() -> None:
     parser.add_argument("--assets", nargs="*", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--only", default="")
     parser.add_argument("--states", type=int, default=8)
+    parser.add_argument("--note", default="", help="a sentence for the page, such as where meshes come from")
     parser.add_argument("--page", type=pathlib.Path)
     options = parser.parse_args()
     assets = {name: pathlib.Path(folder) for name, _, folder in (x.partition("=") for x in options.assets)}
@@ -184,7 +185,13 @@ def main() -> None:
     text = table(rows)
     print(text)
     if options.page:
-        values = {"date": datetime.date.today(), "version": mujoco.__version__, "steps": STEPS, "worlds": WORLDS}
+        values = {
+            "date": datetime.date.today(),
+            "version": mujoco.__version__,
+            "steps": STEPS,
+            "worlds": WORLDS,
+            "note": options.note,
+        }
         options.page.write_text(TEXT.format(**values) + text + "\n")
 
 
