@@ -235,6 +235,32 @@ for (int i = 0; i < end - begin; ++i)
 )
 
 
+# Loads whose result nothing uses, of one number in every sector of the cache: lanes do not wait for them.
+FETCH = """
+for (int at = lane * (32 / sizeof(SCALAR)); at < COUNT; at += LANES * (32 / sizeof(SCALAR))) {
+    SCALAR unused;
+    asm volatile("ld.global.TYPE %0, [%1];" : "=REGISTER"(unused) : "l"(FIRST + at));
+}
+""".replace("TYPE", {"float": "f32", "double": "f64"}[scalar]).replace("REGISTER", scalar[0])
+
+
+def fetched(first: str, count: str) -> str:
+    """C++ by which the lanes of a world ask for `count` numbers from the pointer `first` on, on CUDA.
+
+    What is then read in sequence comes from the cache, without a wait for memory at every step.
+    """
+    return FETCH.replace("FIRST", first).replace("COUNT", count)
+
+
+ROWS_FETCHED = snippet(cpu="", gpu=fetched("A.data + begin * A.shape[1]", "(end - begin) * A.shape[1]"))
+
+
+@device.func_native(ROWS_FETCHED)
+def team_fetch(A: wp.array2d(dtype=real), begin: int, end: int):
+    """Have rows [begin, end) of A brought to the cache, on CUDA. By all lanes; it changes times only."""
+    ...
+
+
 TEAM_COPY_LOWER = """
 const int n = A.shape[1], m = B.shape[1];
 for (int i = 0; i < end - begin; ++i)

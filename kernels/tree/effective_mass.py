@@ -5,7 +5,7 @@ import warp as wp
 
 from .. import real as device
 from ..linalg.lanes import by_device
-from ..linalg.vector import scalar
+from ..linalg.vector import fetched, scalar
 from ..real import func, mat33, real, vec2, vec3
 from .passes import Topology
 
@@ -93,14 +93,8 @@ return weight;
 # memory, a block is in registers. A row has 36 numbers, or 68 on half of the lanes: four of them are aligned, and eight
 # lanes use different banks. The lanes first ask for all of the tree's factor, and wait for none of it: rows are then
 # taken from the cache.
-FETCH = """
-    for (int at = lane * SECTOR; at < min(step, L.shape[0] - from) * step; at += LANES * SECTOR) {
-        SCALAR unused;
-        asm volatile("ld.global.TYPE %0, [%1];" : "=REG"(unused) : "l"(rows + at));
-    }
-"""
 ROW_WEIGHT = """
-constexpr int SECTOR = 32 / sizeof(SCALAR), BLOCK = 16, NARROW = 36, WIDE = 68;
+constexpr int BLOCK = 16, NARROW = 36, WIDE = 68;
 struct alignas(4 * sizeof(SCALAR)) Four { SCALAR x[4]; };
 __shared__ alignas(32) SCALAR all[32 * NARROW];
 const int step = L.shape[1], wide = step < NARROW ? NARROW : WIDE, rank = step < NARROW ? lane : lane % (LANES / 2);
@@ -178,8 +172,7 @@ for (int i = 0; ballot(i < n);) {
 meet();
 return wp::vec_t<2, SCALAR>(weight, with_next);
 """
-FETCH = FETCH.replace("TYPE", {"float": "f32", "double": "f64"}[scalar]).replace("REG", scalar[0])
-ROW_WEIGHT = ROW_WEIGHT.replace("FETCH", FETCH)
+ROW_WEIGHT = ROW_WEIGHT.replace("FETCH", fetched("rows", "min(step, L.shape[0] - from) * step"))
 ROW_WEIGHT = ROW_WEIGHT.replace("DIVIDE", {"float": "__fdividef", "double": "__ddiv_rn"}[scalar])
 ROW_WEIGHT = ROW_WEIGHT.replace("FMA", {"float": "__fmaf_rn", "double": "__fma_rn"}[scalar])
 ALONE_ROW_WEIGHT = "return wp::vec_t<2, SCALAR>();"

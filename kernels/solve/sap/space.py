@@ -33,7 +33,7 @@ from ...linalg.row_space import (
     team_space_solve,
     team_space_times_A,
 )
-from ...linalg.vector import scalar
+from ...linalg.vector import scalar, team_fetch
 from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3
 from ..problem import Problem, Solution
 from .newton import Range
@@ -244,12 +244,22 @@ def take_rows(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
 
 
 @func
+def fetch_trees(A: wp.array3d(dtype=real), problem: Problem, work: Workspace, w: int, r: Range):
+    """Have the blocks of the island's trees brought to the cache, on CUDA."""
+    for at in range(r.tree_begin, r.tree_end):
+        tree = work.islands.tree[w, at]
+        team_fetch(A[w], problem.tree_v[tree], problem.tree_v[tree + 1])
+
+
+@func
 def take_space(problem: Problem, work: Workspace, w: int, r: Range):
     """Load an island: J, W, b, A v*, and the laws of its rows; γ = 0 and u = b."""
     s = space_island(work, w, r)
+    fetch_trees(problem.A, problem, work, w, r)
     team_space_clear(s.x, s.n, s.dofs)
     take_dofs(problem, work, s, w, r)
     take_rows(problem, work, s, w, r)
+    fetch_trees(problem.A_factor, problem, work, w, r)
     team_space_rates(s.x, s.n, s.dofs)
     for at in range(r.tree_begin, r.tree_end):
         tree = work.islands.tree[w, at]
