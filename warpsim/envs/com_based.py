@@ -55,10 +55,12 @@ def _transmission(view):
     if (m.actuator_joint < 0).any():
         name = m.actuator_names[int(np.flatnonzero(m.actuator_joint < 0)[0])]
         raise ValueError(f"joint_forces: actuator {name!r} acts on no joint; leave this observation out")
-    columns = [view.columns(m.joint_names[j]) for j in m.actuator_joint]
+    columns = [view.host_columns(m.joint_names[j]) for j in m.actuator_joint]
     matrix = np.zeros((m.nu, m.nv))
     for a, (_, v) in enumerate(columns):
         matrix[a, v] = m.actuator_gear[a, : len(v)]
     gear = np.array([m.actuator_gear[a, 0] if len(v) == 1 else 0.0 for a, (_, v) in enumerate(columns)])
     places = [np.array([pair[k][0] for pair in columns], int) for k in (0, 1)]
+    if view.arrays.framework == "torch":
+        places = [view.arrays.constant(x) for x in places]
     return places, *(view.arrays.made(x.astype(view.sim.dtype)) for x in (gear, matrix))

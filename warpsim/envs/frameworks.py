@@ -29,6 +29,9 @@ class Arrays:
         # On the CPU a NumPy or torch array shares the memory of the Warp array and follows writes to it. Others are
         # read again.
         self.lasting = framework == "torch" or (framework == "numpy" and device.is_cpu)
+        # Whether values can be read without waiting for the device. If not, no step of an environment reads any.
+        self.near = device.is_cpu or framework == "numpy"
+        self._constants: dict[tuple, object] = {}
 
     def stream(self):
         """A context in which Warp launches on torch's current stream.
@@ -52,15 +55,16 @@ class Arrays:
 
     def give(self, values, dtype) -> wp.array:
         """Values of the framework as a Warp array on the device."""
+        scalar = getattr(dtype, "_wp_scalar_type_", dtype)
         if self.framework == "torch":
-            return wp.from_torch(values.to(wp.dtype_to_torch(dtype)).contiguous(), dtype=dtype)
+            return wp.from_torch(values.to(wp.dtype_to_torch(scalar)).contiguous(), dtype=dtype)
         if self.framework == "jax":
-            return wp.from_jax(values.astype(wp.dtype_to_jax(dtype)).block_until_ready(), dtype=dtype)
+            return wp.from_jax(values.astype(wp.dtype_to_jax(scalar)).block_until_ready(), dtype=dtype)
         return wp.array(np.ascontiguousarray(values), dtype=dtype, device=self.device)
 
     def put(self, array: wp.array, values) -> None:
         """Write values of the framework into a Warp array."""
-        if self.framework == "numpy" and self.device.is_cpu:
+        if self.framework != "torch" and self.device.is_cpu:
             array.numpy()[...] = values
         elif self.framework == "torch":
             wp.to_torch(array, requires_grad=False).copy_(values)
@@ -79,6 +83,26 @@ class Arrays:
         if hasattr(values, "detach"):
             values = values.detach().cpu()
         return self.xp.asarray(values)
+
+    def constant(self, values):
+        """Host numbers as an array of the framework that nobody writes to, copied to the device once."""
+        values = np.asarray(values)
+        key = (values.dtype.str, values.shape, values.tobytes())
+        if key not in self._constants:
+            with self.xp.inference_mode(False) if self.framework == "torch" else contextlib.nullcontext():
+                self._constants[key] = self.made(values)
+        return self._constants[key]
+
+    def zeros(self, count: int, dtype: str = "bool"):
+        """An array of zeros, made on the device."""
+        kind = getattr(self.xp, dtype)
+        if self.framework == "torch":
+            return self.xp.zeros(count, dtype=kind, device=wp.device_to_torch(self.device))
+        return self.xp.zeros(count, dtype=kind)
+
+    def any(self, mask) -> bool:
+        """Whether a mask may hold anywhere; on a device that is not near, True without a look."""
+        return not self.near or bool(self.host(mask).any())
 
     def copied(self, values):
         """A copy in separate memory."""

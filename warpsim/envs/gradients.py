@@ -60,7 +60,7 @@ class GradientView(View):
         wp.to_torch(state.time).add_(sim.dt)
         before, good = (self.q, self.v), (torch.isfinite(q).all(-1) & torch.isfinite(v).all(-1))[:, None]
         self._lasting = dict(zip("qv", self.isolated(q, v), strict=True))
-        if not good.all():
+        if self.arrays.any(~good):
             pairs = zip("qv", before, strict=True)
             self._seen = {name: torch.where(good, self._lasting[name], old.detach()) for name, old in pairs}
         else:
@@ -119,7 +119,7 @@ def body_poses(view, q):
     mocap = {int(link): i for i, link in enumerate(m.mocap_links)}
 
     def constant(values):
-        return zero + view.arrays.made(np.asarray(values, view.sim.dtype))
+        return zero + view.arrays.constant(np.asarray(values, view.sim.dtype))
 
     def compose(a, b):
         return xp.concat([a[:, :3] + rotated(xp, a[:, 3:], b[:, :3]), product(xp, a[:, 3:], b[:, 3:])], axis=-1)

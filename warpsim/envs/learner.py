@@ -169,12 +169,17 @@ class Learner:
         return time.process_time() - begun
 
     def _count(self, reward, ended) -> None:
-        """Accumulate rewards into episode returns."""
+        """Accumulate rewards into episode returns, which `_finish` reads once an iteration."""
         self.returns = self.returns + reward
-        if ended.any():
-            found = self.returns[ended].tolist()
-            self.finished, self.episodes = [*self.finished, *found][-REMEMBERED:], self.episodes + len(found)
-            self.returns = torch.where(ended, 0.0, self.returns)
+        self._ends.append((self.returns, ended))
+        self.returns = torch.where(ended, 0.0, self.returns)
+
+    def _finish(self) -> None:
+        """Count the episodes that ended in this iteration, in the order of their ends."""
+        returns, ended = (torch.stack(rows) for rows in zip(*self._ends, strict=True))
+        found = returns[ended].tolist()
+        self.finished, self.episodes = [*self.finished, *found][-REMEMBERED:], self.episodes + len(found)
+        self._ends = []
 
     @property
     def env_steps(self) -> int:
@@ -187,8 +192,10 @@ class Learner:
         Returns what to report: the mean return of the last hundred finished episodes, and the standard deviation of the
         actions.
         """
+        self._ends: list[tuple] = []
         with self._own_random():
             told = self._iterate()
+        self._finish()
         self.iteration += 1
         found = {"iteration": self.iteration, "env_steps": self.env_steps}
         found |= {"return": float(np.mean(self.finished)) if self.finished else None, "episodes": self.episodes}

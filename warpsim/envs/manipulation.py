@@ -63,7 +63,7 @@ def panda(cube: bool = False):
 
 def _arm(s):
     """Offsets of the joints from the rest pose."""
-    return s.q[:, :7] - s.arrays.made(REST.astype(np.float32))
+    return s.q[:, :7] - s.arrays.constant(REST.astype(np.float32))
 
 
 def _miss(s):
@@ -99,14 +99,14 @@ class _cube_start(Term):
     """Place the cube at random in front of the arm, turned about z; everything else keeps its initial state."""
 
     def bind(self, view) -> None:
-        self.draws, self.place = [view.draw() for _ in range(3)], view.columns("cube")[0]
+        self.draws, self.place = [view.draw() for _ in range(3)], int(view.host_columns("cube")[0][0])
 
     def __call__(self, view, start) -> None:
         xp, q = view.xp, start["q"]
         x, y, half = (view.uniform(1, low, high, draw=d) for d, low, high in zip(self.draws, *BOX, strict=True))
         zero = 0.0 * x
         cube = xp.concat([x, y, zero + CUBE, xp.cos(half), zero, zero, xp.sin(half)], axis=-1)
-        start["q"] = xp.concat([q[:, : int(self.place[0])], cube], axis=-1)
+        start["q"] = xp.concat([q[:, : self.place], cube], axis=-1)
 
 
 BOX = ((0.4, -0.15, -0.4), (0.6, 0.15, 0.4))  # ranges of x, y and half the angle

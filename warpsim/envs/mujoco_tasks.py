@@ -253,7 +253,7 @@ class _pusher_start(Term):
         tries = view.uniform(2 * self.TRIES, draw=self.draws[0]).reshape(view.worlds, self.TRIES, 2)
         places = xp.stack([-0.3 * tries[..., 0], 0.4 * tries[..., 1] - 0.2], axis=-1)
         far = norm(places) > 0.17
-        chosen = xp.argmax(1 * far, -1)[:, None] == view.arrays.made(np.arange(self.TRIES))[None]
+        chosen = xp.argmax(1 * far, -1)[:, None] == view.arrays.constant(np.arange(self.TRIES))[None]
         place = xp.where(chosen[..., None], places, 0.0).sum(1)
         v = start["v"] + view.uniform(start["v"].shape[1], -0.005, 0.005, draw=self.draws[1])
         start["q"] = xp.concat([start["q"][:, :-4], place, 0.0 * place], axis=-1)
@@ -295,7 +295,7 @@ class InvertedPendulum(Task):
 def _tip(s):
     """End of the upper pole `(worlds, 3)` [m]."""
     pose = s.evaluated.poses[:, body_index(s, "pole2")]
-    return pose[:, :3] + rotated(s.xp, pose[:, 3:], s.arrays.made(np.array([0.0, 0.0, 0.6], s.sim.dtype)))
+    return pose[:, :3] + rotated(s.xp, pose[:, 3:], s.arrays.constant(np.array([0.0, 0.0, 0.6], s.sim.dtype)))
 
 
 class InvertedDoublePendulum(Task):

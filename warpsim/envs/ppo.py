@@ -68,13 +68,7 @@ class PpoLearner(Learner):
     def _iterate(self) -> dict:
         begun = time.process_time()
         with torch.inference_mode():
-            for _ in range(self.settings["horizon"]):
-                action = self.ppo.act(self._seen(self.observation))
-                self.observation, reward, terminated, truncated, _ = self.env.step(action)
-                ended = terminated | truncated
-                extras = {"time_outs": truncated}
-                self.ppo.process_env_step(self._seen(self.observation), reward, ended, extras)
-                self._count(reward, ended)
+            self._collect()
             self.ppo.compute_returns(self._seen(self.observation))
         collected = time.process_time()
         self.ppo.update()
@@ -82,6 +76,15 @@ class PpoLearner(Learner):
         self.seconds["collect"] += collected - begun
         self.seconds["update"] += time.process_time() - collected
         return {"spread": float(self.ppo.actor.output_std.detach().mean())}
+
+    def _collect(self) -> None:
+        """Act `horizon` times in all environments; the host reads nothing."""
+        for _ in range(self.settings["horizon"]):
+            action = self.ppo.act(self._seen(self.observation))
+            self.observation, reward, terminated, truncated, _ = self.env.step(action)
+            ended = terminated | truncated
+            self.ppo.process_env_step(self._seen(self.observation), reward, ended, {"time_outs": truncated})
+            self._count(reward, ended)
 
     def act(self, observation):
         with torch.inference_mode():

@@ -104,7 +104,7 @@ def _servo_effort(s):
 
 def _targets(s):
     """Offsets of the joints from the stance."""
-    return s.q[:, s.columns(*JOINTS)[0]] - s.arrays.made(POSE.astype(np.float32))
+    return s.q[:, s.columns(*JOINTS)[0]] - s.arrays.constant(POSE.astype(np.float32))
 
 
 SECOND = 0.02  # duration of an action [s]: weights are per second

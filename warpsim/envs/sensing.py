@@ -74,9 +74,14 @@ def displacement(a: str, b: str):
     return lambda s: s.poses[:, body_index(s, b), :3] - s.poses[:, body_index(s, a), :3]
 
 
+def _forces_on(s, bodies):
+    """Net contact forces on bodies `(worlds, n, 3)`."""
+    return s.contact_force[:, s.arrays.constant(np.array([body_index(s, b) for b in bodies], int))]
+
+
 def contact_forces(*bodies: str):
     """Net contact forces `(worlds, 3 n)` [N] of the last physics step, world axes."""
-    return lambda s: s.contact_force[:, [body_index(s, b) for b in bodies]].reshape(s.worlds, -1)
+    return lambda s: _forces_on(s, bodies).reshape(s.worlds, -1)
 
 
 def touches(*bodies: str, above: float = 1.0):
@@ -84,7 +89,7 @@ def touches(*bodies: str, above: float = 1.0):
     number(above, "above", "give a force [N] of at least 0", lambda x: x >= 0.0)
 
     def term(s):
-        return s.xp.where(norm(s.contact_force[:, [body_index(s, b) for b in bodies]]) > above, 1.0, 0.0)
+        return s.xp.where(norm(_forces_on(s, bodies)) > above, 1.0, 0.0)
 
     return term
 
@@ -116,7 +121,7 @@ class sensor(Term):
         self.columns = np.concatenate([np.arange(model.nsensordata)[model.sensor(name)] for name in names])
 
     def __call__(self, view):
-        return view.sensors[:, self.columns]
+        return view.sensors[:, view.arrays.constant(self.columns)]
 
 
 class air_time(Term):

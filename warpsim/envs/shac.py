@@ -201,8 +201,8 @@ class ShacLearner(Learner):
                         p.grad /= self.world.size
                 torch.nn.utils.clip_grad_norm_(self.critic.parameters(), CLIP)
                 self.critic_optimiser.step()
-                missed.append(float(error.detach()))
-        return sum(missed) / len(missed)
+                missed.append(error.detach())
+        return sum(torch.stack(missed).tolist()) / len(missed)
 
     def _parts(self) -> dict:
         return {

@@ -239,7 +239,7 @@ class uniform_command(Term):
         """New commands, from the previous ones and a mask of the worlds that begin an episode."""
         if self.every is not None:
             begun = begun | (view.steps % self.every == 0)
-        if before is not None and view.sim.device.is_cpu and not view.arrays.host(begun).any():
+        if before is not None and not view.arrays.any(begun):
             return before
         new = view.uniform(len(self.low), self.low, self.high, draw=self.number)
         return new if before is None else _rows(view, begun, new, before)
@@ -337,7 +337,8 @@ class dc_motor(Term):
                 f"{action.shape[1]} actions; "
                 "name the joints that the actions drive, one for each"
             )
-        stall, speed = view.arrays.made(self.stall), view.v[:, self.places] / view.arrays.made(self.free)
+        constant = view.arrays.constant
+        stall, speed = constant(self.stall), view.v[:, self.places] / constant(self.free)
         highest = stall * view.xp.clip(1.0 - speed, 0.0, 1.0)
         lowest = -stall * view.xp.clip(1.0 + speed, 0.0, 1.0)
         return view.xp.minimum(view.xp.maximum(action, lowest), highest)
@@ -389,22 +390,24 @@ class randomise(Term):
         self.number = view.draw()
         parameters = view.sim.parameters
         self.targets = [parameters[name] for name in self.names]
-        self.given = [target.numpy().copy() for target in self.targets]
+        given = [target.numpy().copy() for target in self.targets]
         for factor in (self.low, self.high, 1.0):  # raises where the simulator does not support the value
-            for name, values in zip(self.names, self.given, strict=True):
+            for name, values in zip(self.names, given, strict=True):
                 parameters[name] = values * factor
+        self.given = [view.arrays.made(values) for values in given]
 
     def __call__(self, view, mask, startup: bool) -> None:
         if not startup and self.when == "startup":
             return
-        first, chosen = self.given[0], view.arrays.host(mask)
-        entries = first[0].size if self.each else 1
-        factors = view.stream.uniform(entries, self.low, self.high, draw=self.number).numpy()
+        if not startup and not view.arrays.any(mask):
+            return
+        first = self.given[0]
+        entries = math.prod(first.shape[1:]) if self.each else 1
+        factors = view.uniform(entries, self.low, self.high, draw=self.number)
         factors = factors.reshape(len(first), *(first.shape[1:] if self.each else (1,) * (first.ndim - 1)))
         for target, values in zip(self.targets, self.given, strict=True):
-            new, own = target.numpy().copy(), factors.reshape(*factors.shape, *(1,) * (values.ndim - factors.ndim))
-            new[chosen] = (values * own)[chosen]
-            target.assign(new)
+            own = factors.reshape(*factors.shape, *(1,) * (values.ndim - factors.ndim))
+            view.arrays.put(target, _rows(view, mask, values * own, view.arrays.of(target)))
 
 
 class push(Term):
@@ -425,23 +428,24 @@ class push(Term):
                 f"push of joint {self.joint!r} writes to velocities, which has no gradient; leave it out of events, "
                 "or requires_grad"
             )
-        self.number, (_, self.places) = view.draw(), view.columns(self.joint)
-        if len(self.most) not in (1, len(self.places)):
-            raise ValueError(
-                f"velocity has {len(self.most)} numbers; joint {self.joint!r} has {len(self.places)} velocities"
-            )
+        self.number, (_, places) = view.draw(), view.host_columns(self.joint)
+        self.count, made = len(places), view.arrays.made
+        if len(self.most) not in (1, self.count):
+            raise ValueError(f"velocity has {len(self.most)} numbers; joint {self.joint!r} has {self.count} velocities")
+        own, source = np.zeros(view.model.nv, bool), np.zeros(view.model.nv, int)
+        own[places], source[places] = True, np.arange(self.count)
+        # by column of v: whether it jumps, and which of the jumps is its own
+        self.own, self.source, self.most_of = made(own), made(source), made(self.most)
 
     def __call__(self, view, mask, startup: bool) -> None:
         if not self.first(view):
             return
         pushed = (view.steps > 0) & (view.steps % self.every == 0)
-        if not view.arrays.host(pushed).any():
+        if not view.arrays.any(pushed):
             return
-        jump = view.uniform(len(self.places), -1.0, 1.0, draw=self.number) * view.arrays.made(self.most)
-        whole_v = view.arrays.host(view.v).copy()
-        chosen = view.arrays.host(pushed)
-        whole_v[np.ix_(chosen, self.places)] += view.arrays.host(jump)[chosen]
-        view.write(v=whole_v)
+        jump = view.uniform(self.count, -1.0, 1.0, draw=self.number) * self.most_of
+        chosen = pushed[:, None] & self.own[None]
+        view.write(v=view.xp.where(chosen, view.v + jump[:, self.source], view.v))
 
 
 def _bind(term, view) -> None:

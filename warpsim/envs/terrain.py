@@ -134,7 +134,9 @@ class height_scan(Term):
 
     def __call__(self, view):
         xp, pose = view.xp, view.poses[:, self.index]
-        forward = rotated(xp, pose[:, 3:], 0.0 * pose[:, :3] + view.arrays.made(np.array([1.0, 0.0, 0.0], np.float32)))
+        forward = rotated(
+            xp, pose[:, 3:], 0.0 * pose[:, :3] + view.arrays.constant(np.array([1.0, 0.0, 0.0], np.float32))
+        )
         angle = xp.arctan2(forward[:, 1], forward[:, 0])[:, None]
         c, s = xp.cos(angle), xp.sin(angle)
         at = [

@@ -119,7 +119,6 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         self.sim = Simulator(model, self.num_envs, device=device, threads=threads, dtype=dtype, **options)
         self.models = [m if self.sim.mapped_stiffness else without_mapped_stiffness(m) for m in self.models]
         self.arrays = Arrays(array, self.sim.device)
-        self._near = self.sim.device.is_cpu  # on the CPU, reading values costs nothing
         self.state = self.sim.state()
         low, high = t.actions(model)
         self._low, self._high = self.arrays.made(low), self.arrays.made(high)
@@ -236,7 +235,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         v.last_action, v.action = v.action, action
         control = xp.clip(action, self._low, self._high)
         outside = control != action
-        if not self._near or outside.any():
+        if self.arrays.any(outside):
             self._clipped = self._clipped + 1 * outside.any(-1)
         for term in t.actuators:
             control = term(v, control)
@@ -264,15 +263,15 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         return self._advance(observation, reward, terminated, truncated, parts)
 
     def _bad(self, reward, observation):
-        """A mask of the worlds in which something is not finite; None where everything is finite."""
+        """A mask of the worlds in which something is not finite; None where everything is seen to be finite."""
         isfinite = self.arrays.xp.isfinite
         good, seen, flagged = isfinite(reward), isfinite(observation), self.view.diagnostic("flags") & NONFINITE
         if (
-            self._near and seen.all() and good.all() and not flagged.any()
+            self.arrays.near and seen.all() and good.all() and not flagged.any()
         ):  # reductions over the whole array are faster than over rows
             return None
         bad = ~(good & seen.all(-1)) | (flagged != 0)
-        return bad if self.arrays.host(bad).any() else None
+        return bad if self.arrays.any(bad) else None
 
     def _without(self, mask, reward, parts):
         """Reward and rewards by term, set to 0 in the worlds of a mask."""
@@ -282,7 +281,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     def _advance(self, observation, reward, terminated, truncated, parts):
         """The end of a step: episodes end according to the autoreset mode."""
         ended, before = terminated | truncated, self._ended
-        begins = self.autoreset is AutoresetMode.NEXT_STEP and before is not None and self.arrays.host(before).any()
+        begins = self.autoreset is AutoresetMode.NEXT_STEP and before is not None and self.arrays.any(before)
         if begins:
             self.view.next_episode(before)
             self._begin(before)
@@ -292,7 +291,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
         info = {f"reward_{name}": self._out(part) for name, part in parts.items()}
         if self.autoreset is AutoresetMode.NEXT_STEP:
             self._ended = ended
-        elif self.autoreset is AutoresetMode.SAME_STEP and self.arrays.host(ended).any():
+        elif self.autoreset is AutoresetMode.SAME_STEP and self.arrays.any(ended):
             mask = self._bools(ended)
             last = {**info, **{f"_{name}": mask for name in info}}
             info |= {"final_obs": self._out(observation), "_final_obs": mask, "final_info": last, "_final_info": mask}
@@ -415,7 +414,7 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
             total = part if total is None else total + part
             parts[name] = part
         if total is None:
-            total = self.arrays.made(np.zeros(self.num_envs, np.float32))
+            total = self.arrays.zeros(self.num_envs, "float32")
         return total, parts
 
     def _shaped(self, value, label: str):
@@ -474,10 +473,10 @@ class VectorEnv(NamesOfVectorEnv, gymnasium.vector.VectorEnv):
     # arrays -----------------------------------------------------------------------------------------------------------
 
     def _all(self):
-        return self.arrays.made(np.ones(self.num_envs, bool))
+        return ~self._none()
 
     def _none(self):
-        return self.arrays.made(np.zeros(self.num_envs, bool))
+        return self.arrays.zeros(self.num_envs)
 
     def _mask(self, mask):
         found = self.arrays.made(mask)

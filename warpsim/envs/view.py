@@ -113,10 +113,12 @@ class View(NamesOfView):
         """The worlds of a mask have been reset or moved."""
 
     def write(self, **values) -> None:
-        """Overwrite q or v `(worlds, …)` with host values, for events."""
+        """Overwrite q or v `(worlds, …)` with values of the framework or of the host, for events."""
         for name, value in values.items():
-            target = getattr(self.state, name)
-            target.assign(np.ascontiguousarray(value, self.sim.dtype))
+            target, value = getattr(self.state, name), self.arrays.made(value)
+            if tuple(value.shape) != target.shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}; it must be {target.shape}")
+            self.arrays.put(target, value)
         self.moved()
 
     def moved(self) -> None:
@@ -165,9 +167,17 @@ class View(NamesOfView):
 
     # columns by name --------------------------------------------------------------------------------------------------
 
-    @functools.cache  # noqa: B019 (a view lives as long as its environment)
     def columns(self, *joints: str) -> tuple:
-        """Columns of q and of v of the named joints, in that order; without names all joints except free ones."""
+        """Columns of q and of v of the named joints, in that order; without names all joints except free ones.
+
+        They are indices of the framework: tensors on the device, else NumPy arrays.
+        """
+        found = self.host_columns(*joints)
+        return tuple(self.arrays.constant(x) for x in found) if self.arrays.framework == "torch" else found
+
+    @functools.cache  # noqa: B019 (a view lives as long as its environment)
+    def host_columns(self, *joints: str) -> tuple:
+        """`columns` as NumPy arrays."""
         model = self.model
         names = joints or tuple(
             n for n, kind in zip(model.joint_names, model.joint_type, strict=True) if kind != 0 and _is_small(model, n)
@@ -252,7 +262,7 @@ class View(NamesOfView):
 
         On the CPU a captured graph computes them after the first step.
         """
-        if not (self._stepped and self.captures and self.sim.device.is_cpu):
+        if not (self._stepped and self.captures and self.sim.device.is_cpu and self.arrays.near):
             return [self.arrays.of(x) for x in ask()]
         version, replay, held = self._asks.get(name, (None, None, None))
         if version != self.sim.parameters.version:  # parameter arrays have moved
@@ -306,11 +316,11 @@ class Evaluated:
         view = self._view
 
         def make():
-            if not view.sim.device.is_cpu or view.steps.any():
+            if not view.arrays.near or view.steps.any():
                 found = view._asked(f"evaluated {what}", lambda: self._asked(what))
             else:
                 found = [None]
-            if view.sim.device.is_cpu and view.steps.all():
+            if view.arrays.near and view.steps.all():
                 return found if len(found) > 1 else found[0]
             start, moved = at_start(view), view.steps > 0
             several = isinstance(start, tuple)

@@ -307,12 +307,17 @@ class Step(Acting):
 
     def net_contact_force(self, of: str) -> wp.array:
         """Net contact force [N] per body or geom in the last step, as a new (worlds, n) vec3 array."""
-        model = self.model
-        owner = self.device_model.array(model.geom_body if of == "body" else np.arange(model.ngeom))
+        model, owner = self.model, self._owners[of]
         force = self.dynamics.array(model.nbody if of == "body" else model.ngeom, self.device_model.types.vec3)
         inputs = [self.collision.scene, self.collision.contacts, self.solver.solution.gamma, self.last_h, owner, force]
         self.dynamics.launch(net_force.net_force, None, inputs)
         return force
+
+    @functools.cached_property
+    def _owners(self) -> dict[str, wp.array]:
+        """The body and the number of every geom, on the device."""
+        owners = {"body": self.model.geom_body, "geom": np.arange(self.model.ngeom)}
+        return {of: self.device_model.array(owner) for of, owner in owners.items()}
 
     def integrate(self, h: float) -> None:
         """q' = q (+) h v^θvq. The step is accepted in the worlds where it is finite."""
