@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps per second on a GPU, and how long each kernel of a step takes there.
 
-    python -m benchmarks.gpu.measure [--robot humanoid] [--contact lagged|convex|mujoco] [--worlds 8192] [--device cuda:0] [--steps 40]
+    python -m benchmarks.gpu.measure [--robot humanoid] [--contact lagged|convex|mujoco] [--worlds 8192] [--device cuda:0] [--steps 40] [--substeps 1]
+                                     [--branches 1]
 
 64 start states, to which random controls have brought the robot in 300 steps, are repeated over all worlds, so that robots fall and struggle;
-eight sets of random controls take turns. On a CPU there are no times of kernels.
+eight sets of random controls take turns. On a CPU there are no times of kernels. `--branches 2`: a graph steps the halves of the worlds side by side.
 """
 
 import argparse
@@ -32,12 +33,12 @@ def started(robot: str, contact: str, worlds: int, device: str) -> tuple[ws.Simu
     return sim, sim.state(q=state.q.numpy()[which], v=state.v.numpy()[which]), controls
 
 
-def step_times(sim: ws.Simulator, state: ws.State, controls: list, steps: int) -> list[float]:
-    """Seconds per step, one number per round."""
+def step_times(sim: ws.Simulator, state: ws.State, controls: list, steps: int, substeps: int = 1) -> list[float]:
+    """Seconds per step of `substeps`, one number per round."""
 
     def run(count: int) -> None:
         for k in range(count):
-            sim.step(state, controls[k % 8], out=state)
+            sim.step(state, controls[k % 8], substeps=substeps, out=state)
         wp.synchronize_device(sim.device)
 
     run(WARM)
@@ -72,14 +73,21 @@ def main(argv=None) -> int:
     parser.add_argument("--worlds", type=int, default=8192)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--steps", type=int, default=40, help="of a round")
+    parser.add_argument(
+        "--substeps", type=int, default=1, help="of a step, in one graph; a step is as many times as long"
+    )
+    parser.add_argument("--branches", type=int, default=1, help="parts of the worlds that a graph steps side by side")
     arguments = parser.parse_args(argv)
     wp.config.log_level = wp.LOG_WARNING
     sim, state, controls = started(arguments.robot, arguments.contact, arguments.worlds, arguments.device)
-    rounds = step_times(sim, state, controls, arguments.steps)
+    sim.dt *= arguments.substeps
+    if arguments.branches > 1:
+        sim._stepper.replay.branch(arguments.branches)
+    rounds = step_times(sim, state, controls, arguments.steps, arguments.substeps)
     median, seen = statistics.median(rounds), sim.diagnostics.numpy()
     print(f"{sim.device.name}: {arguments.robot}, {arguments.contact}, {arguments.worlds} worlds: ", end="")
     print(
-        f"{arguments.worlds / median / 1e6:.2f} M steps/s, {1e6 * min(rounds):.0f} .. {1e6 * max(rounds):.0f} µs a step"
+        f"{arguments.worlds * arguments.substeps / median / 1e6:.2f} M steps/s, {1e6 * min(rounds):.0f} .. {1e6 * max(rounds):.0f} µs a step"
     )
     print(f"iterations {seen['iterations'].mean():.2f}, at most {seen['iterations'].max()}; ", end="")
     print(f"contacts {seen['contacts'].mean():.1f}; worlds with a flag {np.count_nonzero(seen['flags'])}")

@@ -195,6 +195,62 @@ def test_blocks_of_worlds_have_the_same_bits(monkeypatch):
         assert max(len(chains) for chains in stages) == count
 
 
+@pytest.mark.parametrize("method", ["coulomb", "convex", "compliant", "midpoint", "variational"])
+def test_branches_of_a_graph_have_the_same_bits(method, monkeypatch):
+    """Ranges of the batch in one graph, one after the other on the CPU; with the kernels that a GPU is given, too."""
+    found = []
+    for count, on_gpu in ((1, False), (2, False), (3, False), (2, True)):
+        sim = simulator(1, **METHODS[method])
+        sim._step.solver.as_on_gpu = on_gpu
+        if count > 1:
+            sim._stepper.replay.branch(count)
+        state, control = start(sim), controls(sim, 4)
+        for k in range(4):
+            sim.step(state, control[k], substeps=3, out=state)
+        out = sim.state()
+        sim.step(state, substeps=2, out=out)
+        stages = sim._stepper.replay.capture(functools.partial(sim.step, state, substeps=2, out=out))
+        assert all(len(chains) == 1 for chains in stages)
+        found.append([x.numpy().copy() for x in out.arrays().values()])
+    assert all(same(x, found[0]) for x in found)
+
+
+def test_branches_fork_and_join(monkeypatch):
+    """Side streams begin after what was captured before, and the stream of the capture waits for them, also when a launch fails."""
+    log = []
+
+    class Stream:
+        def __init__(self, name):
+            self.name = name
+
+        def wait_stream(self, other):
+            log.append(f"{self.name} waits for {other.name}")
+
+    class On:
+        def __init__(self, stream, sync_enter=True):
+            self.stream, self.sync = stream, sync_enter
+
+        def __enter__(self):
+            assert not self.sync
+            log.append(f"on {self.stream.name}")
+
+        def __exit__(self, *error):
+            log.append("on main")
+
+    here = simulator(1)._stepper.replay
+    here.branch(3)
+    here._sides = [Stream("a"), Stream("b")]
+    here.device = type("Device", (), {"is_cuda": True, "stream": Stream("main")})
+    monkeypatch.setattr(wp, "ScopedStream", On)
+    forked, joined = ["a waits for main", "b waits for main"], ["main waits for a", "main waits for b"]
+    here._fork(lambda: log.append(str(len(ranges.present()))))
+    assert log == [*forked, "2", "on a", "2", "on main", "on b", "3", "on main", *joined]
+    log.clear()
+    with pytest.raises(ZeroDivisionError):
+        here._fork(lambda: 1 / 0)
+    assert log == [*forked, *joined]
+
+
 @wp.kernel
 def push(v: wp.array2d(dtype=float)):
     w = wp.tid()

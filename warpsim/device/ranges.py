@@ -107,11 +107,14 @@ def present() -> Worlds | None:
 
 @contextlib.contextmanager
 def over(worlds: Worlds):
-    """Restrict captured launches inside to these worlds. Raises `NotDivisible` for operations over all worlds."""
-    _recording.worlds, _recording.known = worlds, 0
+    """Restrict captured launches inside to these worlds. Raises `NotDivisible` for operations over all worlds.
+
+    On CUDA, where operations are not counted, it raises for kernels alone.
+    """
+    _recording.worlds, _recording.known, before = worlds, 0, operations()
     try:
         yield
-        others = operations() - _recording.known
+        others = operations() - before - _recording.known
     finally:
         _recording.worlds = None
     if others:
@@ -182,6 +185,7 @@ def first_and_count(kernel: wp.Kernel, worlds: int) -> tuple[int, int]:
 
 
 def operations() -> int:
-    """Number of operations in this thread's current CPU capture."""
+    """Number of operations in this thread's current CPU capture; 0 without one."""
     core = wp._src.context.runtime.core
-    return int(core.wp_apic_get_operation_count(core.wp_apic_get_recording_state()))
+    state = core.wp_apic_get_recording_state()
+    return int(core.wp_apic_get_operation_count(state)) if state else 0

@@ -70,17 +70,30 @@ class Replay:
     """
 
     def __init__(self, device, parameters, worlds: int, threads: int):
-        self.device, self.parameters, self.threads = device, parameters, threads
+        self.device, self.parameters, self.worlds, self.threads = device, parameters, worlds, threads
         each = min(RANGES_PER_THREAD, worlds // (LEAST_WORLDS * threads)) if 1 < threads <= FEW_THREADS else 1
         self.ranges = split(worlds, threads * max(1, each))
         blocks = 1 if device.is_cuda else min(MOST_BLOCKS, worlds // BLOCK_WORLDS)
         self.blocks = split(worlds, max(blocks, len(self.ranges)))
         self.capturing = False
+        self.branches, self._sides = 1, []  # of a graph and their streams, see `branch`
         self._dividing = False  # whether `run` itself is capturing a graph
         self._stages: Stages = []  # of the capture in progress
         self._graphs: dict[tuple, Stages] = {}  # in order of last use
         self._version = 0
         self._uses: dict[tuple, int] = {}  # of keys without graphs, in order of last use
+
+    def branch(self, count: int) -> None:
+        """Have every divided graph do `count` ranges of worlds side by side, on CUDA; on the CPU one after the other.
+
+        The same bits. While the slowest world of one range is solved, the kernels of another can run. For steps whose
+        launches are all over worlds, of the contact models and integrators that come with warpsim, and without loops
+        in the graph (`ranges.repeat`, which impacts inside steps use).
+        """
+        self.branches, self.ranges = count, split(self.worlds, count)
+        self.blocks = self.ranges
+        self._sides = [wp.Stream(self.device) for _ in self.ranges[1:]] if self.device.is_cuda else []
+        self.clear()
 
     def clear(self) -> None:
         """Drop all graphs: an array has moved."""
@@ -172,6 +185,8 @@ class Replay:
         try:
             if len(ranges) == 1:
                 return [[[self._graph(launch)]]]
+            if self.branches > 1:
+                return [[[self._graph(lambda: self._fork(launch))]]]
             return [[[self._graph(launch, worlds)] for worlds in ranges]]
         except NotDivisible as reason:
             if self.threads > 1:
@@ -196,6 +211,22 @@ class Replay:
         ):
             launch()
         return capture.graph
+
+    def _fork(self, launch) -> None:
+        """Capture `launch()` over every range, on CUDA as branches: the first range on the stream of the capture, each
+        other one on a side stream, which joins the capture here and which that stream waits for in the end."""
+        main = self.device.stream if self._sides else None
+        for side in self._sides:
+            side.wait_stream(main)
+        try:
+            for number, worlds in enumerate(self.ranges):
+                aside = number and self._sides
+                within = wp.ScopedStream(self._sides[number - 1], False) if aside else contextlib.nullcontext()
+                with within, over(worlds):
+                    launch()
+        finally:
+            for side in self._sides:
+                main.wait_stream(side)
 
     def _begin_stage(self) -> None:
         with undisturbed():
