@@ -378,6 +378,7 @@ def test_every_parameter_can_be_random(name):
     slides = {"friction_dynamic": 0.4, "friction_velocity": 0.2}
     of_bob = dict.fromkeys(("geom_torsional_friction", "geom_rolling_friction"), rolls)
     of_bob |= dict.fromkeys(("geom_friction_dynamic", "geom_friction_velocity"), slides)
+    of_bob["geom_surfacevel"] = {"surfacevel": (0.1, 0.0, 0.0, 0.0, 0.0, 0.0)}
     model = rich_model(name in MUSCLES, **of_bob.get(name, {}))
     if name in LAW_SPECS:
         solvers[name] = ws.MuJoCo()
