@@ -21,12 +21,15 @@ from ..tree.held import (
     COMPOSITES,
     FORCES,
     INERTIAS,
+    MATRIX,
     POSES,
     VELOCITIES,
     hold_inertias,
+    hold_matrix,
     hold_poses,
     hold_vectors,
     team_put_inertias,
+    team_put_matrix,
     team_put_poses,
     team_put_vectors,
     team_room,
@@ -88,7 +91,7 @@ def held_motion(topology: Topology, motion: Motion, tree: int) -> Motion:
     held.force = motion.force
     held.D = motion.D
     held.bias = motion.bias
-    held.A = motion.A
+    held.A = hold_matrix(room, wp.static(MATRIX), motion.A, topology.tree_v[tree])
     held.M_factor = motion.M_factor
     held.A_factor = motion.A_factor
     held.v_star = motion.v_star
@@ -106,12 +109,11 @@ def held_motion(topology: Topology, motion: Motion, tree: int) -> Motion:
 
 @func
 def team_put(topology: Topology, held: Motion, motion: Motion, w: int, tree: int):
-    """Write the arrays of links to global memory."""
+    """Write the arrays of links to global memory, before the mass matrix takes their place."""
     link = topology.tree_link[tree]
     end = topology.tree_link[tree + 1]
     team_put_poses(held.link_X, motion.link_X, w, link, end)
     team_put_inertias(held.link_I, motion.link_I, w, link, end)
-    team_put_inertias(held.composite, motion.composite, w, link, end)
     team_put_vectors(held.dof_S, motion.dof_S, w, topology.tree_v[tree], topology.tree_v[tree + 1])
     team_put_vectors(held.link_V, motion.link_V, w, link, end)
     team_put_vectors(held.link_A, motion.link_A, w, link, end)
@@ -146,15 +148,20 @@ def team_forces(
 
 
 @func
-def team_bias(
-    topology: Topology, plant: Plant, h: real, v: wp.array2d(dtype=real), w: int, tree: int, motion: Motion
-):  # fmt: skip
-    """Mass matrix and bias forces of a tree."""
-    team_mass_matrix(topology, motion.armature, motion.dof_S, motion.link_I, w, tree, motion.composite, motion.A)
+def team_bias(topology: Topology, plant: Plant, v: wp.array2d(dtype=real), w: int, tree: int, motion: Motion):
+    """Bias forces of a tree."""
     team_inverse_dynamics(
         topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
         motion.link_A, motion.link_f, motion.bias,
     )  # fmt: skip
+
+
+@func
+def team_mass(
+    topology: Topology, plant: Plant, h: real, v: wp.array2d(dtype=real), w: int, tree: int, motion: Motion
+):  # fmt: skip
+    """Mass matrix of a tree, and the bias force of a lone body that spins."""
+    team_mass_matrix(topology, motion.armature, motion.dof_S, motion.link_I, w, tree, motion.composite, motion.A)
     team_leave_spin(topology, h, plant.gravity, motion.dof_S, motion.composite, v, w, tree, motion.bias)
 
 
@@ -189,8 +196,12 @@ def smooth_motion(
     held = held_motion(topology, motion, tree)
     team_kinematics(topology, plant, q, v, w, tree, held)
     team_forces(topology, plant, drives, q, v, w, tree, held)
-    team_bias(topology, plant, h, v, w, tree, held)
+    team_bias(topology, plant, v, w, tree, held)
     team_put(topology, held, motion, w, tree)
+    team_mass(topology, plant, h, v, w, tree, held)
+    team_put_inertias(held.composite, motion.composite, w, topology.tree_link[tree], topology.tree_link[tree + 1])
+    team_put_matrix(team_room(), wp.static(MATRIX), motion.A, w, topology.tree_v[tree], topology.tree_v[tree + 1])
+    held.A = motion.A
     team_end(topology, h, v, w, tree, held)
     team_put_vectors(held.link_V_star, motion.link_V_star, w, topology.tree_link[tree], topology.tree_link[tree + 1])
 
@@ -210,7 +221,8 @@ def smooth_motion_of_large(
     w, tree, _lane = wp.tid()
     team_kinematics(topology, plant, q, v, w, tree, motion)
     team_forces(topology, plant, drives, q, v, w, tree, motion)
-    team_bias(topology, plant, h, v, w, tree, motion)
+    team_bias(topology, plant, v, w, tree, motion)
+    team_mass(topology, plant, h, v, w, tree, motion)
     team_end(topology, h, v, w, tree, motion)
 
 

@@ -15,11 +15,13 @@ from ..linalg.vector import scalar
 from ..real import LANES, real, transform, vec6, vec10
 
 POSE, INERTIA, VECTOR = 7, 10, 6  # numbers of a link
-# Offsets of the arrays of a world, and their length.
-POSES, INERTIAS, COMPOSITES = 0, POSE * LANES, (POSE + INERTIA) * LANES
+# Offsets of the arrays of a world, and their length. The mass matrix takes the place of what is not read any more.
+POSES, INERTIAS, MATRIX = 0, POSE * LANES, 0
+VELOCITIES, FORCES, ACCELERATIONS = ((POSE + INERTIA + k * VECTOR) * LANES for k in range(3))
+COMPOSITES = ACCELERATIONS + VECTOR * LANES
 AXES = COMPOSITES + INERTIA * LANES
-VELOCITIES, ACCELERATIONS, FORCES = (AXES + k * VECTOR * LANES for k in (1, 2, 3))
-NUMBERS = FORCES + VECTOR * LANES
+NUMBERS = AXES + VECTOR * LANES
+ROW = LANES + 1  # length of a row of the matrix: lanes with a row each use different banks
 SHARED = f"""
 __shared__ alignas(16) {scalar} numbers[{WORLDS * NUMBERS}];
 return wp::array_t<{scalar}>(numbers + {WORLD} * {NUMBERS}, {NUMBERS});
@@ -30,6 +32,21 @@ held.data = reinterpret_cast<decltype(a.data)>(room.data + at) - first;
 held.strides[0] = 0;
 return held;
 """
+HOLD_MATRIX = f"""
+auto held = a;
+held.data = room.data + at - first * {ROW};
+held.strides[0] = 0;
+held.strides[1] = {ROW} * sizeof({scalar});
+return held;
+"""
+PUT_MATRIX = f"""
+const int size = end - first;
+const {scalar}* from = room.data + at + lane;
+{scalar}* to = wp::address(target, w, first, 0) + lane;
+#pragma unroll 1
+for (int row = 0; row < size; ++row, from += {ROW}, to += target.shape[2])
+    if (lane < size) *to = *from;
+"""
 NONE = f"return wp::array_t<{scalar}>();"
 PUT = f"""
 const {scalar}* from = reinterpret_cast<const {scalar}*>(held.data + first);
@@ -39,9 +56,14 @@ const int count = (end - first) * static_cast<int>(sizeof(*held.data) / sizeof({
 for (int i = lane; i < count; i += LANES) to[i] = from[i];
 """
 if real is wp.float32:
-    SHARED, HOLD, PUT = by_device(SHARED, NONE), by_device(HOLD, "return a;"), by_device(PUT, "")
+    SHARED, HOLD, HOLD_MATRIX = (
+        by_device(SHARED, NONE),
+        by_device(HOLD, "return a;"),
+        by_device(HOLD_MATRIX, "return a;"),
+    )
+    PUT, PUT_MATRIX = by_device(PUT, ""), by_device(PUT_MATRIX, "")
 else:
-    SHARED, HOLD, PUT = NONE, "return a;", ""
+    SHARED, HOLD, HOLD_MATRIX, PUT, PUT_MATRIX = NONE, "return a;", "return a;", "", ""
 
 
 @device.func_native(SHARED)
@@ -91,4 +113,18 @@ def team_put_inertias(held: wp.array2d(dtype=vec10), target: wp.array2d(dtype=ve
 @device.func_native(PUT)
 def team_put_vectors(held: wp.array2d(dtype=vec6), target: wp.array2d(dtype=vec6), w: int, first: int, end: int):
     """`team_put_poses` of spatial vectors."""
+    ...
+
+
+@device.func_native(HOLD_MATRIX)
+def hold_matrix(room: wp.array1d(dtype=real), at: int, a: wp.array3d(dtype=real), first: int) -> wp.array3d(dtype=real):
+    """`hold_poses` of the rows of a tree's degrees of freedom, of which `first` is the first."""
+    ...
+
+
+@device.func_native(PUT_MATRIX)
+def team_put_matrix(
+    room: wp.array1d(dtype=real), at: int, target: wp.array3d(dtype=real), w: int, first: int, end: int
+):
+    """Write the square matrix of `hold_matrix` to `target`, as `team_put_poses`."""
     ...
