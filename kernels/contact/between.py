@@ -42,7 +42,7 @@ def move_contact(
     if wp.dot(g.normal, vec3(frame[0, 2], frame[1, 2], frame[2, 2])) > real(LEAST_COSINE):
         contacts.point[w, c] = g.point
         contacts.frame[w, c] = contact_frame(g.normal)
-        write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
+        write_jacobian(topology, scene, link_X, dof_S, w, c, 0, contacts.J.shape[3], contacts)
         moved[w, c] = 1
 
 

@@ -287,14 +287,16 @@ def write_jacobian(
     dof_S: wp.array2d(dtype=vec6),
     w: int,
     c: int,
+    begin: int,
+    end: int,
     contacts: Contacts,
 ):
-    """Rows t1, t2, n of the Jacobian of contact c on its support."""
+    """Rows t1, t2, n of the Jacobian of contact c, in the columns [begin, end) of its support."""
     p = contacts.row[w, c]
     frame = contacts.frame[w, c]
     point = contacts.point[w, c]
     lengths = wp.length_sq(point) + contacts.phi[w, c] * contacts.phi[w, c]
-    for k in range(scene.support_size[p]):
+    for k in range(begin, wp.min(end, scene.support_size[p])):
         d = scene.support[p, k]
         o = reference_point(topology, link_X, w, topology.dof_link[d])
         S = dof_S[w, d]
@@ -304,6 +306,23 @@ def write_jacobian(
             u = vec3(real(0.0), real(0.0), real(0.0))
         for i in range(3):
             contacts.J[w, c, i, k] = frame[0, i] * u[0] + frame[1, i] * u[1] + frame[2, i] * u[2]
+
+
+@func
+def write_jacobians(
+    topology: Topology, scene: Scene, link_X: wp.array2d(dtype=transform), dof_S: wp.array2d(dtype=vec6), w: int,
+    count: int, contacts: Contacts,
+):  # fmt: skip
+    """`write_jacobian` of all contacts of the world; several lanes take a column each."""
+    columns = contacts.J.shape[3]
+    if lanes() == 1:
+        for c in range(count):
+            write_jacobian(topology, scene, link_X, dof_S, w, c, 0, columns, contacts)
+    else:
+        for i in range(lane(), count * columns, lanes()):
+            c = i / columns
+            k = i - c * columns
+            write_jacobian(topology, scene, link_X, dof_S, w, c, k, k + 1, contacts)
 
 
 @kernel(lanes=True, shares="pairs", registers=128, fast_math=True)
@@ -373,8 +392,7 @@ def detect(
     contacts.flags[w] = team_bits(flags)
     if completes == 1:
         sync()
-        for c in range(lane(), count, lanes()):
-            write_jacobian(topology, scene, links.X, dof_S, w, c, contacts)
+        write_jacobians(topology, scene, links.X, dof_S, w, count, contacts)
 
 
 @func
@@ -499,8 +517,7 @@ def jacobian(
 ):
     """Jacobians of all contacts. Launch over (worlds, lanes)."""
     w, _lane = wp.tid()
-    for c in range(lane(), contacts.count[w], lanes()):
-        write_jacobian(topology, scene, link_X, dof_S, w, c, contacts)
+    write_jacobians(topology, scene, link_X, dof_S, w, contacts.count[w], contacts)
 
 
 @func
