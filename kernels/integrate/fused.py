@@ -38,7 +38,7 @@ from ..tree.passes import (
     Topology,
     inertia_of_link,
     place_axes,
-    team_inverse_dynamics,
+    team_bias_forces,
     team_mass_matrix,
     team_move,
     team_place,
@@ -75,7 +75,6 @@ class Motion:
     A_factor: wp.array3d(dtype=real)
     v_star: wp.array2d(dtype=real)
     link_V_star: wp.array2d(dtype=vec6)
-    still: wp.array2d(dtype=real)  # zeros: no acceleration
     link_A: wp.array2d(dtype=vec6)
     link_f: wp.array2d(dtype=vec6)
     composite: wp.array2d(dtype=vec10)
@@ -95,7 +94,6 @@ def held_motion(topology: Topology, motion: Motion, tree: int) -> Motion:
     held.M_factor = motion.M_factor
     held.A_factor = motion.A_factor
     held.v_star = motion.v_star
-    held.still = motion.still
     held.link_X = hold_poses(room, wp.static(POSES), motion.link_X, link)
     held.link_I = hold_inertias(room, wp.static(INERTIAS), motion.link_I, link)
     held.composite = hold_inertias(room, wp.static(COMPOSITES), motion.composite, link)
@@ -150,9 +148,9 @@ def team_forces(
 @func
 def team_bias(topology: Topology, plant: Plant, v: wp.array2d(dtype=real), w: int, tree: int, motion: Motion):
     """Bias forces of a tree."""
-    team_inverse_dynamics(
-        topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
-        motion.link_A, motion.link_f, motion.bias,
+    team_bias_forces(
+        topology, plant.gravity, motion.dof_S, motion.link_I, motion.link_V, v, w, tree, motion.link_A, motion.link_f,
+        motion.bias,
     )  # fmt: skip
 
 
@@ -242,9 +240,9 @@ def move_again(
     w, tree, _lane = wp.tid()
     team_move(topology, motion.dof_S, v, w, tree, motion.link_V)
     team_forces(topology, plant, drives, q, v, w, tree, motion)
-    team_inverse_dynamics(
-        topology, plant.gravity, motion.armature, motion.dof_S, motion.link_I, motion.link_V, v, motion.still, w, tree,
-        motion.link_A, motion.link_f, motion.bias,
+    team_bias_forces(
+        topology, plant.gravity, motion.dof_S, motion.link_I, motion.link_V, v, w, tree, motion.link_A, motion.link_f,
+        motion.bias,
     )  # fmt: skip
     team_leave_spin_again(topology, h, plant.gravity, motion.dof_S, motion.link_I, v, w, tree, motion.bias)
     team_end(topology, h, v, w, tree, motion)

@@ -334,14 +334,22 @@ def turning_velocity(kind: int, dof_S: wp.array2d(dtype=vec6), v: wp.array2d(dty
 
 
 @func
+def turning_acceleration(
+    topology: Topology, dof_S: wp.array2d(dtype=vec6), link_V: wp.array2d(dtype=vec6), v: wp.array2d(dtype=real),
+    w: int, l: int,
+) -> vec6:  # fmt: skip
+    """V x S v of the joint of link l."""
+    return sp.cross_motion(link_V[w, l], turning_velocity(topology.link_type[l], dof_S, v, w, topology.link_v[l]))
+
+
+@func
 def own_acceleration(
     topology: Topology, dof_S: wp.array2d(dtype=vec6), link_V: wp.array2d(dtype=vec6), v: wp.array2d(dtype=real),
     a: wp.array2d(dtype=real), w: int, l: int,
 ) -> vec6:  # fmt: skip
     """V x S v + S a of the joint of link l."""
-    kind = topology.link_type[l]
-    j = topology.link_v[l]
-    return sp.cross_motion(link_V[w, l], turning_velocity(kind, dof_S, v, w, j)) + joint_velocity(kind, dof_S, a, w, j)
+    S_a = joint_velocity(topology.link_type[l], dof_S, a, w, topology.link_v[l])
+    return turning_acceleration(topology, dof_S, link_V, v, w, l) + S_a
 
 
 @func
@@ -448,6 +456,43 @@ def team_inverse_dynamics(
     for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
         f = link_f[w, topology.dof_link[d]]
         tau[w, d] = wp.dot(dof_S[w, d], f) + armature[w % armature.shape[0], d] * a[w, d]
+    sync()
+
+
+@func
+def team_bias_forces(
+    topology: Topology,
+    gravity: wp.array(dtype=vec3),
+    dof_S: wp.array2d(dtype=vec6),
+    link_I: wp.array2d(dtype=vec10),
+    link_V: wp.array2d(dtype=vec6),
+    v: wp.array2d(dtype=real),
+    w: int,
+    tree: int,
+    # scratch
+    link_A: wp.array2d(dtype=vec6),
+    link_f: wp.array2d(dtype=vec6),
+    # out
+    tau: wp.array2d(dtype=real),
+):
+    """`team_inverse_dynamics` without acceleration: c(q, v)."""
+    first = topology.tree_link[tree]
+    end = topology.tree_link[tree + 1]
+    g = gravity[w % gravity.shape[0]]
+    for l in range(first + lane(), end, lanes()):
+        A = turning_acceleration(topology, dof_S, link_V, v, w, l)
+        if topology.link_parent[l] < 0:
+            A += sp.join(vec3(real(0.0), real(0.0), real(0.0)), -g)
+        link_A[w, l] = A
+    sync()
+    team_add_parents(topology, tree, link_A[w])
+    for l in range(first + lane(), end, lanes()):
+        link_f[w, l] = link_force(link_I, link_V, link_A, w, l)
+    sync()
+    team_add_vectors_to_parents(topology.link_parent, first, end, link_f[w])
+    for d in range(topology.tree_v[tree] + lane(), topology.tree_v[tree + 1], lanes()):
+        f = link_f[w, topology.dof_link[d]]
+        tau[w, d] = wp.dot(dof_S[w, d], f)
     sync()
 
 

@@ -85,5 +85,5 @@ class FusedStep:
         step = self.step
         of_links = {name: getattr(step.dynamics, name) for name in LINKS}
         of_step = {name: getattr(step, name) for name in MOTION}
-        of_step |= {"D": step.damping, "still": step.zero_acceleration, "armature": step.dynamics.armature}
+        of_step |= {"D": step.damping, "armature": step.dynamics.armature}
         return self.device_model.struct(fused.Motion, **of_links, **of_step)
