@@ -78,6 +78,27 @@ def pyramid_impulse(u: vec3, s: vec3, R: real, mu: real, spins: int):
 
 
 @func
+def edge_along(y: real, rate: real) -> vec2:
+    """e·du times γ R and its change, of an edge e with e·u = −y and e·du = `rate`."""
+    acts = wp.where(y <= real(0.0), real(0.0), rate)
+    return vec2(acts * y, -acts * rate)
+
+
+@func
+def pyramid_along(u: vec3, du: vec3, per_R: real, mu: real) -> vec2:
+    """du·γ and du·dγ of a pyramid without spin rows at u, where u changes by du; `per_R` is 1/R."""
+    found = edge_along(-u[2], du[2])
+    if mu != real(0.0):
+        found = (
+            edge_along(-u[2] - mu * u[0], du[2] + mu * du[0])
+            + edge_along(-u[2] + mu * u[0], du[2] - mu * du[0])
+            + edge_along(-u[2] - mu * u[1], du[2] + mu * du[1])
+            + edge_along(-u[2] + mu * u[1], du[2] - mu * du[1])
+        )
+    return per_R * found
+
+
+@func
 def pyramid_slopes(u: vec3, s: vec3, R: real, mu: real, spins: int) -> Coupled:
     """−∂(γ', σ')/∂(u', s') of a pyramid."""
     zero = real(0.0)

@@ -11,7 +11,7 @@ up to the next multiple of eight are 0. All lanes call these functions together;
 import warp as wp
 
 from .. import real as device
-from ..real import LANES, real, vec3
+from ..real import LANES, real, vec3, vec4
 from .registers import INVERSE, LOOP
 from .vector import BLOCK_TIMES_ALONE, SOLVE_BY_EIGHTS, padded, scalar, snippet, solved
 
@@ -83,8 +83,8 @@ const SCALAR *const J0 = J.data, *const J1 = J0 + J.shape[1], *const J2 = J1 + J
 for (int j = 0; j < size; ++j) {
     const int s = slot.data[support.data[j]] - begin;
     SCALAR *const at = @J + row * DOFS + s, *const y = @Y + s * ROWS + row;
-    at[0] = y[0] = J0[j];
-    at[DOFS] = y[1] = J1[j];
+    at[0] = y[0] = turn.c[0] * J0[j] + turn.c[1] * J1[j];
+    at[DOFS] = y[1] = turn.c[2] * J0[j] + turn.c[3] * J1[j];
     at[2 * DOFS] = y[2] = J2[j];
 }
 """
@@ -227,8 +227,8 @@ TEAM_PLACE = """
 const SCALAR *const J0 = J.data, *const J1 = J0 + J.shape[1], *const J2 = J1 + J.shape[1];
 for (int j = lane; j < size; j += LANES) {
     SCALAR* const at = @J + row * STRIDE + slot.data[support.data[j]] - begin;
-    at[0] = J0[j];
-    at[STRIDE] = J1[j];
+    at[0] = turn.c[0] * J0[j] + turn.c[1] * J1[j];
+    at[STRIDE] = turn.c[2] * J0[j] + turn.c[3] * J1[j];
     at[2 * STRIDE] = J2[j];
 }
 """
@@ -446,9 +446,9 @@ def team_space_clear(x: wp.array1d(dtype=real), n: int, dofs: int):
 @device.func_native(algebra(PLACE, TEAM_PLACE))
 def team_space_place(
     J: wp.array2d(dtype=real), support: wp.array1d(dtype=int), size: int, slot: wp.array1d(dtype=int), begin: int,
-    row: int, dofs: int, x: wp.array1d(dtype=real),
+    row: int, turn: vec4, dofs: int, x: wp.array1d(dtype=real),
 ):  # fmt: skip
-    """Rows `row` … `row` + 2 of J: those of a contact; `begin`: slot of the first dof."""
+    """Rows `row` … `row` + 2 of J: those of a contact, its tangents turned; `begin`: slot of the first dof."""
     ...
 
 

@@ -124,7 +124,8 @@ class Step:
     slope: real
     slope_A: real
     curvature_A: real
-    slope_there: real  # dℓ/dα at a trial α
+    slope_there: real  # dℓ/dα and, in the space of rows, d²ℓ/dα² at a trial α
+    curvature_there: real
 
 
 @func
@@ -465,9 +466,10 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
 
 
 def newton_method(
-    first_guess, start, momentum, residual, opposing_impulses, linearise, newton_step, line_search, advance
+    first_guess, start, momentum, residual, opposing_impulses, linearise, newton_step, line_search, advance, exact=False
 ):
-    """Build Newton's iteration from these functions."""
+    """Build Newton's iteration from these functions; `exact`: A (v − v*) need not be measured before it ends."""
+    after_step = wp.constant(int(exact))
 
     @func
     def iterate(
@@ -535,7 +537,7 @@ def newton_method(
                 if step.slope < real(0.0):
                     alpha = line_search(problem, work, options, solution, w, r, step, scale)
                     advance(problem, work, solution, w, r, alpha)
-                    measured = 0
+                    measured = after_step
                     iterations += 1
                 else:
                     if not settled:
@@ -604,7 +606,11 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
         return
     if left == 1 and work.status[w, island] < UNDECIDED:
         return
+    tried = wp.int32(0)
+    if left == 1:
+        tried = work.iterations[w, island]
     solve_island(problem, work, options, solution, w, island_range(work.islands, w, island))
+    work.iterations[w, island] = work.iterations[w, island] + tried
 
 
 @func

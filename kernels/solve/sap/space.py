@@ -34,7 +34,7 @@ from ...linalg.row_space import (
     team_space_times_A,
 )
 from ...linalg.vector import scalar, team_fetch
-from ...real import BY_CG, SPIN, func, mat33, real, struct, vec3
+from ...real import BY_CG, SHAPED, SPIN, func, mat33, real, struct, vec3, vec4
 from ..problem import Problem, Solution
 from .newton import Range
 from .sap import Workspace
@@ -221,7 +221,11 @@ def take_rows(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
         for of in range(wp.min(lanes(), s.contacts - first)):
             support = problem.support[team_number(pair, of)]
             J = problem.J[w, team_number(at, of)]
-            team_space_place(J, support, team_number(size, of), slot, r.slot_begin, 3 * (first + of), s.dofs, s.x)
+            turn = vec4(real(1.0), real(0.0), real(0.0), real(1.0))
+            if SHAPED:
+                turn = problem.basis[w, team_number(at, of)]
+            row = 3 * (first + of)
+            team_space_place(J, support, team_number(size, of), slot, r.slot_begin, row, turn, s.dofs, s.x)
     for k in range(s.scalars):
         at = work.islands.row[w, r.row_begin + k]
         team_space_place_one(

@@ -13,7 +13,7 @@ from warpsim.device.copies import WARP, copy, lanes_for
 from warpsim.device.memory import SideBySide
 from warpsim.kernels.linalg import row_space
 from warpsim.kernels.linalg.vector import CHUNK, padded
-from warpsim.kernels.solve.sap import islands, newton, sap, small_convex
+from warpsim.kernels.solve.sap import islands, newton, sap, space_convex
 from warpsim.solve.contact_law import ContactLaw
 from warpsim.solve.contact_model import ContactModel
 from warpsim.solve.contact_solver import ContactSolver
@@ -251,6 +251,11 @@ class SAPSolver(ContactSolver):
         """Whether a separate kernel, with a third of the instructions, solves islands that one warp holds."""
         return self.as_on_gpu and self.has_factor and not self.spin and not self.shaped
 
+    @property
+    def in_space(self) -> bool:
+        """Whether a separate kernel solves islands of few rows in the space of these rows, on the CPU the others too."""
+        return self.has_factor and not self.spin
+
     def start_at(self, v: wp.array) -> None:
         super().start_at(v)
         self.options.free_start = 0
@@ -299,9 +304,10 @@ class SAPSolver(ContactSolver):
         per_tree = (self.worlds, self.trees)
         find_islands(self)
         inputs = [self.problem, self.work, self.options, self.solution]
-        if self.small_first:
-            self.run(small_convex.solve_small, per_tree, inputs)
-        self.run(sap.solve, per_tree, [*inputs, int(self.small_first)])
+        if self.in_space:
+            self.run(space_convex.solve_in_space, per_tree, inputs)
+        if self.as_on_gpu or not self.in_space:
+            self.run(sap.solve, per_tree, [*inputs, int(self.in_space)])
         if self.options.keep_factor:
             self.run(sap.keep_factor, per_tree, [self.problem, self.work])
         if not self.certified_later:
