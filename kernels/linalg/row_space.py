@@ -173,40 +173,62 @@ const int n = L.shape[1], size = end - begin;
 const SCALAR* base = L.data + begin * n;
 SCALAR* px = @dv + column;
 """ + solved(SOLVE_BY_EIGHTS, "base", "base", "base", "0")
-# K = G W, to whose diagonal 1 is added as it is eliminated; rows without slopes are skipped.
+# The rows of I + G W, with δ as one more column; three are eliminated at once, those of a contact.
 NEWTON = """
-const int ends = (n + 7) & ~7;
-SCALAR* const r = @dgamma;
-SCALAR K[ROWS * ROWS], inverses[ROWS];
+constexpr int WIDE = ROWS + 8;
+const int ends = (n + 8) & ~7;
+alignas(32) SCALAR K[ROWS * WIDE];
 for (int i = 0; i < n; ++i) {
-    SCALAR* const K_i = K + i * ROWS;
+    SCALAR* const K_i = K + i * WIDE;
     const SCALAR* const g = @G + 3 * i;
-    r[i] = @delta[i];
-    if (i < 3 * contacts) {
-        const SCALAR* const w = @W + i / 3 * 3 * ROWS;
-        for (int c = 0; c < ends; c += 8) *(v8*)(K_i + c) = fma((v8)g[0], *(const v8*)(w + c), \
+    const SCALAR* const w = @W + (i < 3 * contacts ? i / 3 * 3 : i) * ROWS;
+    if (i < 3 * contacts)
+        for (int c = 0; c < n; c += 8) *(v8*)(K_i + c) = fma((v8)g[0], *(const v8*)(w + c), \
 fma((v8)g[1], *(const v8*)(w + ROWS + c), (v8)g[2] * *(const v8*)(w + 2 * ROWS + c)));
-    } else
-        for (int c = 0; c < ends; c += 8) *(v8*)(K_i + c) = (v8)g[0] * *(const v8*)(@W + i * ROWS + c);
+    else
+        for (int c = 0; c < n; c += 8) *(v8*)(K_i + c) = (v8)g[0] * *(const v8*)(w + c);
+    K_i[i] += (SCALAR)1;
+    K_i[n] = @delta[i];
 }
-for (int k = 0; k < n; ++k) {
-    SCALAR* const K_k = K + k * ROWS;
-    const SCALAR pivot = (SCALAR)1 + K_k[k];
-    if (!(pivot != (SCALAR)0 && pivot - pivot == (SCALAR)0)) return k + 1;
-    const SCALAR inverse = (SCALAR)1 / pivot;
-    inverses[k] = inverse;
-    for (int i = k + 1; i < n; ++i) {
-        SCALAR* const K_i = K + i * ROWS;
-        const SCALAR m = -K_i[k] * inverse;
-        if (m == (SCALAR)0) continue;
-        for (int c = k & ~7; c < ends; c += 8) *(v8*)(K_i + c) = fma((v8)m, *(const v8*)(K_k + c), *(v8*)(K_i + c));
-        r[i] += m * r[k];
+int k = 0;
+for (; k + 2 < n; k += 3) {
+    SCALAR *const P = K + k * WIDE, *const Q = P + WIDE, *const T = Q + WIDE;
+    const SCALAR p1 = P[k + 1], p2 = P[k + 2], a = (SCALAR)1 / P[k], q0 = -Q[k] * a, t0 = -T[k] * a;
+    const SCALAR q2 = Q[k + 2] + q0 * p2, b = (SCALAR)1 / (Q[k + 1] + q0 * p1), t1 = -(T[k + 1] + t0 * p1) * b;
+    const SCALAR d = (SCALAR)1 / (T[k + 2] + t0 * p2 + t1 * q2);
+    if (!(a - a == (SCALAR)0 && b - b == (SCALAR)0 && d - d == (SCALAR)0)) return k + 1;
+    for (int c = k & ~7; c < ends; c += 8) {
+        const v8 p = *(const v8*)(P + c), q = fma((v8)q0, p, *(const v8*)(Q + c));
+        *(v8*)(Q + c) = q;
+        *(v8*)(T + c) = fma((v8)t1, q, fma((v8)t0, p, *(const v8*)(T + c)));
+    }
+    P[k] = a;
+    Q[k + 1] = b;
+    T[k + 2] = d;
+    for (int i = k + 3; i < n; ++i) {
+        SCALAR* const K_i = K + i * WIDE;
+        const SCALAR x = -K_i[k] * a, y = -(K_i[k + 1] + x * p1) * b, z = -(K_i[k + 2] + x * p2 + y * q2) * d;
+        for (int c = k & ~7; c < ends; c += 8) *(v8*)(K_i + c) = fma((v8)z, *(const v8*)(T + c), \
+fma((v8)y, *(const v8*)(Q + c), fma((v8)x, *(const v8*)(P + c), *(const v8*)(K_i + c))));
     }
 }
+for (; k < n; ++k) {
+    SCALAR* const P = K + k * WIDE;
+    const SCALAR a = (SCALAR)1 / P[k];
+    if (!(a - a == (SCALAR)0)) return k + 1;
+    P[k] = a;
+    for (int i = k + 1; i < n; ++i) {
+        SCALAR* const K_i = K + i * WIDE;
+        const v8 x = -K_i[k] * a;
+        for (int c = k & ~7; c < ends; c += 8) *(v8*)(K_i + c) = fma(x, *(const v8*)(P + c), *(const v8*)(K_i + c));
+    }
+}
+SCALAR* const r = @dgamma;
+for (int i = 0; i < n; ++i) r[i] = K[i * WIDE + n];
 for (int k = n - 1; k >= 0; --k) {
-    const SCALAR x_k = r[k] * inverses[k];
+    const SCALAR x_k = r[k] * K[k * WIDE + k];
     r[k] = x_k;
-    for (int i = 0; i < k; ++i) r[i] -= K[i * ROWS + k] * x_k;
+    for (int i = 0; i < k; ++i) r[i] -= K[i * WIDE + k] * x_k;
 }
 return 0;
 """
