@@ -179,6 +179,38 @@ def projected_hessian(x: Projected, y_n: real, per_R: vec3, mu_hat: real, mu: re
 
 
 @func
+def cone_trial(gamma: vec3, u: vec3, R: vec3, mu: real, rho: real) -> mat33:
+    """G with γ⁺ = −G u⁺ on the part of the law that the trial y = γ − (u + Rγ)/ρ chooses.
+
+    ρ is the inverse mass of the contact. A choice by u alone, as `cone_hessian`, finds sticking contacts one after the
+    other; from γ near the solution this one is nearly always right.
+    """
+    zero = real(0.0)
+    G = mat33(zero, zero, zero, zero, zero, zero, zero, zero, zero)
+    y_0 = gamma[0] - (u[0] + R[0] * gamma[0]) / rho
+    y_1 = gamma[1] - (u[1] + R[0] * gamma[1]) / rho
+    y_n = gamma[2] - (u[2] + R[2] * gamma[2]) / rho
+    y_t = wp.sqrt(y_0 * y_0 + y_1 * y_1)
+    if mu == zero and y_n > zero:
+        G[2, 2] = real(1.0) / R[2]
+    elif mu != zero and y_t <= mu * y_n:
+        G = mat33(real(1.0) / R[0], zero, zero, zero, real(1.0) / R[0], zero, zero, zero, real(1.0) / R[2])
+    elif y_n + mu * y_t > zero and mu != zero:
+        g = real(1.0) / (mu * mu * R[0] + R[2])
+        bound = mu * (y_n + mu * y_t) / (real(1.0) + mu * mu)
+        side = bound / (rho * (y_t - bound) + R[0] * bound)
+        along = mu * mu * g - side
+        d_0 = y_0 / y_t
+        d_1 = y_1 / y_t
+        G = mat33(
+            along * d_0 * d_0 + side, along * d_0 * d_1, mu * g * d_0,
+            along * d_0 * d_1, along * d_1 * d_1 + side, mu * g * d_1,
+            mu * g * d_0, mu * g * d_1, g,
+        )  # fmt: skip
+    return G
+
+
+@func
 def time_or(tau_d: real, default: real) -> real:
     """τ_d, or the default if τ_d is NaN."""
     found = default

@@ -468,7 +468,7 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
 def newton_method(
     first_guess, start, momentum, residual, opposing_impulses, linearise, newton_step, line_search, advance, exact=False
 ):
-    """Build Newton's iteration from these functions; `exact`: A (v − v*) need not be measured before it ends."""
+    """Build Newton's iteration from these functions; `exact`: `first_guess` starts too, and A (v − v*) is never updated."""
     after_step = wp.constant(int(exact))
 
     @func
@@ -482,8 +482,8 @@ def newton_method(
         best = real(0.0)
         largest = real(0.0)
         stalled = wp.int32(0)
-        fresh = wp.int32(0)
-        measured = wp.int32(0)  # 1: A (v − v*) is computed from the present v, not updated
+        fresh = wp.int32(after_step)
+        measured = wp.int32(after_step)  # 1: A (v − v*) is computed from the present v, not updated
         running = wp.int32(1)
         while running == 1:
             pace()
@@ -537,7 +537,7 @@ def newton_method(
                 if step.slope < real(0.0):
                     alpha = line_search(problem, work, options, solution, w, r, step, scale)
                     advance(problem, work, solution, w, r, alpha)
-                    measured = after_step
+                    measured = wp.int32(after_step)
                     iterations += 1
                 else:
                     if not settled:

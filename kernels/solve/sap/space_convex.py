@@ -14,10 +14,10 @@ All lanes call every function together unless its docstring says otherwise.
 import warp as wp
 
 from ...laws.bounds import box_impulse
-from ...laws.cone import project, projected_hessian, projected_rate
+from ...laws.cone import INVERSE_MASS_FLOOR, cone_trial, project, projected_hessian, projected_rate
 from ...laws.shaped_cone import NO_SPIN, pyramid_along, pyramid_impulse, pyramid_slopes
 from ...linalg.lanes import lane, lanes, sync, team_sum_2
-from ...linalg.row_space import team_space_newton, team_space_times
+from ...linalg.row_space import team_space_add_three, team_space_newton, team_space_opposed, team_space_times
 from ...real import SHAPED, func, kernel, real, vec2, vec3, vec4
 from ..problem import Problem, Solution
 from .newton import Range, island_range
@@ -46,6 +46,14 @@ from .space import (
     take_space,
     triple,
 )
+from .space_lagged import sweep_row
+
+
+# Before the line search: Gauss–Seidel sweeps, and at most so many whole Newton steps on the parts of the laws that trial
+# impulses choose. Not for pyramids, whose law at u has these parts already.
+SWEEPS = wp.constant(2)
+TRIALS = wp.constant(4)
+MOST_ROWS = 1.5  # per dof, on the CPU
 
 
 @func
@@ -55,24 +63,39 @@ def turned(B: vec4, u: vec3) -> vec3:
 
 
 @func
-def guess_in_space(
-    problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range
-) -> bool:
-    """Load the island; v = v*, λ = 0."""
-    take_space(problem, work, w, r)
-    s = space_island(work, w, r)
-    for k in range(lane(), s.contacts, lanes()):
-        R = triple(s.R, k)
-        s.load[3 * k] = s.mu[3 * k] * R[0] / R[2]
-        if SHAPED:
-            B = problem.basis[w, work.islands.contact[w, r.contact_begin + k]]
-            set_triple(s.v_hat, k, turned(B, triple(s.v_hat, k)))
+def sweep_cone(s: Space, k: int):
+    """Solve the law of one contact, nearly, at the impulses of all others: normal first, or along the cone's edge."""
+    row = 3 * k
+    gamma = triple(s.gamma, k)
+    u = triple(s.u, k)
+    R = triple(s.R, k)
+    mu = s.mu[row]
+    at = row * s.wide + row
+    W_0 = vec3(s.W[at], s.W[at + 1], s.W[at + 2])
+    W_1 = vec3(W_0[1], s.W[at + s.wide + 1], s.W[at + s.wide + 2])
+    W_n = s.W[at + 2 * s.wide + 2]
+    gamma_n = wp.max(real(0.0), gamma[2] - (u[2] + R[2] * gamma[2]) / (W_n + R[2]))
+    change = gamma_n - gamma[2]
+    inverse = real(1.0) / (wp.max(W_0[0], W_1[1]) + R[0])
+    gamma_0 = gamma[0] - (u[0] + W_0[2] * change + R[0] * gamma[0]) * inverse
+    gamma_1 = gamma[1] - (u[1] + W_1[2] * change + R[0] * gamma[1]) * inverse
+    square = gamma_0 * gamma_0 + gamma_1 * gamma_1
+    if square > mu * mu * gamma_n * gamma_n:  # it slides: γ = s (μ t̂, 1)
+        scale = mu / wp.sqrt(square)
+        e_0 = scale * gamma_0
+        e_1 = scale * gamma_1
+        W_e0 = W_0[0] * e_0 + W_0[1] * e_1 + W_0[2]
+        W_e1 = W_1[0] * e_0 + W_1[1] * e_1 + W_1[2]
+        W_en = W_0[2] * e_0 + W_1[2] * e_1 + W_n
+        rest = e_0 * u[0] + e_1 * u[1] + u[2] - (W_e0 * gamma[0] + W_e1 * gamma[1] + W_en * gamma[2])
+        stiff = e_0 * W_e0 + e_1 * W_e1 + W_en + R[0] * mu * mu + R[2]
+        gamma_n = wp.max(real(0.0), -rest / stiff)
+        gamma_0 = gamma_n * e_0
+        gamma_1 = gamma_n * e_1
+    found = vec3(gamma_0, gamma_1, gamma_n)
     sync()
-    for row in range(lane(), s.n, lanes()):
-        s.rho[row] = real(1.0) / s.R[row]
-        s.b[row] = s.b[row] - s.v_hat[row]
-    sync()
-    return True
+    set_triple(s.gamma, k, found)
+    team_space_add_three(s.x, s.n, row, found - gamma)
 
 
 @func
@@ -92,9 +115,10 @@ def no_momentum(problem: Problem, work: Workspace, solution: Solution, w: int, r
 
 
 @func
-def no_opposing(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
-    """Impulses that oppose each other are left to the iteration over velocities."""
-    return real(0.0)
+def opposing_in_space(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
+    """‖D |J|ᵀ|λ|‖."""
+    s = space_island(work, w, r)
+    return wp.sqrt(team_space_opposed(s.x, s.n, s.dofs))
 
 
 @func
@@ -227,8 +251,84 @@ def advance_in_space(problem: Problem, work: Workspace, solution: Solution, w: i
     sync()
 
 
+@func
+def has_cones(problem: Problem) -> bool:
+    """Whether friction cones are round."""
+    cones = bool(True)
+    if SHAPED:
+        cones = problem.edges == 0
+    return cones
+
+
+@func
+def linearise_trial(s: Space):
+    """Slopes and δ of every law on the part that a trial impulse chooses."""
+    for k in range(lane(), s.contacts, lanes()):
+        row = 3 * k
+        at = row * s.wide + row
+        rho = (s.W[at] + s.W[at + s.wide + 1] + s.W[at + 2 * s.wide + 2]) / real(3.0)
+        gamma = triple(s.gamma, k)
+        u = triple(s.u, k)
+        G = cone_trial(gamma, u, triple(s.R, k), s.mu[row], wp.max(rho, real(INVERSE_MASS_FLOOR)))
+        s.block[k] = G
+        set_triple(s.delta, k, -gamma - G * u)
+    for row in range(3 * s.contacts + lane(), s.n, lanes()):
+        gamma_k = s.gamma[row]
+        y = gamma_k - (s.u[row] + s.R[row] * gamma_k) / wp.max(s.W[row * s.wide + row], real(INVERSE_MASS_FLOOR))
+        G_k = wp.where(y <= s.lower[row] or y >= s.upper[row], real(0.0), s.rho[row])
+        s.G[3 * row] = G_k
+        bound = box_impulse(y, s.lower[row], s.upper[row])
+        s.delta[row] = wp.where(G_k == real(0.0), bound, -G_k * s.u[row]) - gamma_k
+    sync()
+
+
+@func
+def guess_in_space(
+    problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range
+) -> bool:
+    """Load the island and find λ near the solution by sweeps and whole Newton steps."""
+    take_space(problem, work, w, r)
+    s = space_island(work, w, r)
+    for k in range(lane(), s.contacts, lanes()):
+        R = triple(s.R, k)
+        s.load[3 * k] = s.mu[3 * k] * R[0] / R[2]
+        if SHAPED:
+            B = problem.basis[w, work.islands.contact[w, r.contact_begin + k]]
+            set_triple(s.v_hat, k, turned(B, triple(s.v_hat, k)))
+    sync()
+    for row in range(lane(), s.n, lanes()):
+        s.rho[row] = real(1.0) / s.R[row]
+        s.b[row] = s.b[row] - s.v_hat[row]
+        s.v_hat[row] = real(0.0)
+        s.u[row] = s.b[row]
+    sync()
+    trials = wp.int32(0)
+    if has_cones(problem) and s.contacts > 0:
+        for _turn in range(SWEEPS):
+            for k in range(s.contacts):
+                sweep_cone(s, k)
+            for row in range(3 * s.contacts, s.n):
+                sweep_row(s, row)
+        tolerance = island_tolerance(work, options, w)
+        trying = bool(True)
+        while trying:
+            squares = residual_in_space(problem, work, solution, w, r)
+            limit = options.absolute + tolerance * wp.sqrt(wp.max(squares[1], squares[2]))
+            trying = trials < TRIALS and not (wp.sqrt(squares[0]) <= limit)
+            if trying:
+                linearise_trial(s)
+                trying = team_space_newton(s.x, s.n, s.contacts) == 0
+            if trying:
+                team_space_times(s.x, s.n, s.dgamma, s.before)
+                advance_in_space(problem, work, solution, w, r, real(1.0))
+                trials += 1
+    s.least[0] = real(trials)
+    sync()
+    return trials == 0
+
+
 newton_in_space = newton_method(
-    guess_in_space, start_in_space, no_momentum, residual_in_space, no_opposing, linearise_nothing, step_in_space,
+    guess_in_space, start_in_space, no_momentum, residual_in_space, opposing_in_space, linearise_nothing, step_in_space,
     line_search_in_space, advance_in_space, exact=True,
 )  # fmt: skip
 
@@ -252,22 +352,32 @@ def iterate_in_space(
 ) -> int:
     """Solve an island; return the status, `UNDECIDED` if its v, rounded, misses the tolerance."""
     tolerance = island_tolerance(work, options, w)
-    status = wp.int32(UNDECIDED)
-    if newton_in_space(problem, work, options, solution, w, r, tolerance) == 0:
-        s = space_island(work, w, r)
+    status = newton_in_space(problem, work, options, solution, w, r, tolerance)
+    s = space_island(work, w, r)
+    work.iterations[w, r.island] = work.iterations[w, r.island] + wp.int32(s.least[0])
+    if status != 0:
+        status = wp.int32(UNDECIDED)
+    else:
         give_velocity(problem, work, s, solution, w, r)
         squares = work.norms[w, r.island]
         limit = options.absolute + tolerance * wp.sqrt(wp.max(squares[1], squares[2]))
+        status = wp.int32(UNDECIDED)
         if wp.sqrt(squares[0]) <= limit:
             status = wp.int32(0)
             for row in range(lane(), s.n, lanes()):
                 s.gamma[row] = s.gamma[row] - s.miss[row]
-                s.v_hat[row] = real(0.0)
             sync()
             if SHAPED:
                 turn_back(problem, work, s, w, r)
             give_impulses(problem, work, s, solution, w, r)
     return status
+
+
+@func
+def pays(r: Range) -> bool:
+    """Whether an island takes less time in the space of its rows: always on CUDA, on the CPU with few rows per dof."""
+    rows = 3 * (r.contact_end - r.contact_begin) + r.row_end - r.row_begin
+    return lanes() > 1 or real(rows) <= real(MOST_ROWS) * real(r.slot_end - r.slot_begin)
 
 
 @kernel(lanes=True, registers=128, fast_math=True)
@@ -281,7 +391,7 @@ def solve_in_space(problem: Problem, work: Workspace, options: Options, solution
     tried = wp.int32(0)
     if is_free(r):
         status = keep_free_motion(problem, work, solution, w, r)
-    elif options.line_search == 0 and is_in_space(problem, r):
+    elif options.line_search == 0 and pays(r) and is_in_space(problem, r):
         status = iterate_in_space(problem, work, options, solution, w, r)
         tried = work.iterations[w, island]
     work.status[w, island] = status

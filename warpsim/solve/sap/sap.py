@@ -28,6 +28,7 @@ ABSOLUTE_TOLERANCE = 1e-16
 APPROXIMATIONS = ("convex", "lagged")
 LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 VECTORS = ("p_star", "m", "j_c", "dv", "dp")  # (worlds, nv)
+SHORT = 8  # dofs of a tree
 # "auto" uses conjugate gradients above this many dofs in a world with several trees.
 AUTO_CG_DOFS = 2400
 
@@ -253,8 +254,12 @@ class SAPSolver(ContactSolver):
 
     @property
     def in_space(self) -> bool:
-        """Whether a separate kernel solves islands of few rows in the space of these rows, on the CPU the others too."""
-        return self.has_factor and not self.spin
+        """Whether a kernel solves islands in the space of their rows, on the CPU the others too.
+
+        On the CPU not for free bodies and short arms, whose matrices are smaller than their contact problems.
+        """
+        pays = self.as_on_gpu or self.trees == 1 or np.diff(self.tree_v).max(initial=0) > SHORT
+        return self.has_factor and not self.spin and pays
 
     def start_at(self, v: wp.array) -> None:
         super().start_at(v)
