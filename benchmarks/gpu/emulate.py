@@ -41,7 +41,7 @@ ROUGH, ROUGH_TOLERANCE = (
 )
 SOLVERS = (
     "solve",
-    "solve_small",
+    "solve_in_space",
     "solve_space_lagged",
     "try_lagged",
     "solve_lagged",

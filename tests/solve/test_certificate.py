@@ -66,11 +66,15 @@ def test_impulses_obey_the_constraint_laws(tumbled, name, dtype, within):
     worst = rounding = 0.0
     for p in tumbled(name, dtype):
         u_c, row_u_c = p.J @ p.v - p.v_hat, p.row_J @ p.v - p.row[1]
-        # Rounding is relative to the velocities met on the way from the free motion to the solution.
+        # Rounding is relative to the velocities met on the way from the free motion to the solution: those that single
+        # impulses give, too, since u_c is updated by W = J A^-1 J^T times their changes.
         largest = np.abs(p.v) + np.abs(p.v_star)
-        speed = np.abs(p.J) @ largest + np.abs(p.v_hat)
+        rows = np.concatenate([p.J.reshape(-1, len(p.v)), p.row_J])
+        impulses = np.concatenate([p.gamma.ravel(), p.row_gamma])
+        alone = np.abs(rows @ np.linalg.solve(p.A, rows.T)) @ np.abs(impulses)
+        speed = np.abs(p.J) @ largest + np.abs(p.v_hat) + alone[: p.gamma.size].reshape(p.gamma.shape)
         rounding = max(rounding, (np.abs(p.u_c - u_c) / np.maximum(speed, 1e-30)).max(initial=0.0))
-        row_speed = np.abs(p.row_J) @ largest + np.abs(p.row[1])
+        row_speed = np.abs(p.row_J) @ largest + np.abs(p.row[1]) + alone[p.gamma.size :]
         rounding = max(rounding, (np.abs(p.row_u_c - row_u_c) / np.maximum(row_speed, 1e-30)).max(initial=0.0))
         if dtype == "float32":
             u_c, row_u_c = p.u_c, p.row_u_c

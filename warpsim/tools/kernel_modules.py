@@ -60,14 +60,16 @@ VARIANTS = {
     "_spin_cg": ("solve.sap.",),
     **dict.fromkeys(
         ("_shaped", "_spin_shaped", "_cg_shaped", "_spin_cg_shaped"),
-        ("solve.sap.sap", "solve.sap.islands", "solve.gradient_norm"),
+        ("solve.sap.sap", "solve.sap.islands", "solve.sap.space_convex", "solve.gradient_norm"),
     ),
     "_dual": ("differentiate.pressure_rates", "forces.fluid"),
     "_1": ("solve.cone_qp.island_qp",),
 } | dict.fromkeys(SMALL, ("solve.sap.",))
-# Files that are not launched in these copies. Copies with spin rows or conjugate gradients: small islands. Copies for
-# part of a warp: `lagged_quick`, launched only without them. The plain copy: rates, and files with a copy of one lane.
-IDLE = dict.fromkeys(("_spin", "_cg", "_spin_cg"), "solve.sap.small") | dict.fromkeys(SMALL, "solve.sap.lagged_quick")
+# Files that are not launched in these copies. Copies with spin rows or conjugate gradients: the space of rows. Those
+# for part of a warp: `lagged_quick`, launched only without them. The plain copy: rates, and files with a copy of one
+# lane.
+IDLE = {name: "solve.sap.space" for name in VARIANTS if "_spin" in name or "_cg" in name}
+IDLE |= dict.fromkeys(SMALL, "solve.sap.lagged_quick")
 IDLE[""] = ("differentiate.pressure_rates", "solve.cone_qp.island_qp")
 ADJOINTS = "_grad"  # name ending of modules with adjoints
 # Kernels without an adjoint that add to an array by `+=`, and their launch dimensions. Each thread adds only to entries

@@ -476,7 +476,7 @@ solve_most = island_solver(newton_method(True, *VERBS))
 def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int):
     """Solve the islands that need no other initial state, before `solve_lagged` on a GPU.
 
-    With `left` = 1 it takes only islands that `solve_small_lagged` left. Launch over (worlds, trees, lanes).
+    With `left` = 1 it takes only islands that `solve_space_lagged` left. Launch over (worlds, trees, lanes).
     """
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:

@@ -468,7 +468,10 @@ def keep_free_motion(problem: Problem, work: Workspace, solution: Solution, w: i
 def newton_method(
     first_guess, start, momentum, residual, opposing_impulses, linearise, newton_step, line_search, advance, exact=False
 ):
-    """Build Newton's iteration from these functions; `exact`: `first_guess` starts too, and A (v − v*) is never updated."""
+    """Build Newton's iteration from these functions.
+
+    `exact`: `first_guess` starts too, and A (v − v*) is never updated.
+    """
     after_step = wp.constant(int(exact))
 
     @func
@@ -610,7 +613,9 @@ def solve(problem: Problem, work: Workspace, options: Options, solution: Solutio
     if left == 1:
         tried = work.iterations[w, island]
     solve_island(problem, work, options, solution, w, island_range(work.islands, w, island))
-    work.iterations[w, island] = work.iterations[w, island] + tried
+    tried += work.iterations[w, island]
+    sync()
+    work.iterations[w, island] = tried
 
 
 @func

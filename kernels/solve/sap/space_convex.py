@@ -4,7 +4,8 @@
     v = v* + A⁻¹Jᵀλ,   u = J v − v̂ = b + W λ,   (I + G W) Δλ = γ(u) − λ,   Δu = W Δλ
 
 At the solution λ = γ(u). The step is Newton's for ℓ(v): the same minimiser, line search and certificate, and
-A (v − v*) = Jᵀλ holds to rounding. u is updated, as in `sap.py`. The iteration starts from v*, λ = 0.
+A (v − v*) = Jᵀλ holds to rounding. u is updated, as in `sap.py`. The iteration starts from v*, λ = 0; under round cones
+sweeps and whole steps come first, which need a third of the iterations.
 
 All numbers of a law are in the axes of its cone (`laws/shaped_cone.py`) in copies with such cones. In `Space`, b is
 J v* − v̂ here; `rho` holds 1/R, `load` μ̂ = μ Rt/Rn of a contact in its first row, `gamma` λ, `dgamma` Δλ, `before` Δu.
@@ -17,7 +18,12 @@ from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_MASS_FLOOR, cone_trial, project, projected_hessian, projected_rate
 from ...laws.shaped_cone import NO_SPIN, pyramid_along, pyramid_impulse, pyramid_slopes
 from ...linalg.lanes import lane, lanes, sync, team_sum_2
-from ...linalg.row_space import team_space_add_three, team_space_newton, team_space_opposed, team_space_times
+from ...linalg.row_space import (
+    team_space_add_three,
+    team_space_newton,
+    team_space_opposed,
+    team_space_times,
+)
 from ...real import SHAPED, func, kernel, real, vec2, vec3, vec4
 from ..problem import Problem, Solution
 from .newton import Range, island_range
@@ -48,12 +54,12 @@ from .space import (
 )
 from .space_lagged import sweep_row
 
-
-# Before the line search: Gauss–Seidel sweeps, and at most so many whole Newton steps on the parts of the laws that trial
-# impulses choose. Not for pyramids, whose law at u has these parts already.
+# Before the line search: Gauss–Seidel sweeps, and at most so many whole Newton steps on those parts of the laws that
+# trial impulses choose. Not for pyramids: from λ = 0 the law at u chooses the same parts.
 SWEEPS = wp.constant(2)
 TRIALS = wp.constant(4)
 MOST_ROWS = 1.5  # per dof, on the CPU
+SHORT = wp.constant(8)  # dofs of a tree
 
 
 @func
@@ -133,7 +139,7 @@ def linearise_contact_in_space(problem: Problem, s: Space, k: int) -> vec3:
     if edges == 1:
         R_n = s.R[3 * k + 2]
         none = vec3()
-        gamma, sigma = pyramid_impulse(u, none, R_n, mu, NO_SPIN)
+        gamma, _sigma = pyramid_impulse(u, none, R_n, mu, NO_SPIN)
         slopes = pyramid_slopes(u, none, R_n, mu, NO_SPIN)
         s.block[k] = slopes.point
     else:
@@ -245,6 +251,7 @@ def line_search_in_space(
 def advance_in_space(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range, alpha: real):
     """λ ← λ + αΔλ, u ← u + αΔu."""
     s = space_island(work, w, r)
+    sync()
     for row in range(lane(), s.n, lanes()):
         s.gamma[row] = s.gamma[row] + alpha * s.dgamma[row]
         s.u[row] = s.u[row] + alpha * s.before[row]
@@ -283,9 +290,7 @@ def linearise_trial(s: Space):
 
 
 @func
-def guess_in_space(
-    problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range
-) -> bool:
+def guess_in_space(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> bool:
     """Load the island and find λ near the solution by sweeps and whole Newton steps."""
     take_space(problem, work, w, r)
     s = space_island(work, w, r)
@@ -347,14 +352,11 @@ def turn_back(problem: Problem, work: Workspace, s: Space, w: int, r: Range):
 
 
 @func
-def iterate_in_space(
-    problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range
-) -> int:
+def iterate_in_space(problem: Problem, work: Workspace, options: Options, solution: Solution, w: int, r: Range) -> int:
     """Solve an island; return the status, `UNDECIDED` if its v, rounded, misses the tolerance."""
     tolerance = island_tolerance(work, options, w)
     status = newton_in_space(problem, work, options, solution, w, r, tolerance)
     s = space_island(work, w, r)
-    work.iterations[w, r.island] = work.iterations[w, r.island] + wp.int32(s.least[0])
     if status != 0:
         status = wp.int32(UNDECIDED)
     else:
@@ -374,28 +376,40 @@ def iterate_in_space(
 
 
 @func
-def pays(r: Range) -> bool:
-    """Whether an island takes less time in the space of its rows: always on CUDA, on the CPU with few rows per dof."""
+def pays(problem: Problem, r: Range) -> bool:
+    """Whether an island takes less time in the space of its rows: always on CUDA, on the CPU that of a robot with few.
+
+    Of free bodies and short arms the matrix is smaller than the contact problem.
+    """
     rows = 3 * (r.contact_end - r.contact_begin) + r.row_end - r.row_begin
-    return lanes() > 1 or real(rows) <= real(MOST_ROWS) * real(r.slot_end - r.slot_begin)
+    dofs = r.slot_end - r.slot_begin
+    few = real(rows) <= real(MOST_ROWS) * real(dofs)
+    return lanes() > 1 or (few and (problem.tree_v.shape[0] == 2 or dofs > SHORT * (r.tree_end - r.tree_begin)))
 
 
 @kernel(lanes=True, registers=128, fast_math=True)
-def solve_in_space(problem: Problem, work: Workspace, options: Options, solution: Solution):
-    """Solve islands of few rows, on the CPU all islands; `sap.solve` has the others. Launch over (worlds, trees, lanes)."""
+def solve_in_space(problem: Problem, work: Workspace, options: Options, solution: Solution, left: int):
+    """Solve islands of few rows, on the CPU all islands. Launch over (worlds, trees, lanes).
+
+    With `left` = 1 it takes only islands that the copy with fewer lanes left.
+    """
     w, island, _lane = wp.tid()
     if island >= work.islands.count[w]:
+        return
+    if left == 1 and work.status[w, island] != UNTRIED:
         return
     r = island_range(work.islands, w, island)
     status = wp.int32(UNTRIED)
     tried = wp.int32(0)
     if is_free(r):
         status = keep_free_motion(problem, work, solution, w, r)
-    elif options.line_search == 0 and pays(r) and is_in_space(problem, r):
+    elif options.line_search == 0 and pays(problem, r) and is_in_space(problem, r):
         status = iterate_in_space(problem, work, options, solution, w, r)
-        tried = work.iterations[w, island]
+        s = space_island(work, w, r)
+        tried = work.iterations[w, island] + wp.int32(s.least[0])
+    sync()
     work.status[w, island] = status
-    work.iterations[w, island] = 0
+    work.iterations[w, island] = tried
     if status >= UNDECIDED and lanes() == 1:
         solve_island(problem, work, options, solution, w, r)
-    work.iterations[w, island] = work.iterations[w, island] + tried
+        work.iterations[w, island] = work.iterations[w, island] + tried

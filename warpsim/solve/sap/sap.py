@@ -28,7 +28,6 @@ ABSOLUTE_TOLERANCE = 1e-16
 APPROXIMATIONS = ("convex", "lagged")
 LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 VECTORS = ("p_star", "m", "j_c", "dv", "dp")  # (worlds, nv)
-SHORT = 8  # dofs of a tree
 # "auto" uses conjugate gradients above this many dofs in a world with several trees.
 AUTO_CG_DOFS = 2400
 
@@ -256,9 +255,9 @@ class SAPSolver(ContactSolver):
     def in_space(self) -> bool:
         """Whether a kernel solves islands in the space of their rows, on the CPU the others too.
 
-        On the CPU not for free bodies and short arms, whose matrices are smaller than their contact problems.
+        On the CPU not where it never pays (`space_convex.pays`).
         """
-        pays = self.as_on_gpu or self.trees == 1 or np.diff(self.tree_v).max(initial=0) > SHORT
+        pays = self.as_on_gpu or self.trees == 1 or np.diff(self.tree_v).max(initial=0) > space_convex.SHORT
         return self.has_factor and not self.spin and pays
 
     def start_at(self, v: wp.array) -> None:
@@ -310,7 +309,9 @@ class SAPSolver(ContactSolver):
         find_islands(self)
         inputs = [self.problem, self.work, self.options, self.solution]
         if self.in_space:
-            self.run(space_convex.solve_in_space, per_tree, inputs)
+            self.run(space_convex.solve_in_space, per_tree, [*inputs, 0])
+            if self.lanes < WARP:
+                self.run(space_convex.solve_in_space, per_tree, [*inputs, 1], lanes=WARP)
         if self.as_on_gpu or not self.in_space:
             self.run(sap.solve, per_tree, [*inputs, int(self.in_space)])
         if self.options.keep_factor:
