@@ -21,7 +21,6 @@ from ...linalg.lanes import lane, lanes, sync, team_sum_2
 from ...linalg.row_space import (
     team_space_add_three,
     team_space_newton,
-    team_space_opposed,
     team_space_times,
 )
 from ...real import SHAPED, func, kernel, real, vec2, vec3, vec4
@@ -121,10 +120,9 @@ def no_momentum(problem: Problem, work: Workspace, solution: Solution, w: int, r
 
 
 @func
-def opposing_in_space(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
-    """‖D |J|ᵀ|λ|‖."""
-    s = space_island(work, w, r)
-    return wp.sqrt(team_space_opposed(s.x, s.n, s.dofs))
+def no_opposing(problem: Problem, work: Workspace, solution: Solution, w: int, r: Range) -> real:
+    """Impulses that oppose each other are left to the iteration over velocities, as in `space_lagged.py`."""
+    return real(0.0)
 
 
 @func
@@ -333,7 +331,7 @@ def guess_in_space(problem: Problem, work: Workspace, options: Options, solution
 
 
 newton_in_space = newton_method(
-    guess_in_space, start_in_space, no_momentum, residual_in_space, opposing_in_space, linearise_nothing, step_in_space,
+    guess_in_space, start_in_space, no_momentum, residual_in_space, no_opposing, linearise_nothing, step_in_space,
     line_search_in_space, advance_in_space, exact=True,
 )  # fmt: skip
 
