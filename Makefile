@@ -90,8 +90,8 @@ cuda-check: $(VENV)/demo.stamp
 gpu-quick: $(VENV)/cuda.stamp
 	$(BIN)/python -m benchmarks.gpu.budget --quick
 	$(BIN)/python -m benchmarks.gpu.emulate --quick --robot ant --worlds 64
-	$(BIN)/python -m benchmarks.gpu.emulate --thrown --only small smooth detect --warp 0 --worlds 64
-	$(BIN)/python -m benchmarks.gpu.emulate --contact convex --only small --robot ant --worlds 64
+	$(BIN)/python -m benchmarks.gpu.emulate --thrown --only space smooth detect --warp 0 --worlds 64
+	$(BIN)/python -m benchmarks.gpu.emulate --contact convex --only space --robot ant --worlds 64
 	$(BIN)/python -m benchmarks.gpu.emulate --backward --contact convex --only sap. --worlds 32 --warp 0
 	$(BIN)/python -m benchmarks.thread_order --quick
 

@@ -118,3 +118,33 @@ def test_an_island_fits_into_what_a_block_may_declare(dtype, lanes):
     begins = [at for name, at in numbers.PLACES.items() if name != "Y"]
     assert begins == sorted(set(begins)) and all(at % 4 == 0 for at in begins) and begins[-1] < numbers.NUMBERS
     assert WARP // lanes * numbers.NUMBERS * np.dtype(dtype).itemsize <= STATIC_SHARED
+
+
+CONVEX = {
+    "convex": ws.SAP(approximation="convex"),
+    "pyramidal": ws.MuJoCo(cone="pyramidal"),
+    "elliptic": ws.MuJoCo(cone="elliptic"),
+}
+
+
+@pytest.mark.parametrize("law", list(CONVEX))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_convex_laws_in_the_space_of_rows(device, assets, law, dtype):
+    """The minimum is one: thrown ants and humanoids end at the same velocities, certified, with no more iterations, whichever way they are solved."""
+    rng = np.random.default_rng(5)
+    for name in ("ant", "humanoid"):
+        model = ws.load(assets(name))
+        here, there = pair(model, 24, device=device, dtype=dtype, solver=CONVEX[law])
+        q = np.tile(model.q0, (24, 1))
+        q[:, 2] += rng.uniform(-0.6, 0.2, 24)
+        state, counts = here.state(q=q, v=rng.normal(0, 2.0, (24, model.nv))), []
+        for _ in range(20):
+            found = [sim.step(state).v.numpy() for sim in (here, there)]
+            data = [sim.diagnostics.numpy() for sim in (here, there)]
+            assert not data[0]["flags"].any()
+            assert data[0]["momentum_error"].max() <= (TOLERANCE[dtype] if law == "convex" else 1e-5)
+            scale = np.abs(found[1]).max(1, keepdims=True)
+            np.testing.assert_allclose(found[0] / scale, found[1] / scale, atol=1e-2 if dtype == "float32" else 1e-4)
+            counts.append([d["iterations"].mean() for d in data])
+            here.step(state, out=state)
+        assert np.mean(counts, axis=0)[0] <= 1.1 * np.mean(counts, axis=0)[1]
