@@ -187,7 +187,7 @@ def test_blocks_of_worlds_have_the_same_bits(monkeypatch):
             warnings.simplefilter("error")
             found += [motion(threads, steps=8) for threads in (1, 2)]
     assert all(same(x, found[0]) for x in found)
-    for options, count in (({}, 3), (METHODS["lcp"], 1)):
+    for options, count in (({}, 3), ({"time_of_impact": True}, 3), (METHODS["lcp"], 1)):
         sim = simulator(1, **options)
         state, out = start(sim), sim.state()
         sim.step(state, out=out)

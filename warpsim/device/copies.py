@@ -19,7 +19,7 @@ import warpsim.kernels
 from warpsim.device.by_world import arguments, with_adjoint
 from warpsim.device.cores import usable_cores
 from warpsim.device.interrupts import load_together
-from warpsim.device.ranges import NotDivisible, cut, is_listed, present
+from warpsim.device.ranges import cut, is_listed, present, refuse_whole
 from warpsim.device.recording import KnownTape, active_tape
 from warpsim.kernels import real as real_module
 from warpsim.kernels.number.dual import dual_type
@@ -145,10 +145,9 @@ def launch(kernel: Entry | wp.Kernel, real, dim, inputs, *, taped: bool = False,
         raise ValueError(f"{made.key} cannot record an array of strides {lent[0][0].strides}; give array.contiguous()")
     if isinstance(tape, KnownTape):
         tape.record_launch(made, dim, 0, inputs, [], options["device"], options["block_dim"])
-    elif present() is None:
+    elif present() is None or not takes_first_world(made):
+        refuse_whole(made)
         wp.launch(made, dim, inputs, **options)
-    elif not takes_first_world(made):
-        raise NotDivisible(f"{made.key} has no index w")
     else:
         with cut():
             wp.launch(made, dim, inputs, **options)

@@ -100,6 +100,12 @@ def refuse_list(kernel: wp.Kernel) -> None:
         raise NotDivisible(f"{kernel.key} is launched over a list of worlds, but has no index w")
 
 
+def refuse_whole(kernel: wp.Kernel) -> None:
+    """Raise if this kernel, which takes no range, is launched while one is recorded, unless inside `cut`."""
+    if _recording.worlds is not None and not _recording.nested:
+        raise NotDivisible(f"{kernel.key} has no index w")
+
+
 def present() -> Worlds | None:
     """The range being recorded; None: launches cover all worlds."""
     return _recording.worlds
