@@ -57,7 +57,7 @@ from .space_lagged import sweep_row
 # trial impulses choose. Not for pyramids: from λ = 0 the law at u chooses the same parts.
 SWEEPS = wp.constant(2)
 TRIALS = wp.constant(4)
-MOST_ROWS = 1.5  # per dof, on the CPU
+MOST_ROWS = 1.0  # per dof, on the CPU
 SHORT = wp.constant(8)  # dofs of a tree
 
 
