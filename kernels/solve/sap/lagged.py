@@ -79,7 +79,7 @@ from .sap import (
     opposing_impulses,
 )
 from .space import is_in_space
-from .space_lagged import LEAST_SHARE, SHARE_AGAINST, SHARE_ALONG, TINY, force_miss, iterate_space, row_inertia
+from .space_lagged import TINY, force_miss, iterate_space, row_inertia
 from .surrogate import give_back, restart
 
 # Contacts stiffen under their loads once the error is below this.
@@ -88,6 +88,11 @@ BEARS_AT = 0.3
 WARM_ERROR = 0.3
 # On the CPU an island of at most so many rows, or as many as its dofs, is solved in the space of its rows.
 FEW_ROWS = wp.constant(24)
+# A step against the one before is taken at half the share, a step along it at a larger share, up to MOST_SHARE. This
+# breaks cycles and is faster on a long slope.
+SHARE_AGAINST = 0.5
+SHARE_ALONG = 1.5
+LEAST_SHARE = 0.1
 
 
 @func

@@ -60,7 +60,7 @@ class Space:
     u: wp.array1d(dtype=real)  # J v
     gamma: wp.array1d(dtype=real)
     dgamma: wp.array1d(dtype=real)  # the Newton step
-    before: wp.array1d(dtype=real)  # the step before
+    before: wp.array1d(dtype=real)  # scratch
     miss: wp.array1d(dtype=real)
     delta: wp.array1d(dtype=real)
     R: wp.array1d(dtype=real)

@@ -13,7 +13,7 @@ import warp as wp
 from ...laws.bounds import box_impulse
 from ...laws.cone import INVERSE_FOUR_PI_SQUARED
 from ...laws.coulomb import Linearised, compression, compression_slope, coulomb_newton
-from ...linalg.lanes import lane, lanes, sync, team_max, team_sum, team_sum_3
+from ...linalg.lanes import lane, lanes, sync, team_max, team_sum_3
 from ...linalg.row_space import (
     team_space_add_one,
     team_space_add_three,
@@ -25,16 +25,7 @@ from ..problem import Problem, Solution
 from .contact_laws import contact_rho
 from .coupled import Lag
 from .newton import Range, island_range
-from .progress import (
-    CYCLE_PATIENCE,
-    MOST_SHARE,
-    Balance,
-    begin,
-    begin_again,
-    holds_bounds,
-    is_solved,
-    judge,
-)
+from .progress import Balance, begin, begin_again, holds_bounds, is_solved, judge
 from .sap import (
     UNDECIDED,
     UNTRIED,
@@ -66,11 +57,6 @@ MOST_RESTARTS = wp.constant(4)
 # The rounding of opposing impulses, as a fraction of the bound on the error: v = v* + A⁻¹Jᵀγ has it in full.
 MOST_OPPOSED = 0.5
 TINY = 1e-30  # [J]
-# A step against the one before is taken at half the share, a step along it at a larger share, up to MOST_SHARE. This
-# breaks cycles and is faster on a long slope.
-SHARE_AGAINST = 0.5
-SHARE_ALONG = 1.5
-LEAST_SHARE = 0.1
 # A solution's normal impulse may be off by this fraction, or by the tolerance as a velocity of contact with R = w/400,
 # a tenth of the R of near-rigid contact with default parameters.
 FORCE_ERROR = 1e-2
@@ -233,31 +219,17 @@ def linearise_space(s: Space, held: bool) -> Balance:
 
 
 @func
-def space_step(s: Space, circling: bool, share_before: real) -> real:
-    """Advance γ and u by a share of the Newton step; return the share, NaN if the equations have no solution.
-
-    It is 1 unless the iteration is `circling`.
-    """
-    share = real(1.0)
-    if team_space_newton(s.x, s.n, s.contacts) != 0:
-        share = real(wp.nan)
-    if circling:
-        team_space_times(s.x, s.n, s.before, s.miss)
-        along = real(0.0)
-        for row in range(lane(), s.n, lanes()):
-            along += s.dgamma[row] * s.miss[row]
-        share = wp.max(real(LEAST_SHARE), real(SHARE_AGAINST) * share_before)
-        if team_sum(along) > real(0.0):
-            share = wp.min(real(MOST_SHARE), real(SHARE_ALONG) * share_before)
+def space_step(s: Space) -> bool:
+    """Advance γ and u by the Newton step; return whether its equations have a solution."""
+    found = team_space_newton(s.x, s.n, s.contacts) == 0
     for row in range(lane(), s.n, lanes()):
-        s.before[row] = s.dgamma[row]
-        s.gamma[row] = s.gamma[row] + share * s.dgamma[row]
+        s.gamma[row] = s.gamma[row] + s.dgamma[row]
     sync()
     team_space_times(s.x, s.n, s.gamma, s.u)
     for row in range(lane(), s.n, lanes()):
         s.u[row] = s.u[row] + s.b[row]
     sync()
-    return share
+    return found
 
 
 @func
@@ -298,7 +270,7 @@ def iterate_space(
             sweep(s, MORE_SWEEPS << x.restarts)
             x = begin_again(x, 1)
         else:
-            x.share = space_step(s, x.stalled > CYCLE_PATIENCE, x.share)
+            running = space_step(s)
             x.iterations += 1
             x.polished = wp.where(x.missed <= x.limit, 2, wp.max(x.polished, 1))
     if x.status == 0:
