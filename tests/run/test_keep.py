@@ -3,6 +3,7 @@
 
 import dataclasses
 import gc
+import re
 import sys
 import types
 import warnings
@@ -204,6 +205,14 @@ def test_numbers_beyond_half_precision_are_told(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # these are infinite already
         again.save(tmp_path / "c.zarr", half=True)
+
+
+def test_numbers_beyond_half_precision_at_the_start_are_told(tmp_path):
+    """A start beyond ±65504 is told with the path that was asked for."""
+    sim, path = far(2), tmp_path / "a.zarr"
+    with pytest.warns(UserWarning, match=f"^{re.escape(str(path))}: q of world 1 at frame 0 is beyond"):
+        found = sim.rollout(sim.state(q=[[0.0], [7e4]]), steps=2, store=path, half=True)
+    assert np.isinf(found.q[0, 1, 0]) and found.q[0, 0, 0] == 0.0
 
 
 def test_stores_after_zarr_was_told_to_use_the_gpu(cupy, tmp_path, monkeypatch):

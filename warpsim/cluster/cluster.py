@@ -161,7 +161,8 @@ def rollout(
             raise ValueError("this cluster has several machines; give store=, a path that all of them see, or a URL")
         path = _shared(pathlib.Path(temporary) / "run.zarr" if temporary else store)
         with writing(path, "nothing is kept there"), fresh(path) as new:
-            begin_store(new, one, arrays, table, source.said(), run, -(-worlds // min(shards, worlds)), poses, half)
+            column = -(-worlds // min(shards, worlds))
+            begin_store(new, one, arrays, table, source.said(), run, column, poses, half, called=path)
         trajectory = resume(path, source.called, shards=shards, device=device, threads=threads, progress=progress)
         return trajectory if temporary is None else _read_whole(trajectory)
     finally:

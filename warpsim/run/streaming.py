@@ -187,7 +187,8 @@ def run_into_store(
     with writing(path, "nothing is kept there"), fresh(path) as new:
         table = None if source.table is None else source.table.numpy()
         poses = None if mocap is None else mocap.numpy()
-        begin_store(new, sim, checkpoint_arrays(sim, state), table, source.said(), run, mocap=poses, half=half)
+        options = {"mocap": poses, "half": half, "called": path}
+        begin_store(new, sim, checkpoint_arrays(sim, state), table, source.said(), run, **options)
     with held(path):
         store = Store(path)
         final = go_on(sim, state.clone(), source, store, slice(0, sim.worlds), store.commits()[0], progress)
@@ -206,12 +207,21 @@ def new_run(sim, source: Source, steps: int, substeps: int, every: int) -> dict:
 
 
 def begin_store(
-    path, sim, arrays: dict[str, np.ndarray], table, said: dict | None, run: dict, column=None, mocap=None, half=False
+    path,
+    sim,
+    arrays: dict[str, np.ndarray],
+    table,
+    said: dict | None,
+    run: dict,
+    column=None,
+    mocap=None,
+    half=False,
+    called=None,
 ) -> None:
     """Create a store with the first frame, its checkpoint `arrays` (worlds, …) and its commit.
 
     `table`: the controls (steps, worlds, nu), or None. `mocap`: the poses of the mocap bodies, or None. `half`: whether
-    frames are in half precision; the checkpoint never is.
+    frames are in half precision; the checkpoint never is. `called`: the path that messages name, if it is another.
     """
     worlds = len(arrays["time"])
     layout = Layout.of(arrays | {STEPS: np.zeros(worlds, int)})
@@ -231,7 +241,7 @@ def begin_store(
     Store.create(path, sim.model, worlds, run["steps"] // run["every"] + 1, **options)
     store = Store(path)
     everyone = slice(0, worlds)
-    halves = Halves(path, dtypes)
+    halves = Halves(path if called is None else called, dtypes)
     rows = {name: halves.rows(name, arrays[name][None], 0, 1, 0) for name in dtypes}
     rows |= {name: np.zeros((1, worlds), kind) for name, kind in kinds.items()}
     writer = Writer(store, everyone, Commit(), layout)
