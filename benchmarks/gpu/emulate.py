@@ -123,6 +123,10 @@ class Emulator:
             launch.make()
             return
         arrays = launch.arrays()
+        kept = launch.name.endswith(KEEPS)
+        for name, x in arrays.items():
+            if kept and name.endswith(SQUARE):
+                x.zero_()  # on the CPU it may hold what islands left that were solved in the space of their rows
         before = {name: x.numpy().copy() for name, x in arrays.items()}
         first, warps, per_world = self._threads(launch)
         costs = self._run(launch, arrays, first, warps)
@@ -131,7 +135,6 @@ class Emulator:
             arrays[name].numpy()[...] = values
         launch.make()
         compared = self._worlds_of(launch, first / per_world, (first + LANES * warps) / per_world)
-        kept = launch.name.endswith(KEEPS)
         name, difference = self._compare(arrays, before, emulated, compared, () if kept else SCRATCH)
         row = self._row(launch, costs, warps * LANES / per_world, difference, name)
         self.rows.append(dataclasses.replace(row, hazard=hazard(costs, arrays)))

@@ -524,7 +524,8 @@ def solve_lagged(
             tried = work.iterations[w, island]
     if not solved:
         solve_any(problem, surrogate, work, lag, options, solution, w, r)
-        work.iterations[w, island] = work.iterations[w, island] + tried
+        if tried > 0:  # on the CPU alone: every lane writes
+            work.iterations[w, island] = work.iterations[w, island] + tried
 
 
 @func
