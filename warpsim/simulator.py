@@ -25,6 +25,7 @@ from warpsim.model.model import Model
 from warpsim.model.mujoco_options import separate_pairs
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
+from warpsim.model.tables import check_tables
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
 from warpsim.run.guards import (
     guard_inertia,
@@ -168,6 +169,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
     ) -> None:
         if not isinstance(model, Model):
             raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
+        check_tables(model)
         self.worlds = whole(worlds, "worlds", 1)
         if self.worlds > LARGEST_INDEX:
             raise ValueError(

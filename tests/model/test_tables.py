@@ -43,6 +43,15 @@ def test_models_are_well_formed(models):
         check_tables(model)
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_simulator_refuses_a_table_that_was_replaced_by_another_shape(rows, models):
+    """Kernels would read outside the array."""
+    model = models[0]
+    for name in ("geom_friction", "geom_solimp", "geom_surfacevel", "geom_margin", "link_pose"):
+        with pytest.raises(ModelError, match=f"{name} has {rows} rows"):
+            ws.Simulator(dataclasses.replace(model, **{name: getattr(model, name)[:rows]}), 1, device="cpu")
+
+
 def test_every_table_has_its_shape_and_number_type(models):
     """One row less or more, one column more, an axis more, or numbers of another type: refused by the table's name."""
     model = models[0]

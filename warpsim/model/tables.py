@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consistency checks of a `Model`'s tables, for models read from a file of arrays with arbitrary content.
+"""Consistency checks of a `Model`'s tables: of models read from a file of arrays, and of what a simulator is given.
 
 Kernels trust indices: an index out of range reads or writes foreign memory.
 """
