@@ -25,10 +25,10 @@ from warpsim.model.model import Model
 from warpsim.model.mujoco_options import separate_pairs
 from warpsim.model.overlap import start_of
 from warpsim.model.parameters import Parameters
-from warpsim.model.tables import check_tables
 from warpsim.rows.recovery import RECOVERY_SPEED, recovery_speeds
 from warpsim.run.guards import (
     guard_inertia,
+    guard_model,
     guard_parameters,
     refuse_recovery,
     refuse_together,
@@ -167,9 +167,7 @@ class Simulator(Jacobians, Rollouts, Quantities, NamesOfSimulator):
         time_of_impact: bool | None = None,
         mapped_stiffness: bool | None = None,
     ) -> None:
-        if not isinstance(model, Model):
-            raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
-        check_tables(model)
+        guard_model(model)
         self.worlds = whole(worlds, "worlds", 1)
         if self.worlds > LARGEST_INDEX:
             raise ValueError(

@@ -163,18 +163,21 @@ def test_poses_of_mocap_bodies(rng, within):
 def test_float32(rng, within):
     """Single precision agrees with `linearize` to rounding, and with float64 to what the solver's tolerance allows."""
     model = scene()
-    q, v = point(model, rng)
-    d = rng.normal(size=(4, 1, 2 * model.nv))
-    found = {}
-    for dtype in ("float32", "float64"):
-        sim = simulator(model, 1, dtype=dtype, solver=ws.SAP(), requires_grad=False)
-        state = sim.state(q, v)
-        found[dtype] = sim.jvp(state, dstate=d.astype(dtype)).numpy()
-        expected = np.einsum("wij,kwj->kwi", sim.linearize(state).A.numpy(), d)
-        within(
-            dtype, np.abs(found[dtype] - expected).max() / np.abs(expected).max(), {"float32": 1e-5}.get(dtype, 1e-12)
-        )
-    within("both", np.abs(found["float32"] - found["float64"]).max() / np.abs(expected).max(), 1e-3)
+    sims = {x: simulator(model, 1, dtype=x, solver=ws.SAP(), requires_grad=False) for x in ("float32", "float64")}
+    errors = {dtype: [] for dtype in sims}
+    for _ in range(10):  # of single states rounding is up to three times the median
+        q, v = point(model, rng)
+        d = rng.normal(size=(4, 1, 2 * model.nv))
+        found = {}
+        for dtype, sim in sims.items():
+            state = sim.state(q, v)
+            found[dtype] = sim.jvp(state, dstate=d.astype(dtype)).numpy()
+            expected = np.einsum("wij,kwj->kwi", sim.linearize(state).A.numpy(), d)
+            errors[dtype].append(np.abs(found[dtype] - expected).max() / np.abs(expected).max())
+        within("both", np.abs(found["float32"] - found["float64"]).max() / np.abs(expected).max(), 1e-3)
+    within("float32", np.median(errors["float32"]), 1e-5)
+    within("float32, worst", max(errors["float32"]), 3e-5)
+    within("float64", max(errors["float64"]), 1e-12)
 
 
 @pytest.mark.parametrize("integrator", ["symplectic", "midpoint"])

@@ -119,7 +119,7 @@ def test_a_run_keeps_what_was_chosen(tmp_path):
 
 def test_a_fault_in_a_step_with_an_impact(tmp_path):
     """A solver that may not finish flags a landing; the world that was written steps to the same bits."""
-    options = {"solver": ws.SAP(tolerance=1e-13, max_iterations=1), "on_fault": tmp_path}
+    options = {"solver": ws.SAP(tolerance=1e-16, max_iterations=1), "on_fault": tmp_path}
     sim = simulator(e=0.0, time_of_impact=True, **options)
     state, hits = start(sim), []
     with warnings.catch_warnings():

@@ -15,11 +15,19 @@ from warpsim.forces.lines import line_motors
 from warpsim.integrate import Integrator, ThetaScheme
 from warpsim.model.model import Model
 from warpsim.model.parameters import Parameters
+from warpsim.model.tables import check_tables
 from warpsim.rows.constants import refuse_other_rows
 from warpsim.rows.recovery import RECOVERY_SPEED
 from warpsim.solve.contact_model import ContactModel, is_contact_model
 from warpsim.solve.material import bouncy
 from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
+
+
+def guard_model(model) -> None:
+    """Raise `ValueError` if the model is another thing, or a field of it was replaced by what does not fit the others."""
+    if not isinstance(model, Model):
+        raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
+    check_tables(model)
 
 
 def refuse_together(

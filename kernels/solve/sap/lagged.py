@@ -79,15 +79,13 @@ from .sap import (
     opposing_impulses,
 )
 from .space import is_in_space
-from .space_lagged import TINY, force_miss, iterate_space, row_inertia
+from .space_lagged import TINY, few_rows, force_miss, iterate_space, row_inertia
 from .surrogate import give_back, restart
 
 # Contacts stiffen under their loads once the error is below this.
 BEARS_AT = 0.3
 # Above this error v0 with the law's impulses is not near the solution, and the initial state is v* without impulses.
 WARM_ERROR = 0.3
-# On the CPU an island of at most so many rows, or as many as its dofs, is solved in the space of its rows.
-FEW_ROWS = wp.constant(24)
 # A step against the one before is taken at half the share, a step along it at a larger share, up to MOST_SHARE. This
 # breaks cycles and is faster on a long slope.
 SHARE_AGAINST = 0.5
@@ -491,13 +489,6 @@ def try_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, so
     if left == 1 and work.status[w, island] != UNTRIED:
         return
     solve_most(problem, problem, work, lag, options, solution, w, island_range(work.islands, w, island))
-
-
-@func
-def few_rows(r: Range) -> bool:
-    """Whether an island takes less time in the space of its rows on the CPU."""
-    rows = 3 * (r.contact_end - r.contact_begin) + r.row_end - r.row_begin
-    return rows <= wp.max(r.slot_end - r.slot_begin, FEW_ROWS)
 
 
 @kernel(lanes=True, registers=168, warps=WARPS, fast_math=not BY_CG)
