@@ -24,7 +24,7 @@ from warpsim.tree.wide import DEEPEST, depth, refuse_gradients
 
 
 def guard_model(model) -> None:
-    """Raise `ValueError` if the model is another thing, or a field of it was replaced by what does not fit the others."""
+    """Raise `ValueError` if it is no model, or if a field of it was replaced by what does not fit the others."""
     if not isinstance(model, Model):
         raise ValueError(f"model is a {type(model).__name__}; load one with ws.load(path) or build it")
     check_tables(model)
