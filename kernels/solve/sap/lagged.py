@@ -79,7 +79,7 @@ from .sap import (
     opposing_impulses,
 )
 from .space import is_in_space
-from .space_lagged import TINY, few_rows, force_miss, iterate_space, row_inertia
+from .space_lagged import TINY, force_miss, iterate_space, row_inertia
 from .surrogate import give_back, restart
 
 # Contacts stiffen under their loads once the error is below this.
@@ -508,7 +508,7 @@ def solve_lagged(
     tried = wp.int32(0)
     solved = bool(False)
     if wp.static(not (SPIN or BY_CG)):
-        if lanes() == 1 and left == 0 and is_in_space(problem, r) and few_rows(r) and not is_free(r):
+        if lanes() == 1 and left == 0 and is_in_space(problem, r) and not is_free(r):
             tolerance = island_tolerance(work, options, w)
             work.status[w, island] = iterate_space(problem, work, lag, options, solution, w, r, tolerance)
             solved = work.status[w, island] == 0

@@ -49,8 +49,6 @@ from .space import (
     triple,
 )
 
-# On the CPU an island of at most so many rows, or as many as its dofs, is solved in the space of its rows.
-FEW_ROWS = wp.constant(24)
 SWEEPS = wp.constant(4)  # before the first Newton step
 # After so many Newton steps without progress, sweeps from the present impulses: this many, and each time twice as many.
 PATIENCE = wp.constant(3)
@@ -294,13 +292,6 @@ def accept_space(problem: Problem, work: Workspace, s: Space, solution: Solution
     return status
 
 
-@func
-def few_rows(r: Range) -> bool:
-    """Whether an island takes less time in the space of its rows: always on CUDA."""
-    rows = 3 * (r.contact_end - r.contact_begin) + r.row_end - r.row_begin
-    return lanes() > 1 or rows <= wp.max(r.slot_end - r.slot_begin, FEW_ROWS)
-
-
 @kernel(lanes=True, registers=128, fast_math=True)
 def solve_space_lagged(problem: Problem, work: Workspace, lag: Lag, options: Options, solution: Solution, left: int):
     """Solve the islands that have few rows, before `lagged.solve_lagged` on a GPU. Launch over (worlds, trees, lanes).
@@ -317,7 +308,7 @@ def solve_space_lagged(problem: Problem, work: Workspace, lag: Lag, options: Opt
     work.iterations[w, island] = wp.int32(0)
     if is_free(r):
         work.status[w, island] = keep_free_motion(problem, work, solution, w, r)
-    elif is_in_space(problem, r) and few_rows(r):
+    elif is_in_space(problem, r):
         tolerance = island_tolerance(work, options, w)
         work.status[w, island] = iterate_space(problem, work, lag, options, solution, w, r, tolerance)
     else:
