@@ -50,7 +50,8 @@ class SAP(ContactModel):
         "cholesky": direct, H is nv × nv. "cg": conjugate gradients, H is never formed. "auto": direct up to some
         hundred bodies.
     max_iterations : int
-        Newton steps before a world is returned with its best iterate and the not-converged flag.
+        Newton steps before a world is returned with its best iterate and the not-converged flag. Contact problems of
+        few rows that are not solved in rows within so many steps have as many again over velocities.
     approximation : "lagged" or "convex"
         "lagged": Coulomb's law, solved together with the step (theory §3.6); nothing lags behind the last step.
         "convex": the law of the paper; sliding contacts hover at μ ‖v_t‖ (h + τ_d). None: "lagged" in a `Simulator`,
