@@ -9,7 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from warpsim.envs.quadruped import robot_file
+from warpsim.envs.robot_files import robot_file
 from warpsim.envs.rotations import norm
 from warpsim.envs.sensing import body_position
 from warpsim.envs.task import Task

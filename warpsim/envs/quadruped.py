@@ -7,10 +7,10 @@ Actions are offsets of joint targets from a stance; servos hold them. Rewards fo
 
 import dataclasses
 import functools
-import importlib.metadata
 
 import numpy as np
 
+from warpsim.envs.robot_files import robot_file
 from warpsim.envs.sensing import air_time, angular_velocity, linear_velocity, projected_gravity, touches
 from warpsim.envs.task import Task
 from warpsim.envs.terms import (
@@ -30,7 +30,6 @@ from warpsim.envs.terrain import height_scan, start_on, terrain
 from warpsim.files.load import load
 from warpsim.model.builder import ModelBuilder
 
-PACKAGE = "example-robot-data"
 LEGS = ("FR", "FL", "RR", "RL")
 FEET = tuple(f"{leg}_foot" for leg in LEGS)
 STANCE = {"hip": (-0.1, 0.1, -0.1, 0.1), "thigh": (0.8, 0.8, 1.0, 1.0), "calf": (-1.5,) * 4}  # [rad], by leg
@@ -38,17 +37,6 @@ JOINTS = tuple(f"{leg}_{part}_joint" for leg in LEGS for part in STANCE)
 POSE = np.array([STANCE[part][k] for k in range(4) for part in STANCE])
 HEIGHT = 0.32  # [m] of the trunk in the stance
 KP, KD, TORQUE, ARMATURE = 25.0, 0.6, 33.5, 0.01  # [N m/rad], [N m s/rad], [N m], [kg m²]
-
-
-def robot_file(end: str) -> str:
-    """A file of the package example-robot-data whose path ends with `end`. Raises `ValueError` without the package."""
-    try:
-        found = [f for f in importlib.metadata.files(PACKAGE) or [] if str(f).endswith(end)]
-    except importlib.metadata.PackageNotFoundError:
-        found = []
-    if not found:
-        raise ValueError(f"{end} is of the package {PACKAGE}: pip install {PACKAGE}")
-    return str(found[0].locate())
 
 
 @functools.cache
