@@ -94,8 +94,8 @@ KINDS = {
     "load root": "path", "load actuators": "choice", "load unsupported": "choice", "load base": "choice", "Trajectory.rows name": "choice",
     "Trajectory.rows rows": "worlds", "Trajectory.pose_chunks rows": "worlds", "Trajectory.render frame": "frame",
     "Trajectory.plot tolerance": "positive", "check_gradients variables": "names", "check_gradients parameters": "names",
-    "check_gradients horizons": "count list", "check_gradients step_sizes": "step sizes", "ilqr cost": "cost", "mppi cost": "cost",
-    "ilqr limits": "limits", "mppi limits": "limits", "mppi noise": "noise", "mppi correlation": "fraction", "identify parameters": "table",
+    "check_gradients horizons": "count list", "check_gradients step_sizes": "step sizes", "ilqr cost": "cost", "mppi cost": "cost", "cem cost": "cost",
+    "ilqr limits": "limits", "mppi limits": "limits", "mppi noise": "noise", "mppi correlation": "fraction", "cem limits": "limits", "cem noise": "noise", "cem correlation": "fraction", "identify parameters": "table",
     "Cost running": "callable", "MPC plan": "callable", "MPC controls": "array", "ContactProblem mu": "array", "solve_cone_qp cones": "cones",
     "ModelBuilder wind": "3 numbers", "ModelBuilder.add_geom hydroelastic": "options", "ModelBuilder.add_geom max_hull_vertices": "count from 1",
     "ModelBuilder.add_geom fluid": "coefficients", "ModelBuilder.add_actuator group": "integer", "ModelBuilder.add_actuator dynamics": "choice",
@@ -105,7 +105,7 @@ KINDS = {
     "ModelBuilder.add_sensor datatype": "data type", "Simulator.ray_sensor geoms": "names", "Simulator.ray_sensor ignore": "names", "Simulator.ray_sensor max_distance": "not negative",
     "Hydroelastic resolution": "positive", "Hydroelastic modulus": "not negative", "Hydroelastic margin": "not negative", "Hydroelastic field": "options", "Muscle range": "range", "Muscle length_range": "range", "Muscle times": "muscle times",
     "reach targets": "table", "reach damping": "positive", "reach posture_weight": "not negative", "reach largest_step": "positive", "Simulator hydroelastic": "options", "Trajectory.to_usd form": "choice",
-    "Trajectory.to_usd contact_forces": "array", "robots.path name": "choice", "RandomControls seed": "seed", "RandomStream seed": "seed", "check_gradients seed": "generator", "mppi seed": "generator", "ilqr iterations": "count", "identify iterations": "count", "reach iterations": "count", "solve_lcp rows": "counts", "solve_cone_qp rows": "counts",
+    "Trajectory.to_usd contact_forces": "array", "robots.path name": "choice", "RandomControls seed": "seed", "RandomStream seed": "seed", "check_gradients seed": "generator", "mppi seed": "generator", "cem seed": "generator", "ilqr iterations": "count", "identify iterations": "count", "reach iterations": "count", "solve_lcp rows": "counts", "solve_cone_qp rows": "counts",
     "SAP beta": "positive", "SAP sigma": "positive", "cluster.rollout address": None, "cluster.resume address": None, "cluster.map address": None,
     "cluster.map items": None, "Trajectory.rows worlds": "worlds", "load_fault sim": "simulator", "resume sim": "simulator",
 }  # fmt: skip
@@ -324,6 +324,7 @@ def calls_of_the_rest(folder: str) -> dict:
         ),
         "reach": lambda: with_reach(targets={"ball": [0.5, 0.0, 2.0, 1.0, 0, 0, 0]}),
         "mppi": lambda: with_sim(ws.mppi, noise=0.1, controls=zeros((3, WORLDS, 1)), cost=COST, samples=4),
+        "cem": lambda: with_sim(ws.cem, noise=0.1, controls=zeros((3, WORLDS, 1)), cost=COST, samples=4, iterations=2),
         "identify": lambda: with_sim(
             ws.identify,
             dtype="float64",

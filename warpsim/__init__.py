@@ -92,6 +92,7 @@ if _typing.TYPE_CHECKING:  # for type checkers and editors, which cannot follow 
     from warpsim.model import Pulley as Pulley
     from warpsim.model import Texture as Texture
     from warpsim.model import VisualMaterial as VisualMaterial
+    from warpsim.optimise.cem import cem as cem
     from warpsim.optimise.cost import Cost as Cost
     from warpsim.optimise.hessian import HessianVector as HessianVector
     from warpsim.optimise.hessian import hessian_vector as hessian_vector

@@ -109,6 +109,7 @@ def others(sim, state) -> dict:
         "trust": lambda: objective.trust(),
         "check_gradients": lambda: ws.check_gradients(sim, horizons=1),
         "ilqr": lambda: ws.ilqr(sim, state, controls, cost),
+        "cem": lambda: ws.cem(sim, state, controls, cost),
         "mppi": lambda: ws.mppi(sim, state, controls, cost),
         "identify": lambda: ws.identify(
             sim=sim, state=state, controls=controls, residual=None, parameters={"body_mass": None}

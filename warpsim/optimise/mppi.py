@@ -11,17 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from warpsim.base.annotations import Numbers
-from warpsim.base.checks import number, numbers, positive, short, whole
+from warpsim.base.checks import number, positive, whole
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import holds
-from warpsim.kernels.flags import NONFINITE
 from warpsim.optimise.cost import Cost, total
 from warpsim.optimise.plan import Plan, checked_problem
-from warpsim.optimise.replicas import replicas
+from warpsim.optimise.sampling import deviations, generators, noise_of, rolled
 from warpsim.simulator import Simulator
 from warpsim.state import State
-
-NOISE = 0.25  # fraction of a control's range, where no noise is given
 
 
 @holds
@@ -77,35 +74,21 @@ def mppi(
     samples, iterations = whole(samples, "samples", 2), whole(iterations, "iterations", 1)
     temperature, substeps = positive(temperature, "temperature"), whole(substeps, "substeps", 1)
     rho = number(correlation, "correlation", "give a number from 0 to below 1", lambda x: 0.0 <= x < 1.0)
-    draws = [np.random.default_rng([*_seed(seed), world]) for world in range(sim.worlds)]
-    sigma = _sigma(sim.model, noise, low, high)
+    draws = generators(seed, sim.worlds)
+    sigma = deviations(sim.model, noise, low, high)
     history, effective = [], np.ones(sim.worlds)
     with tape_paused():
         for _ in range(iterations):
-            white = np.stack([draw.standard_normal((samples, *u[:, 0].shape)) for draw in draws], axis=2)
-            tried = np.clip(u + sigma * _correlated(white, rho), low, high)
+            tried = np.clip(u + sigma * noise_of(draws, (samples, *u[:, 0].shape), rho), low, high)
             tried[0] = u
-            _, _, costs = _rolled(sim, state, tried, cost, substeps)
+            _, _, costs = rolled(sim, state, tried, cost, substeps)
             history.append(costs[0])
             weights, effective = _weights(costs, temperature)
             u = u + total(weights[:, None, :, None] * (tried - u), 0)
-        q, v, costs = _rolled(sim, state, u[None], cost, substeps)
+        q, v, costs = rolled(sim, state, u[None], cost, substeps)
     finite = np.isfinite(history[0]) | np.isfinite(costs[0])
     status = np.where(finite, "iterations", "nonfinite")
     return Plan(u, q[0], v[0], costs[0], np.array([*history, costs[0]]), status, effective_samples=effective)
-
-
-def _rolled(sim, state, controls, cost, substeps):
-    """Motions `(samples, knots + 1, worlds, n)` under controls `(samples, knots, worlds, nu)`, and their costs."""
-    samples, knots, worlds, nu = controls.shape
-    wide = replicas(sim, samples)
-    flat = np.ascontiguousarray(np.moveaxis(controls, 0, 1)).reshape(knots, samples * worlds, nu)
-    motion = wide.sim.rollout(wide.load(state.numpy()), flat, substeps=substeps)
-    q, v = (
-        np.moveaxis(x.numpy().reshape(knots + 1, samples, worlds, -1), 1, 0).astype(float) for x in (motion.q, motion.v)
-    )
-    stopped = motion.final.memory["flags"].numpy().reshape(samples, worlds) & NONFINITE
-    return q, v, np.where(stopped == 0, cost.value(q, v, controls), np.inf)
 
 
 def _weights(costs: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
@@ -115,30 +98,3 @@ def _weights(costs: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndar
     weights = np.where(finite, np.exp(-(costs - np.where(finite, least, 0.0)) / temperature), 0.0)
     weights /= np.where(finite, total(weights, 0), 1.0)
     return weights, np.where(finite, 1.0 / np.where(finite, total(weights**2, 0), 1.0), 0.0)
-
-
-def _correlated(white: np.ndarray, rho: float) -> np.ndarray:
-    """First-order noise of unit variance along the knots (axis 1)."""
-    for k in range(1, white.shape[1] if rho else 0):
-        white[:, k] = rho * white[:, k - 1] + np.sqrt(1.0 - rho * rho) * white[:, k]
-    return white
-
-
-def _sigma(model, noise, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Standard deviations that broadcast to `(worlds, nu)`."""
-    if noise is None:
-        bad = np.flatnonzero(~np.isfinite(high - low).all(axis=0))
-        if len(bad):
-            raise ValueError(f"actuator {model.actuator_names[bad[0]]!r} has no control range; give noise= or limits=")
-        return NOISE * (high - low)
-    sigma = numbers(noise, "noise")
-    if sigma.shape not in ((), (model.nu,)) or not (np.isfinite(sigma) & (sigma >= 0)).all() or not sigma.any():
-        raise ValueError(
-            f"noise is {short(noise)}; give a positive standard deviation, or one per control ({model.nu},)"
-        )
-    return sigma
-
-
-def _seed(seed) -> list[int]:
-    parts = seed if isinstance(seed, (tuple, list)) else [seed]
-    return [whole(part, "seed", 0) for part in parts]
