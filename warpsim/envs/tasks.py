@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks by name: our own, and user tasks as `module:Class`."""
+"""Tasks by name: our own, user tasks as `module:Class`, and registered tasks (`envs.register`)."""
 
+import dataclasses
 import importlib
 import inspect
 import re
@@ -30,25 +31,62 @@ TASKS = {
         mujoco_tasks.Walker2d,
     )
 }
-NAMES = {name.lower(): name for name in TASKS} | {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", x).lower(): x for x in TASKS}
+
+
+def spellings(name: str) -> tuple[str, str]:
+    """The lower-case spellings of a name: halfcheetah and half_cheetah for HalfCheetah."""
+    return name.lower(), re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+NAMES = {spelling: name for name in TASKS for spelling in spellings(name)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Registered:
+    """A task that `register` or an entry point has named: its class, or `module:Class`, and the package it is of."""
+
+    name: str
+    target: type | str
+    package: str | None = None
+
+    def __str__(self) -> str:
+        return name_of(self.target) + (f" of the package {self.package}" if self.package else "")
+
+
+REGISTERED: dict[str, Registered] = {}  # by spelling
 OWN = "a task of one's own is module:Class, as my_tasks:Track for the class Track in my_tasks.py"
 
 
 def find_task(task) -> tuple[str, type[Task]]:
     """The name and class of a task, given by our name (`hopper`), as `module:Class`, or as a class.
 
-    A class is named `module:Class`. Raises `ValueError` for anything else, and lists the names.
+    A class is named `module:Class`, a registered task too. Raises `ValueError` for anything else, and lists the names.
     """
     if isinstance(task, type) and issubclass(task, Task):
-        return _name(task), task
+        return name_of(task), task
     if not isinstance(task, str):
         raise ValueError(f"task is {short(task)}; give the name of a task or a class of it")
+    if task.lower() in REGISTERED:
+        return _registered(REGISTERED[task.lower()])
     if ":" not in task:
         if task.lower() not in NAMES:
-            raise ValueError(f"task is {short(task)}; choose one of {listed(TASKS, len(TASKS))}; {OWN}")
+            known = [*TASKS, *sorted({entry.name for entry in REGISTERED.values()})]
+            raise ValueError(f"task is {short(task)}; choose one of {listed(known, len(known))}; {OWN}")
         return NAMES[task.lower()], TASKS[NAMES[task.lower()]]
     kind = _imported(task)
-    return (_name(kind) if kind in TASKS.values() else task), kind
+    return (name_of(kind) if kind in TASKS.values() else task), kind
+
+
+def _registered(entry: Registered) -> tuple[str, type[Task]]:
+    """The name and class of a registered task, imported where it is not yet."""
+    if not isinstance(entry.target, str):
+        return name_of(entry.target), entry.target
+    try:
+        kind = _imported(entry.target)
+    except ValueError as error:
+        of = f" of the package {entry.package}" if entry.package else ""
+        raise ValueError(f"registered task {entry.name!r}{of}: {error}") from error
+    return (name_of(kind) if kind in TASKS.values() else entry.target), kind
 
 
 def make_task(kind: type[Task], **changes) -> Task:
@@ -69,10 +107,17 @@ def make_task(kind: type[Task], **changes) -> Task:
     return task
 
 
-def _name(kind: type[Task]) -> str:
-    """The name by which `find_task` finds a class."""
+def name_of(kind: type[Task] | str) -> str:
+    """The name by which `find_task` finds a class, or a task of this name."""
+    if isinstance(kind, str):
+        return kind
     ours = TASKS.get(kind.__name__) is kind
     return kind.__name__ if ours else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def is_target(task: str) -> bool:
+    """Whether a name has the form `module:Class`."""
+    return bool(re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*", task))
 
 
 def same_task(name: str, other: str) -> bool:
