@@ -222,3 +222,82 @@ def test_bad_input_says_what_to_do():
     sim.parameters["body_inertia"] = np.diag([1.0, 1.0, 3.0])[None].repeat(2, 0)
     with pytest.raises(ValueError, match="body 'hand' has an inertia that no density has"):
         charts(model, {"inertial": "hand"})[0].check({n: sim.parameters[n].numpy() for n in MEMBERS})
+
+
+def test_unknown_initial_states(within):
+    """From measured initial states that are wrong, `free_start` finds them and the parameters; the information is what the
+    normal equations of parameters and initial states together leave for the parameters."""
+    model, worlds = arm(), 2
+    q, v, u, seen_q, seen_v = recorded(model, worlds, 40, {"joint_damping": model.joint_damping * [1.4, 1, 1, 1]})
+    rng = np.random.default_rng(3)
+    wrong = model.displace(q, 0.05 * rng.normal(size=v.shape)), v + 0.1 * rng.normal(size=v.shape)
+    sim, unknown = ws.Simulator(model, worlds, **TIGHT), {"joint_damping": "shoulder", "body_mass": "hand"}
+    residual = errors(model, seen_q, seen_v)
+    found = ws.identify(sim, sim.state(*wrong), u, residual, unknown, shared=True, free_start=True)
+    assert found.status == ["converged"]
+    within("damping", abs(found.parameters["joint_damping"][0, 0] / (1.4 * model.joint_damping[0]) - 1), 1e-6)
+    within("mass", abs(found.parameters["body_mass"][0, 1] / model.body_mass[1] - 1), 1e-6)
+    within("initial positions", np.abs(model.difference(q, found.start[0])).max(), 1e-6)
+    within("initial velocities", np.abs(found.start[1] - v).max(), 1e-6)
+    sim.parameters["joint_damping"], n = found.parameters["joint_damping"], 2 * model.nv
+
+    def motion(x):
+        """Residuals of all worlds after a step x of damping, mass and the initial states."""
+        sim.parameters["joint_damping"] = found.parameters["joint_damping"] + np.eye(model.nv)[0] * x[0]
+        sim.parameters["body_mass"] = model.body_mass * np.where(np.arange(2) == 1, np.exp(x[1]), 1.0)
+        dx = x[2:].reshape(worlds, n)
+        moved = sim.state(model.displace(q, dx[:, : model.nv]), v + dx[:, model.nv :])
+        rolled = sim.rollout(moved, u)
+        return residual(rolled.q.numpy(), rolled.v.numpy()).ravel()
+
+    step = 1e-5
+    size = 2 + worlds * n
+    J = np.stack([(motion(step * e) - motion(-step * e)) / (2 * step) for e in np.eye(size)], axis=1)
+    N = J.T @ J
+    wanted = N[:2, :2] - N[:2, 2:] @ np.linalg.solve(N[2:, 2:], N[2:, :2])
+    within("information", np.abs(found.information[0] / wanted - 1).max(), 1e-5)
+
+
+@pytest.mark.parametrize("true", [0.0, 1.0, 2.6])
+def test_delay_of_an_actuator(true, within):
+    """Controls that act late by a number of knots, not necessarily whole: the delay is found, and the damping with it."""
+    model, worlds, knots, before = arm(), 2, 40, 4
+    rng, sim = np.random.default_rng(0), ws.Simulator(model, worlds, **TIGHT)
+    phase = rng.uniform(0, 6, (2, worlds, 1))
+    t = np.arange(-before, knots)[:, None, None]
+    u = np.sin(0.3 * t + phase[0]) + np.sin(0.5 * t + phase[1])
+    late = sum(share * u[before - shift : before - shift + knots] for share, shift in
+               ((1 - true % 1, int(true)), (true % 1, min(int(true) + 1, before))))  # fmt: skip
+    sim.parameters["joint_damping"] = model.joint_damping * [1.5, 1, 1, 1]
+    seen = sim.rollout(sim.state(), late)
+    sim.parameters["joint_damping"] = model.joint_damping
+    residual = errors(model, seen.q.numpy(), seen.v.numpy())
+    unknown = {"delay": None, "joint_damping": "shoulder"}
+    found = ws.identify(sim, sim.state(), u[before:], residual, unknown, shared=True, history=u[:before])
+    assert found.labels[0] == "delay[actuator_0]" and found.status == ["converged"]
+    within("delay", np.abs(found.parameters["delay"] - true).max(), 1e-6)
+    within("damping", abs(found.parameters["joint_damping"][0, 0] / (1.5 * model.joint_damping[0]) - 1), 1e-6)
+
+
+def test_unknowns_that_the_motion_does_not_depend_on_are_named():
+    """The friction of a ball that touches nothing and its mass in free fall; a driven arm beside it is identified."""
+    b = ws.ModelBuilder("two", timestep=DT)
+    b.add_geom("plane", name="floor", friction=0.5)
+    b.add_joint(b.add_body("ball", pose=[0, 0, 8.0]), "free")
+    b.add_geom("sphere", [0.1], body="ball", name="shell", friction=0.4)
+    upper = b.add_body("upper", pose=[2, 0, 1], mass=1.0, com=[0, 0, -0.3], inertia=[0.02, 0.02, 0.01])
+    b.add_joint(upper, "hinge", name="elbow", axis=[0, 1, 0], damping=0.05)
+    b.add_actuator("elbow")
+    model = b.build()
+    sim, u = ws.Simulator(model, 1, dtype="float64", device="cpu"), np.ones((20, 1, 1))
+    start = sim.state(v=np.arange(1.0, model.nv + 1))
+    seen = sim.rollout(start, u)
+    residual = errors(model, seen.q.numpy(), seen.v.numpy())
+    sim.parameters["joint_damping"] = 1.2 * model.joint_damping
+    unknown = {"joint_damping": "elbow", "body_mass": None, "geom_friction": ["shell"]}
+    found = ws.identify(sim, start, u, residual, unknown)
+    assert found.notes == ("the motion does not depend on body_mass[ball], geom_friction[shell]: left as given",)
+    assert found.status[0] != "untouched" and abs(found.parameters["joint_damping"][0, -1] - 0.05) < 1e-3
+    np.testing.assert_array_equal(found.parameters["geom_friction"][0], model.geom_friction)
+    alone = ws.identify(sim, start, u, residual, {"geom_friction": ["shell"], "body_mass": "ball"})
+    assert list(alone.status) == ["untouched"]

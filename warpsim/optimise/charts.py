@@ -7,6 +7,7 @@
 | impedances d and the midpoint of solimp | d / (1 - d) times exp(x) |
 | "inertial" of a body: mass, COM and inertia | adds to the log-Cholesky coordinates of its pseudo-inertia (Rucker &
 Wensing 2022) |
+| "delay" of an actuator, in knots | p + x, within 0 and the rows of controls before the first knot |
 | others | p + x, within the bounds that a simulator has for them |
 
 The pseudo-inertia P = [[Σ, h], [hᵀ, m]], h = m c, Σ = ½ tr(I) 1 - I + m c cᵀ, is the second moment of the mass in body
@@ -27,6 +28,7 @@ from warpsim.model.mujoco_options import own_pairs
 from warpsim.model.parameters import LAW_SPECS, PER_DOF, SPECS
 
 INERTIAL = "inertial"
+DELAY = "delay"  # of controls, in knots; no parameter of the simulator
 MEMBERS = ("body_mass", "body_com", "body_inertia")  # the parameters of INERTIAL
 REACH = 2.0  # longest step of a logarithm, and of log-Cholesky coordinates
 NARROWEST = 1e-9  # least ratio of the eigenvalues of P; no step goes below it
@@ -181,6 +183,30 @@ class PseudoInertia:
         return entries, np.moveaxis(slope, 0, -1)
 
 
+class Delay:
+    """Delays d of controls in knots, one per actuator: u(k - d), linear between knots."""
+
+    def __init__(self, model: Model, elements, most: int):
+        self.parameters, self.columns, self.most = (DELAY,), columns_of(model, DELAY, elements, 1), most
+        self.size, self.labels = len(self.columns), [f"{DELAY}[{model.actuator_names[i]}]" for i in self.columns]
+
+    def check(self, values: dict[str, np.ndarray]) -> None:
+        """Every delay is valid: the search begins with whole numbers of knots."""
+
+    def bounds(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the allowed steps `(worlds, size)`."""
+        p = values[DELAY][:, self.columns]
+        return -p, self.most - p
+
+    def move(self, values: dict[str, np.ndarray], x: np.ndarray, straight: bool) -> None:
+        """Take the step x `(worlds, size)`, in place."""
+        values[DELAY][:, self.columns] = np.clip(values[DELAY][:, self.columns] + x, 0.0, self.most)
+
+    def derivative(self, values: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Which entries a step changes, and ∂entries/∂x `(worlds, entries, size)`."""
+        return self.columns, np.broadcast_to(np.eye(self.size), (len(values[DELAY]), self.size, self.size))
+
+
 def pseudo_inertia(mass, com, inertia) -> np.ndarray:
     """P `(..., 4, 4)` of mass `(...)`, COM `(..., 3)` and the inertia about the COM `(..., 3, 3)`."""
     mass, com = np.asarray(mass, float)[..., None], np.asarray(com, float)
@@ -212,7 +238,7 @@ def _names(model: Model, name: str) -> list[str]:
     """Names of the entries on a parameter's first axis; degrees of freedom are named by their joints."""
     if name == "gravity":
         return ["x", "y", "z"]
-    kind = name.split("_")[0]
+    kind = "actuator" if name == DELAY else name.split("_")[0]
     if kind == "pair":
         explicit = name == "pair_margin"
         pairs = np.flatnonzero(model.pair_rule == FrictionRule.EXPLICIT) if explicit else own_pairs(model)
@@ -267,8 +293,8 @@ def columns_of(model: Model, name: str, elements, each: int) -> np.ndarray:
     return np.array(found)
 
 
-def charts(model: Model, parameters) -> list:
-    """The charts of all requested parameters, given as {name: elements}."""
+def charts(model: Model, parameters, most_delay: int = 0) -> list:
+    """The charts of all requested parameters, given as {name: elements}. `most_delay`: in knots."""
     if not isinstance(parameters, dict) or not parameters:
         raise ValueError(
             f"parameters is {short(parameters)}; give a dict: a parameter's name and its elements (None: all)"
@@ -283,8 +309,10 @@ def charts(model: Model, parameters) -> list:
                 else f"choose of {listed(known, 99)}"
             )
             raise ValueError(f"parameters names {name!r}, which has no steps here; {instead}")
-        choice(name, "a key of parameters", [INERTIAL, *known])
-        if name == INERTIAL:
+        choice(name, "a key of parameters", [INERTIAL, DELAY, *known])
+        if name == DELAY:
+            found.append(Delay(model, elements, most_delay))
+        elif name == INERTIAL:
             found += [PseudoInertia(model, int(body)) for body in elements_of(model, name, elements)]
         else:
             found.append(Entries(model, name, elements))

@@ -5,6 +5,10 @@
 
 with z a step from the best parameters so far (`charts.py`). The sensitivities run forward through the Jacobians of all
 steps, which `sim.linearize` computes at once. Each iteration tries several dampings side by side.
+
+Initial states that are unknown too (`free_start`) are eliminated from the normal equations of each world by their
+Schur complement, as nuisance parameters of least squares are (Golub & Pereyra 1973): what remains is the information
+that the motion has of the parameters when the initial state must be found from the same motion.
 """
 
 from collections.abc import Callable
@@ -19,7 +23,7 @@ from warpsim.base.reprs import show
 from warpsim.device.recording import tape_paused
 from warpsim.device.threads import holds
 from warpsim.optimise.box_qp import box_qp
-from warpsim.optimise.charts import charts
+from warpsim.optimise.charts import DELAY, charts
 from warpsim.optimise.cost import derivative, residuals, total
 from warpsim.optimise.plan import checked_controls
 from warpsim.optimise.replicas import Motion, jacobians, replicas
@@ -29,7 +33,10 @@ from warpsim.state import State
 DAMPINGS = 10.0 ** np.arange(-1.0, 3.0)  # factors on the present damping, all tried at once
 # damping relative to the diagonal of JᵀJ: first, least and greatest value, and the factor after a failure
 FIRST, LEAST, MOST, RAISE = 1e-3, 1e-12, 1e12, 1e3
+SIDE = 2 * len(DAMPINGS)  # candidates side by side: each damping along the charts and straight
 FLOOR = 1e-12  # relative to the diagonal's largest entry: coordinates that nothing depends on stay
+UNSEEN = 1e3  # roundings of the motion: a smaller sensitivity is none
+DELAYED = 10  # knots that the first control is held for before the start, unless `history` says what was
 STILL, SHOWN = 1e-10, 1e-6  # steps below STILL count as none; SHOWN: floor of the diagonal there, relative
 
 
@@ -37,15 +44,18 @@ STILL, SHOWN = 1e-10, 1e-6  # steps below STILL count as none; SHOWN: floor of t
 class Identification:
     """The result of `identify`. `groups` is the number of worlds, or 1 where all share their parameters.
 
-    parameters   name -> (worlds, ...), to assign: `sim.parameters[name] = found.parameters[name]`
+    parameters   name -> (worlds, ...), to assign: `sim.parameters[name] = found.parameters[name]`; "delay": in knots
     cost         (groups,) ½ Σ ‖r‖²; inf where the motion is not finite
     history      (iterations + 1, groups) cost before each iteration and after the last
-    status       (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), or
-                 "nonfinite"
+    status       (groups,) "converged", "iterations" (all were used), "stalled" (no step lowers the cost), "untouched"
+                 (the motion depends on none of the unknowns), or "nonfinite"
     labels       names of the unknowns, entry by entry
     information  (groups, len(labels), len(labels)) JᵀJ with respect to steps z from the parameters found (masses and
                  frictions: relative steps; `warpsim/optimise/charts.py`). If residuals are in units of their noise, its
                  inverse is the covariance of z. An eigenvalue near 0 marks a combination that the motions do not show.
+    unseen       (groups, len(labels)) bool: the motion does not depend on this unknown at all (the friction of a geom
+                 that touches nothing, the mass of a body in free fall), and it is left as it was; `notes` names them
+    start        q (worlds, nq), v (worlds, nv): the initial states, found with `free_start`
     """
 
     parameters: dict[str, np.ndarray]
@@ -54,6 +64,17 @@ class Identification:
     status: np.ndarray
     labels: tuple[str, ...]
     information: np.ndarray
+    unseen: np.ndarray
+    start: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Per group a sentence that names the unknowns on which the motion does not depend, or ""."""
+        texts = []
+        for row in self.unseen:
+            names = ", ".join(dict.fromkeys(label for label, bad in zip(self.labels, row, strict=True) if bad))
+            texts.append(f"the motion does not depend on {names}: left as given" if names else "")
+        return tuple(texts)
 
     def __repr__(self) -> str:
         counts = {str(name): int(n) for name, n in zip(*np.unique(self.status, return_counts=True), strict=True)}
@@ -70,6 +91,8 @@ def identify(
     parameters: dict[str, Any],
     *,
     shared: bool = False,
+    free_start: bool = False,
+    history: Numbers | None = None,
     jacobian: Callable | None = None,
     iterations: int = 50,
     tolerance: float = 1e-9,
@@ -93,10 +116,17 @@ def identify(
     parameters : dict
         Names of `sim.parameters`, each with its unknown elements (names, indices, or None: all). Of an element with
         several numbers a pair takes one: `{"geom_solimp": [("box", 0), ("box", 2)]}`. "inertial" stands for mass, COM
-        and inertia of a body together. Masses stay positive, inertias stay those of a positive density, and the rest
-        stays within its bounds.
+        and inertia of a body together. "delay" stands for the delays of actuators in knots: the motion is driven by
+        u(k - d), linear between knots, and the search begins with the best whole d that all actuators have in common.
+        Masses stay positive, inertias stay those of a positive density, and the rest stays within its bounds.
     shared : bool
         One set of parameters explains all worlds; else each world has its own.
+    free_start : bool
+        The initial states are unknown too, one per world, and `state` is their first guess. The residual of the first
+        knot counts then. For measured initial states.
+    history : array
+        Controls `(rows, worlds, nu)` before the first knot, the last row just before it: no delay is longer. None: the
+        first control, held for 10 knots.
     iterations : int
         Largest number of iterations.
     tolerance : float
@@ -118,21 +148,31 @@ def identify(
     iterations, substeps = whole(iterations, "iterations", 0), whole(substeps, "substeps", 1)
     tolerance = number(tolerance, "tolerance", "it must not be negative", lambda x: 0.0 <= x < np.inf)
     u = checked_controls(sim, controls)
-    fit = _Fit(sim, state, u, residual, jacobian, charts(sim.model, parameters), flag(shared, "shared"), substeps)
+    before = np.repeat(u[:1], DELAYED, axis=0) if history is None else checked_controls(sim, history, "history")
+    found = charts(sim.model, parameters, len(before))
+    flags = flag(shared, "shared"), flag(free_start, "free_start")
+    fit = _Fit(sim, state, np.concatenate([before, u]), len(before), residual, jacobian, found, *flags, substeps)
     with tape_paused(), np.errstate(over="ignore", invalid="ignore"):  # non-finite values are handled explicitly
         return fit.run(iterations, tolerance)
 
 
 class _Fit:
-    """The state of a fit: per group the best parameters so far, their motion and cost, and the damping."""
+    """The state of a fit: per group the best parameters so far, their motion and cost, and the damping.
 
-    def __init__(self, sim, state, u, residual, jacobian, found, shared, substeps):
-        self.sim, self.start, self.u, self.residual, self.jacobian = sim, state, u, residual, jacobian
-        self.charts, self.shared, self.substeps = found, shared, substeps
+    `u`: controls, of which the first `before` rows are earlier than the first knot.
+    """
+
+    def __init__(self, sim, state, u, before, residual, jacobian, found, shared, free, substeps):
+        self.sim, self.start, self.u, self.residual, self.jacobian = sim, state.numpy(), u, residual, jacobian
+        self.charts, self.shared, self.substeps, self.free, self.before = found, shared, substeps, free, before
+        self.q, self.v = (self.start[name].astype(float) for name in ("q", "v"))
         self.labels = tuple(label for chart in found for label in chart.labels)
         self.parts = np.cumsum([chart.size for chart in found])[:-1]
         self.values = {}
         for name in (name for chart in found for name in chart.parameters):
+            if name == DELAY:
+                self.values[name] = np.zeros((sim.worlds, sim.model.nu))
+                continue
             values = sim.parameters.stored(name).numpy().astype(float)
             self.values[name] = np.broadcast_to(values, (sim.worlds, *values.shape[1:])).copy()
             if shared and not (self.values[name] == self.values[name][:1]).all():
@@ -144,7 +184,9 @@ class _Fit:
 
     def run(self, iterations: int, tolerance: float) -> Identification:
         """Iterate until every group has stopped."""
-        motion, costs = self._roll([self.values] * 2 * len(DAMPINGS))
+        if DELAY in self.values:
+            self._scan_delays()
+        motion, costs = self._roll([self.values] * SIDE)
         self.motion, self.cost = motion.chosen(np.zeros(self.sim.worlds, int)), costs[0]
         self.status = np.where(np.isfinite(self.cost), "iterations", "nonfinite").astype("<U10")
         history, normal = [self.cost], self._normal()
@@ -155,7 +197,31 @@ class _Fit:
             self._iterate(going, normal, tolerance)
             history.append(self.cost)
             normal = self._normal()
-        return Identification(self.values, self.cost, np.array(history), self.status, self.labels, normal[0])
+        unseen = normal.unseen & (self.status != "nonfinite")[:, None]
+        self.status[unseen.all(axis=1) & (self.status != "iterations")] = "untouched"
+        cost, status, start = self.cost, self.status, (self.q, self.v)
+        information, _ = normal.reduced(np.zeros(self.groups))[:2]
+        return Identification(self.values, cost, np.array(history), status, self.labels, information, unseen, start)
+
+    def _scan_delays(self) -> None:
+        """Begin with the whole number of knots, the same for all unknown delays, that fits best."""
+        columns = next(chart.columns for chart in self.charts if chart.parameters == (DELAY,))
+        tried = np.minimum(np.arange(-(-(self.before + 1) // SIDE) * SIDE), self.before)
+        costs = []
+        for first in range(0, len(tried), SIDE):
+            candidates = [{name: x.copy() for name, x in self.values.items()} for _ in range(SIDE)]
+            for delay, values in zip(tried[first : first + SIDE], candidates, strict=True):
+                values[DELAY][:, columns] = delay
+            costs.append(self._roll(candidates)[1])
+        best = tried[np.argmin(np.concatenate(costs), axis=0)]
+        self.values[DELAY][:, columns] = np.broadcast_to(best, self.sim.worlds)[:, None]
+
+    def _delayed(self, delay: np.ndarray, k: int) -> np.ndarray:
+        """Controls u(k - d) of delays d `(..., worlds, nu)` in knots; k counts from the first row of `u`."""
+        whole_knots = np.floor(delay).astype(int)
+        part, place = delay - whole_knots, np.ogrid[: delay.shape[-2], : delay.shape[-1]]
+        early = self.u[np.maximum(k - whole_knots - 1, 0), place[0], place[1]]
+        return (1.0 - part) * self.u[k - whole_knots, place[0], place[1]] + part * early
 
     def _moved(self, z: np.ndarray, straight: bool) -> dict[str, np.ndarray]:
         """Parameters `(worlds, ...)` after a step z `(groups, size)` from the best ones so far."""
@@ -165,68 +231,153 @@ class _Fit:
             chart.move(values, part, straight)
         return values
 
-    def _roll(self, candidates: list[dict[str, np.ndarray]]) -> tuple[Motion, np.ndarray]:
-        """Motions with each candidate's parameters, and their costs `(candidates, groups)`."""
+    def _roll(self, candidates: list[dict[str, np.ndarray]], starts=None) -> tuple[Motion, np.ndarray]:
+        """Motions with each candidate's parameters, and their costs `(candidates, groups)`.
+
+        `starts`: q and v `(candidates, worlds, n)`; None: the best so far.
+        """
         wide = replicas(self.sim, len(candidates), self.substeps)
-        for name in self.values:
-            wide.set(name, np.stack([values[name] for values in candidates]))
-        motion = wide.roll(self.start, len(self.u), lambda knot, q, v: self.u[knot])
+        stacked = {name: np.stack([values[name] for values in candidates]) for name in self.values}
+        delay = stacked.pop(DELAY, None)
+        for name, values in stacked.items():
+            wide.set(name, values)
+        q, v = (self.q, self.v) if starts is None else starts
+
+        def policy(knot, *_):
+            k = self.before + knot
+            return self.u[k] if delay is None else self._delayed(delay, k)
+
+        motion = wide.roll(self.start | {"q": q, "v": v}, len(self.u) - self.before, policy)
         r, _ = residuals(self.residual, "residual", tuple(np.moveaxis(x, 1, 0) for x in (motion.q, motion.v)))
         costs = total(0.5 * total(r * r), -2)
         costs = np.where(np.isfinite(costs) & motion.finite, costs, np.inf)
         return motion, total(costs)[:, None] if self.shared else costs
 
-    def _normal(self) -> tuple[np.ndarray, np.ndarray]:
-        """JᵀJ `(groups, size, size)` and Jᵀr `(groups, size)` at the motion so far; zero where they are not finite."""
-        A, _, by = jacobians(self.sim, self.motion, self.values)
+    def _normal(self) -> "_Normal":
+        """The normal equations at the motion so far; zero where they are not finite."""
+        physical = {name: values for name, values in self.values.items() if name != DELAY}
+        A, B, by = jacobians(self.sim, self.motion, physical)
+        if DELAY in self.values:
+            by[DELAY] = B * self._delay_slopes()[:, :, None, :]
         slopes = []
         for chart in self.charts:
             parts = ((by[name], *chart.derivative(self.values, name)) for name in chart.parameters)
             slopes.append(sum(J[..., entries] @ slope for J, entries, slope in parts))
         P = np.concatenate(slopes, axis=-1)
-        point = self.motion.q[:, 0], self.motion.v[:, 0]
-        r, _ = residuals(self.residual, "residual", point)
-        R, _ = derivative(self.sim.model, self.residual, self.jacobian, "residual", point)
-        worlds, size = P.shape[1], P.shape[3]
-        S, H, g = np.zeros(P.shape[1:]), np.zeros((worlds, size, size)), np.zeros((worlds, size))
-        for k in range(len(P)):
-            S = A[k] @ S + P[k]
-            J = R[k + 1] @ S[:, : R.shape[-1]]
+        q, v = self.motion.q[:, 0], self.motion.v[:, 0]
+        r, _ = residuals(self.residual, "residual", (q, v))
+        R, _ = derivative(self.sim.model, self.residual, self.jacobian, "residual", (q, v))
+        worlds, n, size = P.shape[1:]
+        m = size + (n if self.free else 0)  # the columns of a world: parameters, then its initial state
+        S, H, g = np.zeros((worlds, n, m)), np.zeros((worlds, m, m)), np.zeros((worlds, m))
+        S[:, :, size:] = np.eye(n)[:, : m - size]
+        most = np.zeros((worlds, size))
+        for k in range(0 if self.free else 1, len(P) + 1):
+            if k:
+                S = A[k - 1] @ S
+                S[:, :, :size] += P[k - 1]
+                most = np.maximum(most, np.abs(S[:, :, :size]).max(axis=1))
+            J = R[k] @ S[:, : R.shape[-1]]
             JT = np.swapaxes(J, -1, -2)
-            H, g = H + JT @ J, g + (JT @ r[k + 1][..., None])[..., 0]
+            H, g = H + JT @ J, g + (JT @ r[k][..., None])[..., 0]
+        length = 1.0 + np.maximum(*(np.abs(x).max(axis=(0, 2), initial=0.0) for x in (q, v)))
+        unseen = most <= UNSEEN * np.finfo(self.sim.dtype).eps * length[:, None]
         if self.shared:
-            H, g = total(H, 0)[None], total(g, 0)[None]
-        usable = np.isfinite(H).all(axis=(1, 2)) & np.isfinite(g).all(axis=1)
-        return np.where(usable[:, None, None], H, 0.0), np.where(usable[:, None], g, 0.0)
+            unseen = unseen.all(axis=0, keepdims=True)
+        return _Normal(H, g, size, self.shared, unseen)
 
-    def _iterate(self, going: np.ndarray, normal, tolerance: float) -> None:
+    def _delay_slopes(self) -> np.ndarray:
+        """∂u/∂d `(knots, worlds, nu)` of the controls that drove the motion."""
+        delay = self.values[DELAY]
+        first, second = (np.minimum(np.floor(delay) + more, self.before) for more in (0.0, 1.0))
+        rows = range(self.before, len(self.u))
+        return np.stack([self._delayed(second, k) - self._delayed(first, k) for k in rows])
+
+    def _iterate(self, going: np.ndarray, normal: "_Normal", tolerance: float) -> None:
         """Try the dampings, keep each group's best where it lowers its cost."""
-        H, g = normal
-        diagonal = np.diagonal(H, axis1=1, axis2=2)
-        largest = diagonal.max(axis=1, keepdims=True) + 1e-100
-        scale = np.maximum(diagonal, FLOOR * largest)
         sides = zip(*(chart.bounds(self.values) for chart in self.charts), strict=True)
         low, high = (np.concatenate(side, axis=1)[: self.groups] for side in sides)
-        damped = (
-            H + (factor * self.damping)[:, None, None] * (scale[:, None, :] * np.eye(len(self.labels)))
-            for factor in DAMPINGS
-        )
-        steps = [box_qp(each, g, low, high)[0] for each in damped]
+        steps, starts = zip(*(self._step(normal, factor * self.damping, low, high) for factor in DAMPINGS), strict=True)
         tried = [self._moved(step, straight) for straight in (False, True) for step in steps]
-        motion, costs = self._roll(tried)
+        q, v = (np.stack([x[i] for x in starts] * 2) for i in (0, 1))
+        motion, costs = self._roll(tried, (q, v))
         best, groups = np.argmin(costs, axis=0), np.arange(self.groups)
         cost = costs[best, groups]
         gained = np.where(going, self.cost, 0.0) - cost
         accepted = going & (gained > 0.0)
-        descent = np.clip(-g / np.maximum(scale, SHOWN * largest), low, high)
+        descent = np.clip(-normal.slope / np.maximum(normal.scale, SHOWN * normal.largest), low, high)
         still = (np.abs(descent) <= STILL).all(axis=1)
         worlds, which = (np.broadcast_to(x, self.sim.worlds) for x in (accepted, best))
         self.motion = self.motion.updated(worlds, motion.chosen(which))
+        at = which, np.arange(len(which))
         for name, kept in self.values.items():
-            new = np.stack([values[name] for values in tried])[which, np.arange(len(which))]
-            self.values[name] = np.where(worlds.reshape(-1, *[1] * (kept.ndim - 1)), new, kept)
+            self.values[name] = _mixed(worlds, np.stack([values[name] for values in tried])[at], kept)
+        self.q, self.v = _mixed(worlds, q[at], self.q), _mixed(worlds, v[at], self.v)
         self.cost = np.where(accepted, cost, self.cost)
         chosen = np.maximum(np.tile(DAMPINGS, 2)[best] * self.damping, LEAST)
         self.damping = np.where(accepted, chosen, np.where(going, RAISE * self.damping, self.damping))
         self.status[going & (self.damping > MOST)] = "stalled"
         self.status[(going & still) | (accepted & (gained <= tolerance * self.cost))] = "converged"
+
+    def _step(self, normal: "_Normal", damping: np.ndarray, low, high):
+        """A damped step of the parameters `(groups, size)`, and its initial states q, v `(worlds, n)`."""
+        H, g, back = normal.reduced(damping)
+        step = box_qp(H, g, low, high)[0]
+        if not self.free:
+            return step, (self.q, self.v)
+        x, nv = back(step), self.sim.model.nv
+        return step, (self.sim.model.displace(self.q, x[:, :nv]), self.v + x[:, nv:])
+
+
+def _mixed(worlds: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """`new` in the chosen worlds, `old` in the others."""
+    return np.where(worlds.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+
+
+class _Normal:
+    """Normal equations H z = -g of all worlds: the first `size` columns are parameters, the rest initial states.
+
+    `slope`, `scale`, `largest` are those of the parameters by group: Jᵀr, the diagonal of JᵀJ, and its largest entry.
+    `unseen (groups, size)`: unknowns that the motion does not depend on.
+    """
+
+    def __init__(self, H: np.ndarray, g: np.ndarray, size: int, shared: bool, unseen: np.ndarray):
+        usable = np.isfinite(H).all(axis=(1, 2)) & np.isfinite(g).all(axis=1)
+        if shared:
+            usable[:] = usable.all()
+        self.H, self.g = np.where(usable[:, None, None], H, 0.0), np.where(usable[:, None], g, 0.0)
+        self.size, self.shared, self.unseen = size, shared, unseen
+        self.slope = self._summed(self.g[:, :size])
+        self.scale, self.largest = self._scales(self._summed(np.diagonal(self.H, axis1=1, axis2=2)[:, :size]))
+
+    def _summed(self, x: np.ndarray) -> np.ndarray:
+        return total(x, 0)[None] if self.shared else x
+
+    def _scales(self, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        largest = diagonal.max(axis=1, keepdims=True, initial=0.0) + 1e-100
+        return np.maximum(diagonal, FLOOR * largest), largest
+
+    def reduced(self, damping: np.ndarray):
+        """Matrix and gradient for the parameters alone `(groups, size, ...)`, both damped relative to their diagonal.
+
+        Also a function of a step of the parameters that gives the steps of the initial states `(worlds, n)`.
+        """
+        size, worlds = self.size, len(self.H)
+        H, g = self.H[:, :size, :size], self.g[:, :size]
+        back = None
+        if self.H.shape[-1] > size:
+            X, C = self.H[:, size:, size:], self.H[:, size:, :size]
+            scale, _ = self._scales(np.diagonal(X, axis1=1, axis2=2))
+            more = (np.broadcast_to(damping, worlds)[:, None] + FLOOR) * scale
+            Y = np.linalg.solve(
+                X + more[..., None] * np.eye(X.shape[-1]), np.concatenate([C, self.g[:, size:, None]], -1)
+            )
+            CT = np.swapaxes(C, -1, -2)
+            H, g = H - CT @ Y[..., :size], g - (CT @ Y[..., size:])[..., 0]
+
+            def back(step: np.ndarray) -> np.ndarray:
+                z = np.broadcast_to(step, (worlds, size))
+                return -(Y[..., :size] @ z[..., None] + Y[..., size:])[..., 0]
+
+        H, g = self._summed(H), self._summed(g)
+        return H + (damping[:, None] * self.scale)[..., None] * np.eye(size), g, back

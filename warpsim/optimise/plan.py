@@ -135,15 +135,15 @@ def checked_problem(sim, state, controls, cost, limits):
     return np.clip(u, low, high), low, high
 
 
-def checked_controls(sim: Simulator, controls) -> np.ndarray:
+def checked_controls(sim: Simulator, controls, name: str = "controls") -> np.ndarray:
     """Finite controls `(knots, worlds, nu)` from a caller's NumPy or Warp array or lists."""
-    u = numbers(controls.numpy() if hasattr(controls, "numpy") else controls, "controls")
+    u = numbers(controls.numpy() if hasattr(controls, "numpy") else controls, name)
     shape = (sim.worlds, sim.model.nu)
     if u.ndim != 3 or u.shape[1:] != shape or not len(u):
         raise ValueError(
-            f"controls has shape {u.shape}; it must be (knots, worlds, nu) = (knots, {shape[0]}, {shape[1]})"
+            f"{name} has shape {u.shape}; it must be (knots, worlds, nu) = (knots, {shape[0]}, {shape[1]})"
         )
     if not np.isfinite(u).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(u))[0])
-        raise ValueError(f"controls is {u[where]} at {where}; every value must be finite")
+        raise ValueError(f"{name} is {u[where]} at {where}; every value must be finite")
     return u

@@ -120,9 +120,12 @@ class Replicas:
             array.assign(np.ascontiguousarray(values.reshape(own.shape)))
         return self.state
 
-    def roll(self, start: State, knots: int, policy) -> Motion:
-        """The motions from `start` under `policy(knot, q, v) -> controls`, arrays `(copies, worlds, n)`."""
-        state, shape = self.load(start.numpy()), (self.copies, self.worlds)
+    def roll(self, start: State | dict[str, np.ndarray], knots: int, policy) -> Motion:
+        """The motions from `start` under `policy(knot, q, v) -> controls`, arrays `(copies, worlds, n)`.
+
+        `start`: a state of the original worlds, or arrays `(worlds, ...)` or `(copies, worlds, ...)` by name.
+        """
+        state, shape = self.load(start if isinstance(start, dict) else start.numpy()), (self.copies, self.worlds)
         rows = knots * self.substeps
         arrays = {name: np.empty((rows + 1, *shape, *x.shape[1:]), x.dtype) for name, x in state.numpy().items()}
         controls = np.empty((knots, *shape, self.sim.model.nu), self.sim.dtype)
